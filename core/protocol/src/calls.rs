@@ -48,11 +48,19 @@ impl Unresolved {
         }
     }
 
-    /// Notes that a call was answered, or that its connection closed.
-    pub(crate) fn answered(&mut self, call: CallId, was_cut: bool) {
-        self.open.retain(|open| *open != call);
-        self.cut |= was_cut;
+    /// Notes that an attempt was answered, or that its connection closed.
+    pub(crate) fn resolved(&mut self, resolved: Resolved) {
+        self.open.retain(|open| *open != resolved.attempt);
+        self.cut |= resolved.was_cut;
     }
+}
+
+/// An attempt that is no longer in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Resolved {
+    pub(crate) attempt: CallId,
+    /// Whether the attempt was sent and its connection closed, so that it may still run.
+    pub(crate) was_cut: bool,
 }
 
 /// The purpose of a call.
@@ -106,10 +114,27 @@ pub(crate) struct InFlight {
     pub(crate) primary: Primary,
 }
 
-impl InFlight {
+/// A call that was answered, or whose connection closed.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) id: CallId,
+    /// The call as it was in flight.
+    pub(crate) call: InFlight,
+    pub(crate) result: Result<Reply, CallError>,
+}
+
+impl Answered {
     /// Whether the call was sent and its connection closed. The call may then still run.
-    pub(crate) fn was_cut(&self, result: &Result<Reply, CallError>) -> bool {
-        self.sent.is_some() && matches!(result, Err(CallError::Disconnected(_)))
+    pub(crate) fn was_cut(&self) -> bool {
+        self.call.sent.is_some() && matches!(self.result, Err(CallError::Disconnected(_)))
+    }
+
+    /// Returns the call as an attempt that is no longer in flight.
+    pub(crate) fn resolved(&self) -> Resolved {
+        Resolved {
+            attempt: self.id,
+            was_cut: self.was_cut(),
+        }
     }
 }
 

@@ -71,7 +71,8 @@ impl Group {
         &mut self,
         members: &mut Members,
         ticket: Ticket,
-        (lease, by): (LeaseId, Option<LeaseDuration>),
+        lease: LeaseId,
+        by: Option<LeaseDuration>,
         now: Instant,
     ) {
         match self {

@@ -29,7 +29,7 @@ use crate::owner::{ClientId, Entropy, OwnerId};
 use crate::reply::{CallError, Reply};
 use crate::server_clocks::ServerClocks;
 use crate::sorted::{SortedMap, SortedSet};
-use crate::step::Step;
+use crate::step::{Step, WaiterInput};
 use crate::timers::{Timer, Timers};
 use crate::token::Token;
 use crate::types::{Call, Config, Event, Lane, Limits, Outcome, Transmit};
@@ -162,7 +162,8 @@ impl Io {
     pub(crate) fn call(
         &mut self,
         purpose: Purpose,
-        (node, lane): (NodeId, Lane),
+        node: NodeId,
+        lane: Lane,
         invocation: Invocation,
         overdue: Option<Instant>,
     ) -> CallId {
@@ -389,7 +390,7 @@ impl Io {
         }
         // A waiter whose holder is known by now is decided like the waiters before it.
         for primary in self.breakers.open_at(node) {
-            self.step(Step::Outage(primary));
+            self.step(Step::Waiter(WaiterInput::Outage(primary)));
         }
     }
 
@@ -419,7 +420,7 @@ impl Io {
                 primary,
                 why: cause.to_string(),
             });
-            self.step(Step::Outage(primary));
+            self.step(Step::Waiter(WaiterInput::Outage(primary)));
         }
     }
 
@@ -431,7 +432,7 @@ impl Io {
                 primary,
                 open: now.saturating_since(outage.since),
             });
-            self.step(Step::OutageOver(primary));
+            self.step(Step::Waiter(WaiterInput::OutageOver(primary)));
         }
     }
 
@@ -450,8 +451,8 @@ impl Io {
             Some(Err(NothingToAsk)) => self.answered_by(primary, now),
             Some(Ok(question)) => {
                 let overdue = self.timeout(now);
-                let to = (primary.node, Lane::Command);
-                let call = self.call(Purpose::Probe(primary), to, question, Some(overdue));
+                let purpose = Purpose::Probe(primary);
+                let call = self.call(purpose, primary.node, Lane::Command, question, Some(overdue));
                 self.breakers.probes(primary, call);
                 self.stop(Timer::Probe(primary));
             }
@@ -500,13 +501,13 @@ impl Io {
 }
 
 impl Io {
-    /// Notes a token, and when its call was sent and answered. Reports a server's clock that is ahead.
-    pub(crate) fn token_came(&mut self, keys: &Keys, token: Token, times: (Instant, Instant)) {
+    /// Notes the token of a call that was sent at `sent`. Reports a server's clock that is ahead.
+    pub(crate) fn token_came(&mut self, keys: &Keys, token: Token, sent: Instant, now: Instant) {
         if self.detail < Detail::Trouble {
             return;
         }
         let place = self.breakers.place(keys);
-        if let Some(by) = self.server_clocks.told(place, token, times, self.config.lease) {
+        if let Some(by) = self.server_clocks.told(place, token, self.config.lease, sent, now) {
             self.observe(Detail::Trouble, |io| Observed::ClockAhead {
                 primary: io.primary(keys),
                 by,
@@ -519,7 +520,7 @@ impl Io {
     /// Tells a node which program this client is, before the client first uses the node and at intervals after that.
     pub(crate) fn identify(&mut self, node: NodeId, now: Instant) {
         if let Some(invocation) = self.identities.say(node) {
-            self.call(Purpose::Identify, (node, Lane::Command), invocation, None);
+            self.call(Purpose::Identify, node, Lane::Command, invocation, None);
             if self.due(Timer::Identify).is_none() {
                 self.set(Timer::Identify, now + EVERY);
             }
@@ -553,7 +554,7 @@ impl Io {
     /// Asks the server for the program of an owner id, unless it is known.
     pub(crate) fn ask_identity(&mut self, node: NodeId, owner: &str, now: Instant) {
         if let Some((client, invocation)) = self.identities.question(owner, now) {
-            let call = self.call(Purpose::Identity, (node, Lane::Command), invocation, None);
+            let call = self.call(Purpose::Identity, node, Lane::Command, invocation, None);
             self.identities.asked(call, client, now);
         }
     }

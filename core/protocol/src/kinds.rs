@@ -17,7 +17,9 @@ mod read_write;
 mod semaphore;
 
 pub use self::keys::LockKey;
-pub(crate) use self::keys::{Answer, Attempt, Invocation, Keys, Record, parse_grant, parse_number, parse_record};
+pub(crate) use self::keys::{
+    Answer, Attempt, Invocation, Keys, QueueEntry, Record, parse_grant, parse_number, parse_record,
+};
 
 use crate::error::{Error, ErrorKind, Operation};
 use crate::name::Word;

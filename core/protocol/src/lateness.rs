@@ -52,22 +52,34 @@ impl Lateness {
     }
 }
 
-/// Returns the cause for the error of a caller whose grant took too long, with a lease of `ttl`. `is_cut` says that the
-/// caller wanted a longer lease, but `max_hold` limits it.
-pub(crate) fn too_late(answer: Duration, ttl: Duration, is_cut: bool) -> Cause {
-    let (answer, usable) = (whole_millis(answer), reliable(ttl));
-    let cause = Cause::new(format!(
-        "it was granted too late to be relied on: the answer took {answer:?}, and a lease of {} may be relied on for {}",
-        brief(ttl),
-        brief(usable)
-    ));
-    let least = whole_millis(used_up_by(answer));
-    cause.with_advice(match least {
-        // A longer lease is also granted for only `MAX_ATTEMPT` at first.
-        least if least >= MAX_ATTEMPT => "the server has to answer sooner".into(),
-        least if is_cut => format!("max_hold must be longer than {least:?}"),
-        least => format!("the lease must be longer than {least:?}"),
-    })
+/// A grant of which nothing is left when its answer arrives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LateGrant {
+    /// The time that the answer took.
+    pub(crate) took: Duration,
+    /// The TTL that the attempt asked for.
+    pub(crate) ttl: Duration,
+    /// Whether the caller wanted a longer lease, but `max_hold` limits it.
+    pub(crate) is_cut: bool,
+}
+
+impl LateGrant {
+    /// Returns the cause for the error of the caller.
+    pub(crate) fn cause(self) -> Cause {
+        let (took, usable) = (whole_millis(self.took), reliable(self.ttl));
+        let cause = Cause::new(format!(
+            "it was granted too late to be relied on: the answer took {took:?}, and a lease of {} may be relied on for {}",
+            brief(self.ttl),
+            brief(usable)
+        ));
+        let least = whole_millis(used_up_by(took));
+        cause.with_advice(match least {
+            // A longer lease is also granted for only `MAX_ATTEMPT` at first.
+            least if least >= MAX_ATTEMPT => "the server has to answer sooner".into(),
+            least if self.is_cut => format!("max_hold must be longer than {least:?}"),
+            least => format!("the lease must be longer than {least:?}"),
+        })
+    }
 }
 
 /// Rounds a time up to whole milliseconds.
@@ -121,7 +133,10 @@ mod tests {
 
     #[test]
     fn the_message_has_the_times_and_what_to_change() {
-        let told = |answer, ttl, is_cut| too_late(ms(answer), ms(ttl), is_cut).to_string();
+        let told = |took, ttl, is_cut| {
+            let (took, ttl) = (ms(took), ms(ttl));
+            LateGrant { took, ttl, is_cut }.cause().to_string()
+        };
         assert_eq!(
             told(101, 100, false),
             "it was granted too late to be relied on: the answer took 101ms, and a lease of 100ms may be relied on \

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::breakers::Health;
-use crate::calls::{Heir, InFlight, Purpose};
+use crate::calls::{Answered, Heir, InFlight, Purpose};
 use crate::error::{Cause, Error, ErrorKind, Operation};
 use crate::ids::{CallId, Context, HAS_CALLERS, HoldId, LeaseId, LockId, NodeId, Primary, Ticket, Verb};
 use crate::instant::Instant;
@@ -25,12 +25,12 @@ use crate::machines::fair_queue::FairQueue;
 use crate::machines::holds::{Hold, Holds};
 use crate::machines::inspections::Inspections;
 use crate::machines::releases::Releases;
-use crate::machines::waiters::{Answered, CallerWait, Waiters, Wanted};
+use crate::machines::waiters::{CallerWait, Waiters};
 use crate::machines::{channels, fair_queue, holds, inspections, releases, waiters};
 use crate::name::LockName;
 use crate::owner::OwnerId;
 use crate::reply::{CallError, Reply};
-use crate::step::Step;
+use crate::step::{OwnerSeen, Step, Wanted};
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Event, Lane, Outcome};
 
@@ -105,7 +105,8 @@ impl Locks {
         &mut self,
         ticket: Ticket,
         request: AcquireRequest,
-        (node, plan): (NodeId, LeasePlan),
+        node: NodeId,
+        plan: LeasePlan,
         now: Instant,
     ) {
         let keys = Arc::new(Keys::new(request.kind, &request.name, node));
@@ -115,7 +116,7 @@ impl Locks {
         if let Some(id) = context.and_then(|context| self.held_by(&keys, context)) {
             self.hold(holds::Input::Return(id), now);
         }
-        let inside = match self.place(&keys, (context, request.within), now) {
+        let inside = match self.place(&keys, context, request.within, now) {
             Ok(Place::Reenter(hold)) => return self.hold(holds::Input::Enter(ticket, hold, plan), now),
             Ok(Place::Inside(writer)) => Some(writer),
             Ok(Place::Outside) => None,
@@ -246,43 +247,26 @@ impl Locks {
         let Some((call, heirs)) = self.io.finish(id) else {
             return;
         };
-        let was_cut = call.was_cut(&result);
-        let health = self.health_of(&call, &result);
+        let answered = Answered { id, call, result };
+        let (resolved, health) = (answered.resolved(), self.health_of(&answered));
         self.note_answer(&call, &health, now);
         for heir in heirs {
             match heir {
-                Heir::Hold(hold) => self.hold(holds::Input::Resolved(hold, id, was_cut), now),
-                Heir::Release(release) => self.release(releases::Input::Resolved(release, id, was_cut), now),
+                Heir::Hold(hold) => self.hold(holds::Input::Resolved(hold, resolved), now),
+                Heir::Release(release) => self.release(releases::Input::Resolved(release, resolved), now),
             }
         }
         match call.purpose {
-            Purpose::Acquire { ticket, ttl } => self.attempt_answered(ticket, (id, call, ttl), result, now),
-            Purpose::Renew { hold, ttl } => self.hold(holds::Input::Renewed(hold, (id, call), ttl, result), now),
-            Purpose::Release(release) => self.release(releases::Input::Answered(release, id, call, result), now),
-            Purpose::Poll(lock) => self.queue(fair_queue::Input::Answered(lock, (id, call), result), now),
-            Purpose::Inspect(ticket) => self.inspect(inspections::Input::Answered(ticket, result), now),
+            Purpose::Acquire { ticket, ttl } => self.wait(waiters::Input::Answered(ticket, ttl, answered), now),
+            Purpose::Renew { hold, ttl } => self.hold(holds::Input::Renewed(hold, ttl, answered), now),
+            Purpose::Release(release) => self.release(releases::Input::Answered(release, answered), now),
+            Purpose::Poll(lock) => self.queue(fair_queue::Input::Answered(lock, answered), now),
+            Purpose::Inspect(ticket) => self.inspect(inspections::Input::Answered(ticket, answered.result), now),
             Purpose::Identify => {}
-            Purpose::Identity => self.identified(id, &result, now),
-            Purpose::Probe(primary) => self.probed((primary, id), &health, now),
+            Purpose::Identity => self.identified(id, &answered.result, now),
+            Purpose::Probe(primary) => self.probed(primary, id, &health, now),
         }
         self.note_failure(call.primary, health, now);
-    }
-
-    fn attempt_answered(
-        &mut self,
-        ticket: Ticket,
-        (call, in_flight, ttl): (CallId, InFlight, Duration),
-        result: Result<Reply, CallError>,
-        now: Instant,
-    ) {
-        let answered = Answered {
-            ticket,
-            call,
-            in_flight,
-            ttl,
-            result,
-        };
-        self.wait(waiters::Input::Answered(answered), now);
     }
 
     /// Notes that the server confirmed a subscription.
@@ -334,7 +318,7 @@ impl Locks {
             self.identify_there(node, now);
             self.inspect(inspections::Input::Connected, now);
             for lock in self.waiters.locks() {
-                self.io.step(Step::MayBeFree(lock));
+                self.io.step(Step::Waiter(waiters::Input::MayBeFree(lock)));
                 self.route(now);
             }
             self.wait(waiters::Input::Connected(node), now);
@@ -374,71 +358,39 @@ impl Locks {
     }
 
     fn perform(&mut self, step: Step, now: Instant) {
-        use fair_queue::Input as Fair;
-        use waiters::Input as Wait;
-        let wait = match step {
-            Step::Tell(event) => return self.told.push_back(Told::Event(event)),
-            Step::Tidy(lock) => return self.tidy(lock, now),
-            Step::Owes(owed) => return self.releases.input(&mut self.io, releases::Input::Owed(owed), now),
-            Step::OwnerSeen(lock, owner, is_told) => return self.owner_seen(lock, owner, is_told, now),
+        match step {
+            Step::Tell(event) => self.told.push_back(Told::Event(event)),
+            Step::Tidy(lock) => self.tidy(lock, now),
+            Step::Owes(owed) => self.releases.input(&mut self.io, releases::Input::Owed(owed), now),
+            Step::OwnerSeen(seen) => self.owner_seen(seen, now),
             Step::Granted(ticket, new) => {
                 let (keys, context) = (Arc::clone(&new.keys), new.context);
                 self.holds.input(&mut self.io, holds::Input::Granted(ticket, new), now);
-                return self.answer_other_waits(&keys, context, now);
+                self.answer_other_waits(&keys, context, now);
             }
-            Step::Entered(ticket, hold, plan) => return self.told.push_back(Told::Entered(ticket, hold, plan)),
-            Step::Listen(lock, node, channel, ticket) => {
-                let input = channels::Input::Listen(lock, node, channel, ticket);
-                return self.channels.input(&mut self.io, input);
+            Step::Entered(ticket, hold, plan) => self.told.push_back(Told::Entered(ticket, hold, plan)),
+            Step::Listen(to, ticket) => self.channels.input(&mut self.io, channels::Input::Listen(to, ticket)),
+            Step::ListenForGrants(to) => self.channels.input(&mut self.io, channels::Input::ListenForGrants(to)),
+            Step::Waiter(input) => self.waiters.input(&mut self.io, &self.holds, input, now),
+            Step::Published(lock, listeners) => {
+                let input = waiters::Input::Published(lock, self.channels.others(lock, listeners));
+                self.waiters.input(&mut self.io, &self.holds, input, now);
             }
-            Step::ListenForGrants(lock, node, channel) => {
-                let input = channels::Input::ListenForGrants(lock, node, channel);
-                return self.channels.input(&mut self.io, input);
+            Step::Fair(input) => self.fair_queue.input(&mut self.io, input, now),
+            Step::GrantReplied(keys, payload) => {
+                if let Some(lock) = self.waiters.find(&keys) {
+                    let input = fair_queue::Input::Told(lock, payload);
+                    self.fair_queue.input(&mut self.io, input, now);
+                }
             }
-            Step::Joined(lock, ticket, owner, fencing) => {
-                return self.fair(Fair::Joined(lock, ticket, owner, fencing), now);
-            }
-            Step::Left(lock, ticket) => return self.fair(Fair::Left(lock, ticket), now),
-            Step::Found(ticket, lock, keys, found) => return self.fair(Fair::Found(lock, ticket, keys, found), now),
-            Step::PollSoon(lock) | Step::MissedMessages(lock, None) => return self.fair(Fair::PollSoon(lock), now),
-            Step::PollBy(lock, by) => return self.fair(Fair::PollBy(lock, by), now),
-            Step::GrantTold(lock, payload) => return self.fair(Fair::Told(lock, payload), now),
-            Step::GhostReleased(lock) => return self.fair(Fair::GhostReleased(lock), now),
-            Step::GrantReplied(keys, payload) => match self.waiters.find(&keys) {
-                Some(lock) => return self.fair(Fair::Told(lock, payload), now),
-                None => return,
-            },
-            Step::Outage(primary) => Wait::Outage(primary),
-            Step::OutageOver(primary) => Wait::OutageOver(primary),
-            Step::MayBeFree(lock) => Wait::MayBeFree(lock),
-            Step::Published(lock, listeners) => Wait::Published(lock, self.channels.others(lock, listeners)),
-            Step::Refused(ticket, remaining, is_nobodys) => Wait::Refused(ticket, remaining, is_nobodys),
-            Step::Sleep(ticket, remaining) => Wait::Sleep(ticket, remaining),
-            Step::Ask(ticket) => Wait::Ask(ticket),
-            Step::StaleAnswer(ticket) | Step::MissedMessages(_, Some(ticket)) => Wait::MissedMessages(ticket),
-            Step::Advance(lock) => Wait::Advance(lock),
-            Step::Held(lock, hold) => Wait::Held(lock, hold),
-            Step::Freed(lock, hold) => Wait::Freed(lock, hold),
-            Step::Heard(lock) => Wait::Heard(lock),
-            Step::Polled(call, tickets) => Wait::Polled(call, tickets),
-            Step::PollAnswered(call, was_cut, tickets) => Wait::PollAnswered(call, was_cut, tickets),
-            Step::PollFailed(lock, tickets, failure) => Wait::PollFailed(lock, tickets, failure),
-            Step::HolderSeen(lock, owner, ttl, sent) => Wait::HolderSeen(lock, owner, ttl, sent),
-            Step::GrantedUnasked(ticket, granted) => Wait::GrantedUnasked(ticket, granted),
-            Step::AskAgain(ticket) => Wait::AskAgain(ticket),
-        };
-        self.waiters.input(&mut self.io, &self.holds, wait, now);
-    }
-
-    fn fair(&mut self, input: fair_queue::Input, now: Instant) {
-        self.fair_queue.input(&mut self.io, input, now);
+        }
     }
 
     /// Handles the report that an owner id of this client holds a lock. If the client has abandoned that owner id, the
     /// lock is released.
-    fn owner_seen(&mut self, lock: LockId, owner: OwnerId, is_told: bool, now: Instant) {
-        if let Some(keys) = self.fair_queue.keys(lock) {
-            let input = releases::Input::Seen(lock, Arc::clone(keys), owner, is_told);
+    fn owner_seen(&mut self, seen: OwnerSeen, now: Instant) {
+        if let Some(keys) = self.fair_queue.keys(seen.lock) {
+            let input = releases::Input::Seen(seen, Arc::clone(keys));
             self.releases.input(&mut self.io, input, now);
         }
     }
@@ -482,7 +434,8 @@ impl Locks {
     fn place(
         &self,
         keys: &Keys,
-        (context, within): (Option<Context>, Option<LeaseId>),
+        context: Option<Context>,
+        within: Option<LeaseId>,
         now: Instant,
     ) -> Result<Place, Error> {
         let refuse = |message| Err(Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message));
@@ -529,7 +482,7 @@ impl Locks {
 
     fn answer_again(&mut self, context: Context, wait: CallerWait, now: Instant) {
         let ticket = wait.ticket;
-        match self.place(&wait.keys, (Some(context), None), now) {
+        match self.place(&wait.keys, Some(context), None, now) {
             Ok(Place::Reenter(hold)) => {
                 self.give_up(ticket, now);
                 let input = holds::Input::Enter(ticket, hold, wait.plan);
@@ -596,14 +549,15 @@ impl Locks {
 
     /// Returns what the result of a call says about its primary. In a cluster, a call that the driver could not send in
     /// time has the same error as a call whose connection closed, but it counts as a failure.
-    fn health_of(&self, call: &InFlight, result: &Result<Reply, CallError>) -> Health {
-        match result {
+    fn health_of(&self, answered: &Answered) -> Health {
+        let call = &answered.call;
+        match &answered.result {
             Err(CallError::Disconnected(cause))
                 if call.sent.is_none() && self.io.breakers().is_cluster(call.primary.node) =>
             {
                 Health::Fails(cause.clone())
             }
-            _ => Health::of(result),
+            result => Health::of(result),
         }
     }
 
@@ -644,7 +598,7 @@ impl Locks {
     }
 
     /// Handles the result of a probe, even if the slot of its lock has moved to another primary.
-    fn probed(&mut self, (primary, call): (Primary, CallId), health: &Health, now: Instant) {
+    fn probed(&mut self, primary: Primary, call: CallId, health: &Health, now: Instant) {
         if *health == Health::Serves {
             self.io.answered_by(primary, now);
             self.route(now);

@@ -34,8 +34,9 @@ impl ServerClocks {
         &mut self,
         place: Place,
         token: Token,
-        (sent, now): (Instant, Instant),
         lease: LeaseDuration,
+        sent: Instant,
+        now: Instant,
     ) -> Option<Duration> {
         let ahead_of = |ours: Instant| micros_of(token.get()).saturating_sub(micros_of(ours.as_micros()));
         let (most, at) = (ahead_of(sent), now);
@@ -74,7 +75,7 @@ mod tests {
             let clock = AHEAD.saturating_add(run.as_micros());
             let token = clock.saturating_add_signed(step.saturating_mul(1_000));
             let token = Token::parse(token.to_string().as_bytes()).unwrap();
-            answers.push(clocks.told(PLACE, token, (begun, ended), lease));
+            answers.push(clocks.told(PLACE, token, lease, begun, ended));
         }
         answers
     }
@@ -112,12 +113,15 @@ mod tests {
     fn each_slot_of_a_cluster_has_its_own() {
         let mut clocks = ServerClocks::default();
         let lease = LeaseDuration::DEFAULT;
-        let now = (Instant::ZERO, Instant::ZERO);
+        let now = Instant::ZERO;
         let token = |number: u64| Token::parse(number.to_string().as_bytes()).unwrap();
-        assert_eq!(clocks.told((NodeId(0), Some(1)), token(0), now, lease), None);
-        assert_eq!(clocks.told((NodeId(0), Some(2)), token(9_000_000), now, lease), None);
+        assert_eq!(clocks.told((NodeId(0), Some(1)), token(0), lease, now, now), None);
         assert_eq!(
-            clocks.told((NodeId(0), Some(1)), token(9_000_000), now, lease),
+            clocks.told((NodeId(0), Some(2)), token(9_000_000), lease, now, now),
+            None
+        );
+        assert_eq!(
+            clocks.told((NodeId(0), Some(1)), token(9_000_000), lease, now, now),
             Some(Duration::from_secs(9))
         );
     }

@@ -74,7 +74,7 @@ impl Session {
                     self.members.complete(ticket, Outcome::Failed(error));
                 } else {
                     let plan = LeasePlan::of(request.lease, self.members.io().config().lease);
-                    self.members.acquire(ticket, request, (NodeId::default(), plan), now);
+                    self.members.acquire(ticket, request, NodeId::default(), plan, now);
                 }
             }
         }
@@ -148,7 +148,7 @@ impl Session {
         let ticket = self.members.ticket(Verb::Extend);
         if !self.members.fail_if_closed(ticket, Operation::Extend, None) {
             if self.group.has(lease) {
-                self.group.extend(&mut self.members, ticket, (lease, by), now);
+                self.group.extend(&mut self.members, ticket, lease, by, now);
             } else {
                 self.members.extend(ticket, lease, by, now);
             }

@@ -1,17 +1,19 @@
-//! The requests of one machine to others: the router gives each step to the machine that has the rule for it.
+//! The requests of one machine to others: the router gives each step to the machine that has the rule for it. The inputs
+//! of the waiters and of the fair queue are defined here, because other machines send most of them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::CallError;
-use crate::calls::Unresolved;
+use crate::calls::{Answered, Resolved, Unresolved};
+use crate::error::Cause;
 use crate::ids::{CallId, Context, HoldId, LockId, NodeId, Primary, Ticket};
 use crate::instant::Instant;
-use crate::kinds::Keys;
+use crate::kinds::{Keys, QueueEntry};
 use crate::lease::LeasePlan;
 use crate::owner::OwnerId;
+use crate::reply::CallError;
 use crate::token::Token;
-use crate::types::Event;
+use crate::types::{AcquireRequest, Event};
 
 /// One consequence of an input.
 #[derive(Debug)]
@@ -22,83 +24,177 @@ pub(crate) enum Step {
     Owes(Owed),
     /// Perhaps the lock is no longer in use here.
     Tidy(LockId),
-    /// The circuit breaker of a primary is open, so no request may wait for it.
-    Outage(Primary),
-    /// The primary serves again.
-    OutageOver(Primary),
-
-    // Steps of waiters.
+    /// An input of the waiters.
+    Waiter(WaiterInput),
+    /// An input of the waiters in the server's queue.
+    Fair(FairInput),
     /// A request is granted.
     Granted(Ticket, NewHold),
-    /// An attempt was refused. The duration is what is left of the other hold. The flag says that the lock is free, but
-    /// dead waiters come first.
-    Refused(Ticket, Option<Duration>, bool),
-    /// A refused waiter goes to sleep, unless the client has subscribed too late.
-    Sleep(Ticket, Option<Duration>),
-    /// A waiter sends an attempt.
-    Ask(Ticket),
-    /// The answer to the current attempt may be stale.
-    StaleAnswer(Ticket),
-    /// The first waiter of this client sends an attempt, if no caller of this client holds the lock.
-    Advance(LockId),
-    /// A waiter needs the messages about releases. The ticket is `None` for waiters in the server's queue.
-    Listen(LockId, NodeId, Arc<[u8]>, Option<Ticket>),
-
-    // Steps of the server's queue.
-    /// A waiter asks to be put into the server's queue, under this owner id. The flag says whether it wants a token.
-    Joined(LockId, Ticket, OwnerId, bool),
-    /// A waiter no longer waits.
-    Left(LockId, Ticket),
-    /// A call found a waiter in the server's queue. The pair is when the call was sent, and the server's clock when it
-    /// ran.
-    Found(Ticket, LockId, Arc<Keys>, (Instant, u64)),
-    /// The client must poll soon.
-    PollSoon(LockId),
-    /// The client must poll by this instant.
-    PollBy(LockId, Instant),
-    /// A poll that names these waiters was sent.
-    Polled(CallId, Vec<Ticket>),
-    /// The poll was answered, or was cut off (`true`).
-    PollAnswered(CallId, bool, Vec<Ticket>),
-    /// The poll failed.
-    PollFailed(LockId, Vec<Ticket>, CallError),
-    /// The answer to a poll that was sent at this instant says who holds the lock, and for how long.
-    HolderSeen(LockId, String, Option<Duration>, Instant),
-    /// The server granted the lock to a waiter in its queue.
-    GrantedUnasked(Ticket, Granted),
-    /// The server granted the lock to a waiter in its queue, but the waiter must ask again before it can use the grant.
-    AskAgain(Ticket),
-    /// A waiter in the server's queue needs the grant messages.
-    ListenForGrants(LockId, NodeId, Arc<[u8]>),
-
-    // Steps of channels.
-    /// A message says that the lock may be free.
-    Heard(LockId),
-    /// A grant message arrived for a waiter of this client.
-    GrantTold(LockId, Vec<u8>),
-    /// The channel of the lock was already confirmed for another lock, so messages for this lock may have been missed.
-    /// The ticket is `None` for waiters in the server's queue.
-    MissedMessages(LockId, Option<Ticket>),
-    /// The lock may be free.
-    MayBeFree(LockId),
-
-    // Steps of holds.
-    /// A caller of this client was granted a lock that has one holder at a time.
-    Held(LockId, HoldId),
-    /// A hold no longer blocks the waiters of this client.
-    Freed(LockId, HoldId),
     /// A caller re-entered a hold, which must be renewed by this plan.
     Entered(Ticket, HoldId, LeasePlan),
-
-    // Steps of releases.
+    /// A waiter needs the messages about releases. The ticket is `None` for waiters in the server's queue.
+    Listen(Listen, Option<Ticket>),
+    /// A waiter in the server's queue needs the grant messages.
+    ListenForGrants(Listen),
     /// The message about a release was received by this many connections.
     Published(LockId, u32),
     /// The reply to a release has a grant message for a waiter of this client.
     GrantReplied(Arc<Keys>, Vec<u8>),
-    /// A reply, or a message (`true`), says that an owner id of this client holds a fair lock.
-    OwnerSeen(LockId, OwnerId, bool),
-    /// A grant message named an owner id that this client had given up, so the client releases the lock.
+    /// An owner id of this client holds a fair lock.
+    OwnerSeen(OwnerSeen),
+}
+
+/// The events that concern waiters.
+#[derive(Debug)]
+pub(crate) enum WaiterInput {
+    /// A caller requests a lock.
+    Wanted(Wanted),
+    /// An attempt of this request that asked for this TTL was answered, or was cut off.
+    Answered(Ticket, Duration, Answered),
+    /// The answer to an attempt is overdue.
+    Overdue(Ticket, CallId),
+    /// A pause, a sleep or a gap is over.
+    Woken(Ticket),
+    /// The wait of a caller is over.
+    WaitOver(Ticket),
+    /// A caller without a bound must check again whether the server has answered within the last lease.
+    Silence(Ticket),
+    /// A caller no longer waits.
+    Cancelled(Ticket),
+    /// An attempt was refused, and the fair queue has noted whether the waiter is in the server's queue.
+    Refused(Refused),
+    /// A refused waiter goes to sleep, now that the client has subscribed to the channel of the lock. The duration is
+    /// what is left of the other hold.
+    Sleep(Ticket, Option<Duration>),
+    /// A waiter sends an attempt. The release for its former owner id comes first.
+    Ask(Ticket),
+    /// The answer to the current attempt may be stale. Messages from before the subscription are lost, or a message
+    /// about the waiter arrived during the attempt.
+    MissedMessages(Ticket),
+    /// The first waiter of this client sends an attempt, if no caller of this client holds the lock.
+    Advance(LockId),
+    /// A caller of this client was granted a lock that has one holder at a time.
+    Held(LockId, HoldId),
+    /// A hold no longer blocks the waiters of this client.
+    Freed(LockId, HoldId),
+    /// The lock may be free.
+    MayBeFree(LockId),
+    /// A message says that the lock may be free, or the message is not plausible.
+    Heard(LockId),
+    /// A release by this client was received by this many other connections.
+    Published(LockId, u32),
+    /// The command lane of a node has opened.
+    Connected(NodeId),
+    /// The command lane of a node has closed, for this reason.
+    Disconnected(NodeId, Cause),
+    /// The circuit breaker of a primary is open, so no request may wait for it.
+    Outage(Primary),
+    /// The primary serves again.
+    OutageOver(Primary),
+    /// The lock is no longer in use.
+    Forget(LockId),
+    /// A poll that names these waiters was sent.
+    Polled(CallId, Vec<Ticket>),
+    /// A poll that names these waiters was answered, or was cut off.
+    PollAnswered(Resolved, Vec<Ticket>),
+    /// A poll that names these waiters failed.
+    PollFailed(LockId, Vec<Ticket>, CallError),
+    /// The answer to a poll names the holder of a lock.
+    HolderSeen(LockId, HolderSeen),
+    /// The server granted the lock to a waiter in its queue.
+    GrantedUnasked(Ticket, Granted),
+    /// The server did so, but too little of the grant is left, or the token is missing; the waiter asks again.
+    AskAgain(Ticket),
+}
+
+/// The events that concern waiters in the server's queue.
+#[derive(Debug)]
+pub(crate) enum FairInput {
+    /// A waiter asks for the first time, or under a new owner id.
+    Joined(LockId, Ticket, QueueEntry),
+    /// A waiter no longer waits.
+    Left(LockId, Ticket),
+    /// The reply to an attempt says that the waiter is in the server's queue.
+    Found(LockId, Ticket, Arc<Keys>, ClockSeen),
+    /// The lock may be free: poll now, or as soon as `MIN_GAP` has passed since the last poll.
+    PollSoon(LockId),
+    /// Poll no later than at this instant.
+    PollBy(LockId, Instant),
+    /// A poll is due.
+    PollDue(LockId),
+    /// A poll was answered, or its connection closed.
+    Answered(LockId, Answered),
+    /// A grant message arrived, as a notification or in the reply to a release.
+    Told(LockId, Vec<u8>),
+    /// A grant message named an owner id that this client had given up; the client releases the lock.
     GhostReleased(LockId),
+    /// The lock is no longer in use.
+    Forget(LockId),
+}
+
+/// The request of a caller for a lock that it does not hold.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) ticket: Ticket,
+    pub(crate) request: AcquireRequest,
+    pub(crate) keys: Arc<Keys>,
+    /// The owner id of the write hold inside which the caller reads.
+    pub(crate) inside: Option<OwnerId>,
+    pub(crate) plan: LeasePlan,
+}
+
+/// The refusal of an attempt.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refused {
+    pub(crate) ticket: Ticket,
+    /// The time that is left of the other hold; `None` for a record without TTL.
+    pub(crate) remaining: Option<Duration>,
+    /// Whether the lock is free, but dead waiters come first.
+    pub(crate) is_free: bool,
+}
+
+/// The holder of a lock, as the answer to a call names it.
+#[derive(Debug)]
+pub(crate) struct HolderSeen {
+    pub(crate) owner: String,
+    /// The time that is left of the hold; `None` for a record without TTL.
+    pub(crate) remaining: Option<Duration>,
+    /// When the call was sent.
+    pub(crate) sent: Instant,
+}
+
+/// A report that an owner id of this client holds a lock whose waiters queue on the server.
+#[derive(Debug)]
+pub(crate) struct OwnerSeen {
+    pub(crate) lock: LockId,
+    pub(crate) owner: OwnerId,
+    pub(crate) report: Report,
+}
+
+/// The way in which a report arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Report {
+    /// In the reply to a call of this client.
+    Reply,
+    /// In a message, which any user that may publish can forge.
+    Message,
+}
+
+/// A reading of a server's clock by a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClockSeen {
+    /// When the call was sent.
+    pub(crate) sent: Instant,
+    /// The server's time when the call ran, in µs.
+    pub(crate) clock: u64,
+}
+
+/// The channel that the waiters for a lock need.
+#[derive(Debug)]
+pub(crate) struct Listen {
+    pub(crate) lock: LockId,
+    pub(crate) node: NodeId,
+    pub(crate) channel: Arc<[u8]>,
 }
 
 /// A grant, and the earliest time at which it can have begun.

@@ -43,28 +43,31 @@ pub(crate) struct Members {
 
 /// An event of a member.
 pub(crate) enum MemberEvent {
-    /// An acquisition, a release, an extension or a question of a member is done, for this caller.
-    Completed {
-        caller: Ticket,
-        member: Ticket,
-        outcome: Outcome,
-    },
-    /// A member of this composite lock is lost.
-    Lost {
-        composite: LeaseId,
-        member: LeaseId,
-        reason: LostReason,
-    },
+    /// An acquisition, a release, an extension or a question of a member is done.
+    Completed(Completed),
+    /// A member of a composite lock is lost.
+    Lost(MemberLease, LostReason),
     /// A lease was lost before its composite lock was granted.
     LostBefore(LeaseId, LostReason),
     /// The deadline of a member has moved to a later instant.
-    Renewed {
-        composite: LeaseId,
-        member: LeaseId,
-        deadline: Instant,
-    },
+    Renewed(MemberLease, Instant),
     /// A caller re-entered a hold, which must be renewed by this plan.
     Entered(HoldId, LeasePlan),
+}
+
+/// An acquisition, a release, an extension or a question of a member that is done.
+pub(crate) struct Completed {
+    /// The caller of the composite lock.
+    pub(crate) caller: Ticket,
+    pub(crate) member: Ticket,
+    pub(crate) outcome: Outcome,
+}
+
+/// The lease of a member, and that of its composite lock.
+#[derive(Clone, Copy)]
+pub(crate) struct MemberLease {
+    pub(crate) composite: LeaseId,
+    pub(crate) member: LeaseId,
 }
 
 impl Members {
@@ -188,7 +191,8 @@ impl Members {
     pub(crate) fn grant(
         &mut self,
         ticket: Ticket,
-        (lease, members): (LeaseId, &[LeaseId]),
+        lease: LeaseId,
+        members: &[LeaseId],
         deadline: Instant,
         levels: usize,
     ) {
@@ -215,20 +219,13 @@ impl Members {
         loop {
             let event = match self.member_events.pop_front()? {
                 Told::Event(Event::Completed { ticket, outcome }) => self.completed(ticket, outcome, now),
-                Told::Event(Event::Lost { lease, reason }) => Some(match self.composite(lease) {
-                    Some(composite) => MemberEvent::Lost {
-                        composite,
-                        member: lease,
-                        reason,
-                    },
+                Told::Event(Event::Lost { lease, reason }) => Some(match self.member_lease(lease) {
+                    Some(member) => MemberEvent::Lost(member, reason),
                     None => MemberEvent::LostBefore(lease, reason),
                 }),
                 Told::Event(Event::Renewed { lease, deadline }) => {
-                    self.composite(lease).map(|composite| MemberEvent::Renewed {
-                        composite,
-                        member: lease,
-                        deadline,
-                    })
+                    let member = self.member_lease(lease);
+                    member.map(|member| MemberEvent::Renewed(member, deadline))
                 }
                 Told::Entered(ticket, hold, plan) => {
                     (!self.is_member(ticket)).then_some(MemberEvent::Entered(hold, plan))
@@ -251,11 +248,18 @@ impl Members {
             // No caller waits for the member.
             self.discard(grant.lease, now);
         }
-        caller.map(|caller| MemberEvent::Completed {
-            caller,
-            member,
-            outcome,
+        caller.map(|caller| {
+            MemberEvent::Completed(Completed {
+                caller,
+                member,
+                outcome,
+            })
         })
+    }
+
+    fn member_lease(&self, member: LeaseId) -> Option<MemberLease> {
+        let composite = self.composite(member)?;
+        Some(MemberLease { composite, member })
     }
 
     pub(crate) fn ticket(&mut self, verb: Verb) -> Ticket {
@@ -336,8 +340,15 @@ impl Members {
         self.exclude(lease);
     }
 
-    pub(crate) fn acquire(&mut self, ticket: Ticket, request: AcquireRequest, of: (NodeId, LeasePlan), now: Instant) {
-        self.with(|locks| locks.acquire(ticket, request, of, now));
+    pub(crate) fn acquire(
+        &mut self,
+        ticket: Ticket,
+        request: AcquireRequest,
+        node: NodeId,
+        plan: LeasePlan,
+        now: Instant,
+    ) {
+        self.with(|locks| locks.acquire(ticket, request, node, plan, now));
     }
 
     /// Releases one lease. The last lease of a hold ends the record on the server.

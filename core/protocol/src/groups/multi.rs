@@ -29,7 +29,7 @@ use std::sync::Arc;
 use self::gathering::{Gathered, Gathering, Gatherings, Wanted};
 use self::held::{HeldLocks, Released};
 
-use super::members::{MemberEvent, Members};
+use super::members::{Completed, MemberEvent, Members};
 use crate::ending::ReleaseOutcome;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::ids::{Context, LeaseId, NodeId, Ticket, Verb};
@@ -69,7 +69,7 @@ impl Multi {
         match input {
             Input::Acquire(ticket, requests) => self.acquire(members, ticket, requests, now),
             Input::Release(ticket, lease) => self.release(members, ticket, lease, now),
-            Input::Extend(ticket, lease, by) => self.extend(members, ticket, (lease, by), now),
+            Input::Extend(ticket, lease, by) => self.extend(members, ticket, lease, by, now),
             Input::Cancel(ticket) => {
                 self.gatherings.stop(members, ticket, now);
                 self.endings.cancel(members, ticket, now);
@@ -82,14 +82,10 @@ impl Multi {
     pub(crate) fn settle(&mut self, members: &mut Members, now: Instant) {
         while let Some(event) = members.next_member_event(now) {
             match event {
-                MemberEvent::Completed {
-                    caller,
-                    member,
-                    outcome,
-                } => self.member_completed(members, (caller, member), outcome, now),
-                MemberEvent::Lost { composite, reason, .. } => self.held.member_lost(members, composite, reason, now),
-                MemberEvent::LostBefore(lease, reason) => self.gatherings.lost(members, (lease, reason), now),
-                MemberEvent::Renewed { composite, .. } => self.held.member_renewed(members, composite),
+                MemberEvent::Completed(completed) => self.member_completed(members, completed, now),
+                MemberEvent::Lost(of, reason) => self.held.member_lost(members, of.composite, reason, now),
+                MemberEvent::LostBefore(lease, reason) => self.gatherings.lost(members, lease, reason, now),
+                MemberEvent::Renewed(of, _) => self.held.member_renewed(members, of.composite),
                 MemberEvent::Entered(hold, plan) => self.gatherings.stays_renewed(hold, plan),
             }
         }
@@ -128,7 +124,7 @@ impl Multi {
         let (wait, context) = (first.wait, first.context);
         let plan = LeasePlan::of(first.lease, members.io().config().lease);
         let locks = lock_set(requests.iter().map(|request| (request.kind, request.name.clone())));
-        let again = match self.entered_again(members, &requests, (&locks, context), now) {
+        let again = match self.entered_again(members, &requests, &locks, context, now) {
             Ok(again) => again,
             Err(error) => return members.complete(ticket, Outcome::Failed(error)),
         };
@@ -150,7 +146,8 @@ impl Multi {
         &mut self,
         members: &mut Members,
         requests: &[AcquireRequest],
-        (locks, context): (&LockSet, Option<Context>),
+        locks: &LockSet,
+        context: Option<Context>,
         now: Instant,
     ) -> Result<Option<(LeaseId, Vec<LeaseId>)>, Error> {
         if requests.iter().any(|request| request.within.is_some()) {
@@ -185,24 +182,19 @@ impl Multi {
     fn gathered(&mut self, members: &mut Members, ticket: Ticket, gathered: Option<Gathered>, now: Instant) {
         let Some(gathered) = gathered else { return };
         match gathered.again {
-            Some(first) => self.held.enter(members, ticket, (first, gathered.plan), now),
+            Some(first) => self.held.enter(members, ticket, first, gathered.plan, now),
             None => self.held.add(members, ticket, gathered),
         }
     }
 
     /// Handles the outcome of a member's acquisition, renewal, release or extension.
-    fn member_completed(
-        &mut self,
-        members: &mut Members,
-        (ticket, member): (Ticket, Ticket),
-        outcome: Outcome,
-        now: Instant,
-    ) {
+    fn member_completed(&mut self, members: &mut Members, completed: Completed, now: Instant) {
+        let ticket = completed.caller;
         if !self.endings.has(ticket) {
-            let gathered = self.gatherings.completed(members, (ticket, member), outcome, now);
+            let gathered = self.gatherings.completed(members, completed, now);
             return self.gathered(members, ticket, gathered, now);
         }
-        let Some(ended) = self.endings.completed(ticket, member, outcome) else {
+        let Some(ended) = self.endings.completed(completed) else {
             return;
         };
         let extended = ended.extends.map(|first| self.held.extended(first));
@@ -217,7 +209,7 @@ impl Multi {
     fn release(&mut self, members: &mut Members, ticket: Ticket, lease: LeaseId, now: Instant) {
         match self.held.release(lease) {
             Some(Released::Level(outcome)) => members.complete(ticket, outcome),
-            Some(Released::All(leases, outcome)) => self.endings.release(members, ticket, (&leases, outcome), now),
+            Some(Released::All(leases, outcome)) => self.endings.release(members, ticket, &leases, outcome, now),
             None => {}
         }
     }
@@ -226,12 +218,13 @@ impl Multi {
         &mut self,
         members: &mut Members,
         ticket: Ticket,
-        (lease, by): (LeaseId, Option<LeaseDuration>),
+        lease: LeaseId,
+        by: Option<LeaseDuration>,
         now: Instant,
     ) {
         let first = self.held.first_level(lease);
         if let Some((first, held)) = first.and_then(|first| Some((first, self.held.get(first)?))) {
-            self.endings.extend(members, ticket, (first, held.members(), by), now);
+            self.endings.extend(members, ticket, first, held.members(), by, now);
         }
     }
 }
@@ -300,13 +293,7 @@ impl Endings {
     }
 
     /// Releases members, the newest first. `outcome` is the result unless a server reports a worse one.
-    fn release(
-        &mut self,
-        members: &mut Members,
-        ticket: Ticket,
-        (leases, outcome): (&[LeaseId], Outcome),
-        now: Instant,
-    ) {
+    fn release(&mut self, members: &mut Members, ticket: Ticket, leases: &[LeaseId], outcome: Outcome, now: Instant) {
         let mut under_way = Vec::new();
         for member in leases.iter().rev() {
             members.exclude(*member);
@@ -327,7 +314,9 @@ impl Endings {
         &mut self,
         members: &mut Members,
         ticket: Ticket,
-        (first, leases, by): (LeaseId, &[LeaseId], Option<LeaseDuration>),
+        first: LeaseId,
+        leases: &[LeaseId],
+        by: Option<LeaseDuration>,
         now: Instant,
     ) {
         let mut under_way = Vec::new();
@@ -345,10 +334,11 @@ impl Endings {
     }
 
     /// Handles the end of a member's release or extension. Returns the result when all members are done.
-    fn completed(&mut self, ticket: Ticket, member: Ticket, outcome: Outcome) -> Option<Ended> {
+    fn completed(&mut self, completed: Completed) -> Option<Ended> {
+        let ticket = completed.caller;
         let ending = self.by_ticket.get_mut(&ticket)?;
-        ending.under_way.retain(|under_way| *under_way != member);
-        ending.outcome = worse(ending.outcome.clone(), outcome);
+        ending.under_way.retain(|under_way| *under_way != completed.member);
+        ending.outcome = worse(ending.outcome.clone(), completed.outcome);
         if !ending.under_way.is_empty() {
             return None;
         }

@@ -20,10 +20,10 @@
 mod attempts;
 mod holds;
 
-use self::attempts::{Attempts, Decision};
+use self::attempts::{Attempts, Decision, Wait};
 use self::holds::{Broadcasts, QuorumHolds};
 
-use super::members::{MemberEvent, Members};
+use super::members::{Completed, MemberEvent, Members};
 use crate::LostReason;
 use crate::breakers::Outage;
 use crate::error::{Error, ErrorKind, Operation};
@@ -74,9 +74,9 @@ impl Quorum {
         match input {
             Input::Acquire(ticket, request) => self.acquire(members, ticket, request, now),
             Input::Release(ticket, lease) => self.release(members, ticket, lease, now),
-            Input::Extend(ticket, lease, by) => self.extend(members, ticket, (lease, by), now),
+            Input::Extend(ticket, lease, by) => self.extend(members, ticket, lease, by, now),
             Input::Inspect(ticket, name, question) => {
-                self.broadcasts.inspect(members, ticket, (name, question), now);
+                self.broadcasts.inspect(members, ticket, name, question, now);
                 self.broadcasts.decide(members, &self.holds, ticket);
             }
             Input::Cancel(ticket) => {
@@ -92,26 +92,14 @@ impl Quorum {
     pub(crate) fn settle(&mut self, members: &mut Members, now: Instant) {
         while let Some(event) = members.next_member_event(now) {
             match event {
-                MemberEvent::Completed {
-                    caller,
-                    member,
-                    outcome,
-                } => self.primary_answered(members, (caller, member), outcome, now),
-                MemberEvent::Lost {
-                    composite,
-                    member,
-                    reason,
-                } => {
-                    if self.holds.member_lost(members, (composite, member), reason, now) {
-                        self.lose(members, composite, reason, now);
+                MemberEvent::Completed(completed) => self.primary_answered(members, completed, now),
+                MemberEvent::Lost(of, reason) => {
+                    if self.holds.member_lost(members, of, reason, now) {
+                        self.lose(members, of.composite, reason, now);
                     }
                 }
                 MemberEvent::LostBefore(member, _) => self.attempts.member_lost(members, member, now),
-                MemberEvent::Renewed {
-                    composite,
-                    member,
-                    deadline,
-                } => self.holds.member_renewed(members, (composite, member), deadline, now),
+                MemberEvent::Renewed(of, deadline) => self.holds.member_renewed(members, of, deadline, now),
                 // The mutex of a primary is never re-entered.
                 MemberEvent::Entered(..) => {}
             }
@@ -164,27 +152,23 @@ impl Quorum {
     }
 
     /// Handles the answer of a primary to a quorum attempt or a broadcast. Its round may have been granted already.
-    fn primary_answered(
-        &mut self,
-        members: &mut Members,
-        (ticket, member): (Ticket, Ticket),
-        outcome: Outcome,
-        now: Instant,
-    ) {
+    fn primary_answered(&mut self, members: &mut Members, completed: Completed, now: Instant) {
+        let ticket = completed.caller;
         if self.broadcasts.has(ticket) {
-            self.broadcasts.answered(ticket, member, outcome);
+            self.broadcasts.answered(completed);
             self.broadcasts.decide(members, &self.holds, ticket);
         } else if self.attempts.has(ticket) {
-            self.attempts.answered(ticket, member, outcome);
-            self.decide(members, ticket, false, now);
+            self.attempts.answered(completed);
+            self.decide(members, ticket, Wait::GoesOn, now);
         } else {
-            self.holds.late_answer(members, member, outcome, now);
+            self.holds
+                .late_answer(members, completed.member, completed.outcome, now);
         }
     }
 
     fn timer(&mut self, members: &mut Members, timer: Timer, now: Instant) {
         match timer {
-            Timer::Round(ticket) => self.decide(members, ticket, true, now),
+            Timer::Round(ticket) => self.decide(members, ticket, Wait::IsOver, now),
             Timer::Majority(lease) => self.lose(members, lease, LostReason::Expired, now),
             Timer::Pause(ticket) => self.attempts.pause_over(members, ticket, now),
             Timer::QuorumWait(ticket) => self.wait_over(members, ticket, now),
@@ -193,8 +177,8 @@ impl Quorum {
     }
 
     /// Decides a round, if possible.
-    fn decide(&mut self, members: &mut Members, ticket: Ticket, is_late: bool, now: Instant) {
-        match self.attempts.decide(members, ticket, is_late, now) {
+    fn decide(&mut self, members: &mut Members, ticket: Ticket, wait: Wait, now: Instant) {
+        match self.attempts.decide(members, ticket, wait, now) {
             Decision::Open => {}
             Decision::Granted => {
                 if let Some(hold) = self.attempts.granted(members, ticket) {
@@ -281,10 +265,11 @@ impl Quorum {
         &mut self,
         members: &mut Members,
         ticket: Ticket,
-        (lease, by): (LeaseId, Option<LeaseDuration>),
+        lease: LeaseId,
+        by: Option<LeaseDuration>,
         now: Instant,
     ) {
-        let extensions = self.holds.extend(members, ticket, (lease, by), now);
+        let extensions = self.holds.extend(members, ticket, lease, by, now);
         self.broadcasts.extend(ticket, lease, extensions);
         self.broadcasts.decide(members, &self.holds, ticket);
     }

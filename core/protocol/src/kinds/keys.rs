@@ -49,6 +49,14 @@ pub(crate) struct Attempt<'a> {
     pub(crate) inside: Option<&'a OwnerId>,
 }
 
+/// A waiter as the server's queue stores it.
+#[derive(Clone, Debug)]
+pub(crate) struct QueueEntry {
+    pub(crate) owner: OwnerId,
+    /// Whether the waiter wants a fencing token.
+    pub(crate) fencing: bool,
+}
+
 /// The keys of one lock on one server.
 #[derive(Debug)]
 pub(crate) struct Keys {
@@ -159,17 +167,17 @@ impl Keys {
         self.call(&semaphore::SET_LIMIT, &values)
     }
 
-    /// Returns the call that keeps waiters in the server's queue alive. Each waiter has an owner id, and a flag that
-    /// says whether it wants a token. `None` for a kind whose waiters queue in the client.
-    pub(crate) fn poll(&self, waiters: &[(OwnerId, bool)]) -> Option<Invocation> {
+    /// Returns the call that keeps waiters in the server's queue alive. `None` for a kind whose waiters
+    /// queue in the client.
+    pub(crate) fn poll(&self, waiters: &[QueueEntry]) -> Option<Invocation> {
         let Waiters::Server { poll } = self.kind.spec().waiters else {
             return None;
         };
         let mut invocation = self.call(&Form { args: &[], ..poll }, &self.values());
-        for (owner, fencing) in waiters {
+        for waiter in waiters {
             let values = Values {
-                owner: Some(owner),
-                fencing: *fencing,
+                owner: Some(&waiter.owner),
+                fencing: waiter.fencing,
                 ..self.values()
             };
             invocation.args.extend(self.args(poll.args, &values));

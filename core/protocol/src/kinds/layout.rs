@@ -123,7 +123,10 @@ fn calls(name: &LockName) -> Vec<(Kind, Invocation)> {
             keys.inspect(),
             keys.force(),
         ];
-        calls.extend(keys.poll(&[(owner.clone(), true)]));
+        calls.extend(keys.poll(&[QueueEntry {
+            owner: owner.clone(),
+            fencing: true,
+        }]));
         calls.extend(kind.permits().map(|_| keys.set_limit(4)));
         calls.into_iter().map(move |call| (kind, call)).collect::<Vec<_>>()
     };

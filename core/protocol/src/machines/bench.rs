@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::breakers::Breaker;
-use crate::calls::InFlight;
+use crate::calls::Answered;
 use crate::identities::Identity;
 use crate::ids::{CallId, NodeId, Primary, Ticket};
 use crate::instant::Instant;
@@ -112,9 +112,10 @@ impl Bench {
         calls[0].id
     }
 
-    /// Removes a call from the calls in flight, as a reply would.
-    pub(super) fn finish(&mut self, call: CallId) -> InFlight {
-        self.io.finish(call).unwrap().0
+    /// Removes a call from the calls in flight, and returns it with this result.
+    pub(super) fn answer(&mut self, id: CallId, result: Result<Reply, CallError>) -> Answered {
+        let (call, _) = self.io.finish(id).unwrap();
+        Answered { id, call, result }
     }
 
     /// Returns the new outcomes with their tickets. Drops all other steps.

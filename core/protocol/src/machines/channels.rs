@@ -24,17 +24,17 @@ use std::sync::Arc;
 use crate::ids::{LockId, NodeId, Ticket};
 use crate::io::Io;
 use crate::sorted::{SortedMap, SortedSet};
-use crate::step::Step;
+use crate::step::{FairInput, Listen, Step, WaiterInput};
 use crate::transitions;
 
 /// The events that concern channels.
 #[derive(Debug)]
 pub(crate) enum Input<'a> {
     /// A waiter of a lock needs the messages about releases. The ticket is `None` for waiters in the server's queue.
-    Listen(LockId, NodeId, Arc<[u8]>, Option<Ticket>),
+    Listen(Listen, Option<Ticket>),
     /// A waiter in the server's queue needs the grant messages. They may be lost until the server has confirmed the
     /// subscription; the waiters ask the server then.
-    ListenForGrants(LockId, NodeId, Arc<[u8]>),
+    ListenForGrants(Listen),
     /// The lock has no waiters any more.
     Leave(LockId),
     /// The server confirmed a subscription.
@@ -64,27 +64,35 @@ struct Channel {
 #[derive(Debug)]
 struct Ears {
     node: NodeId,
-    /// The channel for releases of the lock, and whether the server has confirmed its subscription.
-    releases: Option<(Arc<[u8]>, bool)>,
+    /// The channel for releases of the lock.
+    releases: Option<Ear>,
     /// The channel for grants to waiters of this client.
     grants: Option<Arc<[u8]>>,
+}
+
+/// A channel that the waiters of a lock use.
+#[derive(Debug)]
+struct Ear {
+    channel: Arc<[u8]>,
+    /// Whether the server has confirmed the subscription.
+    is_confirmed: bool,
 }
 
 impl Channels {
     pub(crate) fn input(&mut self, io: &mut Io, input: Input<'_>) {
         let before = transitions::before(self, io, &input);
         match input {
-            Input::Listen(lock, node, channel, ticket) => self.listen_for_releases(io, (lock, ticket), node, channel),
-            Input::ListenForGrants(lock, node, channel) => {
-                let ears = self.ears(lock, node);
+            Input::Listen(to, ticket) => self.listen_for_releases(io, to, ticket),
+            Input::ListenForGrants(to) => {
+                let ears = self.ears(&to);
                 if ears.grants.is_none() {
-                    ears.grants = Some(Arc::clone(&channel));
-                    self.listen(io, lock, node, channel);
+                    ears.grants = Some(Arc::clone(&to.channel));
+                    self.listen(io, &to);
                 }
             }
             Input::Leave(lock) => {
                 if let Some(ears) = self.by_lock.remove(&lock) {
-                    let releases = ears.releases.map(|(channel, _)| channel);
+                    let releases = ears.releases.map(|releases| releases.channel);
                     for channel in releases.into_iter().chain(ears.grants) {
                         self.leave(io, lock, ears.node, channel);
                     }
@@ -96,9 +104,9 @@ impl Channels {
                     let ears = self.by_lock.get(&lock);
                     let is_grant = ears.is_some_and(|ears| ears.grants.as_deref() == Some(name));
                     io.step(if is_grant {
-                        Step::GrantTold(lock, payload.to_vec())
+                        Step::Fair(FairInput::Told(lock, payload.to_vec()))
                     } else {
-                        Step::Heard(lock)
+                        Step::Waiter(WaiterInput::Heard(lock))
                     });
                 }
             }
@@ -117,7 +125,7 @@ impl Channels {
     pub(crate) fn others(&self, lock: LockId, listeners: u32) -> u32 {
         let releases = self.by_lock.get(&lock).and_then(|ears| ears.releases.as_ref());
         match releases {
-            Some((_, true)) => listeners.saturating_sub(1),
+            Some(Ear { is_confirmed: true, .. }) => listeners.saturating_sub(1),
             _ => listeners,
         }
     }
@@ -127,36 +135,43 @@ impl Channels {
         self.by_node.values().map(SortedMap::len).sum()
     }
 
-    fn ears(&mut self, lock: LockId, node: NodeId) -> &mut Ears {
-        self.by_lock.get_or_insert_with(lock, || Ears {
-            node,
+    fn ears(&mut self, to: &Listen) -> &mut Ears {
+        self.by_lock.get_or_insert_with(to.lock, || Ears {
+            node: to.node,
             releases: None,
             grants: None,
         })
     }
 
-    /// Subscribes to the channel for releases of a lock. If the channel was confirmed earlier, for another lock, adds
-    /// the step `MissedMessages`, because a message for this lock may have arrived already.
-    fn listen_for_releases(&mut self, io: &mut Io, of: (LockId, Option<Ticket>), node: NodeId, channel: Arc<[u8]>) {
-        let (lock, ticket) = of;
+    /// Subscribes to the channel for releases of a lock. If the channel was confirmed earlier, for another lock, a
+    /// message for this lock may have arrived already, so the waiters ask the server.
+    fn listen_for_releases(&mut self, io: &mut Io, to: Listen, ticket: Option<Ticket>) {
+        let lock = to.lock;
         if self.is_listening(lock) {
             return;
         }
-        let was_confirmed = self.listen(io, lock, node, Arc::clone(&channel));
-        self.ears(lock, node).releases = Some((channel, was_confirmed));
-        if was_confirmed {
-            io.step(Step::MissedMessages(lock, ticket));
+        let is_confirmed = self.listen(io, &to);
+        let ears = self.ears(&to);
+        ears.releases = Some(Ear {
+            channel: to.channel,
+            is_confirmed,
+        });
+        if is_confirmed {
+            io.step(match ticket {
+                Some(ticket) => Step::Waiter(WaiterInput::MissedMessages(ticket)),
+                None => Step::Fair(FairInput::PollSoon(lock)),
+            });
         }
     }
 
     /// Adds a lock to the locks that use a channel. Returns whether the server had already confirmed the channel.
-    fn listen(&mut self, io: &mut Io, lock: LockId, node: NodeId, name: Arc<[u8]>) -> bool {
-        let channels = self.by_node.get_or_default(node);
-        let channel = channels.get_or_default(Arc::clone(&name));
+    fn listen(&mut self, io: &mut Io, to: &Listen) -> bool {
+        let channels = self.by_node.get_or_default(to.node);
+        let channel = channels.get_or_default(Arc::clone(&to.channel));
         let is_new = channel.locks.is_empty();
-        let was_confirmed = channel.locks.insert(lock) && channel.is_confirmed;
+        let was_confirmed = channel.locks.insert(to.lock) && channel.is_confirmed;
         if is_new {
-            io.subscribe(node, name);
+            io.subscribe(to.node, Arc::clone(&to.channel));
         }
         was_confirmed
     }
@@ -181,9 +196,9 @@ impl Channels {
             return;
         };
         channel.is_confirmed = true;
-        self.note(node, name, true);
+        self.note(node, name);
         for lock in self.locks(node, name) {
-            io.step(Step::MayBeFree(lock));
+            io.step(Step::Waiter(WaiterInput::MayBeFree(lock)));
         }
     }
 
@@ -196,7 +211,7 @@ impl Channels {
             })
             .collect();
         for name in names {
-            self.note(node, &name, false);
+            self.note(node, &name);
         }
     }
 
@@ -204,16 +219,18 @@ impl Channels {
         let channels = self.by_node.get_mut(&node);
         if let Some(channel) = channels.and_then(|channels| channels.get_mut(name)) {
             channel.is_confirmed = false;
-            self.note(node, name, false);
+            self.note(node, name);
         }
     }
 
     /// Stores for each lock of a channel whether the client receives messages about releases.
-    fn note(&mut self, node: NodeId, name: &[u8], is_heard: bool) {
+    fn note(&mut self, node: NodeId, name: &[u8]) {
+        let channel = self.by_node.get(&node).and_then(|channels| channels.get(name));
+        let is_confirmed = channel.is_some_and(|channel| channel.is_confirmed);
         for lock in self.locks(node, name) {
             let releases = self.by_lock.get_mut(&lock).and_then(|ears| ears.releases.as_mut());
-            if let Some((_, is_confirmed)) = releases.filter(|(channel, _)| **channel == *name) {
-                *is_confirmed = is_heard;
+            if let Some(releases) = releases.filter(|releases| *releases.channel == *name) {
+                releases.is_confirmed = is_confirmed;
             }
         }
     }

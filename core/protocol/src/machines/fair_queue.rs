@@ -25,20 +25,21 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::grant_message::{ClockSeen, GrantMessage};
-use crate::calls::{InFlight, Purpose};
+use super::grant_message::GrantMessage;
+use crate::calls::{Answered, Purpose};
 use crate::defects::Defect;
 use crate::foreign::shown_owner;
 use crate::ids::{CallId, LockId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
-use crate::kinds::{Keys, parse_number};
+use crate::kinds::{Keys, QueueEntry, parse_number};
 use crate::lease::deadline;
 use crate::owner::OwnerId;
 use crate::periods::{MIN_GAP, PROVISIONAL};
-use crate::reply::{CallError, Reply};
+use crate::reply::Reply;
 use crate::sorted::SortedMap;
-use crate::step::{Granted, Step};
+pub(crate) use crate::step::FairInput as Input;
+use crate::step::{ClockSeen, Granted, HolderSeen, Listen, OwnerSeen, Report, Step, WaiterInput};
 use crate::timers::Timer;
 use crate::token::Token;
 use crate::transitions;
@@ -51,31 +52,6 @@ const LONGEST_HEARTBEAT: Duration = Duration::from_secs(1);
 /// How long grant messages for unknown owner ids are ignored after one of them has caused a release. Without this limit
 /// every user that may publish could cause any number of releases.
 const GHOST_GAP: Duration = Duration::from_millis(100);
-
-/// The events that concern fair waiters.
-#[derive(Debug)]
-pub(crate) enum Input {
-    /// A waiter asks for the first time, or under a new owner id. The flag says whether it wants a token.
-    Joined(LockId, Ticket, OwnerId, bool),
-    /// A waiter no longer waits.
-    Left(LockId, Ticket),
-    /// The reply to an attempt says that the waiter is in the server's queue.
-    Found(LockId, Ticket, Arc<Keys>, ClockSeen),
-    /// The lock may be free: poll now, or as soon as `MIN_GAP` has passed since the last poll.
-    PollSoon(LockId),
-    /// Poll no later than at this instant.
-    PollBy(LockId, Instant),
-    /// A poll is due.
-    PollDue(LockId),
-    /// A poll was answered, or its connection closed.
-    Answered(LockId, (CallId, InFlight), Result<Reply, CallError>),
-    /// A grant message arrived, as a notification or in the reply to a release.
-    Told(LockId, Vec<u8>),
-    /// A grant message named an owner id that this client had given up; the client releases the lock.
-    GhostReleased(LockId),
-    /// The lock is no longer in use.
-    Forget(LockId),
-}
 
 /// The fair waiters of a client.
 #[derive(Debug, Default)]
@@ -100,8 +76,7 @@ struct Queue {
 
 #[derive(Debug)]
 struct Waiter {
-    owner: OwnerId,
-    fencing: bool,
+    entry: QueueEntry,
     /// The reading of the server's clock in the last call that found the waiter in the server's queue; `None` before
     /// the first such call.
     found: Option<ClockSeen>,
@@ -109,7 +84,7 @@ struct Waiter {
 
 impl Waiter {
     fn found(&mut self, found: ClockSeen) {
-        if self.found.is_none_or(|(at, _)| at < found.0) {
+        if self.found.is_none_or(|before| before.sent < found.sent) {
             self.found = Some(found);
         }
     }
@@ -119,9 +94,8 @@ impl FairQueue {
     pub(crate) fn input(&mut self, io: &mut Io, input: Input, now: Instant) {
         let before = transitions::before(self, io, &input);
         match input {
-            Input::Joined(lock, ticket, owner, fencing) => {
-                let found = None;
-                let waiter = Waiter { owner, fencing, found };
+            Input::Joined(lock, ticket, entry) => {
+                let waiter = Waiter { entry, found: None };
                 self.by_lock.get_or_default(lock).waiting.insert(ticket, waiter);
             }
             Input::Left(lock, ticket) => {
@@ -132,7 +106,7 @@ impl FairQueue {
                     io.stop(Timer::Poll(lock));
                 }
             }
-            Input::Found(lock, ticket, keys, found) => self.found(io, lock, (ticket, found), keys, now),
+            Input::Found(lock, ticket, keys, found) => self.found(io, lock, ticket, keys, found, now),
             Input::PollSoon(lock) => self.poll_soon(io, lock, now),
             Input::PollBy(lock, by) => {
                 if io.due(Timer::Poll(lock)).is_some_and(|next| by < next) {
@@ -140,7 +114,7 @@ impl FairQueue {
                 }
             }
             Input::PollDue(lock) => self.poll(io, lock, now),
-            Input::Answered(lock, call, result) => self.answered(io, lock, call, result, now),
+            Input::Answered(lock, poll) => self.answered(io, lock, poll, now),
             Input::Told(lock, payload) => self.told(io, lock, &payload, now),
             Input::GhostReleased(lock) => {
                 if let Some(queue) = self.by_lock.get_mut(&lock) {
@@ -165,14 +139,7 @@ impl FairQueue {
     }
 
     /// Notes that a waiter is in the server's queue. Subscribes to the channels of the lock and starts the polls.
-    fn found(
-        &mut self,
-        io: &mut Io,
-        lock: LockId,
-        (ticket, found): (Ticket, ClockSeen),
-        keys: Arc<Keys>,
-        now: Instant,
-    ) {
+    fn found(&mut self, io: &mut Io, lock: LockId, ticket: Ticket, keys: Arc<Keys>, found: ClockSeen, now: Instant) {
         let queue = self.by_lock.get_or_default(lock);
         if let Some(waiter) = queue.waiting.get_mut(&ticket) {
             waiter.found(found);
@@ -181,9 +148,19 @@ impl FairQueue {
             let heartbeat = heartbeat(io);
             io.set(Timer::Poll(lock), now + heartbeat);
         }
-        let grants = keys.grants(io.config().client);
-        io.step(Step::ListenForGrants(lock, keys.node, grants));
-        io.step(Step::Listen(lock, keys.node, keys.channel(), None));
+        let node = keys.node;
+        let grants = Listen {
+            lock,
+            node,
+            channel: keys.grants(io.config().client),
+        };
+        io.step(Step::ListenForGrants(grants));
+        let releases = Listen {
+            lock,
+            node,
+            channel: keys.channel(),
+        };
+        io.step(Step::Listen(releases, None));
         queue.keys = Some(keys);
     }
 
@@ -214,58 +191,47 @@ impl FairQueue {
             return;
         }
         let queued = queue.waiting.iter().filter(|(_, waiter)| waiter.found.is_some());
-        let (tickets, waiters): (Vec<Ticket>, Vec<(OwnerId, bool)>) = queued
-            .map(|(ticket, waiter)| (*ticket, (waiter.owner.clone(), waiter.fencing)))
-            .unzip();
+        let (tickets, waiters): (Vec<Ticket>, Vec<QueueEntry>) =
+            queued.map(|(ticket, waiter)| (*ticket, waiter.entry.clone())).unzip();
         let most = io.limits().waiters_per_poll.max(1);
         for (some, tickets) in waiters.chunks(most).zip(tickets.chunks(most)) {
             let Some(poll) = keys.poll(some) else { return };
-            let call = io.call(Purpose::Poll(lock), (keys.node, Lane::Command), poll, None);
+            let call = io.call(Purpose::Poll(lock), keys.node, Lane::Command, poll, None);
             // A poll appends waiters that are missing from the queue, so it counts as an attempt of each waiter in it.
             if !io.has(Defect::PollsAreNoAttempts) {
-                io.step(Step::Polled(call, tickets.to_vec()));
+                io.step(Step::Waiter(WaiterInput::Polled(call, tickets.to_vec())));
             }
             queue.polls.insert(call, tickets.to_vec());
         }
     }
 
-    fn answered(
-        &mut self,
-        io: &mut Io,
-        lock: LockId,
-        (call, in_flight): (CallId, InFlight),
-        result: Result<Reply, CallError>,
-        now: Instant,
-    ) {
-        let was_cut = in_flight.was_cut(&result);
+    fn answered(&mut self, io: &mut Io, lock: LockId, poll: Answered, now: Instant) {
         let queue = self.by_lock.get_mut(&lock);
-        let polled = queue.and_then(|queue| queue.polls.remove(&call)).unwrap_or_default();
+        let polled = queue.and_then(|queue| queue.polls.remove(&poll.id)).unwrap_or_default();
         // A poll whose connection closed may run after the release of a waiter that has left.
-        io.step(Step::PollAnswered(call, was_cut, polled.clone()));
-        let standing = match result {
-            Ok(reply) => parse_standing(&reply),
+        let answered = WaiterInput::PollAnswered(poll.resolved(), polled.clone());
+        io.step(Step::Waiter(answered));
+        let reply = match poll.result {
+            Ok(reply) => reply,
             Err(failure) => {
-                io.step(Step::PollFailed(lock, polled, failure));
+                io.step(Step::Waiter(WaiterInput::PollFailed(lock, polled, failure)));
                 return;
             }
         };
-        let (Some(standing), Some(sent)) = (standing, in_flight.sent) else {
+        let Some(standing) = poll.call.sent.and_then(|sent| parse_standing(&reply, sent)) else {
             return;
         };
-        let holder = standing.holder.clone();
-        io.step(Step::HolderSeen(lock, holder, standing.ttl, sent));
-        self.stands(io, lock, (sent, standing), &polled, now);
+        let seen = HolderSeen {
+            owner: standing.holder.clone(),
+            remaining: standing.ttl,
+            sent: standing.seen.sent,
+        };
+        io.step(Step::Waiter(WaiterInput::HolderSeen(lock, seen)));
+        self.stands(io, lock, &standing, &polled, now);
     }
 
-    /// Handles the reply to a poll that was sent at `sent` and named the waiters in `polled`.
-    fn stands(
-        &mut self,
-        io: &mut Io,
-        lock: LockId,
-        (sent, standing): (Instant, Standing),
-        polled: &[Ticket],
-        now: Instant,
-    ) {
+    /// Handles the reply to a poll that named the waiters in `polled`.
+    fn stands(&mut self, io: &mut Io, lock: LockId, standing: &Standing, polled: &[Ticket], now: Instant) {
         let Some(queue) = self.by_lock.get_mut(&lock) else {
             return;
         };
@@ -274,28 +240,35 @@ impl FairQueue {
             let waiter = queue.waiting.get_mut(ticket);
             // A waiter that has asked under a new owner id since is not known to be in the queue.
             if let Some(waiter) = waiter.filter(|waiter| waiter.found.is_some()) {
-                waiter.found((sent, standing.now));
+                waiter.found(standing.seen);
             }
         }
         if let Some(ticket) = granted {
-            let ttl = standing.ttl.unwrap_or_default();
-            self.take_turn(io, (lock, ticket), standing.token, (sent, ttl), now);
+            let granted = Granted {
+                token: standing.token,
+                sent: standing.seen.sent,
+                ttl: standing.ttl.unwrap_or_default(),
+                provisional: true,
+                is_local: false,
+            };
+            self.take_turn(io, lock, ticket, granted, now);
             return;
         }
         if standing.holder.is_empty() && !io.has(Defect::DeadEndThePassing) {
             // The call removed its maximum of dead waiters, and left the lock free: the next call goes on from there.
-            io.step(Step::PollSoon(lock));
+            io.step(Step::Fair(Input::PollSoon(lock)));
         }
         // The server publishes nothing when a record expires, so the client polls at that time.
         if let Some(ttl) = standing.ttl {
-            io.step(Step::PollBy(lock, now + ttl.saturating_add(Duration::from_millis(1))));
+            let by = now + ttl.saturating_add(Duration::from_millis(1));
+            io.step(Step::Fair(Input::PollBy(lock, by)));
         }
     }
 
     /// Handles a grant message.
     fn told(&mut self, io: &mut Io, lock: LockId, payload: &[u8], now: Instant) {
         let Some(message) = GrantMessage::parse(payload) else {
-            return io.step(Step::Heard(lock));
+            return io.step(Step::Waiter(WaiterInput::Heard(lock)));
         };
         let Some(owner) = io.own(message.owner) else {
             return;
@@ -310,15 +283,22 @@ impl FairQueue {
         };
         let believes_all = io.has(Defect::NewsIsBelieved);
         match waiter.found {
-            None => io.step(Step::StaleAnswer(ticket)),
+            None => io.step(Step::Waiter(WaiterInput::MissedMessages(ticket))),
             Some(found)
-                if message.is_plausible(found, waiter.fencing, now)
+                if message.is_plausible(found, waiter.entry.fencing, now)
                     || (believes_all && message.is_late_enough(found)) =>
             {
-                self.take_turn(io, (lock, ticket), message.token, (found.0, PROVISIONAL), now);
+                let granted = Granted {
+                    token: message.token,
+                    sent: found.sent,
+                    ttl: PROVISIONAL,
+                    provisional: true,
+                    is_local: false,
+                };
+                self.take_turn(io, lock, ticket, granted, now);
             }
             // The message is old or forged. The lock may be free all the same.
-            Some(_) => io.step(Step::Heard(lock)),
+            Some(_) => io.step(Step::Waiter(WaiterInput::Heard(lock))),
         }
     }
 
@@ -329,44 +309,32 @@ impl FairQueue {
         if last_ghost.is_some_and(|last| now < last + GHOST_GAP) {
             return;
         }
-        io.step(Step::OwnerSeen(lock, owner, true));
+        let report = Report::Message;
+        io.step(Step::OwnerSeen(OwnerSeen { lock, owner, report }));
     }
 
-    /// Handles a grant to a waiter here, which the server made at `sent` or later. If too little of the grant is left,
-    /// or its token is missing, the waiter asks the server.
-    fn take_turn(
-        &mut self,
-        io: &mut Io,
-        (lock, ticket): (LockId, Ticket),
-        token: Option<Token>,
-        (sent, ttl): (Instant, Duration),
-        now: Instant,
-    ) {
+    /// Handles a grant to a waiter here, which the server made when the call was sent or later. If too little of the
+    /// grant is left, or its token is missing, the waiter asks the server.
+    fn take_turn(&mut self, io: &mut Io, lock: LockId, ticket: Ticket, granted: Granted, now: Instant) {
         let queue = self.by_lock.get(&lock);
         let Some(waiter) = queue.and_then(|queue| queue.waiting.get(&ticket)) else {
             return;
         };
         // A poll draws a token only for a waiter that it names.
-        let has_token = token.is_some() || !waiter.fencing;
-        if has_token && deadline(sent, ttl) > now + WORTH_TAKING {
-            let granted = Granted {
-                token,
-                sent,
-                ttl,
-                provisional: true,
-                is_local: false,
-            };
-            io.step(Step::GrantedUnasked(ticket, granted));
+        let has_token = granted.token.is_some() || !waiter.entry.fencing;
+        let is_worth_it = has_token && deadline(granted.sent, granted.ttl) > now + WORTH_TAKING;
+        io.step(Step::Waiter(if is_worth_it {
+            WaiterInput::GrantedUnasked(ticket, granted)
         } else {
-            io.step(Step::AskAgain(ticket));
-        }
+            WaiterInput::AskAgain(ticket)
+        }));
     }
 }
 
 impl Queue {
     /// Returns the waiter with this owner id.
     fn find(&self, owner: &OwnerId) -> Option<Ticket> {
-        let is_it = |(_, waiter): &(&Ticket, &Waiter)| waiter.owner == *owner;
+        let is_it = |(_, waiter): &(&Ticket, &Waiter)| waiter.entry.owner == *owner;
         self.waiting.iter().find(is_it).map(|(ticket, _)| *ticket)
     }
 }
@@ -379,14 +347,14 @@ fn heartbeat(io: &mut Io) -> Duration {
 
 /// The reply to a poll.
 struct Standing {
-    /// The server's clock, in µs.
-    now: u64,
+    /// The server's clock when the poll ran.
+    seen: ClockSeen,
     holder: String,
     ttl: Option<Duration>,
     token: Option<Token>,
 }
 
-fn parse_standing(reply: &Reply) -> Option<Standing> {
+fn parse_standing(reply: &Reply, sent: Instant) -> Option<Standing> {
     let Reply::Array(parts) = reply else { return None };
     let [
         Reply::Int(ttl),
@@ -398,7 +366,10 @@ fn parse_standing(reply: &Reply) -> Option<Standing> {
         return None;
     };
     Some(Standing {
-        now: parse_number(now)?,
+        seen: ClockSeen {
+            sent,
+            clock: parse_number(now)?,
+        },
         holder: shown_owner(holder),
         ttl: u64::try_from(*ttl).ok().map(Duration::from_millis),
         token: Token::parse(token),

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use crate::instant::Instant;
 use crate::kinds::parse_number;
+use crate::step::ClockSeen;
 use crate::token::Token;
 
 /// How far the server's clock may be ahead of the client's estimate, in addition to 1 % of the time since the client
@@ -30,9 +31,6 @@ pub(super) struct GrantMessage<'a> {
     /// The fencing token of the grant, if the owner wants one.
     pub(super) token: Option<Token>,
 }
-
-/// A reading of a server's clock: when the call was sent, and the server's time when the call ran, in µs.
-pub(super) type ClockSeen = (Instant, u64);
 
 impl<'a> GrantMessage<'a> {
     /// Parses a payload; returns `None` if it is not a grant message.
@@ -51,7 +49,7 @@ impl<'a> GrantMessage<'a> {
 
     /// Whether the server saw the owner no earlier than the call that found the owner in the queue.
     pub(super) const fn is_late_enough(&self, found: ClockSeen) -> bool {
-        found.1 <= self.seen
+        found.clock <= self.seen
     }
 
     /// Whether the message can be true for a waiter that a call found in the queue at `found`.
@@ -59,8 +57,7 @@ impl<'a> GrantMessage<'a> {
     /// A server whose clock was set back draws tokens that are ahead of its clock. The client does not trust messages
     /// with such tokens until the clock has passed them; each such grant costs one more call.
     pub(super) fn is_plausible(&self, found: ClockSeen, wants_token: bool, now: Instant) -> bool {
-        let (sent, shown) = found;
-        let latest = latest(sent, shown, now);
+        let latest = latest(found, now);
         let is_token = |token: Token| (self.seen..=latest).contains(&token.get());
         let is_granted = if wants_token {
             self.token.is_some_and(is_token)
@@ -72,11 +69,13 @@ impl<'a> GrantMessage<'a> {
 }
 
 /// Returns the latest time that the server's clock can show `now`, in µs.
-fn latest(sent: Instant, shown: u64, now: Instant) -> u64 {
-    let since = now.saturating_since(sent);
+fn latest(found: ClockSeen, now: Instant) -> u64 {
+    let since = now.saturating_since(found.sent);
     let drift = since.checked_div(100).unwrap_or_default();
     let ahead = since.saturating_add(drift).saturating_add(MARGIN);
-    shown.saturating_add(u64::try_from(ahead.as_micros()).unwrap_or(u64::MAX))
+    found
+        .clock
+        .saturating_add(u64::try_from(ahead.as_micros()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -115,11 +114,12 @@ mod tests {
         let sent = Instant::ZERO + Duration::from_secs(50);
         // Half a second later: 500 ms, 5 ms of drift and the margin of 20 ms.
         let (now, latest) = (sent + Duration::from_millis(500), FOUND + 525_000);
+        let found = ClockSeen { sent, clock: FOUND };
         let is_plausible = |seen: u64, token: &str, wants_token| {
             let text = format!("a:1 {seen} {token}");
             GrantMessage::parse(text.as_bytes())
                 .unwrap()
-                .is_plausible((sent, FOUND), wants_token, now)
+                .is_plausible(found, wants_token, now)
         };
         for (seen, token) in [(FOUND, FOUND), (FOUND, latest), (latest, latest)] {
             assert!(is_plausible(seen, &token.to_string(), true), "{seen} {token}");

@@ -33,8 +33,8 @@ mod tests;
 use std::time::Duration;
 
 pub(crate) use self::hold::Hold;
-use self::hold::lost_error;
-use crate::calls::{Heir, InFlight};
+use self::hold::{Send, lost_error};
+use crate::calls::{Answered, Heir, Resolved};
 use crate::defects::Defect;
 use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Cause, Error, ErrorKind, Operation};
@@ -43,9 +43,8 @@ use crate::instant::Instant;
 use crate::io::Io;
 use crate::lease::{LeaseDuration, LeasePlan};
 use crate::observed::{Detail, Observed, Place};
-use crate::reply::{CallError, Reply};
 use crate::sorted::SortedMap;
-use crate::step::{NewHold, Owed, Step};
+use crate::step::{NewHold, Owed, Step, WaiterInput};
 use crate::table::Table;
 use crate::timers::Timer;
 use crate::transitions;
@@ -57,7 +56,7 @@ impl Holds {
         match input {
             Input::Granted(ticket, new) => self.start(io, ticket, new, now),
             Input::Enter(ticket, id, plan) => self.enter_again(io, ticket, id, plan, now),
-            Input::Confirm(ticket, id, until, answer_by) => self.confirm(io, ticket, (id, until), answer_by, now),
+            Input::Confirm(ticket, confirm) => self.confirm(io, ticket, confirm, now),
             Input::Release(ticket, lease) => self.release(io, ticket, lease, now),
             Input::Extend(ticket, lease, by) => self.extend(io, ticket, lease, by, now),
             Input::ExtensionOver(ticket) => self.extension_over(io, ticket, now),
@@ -74,7 +73,7 @@ impl Holds {
                 }
             }
             Input::RenewalDue(id) => self.renewal_due(io, id, now),
-            Input::Renewed(id, call, ttl, result) => self.renewed(io, id, call, ttl, &result, now),
+            Input::Renewed(id, ttl, answered) => self.renewed(io, id, ttl, &answered, now),
             Input::RenewalOverdue(id, call) => {
                 let hold = self.hold_mut(id);
                 if let Some(hold) = hold.filter(|hold| hold.watchdog().is_renewed_by(call)) {
@@ -91,9 +90,9 @@ impl Holds {
             }
             Input::Lost(id, reason) => self.lose(io, id, reason, now),
             Input::Dropped(id, ticket) => self.abandon(io, id, ticket, now),
-            Input::Resolved(id, attempt, was_cut) => {
+            Input::Resolved(id, resolved) => {
                 if let Some(hold) = self.hold_mut(id) {
-                    hold.resolved(attempt, was_cut);
+                    hold.resolved(resolved);
                 }
             }
             Input::Connected(node, lane) => {
@@ -117,13 +116,13 @@ impl Holds {
         io.leave_to(new.unresolved.in_flight(), Heir::Hold(id));
         let (lock, sent, ttl, provisional) = (new.lock, new.sent, new.ttl, new.provisional);
         if new.keys.kind.is_exclusive() {
-            io.step(Step::Held(lock, id));
+            io.step(Step::Waiter(WaiterInput::Held(lock, id)));
         }
         self.insert(id, new, now);
         self.enter(io, ticket, id);
         let Some(hold) = self.hold_mut(id) else { return };
         if provisional {
-            hold.watchdog().schedule_first(io, id, (sent, ttl));
+            hold.watchdog().schedule_first(io, id, sent, ttl);
         } else {
             hold.schedule(io, id, sent, now);
         }
@@ -150,10 +149,16 @@ impl Holds {
             return;
         }
         let until = hold.capped(now + plan.length);
+        let extension = Extension {
+            hold: id,
+            since: now,
+            until,
+            aim: Aim::Enter(plan),
+        };
         if hold.plan().renews_for(plan) || until <= hold.watchdog().record_until() {
             let is_new = hold.watchdog_mut().watch(plan);
             if is_new && hold.is_local() {
-                self.extend_here(io, ticket, (id, until), Aim::Enter(plan), now);
+                self.extend_here(io, ticket, &extension, now);
                 return;
             }
             io.step(Step::Entered(ticket, id, plan));
@@ -162,23 +167,21 @@ impl Holds {
                 hold.schedule(io, id, now, now);
             }
         } else {
-            self.extend_hold(io, ticket, (id, until), Aim::Enter(plan), now);
+            self.extend_hold(io, ticket, extension, now);
         }
     }
 
-    fn confirm(
-        &mut self,
-        io: &mut Io,
-        ticket: Ticket,
-        (id, until): (HoldId, Instant),
-        answer_by: Option<Instant>,
-        now: Instant,
-    ) {
-        let Some(hold) = self.get(id) else { return };
+    fn confirm(&mut self, io: &mut Io, ticket: Ticket, confirm: Confirm, now: Instant) {
+        let Some(hold) = self.get(confirm.hold) else { return };
         if hold.is_valid(now) {
-            let until = hold.capped(until);
-            self.extend_hold(io, ticket, (id, until), Aim::Confirm, now);
-            if let Some(answer_by) = answer_by.filter(|by| *by < io.timeout(now)) {
+            let extension = Extension {
+                hold: confirm.hold,
+                since: now,
+                until: hold.capped(confirm.until),
+                aim: Aim::Confirm,
+            };
+            self.extend_hold(io, ticket, extension, now);
+            if let Some(answer_by) = confirm.answer_by.filter(|by| *by < io.timeout(now)) {
                 io.set(Timer::Extension(ticket), answer_by);
             }
         } else {
@@ -229,9 +232,8 @@ pub(crate) enum Input {
     Granted(Ticket, NewHold),
     /// The context of a hold, or a caller that names its lease, re-enters the hold.
     Enter(Ticket, HoldId, LeasePlan),
-    /// A member of a composite lock is held. The server must confirm that its record lasts until the first instant. The
-    /// ticket is completed at the second instant at the latest.
-    Confirm(Ticket, HoldId, Instant, Option<Instant>),
+    /// A member of a composite lock is held, and the server must confirm how long.
+    Confirm(Ticket, Confirm),
     /// A caller releases one lease.
     Release(Ticket, LeaseId),
     /// A caller extends a lease to this length from now; `None` stands for the length of the lease.
@@ -249,7 +251,7 @@ pub(crate) enum Input {
     /// A renewal is due.
     RenewalDue(HoldId),
     /// A renewal that asked for this TTL was answered.
-    Renewed(HoldId, (CallId, InFlight), Duration, Result<Reply, CallError>),
+    Renewed(HoldId, Duration, Answered),
     /// The reply to a renewal is overdue.
     RenewalOverdue(HoldId, CallId),
     /// The timer of the deadline has fired.
@@ -260,12 +262,22 @@ pub(crate) enum Input {
     Lost(HoldId, LostReason),
     /// The client closes, so no caller will release the hold. The ticket, if any, gets the outcome of the release.
     Dropped(HoldId, Option<Ticket>),
-    /// An attempt of the hold's owner was answered, or was cut off (`true`).
-    Resolved(HoldId, CallId, bool),
+    /// An attempt of the hold's owner was answered, or was cut off.
+    Resolved(HoldId, Resolved),
     /// A lane of a node has opened.
     Connected(NodeId, Lane),
     /// A lane of a node has closed.
     LaneClosed(NodeId),
+}
+
+/// A hold whose record the server must confirm.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Confirm {
+    pub(crate) hold: HoldId,
+    /// Until when the record must last.
+    pub(crate) until: Instant,
+    /// When the ticket is completed at the latest.
+    pub(crate) answer_by: Option<Instant>,
 }
 
 /// The holds of a client and their leases.
@@ -386,19 +398,18 @@ impl Holds {
         observe_lost(io, hold, reason, now);
         let lock = hold.lock();
         // A client that closes still releases all its holds, so it does not forget them here.
-        let is_renewed = hold.plan().renewed;
-        let is_forgotten = !is_renewed && reason != LostReason::Closed;
+        let plan = hold.plan();
+        let is_forgotten = !plan.renewed && reason != LostReason::Closed;
         for lease in hold.levels() {
             io.step(Step::Tell(Event::Lost { lease: *lease, reason }));
         }
         let name = hold.keys().name.clone();
-        self.extensions_mut().fail(io, id, |operation| {
-            lost_error(Some(reason), is_renewed, &name, operation)
-        });
+        self.extensions_mut()
+            .fail(io, id, |operation| lost_error(Some(reason), plan, &name, operation));
         if is_forgotten && !io.has(Defect::LapsedLeaseStays) {
             self.forget_lost(io, id, now);
         }
-        io.step(Step::Freed(lock, id));
+        io.step(Step::Waiter(WaiterInput::Freed(lock, id)));
     }
 
     /// Forgets a lost fixed hold, because its holder need not release it. A release is owed all the same, because a
@@ -413,8 +424,12 @@ impl Holds {
             return;
         }
         let is_gone = matches!(hold.lost(), Some(LostReason::Removed | LostReason::Stolen));
-        let is_late = !is_gone && now >= hold.deadline();
-        owe(io, hold, None, is_late, now);
+        let send = if !is_gone && now >= hold.deadline() {
+            Send::AfterTtl
+        } else {
+            Send::AtOnce
+        };
+        owe(io, hold, None, send, now);
     }
 
     /// Releases one lease. The release of the last lease of a hold removes the record.
@@ -440,7 +455,7 @@ impl Holds {
             };
             io.step(Step::Owes(owed));
             io.complete(ticket, Outcome::Released(ReleaseOutcome::Released));
-            io.step(Step::Freed(lock, id));
+            io.step(Step::Waiter(WaiterInput::Freed(lock, id)));
             return;
         }
         let Some(hold) = self.end(io, id) else { return };
@@ -450,18 +465,18 @@ impl Holds {
             }
             Some(outcome) => {
                 io.complete(ticket, Outcome::Released(outcome));
-                owe(io, hold, None, false, now);
+                owe(io, hold, None, Send::AtOnce, now);
             }
-            None => owe(io, hold, Some(ticket), false, now),
+            None => owe(io, hold, Some(ticket), Send::AtOnce, now),
         }
         // The next local waiter sends its attempt right after the release, without waiting for the reply.
-        io.step(Step::Freed(lock, id));
+        io.step(Step::Waiter(WaiterInput::Freed(lock, id)));
     }
 
     /// Ends a hold because the client closes, and no caller will release it.
     fn abandon(&mut self, io: &mut Io, id: HoldId, ticket: Option<Ticket>, now: Instant) {
         if let Some(hold) = self.end(io, id) {
-            owe(io, hold, ticket, false, now);
+            owe(io, hold, ticket, Send::AtOnce, now);
         }
     }
 
@@ -477,7 +492,7 @@ impl Holds {
     }
 }
 
-fn owe(io: &mut Io, hold: Hold, ticket: Option<Ticket>, is_late: bool, now: Instant) {
+fn owe(io: &mut Io, hold: Hold, ticket: Option<Ticket>, send: Send, now: Instant) {
     if hold.is_local() {
         if let Some(ticket) = ticket {
             io.complete(ticket, Outcome::Released(ReleaseOutcome::Released));
@@ -485,7 +500,7 @@ fn owe(io: &mut Io, hold: Hold, ticket: Option<Ticket>, is_late: bool, now: Inst
         io.step(Step::Tidy(hold.lock()));
         return;
     }
-    let owed = hold.owed(ticket, is_late, io.config().command_timeout, now);
+    let owed = hold.owed(ticket, send, io.config().command_timeout, now);
     io.step(Step::Owes(owed));
 }
 
@@ -558,7 +573,7 @@ impl Aim {
 }
 
 /// An extension that a caller waits for.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Extension {
     hold: HoldId,
     since: Instant,

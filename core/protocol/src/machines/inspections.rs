@@ -145,7 +145,7 @@ impl Inspections {
             Question::Force => keys.force(),
             Question::Limit(limit) => keys.set_limit(limit),
         };
-        io.call(Purpose::Inspect(ticket), (keys.node, Lane::Command), invocation, None);
+        io.call(Purpose::Inspect(ticket), keys.node, Lane::Command, invocation, None);
         inspection.is_asked = true;
     }
 

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ghosts::Ghosts;
-use crate::calls::{Heir, InFlight, Purpose, Unresolved};
+use crate::calls::{Answered, Heir, Purpose, Resolved, Unresolved};
 use crate::defects::Defect;
 use crate::ending::ReleaseOutcome;
 use crate::error::{Error, ErrorKind, Operation};
@@ -40,7 +40,7 @@ use crate::kinds::{Keys, Record, parse_grant, parse_record};
 use crate::owner::OwnerId;
 use crate::periods::MAX_ATTEMPT;
 use crate::reply::{CallError, Refusal, Reply};
-use crate::step::{Owed, Step};
+use crate::step::{FairInput, Owed, OwnerSeen, Report, Step};
 use crate::table::Table;
 use crate::timers::Timer;
 use crate::transitions;
@@ -62,11 +62,11 @@ pub(crate) enum Input {
     /// The bytes of a release are about to be written to the socket.
     Sent(ReleaseId),
     /// A release was answered, or its connection closed.
-    Answered(ReleaseId, CallId, InFlight, Result<Reply, CallError>),
+    Answered(ReleaseId, Answered),
     /// The reply to a release is overdue.
     Overdue(ReleaseId, CallId),
-    /// An attempt of the release's owner was answered, or was cut off (`true`).
-    Resolved(ReleaseId, CallId, bool),
+    /// An attempt of the release's owner was answered, or was cut off.
+    Resolved(ReleaseId, Resolved),
     /// The wait of a release's caller is over.
     WaitOver(ReleaseId),
     /// The caller no longer waits; the release goes on.
@@ -75,8 +75,8 @@ pub(crate) enum Input {
     Connected(NodeId, Vec<Lane>),
     /// The client closes.
     Closed,
-    /// A reply, or a message (`true`), says that this owner id holds a lock whose waiters queue on the server.
-    Seen(LockId, Arc<Keys>, OwnerId, bool),
+    /// An owner id of this client holds the lock with these keys.
+    Seen(OwnerSeen, Arc<Keys>),
 }
 
 /// The releases of a client.
@@ -133,9 +133,9 @@ impl Releases {
                     release.first_sent.get_or_insert(now);
                 }
             }
-            Input::Answered(id, call, in_flight, result) => self.answered(io, id, (call, in_flight), &result, now),
+            Input::Answered(id, answered) => self.answered(io, id, &answered, now),
             Input::Overdue(id, call) => self.overdue(io, id, call, now),
-            Input::Resolved(id, attempt, was_cut) => self.resolved(io, id, (attempt, was_cut), now),
+            Input::Resolved(id, resolved) => self.resolved(io, id, resolved, now),
             Input::WaitOver(id) => self.answer(io, id, Outcome::Released(ReleaseOutcome::Unknown)),
             Input::Cancelled(ticket) => {
                 let release = self.by_ticket.remove(&ticket);
@@ -145,7 +145,7 @@ impl Releases {
             }
             Input::Connected(node, opened) => self.connected(io, node, &opened, now),
             Input::Closed => self.send_late_ones(io, now),
-            Input::Seen(lock, keys, owner, is_told) => self.seen(io, (lock, keys), owner, is_told, now),
+            Input::Seen(seen, keys) => self.seen(io, seen, keys, now),
         }
         transitions::after(self, io, &before);
     }
@@ -225,7 +225,7 @@ impl Releases {
         };
         let invocation = release.keys.release(&release.owner);
         let overdue = io.timeout(now);
-        release.call = Some(io.call(Purpose::Release(id), (node, lane), invocation, Some(overdue)));
+        release.call = Some(io.call(Purpose::Release(id), node, lane, invocation, Some(overdue)));
         release.lane = lane;
         io.stop(Timer::ReleaseAgain(id));
     }
@@ -261,28 +261,21 @@ impl Releases {
         }
     }
 
-    fn answered(
-        &mut self,
-        io: &mut Io,
-        id: ReleaseId,
-        (call, in_flight): (CallId, InFlight),
-        result: &Result<Reply, CallError>,
-        now: Instant,
-    ) {
+    fn answered(&mut self, io: &mut Io, id: ReleaseId, answered: &Answered, now: Instant) {
         let Some(release) = self.by_id.get_mut(&id) else {
             return;
         };
-        if release.call == Some(call) {
+        if release.call == Some(answered.id) {
             release.call = None;
         }
-        if release.other_lane == Some(call) {
+        if release.other_lane == Some(answered.id) {
             release.other_lane = None;
         }
-        if let Some(grant) = result.as_ref().ok().and_then(parse_grant) {
+        if let Some(grant) = answered.result.as_ref().ok().and_then(parse_grant) {
             io.step(Step::GrantReplied(Arc::clone(&release.keys), grant.to_vec()));
         }
-        let Some(record) = record_of(result) else {
-            self.not_done(io, id, in_flight, result, now);
+        let Some(record) = record_of(&answered.result) else {
+            self.not_done(io, id, answered, now);
             return;
         };
         let is_asked_again = release.call.is_some();
@@ -303,14 +296,14 @@ impl Releases {
     }
 
     /// Handles that an attempt of the release's owner was answered, or was cut off.
-    fn resolved(&mut self, io: &mut Io, id: ReleaseId, (attempt, was_cut): (CallId, bool), now: Instant) {
+    fn resolved(&mut self, io: &mut Io, id: ReleaseId, resolved: Resolved, now: Instant) {
         let Some(release) = self.by_id.get_mut(&id) else {
             return;
         };
-        if release.unresolved.in_flight().contains(&attempt) {
-            release.unresolved.answered(attempt, was_cut);
-        } else if release.late.in_flight().contains(&attempt) {
-            release.late.answered(attempt, was_cut);
+        if release.unresolved.in_flight().contains(&resolved.attempt) {
+            release.unresolved.resolved(resolved);
+        } else if release.late.in_flight().contains(&resolved.attempt) {
+            release.late.resolved(resolved);
             if release.late.is_any() {
                 return;
             }
@@ -326,23 +319,16 @@ impl Releases {
     }
 
     /// Handles a reply that does not say what became of the record.
-    fn not_done(
-        &mut self,
-        io: &mut Io,
-        id: ReleaseId,
-        in_flight: InFlight,
-        result: &Result<Reply, CallError>,
-        now: Instant,
-    ) {
+    fn not_done(&mut self, io: &mut Io, id: ReleaseId, answered: &Answered, now: Instant) {
         let Some(release) = self.by_id.get_mut(&id) else {
             return;
         };
-        release.unanswered |= in_flight.was_cut(result);
-        if io.has(Defect::ReleaseEndsWithItsConnection) && in_flight.was_cut(result) {
+        release.unanswered |= answered.was_cut();
+        if io.has(Defect::ReleaseEndsWithItsConnection) && answered.was_cut() {
             return self.settle(io, id);
         }
         if release.call.is_none() {
-            let pause = match result {
+            let pause = match &answered.result {
                 Err(CallError::Disconnected(_)) => DISCONNECTED_PAUSE,
                 Err(CallError::Server { code, .. }) if Refusal::of(code) == Refusal::Temporary => ERROR_PAUSE,
                 // A retry will hardly help, but the record may still exist.
@@ -350,7 +336,7 @@ impl Releases {
             };
             io.set(Timer::ReleaseAgain(id), now + pause);
         }
-        if let Some(error) = release.refusal(result) {
+        if let Some(error) = release.refusal(&answered.result) {
             // The caller gets the error now. The release is still retried, because an operator may grant the missing
             // right before the TTL of the record has passed.
             self.answer(io, id, Outcome::Failed(error));
@@ -409,7 +395,8 @@ impl Releases {
     }
 
     /// Handles a report that this owner id holds a lock. Releases the lock if this client has given up the owner id.
-    fn seen(&mut self, io: &mut Io, of: (LockId, Arc<Keys>), owner: OwnerId, is_told: bool, now: Instant) {
+    fn seen(&mut self, io: &mut Io, seen: OwnerSeen, keys: Arc<Keys>, now: Instant) {
+        let OwnerSeen { lock, owner, report } = seen;
         if io.has(Defect::PollsAreNoAttempts) {
             return;
         }
@@ -418,7 +405,6 @@ impl Releases {
         if !self.ghosts.has(&owner, now) || is_owed(&self.by_id) {
             return;
         }
-        let (lock, keys) = of;
         let owed = Owed {
             lock,
             keys,
@@ -428,8 +414,8 @@ impl Releases {
             unresolved: Unresolved::default(),
         };
         self.add(io, owed, now);
-        if is_told {
-            io.step(Step::GhostReleased(lock));
+        if report == Report::Message {
+            io.step(Step::Fair(FairInput::GhostReleased(lock)));
         }
     }
 }

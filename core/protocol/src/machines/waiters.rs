@@ -1,7 +1,7 @@
 //! The waiters of a client: the callers that request a lock which they do not hold. This machine decides which of them
 //! asks the server, when, and with what outcome the wait ends.
 //!
-//! This file has the inputs of the machine and the tables of all waiters. `request` has the state diagram of one
+//! This file has the effect of each input and the tables of all waiters. `request` has the state diagram of one
 //! acquisition, and how a wait ends without the lock. `queue` is the local wait queue of a lock: when other clients come
 //! first, and how often messages make the waiters ask. `answers` handles the server's answers and ends waits.
 
@@ -22,22 +22,19 @@ use self::queue::{Place, Queue, Queues};
 pub(crate) use self::request::CallerWait;
 use self::request::{Arrival, LocalHolder, Request, others_first, tries_once};
 use super::holds::{Hold, Holds};
-use crate::calls::InFlight;
 use crate::defects::Defect;
 use crate::error::Cause;
-use crate::ids::{CallId, Context, HoldId, LockId, NodeId, Primary, Ticket};
+use crate::ids::{Context, LockId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::{Gate, Keys};
-use crate::lease::LeasePlan;
-use crate::owner::OwnerId;
-use crate::reply::{CallError, Reply};
 use crate::sorted::SortedMap;
-use crate::step::{Granted, Step};
+pub(crate) use crate::step::WaiterInput as Input;
+use crate::step::{FairInput, Step, Wanted};
 use crate::table::Table;
 use crate::timers::Timer;
 use crate::transitions;
-use crate::types::{AcquireRequest, Outcome};
+use crate::types::Outcome;
 use crate::wording::cut_off;
 
 /// The pause of a client whose turn is over, in which other clients can acquire the lock.
@@ -53,15 +50,13 @@ impl Waiters {
         let before = transitions::before(self, io, &input);
         match input {
             Input::Wanted(wanted) => self.arrive(io, holds, wanted, now),
-            Input::Answered(attempt) => self.answered(io, holds, attempt, now),
-            Input::Overdue(ticket, call) => self.overdue(io, holds, (ticket, call), now),
+            Input::Answered(ticket, ttl, attempt) => self.answered(io, holds, ticket, ttl, attempt, now),
+            Input::Overdue(ticket, call) => self.overdue(io, holds, ticket, call, now),
             Input::Woken(ticket) => self.with(ticket, |request| request.wake(io, ticket, now)),
             Input::WaitOver(ticket) => self.wait_over(io, holds, ticket, now),
             Input::Silence(ticket) => self.silence(io, ticket, now),
             Input::Cancelled(ticket) => self.remove(io, ticket),
-            Input::Refused(ticket, remaining, is_nobodys) => {
-                self.refused(io, holds, (ticket, remaining, is_nobodys), now);
-            }
+            Input::Refused(refused) => self.refused(io, holds, refused, now),
             Input::Sleep(ticket, remaining) => self.sleep(io, ticket, remaining, now),
             Input::Ask(ticket) => self.with(ticket, |request| request.attempt(io, ticket, now)),
             Input::MissedMessages(ticket) => self.with(ticket, Request::ask_again),
@@ -76,7 +71,7 @@ impl Waiters {
             }
             Input::MayBeFree(lock) => {
                 self.wake_first(io, lock, now);
-                io.step(Step::PollSoon(lock));
+                io.step(Step::Fair(FairInput::PollSoon(lock)));
             }
             Input::Heard(lock) => self.heard(io, lock, now),
             Input::Published(lock, others) => self.with_queue(lock, |queue| queue.heard_by(others)),
@@ -86,13 +81,11 @@ impl Waiters {
             Input::OutageOver(primary) => self.outage_over(io, primary),
             Input::Forget(lock) => self.close(lock),
             Input::Polled(call, tickets) => self.with_all(&tickets, |request| request.polled(call)),
-            Input::PollAnswered(call, was_cut, tickets) => self.with_all(&tickets, |request| {
-                request.resolved(call, was_cut);
-            }),
+            Input::PollAnswered(poll, tickets) => self.with_all(&tickets, |request| request.resolved(poll)),
             Input::PollFailed(lock, tickets, failure) => self.poll_failed(io, lock, &tickets, &failure, now),
-            Input::HolderSeen(lock, owner, remaining, sent) => {
+            Input::HolderSeen(lock, holder) => {
                 self.with_queue(lock, |queue| queue.answered(now));
-                self.note_held(io, lock, owner, (remaining, sent), now);
+                self.note_held(io, lock, holder, now);
                 self.tell_due(io, holds, lock, now);
             }
             Input::GrantedUnasked(ticket, granted) => self.grant(io, ticket, granted, now),
@@ -109,6 +102,13 @@ impl Waiters {
     }
 
     fn arrive(&mut self, io: &mut Io, holds: &Holds, wanted: Wanted, now: Instant) {
+        io.note_lock(&wanted.keys);
+        if let Some(outcome) = outage::refusal(io, &wanted.keys, wanted.request.on_unavailable, now) {
+            io.complete(wanted.ticket, outcome);
+            return;
+        }
+        let lock = self.open(&wanted.keys);
+        let place = self.place(io, holds, lock, &wanted);
         let Wanted {
             ticket,
             request,
@@ -116,24 +116,8 @@ impl Waiters {
             inside,
             plan,
         } = wanted;
-        io.note_lock(&keys);
-        if let Some(outcome) = outage::refusal(io, &keys, request.on_unavailable, now) {
-            io.complete(ticket, outcome);
-            return;
-        }
-        let lock = self.open(&keys);
-        let once = tries_once(&request);
-        let asks_alone = once && !io.has(Defect::SharedTryStandsInLine);
-        // While a caller of this client has a degraded lease of the lock, all waiters queue in this client, even those
-        // that would otherwise queue on the server.
-        let is_held_here = self.holder(holds, lock).is_some_and(Hold::is_local);
-        let place = if is_held_here || io.outage(&keys).is_some() {
-            Place::Queue
-        } else {
-            Place::of(keys.kind, asks_alone, inside.is_some())
-        };
-        let is_behind_others = once && self.comes_after_others(lock, place);
-        if is_behind_others && let Some(outcome) = self.refusal_behind_others(io, holds, (lock, request.context), now) {
+        let is_behind_others = tries_once(&request) && self.comes_after_others(lock, place);
+        if is_behind_others && let Some(outcome) = self.refusal_behind_others(io, holds, lock, request.context, now) {
             io.complete(ticket, outcome);
             return;
         }
@@ -148,9 +132,6 @@ impl Waiters {
             Some(wait) => io.set(Timer::Wait(ticket), now + wait),
             None => io.set(Timer::Silence(ticket), now + io.longest_silence()),
         }
-        if place == Place::Server {
-            io.step(Step::Joined(lock, ticket, owner.clone(), request.fencing));
-        }
         let is_mistaken = io.has(Defect::LocalBesideHolder) && io.outage(&keys).is_some();
         let arrival = Arrival {
             lock,
@@ -160,7 +141,12 @@ impl Waiters {
             plan,
             owner,
         };
-        self.admit(ticket, Request::new(arrival, &request, now));
+        let request = Request::new(arrival, &request, now);
+        if place == Place::Server {
+            let joined = FairInput::Joined(lock, ticket, request.queue_entry());
+            io.step(Step::Fair(joined));
+        }
+        self.admit(ticket, request);
         if is_mistaken {
             self.grant_locally(io, ticket, now);
             return;
@@ -171,17 +157,40 @@ impl Waiters {
         }
     }
 
+    /// Returns the place for a new request.
+    ///
+    /// A read inside a write waits for no other caller, because the caller is the writer. A single attempt for a lock
+    /// with several holders waits for none either: the attempt may succeed although other callers of this client are
+    /// waiting, and only the server knows.
+    fn place(&self, io: &Io, holds: &Holds, lock: LockId, wanted: &Wanted) -> Place {
+        let kind = wanted.keys.kind;
+        // While a caller of this client has a degraded lease of the lock, all waiters queue in this client, even those
+        // that would otherwise queue on the server.
+        let is_held_here = self.holder(holds, lock).is_some_and(Hold::is_local);
+        let is_shared_try = tries_once(&wanted.request) && !kind.is_exclusive();
+        if is_held_here || io.outage(&wanted.keys).is_some() {
+            Place::Queue
+        } else if kind.queues_on_server() {
+            Place::Server
+        } else if wanted.inside.is_some() || (is_shared_try && !io.has(Defect::SharedTryStandsInLine)) {
+            Place::Alone
+        } else {
+            Place::Queue
+        }
+    }
+
     /// Returns the outcome of a single attempt that is not first in this client. Returns `None` while the first
     /// connection is being made: no waiter could ask yet, and the first one will be answered soon.
     fn refusal_behind_others(
         &self,
         io: &Io,
         holds: &Holds,
-        (lock, context): (LockId, Option<Context>),
+        lock: LockId,
+        context: Option<Context>,
         now: Instant,
     ) -> Option<Outcome> {
         let queue = self.queue(lock)?;
-        let local = self.local_holder(holds, (lock, context), now);
+        let local = self.local_holder(holds, lock, context, now);
         let is_too_early = local.is_none() && io.is_connecting(queue.node());
         (!is_too_early).then(|| others_first(queue, local, io))
     }
@@ -253,7 +262,7 @@ impl Waiters {
                 request.ask_again();
             }
         });
-        io.step(Step::MayBeFree(lock));
+        io.step(Step::Waiter(Input::MayBeFree(lock)));
     }
 
     /// Lets the waiters ask that are in no local queue, because a connection has opened. No other waiter asks on their
@@ -275,90 +284,6 @@ impl Waiters {
             }
         }
     }
-}
-
-/// The request of a caller for a lock that it does not hold.
-#[derive(Debug)]
-pub(crate) struct Wanted {
-    pub(crate) ticket: Ticket,
-    pub(crate) request: AcquireRequest,
-    pub(crate) keys: Arc<Keys>,
-    /// The owner id of the write hold inside which the caller reads.
-    pub(crate) inside: Option<OwnerId>,
-    pub(crate) plan: LeasePlan,
-}
-
-/// The answer to an attempt that asked for this TTL.
-#[derive(Debug)]
-pub(crate) struct Answered {
-    pub(crate) ticket: Ticket,
-    pub(crate) call: CallId,
-    pub(crate) in_flight: InFlight,
-    pub(crate) ttl: Duration,
-    pub(crate) result: Result<Reply, CallError>,
-}
-
-/// The events that concern waiters.
-#[derive(Debug)]
-pub(crate) enum Input {
-    /// A caller requests a lock.
-    Wanted(Wanted),
-    /// An attempt was answered, or was cut off.
-    Answered(Answered),
-    /// The answer to an attempt is overdue.
-    Overdue(Ticket, CallId),
-    /// A pause, a sleep or a gap is over.
-    Woken(Ticket),
-    /// The wait of a caller is over.
-    WaitOver(Ticket),
-    /// A caller without a bound must check again whether the server has answered within the last lease.
-    Silence(Ticket),
-    /// A caller no longer waits.
-    Cancelled(Ticket),
-    /// An attempt was refused, and the fair queue has noted whether the waiter is in the server's queue. The duration
-    /// is what is left of the other hold. The flag says that the lock is free, but dead waiters come first.
-    Refused(Ticket, Option<Duration>, bool),
-    /// A refused waiter goes to sleep, now that the client has subscribed to the channel of the lock.
-    Sleep(Ticket, Option<Duration>),
-    /// A waiter sends an attempt. The release for its former owner id comes first.
-    Ask(Ticket),
-    /// The answer to the current attempt may be stale. Messages from before the subscription are lost, or a message
-    /// about the waiter arrived during the attempt.
-    MissedMessages(Ticket),
-    /// Perhaps no caller of this client holds the lock any more.
-    Advance(LockId),
-    /// A caller of this client was granted a lock that has one holder at a time.
-    Held(LockId, HoldId),
-    /// A hold no longer blocks the waiters of this client.
-    Freed(LockId, HoldId),
-    /// The lock may be free.
-    MayBeFree(LockId),
-    /// A message says that the lock may be free, or the message is not plausible.
-    Heard(LockId),
-    /// A release by this client was received by this many other connections.
-    Published(LockId, u32),
-    /// The command lane of a node has opened.
-    Connected(NodeId),
-    /// The command lane of a node has closed, for this reason.
-    Disconnected(NodeId, Cause),
-    /// The circuit breaker of a primary is open, so no request may wait for it.
-    Outage(Primary),
-    /// The primary serves again.
-    OutageOver(Primary),
-    /// The lock is no longer in use.
-    Forget(LockId),
-    /// A poll that names these waiters was sent.
-    Polled(CallId, Vec<Ticket>),
-    /// The poll was answered, or was cut off (`true`).
-    PollAnswered(CallId, bool, Vec<Ticket>),
-    /// The poll failed.
-    PollFailed(LockId, Vec<Ticket>, CallError),
-    /// The answer to a poll that was sent at this instant says who holds a lock, and for how long.
-    HolderSeen(LockId, String, Option<Duration>, Instant),
-    /// The server granted the lock to a waiter in its queue.
-    GrantedUnasked(Ticket, Granted),
-    /// The server did so, but too little of the grant is left, or the token is missing; the waiter asks again.
-    AskAgain(Ticket),
 }
 
 /// The waiters of a client, and their queues.
@@ -520,12 +445,7 @@ impl Waiters {
     }
 
     /// Returns the holder in this client, for the error of a caller with this context.
-    fn local_holder(
-        &self,
-        holds: &Holds,
-        (lock, context): (LockId, Option<Context>),
-        now: Instant,
-    ) -> Option<LocalHolder> {
+    fn local_holder(&self, holds: &Holds, lock: LockId, context: Option<Context>, now: Instant) -> Option<LocalHolder> {
         let hold = self.holder(holds, lock)?;
         Some(LocalHolder {
             holder: hold.as_holder(now),

@@ -14,7 +14,7 @@ use super::LockSet;
 use crate::defects::Defect;
 use crate::ending::LostReason;
 use crate::error::{Cause, Error, ErrorKind, Operation};
-use crate::groups::members::Members;
+use crate::groups::members::{Completed, Members};
 use crate::ids::{Context, HoldId, LeaseId, NodeId, Ticket, Verb};
 use crate::instant::Instant;
 use crate::kinds::Keys;
@@ -168,7 +168,7 @@ impl Gathering {
         let member = members.ticket_for(Some(ticket), Verb::Acquire);
         self.under_way = vec![member];
         self.asked = now;
-        members.acquire(member, request, (NodeId::default(), plan), now);
+        members.acquire(member, request, NodeId::default(), plan, now);
         true
     }
 
@@ -196,7 +196,7 @@ impl Gathering {
         let enough = self.enough(members, now);
         let leases = self.leases.iter();
         self.under_way = leases
-            .filter_map(|lease| self.renew(members, ticket, (*lease, enough), now))
+            .filter_map(|lease| self.renew(members, ticket, *lease, enough, now))
             .collect();
     }
 
@@ -205,7 +205,8 @@ impl Gathering {
         &self,
         members: &mut Members,
         ticket: Ticket,
-        (lease, enough): (LeaseId, Instant),
+        lease: LeaseId,
+        enough: Instant,
         now: Instant,
     ) -> Option<Ticket> {
         let id = members.locks().holds().of_lease(lease)?;
@@ -233,8 +234,12 @@ impl Gathering {
             1
         };
         let member = members.ticket_for(Some(ticket), Verb::Extend);
-        let until = now + self.plan.length.saturating_mul(unit);
-        members.hold(holds::Input::Confirm(member, id, until, self.answer_by(now)), now);
+        let confirm = holds::Confirm {
+            hold: id,
+            until: now + self.plan.length.saturating_mul(unit),
+            answer_by: self.answer_by(now),
+        };
+        members.hold(holds::Input::Confirm(member, confirm), now);
         Some(member)
     }
 
@@ -379,16 +384,11 @@ impl Gatherings {
     }
 
     /// Handles the outcome of a member's acquisition or renewal. Returns the locks if all are held.
-    pub(super) fn completed(
-        &mut self,
-        members: &mut Members,
-        (ticket, member): (Ticket, Ticket),
-        outcome: Outcome,
-        now: Instant,
-    ) -> Option<Gathered> {
+    pub(super) fn completed(&mut self, members: &mut Members, completed: Completed, now: Instant) -> Option<Gathered> {
+        let ticket = completed.caller;
         let gathering = self.by_ticket.get_mut(&ticket)?;
-        gathering.done(member);
-        match outcome {
+        gathering.done(completed.member);
+        match completed.outcome {
             Outcome::Granted(grant) => {
                 gathering.granted(members, grant.lease, now);
                 self.advance(members, ticket, now)
@@ -415,7 +415,7 @@ impl Gatherings {
     }
 
     /// Handles the loss of a lock before the last lock is granted.
-    pub(super) fn lost(&mut self, members: &mut Members, (lease, reason): (LeaseId, LostReason), now: Instant) {
+    pub(super) fn lost(&mut self, members: &mut Members, lease: LeaseId, reason: LostReason, now: Instant) {
         if members.io().has(Defect::LostMemberIsGranted) {
             return;
         }

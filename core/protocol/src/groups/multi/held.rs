@@ -125,7 +125,7 @@ impl HeldLocks {
             lost: None,
             deadline,
         };
-        members.grant(ticket, (lease, &multi.members), deadline, 1);
+        members.grant(ticket, lease, &multi.members, deadline, 1);
         self.by_lease.insert(lease, multi);
     }
 
@@ -134,7 +134,8 @@ impl HeldLocks {
         &mut self,
         members: &mut Members,
         ticket: Ticket,
-        (first, plan): (LeaseId, LeasePlan),
+        first: LeaseId,
+        plan: LeasePlan,
         now: Instant,
     ) {
         let lease = members.next_lease();
@@ -148,7 +149,7 @@ impl HeldLocks {
         for member in &multi.members {
             members.hold(holds::Input::Watch(*member, plan), now);
         }
-        members.grant(ticket, (lease, &multi.members), multi.deadline, multi.levels.len());
+        members.grant(ticket, lease, &multi.members, multi.deadline, multi.levels.len());
     }
 
     /// Releases one level.

@@ -8,7 +8,7 @@ use super::holds::NewHold;
 use super::{last_of_majority, majority, outage, primaries};
 use crate::defects::Defect;
 use crate::error::{Cause, Error, ErrorKind, Holder, Operation};
-use crate::groups::members::Members;
+use crate::groups::members::{Completed, Members};
 use crate::ids::{LeaseId, NodeId, Ticket, Verb};
 use crate::instant::Instant;
 use crate::io::Io;
@@ -50,6 +50,14 @@ struct Attempt {
     lateness: Lateness,
     /// Whether the wait is over, and was prolonged until the end of the first round.
     is_graced: bool,
+}
+
+/// Whether a round waits for more answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    GoesOn,
+    /// The response timeout is over.
+    IsOver,
 }
 
 /// The state of a round.
@@ -138,7 +146,7 @@ impl Attempts {
         members.set(Timer::Round(ticket), now + timeout);
         attempt.round = Some(Round::new(unanswered.clone(), timeout));
         for (member, node) in unanswered {
-            members.acquire(member, request.clone(), (node, plan), now);
+            members.acquire(member, request.clone(), node, plan, now);
         }
     }
 
@@ -163,10 +171,10 @@ impl Attempts {
     }
 
     /// Handles the answer of a primary.
-    pub(super) fn answered(&mut self, ticket: Ticket, member: Ticket, outcome: Outcome) {
-        let attempt = self.by_ticket.get_mut(&ticket);
+    pub(super) fn answered(&mut self, completed: Completed) {
+        let attempt = self.by_ticket.get_mut(&completed.caller);
         if let Some(round) = attempt.and_then(|attempt| attempt.round.as_mut()) {
-            round.answered(member, outcome);
+            round.answered(completed.member, completed.outcome);
         }
     }
 
@@ -181,9 +189,8 @@ impl Attempts {
         }
     }
 
-    /// Decides the round of a quorum attempt, if possible. `is_late` says that the response timeout is over, so that
-    /// the round waits for no more answers.
-    pub(super) fn decide(&mut self, members: &Members, ticket: Ticket, is_late: bool, now: Instant) -> Decision {
+    /// Decides the round of a quorum attempt, if possible.
+    pub(super) fn decide(&mut self, members: &Members, ticket: Ticket, wait: Wait, now: Instant) -> Decision {
         let majority = majority(members.io());
         let Some(attempt) = self.by_ticket.get(&ticket) else {
             return Decision::Open;
@@ -199,7 +206,7 @@ impl Attempts {
         }
         if is_granted {
             Decision::Granted
-        } else if is_late || !is_open {
+        } else if wait == Wait::IsOver || !is_open {
             Decision::NoMajority
         } else {
             Decision::Open

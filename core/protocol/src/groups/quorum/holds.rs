@@ -10,7 +10,7 @@ use super::{last_of_majority, majority, primaries};
 use crate::defects::Defect;
 use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Error, ErrorKind, Operation};
-use crate::groups::members::Members;
+use crate::groups::members::{Completed, MemberLease, Members};
 use crate::groups::self_wait::{BLOCKED, is_waiting, refusal};
 use crate::ids::{Context, LeaseId, Ticket, Verb};
 use crate::instant::Instant;
@@ -171,7 +171,7 @@ impl QuorumHolds {
         };
         self.by_lease.insert(lease, hold);
         members.set(Timer::Majority(lease), deadline);
-        members.grant(ticket, (lease, &[]), deadline, 1);
+        members.grant(ticket, lease, &[], deadline, 1);
     }
 
     /// Handles the answer of a primary after its round was granted: a mutex that it grants joins the members.
@@ -191,16 +191,10 @@ impl QuorumHolds {
     }
 
     /// Handles a new deadline of a primary's mutex, which can be later or earlier than the old one.
-    pub(super) fn member_renewed(
-        &mut self,
-        members: &mut Members,
-        (lease, member): (LeaseId, LeaseId),
-        deadline: Instant,
-        now: Instant,
-    ) {
-        if let Some(hold) = self.by_lease.get_mut(&lease) {
-            hold.members.insert(member, deadline);
-            self.recount(members, lease, now);
+    pub(super) fn member_renewed(&mut self, members: &mut Members, of: MemberLease, deadline: Instant, now: Instant) {
+        if let Some(hold) = self.by_lease.get_mut(&of.composite) {
+            hold.members.insert(of.member, deadline);
+            self.recount(members, of.composite, now);
         }
     }
 
@@ -208,18 +202,18 @@ impl QuorumHolds {
     pub(super) fn member_lost(
         &mut self,
         members: &mut Members,
-        (lease, member): (LeaseId, LeaseId),
+        of: MemberLease,
         reason: LostReason,
         now: Instant,
     ) -> bool {
-        let Some(hold) = self.by_lease.get_mut(&lease) else {
+        let Some(hold) = self.by_lease.get_mut(&of.composite) else {
             return false;
         };
-        hold.members.remove(&member);
+        hold.members.remove(&of.member);
         let is_lost = hold.members.len() < majority(members.io()) || reason == LostReason::Closed;
-        members.discard(member, now);
+        members.discard(of.member, now);
         if !is_lost {
-            self.recount(members, lease, now);
+            self.recount(members, of.composite, now);
         }
         is_lost
     }
@@ -301,7 +295,8 @@ impl QuorumHolds {
         &self,
         members: &mut Members,
         ticket: Ticket,
-        (lease, by): (LeaseId, Option<LeaseDuration>),
+        lease: LeaseId,
+        by: Option<LeaseDuration>,
         now: Instant,
     ) -> SortedMap<Ticket, LeaseId> {
         let mut extensions = SortedMap::new();
@@ -477,7 +472,8 @@ impl Broadcasts {
         &mut self,
         members: &mut Members,
         ticket: Ticket,
-        (name, question): (LockName, Question),
+        name: LockName,
+        question: Question,
         now: Instant,
     ) {
         let mut unanswered = Vec::new();
@@ -496,9 +492,9 @@ impl Broadcasts {
     }
 
     /// Handles the answer of a primary.
-    pub(super) fn answered(&mut self, ticket: Ticket, member: Ticket, outcome: Outcome) {
-        if let Some(broadcast) = self.by_ticket.get_mut(&ticket) {
-            broadcast.answered(member, outcome);
+    pub(super) fn answered(&mut self, completed: Completed) {
+        if let Some(broadcast) = self.by_ticket.get_mut(&completed.caller) {
+            broadcast.answered(completed.member, completed.outcome);
         }
     }
 

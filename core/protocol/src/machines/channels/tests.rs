@@ -21,14 +21,21 @@ impl Alone {
             lock: LockId::default(),
             name: keys(Kind::Fair).channel(),
         };
-        let name = Arc::clone(&alone.name);
-        let lock = alone.lock;
+        let to = alone.to(alone.lock);
         alone.input(if for_grants {
-            Input::ListenForGrants(lock, NODE, name)
+            Input::ListenForGrants(to)
         } else {
-            Input::Listen(lock, NODE, name, None)
+            Input::Listen(to, None)
         });
         alone
+    }
+
+    fn to(&self, lock: LockId) -> Listen {
+        Listen {
+            lock,
+            node: NODE,
+            channel: Arc::clone(&self.name),
+        }
     }
 
     fn confirmed() -> Self {
@@ -55,7 +62,10 @@ fn a_channel_is_subscribed_once_and_counts_when_the_server_confirms_it() {
         assert!(matches!(alone.last_transmit(), Some(Transmit::Subscribe { .. })));
         let name = Arc::clone(&alone.name);
         alone.input(Input::Confirmed(NODE, &name));
-        assert!(matches!(alone.bench.io.steps(), [Step::MayBeFree(_)]));
+        assert!(matches!(
+            alone.bench.io.steps(),
+            [Step::Waiter(WaiterInput::MayBeFree(_))]
+        ));
     }
 }
 
@@ -96,7 +106,7 @@ fn a_message_tells_of_a_release_or_of_a_grant() {
         let mut alone = Alone::listening(for_grants);
         let name = Arc::clone(&alone.name);
         alone.input(Input::Message(NODE, &name, b"0"));
-        let is_grant = matches!(alone.bench.io.steps(), [Step::GrantTold(..)]);
+        let is_grant = matches!(alone.bench.io.steps(), [Step::Fair(FairInput::Told(..))]);
         assert_eq!(is_grant, for_grants);
     }
 }
@@ -104,7 +114,6 @@ fn a_message_tells_of_a_release_or_of_a_grant() {
 #[test]
 fn who_comes_to_a_channel_that_was_confirmed_before_has_missed_news() {
     let mut alone = Alone::confirmed();
-    let name = Arc::clone(&alone.name);
-    alone.input(Input::Listen(alone.lock.next(), NODE, name, None));
-    assert!(matches!(alone.bench.io.steps(), [Step::MissedMessages(_, None)]));
+    alone.input(Input::Listen(alone.to(alone.lock.next()), None));
+    assert!(matches!(alone.bench.io.steps(), [Step::Fair(FairInput::PollSoon(_))]));
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{FairQueue, Input, Waiter};
 use crate::ids::{LockId, Ticket};
 use crate::io::Io;
-use crate::step::Step;
+use crate::step::{Step, WaiterInput};
 use crate::transitions::{Drawn, GONE, Labelled, NEW, Row, State};
 
 const TRYING: &str = "Trying";
@@ -47,14 +47,14 @@ impl Drawn for FairQueue {
 /// Returns the state of a waiter. The steps show whether the input granted it the lock.
 fn state(io: &Io, ticket: Ticket, waiter: &Waiter) -> State {
     let follows = io.steps().iter().find_map(|step| match step {
-        Step::GrantedUnasked(granted, _) if *granted == ticket => Some(HOLD),
-        Step::AskAgain(asking) if *asking == ticket => Some(TOO_LATE),
+        Step::Waiter(WaiterInput::GrantedUnasked(granted, _)) if *granted == ticket => Some(HOLD),
+        Step::Waiter(WaiterInput::AskAgain(asking)) if *asking == ticket => Some(TOO_LATE),
         _ => None,
     });
     match (follows, waiter.found) {
         (Some(follows), _) => (follows, 0),
         (None, None) => (TRYING, 0),
-        (None, Some((sent, _))) => (QUEUED, sent.as_micros()),
+        (None, Some(found)) => (QUEUED, found.sent.as_micros()),
     }
 }
 

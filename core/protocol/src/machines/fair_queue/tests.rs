@@ -1,6 +1,7 @@
 //! Tests of the waiters of a fair lock without the other machines.
 
 use super::*;
+use crate::calls::Resolved;
 use crate::kinds::Kind;
 use crate::machines::bench::{Bench, cut, keys};
 
@@ -40,11 +41,14 @@ impl Alone {
     }
 
     fn join(&mut self, ticket: Ticket, owner: OwnerId) {
-        self.input(Input::Joined(self.lock(), ticket, owner, false));
+        self.input(Input::Joined(self.lock(), ticket, QueueEntry { owner, fencing: false }));
     }
 
     fn find(&mut self, ticket: Ticket) {
-        let found = (self.bench.now, CLOCK);
+        let found = ClockSeen {
+            sent: self.bench.now,
+            clock: CLOCK,
+        };
         self.input(Input::Found(self.lock(), ticket, keys(Kind::Fair), found));
     }
 
@@ -59,19 +63,19 @@ impl Alone {
         self.input(Input::PollDue(self.lock()));
         let call = self.bench.call();
         self.bench.pass(after_ms);
-        let in_flight = self.bench.finish(call);
         let parts = [holder.as_bytes(), b"", CLOCK.to_string().as_bytes()].map(|text| Reply::Bytes(text.to_vec()));
         let reply = [Reply::Int(3_000)].into_iter().chain(parts).collect();
-        self.input(Input::Answered(self.lock(), (call, in_flight), Ok(Reply::Array(reply))));
+        let answered = self.bench.answer(call, Ok(Reply::Array(reply)));
+        self.input(Input::Answered(self.lock(), answered));
     }
 
     fn is_granted(&self) -> bool {
-        let is_grant = |step: &Step| matches!(step, Step::GrantedUnasked(TICKET, granted) if granted.provisional);
+        let is_grant = |step: &Step| matches!(step, Step::Waiter(WaiterInput::GrantedUnasked(TICKET, granted)) if granted.provisional);
         self.bench.io.steps().iter().any(is_grant)
     }
 
     fn asks_again(&self) -> bool {
-        let asks = |step: &Step| matches!(step, Step::AskAgain(TICKET));
+        let asks = |step: &Step| matches!(step, Step::Waiter(WaiterInput::AskAgain(TICKET)));
         self.bench.io.steps().iter().any(asks)
     }
 }
@@ -101,10 +105,15 @@ fn a_poll_that_was_cut_off_changes_nothing() {
     let mut alone = Alone::queued();
     alone.input(Input::PollDue(alone.lock()));
     let call = alone.bench.call();
-    let in_flight = alone.bench.finish(call);
-    alone.input(Input::Answered(alone.lock(), (call, in_flight), cut()));
-    let steps = alone.bench.io.steps();
-    assert!(matches!(steps, [Step::PollAnswered(_, true, _), Step::PollFailed(..)]));
+    let answered = alone.bench.answer(call, cut());
+    alone.input(Input::Answered(alone.lock(), answered));
+    assert!(matches!(
+        alone.bench.io.steps(),
+        [
+            Step::Waiter(WaiterInput::PollAnswered(Resolved { was_cut: true, .. }, _)),
+            Step::Waiter(WaiterInput::PollFailed(..)),
+        ]
+    ));
 }
 
 #[test]
@@ -126,7 +135,10 @@ fn a_message_of_a_grant_of_which_too_little_is_left_makes_it_ask() {
 fn a_message_to_one_that_was_not_found_yet_makes_its_answer_stale() {
     let mut alone = Alone::joined();
     alone.told_of(&alone.owner.clone());
-    assert!(matches!(alone.bench.io.steps(), [Step::StaleAnswer(TICKET)]));
+    assert!(matches!(
+        alone.bench.io.steps(),
+        [Step::Waiter(WaiterInput::MissedMessages(TICKET))]
+    ));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use crate::calls::{Purpose, Unresolved};
+use crate::calls::{Purpose, Resolved, Unresolved};
 use crate::defects::Defect;
 use crate::ending::LostReason;
 use crate::error::{Cause, Error, Holder, Operation};
@@ -147,7 +147,7 @@ impl Hold {
 
     /// Returns the error for an operation on a hold that is lost or past its deadline.
     pub(crate) fn lost_error(&self, operation: Operation) -> Error {
-        lost_error(self.lost(), self.plan().renewed, &self.keys.name, operation)
+        lost_error(self.lost(), self.plan(), &self.keys.name, operation)
     }
 
     pub(super) const fn lock(&self) -> LockId {
@@ -223,20 +223,20 @@ impl Hold {
     }
 
     /// Notes that an attempt of the hold's owner was answered, or was cut off.
-    pub(super) fn resolved(&mut self, attempt: CallId, was_cut: bool) {
+    pub(super) fn resolved(&mut self, resolved: Resolved) {
         let unresolved = self.unresolved.as_mut();
-        let Some(unresolved) = unresolved.filter(|unresolved| unresolved.in_flight().contains(&attempt)) else {
+        let is_its_own = |unresolved: &&mut Box<Unresolved>| unresolved.in_flight().contains(&resolved.attempt);
+        let Some(unresolved) = unresolved.filter(is_its_own) else {
             return;
         };
-        unresolved.answered(attempt, was_cut);
+        unresolved.resolved(resolved);
         if !unresolved.is_any() {
             self.unresolved = None;
         }
     }
 
-    /// Returns the release that is owed for the hold. If `is_late`, the release is sent only after the known TTL has
-    /// passed, because the program may still be in its critical section.
-    pub(super) fn owed(self, ticket: Option<Ticket>, is_late: bool, timeout: Duration, now: Instant) -> Owed {
+    /// Returns the release that is owed for the hold.
+    pub(super) fn owed(self, ticket: Option<Ticket>, send: Send, timeout: Duration, now: Instant) -> Owed {
         // The server may have made a provisional grant for longer than the lease.
         let granted_for = match self.keys.kind.queues_on_server() {
             true => PROVISIONAL,
@@ -250,7 +250,7 @@ impl Hold {
                 deadline: self.deadline(),
                 // An extension that the server has not confirmed may have succeeded.
                 until: until + timeout,
-                not_before: Some(known).filter(|known| is_late && *known > now),
+                not_before: Some(known).filter(|known| send == Send::AfterTtl && *known > now),
             }),
             lock: self.lock,
             keys: self.keys,
@@ -260,11 +260,19 @@ impl Hold {
     }
 }
 
+/// When the release of a hold is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Send {
+    AtOnce,
+    /// After the known TTL has passed, because the program may still be in its critical section.
+    AfterTtl,
+}
+
 /// Returns the error for an operation on a lost hold. `lost` is `None` if the deadline has passed and the loss is not
 /// reported yet.
-pub(super) fn lost_error(lost: Option<LostReason>, is_renewed: bool, name: &LockName, operation: Operation) -> Error {
+pub(super) fn lost_error(lost: Option<LostReason>, plan: LeasePlan, name: &LockName, operation: Operation) -> Error {
     let reason = lost.unwrap_or(LostReason::Expired);
-    let error = match is_renewed {
+    let error = match plan.renewed {
         true => Error::lost(operation, Some(reason)),
         false => Error::lost_and_forgotten(operation, Some(reason)),
     };
@@ -452,8 +460,7 @@ impl Watchdog {
 
     /// Sets the timers of a provisional grant. The first renewal comes after a third of the grant, or of an
     /// auto-renewed lease that is shorter. Most holds end before that.
-    pub(super) fn schedule_first(&self, io: &mut Io, id: HoldId, new: (Instant, Duration)) {
-        let (sent, ttl) = new;
+    pub(super) fn schedule_first(&self, io: &mut Io, id: HoldId, sent: Instant, ttl: Duration) {
         let watched_for = self.plan.renewed.then_some(self.plan.length);
         let first = ttl.min(watched_for.unwrap_or(ttl));
         io.set(Timer::Deadline(id), self.deadline);
@@ -528,7 +535,7 @@ impl Watchdog {
         let sixth = self.plan.length.checked_div(6).unwrap_or_default();
         let overdue = now + io.config().command_timeout.min(sixth.max(RETRY.0));
         let purpose = Purpose::Renew { hold: id, ttl };
-        self.renewal = Some(io.call(purpose, (node, lane), invocation, Some(overdue)));
+        self.renewal = Some(io.call(purpose, node, lane, invocation, Some(overdue)));
         self.renewed_by = lane;
         io.stop(Timer::Renew(id));
     }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::{Aim, Extension, Holds, observe_renewal_failed, observe_renewal_has_to_wait, observe_renewed};
-use crate::calls::InFlight;
+use crate::calls::Answered;
 use crate::defects::Defect;
 use crate::ending::LostReason;
 use crate::error::{Error, ErrorKind, Operation};
-use crate::ids::{CallId, HoldId, LeaseId, Ticket};
+use crate::ids::{HoldId, LeaseId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::{Record, parse_record};
@@ -19,34 +19,28 @@ use crate::types::{Event, Outcome};
 use crate::wording::{cause_of, explain};
 
 impl Holds {
-    /// Extends a hold until `until`, and completes `ticket` when the server has confirmed that.
-    pub(super) fn extend_hold(&mut self, io: &mut Io, ticket: Ticket, to: (HoldId, Instant), aim: Aim, now: Instant) {
-        let (id, until) = to;
+    /// Extends a hold, and completes `ticket` when the server has confirmed that.
+    pub(super) fn extend_hold(&mut self, io: &mut Io, ticket: Ticket, extension: Extension, now: Instant) {
+        let id = extension.hold;
         let Some(hold) = self.hold_mut(id) else { return };
         if hold.is_local() {
-            self.extend_here(io, ticket, to, aim, now);
+            self.extend_here(io, ticket, &extension, now);
             return;
         }
-        hold.watchdog_mut().want(until);
-        let extension = Extension {
-            hold: id,
-            since: now,
-            until,
-            aim,
-        };
+        hold.watchdog_mut().want(extension.until);
         self.extensions_mut().insert(ticket, extension);
         io.set(Timer::Extension(ticket), io.timeout(now));
         self.renew(io, id, now);
     }
 
     /// Extends a degraded lease, and completes `ticket` at once, because no server has a record of the lease.
-    pub(super) fn extend_here(&mut self, io: &mut Io, ticket: Ticket, to: (HoldId, Instant), aim: Aim, now: Instant) {
-        let (id, until) = to;
+    pub(super) fn extend_here(&mut self, io: &mut Io, ticket: Ticket, extension: &Extension, now: Instant) {
+        let (id, aim) = (extension.hold, extension.aim);
         let Some(hold) = self.hold_mut(id) else { return };
         if let Aim::Enter(plan) = aim {
             hold.watchdog_mut().watch(plan);
         }
-        let deadline = hold.last_here(io, id, until, now);
+        let deadline = hold.last_here(io, id, extension.until, now);
         match aim {
             Aim::Enter(plan) => {
                 io.step(Step::Entered(ticket, id, plan));
@@ -86,7 +80,13 @@ impl Holds {
         } else if hold.watchdog().reaches(until) {
             io.complete(ticket, Outcome::Extended(hold.deadline()));
         } else {
-            self.extend_hold(io, ticket, (id, until), Aim::Extend, now);
+            let extension = Extension {
+                hold: id,
+                since: now,
+                until,
+                aim: Aim::Extend,
+            };
+            self.extend_hold(io, ticket, extension, now);
         }
     }
 
@@ -148,23 +148,16 @@ impl Holds {
         }
     }
 
-    pub(super) fn renewed(
-        &mut self,
-        io: &mut Io,
-        id: HoldId,
-        (call, in_flight): (CallId, InFlight),
-        ttl: Duration,
-        result: &Result<Reply, CallError>,
-        now: Instant,
-    ) {
+    pub(super) fn renewed(&mut self, io: &mut Io, id: HoldId, ttl: Duration, answered: &Answered, now: Instant) {
         let Some(hold) = self.hold_mut(id) else { return };
-        let is_current = hold.watchdog_mut().answered(call);
+        let result = &answered.result;
+        let is_current = hold.watchdog_mut().answered(answered.id);
         if hold.lost().is_some() {
             return;
         }
         match result.as_ref().ok().and_then(parse_record) {
             Some(Record::Mine { .. }) => {
-                let Some(sent) = in_flight.sent else { return };
+                let Some(sent) = answered.call.sent else { return };
                 observe_renewed(io, hold, sent, now);
                 hold.watchdog_mut().confirmed(sent, ttl);
                 if !hold.is_valid(now) {

@@ -63,8 +63,8 @@ impl Alone {
     fn renewed(&mut self, result: Result<Reply, CallError>) {
         self.input(Input::RenewalDue(self.id()));
         let call = self.bench.call();
-        let in_flight = self.bench.finish(call);
-        self.input(Input::Renewed(self.id(), (call, in_flight), LEASE, result));
+        let answered = self.bench.answer(call, result);
+        self.input(Input::Renewed(self.id(), LEASE, answered));
     }
 
     fn release(&mut self) {
@@ -93,7 +93,7 @@ impl Alone {
     }
 
     fn is_freed(&self) -> bool {
-        matches!(self.bench.io.steps().last(), Some(Step::Freed(..)))
+        matches!(self.bench.io.steps().last(), Some(Step::Waiter(WaiterInput::Freed(..))))
     }
 
     fn is_forgotten(&self) -> bool {

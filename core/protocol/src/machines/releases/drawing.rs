@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{Input, Releases, record_of};
 use crate::ids::ReleaseId;
 use crate::io::Io;
+use crate::reply::CallError;
 use crate::transitions::{Drawn, GONE, Labelled, NEW, Row, State};
 
 const WAITING: &str = "Waiting";
@@ -59,8 +60,8 @@ impl Labelled for Input {
             Self::Owed(_) => "owed",
             Self::Due(_) => "due",
             Self::Sent(_) => "sent",
-            Self::Answered(_, _, _, result) if record_of(result).is_some() => "answered",
-            Self::Answered(_, _, _, Err(crate::CallError::Disconnected(_))) => "disconnected",
+            Self::Answered(_, answered) if record_of(&answered.result).is_some() => "answered",
+            Self::Answered(_, answered) if matches!(answered.result, Err(CallError::Disconnected(_))) => "disconnected",
             Self::Answered(..) => "error",
             Self::Overdue(..) => "overdue",
             Self::Resolved(..) => "attempt answered",

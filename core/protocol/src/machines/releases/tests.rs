@@ -56,12 +56,12 @@ impl Alone {
         });
         self.answer_last(id, numbers(&[0]));
         assert!(self.releases.is_empty());
-        Input::Seen(LockId::default(), fair, owner, false)
+        Input::Seen(seen(owner, Report::Reply), fair)
     }
 
     fn answer(&mut self, id: ReleaseId, call: CallId, result: Result<Reply, CallError>) {
-        let in_flight = self.bench.finish(call);
-        self.input(Input::Answered(id, call, in_flight, result));
+        let answered = self.bench.answer(call, result);
+        self.input(Input::Answered(id, answered));
     }
 
     fn answer_last(&mut self, id: ReleaseId, result: Result<Reply, CallError>) {
@@ -81,6 +81,25 @@ impl Alone {
         self.bench.open(lanes);
         self.input(Input::Connected(NODE, lanes.to_vec()));
     }
+}
+
+fn seen(owner: OwnerId, report: Report) -> OwnerSeen {
+    OwnerSeen {
+        lock: LockId::default(),
+        owner,
+        report,
+    }
+}
+
+fn answered(attempt: CallId) -> Resolved {
+    Resolved {
+        attempt,
+        was_cut: false,
+    }
+}
+
+fn cut_off(attempt: CallId) -> Resolved {
+    Resolved { attempt, was_cut: true }
 }
 
 #[test]
@@ -138,7 +157,7 @@ fn a_late_release_whose_ttl_has_passed_is_not_sent_when_the_client_closes() {
 #[test]
 fn an_attempt_that_was_cut_off_makes_it_repeat_itself() {
     let mut alone = Alone::new(Bench::new());
-    let id = alone.owe_with(|owed| owed.unresolved.answered(CallId::from_u64(7), true));
+    let id = alone.owe_with(|owed| owed.unresolved.resolved(cut_off(CallId::from_u64(7))));
     alone.answer_last(id, numbers(&[0]));
     assert!(alone.is_waiting());
     alone.bench.pass(3_000);
@@ -157,9 +176,13 @@ fn an_attempt_that_it_overtook_makes_it_repeat_itself_as_soon_as_that_is_answere
         let id = alone.owe_with(|owed| attempts.into_iter().for_each(|attempt| owed.unresolved.sent(attempt)));
         alone.answer_last(id, numbers(&[0]));
         assert!(alone.is_waiting());
-        alone.input(Input::Resolved(id, attempts[0], was_cut));
+        let first = Resolved {
+            attempt: attempts[0],
+            was_cut,
+        };
+        alone.input(Input::Resolved(id, first));
         assert!(alone.is_waiting(), "the other has not run");
-        alone.input(Input::Resolved(id, attempts[1], false));
+        alone.input(Input::Resolved(id, answered(attempts[1])));
         if was_cut {
             assert!(alone.is_waiting(), "nobody knows when it runs");
             alone.bench.pass(3_000);
@@ -176,7 +199,7 @@ fn without_order_it_repeats_itself_if_an_attempt_was_answered_meanwhile() {
         let mut alone = Alone::new(bench);
         let attempt = CallId::from_u64(7);
         let id = alone.owe_with(|owed| owed.unresolved.sent(attempt));
-        alone.input(Input::Resolved(id, attempt, false));
+        alone.input(Input::Resolved(id, answered(attempt)));
         alone.answer_last(id, numbers(&[0]));
         if is_repeated {
             alone.answer_last(id, numbers(&[1]));
@@ -254,7 +277,7 @@ fn who_was_given_up_and_is_seen_to_hold_a_fair_lock_is_released_once_more() {
 fn who_was_never_given_up_here_is_not_released() {
     let mut alone = Alone::new(Bench::new());
     let owner = alone.bench.io.owner_id();
-    alone.input(Input::Seen(LockId::default(), keys(Kind::Fair), owner, true));
+    alone.input(Input::Seen(seen(owner, Report::Message), keys(Kind::Fair)));
     assert!(alone.releases.is_empty());
 }
 

@@ -4,47 +4,48 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::queue::Queue;
-use super::request::{Request, Wait, no_answer};
-use super::{Answered, FAILURE_PAUSE, LONGEST_HEARTBEAT, Waiters};
-use crate::calls::InFlight;
+use super::request::{Renounced, Request, Wait, no_answer};
+use super::{FAILURE_PAUSE, LONGEST_HEARTBEAT, Waiters};
+use crate::calls::{Answered, InFlight};
 use crate::defects::Defect;
 use crate::error::{Cause, ErrorKind, Holder};
 use crate::ids::{CallId, LockId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::Answer;
-use crate::lateness::too_late;
+use crate::lateness::LateGrant;
 use crate::lease::deadline;
 use crate::machines::holds::Holds;
 use crate::observed::{Attempted, Detail, Observed, Place};
 use crate::periods::{FIRST_ANSWER_GRACE, MIN_GAP};
-use crate::reply::{CallError, Refusal, Reply};
-use crate::step::{Granted, Step};
+use crate::reply::{CallError, Refusal};
+use crate::step::{ClockSeen, FairInput, Granted, HolderSeen, Listen, OwnerSeen, Refused, Report, Step, WaiterInput};
 use crate::timers::Timer;
 use crate::types::Outcome;
 use crate::wording::{brief, cause_of, explain};
 
 impl Waiters {
-    /// Handles the answer to an attempt.
-    pub(super) fn answered(&mut self, io: &mut Io, holds: &Holds, attempt: Answered, now: Instant) {
-        let Answered {
-            ticket,
-            call,
-            in_flight,
-            ttl,
-            result,
-        } = attempt;
-        let was_cut = in_flight.was_cut(&result);
+    /// Handles the answer to an attempt that asked for `ttl`.
+    pub(super) fn answered(
+        &mut self,
+        io: &mut Io,
+        holds: &Holds,
+        ticket: Ticket,
+        ttl: Duration,
+        attempt: Answered,
+        now: Instant,
+    ) {
         let request = self.request_mut(ticket);
-        let Some(request) = request.filter(|request| request.is_attempt(call)) else {
+        let Some(request) = request.filter(|request| request.is_attempt(attempt.id)) else {
             // The request has ended, or has a new owner id. A hold or a release has taken over the old attempts.
             return;
         };
-        request.resolved(call, was_cut);
-        let (lock, is_current, is_answer) = (request.lock(), request.is_trying_by(call), result.is_ok());
-        let verdict = Verdict::of(result, request, (in_flight, ttl), io, now);
-        observe_answer(io, request, in_flight, &verdict, now);
-        if is_answer && !matches!(verdict, Verdict::TooLate(_)) && deadline(request.sent(in_flight), ttl) > now {
+        request.resolved(attempt.resolved());
+        let (call, lock) = (attempt.call, request.lock());
+        let (is_current, is_answer) = (request.is_trying_by(attempt.id), attempt.result.is_ok());
+        let verdict = Verdict::of(attempt, ttl, request, io, now);
+        observe_answer(io, request, call, &verdict, now);
+        if is_answer && !matches!(verdict, Verdict::TooLate(_)) && deadline(request.sent(call), ttl) > now {
             request.was_answered_in_time();
         }
         if is_answer {
@@ -55,31 +56,35 @@ impl Waiters {
         };
         match verdict {
             Verdict::Granted(granted) => self.grant(io, ticket, granted, now),
-            Verdict::TooLate(took) => self.too_late(io, ticket, (took, ttl), now),
-            Verdict::Held {
-                owner,
-                remaining,
-                queued,
-            } => {
+            Verdict::TooLate(late) => self.too_late(io, ticket, late, now),
+            Verdict::Held { holder, found } => {
                 request.refused();
                 // A single attempt does not join the queue. The answer to an overdue attempt counts too, because the
                 // attempt after it may never be answered.
-                if let Some(found) = in_flight.sent.zip(queued).filter(|_| !request.is_once()) {
+                if let Some(found) = found.filter(|_| !request.is_once()) {
                     request.found_queued();
-                    io.step(Step::Found(ticket, lock, Arc::clone(request.keys()), found));
+                    let keys = Arc::clone(request.keys());
+                    io.step(Step::Fair(FairInput::Found(lock, ticket, keys, found)));
                 }
-                let is_nobodys = owner.is_empty();
-                self.note_held(io, lock, owner, (remaining, in_flight.sent.unwrap_or(now)), now);
+                let refused = Refused {
+                    ticket,
+                    remaining: holder.remaining,
+                    is_free: holder.owner.is_empty(),
+                };
+                self.note_held(io, lock, holder, now);
                 self.tell_due(io, holds, lock, now);
                 if is_current {
-                    io.step(Step::Refused(ticket, remaining, is_nobodys));
+                    io.step(Step::Waiter(WaiterInput::Refused(refused)));
                 }
             }
-            Verdict::Useless(why, may_be_granted) => {
+            Verdict::Useless { why, may_be_granted } => {
                 request.failed_attempt(may_be_granted);
                 self.fail(io, ticket, why);
             }
-            Verdict::Failed(failure, may_be_granted) => {
+            Verdict::Failed {
+                failure,
+                may_be_granted,
+            } => {
                 request.failed_attempt(may_be_granted);
                 self.with_queue(lock, |queue| queue.note_failure(cause_of(&failure), now));
                 if is_current {
@@ -91,16 +96,16 @@ impl Waiters {
 
     /// Handles a grant that came too late to be useful. Releases it and asks under a new owner id, with a longer pause
     /// after each such grant. After several in a row, a caller without a bound gets the error.
-    fn too_late(&mut self, io: &mut Io, ticket: Ticket, (took, ttl): (Duration, Duration), now: Instant) {
+    fn too_late(&mut self, io: &mut Io, ticket: Ticket, late: LateGrant, now: Instant) {
         let Some(request) = self.request_mut(ticket) else {
             return;
         };
-        if let Some(owed) = request.renounce(io, true)
+        if let Some(owed) = request.renounce(io, Renounced::Grant)
             && !io.has(Defect::LateGrantStays)
         {
             io.step(Step::Owes(owed));
         }
-        let (lock, cause) = (request.lock(), too_late(took, ttl, request.is_cut(ttl)));
+        let (lock, cause) = (request.lock(), late.cause());
         let lateness = request.was_late();
         self.with_queue(lock, |queue| queue.note_failure(cause.clone(), now));
         let Some(request) = self.request_mut(ticket) else {
@@ -111,11 +116,11 @@ impl Waiters {
             return;
         }
         if request.keys().kind.queues_on_server() {
-            let (owner, fencing) = (request.owner().clone(), request.fencing());
-            io.step(Step::Joined(lock, ticket, owner, fencing));
+            let joined = FairInput::Joined(lock, ticket, request.queue_entry());
+            io.step(Step::Fair(joined));
         }
         match lateness.pause() {
-            None => io.step(Step::Ask(ticket)),
+            None => io.step(Step::Waiter(WaiterInput::Ask(ticket))),
             Some(range) => {
                 request.pause();
                 let pause = io.between(range);
@@ -148,43 +153,31 @@ impl Waiters {
         }
     }
 
-    /// Notes that the answer to a call that was sent at `sent` names the holder.
-    pub(super) fn note_held(
-        &mut self,
-        io: &mut Io,
-        lock: LockId,
-        owner: String,
-        (remaining, sent): (Option<Duration>, Instant),
-        now: Instant,
-    ) {
-        if let Some(own) = io.own(owner.as_bytes()) {
-            io.step(Step::OwnerSeen(lock, own, false));
+    /// Notes that the answer to a call names the holder.
+    pub(super) fn note_held(&mut self, io: &mut Io, lock: LockId, seen: HolderSeen, now: Instant) {
+        if let Some(owner) = io.own(seen.owner.as_bytes()) {
+            let report = Report::Reply;
+            io.step(Step::OwnerSeen(OwnerSeen { lock, owner, report }));
         } else if let Some(node) = self.queue(lock).map(Queue::node) {
-            io.ask_identity(node, &owner, now);
+            io.ask_identity(node, &seen.owner, now);
         }
         let holder = Holder {
-            owner,
-            remaining,
+            owner: seen.owner,
+            remaining: seen.remaining,
             client: None,
         };
-        self.with_queue(lock, |queue| queue.note_held(holder, sent, now));
+        self.with_queue(lock, |queue| queue.note_held(holder, seen.sent, now));
     }
 
     /// Decides what a refused waiter does next, after the answer to its attempt is handled.
-    pub(super) fn refused(
-        &mut self,
-        io: &mut Io,
-        holds: &Holds,
-        refused: (Ticket, Option<Duration>, bool),
-        now: Instant,
-    ) {
-        let (ticket, remaining, is_nobodys) = refused;
+    pub(super) fn refused(&mut self, io: &mut Io, holds: &Holds, refused: Refused, now: Instant) {
+        let ticket = refused.ticket;
         let Some(request) = self.request_mut(ticket) else {
             return;
         };
-        // An empty owner means that dead waiters come first. One call skips only a limited number of them.
+        // If the lock is free, dead waiters come first. One call skips only a limited number of them.
         let is_of_server_queue = request.keys().kind.queues_on_server();
-        let goes_on = is_nobodys && is_of_server_queue;
+        let goes_on = refused.is_free && is_of_server_queue;
         if request.is_once() {
             if goes_on {
                 request.attempt_after_gap(io, ticket, now);
@@ -203,12 +196,17 @@ impl Waiters {
             if request.is_stale() {
                 request.attempt_after_gap(io, ticket, now);
             } else if goes_on {
-                io.step(Step::PollSoon(lock));
+                io.step(Step::Fair(FairInput::PollSoon(lock)));
             }
             return;
         }
-        io.step(Step::Listen(lock, keys.node, keys.channel(), Some(ticket)));
-        io.step(Step::Sleep(ticket, remaining));
+        let releases = Listen {
+            lock,
+            node: keys.node,
+            channel: keys.channel(),
+        };
+        io.step(Step::Listen(releases, Some(ticket)));
+        io.step(Step::Waiter(WaiterInput::Sleep(ticket, refused.remaining)));
     }
 
     /// Lets a refused waiter sleep until its next attempt, or ask at once if the refusal may be stale.
@@ -253,7 +251,7 @@ impl Waiters {
     }
 
     /// Sends an attempt under the same owner id, because the answer to the last one is overdue. Ends a single attempt.
-    pub(super) fn overdue(&mut self, io: &mut Io, holds: &Holds, (ticket, call): (Ticket, CallId), now: Instant) {
+    pub(super) fn overdue(&mut self, io: &mut Io, holds: &Holds, ticket: Ticket, call: CallId, now: Instant) {
         let Some(request) = self.request_mut(ticket) else {
             return;
         };
@@ -299,33 +297,26 @@ impl Waiters {
 pub(super) enum Verdict {
     /// The lock was granted.
     Granted(Granted),
-    /// The lock was granted, but nothing of the lease is left, because the answer took this long.
-    TooLate(Duration),
+    /// The lock was granted, but nothing of the lease is left.
+    TooLate(LateGrant),
     /// Another owner holds the lock, or other waiters come first.
     Held {
-        owner: String,
-        remaining: Option<Duration>,
-        /// The server's clock when the call ran, in µs; `None` if waiters do not queue on the server.
-        queued: Option<u64>,
+        holder: HolderSeen,
+        /// The server's clock when the call ran; `None` if waiters do not queue on the server.
+        found: Option<ClockSeen>,
     },
-    /// Another attempt cannot help, for this reason. The flag says whether this one may have been granted all the same.
-    Useless(Cause, bool),
-    /// Another attempt may help. The flag says whether this one may have been granted.
-    Failed(CallError, bool),
+    /// Another attempt cannot help, for this reason. This one may have been granted all the same.
+    Useless { why: Cause, may_be_granted: bool },
+    /// Another attempt may help. This one may have been granted.
+    Failed { failure: CallError, may_be_granted: bool },
 }
 
 impl Verdict {
     /// Judges the answer to an attempt that asked for `ttl`.
-    pub(super) fn of(
-        result: Result<Reply, CallError>,
-        request: &Request,
-        (in_flight, ttl): (InFlight, Duration),
-        io: &Io,
-        now: Instant,
-    ) -> Self {
-        match result.map(|reply| request.keys().parse_answer(&reply)) {
+    pub(super) fn of(attempt: Answered, ttl: Duration, request: &Request, io: &Io, now: Instant) -> Self {
+        let sent = request.sent(attempt.call);
+        match attempt.result.map(|reply| request.keys().parse_answer(&reply)) {
             Ok(Some(Answer::Granted(token))) => {
-                let sent = request.sent(in_flight);
                 if deadline(sent, ttl) > now || io.has(Defect::ExpiredGrantIsHeld) {
                     Self::Granted(Granted {
                         token,
@@ -335,17 +326,31 @@ impl Verdict {
                         is_local: false,
                     })
                 } else {
-                    Self::TooLate(now.saturating_since(sent))
+                    Self::TooLate(LateGrant {
+                        took: now.saturating_since(sent),
+                        ttl,
+                        is_cut: request.is_cut(ttl),
+                    })
                 }
             }
             Ok(Some(Answer::Held { owner, ttl, queued, .. })) => Self::Held {
-                owner,
-                remaining: ttl,
-                queued,
+                holder: HolderSeen {
+                    owner,
+                    remaining: ttl,
+                    sent: attempt.call.sent.unwrap_or(now),
+                },
+                found: attempt
+                    .call
+                    .sent
+                    .zip(queued)
+                    .map(|(sent, clock)| ClockSeen { sent, clock }),
             },
             Ok(None) => {
                 let why = Cause::new("the server's reply is not Steadlock's");
-                Self::Useless(why.with_advice("is something between client and server?"), true)
+                Self::Useless {
+                    why: why.with_advice("is something between client and server?"),
+                    may_be_granted: true,
+                }
             }
             Err(failure) => Self::of_failure(failure, request),
         }
@@ -353,14 +358,23 @@ impl Verdict {
 
     fn of_failure(failure: CallError, request: &Request) -> Self {
         let CallError::Server { code, message } = &failure else {
-            return Self::Failed(failure, false);
+            return Self::Failed {
+                failure,
+                may_be_granted: false,
+            };
         };
         let refusal = Refusal::of(code);
         let may_be_granted = refusal != Refusal::BeforeWrite;
         if refusal == Refusal::Temporary {
-            Self::Failed(failure, may_be_granted)
+            Self::Failed {
+                failure,
+                may_be_granted,
+            }
         } else {
-            Self::Useless(explain(request.keys(), code, message), may_be_granted)
+            Self::Useless {
+                why: explain(request.keys(), code, message),
+                may_be_granted,
+            }
         }
     }
 }
@@ -432,7 +446,7 @@ impl Waiters {
         Some(Wait {
             request,
             queue: self.queue(request.lock()),
-            local: self.local_holder(holds, (request.lock(), request.context()), now),
+            local: self.local_holder(holds, request.lock(), request.context(), now),
         })
     }
 
@@ -473,12 +487,12 @@ impl Waiters {
             return;
         };
         if !io.has(Defect::CancelLeavesRecord)
-            && let Some(owed) = request.renounce(io, false)
+            && let Some(owed) = request.renounce(io, Renounced::Attempts)
         {
             io.step(Step::Owes(owed));
         }
         self.forget(io, ticket, request.lock());
-        io.step(Step::Advance(request.lock()));
+        io.step(Step::Waiter(WaiterInput::Advance(request.lock())));
     }
 
     /// Turns a request into a hold.
@@ -492,7 +506,7 @@ impl Waiters {
         io.step(Step::Granted(ticket, request.into_hold(granted)));
         if !is_exclusive {
             // The lock can have several holders, so the next waiter may be granted it too.
-            io.step(Step::Advance(lock));
+            io.step(Step::Waiter(WaiterInput::Advance(lock)));
         }
     }
 
@@ -502,7 +516,7 @@ impl Waiters {
             io.stop(timer);
         }
         if self.queue_mut(lock).is_some_and(|queue| queue.leave(ticket)) {
-            io.step(Step::Left(lock, ticket));
+            io.step(Step::Fair(FairInput::Left(lock, ticket)));
         }
     }
 }
@@ -514,14 +528,14 @@ fn observe_answer(io: &mut Io, request: &Request, call: InFlight, verdict: &Verd
         outcome: match verdict {
             Verdict::Granted(_) => Attempted::Granted,
             Verdict::Held { .. } => Attempted::Refused,
-            Verdict::TooLate(_) | Verdict::Useless(..) | Verdict::Failed(..) => Attempted::Failed,
+            Verdict::TooLate(_) | Verdict::Useless { .. } | Verdict::Failed { .. } => Attempted::Failed,
         },
         took: call.sent.map(|sent| now.saturating_since(sent)),
     });
     if let (Verdict::Granted(granted), Some(sent)) = (verdict, call.sent)
         && let Some(token) = granted.token
     {
-        io.token_came(request.keys(), token, (sent, now));
+        io.token_came(request.keys(), token, sent, now);
     }
 }
 

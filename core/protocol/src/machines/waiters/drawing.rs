@@ -127,8 +127,8 @@ impl Labelled for Input {
     fn label(&self) -> &'static str {
         match self {
             Self::Wanted(_) => "wanted",
-            Self::Answered(answered) if answered.result.is_ok() => "answered",
-            Self::Answered(_) => "error",
+            Self::Answered(.., attempt) if attempt.result.is_ok() => "answered",
+            Self::Answered(..) => "error",
             Self::Overdue(..) => "overdue",
             Self::Woken(_) => "woken",
             Self::WaitOver(_) => "wait over",

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::Waiters;
 use super::queue::{Place, Queue};
+use super::request::Renounced;
 use crate::breakers::Outage;
 use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};
@@ -16,7 +17,7 @@ use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::Keys;
 use crate::name::LockName;
-use crate::step::{Granted, Step};
+use crate::step::{FairInput, Granted, Step, WaiterInput};
 use crate::timers::Timer;
 use crate::types::{OnUnavailable, Outcome};
 
@@ -66,7 +67,7 @@ impl Waiters {
     pub(super) fn outage_over(&mut self, io: &mut Io, primary: Primary) {
         for (ticket, _, _) in self.waiting_for(io, primary) {
             if let Some(request) = self.request(ticket) {
-                io.step(Step::Advance(request.lock()));
+                io.step(Step::Waiter(WaiterInput::Advance(request.lock())));
             }
         }
     }
@@ -79,12 +80,12 @@ impl Waiters {
             let Some(request) = request.filter(|request| request.keys().kind.queues_on_server()) else {
                 continue;
             };
-            let (owner, fencing) = (request.owner().clone(), request.fencing());
+            let entry = request.queue_entry();
             self.move_to(ticket, Place::Server);
-            io.step(Step::Joined(lock, ticket, owner, fencing));
+            io.step(Step::Fair(FairInput::Joined(lock, ticket, entry)));
             self.with(ticket, |request| request.attempt(io, ticket, now));
         }
-        io.step(Step::Advance(lock));
+        io.step(Step::Waiter(WaiterInput::Advance(lock)));
     }
 
     fn waiting_for(&self, io: &Io, primary: Primary) -> Vec<(Ticket, Arc<Keys>, OnUnavailable)> {
@@ -102,7 +103,7 @@ impl Waiters {
         let Some(request) = self.request_mut(ticket) else {
             return;
         };
-        if let Some(owed) = request.renounce(io, false)
+        if let Some(owed) = request.renounce(io, Renounced::Attempts)
             && !io.has(Defect::LocalLeavesRecord)
         {
             io.step(Step::Owes(owed));
@@ -110,9 +111,9 @@ impl Waiters {
         request.queue();
         let lock = request.lock();
         if self.move_to(ticket, Place::Queue) {
-            io.step(Step::Left(lock, ticket));
+            io.step(Step::Fair(FairInput::Left(lock, ticket)));
         }
-        io.step(Step::Advance(lock));
+        io.step(Step::Waiter(WaiterInput::Advance(lock)));
     }
 
     /// Moves a waiter to another place. Returns whether the waiter was in the server's queue.
@@ -138,7 +139,7 @@ impl Waiters {
         let Some(request) = self.request_mut(ticket) else {
             return;
         };
-        if let Some(owed) = request.renounce(io, false) {
+        if let Some(owed) = request.renounce(io, Renounced::Attempts) {
             io.step(Step::Owes(owed));
         }
         let granted = Granted {

@@ -25,7 +25,7 @@ use std::time::Duration;
 use crate::error::{Cause, Holder};
 use crate::ids::{HoldId, LockId, NodeId, Ticket};
 use crate::instant::Instant;
-use crate::kinds::{Gate, Holders, Keys, Kind};
+use crate::kinds::{Gate, Holders, Keys};
 use crate::periods::MIN_GAP;
 use crate::sorted::{SortedMap, SortedSet};
 use crate::table::Table;
@@ -45,23 +45,6 @@ pub(super) enum Place {
     Server,
     /// No queue: the request waits for no other caller of this client, and turns do not apply to it.
     Alone,
-}
-
-impl Place {
-    /// Returns the place for a new request.
-    ///
-    /// A read inside a write waits for no other caller, because the caller is the writer. A single attempt for a lock
-    /// with several holders waits for none either: the attempt may succeed although other callers of this client are
-    /// waiting, and only the server knows.
-    pub(super) const fn of(kind: Kind, once: bool, inside: bool) -> Self {
-        if kind.queues_on_server() {
-            Self::Server
-        } else if inside || (once && !kind.is_exclusive()) {
-            Self::Alone
-        } else {
-            Self::Queue
-        }
-    }
 }
 
 /// A gate of a record on a server.
@@ -265,7 +248,11 @@ impl Queue {
         let waiters = self.waiters.get_or_insert_default();
         let last = waiters.last_answer.as_ref();
         let is_the_same = matches!(last, Some((at, LastAnswer::Held(last))) if is_same(last, *at, &holder, sent));
-        waiters.wakes.answered(is_the_same);
+        if is_the_same {
+            waiters.wakes.found_no_change();
+        } else {
+            waiters.wakes.changed();
+        }
         waiters.last_answer = Some((now, LastAnswer::Held(holder)));
         self.turn.passed_on();
     }
@@ -552,11 +539,9 @@ impl Wakes {
         self.open = self.open.saturating_add(1);
     }
 
-    /// Notes an answer to such a call, or to another one. `is_the_same` says whether the answer repeats the last one.
-    pub(super) fn answered(&mut self, is_the_same: bool) {
-        if !is_the_same {
-            self.changed();
-        } else if self.open > 0 {
+    /// Notes that the answer to such a call, or to another one, repeats the last answer.
+    pub(super) const fn found_no_change(&mut self) {
+        if self.open > 0 {
             self.open = self.open.saturating_sub(1);
             self.fruitless = self.fruitless.saturating_add(1);
         }
@@ -629,7 +614,7 @@ mod tests {
     fn gaps(wakes: &mut Wakes, count: usize) -> Vec<u128> {
         let gap = |_| {
             wakes.asks(at(0));
-            wakes.answered(true);
+            wakes.found_no_change();
             let next = wakes.earliest(LONGEST).unwrap();
             next.saturating_since(at(0)).as_millis()
         };
@@ -647,18 +632,16 @@ mod tests {
 
     #[test]
     fn a_change_ends_that() {
-        for change in [Wakes::changed, |wakes: &mut Wakes| wakes.answered(false)] {
-            let mut wakes = Wakes::default();
-            gaps(&mut wakes, 100);
-            change(&mut wakes);
-            assert_eq!(gaps(&mut wakes, 5), [2, 2, 2, 2, 4]);
-        }
+        let mut wakes = Wakes::default();
+        gaps(&mut wakes, 100);
+        wakes.changed();
+        assert_eq!(gaps(&mut wakes, 5), [2, 2, 2, 2, 4]);
     }
 
     #[test]
     fn questions_that_no_message_caused_do_not_count() {
         let mut wakes = Wakes::default();
-        (0..100).for_each(|_| wakes.answered(true));
+        (0..100).for_each(|_| wakes.found_no_change());
         assert_eq!(gaps(&mut wakes, 5), [2, 2, 2, 2, 4]);
     }
 }

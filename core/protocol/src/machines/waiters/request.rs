@@ -40,19 +40,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Wanted;
 use super::queue::{Place, Queue};
-use crate::calls::{InFlight, Purpose, Unresolved};
+use crate::calls::{InFlight, Purpose, Resolved, Unresolved};
 use crate::error::{Cause, Error, ErrorKind, Holder, Operation};
 use crate::ids::{CallId, Context, HAS_CALLERS, LockId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
-use crate::kinds::{Attempt, Keys};
+use crate::kinds::{Attempt, Keys, QueueEntry};
 use crate::lateness::Lateness;
 use crate::lease::{LeasePlan, LeaseTerms};
 use crate::owner::OwnerId;
 use crate::periods::{MAX_ATTEMPT, MIN_GAP};
-use crate::step::{Granted, NewHold, Owed};
+use crate::step::{Granted, NewHold, Owed, Wanted};
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Lane, OnUnavailable, Outcome};
 use crate::wording::brief;
@@ -106,6 +105,15 @@ pub(super) struct Request {
     unresolved: Unresolved,
 }
 
+/// The thing that a request gives up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Renounced {
+    /// A grant, whose record is certainly on the server.
+    Grant,
+    /// The attempts, of which some may have been granted.
+    Attempts,
+}
+
 /// The data of a new request that the caller does not supply.
 pub(super) struct Arrival {
     pub(super) lock: LockId,
@@ -157,6 +165,7 @@ impl Request {
         self.keys.node
     }
 
+    #[cfg(test)]
     pub(super) const fn owner(&self) -> &OwnerId {
         &self.owner
     }
@@ -167,6 +176,14 @@ impl Request {
 
     pub(super) const fn fencing(&self) -> bool {
         self.fencing
+    }
+
+    /// Returns the waiter as the server's queue stores it.
+    pub(super) fn queue_entry(&self) -> QueueEntry {
+        QueueEntry {
+            owner: self.owner.clone(),
+            fencing: self.fencing,
+        }
     }
 
     pub(super) const fn on_unavailable(&self) -> OnUnavailable {
@@ -336,9 +353,9 @@ impl Request {
     }
 
     /// Notes that an attempt was answered, or was cut off.
-    pub(super) fn resolved(&mut self, call: CallId, was_cut: bool) {
-        if self.is_attempt(call) {
-            self.unresolved.answered(call, was_cut);
+    pub(super) fn resolved(&mut self, resolved: Resolved) {
+        if self.is_attempt(resolved.attempt) {
+            self.unresolved.resolved(resolved);
         }
     }
 
@@ -405,7 +422,7 @@ impl Request {
         io.identify(node, now);
         let overdue = io.timeout(now);
         let purpose = Purpose::Acquire { ticket, ttl };
-        let call = io.call(purpose, (node, Lane::Command), invocation, Some(overdue));
+        let call = io.call(purpose, node, Lane::Command, invocation, Some(overdue));
         self.state = State::Trying(call);
         self.again = false;
         self.last_try = Some(now);
@@ -414,12 +431,12 @@ impl Request {
 
     /// Gives up the owner id, and returns the compensating release that is owed for it, if any. Draws a new owner id,
     /// because an id is never used again after a release was sent for it.
-    pub(super) fn renounce(&mut self, io: &mut Io, granted: bool) -> Option<Owed> {
+    pub(super) fn renounce(&mut self, io: &mut Io, renounced: Renounced) -> Option<Owed> {
         let fresh = io.owner_id();
         let unresolved = std::mem::take(&mut self.unresolved);
         let marked = std::mem::take(&mut self.marked);
         self.queued = false;
-        let is_owed = unresolved.is_any() || granted || marked;
+        let is_owed = unresolved.is_any() || renounced == Renounced::Grant || marked;
         is_owed.then(|| Owed {
             lock: self.lock,
             keys: Arc::clone(&self.keys),

@@ -10,7 +10,7 @@ use crate::kinds::Kind;
 use crate::lease::{LeasePlan, LeaseTerms};
 use crate::machines::bench::{Bench, NODE, cut, keys, numbers, refusal};
 use crate::reply::{CallError, Reply};
-use crate::step::Granted;
+use crate::step::{Granted, Refused};
 use crate::types::{AcquireRequest, Lane, OnUnavailable};
 use crate::{ErrorKind, Outcome};
 
@@ -139,14 +139,8 @@ impl Alone {
     }
 
     fn answer(&mut self, call: CallId, result: Result<Reply, CallError>) {
-        let in_flight = self.bench.finish(call);
-        self.input(Input::Answered(Answered {
-            ticket: self.ticket,
-            call,
-            in_flight,
-            ttl: LEASE,
-            result,
-        }));
+        let answered = self.bench.answer(call, result);
+        self.input(Input::Answered(self.ticket, LEASE, answered));
     }
 
     fn answer_last(&mut self, result: Result<Reply, CallError>) {
@@ -163,7 +157,12 @@ impl Alone {
             parts.push(Reply::Bytes(b"1795000000000000".to_vec()));
         }
         self.answer_last(Ok(Reply::Array(parts)));
-        self.input(Input::Refused(self.ticket, Some(Duration::from_secs(5)), false));
+        let refused = Refused {
+            ticket: self.ticket,
+            remaining: Some(Duration::from_secs(5)),
+            is_free: false,
+        };
+        self.input(Input::Refused(refused));
     }
 
     fn grant_unasked(&mut self) {

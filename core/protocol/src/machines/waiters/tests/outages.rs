@@ -54,10 +54,10 @@ fn after_an_outage_the_first_here_asks_or_all_if_the_server_has_their_queue() {
     assert_eq!(alone.state(), Some(QUEUED));
     alone.bench.io.answered_by(Primary::default(), alone.bench.now);
     alone.input(over);
-    let is_next = |step: &Step| matches!(step, Step::Advance(_));
+    let is_next = |step: &Step| matches!(step, Step::Waiter(Input::Advance(_)));
     assert!(alone.bench.io.steps().iter().any(is_next));
     alone.input(Input::Advance(alone.lock()));
     assert_eq!(alone.state(), Some(TRYING));
-    let joined = |step: &Step| matches!(step, Step::Joined(..));
+    let joined = |step: &Step| matches!(step, Step::Fair(FairInput::Joined(..)));
     assert!(alone.bench.io.steps().iter().any(joined));
 }
