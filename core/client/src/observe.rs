@@ -34,7 +34,7 @@ pub use self::observation::{Level, Link, Observation, ObservedLock, WaitOutcome}
 #[cfg(feature = "tracing")]
 pub use self::tracing::Tracing;
 
-use crate::unwind::{caught, quietly};
+use crate::unwind::{catch, catch_panic};
 
 /// An observer of one client's events.
 ///
@@ -65,7 +65,7 @@ impl Observers {
     pub(crate) fn new(mut all: Vec<Arc<dyn Observer>>) -> Self {
         let mut most = Detail::default();
         all.retain(|observer| {
-            let wanted = caught(|| observer.detail());
+            let wanted = catch(|| observer.detail());
             most = most.max(wanted.unwrap_or_default());
             wanted.is_some()
         });
@@ -79,7 +79,8 @@ impl Observers {
 
     /// Reports an event to each observer, and drops an observer that panics. A defect of an observer must not end the
     /// engine, which keeps the locks.
-    pub(crate) fn tell(&mut self, observation: &Observation) {
-        self.all.retain(|observer| quietly(|| observer.observe(observation)));
+    pub(crate) fn notify(&mut self, observation: &Observation) {
+        self.all
+            .retain(|observer| catch_panic(|| observer.observe(observation)));
     }
 }

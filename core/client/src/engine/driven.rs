@@ -13,7 +13,7 @@ use crate::clock;
 use crate::port::{Commands, Port};
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};
-use crate::transport::{self, First, Line};
+use crate::transport::{self, FirstConnection, Line};
 
 /// An engine without a thread: the program opens its connections and turns it.
 ///
@@ -84,8 +84,8 @@ impl Driven {
         let context = &mut Context::from_waker(waker);
         while let Some(engine) = &mut self.engine {
             let now = clock::now();
-            let mut awaited = engine.awaited();
-            if !awaited.take(context, now) && awaited.due().is_none_or(|due| now < due) {
+            let mut sources = engine.sources();
+            if !sources.take(context, now) && sources.due().is_none_or(|due| now < due) {
                 return Poll::Pending;
             }
             engine.work();
@@ -100,14 +100,14 @@ impl Driven {
     /// Returns the time of the next turn if nothing is reported before, by [`clock_micros`](crate::host::clock_micros).
     #[must_use]
     pub fn due(&mut self) -> Option<u64> {
-        let due = self.engine.as_mut()?.awaited().due()?;
+        let due = self.engine.as_mut()?.sources().due()?;
         Some(due.as_micros())
     }
 
     /// Whether every lane of every server is open, so that calls and renewals can be sent at once.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        self.engine.as_ref().is_some_and(|engine| engine.outlook().0)
+        self.engine.as_ref().is_some_and(|engine| engine.readiness().0)
     }
 
     /// Returns the next item to send. Items of one connection come in the order in which they must be sent.
@@ -187,7 +187,7 @@ pub(super) struct Driver(Mutex<Option<Driven>>);
 
 impl Driver {
     /// Does nothing: the command itself wakes the program that turns the engine.
-    pub(super) const fn needs_engine(&self) {}
+    pub(super) const fn request_engine(&self) {}
 
     /// Returns the engine at the first call, and `None` later.
     pub(super) fn take(&self) -> Option<Driven> {
@@ -201,9 +201,9 @@ pub(super) fn start(
     settings: &Arc<Settings>,
     port: &Arc<Port>,
     commands: &mut Option<Commands>,
-    first: First,
+    first: FirstConnection,
 ) -> Result<(), Error> {
-    if first == First::WasMade {
+    if first == FirstConnection::Inherited {
         return Err(Error::new(
             ErrorKind::Forked,
             Operation::Connect,

@@ -3,7 +3,7 @@ use crate::clock::tests::{in_a_process_of_its_own, step_wall_clock};
 use crate::process::tests::{as_child, as_child_of_the_same_id};
 
 fn open(url: &str) -> Host {
-    Host::open_quiet(Options {
+    Host::open_undrained(Options {
         url: Some(url.into()),
         ..Options::default()
     })
@@ -167,7 +167,7 @@ fn served() -> String {
 #[test]
 fn the_store_of_a_name_stays_with_the_process_that_holds_it() {
     let open_in_child = || {
-        Host::open_quiet(Options {
+        Host::open_undrained(Options {
             url: Some("memory://stays_with_its_process".into()),
             ..Options::default()
         })
@@ -261,7 +261,7 @@ fn a_client_that_was_never_used_has_no_waits_to_end() {
         lazy: Some(true),
         ..Options::default()
     };
-    assert!(Host::open_quiet(options).unwrap().end_waits().is_none());
+    assert!(Host::open_undrained(options).unwrap().end_waits().is_none());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use steadlock_protocol::{LostReason, ReleaseOutcome};
 use tracing::Span;
 
-use crate::unwind::quietly;
+use crate::unwind::catch_panic;
 
 /// The span of a hold, if it has one. The first end counts; later ones change nothing.
 #[derive(Default)]
@@ -45,8 +45,8 @@ impl Drop for Hold {
 /// locks, and must not keep a lock from its caller. Each step is caught separately, because the subscriber can panic in
 /// both.
 pub(crate) fn end(span: Span, record: impl FnOnce(&Span)) {
-    quietly(|| record(&span));
-    quietly(move || drop(span));
+    catch_panic(|| record(&span));
+    catch_panic(move || drop(span));
 }
 
 fn record(span: &Span, outcome: &str, lost: Option<LostReason>) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use steadlock_protocol::{CallId, Cause, Error, ErrorKind, Instant, Lane, NodeId, Operation, SortedSet, Transmit};
 
-use super::{Seen, Transport};
+use super::{Transport, TransportEvent};
 
 /// The nodes, in the order of the settings.
 pub(super) struct Fleet {
@@ -19,7 +19,7 @@ pub(super) struct Fleet {
     is_told: bool,
     /// The time at which a majority was connected for the first time.
     majority_since: Option<Instant>,
-    seen: Vec<Seen>,
+    events: Vec<TransportEvent>,
 }
 
 /// The time that a majority waits for the other nodes before it reports the client as ready.
@@ -35,7 +35,7 @@ impl Fleet {
             causes: Vec::new(),
             is_told: false,
             majority_since: None,
-            seen: Vec::new(),
+            events: Vec::new(),
         }
     }
 
@@ -44,39 +44,39 @@ impl Fleet {
     }
 
     /// Passes on an event of one node, under the number of that node.
-    fn pass_on(&mut self, node: usize, item: Seen, seen: &mut Vec<Seen>) {
+    fn pass_on(&mut self, node: usize, item: TransportEvent, events: &mut Vec<TransportEvent>) {
         let id = NodeId(u16::try_from(node).unwrap_or(u16::MAX));
-        seen.push(match item {
-            Seen::Opened(_, lane) => Seen::Opened(id, lane),
-            Seen::Closed(_, lane, cause) => {
+        events.push(match item {
+            TransportEvent::Opened(_, lane) => TransportEvent::Opened(id, lane),
+            TransportEvent::Closed(_, lane, cause) => {
                 let cause = self.of_node(node, cause);
                 self.up.remove(&node);
                 if !self.is_told && self.failed.insert(node) {
                     self.causes.push(cause.clone());
                 }
-                Seen::Closed(id, lane, cause)
+                TransportEvent::Closed(id, lane, cause)
             }
-            Seen::Deaf(_) => Seen::Deaf(id),
-            Seen::Unheard(_, channel) => Seen::Unheard(id, channel),
-            Seen::Subscribed(_, channel) => Seen::Subscribed(id, channel),
-            Seen::Message(_, channel, payload) => Seen::Message(id, channel, payload),
+            TransportEvent::Deaf(_) => TransportEvent::Deaf(id),
+            TransportEvent::Unheard(_, channel) => TransportEvent::Unheard(id, channel),
+            TransportEvent::Subscribed(_, channel) => TransportEvent::Subscribed(id, channel),
+            TransportEvent::Message(_, channel, payload) => TransportEvent::Message(id, channel, payload),
             // This event is about one node. `tell` reports the fleet as ready.
-            Seen::Ready => {
+            TransportEvent::Ready => {
                 self.up.insert(node);
                 self.failed.remove(&node);
                 return;
             }
             // A retry cannot repair this failure. Until the first connection was reported, the failure ends the client,
             // even if the other nodes can be reached.
-            Seen::Unreachable(error) if self.is_told => {
-                Seen::Closed(id, Lane::Command, self.of_node(node, Cause::from(&error)))
+            TransportEvent::Unreachable(error) if self.is_told => {
+                TransportEvent::Closed(id, Lane::Command, self.of_node(node, Cause::from(&error)))
             }
-            Seen::Unreachable(error) => {
+            TransportEvent::Unreachable(error) => {
                 self.is_told = true;
-                Seen::Unreachable(error)
+                TransportEvent::Unreachable(error)
             }
-            Seen::Slots(_, slots, primaries) => Seen::Slots(id, slots, primaries),
-            same @ (Seen::Reply(..) | Seen::Shard(..) | Seen::Sendable) => same,
+            TransportEvent::Slots(_, slots, primaries) => TransportEvent::Slots(id, slots, primaries),
+            same @ (TransportEvent::Reply(..) | TransportEvent::Shard(..) | TransportEvent::Sendable) => same,
         });
     }
 
@@ -87,7 +87,7 @@ impl Fleet {
     }
 
     /// Reports once whether the client can be used.
-    fn tell(&mut self, now: Instant, seen: &mut Vec<Seen>) {
+    fn tell(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
         if self.is_told {
             return;
         }
@@ -96,7 +96,7 @@ impl Fleet {
             let since = *self.majority_since.get_or_insert(now);
             if self.up.len() + self.failed.len() == self.nodes.len() || now >= since + GRACE {
                 self.is_told = true;
-                seen.push(Seen::Ready);
+                events.push(TransportEvent::Ready);
             }
         } else if self.nodes.len() - self.failed.len() < majority {
             self.is_told = true;
@@ -104,7 +104,7 @@ impl Fleet {
             let error = Error::new(ErrorKind::Unavailable, Operation::Connect, what)
                 .with_cause(Cause::joined(self.causes.iter(), self.causes.len()))
                 .with_advice("are they running, and the addresses right?");
-            seen.push(Seen::Unreachable(error.with_node(self.names.join(", "))));
+            events.push(TransportEvent::Unreachable(error.with_node(self.names.join(", "))));
         }
     }
 }
@@ -126,16 +126,16 @@ impl Transport for Fleet {
         }
     }
 
-    fn poll(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
-        let mut of_node = std::mem::take(&mut self.seen);
+    fn poll(&mut self, context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>) {
+        let mut of_node = std::mem::take(&mut self.events);
         for node in 0..self.nodes.len() {
             self.nodes[node].poll(context, now, &mut of_node);
             for item in of_node.drain(..) {
-                self.pass_on(node, item, seen);
+                self.pass_on(node, item, events);
             }
         }
-        self.seen = of_node;
-        self.tell(now, seen);
+        self.events = of_node;
+        self.tell(now, events);
     }
 
     fn set_in_use(&mut self, is_in_use: bool) {
@@ -151,17 +151,17 @@ impl Transport for Fleet {
     }
 
     #[cfg(feature = "native")]
-    fn start_again(&mut self, now: Instant, seen: &mut Vec<Seen>) -> bool {
-        let mut of_node = std::mem::take(&mut self.seen);
+    fn restart(&mut self, now: Instant, events: &mut Vec<TransportEvent>) -> bool {
+        let mut of_node = std::mem::take(&mut self.events);
         for node in 0..self.nodes.len() {
-            if !self.nodes[node].start_again(now, &mut of_node) {
+            if !self.nodes[node].restart(now, &mut of_node) {
                 return false;
             }
             for item in of_node.drain(..) {
-                self.pass_on(node, item, seen);
+                self.pass_on(node, item, events);
             }
         }
-        self.seen = of_node;
+        self.events = of_node;
         true
     }
 

@@ -17,7 +17,7 @@ use steadlock_protocol::{
 };
 
 use super::fleet::Fleet;
-use super::{NODE, Seen, Transport};
+use super::{NODE, Transport, TransportEvent};
 use crate::settings::Settings;
 
 /// Creates the transport for these settings, and a `Line` for each server, which is the program's side of it.
@@ -55,7 +55,7 @@ struct Node {
     patience: Duration,
     outgoing: VecDeque<Transmit>,
     in_flight: SortedMap<CallId, Lane>,
-    seen: Vec<Seen>,
+    events: Vec<TransportEvent>,
 }
 
 impl Line {
@@ -70,7 +70,7 @@ impl Line {
             patience,
             outgoing: VecDeque::new(),
             in_flight: SortedMap::new(),
-            seen: Vec::new(),
+            events: Vec::new(),
         })))
     }
 
@@ -84,9 +84,9 @@ impl Line {
         if !node.open.insert(lane) {
             return;
         }
-        node.seen.push(Seen::Opened(NODE, lane));
+        node.events.push(TransportEvent::Opened(NODE, lane));
         if node.open.len() == 2 && !mem::replace(&mut node.is_ready, true) {
-            node.seen.push(Seen::Ready);
+            node.events.push(TransportEvent::Ready);
         }
     }
 
@@ -99,14 +99,14 @@ impl Line {
             // been running since it was reported as sent.
             node.outgoing.retain(|item| !is_of(item, lane));
         }
-        node.seen.push(Seen::Closed(NODE, lane, cause.into()));
+        node.events.push(TransportEvent::Closed(NODE, lane, cause.into()));
         let (gone, left) = mem::take(&mut node.in_flight)
             .into_iter()
             .partition(|(_, of)| *of == lane);
         node.in_flight = left;
         let gone: SortedMap<CallId, Lane> = gone;
         for call in gone.into_keys() {
-            node.seen.push(disconnected(call, cause));
+            node.events.push(disconnected(call, cause));
         }
     }
 
@@ -125,29 +125,33 @@ impl Line {
         let mut node = lock(&self.0);
         node.forget_subscriptions();
         if mem::take(&mut node.hears) {
-            node.seen.push(Seen::Deaf(NODE));
+            node.events.push(TransportEvent::Deaf(NODE));
         }
     }
 
     /// Reports that another attempt to connect would be useless.
     pub(crate) fn give_up(&self, error: Error) {
-        lock(&self.0).seen.push(Seen::Unreachable(error));
+        lock(&self.0).events.push(TransportEvent::Unreachable(error));
     }
 
     /// Reports the reply to a call. A second reply to the same call is ignored.
     pub(crate) fn replied(&self, call: CallId, reply: Result<Reply, CallError>) {
         let mut node = lock(&self.0);
         if node.in_flight.remove(&call).is_some() {
-            node.seen.push(Seen::Reply(call, reply));
+            node.events.push(TransportEvent::Reply(call, reply));
         }
     }
 
     pub(crate) fn subscribed(&self, channel: &[u8]) {
-        lock(&self.0).seen.push(Seen::Subscribed(NODE, channel.into()));
+        lock(&self.0)
+            .events
+            .push(TransportEvent::Subscribed(NODE, channel.into()));
     }
 
     pub(crate) fn heard(&self, channel: &[u8], message: Vec<u8>) {
-        lock(&self.0).seen.push(Seen::Message(NODE, channel.into(), message));
+        lock(&self.0)
+            .events
+            .push(TransportEvent::Message(NODE, channel.into(), message));
     }
 }
 
@@ -166,7 +170,7 @@ impl Node {
         self.waiting = left;
         let overdue: VecDeque<_> = overdue;
         for (call, _) in overdue {
-            self.seen.push(disconnected(call.id, "not connected"));
+            self.events.push(disconnected(call.id, "not connected"));
         }
     }
 }
@@ -201,10 +205,10 @@ impl Transport for Outside {
         }
     }
 
-    fn poll(&mut self, _context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+    fn poll(&mut self, _context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>) {
         let mut node = lock(&self.0);
         node.drop_overdue(now);
-        seen.append(&mut node.seen);
+        events.append(&mut node.events);
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -222,8 +226,8 @@ fn is_of(item: &Transmit, lane: Lane) -> bool {
     matches!(item, Transmit::Call(call) if call.lane == lane)
 }
 
-fn disconnected(call: CallId, cause: &str) -> Seen {
-    Seen::Reply(call, Err(CallError::Disconnected(cause.into())))
+fn disconnected(call: CallId, cause: &str) -> TransportEvent {
+    TransportEvent::Reply(call, Err(CallError::Disconnected(cause.into())))
 }
 
 fn lock(node: &Mutex<Node>) -> MutexGuard<'_, Node> {

@@ -53,7 +53,7 @@ use std::time::Duration;
 
 use steadlock_protocol::{CallId, Instant, Lane, Transmit};
 
-use super::{NODE, Seen, Transport};
+use super::{NODE, Transport, TransportEvent};
 use crate::settings::Settings;
 use crate::target::Target;
 use crate::world::Defect;
@@ -74,8 +74,8 @@ pub(super) struct Redis {
     subscriptions: SubscriptionLink,
     proof: Proof,
     state: State,
-    first: Failing,
-    /// Whether both lanes are open and `Seen::Ready` was reported.
+    first: FirstFailure,
+    /// Whether both lanes are open and `TransportEvent::Ready` was reported.
     is_ready: bool,
     /// Whether subscriptions have a connection.
     hears: bool,
@@ -83,13 +83,13 @@ pub(super) struct Redis {
 
 /// The meaning of a failure of the first attempt to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failing {
+pub(super) enum FirstFailure {
     /// The client cannot be used.
-    IsFatal,
+    Fatal,
     /// The client tries again, unless locks cannot work with the server.
-    MayPass,
+    Retryable,
     /// The failure is an ordinary outage: the client was connected before.
-    IsAnOutage,
+    Outage,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,12 +105,12 @@ enum State {
 impl Redis {
     /// Creates the transport. `first` is the meaning of a failure of the first attempt. With `peers`, the server must
     /// differ from the servers of all other primaries.
-    pub(super) fn open(settings: &Arc<Settings>, target: &Target, first: Failing, peers: Option<Peers>) -> Self {
+    pub(super) fn open(settings: &Arc<Settings>, target: &Target, first: FirstFailure, peers: Option<Peers>) -> Self {
         let connector = Connector::new(settings, target, Membership::Alone, peers);
         Self::with(Arc::new(connector), settings, first)
     }
 
-    fn with(connector: Arc<Connector>, settings: &Settings, first: Failing) -> Self {
+    fn with(connector: Arc<Connector>, settings: &Settings, first: FirstFailure) -> Self {
         Self {
             commands: LaneLink::new(&connector, settings, Lane::Command),
             renewals: LaneLink::new(&connector, settings, Lane::Renewal),
@@ -118,8 +118,8 @@ impl Redis {
             proof: Proof::new(&connector),
             connector,
             state: match first {
-                Failing::IsFatal | Failing::MayPass => State::First,
-                Failing::IsAnOutage => State::Told,
+                FirstFailure::Fatal | FirstFailure::Retryable => State::First,
+                FirstFailure::Outage => State::Told,
             },
             first,
             is_ready: false,
@@ -133,42 +133,47 @@ impl Redis {
         lane: Lane,
         context: &mut Context<'_>,
         now: Instant,
-        seen: &mut Vec<Seen>,
+        events: &mut Vec<TransportEvent>,
     ) -> Option<Failure> {
         let link = match lane {
             Lane::Command => &mut self.commands,
             Lane::Renewal => &mut self.renewals,
         };
         let was_told = link.is_told();
-        let failure = link.poll(context, now, seen)?;
+        let failure = link.poll(context, now, events)?;
         if !was_told && self.state == State::Told {
             // The cause can become clearer with each attempt.
-            seen.push(Seen::Closed(NODE, lane, failure.cause().clone()));
+            events.push(TransportEvent::Closed(NODE, lane, failure.cause().clone()));
         }
         Some(failure)
     }
 
     /// Closes all connections to a server that is no longer a primary.
-    fn leave(&mut self, failure: &Failure, now: Instant, seen: &mut Vec<Seen>) {
-        self.renewals.give_up(failure, now, seen);
-        self.commands.give_up(failure, now, seen);
+    fn leave(&mut self, failure: &Failure, now: Instant, events: &mut Vec<TransportEvent>) {
+        self.renewals.give_up(failure, now, events);
+        self.commands.give_up(failure, now, events);
         self.subscriptions.give_up(now);
     }
 
     /// Leaves the connections, and connects to the new primary.
-    fn follow(&mut self, failure: &Failure, now: Instant, seen: &mut Vec<Seen>) {
-        self.renewals.follow(failure, now, seen);
-        self.commands.follow(failure, now, seen);
+    fn follow(&mut self, failure: &Failure, now: Instant, events: &mut Vec<TransportEvent>) {
+        self.renewals.follow(failure, now, events);
+        self.commands.follow(failure, now, events);
         self.subscriptions.follow(now);
     }
 
     /// Advances both lanes. Returns the reason why one lost its connection or could not open one.
-    fn poll_lanes(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) -> Option<Failure> {
-        let renewals = self.poll_lane(Lane::Renewal, context, now, seen);
-        let commands = self.poll_lane(Lane::Command, context, now, seen);
+    fn poll_lanes(
+        &mut self,
+        context: &mut Context<'_>,
+        now: Instant,
+        events: &mut Vec<TransportEvent>,
+    ) -> Option<Failure> {
+        let renewals = self.poll_lane(Lane::Renewal, context, now, events);
+        let commands = self.poll_lane(Lane::Command, context, now, events);
         let demotion = [&commands, &renewals].into_iter().flatten().find(|of| of.is_demotion());
         if let Some(demotion) = demotion {
-            self.leave(demotion, now, seen);
+            self.leave(demotion, now, events);
         }
         self.answer_questions(now);
         commands.or(renewals)
@@ -187,49 +192,49 @@ impl Redis {
 
     /// Checks that the server is none of the other primaries, if one of these asked for it. Leaves the server
     /// otherwise.
-    fn poll_proof(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+    fn poll_proof(&mut self, context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>) {
         // A connection that is being made does this check itself, because it may lead to another server.
         let is_open = self.commands.is_open() && self.renewals.is_open();
         if let Some(failure) = self.proof.poll(context, now, is_open) {
-            self.leave(&failure, now, seen);
+            self.leave(&failure, now, events);
         }
     }
 
     /// Advances the subscriptions. A lost connection loses no grant: each waiter polls, and asks again when its channel
     /// is confirmed on the next connection.
-    fn poll_subscriptions(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+    fn poll_subscriptions(&mut self, context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>) {
         if let Some(server) = self.connector.identity.server() {
             self.subscriptions.leave_unless_at(&server, now);
         }
-        self.subscriptions.poll(context, now, self.commands.is_open(), seen);
+        self.subscriptions.poll(context, now, self.commands.is_open(), events);
         if self.connector.identity.is_asked() {
             // An open lane must answer this question.
             context.waker().wake_by_ref();
         }
         let hears = self.subscriptions.is_open();
         if self.hears && !hears {
-            seen.push(Seen::Deaf(NODE));
+            events.push(TransportEvent::Deaf(NODE));
         }
         self.hears = hears;
     }
 
     /// Handles a failure of the first attempt.
-    fn failed_at_first(&mut self, failure: Failure, seen: &mut Vec<Seen>) {
-        if self.first == Failing::MayPass && !failure.is_lasting() {
+    fn failed_at_first(&mut self, failure: Failure, events: &mut Vec<TransportEvent>) {
+        if self.first == FirstFailure::Retryable && !failure.is_lasting() {
             self.state = State::Told;
-            seen.push(Seen::Closed(NODE, Lane::Command, failure.cause().clone()));
+            events.push(TransportEvent::Closed(NODE, Lane::Command, failure.cause().clone()));
         } else {
             // With several primaries the others may suffice meanwhile, so this one keeps trying.
             self.state = match self.connector.peers {
                 Some(_) => State::Told,
                 None => State::Failed,
             };
-            seen.push(Seen::Unreachable(failure.into_error(&self.connector.node)));
+            events.push(TransportEvent::Unreachable(failure.into_error(&self.connector.node)));
         }
     }
 
     /// Reports the lanes that have opened.
-    fn tell(&mut self, now: Instant, seen: &mut Vec<Seen>) {
+    fn tell(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
         let is_ready = self.renewals.is_open() && self.commands.is_open();
         if self.state == State::First && is_ready {
             self.state = State::Told;
@@ -239,15 +244,15 @@ impl Redis {
         }
         // Renewals first: if both lanes open in one poll, the session would otherwise send renewals on the command
         // lane.
-        if self.renewals.tell_open(seen) {
+        if self.renewals.tell_open(events) {
             // The new connection may lead to another server than the other lane's.
             self.commands.look_soon(now);
         }
-        if self.commands.tell_open(seen) {
+        if self.commands.tell_open(events) {
             self.renewals.look_soon(now);
         }
         if is_ready && !self.is_ready {
-            seen.push(Seen::Ready);
+            events.push(TransportEvent::Ready);
         }
         self.is_ready = is_ready;
     }
@@ -277,18 +282,18 @@ impl Transport for Redis {
         self.subscriptions.flush();
     }
 
-    fn poll(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+    fn poll(&mut self, context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>) {
         if self.state == State::Failed {
             return;
         }
-        if let Some(failure) = self.poll_lanes(context, now, seen)
+        if let Some(failure) = self.poll_lanes(context, now, events)
             && self.state == State::First
         {
-            self.failed_at_first(failure, seen);
+            self.failed_at_first(failure, events);
         }
-        self.poll_proof(context, now, seen);
-        self.poll_subscriptions(context, now, seen);
-        self.tell(now, seen);
+        self.poll_proof(context, now, events);
+        self.poll_subscriptions(context, now, events);
+        self.tell(now, events);
     }
 
     fn set_in_use(&mut self, is_in_use: bool) {
@@ -301,9 +306,9 @@ impl Transport for Redis {
         self.renewals.set_shortest_lease(lease);
     }
 
-    fn start_again(&mut self, now: Instant, seen: &mut Vec<Seen>) -> bool {
+    fn restart(&mut self, now: Instant, events: &mut Vec<TransportEvent>) -> bool {
         self.proof = Proof::new(&self.connector);
-        self.follow(&Failure::descriptors_closed(), now, seen);
+        self.follow(&Failure::descriptors_closed(), now, events);
         true
     }
 

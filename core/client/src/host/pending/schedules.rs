@@ -122,7 +122,7 @@ fn after_the_engines_end_nobody_waits_for_ever() {
             let failed = || Error::new(ErrorKind::Misconfigured, Operation::Acquire, "it failed");
             engine.engine().port().end(failed(), None);
             commands.close();
-            while let Some(command) = commands.take_left() {
+            while let Some(command) = commands.take_remaining() {
                 engine.engine().port().answer_ended(command, failed());
             }
         });

@@ -9,7 +9,7 @@ use steadlock_protocol::shown;
 
 use super::all::Metrics;
 use super::series::Series;
-use crate::unwind::caught;
+use crate::unwind::catch;
 
 /// The default and the highest limit of the number of groups.
 const DEFAULT_GROUPS: usize = 100;
@@ -56,7 +56,7 @@ impl Grouping {
         match &self.by {
             None => beginning(name.split_once(':').map_or("", |(group, _)| group)).into(),
             // A panic of the function must not end the engine, which keeps the locks.
-            Some(GroupBy(by)) => match caught(|| by(name)) {
+            Some(GroupBy(by)) => match catch(|| by(name)) {
                 Some(group) => beginning(&shown(&group)).to_owned().into(),
                 None => OTHER.into(),
             },

@@ -20,7 +20,7 @@ struct Happening {
 impl Happening {
     fn happen(&self) {
         self.has_happened.store(true, Ordering::Release);
-        self.listeners.tell();
+        self.listeners.notify();
     }
 
     fn look(&self) -> Option<()> {

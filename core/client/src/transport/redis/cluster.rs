@@ -33,14 +33,14 @@ use self::queue::{Queue, Step};
 use self::shard::Shard;
 use self::slots::{Numbers, Slots};
 use self::topology::Topology;
-use super::Failing;
+use super::FirstFailure;
 use super::address::Address;
 use super::failure::Failure;
 use super::lane::TurnedAway;
 use super::peers::Peers;
 use crate::settings::Settings;
 use crate::target::Target;
-use crate::transport::{NODE, Seen, Transport};
+use crate::transport::{NODE, Transport, TransportEvent};
 use crate::world::Defect;
 
 const LANES: [Lane; 2] = [Lane::Command, Lane::Renewal];
@@ -48,7 +48,7 @@ const LANES: [Lane; 2] = [Lane::Command, Lane::Renewal];
 pub(in crate::transport) struct Cluster {
     settings: Arc<Settings>,
     target: Target,
-    first: Failing,
+    first: FirstFailure,
     state: State,
     /// With several primaries, the cluster must share no node with another one.
     peers: Option<Peers>,
@@ -68,7 +68,7 @@ pub(in crate::transport) struct Cluster {
     cause: Option<Cause>,
     is_in_use: bool,
     shortest_lease: Option<Duration>,
-    of_shard: Vec<Seen>,
+    of_shard: Vec<TransportEvent>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Cluster {
     pub(in crate::transport) fn open(
         settings: &Arc<Settings>,
         target: &Target,
-        first: Failing,
+        first: FirstFailure,
         peers: Option<Peers>,
     ) -> Self {
         Self {
@@ -109,60 +109,60 @@ impl Cluster {
         }
     }
 
-    fn poll_topology(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+    fn poll_topology(&mut self, context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>) {
         let (slots, target) = (&self.slots, &self.target);
         match self.topology.poll(context, now, || slots.nodes(target)) {
             None => {}
             Some(Ok(slots)) => {
                 let peers = self.peers.as_ref();
                 if let Some(Err(failure)) = peers.map(|peers| peers.check_nodes(slots.ids().clone())) {
-                    return self.topology_failed(failure, seen);
+                    return self.topology_failed(failure, events);
                 }
                 self.slots = slots;
                 self.channels.find();
                 self.has_moved = true;
                 if self.state == State::First {
                     self.state = State::Known;
-                    self.first = Failing::IsAnOutage;
-                    seen.extend(LANES.map(|lane| Seen::Opened(NODE, lane)));
+                    self.first = FirstFailure::Outage;
+                    events.extend(LANES.map(|lane| TransportEvent::Opened(NODE, lane)));
                     self.open.extend(LANES);
-                    seen.push(Seen::Ready);
+                    events.push(TransportEvent::Ready);
                 }
-                seen.push(Seen::Sendable);
+                events.push(TransportEvent::Sendable);
             }
-            Some(Err(failure)) => self.topology_failed(failure, seen),
+            Some(Err(failure)) => self.topology_failed(failure, events),
         }
     }
 
     /// Reports the owners of the slots, because each primary has a circuit breaker of its own.
-    fn tell_slots(&mut self, seen: &mut Vec<Seen>) {
+    fn tell_slots(&mut self, events: &mut Vec<TransportEvent>) {
         if self.settings.breaker.is_some() {
             let (slots, names) = self.numbers.number(&self.slots);
-            seen.push(Seen::Slots(NODE, slots, names));
+            events.push(TransportEvent::Slots(NODE, slots, names));
         }
     }
 
-    fn topology_failed(&mut self, failure: Failure, seen: &mut Vec<Seen>) {
+    fn topology_failed(&mut self, failure: Failure, events: &mut Vec<TransportEvent>) {
         self.cause = Some(failure.cause().clone());
         self.topology.want();
         if self.state != State::First {
             return;
         }
-        if self.first == Failing::IsFatal || self.first == Failing::MayPass && failure.is_lasting() {
+        if self.first == FirstFailure::Fatal || self.first == FirstFailure::Retryable && failure.is_lasting() {
             // With several primaries the others may suffice meanwhile, so this one is asked again.
             match self.peers {
-                Some(_) => self.first = Failing::IsAnOutage,
+                Some(_) => self.first = FirstFailure::Outage,
                 None => self.state = State::Failed,
             }
             let error: Error = failure.into_error(&self.target.to_string());
-            seen.push(Seen::Unreachable(error));
+            events.push(TransportEvent::Unreachable(error));
         } else {
-            self.first = Failing::IsAnOutage;
-            seen.push(Seen::Closed(NODE, Lane::Command, failure.cause().clone()));
+            self.first = FirstFailure::Outage;
+            events.push(TransportEvent::Closed(NODE, Lane::Command, failure.cause().clone()));
         }
     }
 
-    fn poll_shards(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+    fn poll_shards(&mut self, context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>) {
         let mut of_shard = mem::take(&mut self.of_shard);
         let addresses: Vec<Address> = self.shards.keys().cloned().collect();
         for address in addresses {
@@ -170,31 +170,41 @@ impl Cluster {
                 continue;
             };
             shard.redis_mut().poll(context, now, &mut of_shard);
-            self.pass_all_on(&address, &mut of_shard, now, seen);
+            self.pass_all_on(&address, &mut of_shard, now, events);
         }
         self.of_shard = of_shard;
     }
 
-    fn pass_all_on(&mut self, address: &Address, of_shard: &mut Vec<Seen>, now: Instant, seen: &mut Vec<Seen>) {
+    fn pass_all_on(
+        &mut self,
+        address: &Address,
+        of_shard: &mut Vec<TransportEvent>,
+        now: Instant,
+        events: &mut Vec<TransportEvent>,
+    ) {
         // This comes first: every call that waits must be in the queue when a reply is checked against it.
-        self.take_back(address, now, seen);
+        self.take_back(address, now, events);
         for item in of_shard.drain(..) {
-            self.pass_on(address, item, seen);
+            self.pass_on(address, item, events);
         }
     }
 
     /// Passes on an event of one node as an event of the cluster.
-    fn pass_on(&mut self, address: &Address, item: Seen, seen: &mut Vec<Seen>) {
+    fn pass_on(&mut self, address: &Address, item: TransportEvent, events: &mut Vec<TransportEvent>) {
         match item {
-            Seen::Opened(_, lane) => {
-                seen.push(Seen::Shard(address.to_string().into(), lane, None));
+            TransportEvent::Opened(_, lane) => {
+                events.push(TransportEvent::Shard(address.to_string().into(), lane, None));
                 if self.lost.contains(&lane) {
-                    seen.push(Seen::Opened(NODE, lane));
+                    events.push(TransportEvent::Opened(NODE, lane));
                 }
-                seen.push(Seen::Sendable);
+                events.push(TransportEvent::Sendable);
             }
-            Seen::Closed(_, lane, cause) => {
-                seen.push(Seen::Shard(address.to_string().into(), lane, Some(cause.clone())));
+            TransportEvent::Closed(_, lane, cause) => {
+                events.push(TransportEvent::Shard(
+                    address.to_string().into(),
+                    lane,
+                    Some(cause.clone()),
+                ));
                 let cause = cause.reworded(|text| format!("{address}: {text}"));
                 if let Some(shard) = self.shards.get_mut(address) {
                     shard.failed(cause.clone());
@@ -202,31 +212,37 @@ impl Cluster {
                 self.cause = Some(cause);
                 self.lost.insert(lane);
                 self.topology.want();
-                seen.push(Seen::Sendable);
+                events.push(TransportEvent::Sendable);
             }
-            Seen::Deaf(_) => self.channels.deaf(address, seen),
-            Seen::Reply(id, result) => {
-                self.queue.answered(id, seen);
-                seen.push(Seen::Reply(id, result));
+            TransportEvent::Deaf(_) => self.channels.deaf(address, events),
+            TransportEvent::Reply(id, result) => {
+                self.queue.answered(id, events);
+                events.push(TransportEvent::Reply(id, result));
             }
-            Seen::Subscribed(_, channel) => {
+            TransportEvent::Subscribed(_, channel) => {
                 if self.channels.confirmed(address, &channel) {
-                    seen.push(Seen::Subscribed(NODE, channel));
+                    events.push(TransportEvent::Subscribed(NODE, channel));
                 }
             }
-            Seen::Message(_, channel, payload) => seen.push(Seen::Message(NODE, channel, payload)),
-            Seen::Unheard(_, channel) => {
-                if let Some(change) = self.channels.astray(address, &channel, seen) {
+            TransportEvent::Message(_, channel, payload) => {
+                events.push(TransportEvent::Message(NODE, channel, payload))
+            }
+            TransportEvent::Unheard(_, channel) => {
+                if let Some(change) = self.channels.astray(address, &channel, events) {
                     self.tell(change, Instant::ZERO);
                 }
                 self.topology.want();
             }
-            Seen::Ready | Seen::Unreachable(_) | Seen::Sendable | Seen::Shard(..) | Seen::Slots(..) => {}
+            TransportEvent::Ready
+            | TransportEvent::Unreachable(_)
+            | TransportEvent::Sendable
+            | TransportEvent::Shard(..)
+            | TransportEvent::Slots(..) => {}
         }
     }
 
     /// Takes back the calls that a node turned away, and those that cannot be sent to it.
-    fn take_back(&mut self, address: &Address, now: Instant, seen: &mut Vec<Seen>) {
+    fn take_back(&mut self, address: &Address, now: Instant, events: &mut Vec<TransportEvent>) {
         for lane in LANES {
             let Some(shard) = self.shards.get_mut(address) else {
                 return;
@@ -245,15 +261,15 @@ impl Cluster {
                 self.queue.unsent(call);
             }
             for call in turned_away {
-                seen.extend(self.redirect(address, call, now));
+                events.extend(self.redirect(address, call, now));
             }
-            seen.push(Seen::Sendable);
+            events.push(TransportEvent::Sendable);
         }
     }
 
     /// Handles a call that a node did not run, and follows a redirection. Returns the answer to the call, if nothing
     /// else is left to do.
-    fn redirect(&mut self, from: &Address, call: TurnedAway, now: Instant) -> Option<Seen> {
+    fn redirect(&mut self, from: &Address, call: TurnedAway, now: Instant) -> Option<TransportEvent> {
         // `MOVED 3999 host:port`
         let (slot, node) = call.said.message.split_once(' ').unwrap_or_default();
         let node = Address::read(node.trim_end(), &from.host);
@@ -289,8 +305,8 @@ impl Cluster {
         shard
     }
 
-    fn place_channels(&mut self, now: Instant, seen: &mut Vec<Seen>) {
-        for change in self.channels.place(&self.slots, seen) {
+    fn place_channels(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
+        for change in self.channels.place(&self.slots, events) {
             self.tell(change, now);
         }
     }
@@ -321,7 +337,7 @@ impl Cluster {
 
     /// Gives up the connections to nodes that do not answer and have no slots any more. Calls on such a connection
     /// delay later calls of their slots, which must go elsewhere.
-    fn leave_silent(&mut self, now: Instant, seen: &mut Vec<Seen>) {
+    fn leave_silent(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
         let failure = Failure::unavailable("it does not answer, and its slots are another node's");
         let mut of_shard = Vec::new();
         let without_slots = self.shards.keys().filter(|address| !self.slots.has(address));
@@ -334,12 +350,12 @@ impl Cluster {
                 continue;
             }
             shard.redis_mut().leave(&failure, now, &mut of_shard);
-            self.pass_all_on(&address, &mut of_shard, now, seen);
+            self.pass_all_on(&address, &mut of_shard, now, events);
         }
     }
 
     /// Asks for the topology again while a node with slots is missing, and reports changes of the lanes.
-    fn look_around(&mut self, now: Instant, seen: &mut Vec<Seen>) {
+    fn look_around(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
         if self.state != State::Known {
             return;
         }
@@ -360,10 +376,10 @@ impl Cluster {
             let all_failed = self.slots.owners().all(has_failed);
             let is_open = self.shards.values().any(open) || !all_failed;
             if is_open && self.open.insert(lane) {
-                seen.push(Seen::Opened(NODE, lane));
+                events.push(TransportEvent::Opened(NODE, lane));
             } else if !is_open && self.open.remove(&lane) {
                 let cause = self.cause.clone().unwrap_or_else(|| "not connected".into());
-                seen.push(Seen::Closed(NODE, lane, cause));
+                events.push(TransportEvent::Closed(NODE, lane, cause));
             }
             if self.shards.values().all(open) {
                 self.lost.remove(&lane);
@@ -423,17 +439,17 @@ impl Transport for Cluster {
         }
     }
 
-    fn poll(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+    fn poll(&mut self, context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>) {
         if self.state == State::Failed {
             return;
         }
-        self.poll_shards(context, now, seen);
-        self.poll_topology(context, now, seen);
+        self.poll_shards(context, now, events);
+        self.poll_topology(context, now, events);
         if mem::take(&mut self.has_moved) {
-            self.tell_slots(seen);
-            self.place_channels(now, seen);
-            self.leave_silent(now, seen);
-            seen.push(Seen::Sendable);
+            self.tell_slots(events);
+            self.place_channels(now, events);
+            self.leave_silent(now, events);
+            events.push(TransportEvent::Sendable);
         }
         self.leave_idle(now);
         let (slots, shards, cause) = (&self.slots, &self.shards, &self.cause);
@@ -448,8 +464,8 @@ impl Transport for Cluster {
                     .unwrap_or_else(|| "not connected".into()),
             )
         };
-        self.queue.drop_overdue(now, why, seen);
-        self.look_around(now, seen);
+        self.queue.drop_overdue(now, why, events);
+        self.look_around(now, events);
     }
 
     fn set_in_use(&mut self, is_in_use: bool) {
@@ -459,14 +475,14 @@ impl Transport for Cluster {
         }
     }
 
-    fn start_again(&mut self, now: Instant, seen: &mut Vec<Seen>) -> bool {
+    fn restart(&mut self, now: Instant, events: &mut Vec<TransportEvent>) -> bool {
         self.topology = Topology::new(&self.settings, &self.target);
         for address in self.shards.keys().cloned().collect::<Vec<_>>() {
             let mut of_shard = Vec::new();
             if let Some(shard) = self.shards.get_mut(&address) {
-                shard.redis_mut().start_again(now, &mut of_shard);
+                shard.redis_mut().restart(now, &mut of_shard);
             }
-            self.pass_all_on(&address, &mut of_shard, now, seen);
+            self.pass_all_on(&address, &mut of_shard, now, events);
         }
         true
     }

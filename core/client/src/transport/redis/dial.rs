@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use super::resolve::resolve;
 use super::wire::Socket;
-use crate::sleep::note_lost;
+use crate::sleep::note_descriptor_closed;
 use crate::world::{Stream, World};
 
 pub(super) struct Tcp {
@@ -63,7 +63,7 @@ pub(super) async fn unix(path: &PathBuf) -> io::Result<impl Stream + use<>> {
 fn note_if_closed(error: &io::Error) {
     const BAD_DESCRIPTOR: i32 = 9;
     if cfg!(unix) && error.raw_os_error() == Some(BAD_DESCRIPTOR) {
-        note_lost();
+        note_descriptor_closed();
     }
 }
 

@@ -29,7 +29,7 @@ use super::resp::{Frame, ServerError};
 use super::wire::Wire;
 use super::{permission, resp, role};
 use crate::settings::Settings;
-use crate::transport::{NODE, Seen};
+use crate::transport::{NODE, TransportEvent};
 use crate::world::Defect;
 
 /// A lane's connection and its calls.
@@ -214,7 +214,12 @@ impl LaneLink {
     /// Advances the connection. Returns the reason why it was lost or could not be opened.
     ///
     /// The end of a connection is reported before the calls on it are answered.
-    pub(super) fn poll(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) -> Option<Failure> {
+    pub(super) fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        now: Instant,
+        events: &mut Vec<TransportEvent>,
+    ) -> Option<Failure> {
         let mut failure = None;
         loop {
             let cause = match &mut self.state {
@@ -230,7 +235,7 @@ impl LaneLink {
                     }
                     Poll::Ready(Err(cause)) => cause,
                 },
-                State::Open { wire, .. } => match poll_open(wire, &mut self.in_flight, context, now, seen) {
+                State::Open { wire, .. } => match poll_open(wire, &mut self.in_flight, context, now, events) {
                     Err(cause) => cause,
                     Ok(()) => match self.silent_at().filter(|at| now >= *at) {
                         Some(_) => Failure::unavailable(format!("no answer for {}", brief(self.silence()))),
@@ -238,21 +243,21 @@ impl LaneLink {
                     },
                 },
             };
-            self.close(&cause, now, seen);
+            self.close(&cause, now, events);
             failure = failure.or(Some(cause));
         }
         if !self.is_open() {
-            self.drop_overdue(now, failure.as_ref(), seen);
+            self.drop_overdue(now, failure.as_ref(), events);
         }
         failure
     }
 
     /// Reports to the session once that the lane is open. Returns whether it did so now.
-    pub(super) fn tell_open(&mut self, seen: &mut Vec<Seen>) -> bool {
+    pub(super) fn tell_open(&mut self, events: &mut Vec<TransportEvent>) -> bool {
         if !self.is_open() || mem::replace(&mut self.is_told, true) {
             return false;
         }
-        seen.push(Seen::Opened(NODE, self.lane));
+        events.push(TransportEvent::Opened(NODE, self.lane));
         true
     }
 
@@ -262,21 +267,21 @@ impl LaneLink {
     }
 
     /// Gives up the connection, if it is open.
-    pub(super) fn give_up(&mut self, failure: &Failure, now: Instant, seen: &mut Vec<Seen>) {
+    pub(super) fn give_up(&mut self, failure: &Failure, now: Instant, events: &mut Vec<TransportEvent>) {
         if self.is_open() {
-            self.close(failure, now, seen);
+            self.close(failure, now, events);
         }
     }
 
     /// Gives up the connection, or the attempt to open one, and connects to the server's new address.
-    pub(super) fn follow(&mut self, failure: &Failure, now: Instant, seen: &mut Vec<Seen>) {
-        self.close(failure, now, seen);
+    pub(super) fn follow(&mut self, failure: &Failure, now: Instant, events: &mut Vec<TransportEvent>) {
+        self.close(failure, now, events);
         self.outage.moved();
         self.state = State::Connecting(self.connector.open(Purpose::Calls(self.lane), &self.outage, now));
     }
 
     /// Gives up the connection, answers the calls on it, and connects again.
-    fn close(&mut self, failure: &Failure, now: Instant, seen: &mut Vec<Seen>) {
+    fn close(&mut self, failure: &Failure, now: Instant, events: &mut Vec<TransportEvent>) {
         if let State::Open { since, .. } = self.state {
             self.outage.began(since, now);
         } else {
@@ -284,22 +289,22 @@ impl LaneLink {
         }
         self.state = State::Connecting(self.connector.open(Purpose::Calls(self.lane), &self.outage, now));
         if mem::take(&mut self.is_told) {
-            seen.push(Seen::Closed(NODE, self.lane, failure.cause().clone()));
+            events.push(TransportEvent::Closed(NODE, self.lane, failure.cause().clone()));
         }
         for call in self.in_flight.take() {
-            seen.push(disconnected(&call, failure.cause().clone()));
+            events.push(disconnected(&call, failure.cause().clone()));
         }
     }
 
     /// Answers the calls that have waited too long for a connection.
-    fn drop_overdue(&mut self, now: Instant, failure: Option<&Failure>, seen: &mut Vec<Seen>) {
+    fn drop_overdue(&mut self, now: Instant, failure: Option<&Failure>, events: &mut Vec<TransportEvent>) {
         let cause = || failure.map_or_else(|| "not connected".into(), |failure| failure.cause().clone());
         while let Some(front) = self.waiting.front()
             && front.since != Instant::ZERO
             && now >= front.since + self.patience
             && let Some(waiting) = self.waiting.pop_front()
         {
-            seen.push(disconnected(&waiting.routed.call, cause()));
+            events.push(disconnected(&waiting.routed.call, cause()));
         }
     }
 
@@ -323,7 +328,7 @@ fn poll_open(
     in_flight: &mut InFlight,
     context: &mut Context<'_>,
     now: Instant,
-    seen: &mut Vec<Seen>,
+    events: &mut Vec<TransportEvent>,
 ) -> Result<(), Failure> {
     let mut demotion = Ok(());
     while let Poll::Ready(frame) = wire.poll(context) {
@@ -335,7 +340,7 @@ fn poll_open(
         };
         let Frame::Reply(reply) = frame else { continue };
         // A demotion does not invalidate the replies behind it.
-        if let Err(failure) = in_flight.answered(reply, seen) {
+        if let Err(failure) = in_flight.answered(reply, events) {
             demotion = demotion.and(Err(failure));
         }
         if in_flight.repeat(now, wire.out()) {
@@ -345,8 +350,8 @@ fn poll_open(
     demotion
 }
 
-fn disconnected(call: &Call, cause: Cause) -> Seen {
-    Seen::Reply(call.id, Err(CallError::Disconnected(cause)))
+fn disconnected(call: &Call, cause: Cause) -> TransportEvent {
+    TransportEvent::Reply(call.id, Err(CallError::Disconnected(cause)))
 }
 
 #[derive(Default)]
@@ -497,7 +502,11 @@ impl InFlight {
     ///
     /// # Errors
     /// The server is no longer a primary, or its reply matches no command.
-    pub(super) fn answered(&mut self, reply: Result<Reply, ServerError>, seen: &mut Vec<Seen>) -> Result<(), Failure> {
+    pub(super) fn answered(
+        &mut self,
+        reply: Result<Reply, ServerError>,
+        events: &mut Vec<TransportEvent>,
+    ) -> Result<(), Failure> {
         let Some(entry) = self.entries.pop_front() else {
             return Err(Failure::unavailable("the server's replies do not match the calls"));
         };
@@ -524,7 +533,7 @@ impl InFlight {
         let call = &routed.call;
         let error = match reply {
             Ok(reply) => {
-                seen.push(Seen::Reply(call.id, Ok(reply)));
+                events.push(TransportEvent::Reply(call.id, Ok(reply)));
                 return Ok(());
             }
             Err(error) => error,
@@ -536,7 +545,7 @@ impl InFlight {
                 return Ok(());
             }
             let error = refusal.unwrap_or(&error);
-            seen.push(Seen::Reply(call.id, Err(permission::explained(error, call))));
+            events.push(TransportEvent::Reply(call.id, Err(permission::explained(error, call))));
             return Ok(());
         }
         if let Some(turned_away) = &mut self.turned_away {
@@ -549,11 +558,11 @@ impl InFlight {
             if STOPPED_MIDWAY.iter().any(|text| message.contains(text)) {
                 // Reported like a closed connection: the script may have taken effect, so the call is unresolved.
                 let cause = Cause::new("the lock's slot is on its way to another node");
-                seen.push(Seen::Reply(call.id, Err(CallError::Disconnected(cause))));
+                events.push(TransportEvent::Reply(call.id, Err(CallError::Disconnected(cause))));
                 return Ok(());
             }
         }
-        seen.push(Seen::Reply(call.id, Err(permission::explained(&error, call))));
+        events.push(TransportEvent::Reply(call.id, Err(permission::explained(&error, call))));
         role::no_primary(&error).map_or(Ok(()), |code| Err(Failure::demoted(code)))
     }
 

@@ -44,10 +44,10 @@ use super::failure::Failure;
 use super::membership::Membership;
 use super::peers::Peers;
 use super::primary::Named;
-use super::{Failing, Redis, State};
+use super::{FirstFailure, Redis, State};
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};
-use crate::transport::{Seen, Transport};
+use crate::transport::{Transport, TransportEvent};
 use crate::world::Defect;
 
 /// The shortest and the longest pause between two rounds of questions.
@@ -85,7 +85,7 @@ impl Sentinel {
     pub(in crate::transport) fn open(
         settings: &Arc<Settings>,
         target: &Target,
-        first: Failing,
+        first: FirstFailure,
         peers: Option<Peers>,
     ) -> Self {
         let (given, service) = match &target.scheme {
@@ -231,7 +231,7 @@ impl Sentinel {
     }
 
     /// Begins a round when it is due, and acts on its outcome when it is over.
-    fn poll_round(&mut self, now: Instant, seen: &mut Vec<Seen>) {
+    fn poll_round(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
         let is_due = match &self.round {
             // Answers from before the loss of a connection do not show where the next one must go.
             Some(round) => !round.is_awaited() && !self.is_at(),
@@ -256,10 +256,10 @@ impl Sentinel {
             false => Trust::Newer,
         };
         match answer::choose(outcome.votes.iter(), self.known.as_ref(), trust) {
-            Choice::Follow(vote) => self.follow(vote, now, seen),
+            Choice::Follow(vote) => self.follow(vote, now, events),
             Choice::Stay if self.is_at() => {}
             Choice::Stay => self.stay(),
-            Choice::Nobody => self.nobody(&round, seen),
+            Choice::Nobody => self.nobody(&round, events),
         }
     }
 
@@ -271,23 +271,23 @@ impl Sentinel {
     }
 
     /// Adopts a primary that is not the known one, or that has another epoch.
-    fn follow(&mut self, vote: Vote, now: Instant, seen: &mut Vec<Seen>) {
+    fn follow(&mut self, vote: Vote, now: Instant, events: &mut Vec<TransportEvent>) {
         let known = self.known.replace(vote);
         let (Some(known), Some(vote)) = (known, &self.known) else {
             return self.stay();
         };
         if known.primary != vote.primary {
             let cause = format!("the primary was {} and is {} now", known.primary, vote.primary);
-            self.redis.follow(&Failure::unavailable(cause), now, seen);
+            self.redis.follow(&Failure::unavailable(cause), now, events);
         }
         self.stay();
     }
 
     /// Reports that no sentinel named a primary.
-    fn nobody(&mut self, round: &Round, seen: &mut Vec<Seen>) {
+    fn nobody(&mut self, round: &Round, events: &mut Vec<TransportEvent>) {
         let failure = round.failure(&self.service);
         if self.redis.state == State::First {
-            self.redis.failed_at_first(failure.clone(), seen);
+            self.redis.failed_at_first(failure.clone(), events);
         }
         if self.is_asked() {
             self.named.send_replace(Named::Nowhere(failure));
@@ -295,13 +295,13 @@ impl Sentinel {
     }
 
     /// Handles a failed first attempt to connect to the primary.
-    fn failed_at_first(&mut self, failure: Failure, now: Instant, seen: &mut Vec<Seen>) {
+    fn failed_at_first(&mut self, failure: Failure, now: Instant, events: &mut Vec<TransportEvent>) {
         // The server may just be going down or being demoted, and the sentinels may name another one soon.
-        let may_pass = self.redis.first == Failing::IsFatal
+        let may_pass = self.redis.first == FirstFailure::Fatal
             && !failure.is_lasting()
             && self.first_until.is_some_and(|until| now < until);
         if !may_pass {
-            self.redis.failed_at_first(failure, seen);
+            self.redis.failed_at_first(failure, events);
         }
     }
 }
@@ -315,30 +315,30 @@ impl Transport for Sentinel {
         self.redis.flush(now, sent);
     }
 
-    fn poll(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+    fn poll(&mut self, context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>) {
         if self.redis.state == State::Failed {
             return;
         }
         self.first_until.get_or_insert(now + self.settings.connect_timeout);
         self.poll_watchers(context, now);
-        self.poll_round(now, seen);
+        self.poll_round(now, events);
         if self.redis.state == State::Failed {
             return;
         }
-        let failure = self.redis.poll_lanes(context, now, seen);
+        let failure = self.redis.poll_lanes(context, now, events);
         if self.redis.state == State::First
             && let Some(failure) = failure
         {
-            self.failed_at_first(failure, now, seen);
+            self.failed_at_first(failure, now, events);
         }
-        self.redis.poll_proof(context, now, seen);
-        self.redis.poll_subscriptions(context, now, seen);
-        self.redis.tell(now, seen);
+        self.redis.poll_proof(context, now, events);
+        self.redis.poll_subscriptions(context, now, events);
+        self.redis.tell(now, events);
         if self.redis.every_lane_is_open() {
             self.pause = PAUSE.0;
         }
         // A connection that was just lost needs a new round.
-        self.poll_round(now, seen);
+        self.poll_round(now, events);
     }
 
     fn set_in_use(&mut self, is_in_use: bool) {
@@ -346,13 +346,13 @@ impl Transport for Sentinel {
         self.redis.set_in_use(is_in_use);
     }
 
-    fn start_again(&mut self, now: Instant, seen: &mut Vec<Seen>) -> bool {
+    fn restart(&mut self, now: Instant, events: &mut Vec<TransportEvent>) -> bool {
         for (address, watcher) in mem::take(&mut self.watchers) {
             self.watch(address, watcher.is_given());
         }
         self.round = None;
         self.is_wanted = true;
-        self.redis.start_again(now, seen)
+        self.redis.restart(now, events)
     }
 
     fn set_shortest_lease(&mut self, lease: Option<Duration>) {

@@ -18,7 +18,7 @@ use super::purpose::Purpose;
 use super::resp::{self, Frame, ServerError};
 use super::wire::Wire;
 use crate::settings::Settings;
-use crate::transport::{NODE, Seen};
+use crate::transport::{NODE, TransportEvent};
 
 /// The connection for subscriptions. A new connection subscribes again to every channel in use.
 pub(super) struct SubscriptionLink {
@@ -125,7 +125,13 @@ impl SubscriptionLink {
     }
 
     /// Advances the connection. `is_reachable` tells whether the command lane is open.
-    pub(super) fn poll(&mut self, context: &mut Context<'_>, now: Instant, is_reachable: bool, seen: &mut Vec<Seen>) {
+    pub(super) fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        now: Instant,
+        is_reachable: bool,
+        events: &mut Vec<TransportEvent>,
+    ) {
         loop {
             match &mut self.state {
                 State::Waiting if is_reachable => {
@@ -140,7 +146,7 @@ impl SubscriptionLink {
                         self.state = State::Waiting;
                     }
                 },
-                State::Open(open) => match open.poll(context, now, self.ping, seen) {
+                State::Open(open) => match open.poll(context, now, self.ping, events) {
                     Ok(()) => return,
                     Err(_) => self.give_up(now),
                 },
@@ -240,7 +246,7 @@ impl Open {
         context: &mut Context<'_>,
         now: Instant,
         ping: Duration,
-        seen: &mut Vec<Seen>,
+        events: &mut Vec<TransportEvent>,
     ) -> Result<(), Failure> {
         match self.ping_unanswered_since {
             Some(since) if now >= since + ping => {
@@ -255,8 +261,8 @@ impl Open {
         }
         for _ in 0..FRAMES {
             match self.wire.poll(context) {
-                Poll::Ready(Ok(Frame::Push(parts))) => self.pushed(parts, seen),
-                Poll::Ready(Ok(Frame::Reply(reply))) => self.answered(&reply, now, ping, seen)?,
+                Poll::Ready(Ok(Frame::Push(parts))) => self.pushed(parts, events),
+                Poll::Ready(Ok(Frame::Reply(reply))) => self.answered(&reply, now, ping, events)?,
                 Poll::Ready(Err(failure)) => return Err(failure),
                 Poll::Pending => return Ok(()),
             }
@@ -266,18 +272,18 @@ impl Open {
     }
 
     /// Handles a message, or the confirmation of one channel.
-    fn pushed(&mut self, parts: Vec<Reply>, seen: &mut Vec<Seen>) {
+    fn pushed(&mut self, parts: Vec<Reply>, events: &mut Vec<TransportEvent>) {
         let mut parts = parts.into_iter();
         let (Some(Reply::Bytes(kind)), Some(Reply::Bytes(channel))) = (parts.next(), parts.next()) else {
             return;
         };
         match (kind.as_slice(), parts.next()) {
             (b"message" | b"smessage", Some(Reply::Bytes(payload))) => {
-                seen.push(Seen::Message(NODE, channel.into(), payload))
+                events.push(TransportEvent::Message(NODE, channel.into(), payload))
             }
             (b"subscribe", _) => {
                 self.confirmed();
-                seen.push(Seen::Subscribed(NODE, channel.into()));
+                events.push(TransportEvent::Subscribed(NODE, channel.into()));
             }
             (b"unsubscribe", _) => self.confirmed(),
             (b"ssubscribe", _) => {
@@ -286,14 +292,14 @@ impl Open {
                 {
                     self.asked.pop_front();
                 }
-                seen.push(Seen::Subscribed(NODE, channel.into()));
+                events.push(TransportEvent::Subscribed(NODE, channel.into()));
             }
             (b"sunsubscribe", _) => match self.asked.front() {
                 Some(Asked::Shard(Change::Unsubscribe(asked))) if **asked == *channel => {
                     self.asked.pop_front();
                 }
                 // The client did not end this channel: its slot now belongs to another node.
-                _ => seen.push(Seen::Unheard(NODE, channel.into())),
+                _ => events.push(TransportEvent::Unheard(NODE, channel.into())),
             },
             _ => {}
         }
@@ -315,7 +321,7 @@ impl Open {
         reply: &Result<Reply, ServerError>,
         now: Instant,
         ping: Duration,
-        seen: &mut Vec<Seen>,
+        events: &mut Vec<TransportEvent>,
     ) -> Result<(), Failure> {
         let is_turned_away = matches!(reply, Err(error) if NOT_HERE_NOT_NOW.contains(&error.code.as_str()));
         if is_turned_away && !matches!(self.asked.front(), Some(Asked::Shard(_))) {
@@ -331,7 +337,7 @@ impl Open {
             }
             Some(Asked::Shard(Change::Subscribe(channel))) => {
                 if is_turned_away {
-                    seen.push(Seen::Unheard(NODE, channel));
+                    events.push(TransportEvent::Unheard(NODE, channel));
                 }
                 Ok(())
             }

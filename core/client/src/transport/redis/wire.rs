@@ -15,7 +15,7 @@ use super::failure::Failure;
 use super::identity::{Server, Visit};
 use super::resp;
 use super::resp::{Frame, Limits, Scan, Unreadable};
-use crate::sleep::note_lost;
+use crate::sleep::note_descriptor_closed;
 use crate::world::Stream;
 
 /// A connection. Both buffers are reused.
@@ -279,7 +279,7 @@ impl<S: Connected> Socket<S> {
         if self.is_own() {
             return Ok(());
         }
-        note_lost();
+        note_descriptor_closed();
         Err(io::Error::new(io::ErrorKind::NotConnected, "its descriptor was closed"))
     }
 
@@ -350,7 +350,7 @@ mod tests {
     use steadlock_protocol::Reply;
 
     use super::*;
-    use crate::port::counting::Counting;
+    use crate::port::counting::CountingWaker;
 
     /// A connection that accepts no writes, and returns `at_a_time` bytes per read of what the server sent before.
     struct Cut {
@@ -452,7 +452,7 @@ mod tests {
         for (said, most) in [(b":1\r\n".as_slice(), 512), (long.into_bytes().leak(), 14)] {
             let mut wire = Wire::new(Endless::saying(said));
             wire.is_let_in();
-            let count = Arc::new(Counting::default());
+            let count = Arc::new(CountingWaker::default());
             let waker = Waker::from(Arc::clone(&count));
             for turn in 1..4 {
                 let mut frames = 0;
@@ -461,7 +461,7 @@ mod tests {
                     assert!(frames <= most, "{frames} in one turn");
                 }
                 assert!(frames > 0);
-                assert_eq!(count.told(), turn, "nothing else wakes it");
+                assert_eq!(count.wake_count(), turn, "nothing else wakes it");
             }
         }
     }

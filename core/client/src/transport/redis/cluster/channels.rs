@@ -8,7 +8,7 @@ use steadlock_protocol::slot;
 
 use super::slots::Slots;
 use crate::transport::redis::address::Address;
-use crate::transport::{NODE, Seen};
+use crate::transport::{NODE, TransportEvent};
 
 /// The channels in use.
 #[derive(Default)]
@@ -57,21 +57,26 @@ impl Channels {
     }
 
     /// Notes that a node lost or refused this channel.
-    pub(super) fn astray(&mut self, node: &Address, channel: &Arc<[u8]>, seen: &mut Vec<Seen>) -> Option<Change> {
+    pub(super) fn astray(
+        &mut self,
+        node: &Address,
+        channel: &Arc<[u8]>,
+        events: &mut Vec<TransportEvent>,
+    ) -> Option<Change> {
         let place = self
             .0
             .get_mut(channel)
             .filter(|place| place.node.as_ref() == Some(node))?;
         place.is_astray = true;
         if std::mem::take(&mut place.is_confirmed) {
-            seen.push(Seen::Unheard(NODE, Arc::clone(channel)));
+            events.push(TransportEvent::Unheard(NODE, Arc::clone(channel)));
         }
         let before = place.node.take()?;
         Some(Change::Unsubscribe(before, Arc::clone(channel)))
     }
 
     /// Moves each channel to the node that has its slot.
-    pub(super) fn place(&mut self, slots: &Slots, seen: &mut Vec<Seen>) -> Vec<Change> {
+    pub(super) fn place(&mut self, slots: &Slots, events: &mut Vec<TransportEvent>) -> Vec<Change> {
         let mut changes = Vec::new();
         for (channel, place) in &mut self.0 {
             let Some(owner) = slots.owner(place.slot) else { continue };
@@ -79,7 +84,7 @@ impl Channels {
                 continue;
             }
             if std::mem::take(&mut place.is_confirmed) {
-                seen.push(Seen::Unheard(NODE, Arc::clone(channel)));
+                events.push(TransportEvent::Unheard(NODE, Arc::clone(channel)));
             }
             if let Some(before) = place.node.replace(owner.clone()) {
                 changes.push(Change::Unsubscribe(before, Arc::clone(channel)));
@@ -102,10 +107,10 @@ impl Channels {
     }
 
     /// Notes that a node's connection closed. Its next connection subscribes again.
-    pub(super) fn deaf(&mut self, node: &Address, seen: &mut Vec<Seen>) {
+    pub(super) fn deaf(&mut self, node: &Address, events: &mut Vec<TransportEvent>) {
         for (channel, place) in &mut self.0 {
             if place.node.as_ref() == Some(node) && std::mem::take(&mut place.is_confirmed) {
-                seen.push(Seen::Unheard(NODE, Arc::clone(channel)));
+                events.push(TransportEvent::Unheard(NODE, Arc::clone(channel)));
             }
         }
     }

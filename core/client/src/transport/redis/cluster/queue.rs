@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use steadlock_protocol::{Call, CallError, CallId, Instant, Lane, Script, hash_tag, slot};
 
-use crate::transport::Seen;
+use crate::transport::TransportEvent;
 use crate::transport::redis::address::Address;
 use crate::transport::redis::lane::TurnedAway;
 use crate::transport::redis::resp::ServerError;
@@ -182,7 +182,7 @@ impl Queue {
 
     /// Handles the reply to a call. An earlier call of the same lock that was turned away must not run after it,
     /// because the later call may be the one that undoes it.
-    pub(super) fn answered(&mut self, id: CallId, seen: &mut Vec<Seen>) {
+    pub(super) fn answered(&mut self, id: CallId, events: &mut Vec<TransportEvent>) {
         let Some(sent) = self.left(id) else { return };
         if self.world.has(Defect::UndoneCallsRunLate) {
             return;
@@ -194,7 +194,7 @@ impl Queue {
         self.waiting.retain(|waiting| {
             let is_over = overtaken(waiting);
             if is_over {
-                seen.push(waiting.answer(|| CallError::Disconnected("another call of its lock came before".into())));
+                events.push(waiting.answer(|| CallError::Disconnected("another call of its lock came before".into())));
             }
             !is_over
         });
@@ -208,12 +208,12 @@ impl Queue {
         asking: Option<Address>,
         follows: bool,
         now: Instant,
-    ) -> Option<Seen> {
+    ) -> Option<TransportEvent> {
         let TurnedAway { call, said } = turned_away;
         let sent = self.left(call.id)?;
         let tries = sent.tries.saturating_add(1);
         if said.code == DOWN && tries > FOLLOWED {
-            return Some(Seen::Reply(call.id, Err(said.to_call_error())));
+            return Some(TransportEvent::Reply(call.id, Err(said.to_call_error())));
         }
         // A redirection tells the caller nothing. An earlier error that made the call wait is kept instead.
         let said = match sent.said {
@@ -269,7 +269,12 @@ impl Queue {
     }
 
     /// Answers the calls that have waited too long. `why` is the error for a call that no node refused.
-    pub(super) fn drop_overdue(&mut self, now: Instant, why: impl Fn(&Waiting) -> CallError, seen: &mut Vec<Seen>) {
+    pub(super) fn drop_overdue(
+        &mut self,
+        now: Instant,
+        why: impl Fn(&Waiting) -> CallError,
+        events: &mut Vec<TransportEvent>,
+    ) {
         let patience = self.patience;
         let is_overdue = |waiting: &Waiting| waiting.since != Instant::ZERO && now >= waiting.since + patience;
         if !self.waiting.iter().any(is_overdue) {
@@ -278,7 +283,7 @@ impl Queue {
         self.waiting.retain(|waiting| {
             let is_over = is_overdue(waiting);
             if is_over {
-                seen.push(waiting.answer(|| why(waiting)));
+                events.push(waiting.answer(|| why(waiting)));
             }
             !is_over
         });
@@ -309,9 +314,9 @@ impl Waiting {
             && self.call.keys.first().map(|key| hash_tag(key)) == Some(hash_tag(&sent.key))
     }
 
-    fn answer(&self, otherwise: impl FnOnce() -> CallError) -> Seen {
+    fn answer(&self, otherwise: impl FnOnce() -> CallError) -> TransportEvent {
         let error = self.said.as_ref().map_or_else(otherwise, ServerError::to_call_error);
-        Seen::Reply(self.call.id, Err(error))
+        TransportEvent::Reply(self.call.id, Err(error))
     }
 }
 
@@ -353,7 +358,13 @@ mod tests {
         went
     }
 
-    fn turn_away(queue: &mut Queue, call: Call, code: &str, asking: Option<Address>, now: Instant) -> Option<Seen> {
+    fn turn_away(
+        queue: &mut Queue,
+        call: Call,
+        code: &str,
+        asking: Option<Address>,
+        now: Instant,
+    ) -> Option<TransportEvent> {
         let said = ServerError {
             code: code.into(),
             message: String::new(),
@@ -362,8 +373,8 @@ mod tests {
         queue.turned_away(TurnedAway { call, said }, asking, follows, now)
     }
 
-    fn is_refusal(seen: &Seen, id: u64) -> bool {
-        matches!(seen, Seen::Reply(of, Err(CallError::Server { .. })) if *of == CallId::from_u64(id))
+    fn is_refusal(events: &TransportEvent, id: u64) -> bool {
+        matches!(events, TransportEvent::Reply(of, Err(CallError::Server { .. })) if *of == CallId::from_u64(id))
     }
 
     fn of(queue: &mut Queue, id: u64, script: Script, key: &str) -> Call {
@@ -431,11 +442,11 @@ mod tests {
         turn_away(&mut queue, acquire, "TRYAGAIN", None, NOW);
         of(&mut queue, 2, Script::LockRelease, "x");
         assert_eq!(sent(&mut queue, &a(), NOW), [(2, false)]);
-        let mut seen = Vec::new();
+        let mut events = Vec::new();
         // The call is not sent after its release either.
         assert_eq!(sent(&mut queue, &a(), NOW + BACK_OFF.1), []);
-        queue.answered(CallId::from_u64(2), &mut seen);
-        assert!(matches!(&seen[..], [seen] if is_refusal(seen, 1)), "{seen:?}");
+        queue.answered(CallId::from_u64(2), &mut events);
+        assert!(matches!(&events[..], [events] if is_refusal(events, 1)), "{events:?}");
         assert!(queue.is_empty());
     }
 
@@ -456,9 +467,9 @@ mod tests {
         let call = of(&mut queue, 2, Script::LockAcquire, "x");
         sent(&mut queue, &a(), NOW);
         turn_away(&mut queue, call, "TRYAGAIN", None, NOW);
-        let (mut seen, over) = (Vec::new(), NOW + Duration::from_secs(3));
-        queue.drop_overdue(over, |_| unreachable!("it was refused"), &mut seen);
-        assert!(matches!(&seen[..], [seen] if is_refusal(seen, 2)), "{seen:?}");
+        let (mut events, over) = (Vec::new(), NOW + Duration::from_secs(3));
+        queue.drop_overdue(over, |_| unreachable!("it was refused"), &mut events);
+        assert!(matches!(&events[..], [events] if is_refusal(events, 2)), "{events:?}");
     }
 
     #[test]
@@ -471,14 +482,14 @@ mod tests {
             assert!(turn_away(&mut queue, call.clone(), code, asking, now).is_none());
             now = queue.poll_timeout().unwrap().max(now);
         }
-        let mut seen = Vec::new();
+        let mut events = Vec::new();
         queue.drop_overdue(
             NOW + Duration::from_secs(3),
             |_| unreachable!("it was refused"),
-            &mut seen,
+            &mut events,
         );
-        let Some(Seen::Reply(_, Err(CallError::Server { code, .. }))) = seen.first() else {
-            panic!("{seen:?}");
+        let Some(TransportEvent::Reply(_, Err(CallError::Server { code, .. }))) = events.first() else {
+            panic!("{events:?}");
         };
         assert_eq!(code, "TRYAGAIN");
     }

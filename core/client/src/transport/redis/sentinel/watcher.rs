@@ -350,7 +350,7 @@ mod tests {
     use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
     use super::*;
-    use crate::port::counting::Counting;
+    use crate::port::counting::CountingWaker;
     use crate::settings::Options;
     use crate::target::Target;
     use crate::tls::TlsOptions;
@@ -400,12 +400,12 @@ mod tests {
         let mut open = Open::new(&watcher.connector, wire, Instant::ZERO, LOOK);
         open.ask(&watcher.service, Instant::ZERO);
         watcher.state = State::Open(Box::new(open));
-        let woken = Arc::new(Counting::default());
+        let woken = Arc::new(CountingWaker::default());
         let waker = Waker::from(Arc::clone(&woken));
         let (mut context, mut heard) = (Context::from_waker(&waker), Vec::new());
         for turn in 1..=3 {
             watcher.poll(&mut context, Instant::ZERO, true, &mut heard);
-            assert_eq!(woken.told(), turn, "it has another turn");
+            assert_eq!(woken.wake_count(), turn, "it has another turn");
             assert!(heard.is_empty());
         }
         let late = Instant::ZERO + watcher.silence;
