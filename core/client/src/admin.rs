@@ -32,7 +32,7 @@ pub use steadlock_protocol::{CallError, KeyPrefix, LockKey, LockName, OwnerId, R
 use crate::Error;
 use crate::api::Builder;
 use crate::settings::Settings;
-use crate::target::{Scheme, Target, listed, named_host_and_port};
+use crate::target::{Scheme, Target, host_and_required_port, split_urls};
 use crate::transport::tools::{self, Found, Link, Place};
 
 /// All servers to which the options lead.
@@ -66,7 +66,7 @@ impl Servers {
 
     /// Whether there are several primaries, a majority of which has to grant each lock.
     #[must_use]
-    pub fn are_several(&self) -> bool {
+    pub fn has_several_primaries(&self) -> bool {
         self.deployments.len() > 1
     }
 
@@ -85,8 +85,8 @@ impl Servers {
     /// id that nobody else has. The second set comes from a name with a brace; it is `None` if the prefix has a brace.
     /// Each call returns new ones.
     #[must_use]
-    pub fn scratch(&self) -> (Scratch, Option<Scratch>) {
-        self.settings.scratch()
+    pub fn test_keys(&self) -> (Scratch, Option<Scratch>) {
+        self.settings.test_keys()
     }
 
     /// Returns the full name of a lock: the key prefix, then the name.
@@ -99,7 +99,7 @@ impl Servers {
 
     /// Returns a full name without the key prefix, as programs with this prefix write it.
     #[must_use]
-    pub fn given_name<'a>(&self, name: &'a LockName) -> &'a str {
+    pub fn name_without_prefix<'a>(&self, name: &'a LockName) -> &'a str {
         self.settings.without_prefix(name.as_str())
     }
 
@@ -188,7 +188,7 @@ impl Deployment {
     /// if `address` is no such address.
     #[must_use]
     pub fn announced(&self, address: &str) -> Option<Server> {
-        let (host, port) = named_host_and_port(address)?;
+        let (host, port) = host_and_required_port(address)?;
         Some(Server(tools::announced(&self.settings, &self.target, &host, port)))
     }
 
@@ -239,7 +239,7 @@ impl ServerUrl {
     /// no URL, the text is returned whole.
     #[must_use]
     pub fn split(text: &str) -> Vec<String> {
-        listed(text)
+        split_urls(text)
     }
 
     /// Whether connections use TLS.
@@ -387,11 +387,11 @@ mod tests {
             ("valkeys+sentinel://h,i/main/2", false, true, 2),
             ("redis+unix:///tmp/a@b.sock?db=4", false, false, 4),
         ] {
-            let said = ServerUrl::parse(url).unwrap();
-            assert_eq!(said.has_password(), has_password, "{url}");
-            assert_eq!(said.has_tls(), has_tls, "{url}");
-            assert_eq!(said.database(), database, "{url}");
-            assert!(!said.is_memory(), "{url}");
+            let parsed = ServerUrl::parse(url).unwrap();
+            assert_eq!(parsed.has_password(), has_password, "{url}");
+            assert_eq!(parsed.has_tls(), has_tls, "{url}");
+            assert_eq!(parsed.database(), database, "{url}");
+            assert!(!parsed.is_memory(), "{url}");
         }
         for url in ["memory://", " MEMORY://shop"] {
             assert!(ServerUrl::parse(url).unwrap().is_memory(), "{url}");

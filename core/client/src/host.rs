@@ -35,9 +35,9 @@ pub use self::pending::Pending;
 use crate::clock;
 use crate::engine::Handle;
 #[cfg(not(feature = "native"))]
-pub use crate::engine::{Driven, Place, Server};
+pub use crate::engine::{Driven, ServerAddress, Server};
 #[cfg(target_family = "wasm")]
-pub use crate::given::{Given, give};
+pub use crate::environment::{Environment, provide};
 use crate::observe::metrics::Metrics;
 pub use crate::observe::metrics::{Family, Metric, Row, Times};
 pub use crate::observe::{Field, Level, Line};

@@ -86,9 +86,9 @@ mod engine;
 mod entropy;
 mod errors;
 #[cfg(target_family = "wasm")]
-mod given;
+mod environment;
 pub mod host;
-mod introduction;
+mod client_identity;
 pub mod observe;
 #[cfg(all(feature = "native", unix))]
 mod own_file;

@@ -25,7 +25,7 @@ pub use steadlock_protocol::{Attempted, Detail};
 
 pub use self::fields::Field;
 #[cfg(all(feature = "tracing", feature = "native"))]
-pub(crate) use self::hold::{Hold, end};
+pub(crate) use self::hold::{HoldSpan, end};
 pub(crate) use self::journal::Journal;
 pub use self::journal::Line;
 pub(crate) use self::log_level::LogLevel;

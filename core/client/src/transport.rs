@@ -24,7 +24,7 @@ use steadlock_protocol::{CallError, CallId, Cause, Error, Instant, Lane, NodeId,
 #[cfg(feature = "native")]
 pub(crate) use self::open::open;
 #[cfg(not(feature = "native"))]
-pub(crate) use self::outside::{Line, open};
+pub(crate) use self::outside::{NodeLink, open};
 #[cfg(feature = "admin")]
 pub(crate) use self::redis::tools;
 
@@ -35,17 +35,17 @@ const NODE: NodeId = NodeId(0);
 #[derive(Debug)]
 pub(crate) enum TransportEvent {
     /// One lane of the node is open.
-    Opened(NodeId, Lane),
+    LaneOpened(NodeId, Lane),
     /// The lane is no longer open, or could not be opened. The cause names the node.
-    Closed(NodeId, Lane, Cause),
+    LaneClosed(NodeId, Lane, Cause),
     /// The node has lost all its subscriptions.
-    Deaf(NodeId),
+    SubscriptionsLost(NodeId),
     /// The node has lost one subscription, and is asked for it again.
     #[cfg_attr(
         not(feature = "native"),
         expect(dead_code, reason = "only clusters lose them one by one")
     )]
-    Unheard(NodeId, Arc<[u8]>),
+    SubscriptionLost(NodeId, Arc<[u8]>),
     /// A lane to one node of a cluster opened, or closed for this cause. For observers, metrics and circuit breakers.
     #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "only clusters have such"))]
     Shard(Arc<str>, Lane, Option<Cause>),

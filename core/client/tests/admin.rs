@@ -26,7 +26,7 @@ fn text(reply: Reply) -> String {
 async fn one_server_is_one_primary_that_answers_commands() {
     let redis = Redis::start();
     let mut servers = open(&redis.url()).await.unwrap();
-    assert!(!servers.are_several());
+    assert!(!servers.has_several_primaries());
     let [deployment] = servers.deployments_mut() else {
         panic!("one URL, one deployment")
     };
@@ -153,7 +153,7 @@ async fn each_of_several_primaries_is_a_deployment() {
     let primaries: Vec<Redis> = (0..3).map(|_| Redis::start()).collect();
     let builder = Client::builder().primaries(primaries.iter().map(Redis::url));
     let mut servers = Servers::open(builder).await.unwrap();
-    assert!(servers.are_several());
+    assert!(servers.has_several_primaries());
     assert_eq!(servers.deployments().len(), 3);
     for deployment in servers.deployments_mut() {
         deployment.primaries_mut()[0].call(&["PING"]).await.unwrap();
@@ -195,10 +195,10 @@ async fn scratch_keys_have_the_prefix_and_are_new_each_time() {
     let redis = Redis::start();
     let options = Client::builder().url(redis.url()).key_prefix("shop:");
     let servers = Servers::open(options).await.unwrap();
-    let (plain, braced) = servers.scratch();
+    let (plain, braced) = servers.test_keys();
     let start = |key: &[u8], expected: &str| String::from_utf8(key.to_vec()).unwrap().starts_with(expected);
     assert!(start(&plain.name, "shop:"));
     assert!(start(&plain.key, "steadlock:{shop:"));
     assert!(start(&braced.unwrap().key, "steadlock::shop:{"));
-    assert_ne!(plain, servers.scratch().0);
+    assert_ne!(plain, servers.test_keys().0);
 }

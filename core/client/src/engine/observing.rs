@@ -127,15 +127,15 @@ impl Observing {
     /// Handles an event of the transport.
     pub(super) fn on_transport_event(&mut self, event: &TransportEvent, now: Instant) {
         match event {
-            TransportEvent::Opened(node, lane) => self.opened(self.server(*node), *lane, now),
-            TransportEvent::Closed(node, lane, cause) => self.closed(self.server(*node), *lane, cause, now),
+            TransportEvent::LaneOpened(node, lane) => self.opened(self.server(*node), *lane, now),
+            TransportEvent::LaneClosed(node, lane, cause) => self.closed(self.server(*node), *lane, cause, now),
             TransportEvent::Shard(server, lane, None) => self.opened(Arc::clone(server), *lane, now),
             TransportEvent::Shard(server, lane, Some(cause)) => self.closed(Arc::clone(server), *lane, cause, now),
             TransportEvent::Slots(node, _, names) => {
                 self.primaries.insert(*node, Arc::clone(names));
             }
-            TransportEvent::Deaf(_)
-            | TransportEvent::Unheard(..)
+            TransportEvent::SubscriptionsLost(_)
+            | TransportEvent::SubscriptionLost(..)
             | TransportEvent::Sendable
             | TransportEvent::Ready
             | TransportEvent::Unreachable(_)

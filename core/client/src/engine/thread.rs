@@ -37,7 +37,7 @@ pub(super) fn start(
 ) -> Result<(), Error> {
     // Virtual time stands still while a thread waits, so only the simulator drives.
     #[cfg(feature = "simulation")]
-    if let Some(world) = settings.world.given() {
+    if let Some(world) = settings.world.simulation() {
         let Some(commands) = commands.take() else { return Ok(()) };
         let running = Running::new(driver, settings, port, commands, first)?;
         world.spawn(Box::pin(tokio::task::unconstrained(running.run(ReturnSlot::default()))));

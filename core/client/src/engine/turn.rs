@@ -175,10 +175,10 @@ impl Engine {
             observing.on_transport_event(&event, now);
         }
         match event {
-            TransportEvent::Opened(node, lane) => self.session.on_lane_opened(node, lane, now),
-            TransportEvent::Closed(node, lane, cause) => self.session.on_lane_closed(node, lane, cause, now),
-            TransportEvent::Deaf(node) => self.session.on_subscriptions_lost(node),
-            TransportEvent::Unheard(node, channel) => self.session.on_subscription_lost(node, &channel),
+            TransportEvent::LaneOpened(node, lane) => self.session.on_lane_opened(node, lane, now),
+            TransportEvent::LaneClosed(node, lane, cause) => self.session.on_lane_closed(node, lane, cause, now),
+            TransportEvent::SubscriptionsLost(node) => self.session.on_subscriptions_lost(node),
+            TransportEvent::SubscriptionLost(node, channel) => self.session.on_subscription_lost(node, &channel),
             // `pump` sends after every burst anyway.
             TransportEvent::Sendable => {}
             TransportEvent::Slots(node, slots, primaries) => {
@@ -554,7 +554,7 @@ impl Engine {
     }
 
     fn acquire(&mut self, acquire: AcquireRequest, entry: &mut Request, now: Instant) -> Ticket {
-        entry.name = Some(self.settings.given_name(&acquire.name));
+        entry.name = Some(self.settings.name_without_prefix(&acquire.name));
         entry.lease = acquire.within;
         let terms = acquire.lease;
         let ticket = self.session.acquire(acquire, now);

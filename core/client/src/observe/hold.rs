@@ -9,9 +9,9 @@ use crate::unwind::catch_panic;
 
 /// The span of a hold, if it has one. The first end counts; later ones change nothing.
 #[derive(Default)]
-pub(crate) struct Hold(Mutex<Option<Span>>);
+pub(crate) struct HoldSpan(Mutex<Option<Span>>);
 
-impl Hold {
+impl HoldSpan {
     pub(crate) fn begin(&self, span: Span) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(span).filter(|span| !span.is_disabled());
     }
@@ -34,7 +34,7 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for HoldSpan {
     /// Ends the span of a release that was never answered.
     fn drop(&mut self) {
         self.released(ReleaseOutcome::Unknown);

@@ -11,7 +11,7 @@ use tracing::Span;
 use super::Released;
 use super::listeners::Listeners;
 #[cfg(all(feature = "tracing", feature = "native"))]
-use crate::observe::Hold;
+use crate::observe::HoldSpan;
 use crate::process::Process;
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use crate::world::World;
@@ -35,7 +35,7 @@ pub struct Lease {
     /// The source of the time.
     world: World,
     #[cfg(all(feature = "tracing", feature = "native"))]
-    span: Hold,
+    span: HoldSpan,
 }
 
 const HELD: u8 = 0;
@@ -77,7 +77,7 @@ impl Lease {
             lost: Listeners::default(),
             world,
             #[cfg(all(feature = "tracing", feature = "native"))]
-            span: Hold::default(),
+            span: HoldSpan::default(),
         }
     }
 

@@ -47,17 +47,17 @@ impl Fleet {
     fn pass_on(&mut self, node: usize, item: TransportEvent, events: &mut Vec<TransportEvent>) {
         let id = NodeId(u16::try_from(node).unwrap_or(u16::MAX));
         events.push(match item {
-            TransportEvent::Opened(_, lane) => TransportEvent::Opened(id, lane),
-            TransportEvent::Closed(_, lane, cause) => {
+            TransportEvent::LaneOpened(_, lane) => TransportEvent::LaneOpened(id, lane),
+            TransportEvent::LaneClosed(_, lane, cause) => {
                 let cause = self.of_node(node, cause);
                 self.up.remove(&node);
                 if !self.is_told && self.failed.insert(node) {
                     self.causes.push(cause.clone());
                 }
-                TransportEvent::Closed(id, lane, cause)
+                TransportEvent::LaneClosed(id, lane, cause)
             }
-            TransportEvent::Deaf(_) => TransportEvent::Deaf(id),
-            TransportEvent::Unheard(_, channel) => TransportEvent::Unheard(id, channel),
+            TransportEvent::SubscriptionsLost(_) => TransportEvent::SubscriptionsLost(id),
+            TransportEvent::SubscriptionLost(_, channel) => TransportEvent::SubscriptionLost(id, channel),
             TransportEvent::Subscribed(_, channel) => TransportEvent::Subscribed(id, channel),
             TransportEvent::Message(_, channel, payload) => TransportEvent::Message(id, channel, payload),
             // This event is about one node. `tell` reports the fleet as ready.
@@ -69,7 +69,7 @@ impl Fleet {
             // A retry cannot repair this failure. Until the first connection was reported, the failure ends the client,
             // even if the other nodes can be reached.
             TransportEvent::Unreachable(error) if self.is_told => {
-                TransportEvent::Closed(id, Lane::Command, self.of_node(node, Cause::from(&error)))
+                TransportEvent::LaneClosed(id, Lane::Command, self.of_node(node, Cause::from(&error)))
             }
             TransportEvent::Unreachable(error) => {
                 self.is_told = true;

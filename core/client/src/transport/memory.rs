@@ -93,8 +93,8 @@ impl Transport for Memory {
 
     fn poll(&mut self, context: &mut Context<'_>, _now: Instant, events: &mut Vec<TransportEvent>) {
         if !mem::replace(&mut self.is_connected, true) {
-            events.push(TransportEvent::Opened(NODE, Lane::Renewal));
-            events.push(TransportEvent::Opened(NODE, Lane::Command));
+            events.push(TransportEvent::LaneOpened(NODE, Lane::Renewal));
+            events.push(TransportEvent::LaneOpened(NODE, Lane::Command));
             events.push(TransportEvent::Ready);
         }
         events.append(&mut self.events);

@@ -143,7 +143,7 @@ impl Redis {
         let failure = link.poll(context, now, events)?;
         if !was_told && self.state == State::Told {
             // The cause can become clearer with each attempt.
-            events.push(TransportEvent::Closed(NODE, lane, failure.cause().clone()));
+            events.push(TransportEvent::LaneClosed(NODE, lane, failure.cause().clone()));
         }
         Some(failure)
     }
@@ -213,7 +213,7 @@ impl Redis {
         }
         let hears = self.subscriptions.is_open();
         if self.hears && !hears {
-            events.push(TransportEvent::Deaf(NODE));
+            events.push(TransportEvent::SubscriptionsLost(NODE));
         }
         self.hears = hears;
     }
@@ -222,7 +222,7 @@ impl Redis {
     fn failed_at_first(&mut self, failure: Failure, events: &mut Vec<TransportEvent>) {
         if self.first == FirstFailure::Retryable && !failure.is_lasting() {
             self.state = State::Told;
-            events.push(TransportEvent::Closed(NODE, Lane::Command, failure.cause().clone()));
+            events.push(TransportEvent::LaneClosed(NODE, Lane::Command, failure.cause().clone()));
         } else {
             // With several primaries the others may suffice meanwhile, so this one keeps trying.
             self.state = match self.connector.peers {

@@ -124,7 +124,7 @@ impl Cluster {
                 if self.state == State::First {
                     self.state = State::Known;
                     self.first = FirstFailure::Outage;
-                    events.extend(LANES.map(|lane| TransportEvent::Opened(NODE, lane)));
+                    events.extend(LANES.map(|lane| TransportEvent::LaneOpened(NODE, lane)));
                     self.open.extend(LANES);
                     events.push(TransportEvent::Ready);
                 }
@@ -158,7 +158,7 @@ impl Cluster {
             events.push(TransportEvent::Unreachable(error));
         } else {
             self.first = FirstFailure::Outage;
-            events.push(TransportEvent::Closed(NODE, Lane::Command, failure.cause().clone()));
+            events.push(TransportEvent::LaneClosed(NODE, Lane::Command, failure.cause().clone()));
         }
     }
 
@@ -192,14 +192,14 @@ impl Cluster {
     /// Passes on an event of one node as an event of the cluster.
     fn pass_on(&mut self, address: &Address, item: TransportEvent, events: &mut Vec<TransportEvent>) {
         match item {
-            TransportEvent::Opened(_, lane) => {
+            TransportEvent::LaneOpened(_, lane) => {
                 events.push(TransportEvent::Shard(address.to_string().into(), lane, None));
                 if self.lost.contains(&lane) {
-                    events.push(TransportEvent::Opened(NODE, lane));
+                    events.push(TransportEvent::LaneOpened(NODE, lane));
                 }
                 events.push(TransportEvent::Sendable);
             }
-            TransportEvent::Closed(_, lane, cause) => {
+            TransportEvent::LaneClosed(_, lane, cause) => {
                 events.push(TransportEvent::Shard(
                     address.to_string().into(),
                     lane,
@@ -214,7 +214,7 @@ impl Cluster {
                 self.topology.want();
                 events.push(TransportEvent::Sendable);
             }
-            TransportEvent::Deaf(_) => self.channels.deaf(address, events),
+            TransportEvent::SubscriptionsLost(_) => self.channels.deaf(address, events),
             TransportEvent::Reply(id, result) => {
                 self.queue.answered(id, events);
                 events.push(TransportEvent::Reply(id, result));
@@ -227,7 +227,7 @@ impl Cluster {
             TransportEvent::Message(_, channel, payload) => {
                 events.push(TransportEvent::Message(NODE, channel, payload))
             }
-            TransportEvent::Unheard(_, channel) => {
+            TransportEvent::SubscriptionLost(_, channel) => {
                 if let Some(change) = self.channels.astray(address, &channel, events) {
                     self.tell(change, Instant::ZERO);
                 }
@@ -295,7 +295,7 @@ impl Cluster {
     /// Returns the node at this address.
     fn shard(&mut self, address: &Address, now: Instant) -> &mut Shard {
         let shard = self.shards.entry(address.clone()).or_insert_with(|| {
-            let target = self.target.node(&address.host, address.port);
+            let target = self.target.node_target(&address.host, address.port);
             let mut shard = Shard::new(&self.settings, &target, now);
             shard.redis_mut().set_in_use(self.is_in_use);
             shard.redis_mut().set_shortest_lease(self.shortest_lease);
@@ -376,10 +376,10 @@ impl Cluster {
             let all_failed = self.slots.owners().all(has_failed);
             let is_open = self.shards.values().any(open) || !all_failed;
             if is_open && self.open.insert(lane) {
-                events.push(TransportEvent::Opened(NODE, lane));
+                events.push(TransportEvent::LaneOpened(NODE, lane));
             } else if !is_open && self.open.remove(&lane) {
                 let cause = self.cause.clone().unwrap_or_else(|| "not connected".into());
-                events.push(TransportEvent::Closed(NODE, lane, cause));
+                events.push(TransportEvent::LaneClosed(NODE, lane, cause));
             }
             if self.shards.values().all(open) {
                 self.lost.remove(&lane);

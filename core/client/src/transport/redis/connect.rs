@@ -28,7 +28,7 @@ use super::role::{self, Greeting};
 use super::tls::{TlsDialer, TlsOutcome};
 use super::way::{Candidate, Dialer, Way};
 use super::wire::Wire;
-use crate::introduction::connection_name;
+use crate::client_identity::connection_name;
 use crate::settings::Settings;
 use crate::target::{Mapping, Scheme, Target};
 use crate::tls::Tls;
@@ -129,7 +129,7 @@ impl Connector {
                 username: target.username.clone(),
                 password: target.password.clone(),
                 database: target.database,
-                name: connection_name(settings.introduction.as_ref(), &settings.world),
+                name: connection_name(settings.client_identity.as_ref(), &settings.world),
             },
             secrets: [&target.username, &target.password]
                 .into_iter()
@@ -306,7 +306,7 @@ impl Connector {
         address: Option<SocketAddr>,
     ) -> Result<(Wire, Option<Arc<TlsOutcome>>), Failure> {
         #[cfg(feature = "simulation")]
-        if let (Some(world), Some(address)) = (self.world.given(), address) {
+        if let (Some(world), Some(address)) = (self.world.simulation(), address) {
             return Ok((Wire::new(world.dial(address, way.purpose.path()).await?), None));
         }
         Ok(match (way.dialer, address) {

@@ -257,7 +257,7 @@ impl LaneLink {
         if !self.is_open() || mem::replace(&mut self.is_told, true) {
             return false;
         }
-        events.push(TransportEvent::Opened(NODE, self.lane));
+        events.push(TransportEvent::LaneOpened(NODE, self.lane));
         true
     }
 
@@ -289,7 +289,7 @@ impl LaneLink {
         }
         self.state = State::Connecting(self.connector.open(Purpose::Calls(self.lane), &self.outage, now));
         if mem::take(&mut self.is_told) {
-            events.push(TransportEvent::Closed(NODE, self.lane, failure.cause().clone()));
+            events.push(TransportEvent::LaneClosed(NODE, self.lane, failure.cause().clone()));
         }
         for call in self.in_flight.take() {
             events.push(disconnected(&call, failure.cause().clone()));

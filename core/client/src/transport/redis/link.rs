@@ -34,7 +34,7 @@ impl Link {
     /// Creates a link to a server that the URL of `whole` names or that other servers announce.
     pub(super) fn of(settings: &Settings, whole: &Target, target: &Target, membership: Membership) -> Self {
         match &target.scheme {
-            Scheme::Tcp { host, port, .. } if !whole.lists(host, *port) => {
+            Scheme::Tcp { host, port, .. } if !whole.names_address(host, *port) => {
                 Self::announced(settings, target, membership)
             }
             _ => Self::given(settings, target, membership),

@@ -3,7 +3,7 @@
 use super::address::Address;
 use super::failure::Failure;
 use crate::blocking_pool;
-use crate::target::{CALLS, Mapping, named_host_and_port};
+use crate::target::{MAX_CALLS_PER_ADDRESS, Mapping, host_and_required_port};
 use crate::tls::Tls;
 
 /// A server that others announce.
@@ -15,9 +15,9 @@ pub(super) struct Announced {
 /// Returns the address at which an announced server is reached.
 pub(super) async fn reached(mapping: &Mapping, announced: &Address) -> Result<Address, Failure> {
     if let Some(function) = mapping.function() {
-        let Some(calling) = function.begin(announced.to_string()) else {
+        let Some(calling) = function.try_begin(announced.to_string()) else {
             return Err(Failure::unavailable(format!(
-                "{CALLS} calls of the function of address_map have not come back"
+                "{MAX_CALLS_PER_ADDRESS} calls of the function of address_map have not come back"
             )));
         };
         // The function is code of the program and can block or panic. It must not run on the engine's thread, which
@@ -25,7 +25,7 @@ pub(super) async fn reached(mapping: &Mapping, announced: &Address) -> Result<Ad
         let said = blocking_pool::run(move || calling.call()).await;
         return understand(said.unwrap_or_else(|failed| Err(failed.to_string())), announced);
     }
-    let listed = mapping.listed(&announced.host, announced.port);
+    let listed = mapping.lookup(&announced.host, announced.port);
     Ok(listed.map_or_else(|| announced.clone(), |(host, port)| Address::new(&host, port)))
 }
 
@@ -34,7 +34,7 @@ fn understand(said: Result<Option<String>, String>, announced: &Address) -> Resu
     else {
         return Ok(announced.clone());
     };
-    match named_host_and_port(&said) {
+    match host_and_required_port(&said) {
         Some((host, port)) => Ok(Address::new(&host, port)),
         // The text is not repeated: it may be anything, even a URL with a password.
         None => Err(

@@ -12,7 +12,7 @@ use crate::world::World;
 /// The system's error. `WouldBlock`, with an explanation, if no thread is available for the lookup.
 pub(super) async fn resolve(world: &World, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     #[cfg(feature = "simulation")]
-    if let Some(given) = world.given() {
+    if let Some(given) = world.simulation() {
         return Ok(given.resolve(host, port));
     }
     let _ = world;

@@ -116,7 +116,7 @@ impl Sentinel {
     }
 
     fn watch(&mut self, address: Address, is_given: bool) {
-        let target = self.target.one_sentinel(&address.host, address.port);
+        let target = self.target.sentinel_target(&address.host, address.port);
         let connector = if is_given {
             Connector::new(&self.settings, &target, Membership::Sentinel, None).pausing(LONGEST)
         } else {
@@ -189,8 +189,8 @@ impl Sentinel {
             .retain(|address, watcher| watcher.is_given() || watcher.is_open() || named.contains(address));
         let before = self.watchers.len();
         for address in named {
-            let reached = self.settings.address_map.listed(&address.host, address.port);
-            if reached.is_some_and(|(host, port)| self.target.lists(&host, port)) {
+            let reached = self.settings.address_map.lookup(&address.host, address.port);
+            if reached.is_some_and(|(host, port)| self.target.names_address(&host, port)) {
                 // This sentinel is connected by the URL, and must not count twice.
                 continue;
             }

@@ -299,7 +299,7 @@ impl Open {
                     self.asked.pop_front();
                 }
                 // The client did not end this channel: its slot now belongs to another node.
-                _ => events.push(TransportEvent::Unheard(NODE, channel.into())),
+                _ => events.push(TransportEvent::SubscriptionLost(NODE, channel.into())),
             },
             _ => {}
         }
@@ -337,7 +337,7 @@ impl Open {
             }
             Some(Asked::Shard(Change::Subscribe(channel))) => {
                 if is_turned_away {
-                    events.push(TransportEvent::Unheard(NODE, channel));
+                    events.push(TransportEvent::SubscriptionLost(NODE, channel));
                 }
                 Ok(())
             }

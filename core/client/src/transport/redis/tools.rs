@@ -44,7 +44,7 @@ pub(crate) fn announced(settings: &Settings, whole: &Target, host: &str, port: u
         Scheme::Cluster { .. } => Membership::Shard,
         _ => Membership::Alone,
     };
-    Link::of(settings, whole, &whole.node(host, port), membership)
+    Link::of(settings, whole, &whole.node_target(host, port), membership)
 }
 
 /// Finds the servers. Asks the cluster or the sentinels, if there are any.
@@ -53,7 +53,7 @@ pub(crate) async fn find(settings: &Arc<Settings>, target: &Target) -> Result<Fo
         Scheme::Cluster { .. } => {
             let map = Map::ask(settings, target).await?;
             let primaries = map.primaries().iter().map(|address| {
-                let node = target.node(&address.host, address.port);
+                let node = target.node_target(&address.host, address.port);
                 Link::of(settings, target, &node, Membership::Shard)
             });
             Ok(Found {
@@ -64,7 +64,7 @@ pub(crate) async fn find(settings: &Arc<Settings>, target: &Target) -> Result<Fo
         }
         Scheme::Sentinel { service, .. } => {
             let said = lookup::ask(settings, target).await?;
-            let primary = target.node(&said.primary.host, said.primary.port);
+            let primary = target.node_target(&said.primary.host, said.primary.port);
             Ok(Found {
                 place: Place::Service(service.clone()),
                 primaries: vec![Link::announced(settings, &primary, Membership::Alone)],

@@ -69,7 +69,7 @@ impl Channels {
             .filter(|place| place.node.as_ref() == Some(node))?;
         place.is_astray = true;
         if std::mem::take(&mut place.is_confirmed) {
-            events.push(TransportEvent::Unheard(NODE, Arc::clone(channel)));
+            events.push(TransportEvent::SubscriptionLost(NODE, Arc::clone(channel)));
         }
         let before = place.node.take()?;
         Some(Change::Unsubscribe(before, Arc::clone(channel)))
@@ -84,7 +84,7 @@ impl Channels {
                 continue;
             }
             if std::mem::take(&mut place.is_confirmed) {
-                events.push(TransportEvent::Unheard(NODE, Arc::clone(channel)));
+                events.push(TransportEvent::SubscriptionLost(NODE, Arc::clone(channel)));
             }
             if let Some(before) = place.node.replace(owner.clone()) {
                 changes.push(Change::Unsubscribe(before, Arc::clone(channel)));
@@ -110,7 +110,7 @@ impl Channels {
     pub(super) fn deaf(&mut self, node: &Address, events: &mut Vec<TransportEvent>) {
         for (channel, place) in &mut self.0 {
             if place.node.as_ref() == Some(node) && std::mem::take(&mut place.is_confirmed) {
-                events.push(TransportEvent::Unheard(NODE, Arc::clone(channel)));
+                events.push(TransportEvent::SubscriptionLost(NODE, Arc::clone(channel)));
             }
         }
     }

@@ -28,7 +28,7 @@ impl Map {
             unreachable!("it is no cluster");
         };
         let questions = nodes.iter().map(|(host, port)| {
-            let node = target.node(host, *port);
+            let node = target.node_target(host, *port);
             let connector = Arc::new(Connector::new(settings, &node, Membership::Shard, None));
             let answer = connector.ask(QUESTION, &Outage::default(), Instant::ZERO);
             Box::pin(async move {

@@ -161,8 +161,8 @@ impl Topology {
     fn ask_some(&mut self, now: Instant) {
         self.slow_at = now + PATIENCE;
         for node in self.next.split_off(self.next.len().saturating_sub(AT_ONCE)) {
-            let target = self.target.node(&node.host, node.port);
-            let connector = Arc::new(if self.target.lists(&node.host, node.port) {
+            let target = self.target.node_target(&node.host, node.port);
+            let connector = Arc::new(if self.target.names_address(&node.host, node.port) {
                 Connector::new(&self.settings, &target, Membership::Shard, None)
             } else {
                 Connector::announced(&self.settings, &target, Membership::Shard)

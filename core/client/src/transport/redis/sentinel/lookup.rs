@@ -88,7 +88,7 @@ struct Lookup<'a> {
 
 impl Lookup<'_> {
     fn link(&self, address: &Address) -> Link {
-        let one = self.target.one_sentinel(&address.host, address.port);
+        let one = self.target.sentinel_target(&address.host, address.port);
         Link::of(self.settings, self.target, &one, Membership::Sentinel)
     }
 
@@ -130,8 +130,8 @@ impl Lookup<'_> {
         };
         self.asking = others;
         for Other { address, id } in answer.others {
-            let reached = self.settings.address_map.listed(&address.host, address.port);
-            let is_given = reached.is_some_and(|(host, port)| self.target.lists(&host, port));
+            let reached = self.settings.address_map.lookup(&address.host, address.port);
+            let is_given = reached.is_some_and(|(host, port)| self.target.names_address(&host, port));
             if let Some(id) = id {
                 self.ids.entry(address.clone()).or_insert(id);
             }
