@@ -33,7 +33,7 @@ use crate::Error;
 use crate::api::Builder;
 use crate::settings::Settings;
 use crate::target::{Scheme, Target, host_and_required_port, split_urls};
-use crate::transport::tools::{self, Found, Link, Place};
+use crate::transport::tools::{self, Arrangement, Found, Link};
 
 /// All servers to which the options lead.
 #[derive(Debug)]
@@ -116,7 +116,7 @@ pub struct Deployment {
     name: String,
     settings: Arc<Settings>,
     target: Target,
-    place: Place,
+    arrangement: Arrangement,
     primaries: Vec<Server>,
     sentinels: Vec<Server>,
 }
@@ -131,7 +131,7 @@ impl Deployment {
             ));
         }
         let Found {
-            place,
+            arrangement,
             primaries,
             sentinels,
         } = tools::find(settings, target).await?;
@@ -140,7 +140,7 @@ impl Deployment {
             name: target.to_string(),
             settings: Arc::clone(settings),
             target: target.clone(),
-            place,
+            arrangement,
             primaries: servers(primaries),
             sentinels: servers(sentinels),
         })
@@ -155,19 +155,19 @@ impl Deployment {
     /// Returns whether the URL leads to one server, to sentinels or to a cluster.
     #[must_use]
     pub const fn topology(&self) -> Topology {
-        match self.place {
-            Place::Alone => Topology::Standalone,
-            Place::Service(_) => Topology::Sentinel,
-            Place::Cluster(_) => Topology::Cluster,
+        match self.arrangement {
+            Arrangement::Alone => Topology::Standalone,
+            Arrangement::Service(_) => Topology::Sentinel,
+            Arrangement::Cluster(_) => Topology::Cluster,
         }
     }
 
     /// Returns the service that the sentinels know; `None` without sentinels.
     #[must_use]
     pub fn service(&self) -> Option<&str> {
-        match &self.place {
-            Place::Service(service) => Some(service),
-            Place::Alone | Place::Cluster(_) => None,
+        match &self.arrangement {
+            Arrangement::Service(service) => Some(service),
+            Arrangement::Alone | Arrangement::Cluster(_) => None,
         }
     }
 
@@ -202,11 +202,11 @@ impl Deployment {
     /// # Errors
     /// `Unavailable` if no node of the cluster has the key's slot.
     pub fn primary_of(&mut self, key: impl AsRef<[u8]>) -> Result<&mut Server, Error> {
-        let place = match &self.place {
-            Place::Cluster(nodes) => nodes.place_of(key.as_ref()),
-            Place::Alone | Place::Service(_) => Some(0),
+        let index = match &self.arrangement {
+            Arrangement::Cluster(nodes) => nodes.index_of(key.as_ref()),
+            Arrangement::Alone | Arrangement::Service(_) => Some(0),
         };
-        match place.and_then(|place| self.primaries.get_mut(place)) {
+        match index.and_then(|index| self.primaries.get_mut(index)) {
             Some(server) => Ok(server),
             None => Err(Error::new(
                 ErrorKind::Unavailable,
@@ -350,7 +350,7 @@ impl fmt::Debug for Link {
     }
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for Arrangement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Alone => "Alone",

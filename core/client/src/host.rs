@@ -35,7 +35,7 @@ pub use self::pending::Pending;
 use crate::clock;
 use crate::engine::Handle;
 #[cfg(not(feature = "native"))]
-pub use crate::engine::{Driven, ServerAddress, Server};
+pub use crate::engine::{Driven, Server, ServerAddress};
 #[cfg(target_family = "wasm")]
 pub use crate::environment::{Environment, provide};
 use crate::observe::metrics::Metrics;

@@ -18,8 +18,8 @@ use steadlock_protocol::{ClientId, Scratch};
 
 use self::number::Number;
 pub use self::options::{OptionKind, OptionValue, Options};
-use crate::errors::invalid;
 use crate::client_identity::ClientIdentity;
+use crate::errors::invalid;
 use crate::observe::metrics::Grouping;
 use crate::observe::{LogLevel, Observers};
 use crate::target::{Mapping, Target};

@@ -139,11 +139,17 @@ impl Target {
             #[cfg(not(feature = "native"))]
             Family::Host => Ok(Self::host(rest)),
             #[cfg(not(feature = "native"))]
-            Family::Cluster => Err(not_in_this_build("clusters are not part of this build; connect to one server")),
+            Family::Cluster => Err(not_in_this_build(
+                "clusters are not part of this build; connect to one server",
+            )),
             #[cfg(not(feature = "native"))]
-            Family::Sentinel => Err(not_in_this_build("sentinels are not part of this build; connect to the primary")),
+            Family::Sentinel => Err(not_in_this_build(
+                "sentinels are not part of this build; connect to the primary",
+            )),
             #[cfg(not(feature = "native"))]
-            Family::Memory => Err(not_in_this_build("memory:// is not part of this build; connect to a server")),
+            Family::Memory => Err(not_in_this_build(
+                "memory:// is not part of this build; connect to a server",
+            )),
         }
     }
 

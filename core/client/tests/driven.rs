@@ -10,8 +10,8 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use steadlock::host::{
-    Acquire, Completion, Driven, Error, ErrorKind, Event, Host, Kind, Lease, LockRef, Op, Operation, Options, ServerAddress,
-    clock_micros,
+    Acquire, Completion, Driven, Error, ErrorKind, Event, Host, Kind, Lease, LockRef, Op, Operation, Options,
+    ServerAddress, clock_micros,
 };
 use steadlock_protocol::{CallError, Lane, NodeId, Reply, Transmit};
 use steadlock_store::{Embedded, Subscriber};

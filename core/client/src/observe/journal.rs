@@ -116,7 +116,11 @@ impl Journal {
                 let is_first = connections.missing.is_empty();
                 // The second lost connection of a server that died tells a reader nothing new.
                 let is_first_loss = connections.missing.insert(*link) && is_first;
-                if is_first_loss { connections.throttle.begin_trouble(now) } else { None }
+                if is_first_loss {
+                    connections.throttle.begin_trouble(now)
+                } else {
+                    None
+                }
             }
             Observation::ConnectFailing { server, link, .. } => {
                 let connections = self.connections.get_or_default(Arc::clone(server));
@@ -136,7 +140,9 @@ impl Journal {
                     None
                 }
             }
-            Observation::RenewalFailing { server, .. } => self.renewals.get_or_default(Arc::clone(server)).line_if_due(now),
+            Observation::RenewalFailing { server, .. } => {
+                self.renewals.get_or_default(Arc::clone(server)).line_if_due(now)
+            }
             Observation::Renewed {
                 server, failures: 1.., ..
             } => self.renewals.get_mut(server)?.end_trouble(),

@@ -137,7 +137,11 @@ impl Observation {
                 ..
             } => write!(f, "connected to {server} again, after {}", ReadableDuration(*missing)),
             Self::Disconnected { server, cause, .. } => {
-                write!(f, "the connection to {server} is lost: {}", without_server(server, cause))
+                write!(
+                    f,
+                    "the connection to {server} is lost: {}",
+                    without_server(server, cause)
+                )
             }
             Self::BreakerOpened { server, cause } => write!(
                 f,

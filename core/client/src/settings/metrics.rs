@@ -22,12 +22,14 @@ pub(super) fn grouping(is_on: bool, max_groups: Option<f64>, by: Option<GroupBy>
     }
     let max_groups = match max_groups {
         None => Grouping::default().max_groups,
-        Some(number) => whole_number(number, MAX_GROUPS).map(|max_groups| max_groups as usize).ok_or_else(|| {
-            invalid(format!(
-                "the number of metrics' groups is {}; give a whole number from 1 to {MAX_GROUPS}",
-                Number(number)
-            ))
-        })?,
+        Some(number) => whole_number(number, MAX_GROUPS)
+            .map(|max_groups| max_groups as usize)
+            .ok_or_else(|| {
+                invalid(format!(
+                    "the number of metrics' groups is {}; give a whole number from 1 to {MAX_GROUPS}",
+                    Number(number)
+                ))
+            })?,
     };
     Ok(Some(Grouping { by, max_groups }))
 }

@@ -23,7 +23,9 @@ use crate::settings::Settings;
 /// Creates the transport for these settings, and a `NodeLink` for each server, which is the program's side of it.
 pub(crate) fn open(settings: &Settings) -> (Box<dyn Transport>, Vec<NodeLink>) {
     let nodes = 0..settings.targets.len();
-    let links: Vec<NodeLink> = nodes.map(|node| NodeLink::new(node, settings.command_timeout)).collect();
+    let links: Vec<NodeLink> = nodes
+        .map(|node| NodeLink::new(node, settings.command_timeout))
+        .collect();
     let mut ends: Vec<Box<dyn Transport>> = links
         .iter()
         .map(|link| Box::new(Outside(Arc::clone(&link.0))) as Box<dyn Transport>)

@@ -18,6 +18,7 @@
 //! server whether it is still a primary.
 
 mod address;
+mod attempt;
 mod choice;
 pub(super) mod cluster;
 mod connect;
@@ -44,7 +45,6 @@ mod subscriptions;
 mod tls;
 #[cfg(feature = "admin")]
 pub(crate) mod tools;
-mod way;
 mod wire;
 
 use std::sync::Arc;
@@ -78,7 +78,7 @@ pub(super) struct Redis {
     /// Whether both lanes are open and `TransportEvent::Ready` was reported.
     is_ready: bool,
     /// Whether subscriptions have a connection.
-    hears: bool,
+    has_subscriptions: bool,
 }
 
 /// The meaning of a failure of the first attempt to connect.
@@ -97,7 +97,7 @@ enum State {
     /// The two lanes have not both been open yet. A failure to connect may end the client.
     First,
     /// Each lane is reported separately.
-    Told,
+    Reported,
     /// The first attempt failed, and no other follows.
     Failed,
 }
@@ -119,11 +119,11 @@ impl Redis {
             connector,
             state: match first {
                 FirstFailure::Fatal | FirstFailure::Retryable => State::First,
-                FirstFailure::Outage => State::Told,
+                FirstFailure::Outage => State::Reported,
             },
             first,
             is_ready: false,
-            hears: false,
+            has_subscriptions: false,
         }
     }
 
@@ -139,9 +139,9 @@ impl Redis {
             Lane::Command => &mut self.commands,
             Lane::Renewal => &mut self.renewals,
         };
-        let was_told = link.is_told();
+        let was_reported = link.is_reported();
         let failure = link.poll(context, now, events)?;
-        if !was_told && self.state == State::Told {
+        if !was_reported && self.state == State::Reported {
             // The cause can become clearer with each attempt.
             events.push(TransportEvent::LaneClosed(NODE, lane, failure.cause().clone()));
         }
@@ -149,7 +149,7 @@ impl Redis {
     }
 
     /// Closes all connections to a server that is no longer a primary.
-    fn leave(&mut self, failure: &Failure, now: Instant, events: &mut Vec<TransportEvent>) {
+    fn give_up_all(&mut self, failure: &Failure, now: Instant, events: &mut Vec<TransportEvent>) {
         self.renewals.give_up(failure, now, events);
         self.commands.give_up(failure, now, events);
         self.subscriptions.give_up(now);
@@ -173,7 +173,7 @@ impl Redis {
         let commands = self.poll_lane(Lane::Command, context, now, events);
         let demotion = [&commands, &renewals].into_iter().flatten().find(|of| of.is_demotion());
         if let Some(demotion) = demotion {
-            self.leave(demotion, now, events);
+            self.give_up_all(demotion, now, events);
         }
         self.answer_questions(now);
         commands.or(renewals)
@@ -185,8 +185,8 @@ impl Redis {
             // If neither lane is open, the question is dropped: the client is at no server.
             let _ = self
                 .renewals
-                .read(question, now)
-                .or_else(|question| self.commands.read(question, now));
+                .read_key(question, now)
+                .or_else(|question| self.commands.read_key(question, now));
         }
     }
 
@@ -196,7 +196,7 @@ impl Redis {
         // A connection that is being made does this check itself, because it may lead to another server.
         let is_open = self.commands.is_open() && self.renewals.is_open();
         if let Some(failure) = self.proof.poll(context, now, is_open) {
-            self.leave(&failure, now, events);
+            self.give_up_all(&failure, now, events);
         }
     }
 
@@ -207,26 +207,26 @@ impl Redis {
             self.subscriptions.leave_unless_at(&server, now);
         }
         self.subscriptions.poll(context, now, self.commands.is_open(), events);
-        if self.connector.identity.is_asked() {
+        if self.connector.identity.has_questions() {
             // An open lane must answer this question.
             context.waker().wake_by_ref();
         }
-        let hears = self.subscriptions.is_open();
-        if self.hears && !hears {
+        let has_subscriptions = self.subscriptions.is_open();
+        if self.has_subscriptions && !has_subscriptions {
             events.push(TransportEvent::SubscriptionsLost(NODE));
         }
-        self.hears = hears;
+        self.has_subscriptions = has_subscriptions;
     }
 
     /// Handles a failure of the first attempt.
-    fn failed_at_first(&mut self, failure: Failure, events: &mut Vec<TransportEvent>) {
+    fn first_attempt_failed(&mut self, failure: Failure, events: &mut Vec<TransportEvent>) {
         if self.first == FirstFailure::Retryable && !failure.is_lasting() {
-            self.state = State::Told;
+            self.state = State::Reported;
             events.push(TransportEvent::LaneClosed(NODE, Lane::Command, failure.cause().clone()));
         } else {
             // With several primaries the others may suffice meanwhile, so this one keeps trying.
             self.state = match self.connector.peers {
-                Some(_) => State::Told,
+                Some(_) => State::Reported,
                 None => State::Failed,
             };
             events.push(TransportEvent::Unreachable(failure.into_error(&self.connector.node)));
@@ -234,22 +234,22 @@ impl Redis {
     }
 
     /// Reports the lanes that have opened.
-    fn tell(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
+    fn report_opened(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
         let is_ready = self.renewals.is_open() && self.commands.is_open();
         if self.state == State::First && is_ready {
-            self.state = State::Told;
+            self.state = State::Reported;
         }
-        if self.state != State::Told {
+        if self.state != State::Reported {
             return;
         }
         // Renewals first: if both lanes open in one poll, the session would otherwise send renewals on the command
         // lane.
-        if self.renewals.tell_open(events) {
+        if self.renewals.report_open(events) {
             // The new connection may lead to another server than the other lane's.
-            self.commands.look_soon(now);
+            self.commands.check_role_soon(now);
         }
-        if self.commands.tell_open(events) {
-            self.renewals.look_soon(now);
+        if self.commands.report_open(events) {
+            self.renewals.check_role_soon(now);
         }
         if is_ready && !self.is_ready {
             events.push(TransportEvent::Ready);
@@ -289,11 +289,11 @@ impl Transport for Redis {
         if let Some(failure) = self.poll_lanes(context, now, events)
             && self.state == State::First
         {
-            self.failed_at_first(failure, events);
+            self.first_attempt_failed(failure, events);
         }
         self.poll_proof(context, now, events);
         self.poll_subscriptions(context, now, events);
-        self.tell(now, events);
+        self.report_opened(now, events);
     }
 
     fn set_in_use(&mut self, is_in_use: bool) {

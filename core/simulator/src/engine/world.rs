@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use steadlock::simulation::{Defect, BoxFuture, Path, Simulated, Stream};
+use steadlock::simulation::{BoxFuture, Defect, Path, Simulated, Stream};
 
 use super::clock::Clock;
 use super::ledger::Ledger;

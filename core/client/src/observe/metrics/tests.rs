@@ -7,7 +7,10 @@ use super::{GroupBy, Grouping, Groups, Metrics, Outcome};
 
 fn groups(max_groups: usize) -> (Arc<Metrics>, Groups) {
     let metrics = Arc::new(Metrics::default());
-    (Arc::clone(&metrics), Groups::new(metrics, Grouping { by: None, max_groups }))
+    (
+        Arc::clone(&metrics),
+        Groups::new(metrics, Grouping { by: None, max_groups }),
+    )
 }
 
 /// Returns the number at the end of the line that begins with `start`.
@@ -72,7 +75,10 @@ fn what_are_too_many_groups_counts_as_other() {
 #[test]
 fn other_meters_are_told_the_label_that_a_lock_counts_for() {
     let (metrics, mut groups) = groups(2);
-    let grouping = Grouping { by: None, max_groups: 2 };
+    let grouping = Grouping {
+        by: None,
+        max_groups: 2,
+    };
     let label = |name| grouping.label(&metrics, name);
     assert_eq!(&*label("early:1"), "early");
     for name in ["a:1", "b:1", "c:1", "no colon"] {

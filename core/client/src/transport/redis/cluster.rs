@@ -29,14 +29,14 @@ use std::time::Duration;
 use steadlock_protocol::{CallError, CallId, Cause, Error, Instant, Lane, Transmit};
 
 use self::channels::{Change, Channels};
-use self::queue::{Queue, Step};
+use self::queue::{Decision, Queue};
 use self::shard::Shard;
 use self::slots::{Numbers, Slots};
 use self::topology::Topology;
 use super::FirstFailure;
 use super::address::Address;
 use super::failure::Failure;
-use super::lane::TurnedAway;
+use super::lane::RejectedCall;
 use super::peers::Peers;
 use crate::settings::Settings;
 use crate::target::Target;
@@ -68,7 +68,7 @@ pub(in crate::transport) struct Cluster {
     cause: Option<Cause>,
     is_in_use: bool,
     shortest_lease: Option<Duration>,
-    of_shard: Vec<TransportEvent>,
+    shard_events: Vec<TransportEvent>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl Cluster {
             cause: None,
             is_in_use: false,
             shortest_lease: None,
-            of_shard: Vec::new(),
+            shard_events: Vec::new(),
         }
     }
 
@@ -119,7 +119,7 @@ impl Cluster {
                     return self.topology_failed(failure, events);
                 }
                 self.slots = slots;
-                self.channels.find();
+                self.channels.retry_moved();
                 self.has_moved = true;
                 if self.state == State::First {
                     self.state = State::Known;
@@ -135,7 +135,7 @@ impl Cluster {
     }
 
     /// Reports the owners of the slots, because each primary has a circuit breaker of its own.
-    fn tell_slots(&mut self, events: &mut Vec<TransportEvent>) {
+    fn report_slots(&mut self, events: &mut Vec<TransportEvent>) {
         if self.settings.breaker.is_some() {
             let (slots, names) = self.numbers.number(&self.slots);
             events.push(TransportEvent::Slots(NODE, slots, names));
@@ -144,7 +144,7 @@ impl Cluster {
 
     fn topology_failed(&mut self, failure: Failure, events: &mut Vec<TransportEvent>) {
         self.cause = Some(failure.cause().clone());
-        self.topology.want();
+        self.topology.request();
         if self.state != State::First {
             return;
         }
@@ -163,34 +163,34 @@ impl Cluster {
     }
 
     fn poll_shards(&mut self, context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>) {
-        let mut of_shard = mem::take(&mut self.of_shard);
+        let mut shard_events = mem::take(&mut self.shard_events);
         let addresses: Vec<Address> = self.shards.keys().cloned().collect();
         for address in addresses {
             let Some(shard) = self.shards.get_mut(&address) else {
                 continue;
             };
-            shard.redis_mut().poll(context, now, &mut of_shard);
-            self.pass_all_on(&address, &mut of_shard, now, events);
+            shard.redis_mut().poll(context, now, &mut shard_events);
+            self.forward_all(&address, &mut shard_events, now, events);
         }
-        self.of_shard = of_shard;
+        self.shard_events = shard_events;
     }
 
-    fn pass_all_on(
+    fn forward_all(
         &mut self,
         address: &Address,
-        of_shard: &mut Vec<TransportEvent>,
+        shard_events: &mut Vec<TransportEvent>,
         now: Instant,
         events: &mut Vec<TransportEvent>,
     ) {
         // This comes first: every call that waits must be in the queue when a reply is checked against it.
-        self.take_back(address, now, events);
-        for item in of_shard.drain(..) {
-            self.pass_on(address, item, events);
+        self.requeue_calls(address, now, events);
+        for item in shard_events.drain(..) {
+            self.forward(address, item, events);
         }
     }
 
     /// Passes on an event of one node as an event of the cluster.
-    fn pass_on(&mut self, address: &Address, item: TransportEvent, events: &mut Vec<TransportEvent>) {
+    fn forward(&mut self, address: &Address, item: TransportEvent, events: &mut Vec<TransportEvent>) {
         match item {
             TransportEvent::LaneOpened(_, lane) => {
                 events.push(TransportEvent::Shard(address.to_string().into(), lane, None));
@@ -207,20 +207,20 @@ impl Cluster {
                 ));
                 let cause = cause.reworded(|text| format!("{address}: {text}"));
                 if let Some(shard) = self.shards.get_mut(address) {
-                    shard.failed(cause.clone());
+                    shard.record_failure(cause.clone());
                 }
                 self.cause = Some(cause);
                 self.lost.insert(lane);
-                self.topology.want();
+                self.topology.request();
                 events.push(TransportEvent::Sendable);
             }
-            TransportEvent::SubscriptionsLost(_) => self.channels.deaf(address, events),
+            TransportEvent::SubscriptionsLost(_) => self.channels.connection_lost(address, events),
             TransportEvent::Reply(id, result) => {
-                self.queue.answered(id, events);
+                self.queue.on_reply(id, events);
                 events.push(TransportEvent::Reply(id, result));
             }
             TransportEvent::Subscribed(_, channel) => {
-                if self.channels.confirmed(address, &channel) {
+                if self.channels.on_confirmation(address, &channel) {
                     events.push(TransportEvent::Subscribed(NODE, channel));
                 }
             }
@@ -228,10 +228,10 @@ impl Cluster {
                 events.push(TransportEvent::Message(NODE, channel, payload))
             }
             TransportEvent::SubscriptionLost(_, channel) => {
-                if let Some(change) = self.channels.astray(address, &channel, events) {
-                    self.tell(change, Instant::ZERO);
+                if let Some(change) = self.channels.mark_moved(address, &channel, events) {
+                    self.apply_change(change, Instant::ZERO);
                 }
-                self.topology.want();
+                self.topology.request();
             }
             TransportEvent::Ready
             | TransportEvent::Unreachable(_)
@@ -242,25 +242,25 @@ impl Cluster {
     }
 
     /// Takes back the calls that a node turned away, and those that cannot be sent to it.
-    fn take_back(&mut self, address: &Address, now: Instant, events: &mut Vec<TransportEvent>) {
+    fn requeue_calls(&mut self, address: &Address, now: Instant, events: &mut Vec<TransportEvent>) {
         for lane in LANES {
             let Some(shard) = self.shards.get_mut(address) else {
                 return;
             };
             let link = shard.lane(lane);
-            let turned_away = link.take_turned_away();
+            let rejected = link.take_rejected();
             let unsent: Vec<_> = if link.is_open() {
                 Vec::new()
             } else {
                 link.take_unsent().collect()
             };
-            if turned_away.is_empty() && unsent.is_empty() {
+            if rejected.is_empty() && unsent.is_empty() {
                 continue;
             }
             for call in unsent {
-                self.queue.unsent(call);
+                self.queue.on_unsent(call);
             }
-            for call in turned_away {
+            for call in rejected {
                 events.extend(self.redirect(address, call, now));
             }
             events.push(TransportEvent::Sendable);
@@ -269,27 +269,27 @@ impl Cluster {
 
     /// Handles a call that a node did not run, and follows a redirection. Returns the answer to the call, if nothing
     /// else is left to do.
-    fn redirect(&mut self, from: &Address, call: TurnedAway, now: Instant) -> Option<TransportEvent> {
+    fn redirect(&mut self, from: &Address, call: RejectedCall, now: Instant) -> Option<TransportEvent> {
         // `MOVED 3999 host:port`
-        let (slot, node) = call.said.message.split_once(' ').unwrap_or_default();
-        let node = Address::read(node.trim_end(), &from.host);
-        let (mut asking, mut follows) = (None, false);
-        match (call.said.code.as_str(), node, slot.parse()) {
+        let (slot, node) = call.error.message.split_once(' ').unwrap_or_default();
+        let node = Address::parse(node.trim_end(), &from.host);
+        let (mut asking, mut is_new_owner) = (None, false);
+        match (call.error.code.as_str(), node, slot.parse()) {
             ("MOVED", ..) if self.settings.world.has(Defect::MovedIsNotFollowed) => {}
             ("MOVED", Some(node), Ok(slot)) => {
                 // False if this owner was known already. The call is then sent again after a pause.
-                follows = self.slots.moved(slot, &node);
-                self.has_moved |= follows;
-                self.topology.want();
+                is_new_owner = self.slots.set_owner(slot, &node);
+                self.has_moved |= is_new_owner;
+                self.topology.request();
             }
             ("ASK", Some(node), _) => {
                 asking = Some(node);
-                follows = true;
+                is_new_owner = true;
             }
             ("TRYAGAIN", ..) => {}
-            _ => self.topology.want(),
+            _ => self.topology.request(),
         }
-        self.queue.turned_away(call, asking, follows, now)
+        self.queue.on_rejected(call, asking, is_new_owner, now)
     }
 
     /// Returns the node at this address.
@@ -306,12 +306,12 @@ impl Cluster {
     }
 
     fn place_channels(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
-        for change in self.channels.place(&self.slots, events) {
-            self.tell(change, now);
+        for change in self.channels.assign_nodes(&self.slots, events) {
+            self.apply_change(change, now);
         }
     }
 
-    fn tell(&mut self, change: Change, now: Instant) {
+    fn apply_change(&mut self, change: Change, now: Instant) {
         match change {
             Change::Subscribe(node, channel) => self.shard(&node, now).redis_mut().subscriptions.subscribe(channel),
             Change::Unsubscribe(node, channel) => {
@@ -323,11 +323,11 @@ impl Cluster {
     }
 
     /// Leaves the nodes that have no slots and nothing to do.
-    fn leave_idle(&mut self, now: Instant) {
+    fn close_idle(&mut self, now: Instant) {
         let (slots, queue, channels) = (&self.slots, &self.queue, &self.channels);
         self.shards.retain(|address, shard| {
             let is_due = !slots.has(address) && now >= shard.idle_at();
-            if is_due && (queue.on_the_way_to(address) > 0 || channels.any_at(address)) {
+            if is_due && (queue.in_flight_to(address) > 0 || channels.has_any_at(address)) {
                 shard.used(now);
                 return true;
             }
@@ -337,9 +337,9 @@ impl Cluster {
 
     /// Gives up the connections to nodes that do not answer and have no slots any more. Calls on such a connection
     /// delay later calls of their slots, which must go elsewhere.
-    fn leave_silent(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
+    fn close_silent(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
         let failure = Failure::unavailable("it does not answer, and its slots are another node's");
-        let mut of_shard = Vec::new();
+        let mut shard_events = Vec::new();
         let without_slots = self.shards.keys().filter(|address| !self.slots.has(address));
         let without_slots: Vec<Address> = without_slots.cloned().collect();
         for address in without_slots {
@@ -349,13 +349,13 @@ impl Cluster {
             if shard.silent_at().is_none_or(|at| now < at) {
                 continue;
             }
-            shard.redis_mut().leave(&failure, now, &mut of_shard);
-            self.pass_all_on(&address, &mut of_shard, now, events);
+            shard.redis_mut().give_up_all(&failure, now, &mut shard_events);
+            self.forward_all(&address, &mut shard_events, now, events);
         }
     }
 
     /// Asks for the topology again while a node with slots is missing, and reports changes of the lanes.
-    fn look_around(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
+    fn update_state(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
         if self.state != State::Known {
             return;
         }
@@ -364,9 +364,9 @@ impl Cluster {
         };
         let is_silent = |shard: &Shard| shard.silent_at().is_some_and(|at| now >= at);
         if self.shards.iter().any(is_missing) || self.shards.values().any(is_silent) {
-            self.topology.want();
+            self.topology.request();
         } else if self.queue.is_empty() {
-            self.topology.is_good(now);
+            self.topology.on_stable(now);
         }
         for lane in LANES {
             let open = |shard: &Shard| shard.is_open(lane);
@@ -395,7 +395,7 @@ impl Transport for Cluster {
             Transmit::Subscribe { channel, .. } => self.channels.subscribe(channel),
             Transmit::Unsubscribe { channel, .. } => {
                 if let Some(change) = self.channels.unsubscribe(&channel) {
-                    self.tell(change, Instant::ZERO);
+                    self.apply_change(change, Instant::ZERO);
                 }
             }
         }
@@ -405,31 +405,31 @@ impl Transport for Cluster {
         if self.state == State::Failed {
             return;
         }
-        if self.channels.any_is_nowhere() {
+        if self.channels.has_unplaced() {
             // These channels were never confirmed, so their placement loses no subscription.
             self.place_channels(now, &mut Vec::new());
         }
         let mut queue = mem::replace(&mut self.queue, Queue::new(Duration::ZERO, &self.settings.world));
         let this = &mut *self;
-        let mut gone = Vec::new();
+        let mut sendable = Vec::new();
         queue.flush(
             now,
             |waiting| {
                 let node = waiting.asking.as_ref().or_else(|| this.slots.owner(waiting.flow.0));
                 let Some(node) = node.cloned() else {
-                    this.topology.want();
-                    return Step::Stay;
+                    this.topology.request();
+                    return Decision::Wait;
                 };
                 if this.shard(&node, now).lane(waiting.flow.1).is_open() {
-                    Step::Go(node)
+                    Decision::SendTo(node)
                 } else {
-                    Step::Stay
+                    Decision::Wait
                 }
             },
-            |node, call, asking| gone.push((node.clone(), call, asking)),
+            |node, call, asking| sendable.push((node.clone(), call, asking)),
         );
         self.queue = queue;
-        for (node, call, asking) in gone {
+        for (node, call, asking) in sendable {
             let lane = call.lane;
             let asking = asking && !self.settings.world.has(Defect::AskingIsLeftOut);
             self.shard(&node, now).lane(lane).push(call, asking);
@@ -446,12 +446,12 @@ impl Transport for Cluster {
         self.poll_shards(context, now, events);
         self.poll_topology(context, now, events);
         if mem::take(&mut self.has_moved) {
-            self.tell_slots(events);
+            self.report_slots(events);
             self.place_channels(now, events);
-            self.leave_silent(now, events);
+            self.close_silent(now, events);
             events.push(TransportEvent::Sendable);
         }
-        self.leave_idle(now);
+        self.close_idle(now);
         let (slots, shards, cause) = (&self.slots, &self.shards, &self.cause);
         let why = |waiting: &queue::Waiting| {
             let Some(node) = waiting.asking.as_ref().or_else(|| slots.owner(waiting.flow.0)) else {
@@ -465,7 +465,7 @@ impl Transport for Cluster {
             )
         };
         self.queue.drop_overdue(now, why, events);
-        self.look_around(now, events);
+        self.update_state(now, events);
     }
 
     fn set_in_use(&mut self, is_in_use: bool) {
@@ -478,11 +478,11 @@ impl Transport for Cluster {
     fn restart(&mut self, now: Instant, events: &mut Vec<TransportEvent>) -> bool {
         self.topology = Topology::new(&self.settings, &self.target);
         for address in self.shards.keys().cloned().collect::<Vec<_>>() {
-            let mut of_shard = Vec::new();
+            let mut shard_events = Vec::new();
             if let Some(shard) = self.shards.get_mut(&address) {
-                shard.redis_mut().restart(now, &mut of_shard);
+                shard.redis_mut().restart(now, &mut shard_events);
             }
-            self.pass_all_on(&address, &mut of_shard, now, events);
+            self.forward_all(&address, &mut shard_events, now, events);
         }
         true
     }
@@ -498,16 +498,22 @@ impl Transport for Cluster {
         if self.state == State::Failed {
             return None;
         }
-        let own = [self.topology.poll_timeout(), self.queue.poll_timeout()];
+        let own_timeouts = [self.topology.poll_timeout(), self.queue.poll_timeout()];
         let shards = self.shards.values().filter_map(|shard| shard.redis().poll_timeout());
-        let silent = self
+        let silent_timeouts = self
             .shards
             .values()
             .filter_map(Shard::silent_at)
-            .filter(|_| !self.topology.is_wanted());
-        let idle = self.shards.iter().filter(|(address, _)| !self.slots.has(address));
-        let idle = idle.map(|(_, shard)| shard.idle_at());
-        own.into_iter().flatten().chain(shards).chain(silent).chain(idle).min()
+            .filter(|_| !self.topology.is_requested());
+        let idle_timeouts = self.shards.iter().filter(|(address, _)| !self.slots.has(address));
+        let idle_timeouts = idle_timeouts.map(|(_, shard)| shard.idle_at());
+        own_timeouts
+            .into_iter()
+            .flatten()
+            .chain(shards)
+            .chain(silent_timeouts)
+            .chain(idle_timeouts)
+            .min()
     }
 
     fn every_lane_is_open(&self) -> bool {

@@ -17,18 +17,18 @@ pub(super) struct Tcp {
     pub(super) host: String,
     pub(super) port: u16,
     /// The time after which a peer that vanished without closing the connection is noticed.
-    pub(super) silence: Duration,
+    pub(super) silence_timeout: Duration,
 }
 
 /// The largest number of a host's addresses that are tried.
-const MOST: usize = 16;
+const MAX_ADDRESSES: usize = 16;
 
 impl Tcp {
     /// Looks up the addresses of the host, each once.
     pub(super) async fn addresses(&self, world: &World) -> io::Result<Vec<SocketAddr>> {
         let mut addresses: Vec<SocketAddr> = Vec::new();
         for address in resolve(world, &self.host, self.port).await? {
-            if !addresses.contains(&address) && addresses.len() < MOST {
+            if !addresses.contains(&address) && addresses.len() < MAX_ADDRESSES {
                 addresses.push(address);
             }
         }
@@ -44,10 +44,10 @@ impl Tcp {
         tcp.set_nodelay(true)?;
         let socket = SockRef::from(&tcp);
         // The kernel counts keepalive in whole seconds.
-        let third = (self.silence / 3).max(Duration::from_secs(1));
+        let third = (self.silence_timeout / 3).max(Duration::from_secs(1));
         socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(third).with_interval(third))?;
         #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
-        socket.set_tcp_user_timeout(Some(self.silence))?;
+        socket.set_tcp_user_timeout(Some(self.silence_timeout))?;
         Ok(Socket::new(tcp))
     }
 }

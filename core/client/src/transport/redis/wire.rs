@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::failure::Failure;
-use super::identity::{Server, Visit};
+use super::identity::{Server, ServerRef};
 use super::resp;
 use super::resp::{Frame, Limits, Scan, Unreadable};
 use crate::sleep::note_descriptor_closed;
@@ -55,7 +55,7 @@ const LONGEST_BURST: Burst = Burst {
 /// The largest number of bytes of one read, except within a longer frame.
 const READ: usize = 16 * 1_024;
 /// A buffer that grew beyond this size is freed when it is empty.
-const KEPT: usize = 256 * 1_024;
+const KEPT_CAPACITY: usize = 256 * 1_024;
 
 impl Wire {
     pub(super) fn new(stream: impl Stream + 'static) -> Self {
@@ -68,15 +68,15 @@ impl Wire {
             begin: 0,
             end: 0,
             scan: None,
-            limits: Limits::STRANGER,
+            limits: Limits::BEFORE_LOGIN,
             burst: Burst::default(),
             server: None,
         }
     }
 
     /// Notes that the server has accepted the login. Longer answers are allowed from now on.
-    pub(super) const fn is_let_in(&mut self) {
-        self.limits = Limits::KNOWN;
+    pub(super) const fn login_accepted(&mut self) {
+        self.limits = Limits::AFTER_LOGIN;
     }
 
     /// Keeps the client at this server as long as this connection exists.
@@ -85,8 +85,8 @@ impl Wire {
     }
 
     /// Returns the server, and no longer keeps the client there.
-    pub(super) fn visit(&mut self) -> Option<Visit> {
-        self.server.take().map(|server| server.visit())
+    pub(super) fn server_ref(&mut self) -> Option<ServerRef> {
+        self.server.take().map(|server| server.server_ref())
     }
 
     /// Returns the buffer for the next commands. `write` or the next poll sends them.
@@ -111,7 +111,7 @@ impl Wire {
         }
         self.written = 0;
         self.out.clear();
-        self.out.shrink_to(KEPT);
+        self.out.shrink_to(KEPT_CAPACITY);
         if self.broken.is_none()
             && let Err(error) = ready!(Pin::new(&mut self.stream).poll_flush(context))
         {
@@ -174,7 +174,7 @@ impl Wire {
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.begin == self.end {
             (self.begin, self.end) = (0, 0);
-            if self.input.len() > KEPT {
+            if self.input.len() > KEPT_CAPACITY {
                 self.input = vec![0; READ];
             }
         } else if self.end == self.input.len() {
@@ -451,7 +451,7 @@ mod tests {
         // A burst ends with the read that exceeds its limit.
         for (said, most) in [(b":1\r\n".as_slice(), 512), (long.into_bytes().leak(), 14)] {
             let mut wire = Wire::new(Endless::saying(said));
-            wire.is_let_in();
+            wire.login_accepted();
             let count = Arc::new(CountingWaker::default());
             let waker = Waker::from(Arc::clone(&count));
             for turn in 1..4 {
@@ -469,18 +469,18 @@ mod tests {
     #[test]
     fn a_server_that_has_not_let_the_client_in_may_not_answer_at_length() {
         let said: &'static str = Box::leak(format!("*20000\r\n{}", ":1\r\n".repeat(20_000)).into_boxed_str());
-        for is_let_in in [false, true] {
+        for login_accepted in [false, true] {
             let mut wire = Wire::new(Endless::saying(said.as_bytes()));
-            if is_let_in {
-                wire.is_let_in();
+            if login_accepted {
+                wire.login_accepted();
             }
             let answer = wire.poll(&mut Context::from_waker(Waker::noop()));
             match answer {
-                Poll::Ready(Ok(Frame::Reply(Ok(Reply::Array(values))))) if is_let_in => {
+                Poll::Ready(Ok(Frame::Reply(Ok(Reply::Array(values))))) if login_accepted => {
                     assert_eq!(values.len(), 20_000);
                 }
-                Poll::Ready(Err(why)) if !is_let_in => assert!(why.cause().text().contains("longer"), "{why:?}"),
-                other => panic!("{is_let_in}: {other:?}"),
+                Poll::Ready(Err(why)) if !login_accepted => assert!(why.cause().text().contains("longer"), "{why:?}"),
+                other => panic!("{login_accepted}: {other:?}"),
             }
         }
     }

@@ -75,7 +75,7 @@ impl Shard {
     }
 
     /// Notes a failed connection.
-    pub(super) fn failed(&mut self, cause: Cause) {
+    pub(super) fn record_failure(&mut self, cause: Cause) {
         self.cause = Some(cause);
     }
 
