@@ -183,10 +183,10 @@ mod tests {
     }
 
     /// Waits until the pool has these numbers of threads and of idle threads.
-    fn until(pool: &Pool, wanted: (usize, usize)) {
+    fn until(pool: &Pool, expected: (usize, usize)) {
         let start = std::time::Instant::now();
-        while threads(pool) != wanted {
-            assert!(start.elapsed() < SOON, "{:?} is not {wanted:?}", threads(pool));
+        while threads(pool) != expected {
+            assert!(start.elapsed() < SOON, "{:?} is not {expected:?}", threads(pool));
             thread::yield_now();
         }
     }

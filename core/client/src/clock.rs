@@ -203,7 +203,7 @@ impl Sources for System {
 }
 
 #[cfg(target_family = "wasm")]
-use crate::given as portable;
+use crate::environment as portable;
 
 #[cfg(all(
     any(test, not(any(target_os = "linux", target_os = "android"))),

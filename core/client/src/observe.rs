@@ -65,9 +65,9 @@ impl Observers {
     pub(crate) fn new(mut all: Vec<Arc<dyn Observer>>) -> Self {
         let mut most = Detail::default();
         all.retain(|observer| {
-            let wanted = catch(|| observer.detail());
-            most = most.max(wanted.unwrap_or_default());
-            wanted.is_some()
+            let detail = catch(|| observer.detail());
+            most = most.max(detail.unwrap_or_default());
+            detail.is_some()
         });
         Self { all, detail: most }
     }

@@ -210,11 +210,11 @@ impl Port {
     }
 
     /// Takes the event of one request out of the queue.
-    pub(crate) fn take_event(&self, wanted: u64) -> Option<Result<Completion, Error>> {
+    pub(crate) fn take_event(&self, number: u64) -> Option<Result<Completion, Error>> {
         let mut queue = self.queue();
         let position = queue
             .iter()
-            .position(|event| matches!(event, Event::Completed { request, .. } if *request == wanted))?;
+            .position(|event| matches!(event, Event::Completed { request, .. } if *request == number))?;
         match queue.remove(position) {
             Event::Completed { result, .. } => Some(result),
             Event::Lost { .. } | Event::Observed(_) => None,

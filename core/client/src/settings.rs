@@ -259,8 +259,8 @@ fn url_of_the_environment() -> Result<String, Error> {
 }
 
 /// Returns the shortest and the longest time after which a waiter asks again.
-fn retry_interval(given: Option<(f64, f64)>) -> Result<(Duration, Duration), Error> {
-    let Some((low, high)) = given else {
+fn retry_interval(interval: Option<(f64, f64)>) -> Result<(Duration, Duration), Error> {
+    let Some((low, high)) = interval else {
         return Ok(Config::RETRY_INTERVAL);
     };
     let bounds = (

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use steadlock::admin::{CallError, Reply, Servers, Topology};
 use steadlock::{Client, Error, ErrorKind};
 use support::rig::Rig;
-use support::sentinel::Watched;
-use support::{Redis, nobodys_port};
+use support::sentinel::SentinelRig;
+use support::{Redis, unused_port};
 
 async fn open(url: &str) -> Result<Servers, Error> {
     Servers::open(Client::builder().url(url)).await
@@ -95,13 +95,13 @@ async fn a_server_that_stops_answering_is_unavailable_and_asked_anew_later() {
 
 #[tokio::test]
 async fn what_is_down_shows_at_its_first_command() {
-    let url = format!("redis://127.0.0.1:{}", nobodys_port());
+    let url = format!("redis://127.0.0.1:{}", unused_port());
     let mut servers = open(&url).await.unwrap();
     let error = servers.deployments_mut()[0].primaries_mut()[0].call(&["PING"]).await;
     assert_eq!(error.unwrap_err().kind(), ErrorKind::Unavailable);
     for url in [
-        format!("redis+cluster://127.0.0.1:{}", nobodys_port()),
-        Watched::url_of(&[nobodys_port()], "mymaster"),
+        format!("redis+cluster://127.0.0.1:{}", unused_port()),
+        SentinelRig::url_of(&[unused_port()], "mymaster"),
     ] {
         let error = open(&url).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
@@ -130,8 +130,8 @@ async fn each_primary_of_a_cluster_is_there_and_has_its_keys() {
 
 #[tokio::test]
 async fn sentinels_name_the_primary_and_one_another() {
-    let watched = Watched::start();
-    let one = Watched::url_of(&[watched.sentinels()[0].port], "mymaster");
+    let watched = SentinelRig::start();
+    let one = SentinelRig::url_of(&[watched.sentinels()[0].port], "mymaster");
     let mut servers = open(&one).await.unwrap();
     let deployment = &mut servers.deployments_mut()[0];
     assert_eq!(deployment.topology(), Topology::Sentinel);
@@ -143,7 +143,7 @@ async fn sentinels_name_the_primary_and_one_another() {
     for sentinel in deployment.sentinels_mut() {
         assert_eq!(text(sentinel.call(&["PING"]).await.unwrap()), "PONG");
     }
-    let unknown = Watched::url_of(&[watched.sentinels()[0].port], "nobody");
+    let unknown = SentinelRig::url_of(&[watched.sentinels()[0].port], "nobody");
     let error = open(&unknown).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
 }

@@ -22,7 +22,7 @@ use support::clock_offset::ClockOffset;
 use support::proxy::Proxy;
 #[cfg(target_os = "linux")]
 use support::version::Version;
-use support::{Redis, eventually, is_timed, works};
+use support::{Redis, check_lock, eventually, is_timed};
 use tokio::task::JoinHandle;
 
 const SOON: Duration = Duration::from_secs(10);
@@ -113,7 +113,7 @@ impl Load {
     }
 }
 
-fn waits(client: &Client, name: &str) -> JoinHandle<Lease> {
+fn spawn_waiter(client: &Client, name: &str) -> JoinHandle<Lease> {
     let lock = client.lock(name);
     tokio::spawn(async move { lock.acquire().await.unwrap() })
 }
@@ -169,7 +169,7 @@ async fn a_promoted_server_whose_clock_is_ahead_ends_records_early() {
     proxy.lead_to(replica.port);
     proxy.cut_all();
     for name in ["b", "c"] {
-        works(&client, name).await;
+        check_lock(&client, name).await;
     }
     let told = ahead.0.lock().unwrap().clone();
     let [by] = told[..] else {
@@ -201,7 +201,7 @@ async fn a_demoted_primary_is_left_and_what_was_replicated_is_kept() {
     let mut longest = Duration::ZERO;
     for time in 0..times {
         let awaited = clients[0].lock("awaited").acquire().await.unwrap();
-        let waiter = waits(&only_waits, "awaited");
+        let waiter = spawn_waiter(&only_waits, "awaited");
         eventually("somebody waits", SOON, || {
             let listeners = primary.run(&["PUBSUB", "CHANNELS", "*awaited*"]);
             matches!(listeners, Reply::Array(channels) if !channels.is_empty())

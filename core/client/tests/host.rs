@@ -377,7 +377,7 @@ fn odd_numbers_are_refused() {
 
 #[test]
 fn a_host_that_cannot_connect_says_so_to_everybody() {
-    let mut client = Client::open(at(&format!("redis://:sesame@127.0.0.1:{}", support::nobodys_port())));
+    let mut client = Client::open(at(&format!("redis://:sesame@127.0.0.1:{}", support::unused_port())));
     let mut pending = client.host.start(Op::Acquire(once(None)));
     let early = pending.wait(Duration::from_secs(10)).expect("an answer").unwrap_err();
     let connect = client.result(Host::CONNECT).unwrap_err();

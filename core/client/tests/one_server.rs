@@ -9,7 +9,7 @@ use steadlock::{Builder, Client, Error, ErrorKind, Lease, ReleaseOutcome};
 use steadlock_protocol::Reply;
 use support::hosts::Hosts;
 use support::proxy::{Carries, Proxy};
-use support::{Redis, eventually, free_port, works};
+use support::{Redis, check_lock, eventually, free_port};
 
 const SOON: Duration = Duration::from_secs(10);
 const LEASE: Duration = Duration::from_secs(1);
@@ -91,7 +91,7 @@ async fn a_replica_is_passed_over_for_the_primary_wherever_it_stands() {
     for addresses in [[FIRST, SECOND], [SECOND, FIRST]].repeat(3) {
         hosts.lead(&[(NAME, &addresses)]);
         let client = two.builder().connect().await.unwrap();
-        works(&client, "a").await;
+        check_lock(&client, "a").await;
         two.is_left(0).await;
     }
 }
@@ -146,7 +146,7 @@ async fn a_client_stays_at_its_server_when_the_name_leads_elsewhere() {
             eventually("it has that connection", SOON, || two.ways[0].count(carries) > 0).await;
             two.ways[0].cut(carries);
             stays(&lease, &two.servers[0], "a").await;
-            works(&client, "b").await;
+            check_lock(&client, "b").await;
         }
         two.is_left(1).await;
         assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
@@ -161,11 +161,11 @@ async fn a_client_follows_the_name_when_its_server_is_gone() {
     let mut two = Two::start();
     hosts.lead(&[(NAME, &[FIRST])]);
     let client = two.builder().connect().await.unwrap();
-    works(&client, "a").await;
+    check_lock(&client, "a").await;
     hosts.lead(&[(NAME, &[SECOND])]);
     two.servers[0].stop();
     two.ways[0].refuse();
-    works(&client, "a").await;
+    check_lock(&client, "a").await;
     assert!(two.is_used(1));
 }
 
@@ -181,7 +181,7 @@ async fn a_server_that_hangs_is_left_for_the_one_where_the_name_leads_now() {
     two.servers[0].pause();
     hosts.lead(&[(NAME, &[SECOND])]);
     eventually("its lock is lost, and that is told", SOON, || !lease.is_valid()).await;
-    works(&client, "a").await;
+    check_lock(&client, "a").await;
     assert!(two.is_used(1));
     two.servers[0].resume();
 }
@@ -199,7 +199,7 @@ async fn an_address_that_leads_elsewhere_is_followed_with_all_connections() {
         way.lead_to(two.servers[1].port);
         way.cut(Carries::Commands);
         eventually("it is told", SOON, || !lease.is_valid()).await;
-        works(&client, "b").await;
+        check_lock(&client, "b").await;
         let left = || way.leading_to(two.servers[0].port) == 0;
         eventually("nothing leads there", SOON, left).await;
     }

@@ -11,9 +11,9 @@ use steadlock::{Client, Error, ErrorKind, ReleaseOutcome};
 use steadlock_protocol::Reply;
 use support::fake_sentinel::FakeSentinel;
 use support::proxy::{Carries, Proxy};
-use support::sentinel::{SERVICE, Watched};
+use support::sentinel::{SERVICE, SentinelRig};
 use support::version::Version;
-use support::{Redis, eventually, nobodys_port};
+use support::{Redis, eventually, unused_port};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -64,8 +64,8 @@ impl Causes {
     }
 }
 
-async fn works(client: &Client) {
-    support::works(client, "works").await;
+async fn check_lock(client: &Client) {
+    support::check_lock(client, "works").await;
 }
 
 async fn is_refused(urls: impl IntoIterator<Item = String>) {
@@ -103,7 +103,7 @@ async fn several_servers_are_several_by_a_key_that_ends() {
     let servers = three();
     let client = Client::builder().primaries(blind_to(&servers)).key_prefix("shop:");
     let client = client.connect().await.unwrap();
-    works(&client).await;
+    check_lock(&client).await;
     for (node, server) in servers.iter().enumerate() {
         eventually("the lock is gone", SOON, || keys(server).len() == 1).await;
         let key = keys(server).remove(0);
@@ -118,7 +118,7 @@ async fn several_servers_are_several_by_a_key_that_ends() {
         assert_eq!(server.run(&["GET", &key]), Reply::Bytes(node.to_string().into_bytes()));
     }
     // Each client has its own key, so several clients do not disturb each other.
-    works(&connect(blind_to(&servers)).await.unwrap()).await;
+    check_lock(&connect(blind_to(&servers)).await.unwrap()).await;
 }
 
 #[tokio::test]
@@ -130,7 +130,7 @@ async fn nothing_is_written_while_all_say_their_run_ids() {
         assert_eq!(server.calls("set") + server.calls("get"), 0);
         assert_eq!(server.run(&["DBSIZE"]), Reply::Int(0));
     }
-    works(&client).await;
+    check_lock(&client).await;
 }
 
 #[tokio::test]
@@ -156,7 +156,7 @@ async fn one_server_is_refused_also_if_it_says_its_run_id_to_one_of_two_users() 
     }
     // The client cannot notice that two URLs lead to one server before both are connected.
     let proxy = Proxy::to(a.port);
-    works(&connect([a.url(), b.url(), blind(&server().url())]).await.unwrap()).await;
+    check_lock(&connect([a.url(), b.url(), blind(&server().url())]).await.unwrap()).await;
     is_refused([a.url(), b.url(), blind(&proxy.url())]).await;
 }
 
@@ -197,7 +197,7 @@ async fn a_server_that_has_no_info_at_all_will_do() {
     let servers: Vec<Redis> = (0..3)
         .map(|_| Redis::start_with(&["--rename-command", "INFO", ""], None))
         .collect();
-    works(&connect(servers.iter().map(Redis::url)).await.unwrap()).await;
+    check_lock(&connect(servers.iter().map(Redis::url)).await.unwrap()).await;
     let other = format!("redis://localhost:{}", servers[0].port);
     is_refused([servers[0].url(), servers[1].url(), other]).await;
 }
@@ -231,7 +231,7 @@ impl Behind {
         let urls = proxies.iter().map(|proxy| blind(&proxy.url()));
         let client = Client::builder().primaries(urls).observer(causes.clone());
         let client = client.connect().await.unwrap();
-        works(&client).await;
+        check_lock(&client).await;
         Self {
             servers,
             proxies,
@@ -257,7 +257,7 @@ async fn an_address_that_leads_to_another_ones_server_later_is_left_until_it_lea
     behind.lead(2, 2);
     behind.servers[1].stop();
     // The third server is needed for the majority.
-    works(&behind.client).await;
+    check_lock(&behind.client).await;
 }
 
 /// When another primary connects, the connected ones check their keys again, unless they did within the last 15 s.
@@ -275,7 +275,7 @@ async fn an_address_that_leads_to_a_server_whose_key_has_ended_is_noticed_too() 
     assert_eq!(server.run(&["GET", &key]), number, "the first keeps its server");
     behind.servers[1].stop();
     behind.lead(2, 2);
-    works(&behind.client).await;
+    check_lock(&behind.client).await;
 }
 
 #[tokio::test]
@@ -289,7 +289,7 @@ async fn a_promoted_replica_is_the_primary_that_it_was_the_replica_of() {
     behind.servers.push(replica);
     behind.lead(0, 3);
     behind.servers[1].stop();
-    works(&behind.client).await;
+    check_lock(&behind.client).await;
     assert_eq!(
         behind
             .causes
@@ -319,7 +319,7 @@ async fn a_server_that_was_just_another_ones_replica_is_taken_for_that_one_until
     // Deletes the copy, as if its TTL had ended.
     behind.servers[3].run(&["DEL", &copy]);
     behind.servers[1].stop();
-    works(&behind.client).await;
+    check_lock(&behind.client).await;
 }
 
 #[tokio::test]
@@ -328,7 +328,7 @@ async fn a_cluster_among_them_is_told_apart_by_its_nodes_and_gets_no_key() {
     let url = cluster.url().replace("redis://", "redis+cluster://");
     let client = connect([url, blind(&singles[0].url()), blind(&singles[1].url())]);
     let client = client.await.unwrap();
-    works(&client).await;
+    check_lock(&client).await;
     for single in &singles {
         assert!(keys(single).iter().any(|key| key.ends_with(":primary")));
     }
@@ -357,7 +357,7 @@ async fn a_full_server_is_believed_if_it_was_told_apart_before() {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("OOM"), "{error}");
     most("0");
-    works(&connect(blind_to(&behind.servers)).await.unwrap()).await;
+    check_lock(&connect(blind_to(&behind.servers)).await.unwrap()).await;
 }
 
 /// A primary with a known run id is checked again when another primary hides its run id, also behind sentinels.
@@ -365,11 +365,11 @@ async fn a_full_server_is_believed_if_it_was_told_apart_before() {
 async fn a_server_that_sentinels_name_is_not_another_primary_that_comes_later() {
     let servers = three();
     let sentinel = FakeSentinel::naming(servers[0].port, 1);
-    let proxy = Proxy::to(nobodys_port());
+    let proxy = Proxy::to(unused_port());
     let causes = Causes::default();
     let _client = Client::builder()
         .primaries([
-            Watched::url_of(&[sentinel.port], SERVICE),
+            SentinelRig::url_of(&[sentinel.port], SERVICE),
             servers[1].url(),
             format!("{}/1", blind(&proxy.url())),
         ])
@@ -398,5 +398,5 @@ async fn a_primary_that_cannot_be_used_at_first_is_tried_again() {
     causes.say("replica").await;
     servers[2].run(&["REPLICAOF", "NO", "ONE"]);
     servers[0].stop();
-    works(&client).await;
+    check_lock(&client).await;
 }

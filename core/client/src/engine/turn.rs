@@ -455,8 +455,8 @@ impl Drop for Engine {
                 Operation::Release => request.lease.and_then(|lease| self.port.close_outcome(lease)),
                 _ => None,
             };
-            let told = error.clone().with_operation(request.operation);
-            let refused = told.with_lock_if_known(request.name.as_deref());
+            let own_error = error.clone().with_operation(request.operation);
+            let refused = own_error.with_lock_if_known(request.name.as_deref());
             self.outbox
                 .answer(request.sink, released.map(Completion::Released).ok_or(refused));
         }

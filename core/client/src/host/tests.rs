@@ -151,17 +151,17 @@ fn a_pending_call_of_the_parent_is_forked_in_the_child() {
 
 /// Serves a store on a port for as long as the tests run: a child reaches it as its parent does.
 fn served() -> String {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.unwrap().block_on(async {
             let server = steadlock_store::server::Server::bind("127.0.0.1:0", None, steadlock_store::Embedded::new());
             let server = server.await.unwrap();
-            tell.send(server.local_addr()).unwrap();
+            sender.send(server.local_addr()).unwrap();
             server.serve(std::future::pending()).await;
         });
     });
-    format!("redis://{}", told.recv().unwrap())
+    format!("redis://{}", receiver.recv().unwrap())
 }
 
 #[test]

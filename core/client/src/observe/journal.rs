@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn a_server_that_died_has_one_line_and_one_when_it_is_back() {
         let mut journal = Journal::new(Some(Level::Info));
-        let mut said = Vec::new();
+        let mut lines = Vec::new();
         for (when, observation) in [
             (0, lost(Link::Renewals)),
             (1, lost(Link::Calls)),
@@ -259,13 +259,13 @@ mod tests {
             (400, back(Link::Calls)),
             (410, back(Link::Renewals)),
         ] {
-            said.extend(
+            lines.extend(
                 journal
                     .line(&observation, at(when))
                     .map(|line| line.observation.event()),
             );
         }
-        assert_eq!(said, ["disconnected", "connected"]);
+        assert_eq!(lines, ["disconnected", "connected"]);
     }
 
     #[test]
@@ -273,15 +273,15 @@ mod tests {
         let mut journal = Journal::new(Some(Level::Info));
         assert!(journal.line(&lost(Link::Calls), at(0)).is_some());
         let tries = 1..=3_600_u32;
-        let said: Vec<u32> = tries
+        let lines: Vec<u32> = tries
             .filter(|second| {
                 journal
                     .line(&failing(*second), at(u64::from(*second) * 1_000))
                     .is_some()
             })
             .collect();
-        assert_eq!(said[..8], [1, 3, 7, 15, 31, 63, 123, 183]);
-        assert_eq!(said.len(), 64, "{said:?}");
+        assert_eq!(lines[..8], [1, 3, 7, 15, 31, 63, 123, 183]);
+        assert_eq!(lines.len(), 64, "{lines:?}");
         let line = journal.line(&back(Link::Calls), at(3_601_000)).unwrap();
         assert_eq!(line.level(), Level::Info);
     }
@@ -289,16 +289,16 @@ mod tests {
     #[test]
     fn a_server_that_comes_and_goes_each_second_does_not_fill_the_log() {
         let mut journal = Journal::new(Some(Level::Info));
-        let mut said = Vec::new();
+        let mut lines = Vec::new();
         for second in 0..3_600 {
             for (after, observation) in [(0, lost(Link::Calls)), (500, back(Link::Calls))] {
                 let line = journal.line(&observation, at(second * 1_000 + after));
-                said.extend(line.map(|line| line.observation.event()));
+                lines.extend(line.map(|line| line.observation.event()));
             }
         }
-        assert!((100..150).contains(&said.len()), "{}", said.len());
+        assert!((100..150).contains(&lines.len()), "{}", lines.len());
         // A line for a loss is followed by a line for its end.
-        assert!(said.chunks(2).all(|pair| pair == ["disconnected", "connected"]));
+        assert!(lines.chunks(2).all(|pair| pair == ["disconnected", "connected"]));
     }
 
     #[test]
@@ -316,12 +316,12 @@ mod tests {
     #[test]
     fn renewals_that_fail_together_have_one_line_for_each_server() {
         let mut journal = Journal::new(Some(Level::Info));
-        let mut said = 0;
+        let mut lines = 0;
         for number in 0..1_000 {
             let name = format!("stock:{number}");
-            said += i32::from(journal.line(&renewal(&name, "h:1"), at(0)).is_some());
+            lines += i32::from(journal.line(&renewal(&name, "h:1"), at(0)).is_some());
         }
-        assert_eq!(said, 1);
+        assert_eq!(lines, 1);
         assert!(journal.line(&renewal("stock:1", "h:2"), at(0)).is_some());
         let line = journal.line(&renewal("stock:1", "h:1"), at(1_000)).unwrap();
         assert!(
@@ -342,9 +342,9 @@ mod tests {
             held: None,
             length: Some(Duration::from_secs(1)),
         };
-        let mut said = |cause, second: u64| journal.line(&lost(cause), at(second * 1_000)).is_some();
-        assert_eq!((0..3_600).filter(|second| said(None, *second)).count(), 65);
-        assert_eq!((0..100).filter(|_| said(Some("no answer"), 0)).count(), 100);
+        let mut has_line = |cause, second: u64| journal.line(&lost(cause), at(second * 1_000)).is_some();
+        assert_eq!((0..3_600).filter(|second| has_line(None, *second)).count(), 65);
+        assert_eq!((0..100).filter(|_| has_line(Some("no answer"), 0)).count(), 100);
     }
 
     #[test]

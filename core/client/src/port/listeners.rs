@@ -20,12 +20,12 @@ struct State {
 }
 
 impl Listeners {
-    /// Completes when `look` returns a value. Calls `look` at once, and again after `notify`.
-    pub(super) const fn until<T, L: FnMut() -> Option<T> + Unpin>(&self, look: L) -> Until<'_, L> {
+    /// Completes when `find` returns a value. Calls `find` at once, and again after `notify`.
+    pub(super) const fn until<T, L: FnMut() -> Option<T> + Unpin>(&self, find: L) -> Until<'_, L> {
         Until {
             listeners: self,
             number: None,
-            look,
+            find,
         }
     }
 
@@ -48,7 +48,7 @@ pub(super) struct Until<'a, L> {
     listeners: &'a Listeners,
     /// The number under which the task is listed; `None` before the first poll.
     number: Option<u64>,
-    look: L,
+    find: L,
 }
 
 impl<T, L: FnMut() -> Option<T> + Unpin> Future for Until<'_, L> {
@@ -58,7 +58,7 @@ impl<T, L: FnMut() -> Option<T> + Unpin> Future for Until<'_, L> {
         let number = self.listen(context.waker());
         self.number = Some(number);
         // Registers before it looks, so that an event in between is not missed.
-        match (self.look)() {
+        match (self.find)() {
             Some(found) => Poll::Ready(found),
             None => Poll::Pending,
         }
@@ -116,11 +116,11 @@ mod tests {
     #[test]
     fn everybody_who_waits_is_told_and_nobody_who_comes_later_waits() {
         let (listeners, happened) = (Listeners::default(), AtomicBool::new(false));
-        let look = || happened.load(Ordering::Relaxed).then_some(7);
+        let find = || happened.load(Ordering::Relaxed).then_some(7);
         let count = Arc::new(CountingWaker::default());
         let waker = Waker::from(Arc::clone(&count));
         let mut context = Context::from_waker(&waker);
-        let (mut first, mut second) = (pin!(listeners.until(look)), pin!(listeners.until(look)));
+        let (mut first, mut second) = (pin!(listeners.until(find)), pin!(listeners.until(find)));
         assert!(first.as_mut().poll(&mut context).is_pending());
         assert!(second.as_mut().poll(&mut context).is_pending());
         assert!(first.as_mut().poll(&mut context).is_pending(), "again, and listed once");
@@ -128,7 +128,7 @@ mod tests {
         listeners.notify();
         assert_eq!(count.wake_count(), 2);
         assert_eq!(first.poll(&mut context), Poll::Ready(7));
-        assert_eq!(pin!(listeners.until(look)).poll(&mut context), Poll::Ready(7));
+        assert_eq!(pin!(listeners.until(find)).poll(&mut context), Poll::Ready(7));
     }
 
     #[test]

@@ -48,9 +48,9 @@ fn of_two_results_one_is_given_and_the_other_comes_back() {
     in_every_schedule(|| {
         let slot = Arc::new(Slot::default());
         let [first, second] = [true, false].map(|is_first| complete(&slot, Completion::Forced(is_first)));
-        let given = park_on(Duration::MAX, |waker| slot.poll(waker));
-        let Some(Ok(Completion::Forced(is_first))) = given else {
-            panic!("{given:?} was not put in")
+        let result = park_on(Duration::MAX, |waker| slot.poll(waker));
+        let Some(Ok(Completion::Forced(is_first))) = result else {
+            panic!("{result:?} was not put in")
         };
         assert_eq!(first.join().unwrap(), is_first);
         assert_eq!(second.join().unwrap(), !is_first);

@@ -17,7 +17,7 @@ use rules::Rule;
 use steadlock::{Client, ErrorKind};
 use steadlock_protocol::Script;
 use support::{Redis, version};
-use work::{Failure, Hearing};
+use work::{Failure, Notice};
 
 #[derive(Clone, Copy, Debug)]
 enum Use {
@@ -27,11 +27,11 @@ enum Use {
 }
 
 impl Use {
-    async fn of(self, server: &Redis, rule: &Rule, name: &str, hearing: Hearing) -> Result<(), Failure> {
+    async fn of(self, server: &Redis, rule: &Rule, name: &str, notice: Notice) -> Result<(), Failure> {
         let url = rule.url(server);
         let holder = Client::connect(server.url()).await.unwrap();
         let result = match self {
-            Self::Clients { prefix } => work::of_clients(server, &url, prefix, name, hearing).await,
+            Self::Clients { prefix } => work::of_clients(server, &url, prefix, name, notice).await,
             Self::Operators => work::of_operators(server, &url, &holder, name).await,
             Self::Watchers => work::of_watchers(&url, &holder, name).await,
         };
@@ -103,7 +103,7 @@ async fn check_that_it_is_enough(user: &str, purpose: Use) {
     let server = Redis::start();
     let rule = Rule::printed(user);
     rule.apply(&server);
-    let result = purpose.of(&server, &rule, "orders:1", Hearing::Messages).await;
+    let result = purpose.of(&server, &rule, "orders:1", Notice::Messages).await;
     result.unwrap_or_else(|failure| panic!("{user}: {failure}"));
     let refused = refused(&server);
     // A client works without these: they write its client info, or show that all of its connections are to one server.
@@ -137,7 +137,7 @@ async fn check_each_right(user: &str, purpose: Use) {
             let times = if is_spared(&right) { 5 } else { 1 };
             for time in 0..times {
                 let name = format!("orders:{number}-{time}-");
-                failure = purpose.of(server, &weaker, &name, Hearing::Messages).await.err();
+                failure = purpose.of(server, &weaker, &name, Notice::Messages).await.err();
                 if failure.is_some() {
                     break;
                 }
@@ -147,7 +147,7 @@ async fn check_each_right(user: &str, purpose: Use) {
             if is_spared(&right) && matches!(purpose, Use::Clients { .. }) {
                 // A waiter that receives no notifications polls.
                 let name = format!("orders:{number}-late");
-                let result = purpose.of(server, &weaker, &name, Hearing::Polls).await;
+                let result = purpose.of(server, &weaker, &name, Notice::Polls).await;
                 result.unwrap_or_else(|failure| panic!("{user} without {right}: {failure}"));
             }
         }

@@ -52,7 +52,7 @@ fn no_client_is_dead_and_no_lease_is_lost_without_being_told() {
         .expect("a process");
     let said = BufReader::new(clients.stdout.take().expect("a pipe"));
     for line in said.lines().map_while(Result::ok) {
-        outside.hear(&line);
+        outside.handle_line(&line);
     }
     let status = clients.wait().expect("a status");
     assert!(status.success(), "{status}");

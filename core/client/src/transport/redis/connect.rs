@@ -219,12 +219,12 @@ impl Connector {
         let limit = self.limits.of(outage, now);
         Box::pin(async move {
             let until = Until::after(limit);
-            let asked = async {
+            let answer = async {
                 let mut wire = this.connect(Purpose::Topology, &until).await?;
                 command(wire.out(), question);
                 until.wait(async { Ok(wire.reply().await??) }).await
             };
-            asked.await.map_err(|failure| failure.without_secrets(&this.secrets))
+            answer.await.map_err(|failure| failure.without_secrets(&this.secrets))
         })
     }
 

@@ -343,8 +343,8 @@ mod tests {
     #[test]
     fn spans_are_told_in_a_unit_that_fits() {
         let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
-        for (seconds, told) in [(5, "5 s"), (600, "10 min"), (7_200, "2 h"), (864_000, "10 days")] {
-            assert_eq!(between(at(1), at(1 + seconds)), told);
+        for (seconds, text) in [(5, "5 s"), (600, "10 min"), (7_200, "2 h"), (864_000, "10 days")] {
+            assert_eq!(between(at(1), at(1 + seconds)), text);
         }
     }
 }

@@ -354,16 +354,16 @@ mod tests {
 
     /// A connection that accepts no writes, and returns `at_a_time` bytes per read of what the server sent before.
     struct Cut {
-        said: &'static [u8],
+        reply: &'static [u8],
         at_a_time: usize,
     }
 
     impl AsyncRead for Cut {
         fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-            let length = self.at_a_time.min(self.said.len()).min(buffer.remaining());
-            let (now, later) = self.said.split_at(length);
+            let length = self.at_a_time.min(self.reply.len()).min(buffer.remaining());
+            let (now, later) = self.reply.split_at(length);
             buffer.put_slice(now);
-            self.said = later;
+            self.reply = later;
             Poll::Ready(Ok(()))
         }
     }
@@ -386,7 +386,7 @@ mod tests {
     fn after_a_write_that_failed_every_reply_is_still_that_of_its_call() {
         for at_a_time in 1..=20 {
             let mut wire = Wire::new(Cut {
-                said: b":1\r\n:2\r\n:3\r\n:4\r\n:5\r\n",
+                reply: b":1\r\n:2\r\n:3\r\n:4\r\n:5\r\n",
                 at_a_time,
             });
             wire.out().extend_from_slice(b"*1\r\n$4\r\nPING\r\n");
@@ -395,7 +395,7 @@ mod tests {
             for number in 1..=5 {
                 let frame = wire.poll(&mut context);
                 assert!(
-                    matches!(frame, Poll::Ready(Ok(Frame::Reply(Ok(Reply::Int(told))))) if told == number),
+                    matches!(frame, Poll::Ready(Ok(Frame::Reply(Ok(Reply::Int(reply))))) if reply == number),
                     "{number}: {frame:?}"
                 );
             }
@@ -409,23 +409,23 @@ mod tests {
 
     /// A server that repeats the same bytes without end, as fast as they are read.
     struct Endless {
-        said: &'static [u8],
+        reply: &'static [u8],
         at: usize,
     }
 
     impl Endless {
-        const fn saying(said: &'static [u8]) -> Self {
-            Self { said, at: 0 }
+        const fn repeating(reply: &'static [u8]) -> Self {
+            Self { reply, at: 0 }
         }
     }
 
     impl AsyncRead for Endless {
         fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
             while buffer.remaining() > 0 {
-                let rest = &self.said[self.at..];
+                let rest = &self.reply[self.at..];
                 let length = rest.len().min(buffer.remaining());
                 buffer.put_slice(&rest[..length]);
-                self.at = (self.at + length) % self.said.len();
+                self.at = (self.at + length) % self.reply.len();
             }
             Poll::Ready(Ok(()))
         }
@@ -449,8 +449,8 @@ mod tests {
     fn a_server_that_sends_without_end_leaves_others_their_turn() {
         let long = format!(">1\r\n$100000\r\n{}\r\n", "a".repeat(100_000));
         // A burst ends with the read that exceeds its limit.
-        for (said, most) in [(b":1\r\n".as_slice(), 512), (long.into_bytes().leak(), 14)] {
-            let mut wire = Wire::new(Endless::saying(said));
+        for (reply, most) in [(b":1\r\n".as_slice(), 512), (long.into_bytes().leak(), 14)] {
+            let mut wire = Wire::new(Endless::repeating(reply));
             wire.login_accepted();
             let count = Arc::new(CountingWaker::default());
             let waker = Waker::from(Arc::clone(&count));
@@ -468,9 +468,9 @@ mod tests {
 
     #[test]
     fn a_server_that_has_not_let_the_client_in_may_not_answer_at_length() {
-        let said: &'static str = Box::leak(format!("*20000\r\n{}", ":1\r\n".repeat(20_000)).into_boxed_str());
+        let reply: &'static str = Box::leak(format!("*20000\r\n{}", ":1\r\n".repeat(20_000)).into_boxed_str());
         for login_accepted in [false, true] {
-            let mut wire = Wire::new(Endless::saying(said.as_bytes()));
+            let mut wire = Wire::new(Endless::repeating(reply.as_bytes()));
             if login_accepted {
                 wire.login_accepted();
             }

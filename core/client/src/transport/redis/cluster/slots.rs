@@ -82,8 +82,8 @@ impl Slots {
     /// Returns the nodes to ask about the slots: those of the URL and all that were announced.
     pub(super) fn nodes(&self, target: &Target) -> Vec<Address> {
         let mut nodes = self.known().clone();
-        if let Scheme::Cluster { nodes: given, .. } = &target.scheme {
-            nodes.extend(given.iter().map(|(host, port)| Address::new(host, *port)));
+        if let Scheme::Cluster { nodes: configured, .. } = &target.scheme {
+            nodes.extend(configured.iter().map(|(host, port)| Address::new(host, *port)));
         }
         nodes.into_iter().collect()
     }
