@@ -171,9 +171,9 @@ async fn a_promoted_server_whose_clock_is_ahead_ends_records_early() {
     for name in ["b", "c"] {
         check_lock(&client, name).await;
     }
-    let told = ahead.0.lock().unwrap().clone();
-    let [by] = told[..] else {
-        panic!("it is told once: {told:?}")
+    let observed = ahead.0.lock().unwrap().clone();
+    let [by] = observed[..] else {
+        panic!("it is told once: {observed:?}")
     };
     let by = i64::try_from(by.as_millis()).unwrap();
     assert!((AHEAD - 1_000..=AHEAD).contains(&by), "{by} ms");
@@ -269,8 +269,8 @@ async fn a_server_in_use_is_looked_at_every_five_seconds_and_one_at_rest_is_not(
     let lease = client.lock("a").acquire().await.unwrap();
     let before = looks();
     tokio::time::sleep(LOOK * 2).await;
-    let asked = looks() - before;
-    assert!((1..=3).contains(&asked), "{asked} in two times {LOOK:?}");
+    let checks = looks() - before;
+    assert!((1..=3).contains(&checks), "{checks} in two times {LOOK:?}");
     lease.release().await.unwrap();
 }
 
@@ -286,8 +286,8 @@ async fn a_server_that_somebody_waits_at_is_looked_at_too() {
     tokio::time::sleep(LOOK).await;
     let before = server.calls("hello");
     tokio::time::sleep(LOOK * 2).await;
-    let asked = server.calls("hello") - before;
-    assert!((1..=3).contains(&asked), "{asked} in two times {LOOK:?}");
+    let checks = server.calls("hello") - before;
+    assert!((1..=3).contains(&checks), "{checks} in two times {LOOK:?}");
     server.run(&["DEL", "a"]);
     waiter.await.unwrap().release().await.unwrap();
 }

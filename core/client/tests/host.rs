@@ -277,8 +277,8 @@ fn a_lost_lease_is_told_once_also_when_it_was_granted_to_a_blocking_caller() {
     let Ok(Completion::Released(released)) = client.run(Op::Release { lease: lease.id() }) else {
         panic!("not released");
     };
-    let told = (released.lease, released.outcome, released.lost);
-    assert_eq!(told, (lease.id(), ReleaseOutcome::Expired, Some(LostReason::Expired)));
+    let result = (released.lease, released.outcome, released.lost);
+    assert_eq!(result, (lease.id(), ReleaseOutcome::Expired, Some(LostReason::Expired)));
     assert!(client.events.is_empty());
 }
 
@@ -295,8 +295,8 @@ fn a_lost_lease_that_is_released_twice_says_twice_how_it_was_lost() {
         let Ok(Completion::Released(released)) = client.run(Op::Release { lease: lease.id() }) else {
             panic!("not released");
         };
-        let told = (released.lease, released.outcome, released.lost);
-        assert_eq!(told, (lease.id(), ReleaseOutcome::Expired, Some(LostReason::MaxHold)));
+        let result = (released.lease, released.outcome, released.lost);
+        assert_eq!(result, (lease.id(), ReleaseOutcome::Expired, Some(LostReason::MaxHold)));
     }
     let refused = client.run(Op::Extend {
         lease: lease.id(),

@@ -20,9 +20,9 @@ const SOON: Duration = Duration::from_secs(20);
 
 /// Runs work that may hang on a separate thread. If it hangs, the test fails and abandons that thread.
 fn within<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let (tell, told) = mpsc::channel();
-    let worker = thread::spawn(move || drop(tell.send(work())));
-    match told.recv_timeout(SOON) {
+    let (sender, receiver) = mpsc::channel();
+    let worker = thread::spawn(move || drop(sender.send(work())));
+    match receiver.recv_timeout(SOON) {
         Ok(result) => result,
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
         Err(mpsc::RecvTimeoutError::Disconnected) => {
@@ -107,12 +107,12 @@ fn a_call_that_would_block_the_engine_is_refused_at_once_and_leaves_nothing_behi
         let server = Server::memory();
         let own: Arc<OnceLock<blocking::Client>> = Arc::default();
         let lease: Arc<Mutex<Option<blocking::Lease>>> = Arc::default();
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let (known, held) = (Arc::clone(&own), Arc::clone(&lease));
         let observer = Calls(move |observation: &Observation| {
             if is_grant_of(observation, "outer") {
                 let (client, lease) = (known.get().unwrap(), held.lock().unwrap().take().unwrap());
-                let _ = tell.send(blocking_calls(client, lease));
+                let _ = sender.send(blocking_calls(client, lease));
             }
         });
         let builder = Client::builder().url(server.url()).observer(observer);
@@ -120,7 +120,7 @@ fn a_call_that_would_block_the_engine_is_refused_at_once_and_leaves_nothing_behi
         own.set(client.clone()).unwrap();
         *lease.lock().unwrap() = Some(client.lock("held").acquire().unwrap());
         let outer = client.lock("outer").acquire().unwrap();
-        let refused = told.recv_timeout(SOON).expect("the observer came back");
+        let refused = receiver.recv_timeout(SOON).expect("the observer came back");
         assert!(
             refused.iter().all(|kind| *kind == Some(ErrorKind::InvalidArgument)),
             "{refused:?}"
@@ -140,18 +140,18 @@ fn a_refusal_says_why_and_what_to_do() {
     let error = within(|| {
         let server = Server::memory();
         let own: Arc<OnceLock<blocking::Client>> = Arc::default();
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let known = Arc::clone(&own);
         let observer = Calls(move |observation: &Observation| {
             if is_grant_of(observation, "outer") {
-                let _ = tell.send(known.get().unwrap().lock("inner").acquire().unwrap_err());
+                let _ = sender.send(known.get().unwrap().lock("inner").acquire().unwrap_err());
             }
         });
         let builder = Client::builder().url(server.url()).observer(observer);
         let client = builder.connect_blocking().unwrap();
         own.set(client.clone()).unwrap();
         let _outer = client.lock("outer").acquire().unwrap();
-        told.recv_timeout(SOON).unwrap()
+        receiver.recv_timeout(SOON).unwrap()
     });
     let said = error.to_string();
     assert!(said.contains("observer") && said.contains("another thread"), "{said}");
@@ -193,8 +193,8 @@ fn an_observer_may_drop_a_lease_and_the_last_client() {
         }
         let server = Server::memory();
         let all: Arc<Mutex<Vec<Box<dyn Send>>>> = Arc::default();
-        let (tell, told) = mpsc::channel();
-        let (ends, bag) = (Ends(tell), Arc::clone(&all));
+        let (sender, receiver) = mpsc::channel();
+        let (ends, bag) = (Ends(sender), Arc::clone(&all));
         let observer = Calls(move |observation: &Observation| {
             let _of_the_observer = &ends;
             if matches!(observation, Observation::Lost { .. }) {
@@ -213,7 +213,7 @@ fn an_observer_may_drop_a_lease_and_the_last_client() {
         assert_eq!(short.wait_lost(SOON), Some(LostReason::Expired));
         drop(short);
         // The engine ends, and drops the observer of its client.
-        told.recv_timeout(SOON).expect("the engine ends");
+        receiver.recv_timeout(SOON).expect("the engine ends");
         let other = blocking::Client::connect(server.url()).unwrap();
         assert!(other.lock("long").wait(SOON).try_acquire().unwrap().is_some());
     });
@@ -276,7 +276,7 @@ fn observers_that_panic_cost_nobody_else_anything() {
     within(|| {
         let server = Server::memory();
         let calls: [Arc<AtomicUsize>; 3] = Default::default();
-        let [told, first, second] = calls.clone();
+        let [receiver, first, second] = calls.clone();
         let builder = Client::builder()
             .url(server.url())
             .observer(Panics {
@@ -288,15 +288,15 @@ fn observers_that_panic_cost_nobody_else_anything() {
                 calls: second,
             })
             .observer(Calls(move |_: &Observation| {
-                told.fetch_add(1, Ordering::SeqCst);
+                receiver.fetch_add(1, Ordering::SeqCst);
             }));
         let client = builder.connect_blocking().unwrap();
         for _ in 0..3 {
             client.lock("a").acquire().unwrap().release().unwrap();
         }
-        let [told, in_detail, in_observe] = calls.map(|calls| calls.load(Ordering::SeqCst));
+        let [receiver, in_detail, in_observe] = calls.map(|calls| calls.load(Ordering::SeqCst));
         assert_eq!((in_detail, in_observe), (0, 1), "one that panics is not called again");
-        assert!(told >= 9, "{told}");
+        assert!(receiver >= 9, "{receiver}");
     });
 }
 
@@ -421,10 +421,10 @@ impl Drop for LastWill {
 #[test]
 fn the_destructor_of_a_thread_s_local_may_call_the_client_and_costs_no_connection() {
     let server = Server::redis();
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let observer = Calls(move |observation: &Observation| {
         if matches!(observation, Observation::Disconnected { .. }) {
-            let _ = tell.send(());
+            let _ = sender.send(());
         }
     });
     let client = Client::builder().url(server.url()).observer(observer);
@@ -449,7 +449,7 @@ fn the_destructor_of_a_thread_s_local_may_call_the_client_and_costs_no_connectio
         told_end.recv_timeout(SOON).expect("all calls came back");
     });
     client.lock("a").acquire().unwrap().release().unwrap();
-    assert!(told.try_recv().is_err(), "a connection was lost");
+    assert!(receiver.try_recv().is_err(), "a connection was lost");
 }
 
 #[cfg(feature = "tracing")]

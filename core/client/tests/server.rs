@@ -273,12 +273,12 @@ async fn without_the_right_to_subscribe_a_waiter_polls() {
     let server = Redis::start();
     server.run(&["ACL", "SETUSER", "deaf", "on", ">pw", "~*", "resetchannels", "+@all"]);
     let holder = Client::connect(server.url()).await.unwrap();
-    let deaf = Client::connect(format!("redis://deaf:pw@127.0.0.1:{}", server.port))
+    let client = Client::connect(format!("redis://deaf:pw@127.0.0.1:{}", server.port))
         .await
         .unwrap();
     let held = holder.lock("a").acquire().await.unwrap();
     let waiter = {
-        let lock = deaf.lock("a").wait(Duration::from_secs(5));
+        let lock = client.lock("a").wait(Duration::from_secs(5));
         tokio::spawn(async move { lock.acquire().await.map(drop) })
     };
     eventually("it was refused once", Duration::from_secs(5), || {

@@ -170,16 +170,16 @@ async fn a_primary_that_lost_its_replicas_stops_to_grant_and_holders_hear_of_it(
     );
     let of_primary = ["--replicaof", "127.0.0.1", &primary.port.to_string()];
     let mut replica = Redis::start_with(&of_primary, None);
-    let told = || Node::of(&primary).text(&["INFO", "replication"]);
+    let replication = || Node::of(&primary).text(&["INFO", "replication"]);
     eventually("the replica counts", SOON, || {
-        told().contains("min_slaves_good_slaves:1")
+        replication().contains("min_slaves_good_slaves:1")
     })
     .await;
     let client = connect(primary.url()).await;
     let held = client.lock("held").acquire().await.unwrap();
     replica.stop();
     eventually("no replica counts", SOON, || {
-        told().contains("min_slaves_good_slaves:0")
+        replication().contains("min_slaves_good_slaves:0")
     })
     .await;
     let refused = client.lock("new").wait(Duration::from_millis(200)).acquire().await;

@@ -124,8 +124,8 @@ async fn a_hold_remembers_where_its_wait_began() {
     let (caller, lock) = (info_span!("caller"), client.lock("a"));
     let mut waiting = pin!(lock.acquire());
     let mut context = Context::from_waker(Waker::noop());
-    let asked = caller.in_scope(|| waiting.as_mut().poll(&mut context));
-    assert!(asked.is_pending());
+    let first_poll = caller.in_scope(|| waiting.as_mut().poll(&mut context));
+    assert!(first_poll.is_pending());
     held.release().await.unwrap();
     waiting.await.unwrap().release().await.unwrap();
     for name in [WAIT, HOLD] {
@@ -339,12 +339,12 @@ async fn without_its_server_a_lock_is_skipped_or_granted_here() {
         .connect()
         .await
         .unwrap();
-    let asked = client.lock("a");
-    asked.clone().wait(Duration::from_secs(1)).acquire().await.unwrap_err();
-    let skipping = asked.clone().on_unavailable(OnUnavailable::Skip);
+    let lock = client.lock("a");
+    lock.clone().wait(Duration::from_secs(1)).acquire().await.unwrap_err();
+    let skipping = lock.clone().on_unavailable(OnUnavailable::Skip);
     assert!(skipping.try_acquire().await.unwrap().is_none());
     assert!(skipping.acquire().await.unwrap_err().is_skipped());
-    let here = asked.on_unavailable(OnUnavailable::Local).acquire().await.unwrap();
+    let here = lock.on_unavailable(OnUnavailable::Local).acquire().await.unwrap();
     assert!(here.is_degraded());
     assert_eq!(spans.one(HOLD).field("steadlock.degraded"), Some("true"));
     assert_eq!(spans.one(HOLD).field("steadlock.token"), None);

@@ -16,7 +16,7 @@ pub(super) struct Fleet {
     /// The nodes that failed, and the causes, until the client is ready.
     failed: SortedSet<usize>,
     causes: Vec<Cause>,
-    is_told: bool,
+    is_reported: bool,
     /// The time at which a majority was connected for the first time.
     majority_since: Option<Instant>,
     events: Vec<TransportEvent>,
@@ -33,7 +33,7 @@ impl Fleet {
             up: SortedSet::new(),
             failed: SortedSet::new(),
             causes: Vec::new(),
-            is_told: false,
+            is_reported: false,
             majority_since: None,
             events: Vec::new(),
         }
@@ -44,14 +44,14 @@ impl Fleet {
     }
 
     /// Passes on an event of one node, under the number of that node.
-    fn pass_on(&mut self, node: usize, item: TransportEvent, events: &mut Vec<TransportEvent>) {
+    fn forward(&mut self, node: usize, item: TransportEvent, events: &mut Vec<TransportEvent>) {
         let id = NodeId(u16::try_from(node).unwrap_or(u16::MAX));
         events.push(match item {
             TransportEvent::LaneOpened(_, lane) => TransportEvent::LaneOpened(id, lane),
             TransportEvent::LaneClosed(_, lane, cause) => {
-                let cause = self.of_node(node, cause);
+                let cause = self.with_node_name(node, cause);
                 self.up.remove(&node);
-                if !self.is_told && self.failed.insert(node) {
+                if !self.is_reported && self.failed.insert(node) {
                     self.causes.push(cause.clone());
                 }
                 TransportEvent::LaneClosed(id, lane, cause)
@@ -60,7 +60,7 @@ impl Fleet {
             TransportEvent::SubscriptionLost(_, channel) => TransportEvent::SubscriptionLost(id, channel),
             TransportEvent::Subscribed(_, channel) => TransportEvent::Subscribed(id, channel),
             TransportEvent::Message(_, channel, payload) => TransportEvent::Message(id, channel, payload),
-            // This event is about one node. `tell` reports the fleet as ready.
+            // This event is about one node. `report_result` reports the fleet as ready.
             TransportEvent::Ready => {
                 self.up.insert(node);
                 self.failed.remove(&node);
@@ -68,11 +68,11 @@ impl Fleet {
             }
             // A retry cannot repair this failure. Until the first connection was reported, the failure ends the client,
             // even if the other nodes can be reached.
-            TransportEvent::Unreachable(error) if self.is_told => {
-                TransportEvent::LaneClosed(id, Lane::Command, self.of_node(node, Cause::from(&error)))
+            TransportEvent::Unreachable(error) if self.is_reported => {
+                TransportEvent::LaneClosed(id, Lane::Command, self.with_node_name(node, Cause::from(&error)))
             }
             TransportEvent::Unreachable(error) => {
-                self.is_told = true;
+                self.is_reported = true;
                 TransportEvent::Unreachable(error)
             }
             TransportEvent::Slots(_, slots, primaries) => TransportEvent::Slots(id, slots, primaries),
@@ -81,25 +81,25 @@ impl Fleet {
     }
 
     /// Adds the name of the node to a cause.
-    fn of_node(&self, node: usize, cause: Cause) -> Cause {
+    fn with_node_name(&self, node: usize, cause: Cause) -> Cause {
         let name = self.names.get(node).map_or("", String::as_str);
         cause.reworded(|text| format!("{name}: {text}"))
     }
 
     /// Reports once whether the client can be used.
-    fn tell(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
-        if self.is_told {
+    fn report_result(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
+        if self.is_reported {
             return;
         }
         let majority = self.majority();
         if self.up.len() >= majority {
             let since = *self.majority_since.get_or_insert(now);
             if self.up.len() + self.failed.len() == self.nodes.len() || now >= since + GRACE {
-                self.is_told = true;
+                self.is_reported = true;
                 events.push(TransportEvent::Ready);
             }
         } else if self.nodes.len() - self.failed.len() < majority {
-            self.is_told = true;
+            self.is_reported = true;
             let what = format!("no majority of {} primaries can be reached", self.nodes.len());
             let error = Error::new(ErrorKind::Unavailable, Operation::Connect, what)
                 .with_cause(Cause::joined(self.causes.iter(), self.causes.len()))
@@ -127,15 +127,15 @@ impl Transport for Fleet {
     }
 
     fn poll(&mut self, context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>) {
-        let mut of_node = std::mem::take(&mut self.events);
+        let mut node_events = std::mem::take(&mut self.events);
         for node in 0..self.nodes.len() {
-            self.nodes[node].poll(context, now, &mut of_node);
-            for item in of_node.drain(..) {
-                self.pass_on(node, item, events);
+            self.nodes[node].poll(context, now, &mut node_events);
+            for item in node_events.drain(..) {
+                self.forward(node, item, events);
             }
         }
-        self.events = of_node;
-        self.tell(now, events);
+        self.events = node_events;
+        self.report_result(now, events);
     }
 
     fn set_in_use(&mut self, is_in_use: bool) {
@@ -152,21 +152,24 @@ impl Transport for Fleet {
 
     #[cfg(feature = "native")]
     fn restart(&mut self, now: Instant, events: &mut Vec<TransportEvent>) -> bool {
-        let mut of_node = std::mem::take(&mut self.events);
+        let mut node_events = std::mem::take(&mut self.events);
         for node in 0..self.nodes.len() {
-            if !self.nodes[node].restart(now, &mut of_node) {
+            if !self.nodes[node].restart(now, &mut node_events) {
                 return false;
             }
-            for item in of_node.drain(..) {
-                self.pass_on(node, item, events);
+            for item in node_events.drain(..) {
+                self.forward(node, item, events);
             }
         }
-        self.events = of_node;
+        self.events = node_events;
         true
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let grace = self.majority_since.filter(|_| !self.is_told).map(|since| since + GRACE);
+        let grace = self
+            .majority_since
+            .filter(|_| !self.is_reported)
+            .map(|since| since + GRACE);
         let nodes = self.nodes.iter().filter_map(|node| node.poll_timeout());
         nodes.chain(grace).min()
     }

@@ -36,11 +36,11 @@ fn alone(test: &str, scenario: impl FnOnce()) {
         .env(ALONE, "1")
         .output()
         .expect("a process");
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
     assert!(
-        output.status.success() && said.contains("1 passed"),
-        "{}: {said}",
+        output.status.success() && text.contains("1 passed"),
+        "{}: {text}",
         output.status
     );
 }

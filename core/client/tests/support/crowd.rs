@@ -130,7 +130,8 @@ pub async fn connect_with_rare_polls(url: &str) -> Client {
         .unwrap()
 }
 
-/// Releases a lock for which a [`connect_with_rare_polls`] client waits at `node`, and checks that a notification hands it over.
+/// Releases a lock for which a [`connect_with_rare_polls`] client waits at `node`, and checks that a notification hands
+/// it over.
 pub async fn check_hand_over(kind: &str, lease: Lease, theirs: Lock, node: &Node, name: &str) {
     let waiter = spawn_waiter(theirs, SOON);
     wait_until_subscribed(node, name).await;

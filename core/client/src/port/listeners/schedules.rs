@@ -67,14 +67,14 @@ fn all_who_wait_are_told() {
 fn who_waits_is_told_though_another_gives_up() {
     play(|happening| {
         let mut waits = pin!(happening.listeners.until(|| happening.find()));
-        let mut gives_up = Some(Box::pin(happening.listeners.until(|| happening.find())));
+        let mut leaving = Some(Box::pin(happening.listeners.until(|| happening.find())));
         park_on(Duration::MAX, |waker| {
             let context = &mut Context::from_waker(waker);
-            if let Some(other) = &mut gives_up {
+            if let Some(other) = &mut leaving {
                 let _ = other.as_mut().poll(context);
             }
             let results = waits.as_mut().poll(context);
-            gives_up = None;
+            leaving = None;
             results
         });
     });

@@ -61,7 +61,7 @@ pub fn run(port: &str, time: Duration) {
     print_line(&format!("seed {seed}"));
     let _unprivileged = Unprivileged::new();
     let shared = Arc::new(Shared::new());
-    tell_panics(&shared);
+    report_panics(&shared);
     let places = places(port);
     let workers = start(&places, &shared, seed);
     let mut trouble = Trouble {
@@ -100,7 +100,7 @@ pub fn run(port: &str, time: Duration) {
 
 /// Fails the test for every panic outside of tokio. tokio may panic if descriptors are closed in the middle of a call,
 /// and the client catches that.
-fn tell_panics(shared: &Arc<Shared>) {
+fn report_panics(shared: &Arc<Shared>) {
     let shared = Arc::clone(shared);
     panic::set_hook(Box::new(move |panicked| {
         let place = panicked.location().map_or("", |location| location.file());

@@ -34,8 +34,8 @@ impl Slots {
         }
     }
 
-    /// Reads the reply to `CLUSTER SLOTS`. `asked_host` is the host for nodes that are listed without one. `None` if no slot
-    /// has an owner.
+    /// Reads the reply to `CLUSTER SLOTS`. `asked_host` is the host for nodes that are listed without one. `None` if no
+    /// slot has an owner.
     pub(super) fn read(answer: &Reply, asked_host: &str) -> Option<Self> {
         let Reply::Array(ranges) = answer else { return None };
         let mut slots = Self::unknown();
