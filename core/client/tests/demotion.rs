@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_secs(5);
 const AT_MOST: Duration = Duration::from_secs(2);
 /// The time from the demotion to the change of the address. A client that only waits learns of the demotion at its next
 /// check of the role, and then it connects.
-const UNTIL_THE_ADDRESS_CHANGES: Duration = Duration::from_millis(3_500);
+const ADDRESS_CHANGE_DELAY: Duration = Duration::from_millis(3_500);
 
 async fn client(proxy: &Proxy) -> Client {
     Client::builder()
@@ -209,7 +209,7 @@ async fn a_demoted_primary_is_left_and_what_was_replicated_is_kept() {
         .await;
         is_online(&primary).await;
         fail_over(&primary, &replica).await;
-        tokio::time::sleep(UNTIL_THE_ADDRESS_CHANGES).await;
+        tokio::time::sleep(ADDRESS_CHANGE_DELAY).await;
         // Deletes one record, as if it had not been replicated.
         let unheard = held.swap_remove(time % held.len());
         replica.run(&["DEL", unheard.name()]);

@@ -19,9 +19,9 @@ use steadlock_store::{Embedded, Subscriber};
 const NODE: NodeId = NodeId(0);
 
 #[derive(Default)]
-struct Turns(AtomicUsize);
+struct WakeCounter(AtomicUsize);
 
-impl Wake for Turns {
+impl Wake for WakeCounter {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -34,7 +34,7 @@ struct Program {
     store: Embedded,
     subscriber: Subscriber,
     messages: Receiver<(Vec<u8>, Vec<u8>)>,
-    wanted: Arc<Turns>,
+    wanted: Arc<WakeCounter>,
 }
 
 fn options(url: &str) -> Options {

@@ -51,7 +51,7 @@ impl Use {
     }
 
     /// Returns the commands that clients with this purpose send, besides those that scripts call.
-    fn sends(self) -> &'static [&'static str] {
+    fn commands(self) -> &'static [&'static str] {
         match self {
             Self::Clients { .. } => &["evalsha", "script|load", "subscribe", "unsubscribe"],
             Self::Operators | Self::Watchers => &["evalsha", "script|load"],
@@ -60,7 +60,7 @@ impl Use {
 }
 
 /// Whether a client works without a right and only learns of releases later.
-fn is_spared(right: &str) -> bool {
+fn is_optional(right: &str) -> bool {
     right.starts_with('&') || ["+publish", "+subscribe", "+unsubscribe"].contains(&right)
 }
 
@@ -134,7 +134,7 @@ async fn check_each_right(user: &str, purpose: Use) {
             let mut failure = None;
             // By chance, a waiter can make an attempt just after a release and need no notification. Hence several
             // runs.
-            let times = if is_spared(&right) { 5 } else { 1 };
+            let times = if is_optional(&right) { 5 } else { 1 };
             for time in 0..times {
                 let name = format!("orders:{number}-{time}-");
                 failure = purpose.of(server, &weaker, &name, Notice::Messages).await.err();
@@ -144,7 +144,7 @@ async fn check_each_right(user: &str, purpose: Use) {
             }
             let failure = failure.unwrap_or_else(|| panic!("{user} does not need {right}"));
             check_naming(user, &right, &failure);
-            if is_spared(&right) && matches!(purpose, Use::Clients { .. }) {
+            if is_optional(&right) && matches!(purpose, Use::Clients { .. }) {
                 // A waiter that receives no notifications polls.
                 let name = format!("orders:{number}-late");
                 let result = purpose.of(server, &weaker, &name, Notice::Polls).await;
@@ -157,7 +157,7 @@ async fn check_each_right(user: &str, purpose: Use) {
 }
 
 fn check_naming(user: &str, right: &str, failure: &Failure) {
-    if is_spared(right) {
+    if is_optional(right) {
         assert!(failure.error.is_none(), "{user} without {right}: {failure}");
         return;
     }
@@ -189,7 +189,7 @@ fn each_rule_has_the_commands_of_its_scripts_and_no_others() {
         };
         let scripts = Script::ALL.iter().filter(|script| purpose.runs(**script));
         let mut needed: BTreeSet<String> = scripts.flat_map(of_script).collect();
-        needed.extend(purpose.sends().iter().map(|command| String::from(*command)));
+        needed.extend(purpose.commands().iter().map(|command| String::from(*command)));
         let rights = Rule::printed(user).rights();
         let granted = rights.iter().filter_map(|right| right.strip_prefix('+'));
         assert_eq!(granted.map(String::from).collect::<BTreeSet<_>>(), needed, "{user}");

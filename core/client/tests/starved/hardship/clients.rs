@@ -78,7 +78,7 @@ pub fn run(port: &str, time: Duration) {
         let number = trouble.random.below(ALL.len() as u64);
         let hardship = ALL[usize::try_from(number).expect("few")];
         let hardship = if count < ALL.len() { ALL[count] } else { hardship };
-        trouble.happen(hardship);
+        trouble.cause(hardship);
         count += 1;
         trouble.recover();
     }
@@ -165,16 +165,16 @@ struct Trouble {
 }
 
 impl Trouble {
-    fn happen(&mut self, hardship: Hardship) {
+    fn cause(&mut self, hardship: Hardship) {
         self.shared.count(&format!("hardship: {hardship:?}"));
         match hardship {
             Hardship::NoThreads => {
                 let _limited = Limited::to(Resource::Nproc, 1);
-                self.cuts();
+                self.cut_connections();
             }
             Hardship::NoFiles => {
                 let _limited = Limited::to(Resource::Nofile, 3);
-                self.cuts();
+                self.cut_connections();
             }
             Hardship::ClosedWhileIdle => self.close_while_idle(),
             Hardship::ClosedMeanwhile => self.close_meanwhile(),
@@ -187,11 +187,11 @@ impl Trouble {
                 let _limited = Limited::to(Resource::Nproc, 1);
                 self.close_meanwhile();
             }
-            Hardship::Names => self.names(),
-            Hardship::Cuts => self.cuts(),
+            Hardship::Names => self.change_addresses(),
+            Hardship::Cuts => self.cut_connections(),
             Hardship::Refused => {
                 print_line("do refuse");
-                self.cuts();
+                self.cut_connections();
             }
             Hardship::Paused => {
                 print_line("do pause");
@@ -212,7 +212,7 @@ impl Trouble {
         }
     }
 
-    fn cuts(&mut self) {
+    fn cut_connections(&mut self) {
         for _ in 0..1 + self.random.below(5) {
             let what = ["commands", "renewals", "messages", "all"];
             match what.get(usize::try_from(self.random.below(5)).expect("few")) {
@@ -223,8 +223,8 @@ impl Trouble {
         }
     }
 
-    fn names(&mut self) {
-        const LISTS: [&str; 6] = [
+    fn change_addresses(&mut self) {
+        const ADDRESS_LISTS: [&str; 6] = [
             "second first",
             "first",
             "second",
@@ -233,9 +233,9 @@ impl Trouble {
             "replica nobody second first",
         ];
         for _ in 0..1 + self.random.below(4) {
-            let list = LISTS[usize::try_from(self.random.below(6)).expect("few")];
+            let list = ADDRESS_LISTS[usize::try_from(self.random.below(6)).expect("few")];
             print_line(&format!("do lead {list}"));
-            self.cuts();
+            self.cut_connections();
         }
     }
 

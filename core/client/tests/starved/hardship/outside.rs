@@ -98,14 +98,14 @@ impl Outside {
             ["do", "refuse"] => self.proxies[..2].iter().for_each(Proxy::refuse),
             ["do", "pause"] => self.server.pause(),
             ["do", "remove", lock] => drop(self.server.run(&["DEL", lock])),
-            ["do", "calm"] => self.calm(),
+            ["do", "calm"] => self.end_hardships(),
             _ => println!("{line}"),
         }
     }
 
     /// Checks at the end that every key on the server has a TTL, so that it expires by itself.
     pub fn end(self) {
-        self.calm();
+        self.end_hardships();
         let Reply::Array(keys) = self.server.run(&["KEYS", "*"]) else {
             panic!("no keys")
         };
@@ -137,7 +137,7 @@ impl Outside {
         }
     }
 
-    fn calm(&self) {
+    fn end_hardships(&self) {
         self.server.resume();
         for proxy in &self.proxies[..2] {
             proxy.lead_to(self.server.port);
@@ -199,7 +199,7 @@ impl Holds {
                 pipe.cmd("EXISTS").arg(lock);
             }
             match pipe.query::<Vec<bool>>(&mut connection) {
-                Ok(there) => self.note(&locks.iter().zip(there).collect()),
+                Ok(there) => self.record_missing(&locks.iter().zip(there).collect()),
                 // A hardship has killed this connection too.
                 Err(_) => connection = server.connection(),
             }
@@ -207,7 +207,7 @@ impl Holds {
         }
     }
 
-    fn note(&self, there: &HashMap<&String, bool>) {
+    fn record_missing(&self, there: &HashMap<&String, bool>) {
         for (id, hold) in &mut *self.live.lock().expect("no panic") {
             match there.get(&hold.lock) {
                 Some(true) => hold.missing_since = None,
