@@ -150,8 +150,8 @@ impl Client {
                         if matches!(result, Ok(Completion::Closed)) {
                             // The JVM drops the client after this event. From then on it answers
                             // releases itself, by these outcomes.
-                            let endings = self.host.endings().into_iter().map(Completion::Released);
-                            undelivered.extend(endings.map(|ending| wire::completed(NOBODY, &Ok(ending))));
+                            let outcomes = self.host.close_outcomes().into_iter().map(Completion::Released);
+                            undelivered.extend(outcomes.map(|outcome| wire::completed(NOBODY, &Ok(outcome))));
                         }
                         undelivered.push_back(state.completed(tag, &result));
                     }

@@ -230,7 +230,12 @@ pub fn close(client: u64, tag: u64) -> bool {
 #[uniffi::export]
 pub fn keeps_out(client: u64, held: String, wanted: String) -> bool {
     let client = Client::get(client);
-    client.is_some_and(|client| client.host.keeps_out(held.into(), wanted.into()).unwrap_or(false))
+    client.is_some_and(|client| {
+        client
+            .host
+            .would_wait_for_itself(held.into(), wanted.into())
+            .unwrap_or(false)
+    })
 }
 
 /// Cancels an acquisition whose caller no longer waits for it. `request` is the number that the

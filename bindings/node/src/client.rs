@@ -220,8 +220,8 @@ impl NativeClient {
     /// Whether a caller that holds the lock at `held` and waits for the lock at `wanted` waits for itself.
     #[napi(catch_unwind)]
     pub fn keeps_out(&self, held: String, wanted: String) -> bool {
-        let keeps_out = self.client.host().keeps_out(held.into(), wanted.into());
-        keeps_out.unwrap_or(false)
+        let would_wait = self.client.host().would_wait_for_itself(held.into(), wanted.into());
+        would_wait.unwrap_or(false)
     }
 
     /// Returns the index of the reason for the loss of a lease; −1 if it is not lost.

@@ -63,7 +63,7 @@ impl Bell {
                 .ok_or_else(|| io::Error::other("no file descriptor for the bell of a forked child"))?;
         }
         let mut pair = bell.pair.lock().unwrap_or_else(PoisonError::into_inner);
-        if !pair.ring.is_there() || !pair.listen.is_there() {
+        if !pair.ring.is_still_ours() || !pair.listen.is_still_ours() {
             *pair = Pair::new()?;
         }
         Ok(pair)

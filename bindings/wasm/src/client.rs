@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 
 use steadlock::host::{
-    Acquire, CallId, Driven, Error, ErrorKind, Host, Lane, NodeId, Op, Operation, Place, clock_micros,
+    Acquire, CallId, Driven, Error, ErrorKind, Host, Lane, NodeId, Op, Operation, ServerAddress, clock_micros,
 };
 use steadlock_javascript::Client;
 use wasm_bindgen::JsValue;
@@ -231,25 +231,25 @@ impl NativeClient {
     /// Reports that a server can be called.
     pub fn opened(&self, node: u16) {
         for lane in LANES {
-            self.engine.borrow_mut().opened(NodeId(node), lane);
+            self.engine.borrow_mut().lane_opened(NodeId(node), lane);
         }
     }
 
     /// Reports that a server could not be called.
     pub fn closed(&self, node: u16, cause: &str) {
         for lane in LANES {
-            self.engine.borrow_mut().closed(NodeId(node), lane, cause);
+            self.engine.borrow_mut().lane_closed(NodeId(node), lane, cause);
         }
     }
 
     /// Reports that JavaScript can subscribe to the channels of a server.
     pub fn listening(&self, node: u16) {
-        self.engine.borrow_mut().listening(NodeId(node));
+        self.engine.borrow_mut().subscriptions_opened(NodeId(node));
     }
 
     /// Reports that JavaScript cannot subscribe to the channels of a server any more.
     pub fn deaf(&self, node: u16) {
-        self.engine.borrow_mut().deaf(NodeId(node));
+        self.engine.borrow_mut().subscriptions_lost(NodeId(node));
     }
 
     /// Reports that connecting to a server failed: either for a reason that will not pass (`is_set_up_wrong`), or
@@ -263,8 +263,8 @@ impl NativeClient {
         };
         let error = Error::new(kind, Operation::Connect, "").with_cause(cause);
         let mut engine = self.engine.borrow_mut();
-        let error = match engine.servers().get(usize::from(node)).map(|server| &server.place) {
-            Some(Place::Host(name)) => error.with_node(steadlock::host::shown(name)),
+        let error = match engine.servers().get(usize::from(node)).map(|server| &server.address) {
+            Some(ServerAddress::Host(name)) => error.with_node(steadlock::host::shown(name)),
             _ => error,
         };
         engine.give_up(NodeId(node), error);
@@ -297,7 +297,7 @@ impl NativeClient {
     pub fn heard(&self, node: u16, channel: &str, message: &str) {
         self.engine
             .borrow_mut()
-            .heard(NodeId(node), channel.as_bytes(), message.as_bytes().to_vec());
+            .message_received(NodeId(node), channel.as_bytes(), message.as_bytes().to_vec());
     }
 }
 

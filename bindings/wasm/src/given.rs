@@ -1,6 +1,6 @@
 //! The clocks and the random numbers of JavaScript, for the core.
 
-use steadlock::host::Given;
+use steadlock::host::Environment;
 use wasm_bindgen::prelude::wasm_bindgen;
 
 #[wasm_bindgen]
@@ -18,7 +18,7 @@ extern "C" {
 /// Gives the clocks and the random numbers to the core. Runs when the module is loaded.
 #[wasm_bindgen(start)]
 fn start() {
-    steadlock::host::give(Given {
+    steadlock::host::provide(Environment {
         steady_micros: || (steady_ms() * 1e3) as u64,
         wall_micros: || (wall_ms() * 1e3) as i64,
         random: || {

@@ -32,8 +32,8 @@ pub use steadlock_protocol::{CallError, KeyPrefix, LockKey, LockName, OwnerId, R
 use crate::Error;
 use crate::api::Builder;
 use crate::settings::Settings;
-use crate::target::{Scheme, Target, listed, named_host_and_port};
-use crate::transport::tools::{self, Found, Link, Place};
+use crate::target::{Scheme, Target, host_and_required_port, split_urls};
+use crate::transport::tools::{self, Arrangement, Found, Link};
 
 /// All servers to which the options lead.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Servers {
 
     /// Whether there are several primaries, a majority of which has to grant each lock.
     #[must_use]
-    pub fn are_several(&self) -> bool {
+    pub fn has_several_primaries(&self) -> bool {
         self.deployments.len() > 1
     }
 
@@ -85,8 +85,8 @@ impl Servers {
     /// id that nobody else has. The second set comes from a name with a brace; it is `None` if the prefix has a brace.
     /// Each call returns new ones.
     #[must_use]
-    pub fn scratch(&self) -> (Scratch, Option<Scratch>) {
-        self.settings.scratch()
+    pub fn test_keys(&self) -> (Scratch, Option<Scratch>) {
+        self.settings.test_keys()
     }
 
     /// Returns the full name of a lock: the key prefix, then the name.
@@ -99,7 +99,7 @@ impl Servers {
 
     /// Returns a full name without the key prefix, as programs with this prefix write it.
     #[must_use]
-    pub fn given_name<'a>(&self, name: &'a LockName) -> &'a str {
+    pub fn name_without_prefix<'a>(&self, name: &'a LockName) -> &'a str {
         self.settings.without_prefix(name.as_str())
     }
 
@@ -116,7 +116,7 @@ pub struct Deployment {
     name: String,
     settings: Arc<Settings>,
     target: Target,
-    place: Place,
+    arrangement: Arrangement,
     primaries: Vec<Server>,
     sentinels: Vec<Server>,
 }
@@ -131,7 +131,7 @@ impl Deployment {
             ));
         }
         let Found {
-            place,
+            arrangement,
             primaries,
             sentinels,
         } = tools::find(settings, target).await?;
@@ -140,7 +140,7 @@ impl Deployment {
             name: target.to_string(),
             settings: Arc::clone(settings),
             target: target.clone(),
-            place,
+            arrangement,
             primaries: servers(primaries),
             sentinels: servers(sentinels),
         })
@@ -155,19 +155,19 @@ impl Deployment {
     /// Returns whether the URL leads to one server, to sentinels or to a cluster.
     #[must_use]
     pub const fn topology(&self) -> Topology {
-        match self.place {
-            Place::Alone => Topology::Standalone,
-            Place::Service(_) => Topology::Sentinel,
-            Place::Cluster(_) => Topology::Cluster,
+        match self.arrangement {
+            Arrangement::Alone => Topology::Standalone,
+            Arrangement::Service(_) => Topology::Sentinel,
+            Arrangement::Cluster(_) => Topology::Cluster,
         }
     }
 
     /// Returns the service that the sentinels know; `None` without sentinels.
     #[must_use]
     pub fn service(&self) -> Option<&str> {
-        match &self.place {
-            Place::Service(service) => Some(service),
-            Place::Alone | Place::Cluster(_) => None,
+        match &self.arrangement {
+            Arrangement::Service(service) => Some(service),
+            Arrangement::Alone | Arrangement::Cluster(_) => None,
         }
     }
 
@@ -188,7 +188,7 @@ impl Deployment {
     /// if `address` is no such address.
     #[must_use]
     pub fn announced(&self, address: &str) -> Option<Server> {
-        let (host, port) = named_host_and_port(address)?;
+        let (host, port) = host_and_required_port(address)?;
         Some(Server(tools::announced(&self.settings, &self.target, &host, port)))
     }
 
@@ -202,11 +202,11 @@ impl Deployment {
     /// # Errors
     /// `Unavailable` if no node of the cluster has the key's slot.
     pub fn primary_of(&mut self, key: impl AsRef<[u8]>) -> Result<&mut Server, Error> {
-        let place = match &self.place {
-            Place::Cluster(nodes) => nodes.place_of(key.as_ref()),
-            Place::Alone | Place::Service(_) => Some(0),
+        let index = match &self.arrangement {
+            Arrangement::Cluster(nodes) => nodes.index_of(key.as_ref()),
+            Arrangement::Alone | Arrangement::Service(_) => Some(0),
         };
-        match place.and_then(|place| self.primaries.get_mut(place)) {
+        match index.and_then(|index| self.primaries.get_mut(index)) {
             Some(server) => Ok(server),
             None => Err(Error::new(
                 ErrorKind::Unavailable,
@@ -239,7 +239,7 @@ impl ServerUrl {
     /// no URL, the text is returned whole.
     #[must_use]
     pub fn split(text: &str) -> Vec<String> {
-        listed(text)
+        split_urls(text)
     }
 
     /// Whether connections use TLS.
@@ -350,7 +350,7 @@ impl fmt::Debug for Link {
     }
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for Arrangement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Alone => "Alone",
@@ -387,11 +387,11 @@ mod tests {
             ("valkeys+sentinel://h,i/main/2", false, true, 2),
             ("redis+unix:///tmp/a@b.sock?db=4", false, false, 4),
         ] {
-            let said = ServerUrl::parse(url).unwrap();
-            assert_eq!(said.has_password(), has_password, "{url}");
-            assert_eq!(said.has_tls(), has_tls, "{url}");
-            assert_eq!(said.database(), database, "{url}");
-            assert!(!said.is_memory(), "{url}");
+            let parsed = ServerUrl::parse(url).unwrap();
+            assert_eq!(parsed.has_password(), has_password, "{url}");
+            assert_eq!(parsed.has_tls(), has_tls, "{url}");
+            assert_eq!(parsed.database(), database, "{url}");
+            assert!(!parsed.is_memory(), "{url}");
         }
         for url in ["memory://", " MEMORY://shop"] {
             assert!(ServerUrl::parse(url).unwrap().is_memory(), "{url}");

@@ -3,13 +3,13 @@
 //! Each call turns its arguments into an operation, and the completion into a lease, an answer or an error. The
 //! blocking API wraps the asynchronous one and differs only in how it waits.
 
-mod asked;
 pub mod blocking;
 mod client;
 mod convert;
 mod kinds;
 mod lease;
 mod lock;
+mod pending_acquire;
 #[cfg(feature = "tracing")]
 mod spans;
 

@@ -13,28 +13,28 @@ use std::thread;
 use tokio::sync::oneshot;
 
 use crate::process::Process;
-use crate::unwind::quietly;
+use crate::unwind::catch_panic;
 
 /// The limit of threads. Work beyond it waits for a free thread.
-const MOST: usize = 32;
+const MAX_THREADS: usize = 32;
 
 /// The reason for a missing result.
 #[derive(Debug)]
-pub(crate) enum Failed {
+pub(crate) enum Failure {
     /// The system refuses a thread, and the pool has none yet.
     NoThread(io::Error),
     Panicked,
 }
 
 /// Runs `work` on a thread of the pool. Work that has not begun when the future is dropped never runs.
-pub(crate) async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failed> {
+pub(crate) async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
     Pool::current().run(work).await
 }
 
 /// Keeps one idle thread of this process's pool until it is dropped.
-pub(crate) struct Open(Arc<Pool>);
+pub(crate) struct KeepAlive(Arc<Pool>);
 
-impl Open {
+impl KeepAlive {
     pub(crate) fn new() -> Self {
         let pool = Pool::current();
         pool.lock().open += 1;
@@ -42,10 +42,10 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for KeepAlive {
     fn drop(&mut self) {
         self.0.lock().open -= 1;
-        self.0.work_came.notify_all();
+        self.0.work_added.notify_all();
     }
 }
 
@@ -54,7 +54,7 @@ type Work = Box<dyn FnOnce() + Send>;
 #[derive(Default)]
 struct Pool {
     state: Mutex<State>,
-    work_came: Condvar,
+    work_added: Condvar,
 }
 
 #[derive(Default)]
@@ -68,47 +68,47 @@ struct State {
 
 /// The pool of a process, and the pools of its forks. A fork needs a new one, because another thread of the parent may
 /// have held the mutex.
-struct Generation {
+struct PerProcess {
     process: Process,
     pool: Arc<Pool>,
     child: OnceLock<Box<Self>>,
 }
 
-static FIRST: OnceLock<Generation> = OnceLock::new();
+static FIRST: OnceLock<PerProcess> = OnceLock::new();
 
 impl Pool {
     fn current() -> Arc<Self> {
-        let new = || Generation {
+        let new = || PerProcess {
             process: Process::current(),
             pool: Arc::default(),
             child: OnceLock::new(),
         };
-        let mut generation = FIRST.get_or_init(new);
-        while !generation.process.is_current() {
-            generation = generation.child.get_or_init(|| Box::new(new()));
+        let mut per_process = FIRST.get_or_init(new);
+        while !per_process.process.is_current() {
+            per_process = per_process.child.get_or_init(|| Box::new(new()));
         }
-        Arc::clone(&generation.pool)
+        Arc::clone(&per_process.pool)
     }
 
-    async fn run<T: Send + 'static>(self: &Arc<Self>, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failed> {
-        let (tell, told) = oneshot::channel();
+    async fn run<T: Send + 'static>(self: &Arc<Self>, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
+        let (sender, receiver) = oneshot::channel();
         let work = Box::new(move || {
-            if tell.is_closed() {
+            if sender.is_closed() {
                 return;
             }
             let result = work();
             // The caller may have stopped waiting, or the engine's runtime may be gone.
-            quietly(|| drop(tell.send(result)));
+            catch_panic(|| drop(sender.send(result)));
         });
-        self.start(work, start_thread).map_err(Failed::NoThread)?;
-        told.await.map_err(|_| Failed::Panicked)
+        self.start(work, start_thread).map_err(Failure::NoThread)?;
+        receiver.await.map_err(|_| Failure::Panicked)
     }
 
     /// Hands work to a thread, and starts a new one if no thread is idle.
     fn start(self: &Arc<Self>, work: Work, start_thread: impl FnOnce(Arc<Self>) -> io::Result<()>) -> io::Result<()> {
         let mut state = self.lock();
         state.waiting.push_back(work);
-        if state.idle < state.waiting.len() && state.threads < MOST {
+        if state.idle < state.waiting.len() && state.threads < MAX_THREADS {
             match start_thread(Arc::clone(self)) {
                 Ok(()) => state.threads += 1,
                 // A busy thread does the work next.
@@ -120,7 +120,7 @@ impl Pool {
             }
         }
         drop(state);
-        self.work_came.notify_one();
+        self.work_added.notify_one();
         Ok(())
     }
 
@@ -130,14 +130,14 @@ impl Pool {
         loop {
             if let Some(work) = state.waiting.pop_front() {
                 drop(state);
-                quietly(work);
+                catch_panic(work);
                 state = self.lock();
             } else if state.idle > 0 || state.open == 0 {
                 state.threads -= 1;
                 return;
             } else {
                 state.idle += 1;
-                state = self.work_came.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.work_added.wait(state).unwrap_or_else(PoisonError::into_inner);
                 state.idle -= 1;
             }
         }
@@ -154,7 +154,7 @@ fn start_thread(pool: Arc<Pool>) -> io::Result<()> {
     thread.spawn(move || pool.work()).map(drop)
 }
 
-impl fmt::Display for Failed {
+impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoThread(error) => write!(f, "the system gives this process no more threads: {error}"),
@@ -183,10 +183,10 @@ mod tests {
     }
 
     /// Waits until the pool has these numbers of threads and of idle threads.
-    fn until(pool: &Pool, wanted: (usize, usize)) {
+    fn until(pool: &Pool, expected: (usize, usize)) {
         let start = std::time::Instant::now();
-        while threads(pool) != wanted {
-            assert!(start.elapsed() < SOON, "{:?} is not {wanted:?}", threads(pool));
+        while threads(pool) != expected {
+            assert!(start.elapsed() < SOON, "{:?} is not {expected:?}", threads(pool));
             thread::yield_now();
         }
     }
@@ -194,35 +194,35 @@ mod tests {
     #[test]
     fn work_that_no_thread_can_do_is_refused_and_later_work_is_done() {
         let pool = Arc::new(Pool::default());
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let work = |number| {
-            let tell = tell.clone();
-            Box::new(move || tell.send(number).unwrap())
+            let sender = sender.clone();
+            Box::new(move || sender.send(number).unwrap())
         };
         let refused = pool.start(work(1), none).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
         pool.start(work(2), start_thread).unwrap();
-        assert_eq!(told.recv_timeout(SOON), Ok(2), "the first is not done later");
+        assert_eq!(receiver.recv_timeout(SOON), Ok(2), "the first is not done later");
     }
 
     #[test]
     fn a_busy_thread_does_what_no_other_can_be_had_for() {
         let pool = Arc::new(Pool::default());
-        let (tell, told) = mpsc::channel();
-        let (go_on, gate) = mpsc::channel::<()>();
+        let (sender, receiver) = mpsc::channel();
+        let (open_gate, gate) = mpsc::channel::<()>();
         pool.start(Box::new(move || gate.recv().unwrap()), start_thread)
             .unwrap();
-        pool.start(Box::new(move || tell.send(()).unwrap()), none).unwrap();
-        go_on.send(()).unwrap();
-        told.recv_timeout(SOON).unwrap();
+        pool.start(Box::new(move || sender.send(()).unwrap()), none).unwrap();
+        open_gate.send(()).unwrap();
+        receiver.recv_timeout(SOON).unwrap();
     }
 
     #[test]
     fn one_idle_thread_is_kept_while_a_client_is_open_and_works_when_no_other_can_be_had() {
         let pool = Arc::new(Pool::default());
         pool.lock().open += 1;
-        let open = Open(Arc::clone(&pool));
-        let (go_on, gate) = mpsc::channel::<()>();
+        let open = KeepAlive(Arc::clone(&pool));
+        let (open_gate, gate) = mpsc::channel::<()>();
         let gate = Arc::new(Mutex::new(gate));
         for _ in 0..3 {
             let gate = Arc::clone(&gate);
@@ -230,11 +230,11 @@ mod tests {
             pool.start(Box::new(work), start_thread).unwrap();
         }
         assert_eq!(threads(&pool).0, 3);
-        (0..3).for_each(|_| go_on.send(()).unwrap());
+        (0..3).for_each(|_| open_gate.send(()).unwrap());
         until(&pool, (1, 1));
-        let (tell, told) = mpsc::channel();
-        pool.start(Box::new(move || tell.send(()).unwrap()), none).unwrap();
-        told.recv_timeout(SOON).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        pool.start(Box::new(move || sender.send(()).unwrap()), none).unwrap();
+        receiver.recv_timeout(SOON).unwrap();
         until(&pool, (1, 1));
         drop(open);
         until(&pool, (0, 0));
@@ -245,10 +245,10 @@ mod tests {
         let pool = Arc::new(Pool::default());
         pool.lock().open += 1;
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let failed = runtime
+        let failure = runtime
             .block_on(pool.run(|| std::panic::resume_unwind(Box::new(()))))
             .map(|(): ()| ());
-        assert!(matches!(failed, Err(Failed::Panicked)));
+        assert!(matches!(failure, Err(Failure::Panicked)));
         assert_eq!(runtime.block_on(pool.run(|| 7)).unwrap(), 7);
         until(&pool, (1, 1));
     }
@@ -256,21 +256,21 @@ mod tests {
     #[test]
     fn work_that_nobody_waits_for_any_more_is_not_begun() {
         let pool = Arc::new(Pool::default());
-        let (go_on, gate) = mpsc::channel::<()>();
+        let (open_gate, gate) = mpsc::channel::<()>();
         pool.start(Box::new(move || gate.recv().unwrap()), start_thread)
             .unwrap();
-        let (tell, told) = mpsc::channel();
-        pool.lock().threads = MOST;
-        let mut given_up = Box::pin(pool.run(move || tell.send(()).unwrap()));
+        let (sender, receiver) = mpsc::channel();
+        pool.lock().threads = MAX_THREADS;
+        let mut abandoned = Box::pin(pool.run(move || sender.send(()).unwrap()));
         assert!(
-            given_up
+            abandoned
                 .as_mut()
                 .poll(&mut Context::from_waker(Waker::noop()))
                 .is_pending()
         );
-        drop(given_up);
-        go_on.send(()).unwrap();
+        drop(abandoned);
+        open_gate.send(()).unwrap();
         // The work was dropped, and not begun.
-        assert_eq!(told.recv_timeout(SOON), Err(mpsc::RecvTimeoutError::Disconnected));
+        assert_eq!(receiver.recv_timeout(SOON), Err(mpsc::RecvTimeoutError::Disconnected));
     }
 }

@@ -84,9 +84,9 @@ impl Clock {
         let steady = sources.steady();
         let lead = self.lead.load(Ordering::Acquire);
         let stepped = self.stepped.load(Ordering::Acquire);
-        let apart = ahead(sources.wall_glance(), steady).wrapping_sub(lead);
+        let difference = ahead(sources.wall_glance(), steady).wrapping_sub(lead);
         // The cheap reading can be one kernel tick old, 10 ms at the most, so half of the tolerance is left for it.
-        if (-TOLERANCE..=TOLERANCE / 2).contains(&apart) {
+        if (-TOLERANCE..=TOLERANCE / 2).contains(&difference) {
             return Instant::from_micros(steady.saturating_add(stepped));
         }
         self.compare(sources)
@@ -96,10 +96,10 @@ impl Clock {
     #[cold]
     fn compare(&self, sources: &impl Sources) -> Instant {
         /// Storing takes a few nanoseconds, unless the storing thread is stopped meanwhile.
-        const TRIES: u32 = 200;
-        const TRIES_AT_ONCE: u32 = 50;
+        const ATTEMPTS: u32 = 200;
+        const ATTEMPTS_BEFORE_YIELD: u32 = 50;
 
-        let mut tries = 0;
+        let mut attempts = 0;
         loop {
             let lead = self.lead.load(Ordering::Acquire);
             let stepped = self.stepped.load(Ordering::Acquire);
@@ -126,11 +126,11 @@ impl Clock {
                 u64::try_from(step).unwrap_or(0)
             };
             let counted = stepped.saturating_add(counts);
-            tries += 1;
-            if self.store((lead, stepped), (lead.wrapping_add(step), counted)) || tries == TRIES {
+            attempts += 1;
+            if self.store((lead, stepped), (lead.wrapping_add(step), counted)) || attempts == ATTEMPTS {
                 return Instant::from_micros(now.saturating_add(counted));
             }
-            if tries.is_multiple_of(TRIES_AT_ONCE) {
+            if attempts.is_multiple_of(ATTEMPTS_BEFORE_YIELD) {
                 std::thread::yield_now();
             }
             std::hint::spin_loop();
@@ -142,13 +142,13 @@ impl Clock {
         if self.is_stored.swap(true, Ordering::Acquire) {
             return false;
         }
-        let is_news = before == (self.lead.load(Ordering::Relaxed), self.stepped.load(Ordering::Relaxed));
-        if is_news {
+        let is_current = before == (self.lead.load(Ordering::Relaxed), self.stepped.load(Ordering::Relaxed));
+        if is_current {
             self.stepped.store(after.1, Ordering::Release);
             self.lead.store(after.0, Ordering::Release);
         }
         self.is_stored.store(false, Ordering::Release);
-        is_news
+        is_current
     }
 }
 
@@ -203,7 +203,7 @@ impl Sources for System {
 }
 
 #[cfg(target_family = "wasm")]
-use crate::given as portable;
+use crate::environment as portable;
 
 #[cfg(all(
     any(test, not(any(target_os = "linux", target_os = "android"))),

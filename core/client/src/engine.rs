@@ -29,7 +29,7 @@ mod thread;
 mod turn;
 
 #[cfg(not(feature = "native"))]
-pub use self::driven::{Driven, Place, Server};
+pub use self::driven::{Driven, Server, ServerAddress};
 #[cfg(feature = "native")]
 pub(crate) use self::driver::is_driving;
 pub(crate) use self::handle::Handle;

@@ -16,6 +16,6 @@ pub(crate) struct OsEntropy;
 #[cfg(target_family = "wasm")]
 impl steadlock_protocol::Entropy for OsEntropy {
     fn next_u64(&mut self) -> u64 {
-        crate::given::random()
+        crate::environment::random()
     }
 }

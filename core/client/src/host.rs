@@ -11,7 +11,7 @@
 //!
 //! All ids are below 2⁵³ and are never reused, not even in a forked child.
 //!
-//! `Core` is one client in one process. `Generation` is the same client after forks: each process has its own engine.
+//! `Core` is one client in one process. `PerProcess` is the same client after forks: each process has its own engine.
 
 mod check;
 mod pending;
@@ -35,9 +35,9 @@ pub use self::pending::Pending;
 use crate::clock;
 use crate::engine::Handle;
 #[cfg(not(feature = "native"))]
-pub use crate::engine::{Driven, Place, Server};
+pub use crate::engine::{Driven, Server, ServerAddress};
 #[cfg(target_family = "wasm")]
-pub use crate::given::{Given, give};
+pub use crate::environment::{Environment, provide};
 use crate::observe::metrics::Metrics;
 pub use crate::observe::metrics::{Family, Metric, Row, Times};
 pub use crate::observe::{Field, Level, Line};
@@ -50,7 +50,7 @@ use crate::settings::Settings;
 pub use crate::settings::{OptionKind, OptionValue, Options};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub use crate::target::AddressMap;
-use crate::unwind::{or_error, quietly};
+use crate::unwind::{catch_as_error, catch_panic};
 #[cfg(feature = "simulation")]
 use crate::world::World;
 
@@ -66,7 +66,7 @@ const CLOSE_LIMIT: Duration = Duration::from_millis(500);
 /// that name is `Misconfigured` in the child, an inherited one and a new one alike. A client that was closed before the
 /// fork stays closed. The parent is not affected.
 #[derive(Clone)]
-pub struct Host(Arc<Generation>);
+pub struct Host(Arc<PerProcess>);
 
 impl Host {
     /// The request number of the event that reports the result of connecting.
@@ -88,16 +88,16 @@ impl Host {
     /// scheme that this version does not know, and for an unusable file of the TLS options.
     #[cfg(feature = "native")]
     pub fn open(options: Options, wake: Box<dyn Fn() + Send + Sync>) -> Result<Self, Error> {
-        or_error(Operation::Connect, || {
+        catch_as_error(Operation::Connect, || {
             let settings = Settings::check(options)?;
-            Self::start_generation(settings, Some(Arc::from(wake)))
+            Self::open_with(settings, Some(Arc::from(wake)))
         })
     }
 
     /// Opens a client whose owner never drains events: only `start` is used, and a loss shows only in the lease.
     #[cfg(feature = "native")]
-    pub(crate) fn open_quiet(options: Options) -> Result<Self, Error> {
-        Self::start_generation(Settings::check(options)?, None)
+    pub(crate) fn open_undrained(options: Options) -> Result<Self, Error> {
+        Self::open_with(Settings::check(options)?, None)
     }
 
     /// Checks the options, and makes a client whose engine the program runs. The client begins to connect at once.
@@ -109,7 +109,7 @@ impl Host {
     #[cfg(not(feature = "native"))]
     pub fn open_driven(options: Options, wake: Box<dyn Fn() + Send + Sync>) -> Result<(Self, Driven), Error> {
         let wake: Wake = Arc::from(wake);
-        let first = Generation::first(Arc::new(Settings::check(options)?), Some(wake));
+        let first = PerProcess::first(Arc::new(Settings::check(options)?), Some(wake));
         let engine = first.current().engine();
         engine.ensure_started()?;
         let driven = engine.take_driven().ok_or_else(crate::errors::closed)?;
@@ -121,13 +121,13 @@ impl Host {
     pub(crate) fn open_in(options: Options, world: World) -> Result<Self, Error> {
         let mut settings = Settings::check(options)?;
         settings.world = world;
-        Self::start_generation(settings, None)
+        Self::open_with(settings, None)
     }
 
     #[cfg(feature = "native")]
-    fn start_generation(settings: Settings, wake: Option<Wake>) -> Result<Self, Error> {
+    fn open_with(settings: Settings, wake: Option<Wake>) -> Result<Self, Error> {
         let is_lazy = settings.lazy;
-        let first = Generation::first(Arc::new(settings), wake);
+        let first = PerProcess::first(Arc::new(settings), wake);
         if !is_lazy {
             first.current().engine().ensure_started()?;
         }
@@ -154,8 +154,10 @@ impl Host {
     ///
     /// # Errors
     /// `InvalidArgument` for an address that names no lock.
-    pub fn keeps_out(&self, held: LockRef, wanted: LockRef) -> Result<bool, Error> {
-        or_error(Operation::Acquire, || self.0.current().keeps_out(held, wanted))
+    pub fn would_wait_for_itself(&self, held: LockRef, wanted: LockRef) -> Result<bool, Error> {
+        catch_as_error(Operation::Acquire, || {
+            self.0.current().would_wait_for_itself(held, wanted)
+        })
     }
 
     /// Takes all queued events, in order.
@@ -204,7 +206,7 @@ impl Host {
 
     /// Releases a lease in the background.
     #[cfg(feature = "native")]
-    pub(crate) fn release_unattended(&self, lease: u64) {
+    pub(crate) fn release_in_background(&self, lease: u64) {
         let core = self.0.current();
         core.run(core.next_request(), Op::Release { lease }, Sink::Discard);
     }
@@ -215,7 +217,7 @@ impl Host {
     /// # Errors
     /// `InvalidArgument` if the client was opened without [`Options::metrics`].
     pub fn metrics(&self) -> Result<String, Error> {
-        or_error(Operation::Inspect, || self.0.current().metrics())
+        catch_as_error(Operation::Inspect, || self.0.current().metrics())
     }
 
     /// Returns the counts as plain data, for packages that make other meters of them. There is a [`Metric`] for every
@@ -224,7 +226,7 @@ impl Host {
     /// # Errors
     /// As [`metrics`](Self::metrics).
     pub fn metric_rows(&self) -> Result<Vec<Metric>, Error> {
-        or_error(Operation::Inspect, || self.0.current().metric_rows())
+        catch_as_error(Operation::Inspect, || self.0.current().metric_rows())
     }
 
     /// Returns the group of a lock of this name in [`metrics`](Self::metrics), so that other meters can use the same
@@ -233,7 +235,7 @@ impl Host {
     /// # Errors
     /// As [`metrics`](Self::metrics).
     pub fn metrics_group(&self, name: &str) -> Result<Arc<str>, Error> {
-        or_error(Operation::Inspect, || self.0.current().metrics_group(name))
+        catch_as_error(Operation::Inspect, || self.0.current().metrics_group(name))
     }
 
     /// Returns the server as messages name it, without user and password; all servers if there are several.
@@ -266,8 +268,8 @@ impl Host {
     /// Returns the outcomes of releases of a closed client's leases, where they are not `Released`. For a binding that
     /// keeps no host of a closed client; other bindings can call the release at any time.
     #[must_use]
-    pub fn endings(&self) -> Vec<Released> {
-        self.0.current().engine().port().endings()
+    pub fn close_outcomes(&self) -> Vec<Released> {
+        self.0.current().engine().port().close_outcomes()
     }
 
     /// Ends every wait for a lock, at the end of a process whose other threads will not run again. The waiters get no
@@ -277,7 +279,7 @@ impl Host {
     #[must_use]
     pub fn end_waits(&self) -> Option<Pending> {
         let core = self.0.current();
-        if !core.engine().has_started() {
+        if !core.engine().is_started() {
             return None;
         }
         let slot = Arc::new(Slot::default());
@@ -399,13 +401,13 @@ impl Core {
 
     /// Checks an operation and hands it to the engine.
     fn run(&self, request: u64, op: Op, sink: Sink) {
-        let of_failure = sink.clone();
+        let failure_sink = sink.clone();
         let run = || {
             self.check_and_send(request, op, sink);
             Ok(())
         };
-        if let Err(error) = or_error(Operation::Acquire, run) {
-            self.engine.port().answer(of_failure, Err(error));
+        if let Err(error) = catch_as_error(Operation::Acquire, run) {
+            self.engine.port().answer(failure_sink, Err(error));
         }
     }
 
@@ -423,9 +425,9 @@ impl Core {
     }
 
     /// Whether a caller that holds `held` and waits for `wanted` would wait for itself.
-    fn keeps_out(&self, held: LockRef, wanted: LockRef) -> Result<bool, Error> {
-        let read = |lock: LockRef| lock.parse(|name| self.settings.lock_name(name));
-        Ok(read(held)?.keeps_out(&read(wanted)?, self.settings.targets.len() > 1))
+    fn would_wait_for_itself(&self, held: LockRef, wanted: LockRef) -> Result<bool, Error> {
+        let parse = |lock: LockRef| lock.parse(|name| self.settings.lock_name(name));
+        Ok(parse(held)?.keeps_out(&parse(wanted)?, self.settings.targets.len() > 1))
     }
 
     fn set_log(&self, level: Option<Level>) {
@@ -433,19 +435,19 @@ impl Core {
     }
 
     fn metrics(&self) -> Result<String, Error> {
-        Ok(self.counted()?.text())
+        Ok(self.required_metrics()?.text())
     }
 
     fn metric_rows(&self) -> Result<Vec<Metric>, Error> {
-        Ok(self.counted()?.rows())
+        Ok(self.required_metrics()?.rows())
     }
 
     fn metrics_group(&self, name: &str) -> Result<Arc<str>, Error> {
         let grouping = self.settings.metrics.clone().unwrap_or_default();
-        Ok(grouping.label(self.counted()?, name))
+        Ok(grouping.label(self.required_metrics()?, name))
     }
 
-    fn counted(&self) -> Result<&Metrics, Error> {
+    fn required_metrics(&self) -> Result<&Metrics, Error> {
         self.engine.port().metrics().map(|metrics| &**metrics).ok_or_else(|| {
             Error::new(
                 ErrorKind::InvalidArgument,
@@ -456,7 +458,7 @@ impl Core {
     }
 
     fn cancel(&self, request: u64) {
-        quietly(|| self.engine.send(Command::Cancel { request }));
+        catch_panic(|| self.engine.send(Command::Cancel { request }));
     }
 
     /// Cancels a request whose event may be queued already.
@@ -465,13 +467,13 @@ impl Core {
             return;
         }
         match self.engine.port().take_event(request) {
-            Some(result) => self.give_back(result),
+            Some(result) => self.release_unclaimed(result),
             None => self.cancel(request),
         }
     }
 
     /// Releases a grant that no caller takes any more.
-    fn give_back(&self, result: Result<Completion, Error>) {
+    fn release_unclaimed(&self, result: Result<Completion, Error>) {
         if let Ok(Completion::Granted(lease)) = result {
             self.run(0, Op::Release { lease: lease.id() }, Sink::Discard);
         }
@@ -500,12 +502,12 @@ impl std::fmt::Debug for Core {
 ///
 /// A child must not touch its parent's core: a thread that does not exist in the child may have held its mutexes. The
 /// child therefore appends a core of its own here, through atomics only, and leaks the parent's.
-struct Generation {
+struct PerProcess {
     core: Option<Arc<Core>>,
     child: OnceLock<Box<Self>>,
 }
 
-impl Generation {
+impl PerProcess {
     fn first(settings: Arc<Settings>, wake: Option<Wake>) -> Self {
         Self::new(Arc::new(Core::new(settings, wake)))
     }
@@ -539,12 +541,12 @@ impl Generation {
         match &self.core {
             Some(core) => core,
             // Only `drop` takes `core`.
-            None => unreachable!("a dropped generation is used"),
+            None => unreachable!("a dropped host is used"),
         }
     }
 }
 
-impl Drop for Generation {
+impl Drop for PerProcess {
     fn drop(&mut self) {
         let Some(core) = self.core.take() else { return };
         if core.is_inherited() {

@@ -81,14 +81,14 @@ pub mod admin;
 mod api;
 #[cfg(feature = "native")]
 mod blocking_pool;
+mod client_identity;
 mod clock;
 mod engine;
 mod entropy;
-mod errors;
 #[cfg(target_family = "wasm")]
-mod given;
+mod environment;
+mod errors;
 pub mod host;
-mod introduction;
 pub mod observe;
 #[cfg(all(feature = "native", unix))]
 mod own_file;

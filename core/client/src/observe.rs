@@ -25,7 +25,7 @@ pub use steadlock_protocol::{Attempted, Detail};
 
 pub use self::fields::Field;
 #[cfg(all(feature = "tracing", feature = "native"))]
-pub(crate) use self::hold::{Hold, end};
+pub(crate) use self::hold::{HoldSpan, end};
 pub(crate) use self::journal::Journal;
 pub use self::journal::Line;
 pub(crate) use self::log_level::LogLevel;
@@ -34,7 +34,7 @@ pub use self::observation::{Level, Link, Observation, ObservedLock, WaitOutcome}
 #[cfg(feature = "tracing")]
 pub use self::tracing::Tracing;
 
-use crate::unwind::{caught, quietly};
+use crate::unwind::{catch, catch_panic};
 
 /// An observer of one client's events.
 ///
@@ -65,9 +65,9 @@ impl Observers {
     pub(crate) fn new(mut all: Vec<Arc<dyn Observer>>) -> Self {
         let mut most = Detail::default();
         all.retain(|observer| {
-            let wanted = caught(|| observer.detail());
-            most = most.max(wanted.unwrap_or_default());
-            wanted.is_some()
+            let detail = catch(|| observer.detail());
+            most = most.max(detail.unwrap_or_default());
+            detail.is_some()
         });
         Self { all, detail: most }
     }
@@ -79,7 +79,8 @@ impl Observers {
 
     /// Reports an event to each observer, and drops an observer that panics. A defect of an observer must not end the
     /// engine, which keeps the locks.
-    pub(crate) fn tell(&mut self, observation: &Observation) {
-        self.all.retain(|observer| quietly(|| observer.observe(observation)));
+    pub(crate) fn notify(&mut self, observation: &Observation) {
+        self.all
+            .retain(|observer| catch_panic(|| observer.observe(observation)));
     }
 }

@@ -30,7 +30,7 @@ impl OwnFile {
     }
 
     /// Returns the file under this number, even if the number belongs to another file by now
-    /// ([`is_there`](Self::is_there)).
+    /// ([`is_still_ours`](Self::is_still_ours)).
     #[must_use]
     pub const fn file(&self) -> Option<&File> {
         self.file.as_ref()
@@ -38,15 +38,15 @@ impl OwnFile {
 
     /// Whether the number still belongs to this file. Costs one system call.
     #[must_use]
-    pub fn is_there(&self) -> bool {
-        let known = self.file().and_then(|file| identity(file).ok());
-        known == Some(self.identity)
+    pub fn is_still_ours(&self) -> bool {
+        let current = self.file().and_then(|file| identity(file).ok());
+        current == Some(self.identity)
     }
 }
 
 impl Drop for OwnFile {
     fn drop(&mut self) {
-        if !self.is_there() {
+        if !self.is_still_ours() {
             // The number belongs to a file of the program now.
             mem::forget(self.file.take());
         }
@@ -54,6 +54,6 @@ impl Drop for OwnFile {
 }
 
 fn identity(file: &File) -> io::Result<(u64, u64)> {
-    let known = file.metadata()?;
-    Ok((known.dev(), known.ino()))
+    let metadata = file.metadata()?;
+    Ok((metadata.dev(), metadata.ino()))
 }

@@ -34,7 +34,7 @@ use crate::observe::Line;
 use crate::observe::metrics::Metrics;
 use crate::process::Process;
 use crate::sync::{Mutex, MutexGuard};
-use crate::unwind::quietly;
+use crate::unwind::catch_panic;
 
 /// The request number of the event that reports the result of connecting.
 pub(crate) const CONNECT: u64 = 0;
@@ -54,7 +54,7 @@ pub(crate) struct Port {
     /// The error of every operation after the engine's end.
     ended: OnceLock<Error>,
     /// The outcomes of releases after the engine's end, if the client was closed.
-    endings: OnceLock<Endings>,
+    close_outcomes: OnceLock<CloseOutcomes>,
 }
 
 impl Port {
@@ -70,7 +70,7 @@ impl Port {
             queue: Mutex::new(Vec::new()),
             metrics,
             ended: OnceLock::new(),
-            endings: OnceLock::new(),
+            close_outcomes: OnceLock::new(),
         };
         (port, receiver)
     }
@@ -121,23 +121,25 @@ impl Port {
     }
 
     /// Sets the error of all later operations and, if the client was closed, the outcomes of later releases.
-    pub(crate) fn end(&self, error: Error, endings: Option<Endings>) {
-        if let Some(endings) = endings {
-            let _ = self.endings.set(endings);
+    pub(crate) fn end(&self, error: Error, close_outcomes: Option<CloseOutcomes>) {
+        if let Some(close_outcomes) = close_outcomes {
+            let _ = self.close_outcomes.set(close_outcomes);
         }
         let _ = self.ended.set(error);
     }
 
     /// Returns the outcome of a release of this lease after the client was closed; `None` before.
-    pub(crate) fn ending(&self, lease: LeaseId) -> Option<Released> {
+    pub(crate) fn close_outcome(&self, lease: LeaseId) -> Option<Released> {
         let number = host_id(self.generation, lease.get());
-        self.endings.get().map(|endings| endings.of(lease, number))
+        self.close_outcomes
+            .get()
+            .map(|close_outcomes| close_outcomes.of(lease, number))
     }
 
     /// Returns the outcomes of releases after the client was closed, where they are not `Released`.
-    pub(crate) fn endings(&self) -> Vec<Released> {
-        let leases = self.endings.get().into_iter().flat_map(Endings::leases);
-        leases.filter_map(|lease| self.ending(lease)).collect()
+    pub(crate) fn close_outcomes(&self) -> Vec<Released> {
+        let leases = self.close_outcomes.get().into_iter().flat_map(CloseOutcomes::leases);
+        leases.filter_map(|lease| self.close_outcome(lease)).collect()
     }
 
     /// Answers a command that arrives after the engine's end.
@@ -154,12 +156,12 @@ impl Port {
                 ..
             } => (sink, Err(error)),
             Command::Run { op, sink, .. } => {
-                let ending = match &op {
-                    Checked::Release(lease) => self.ending(*lease),
+                let close_outcome = match &op {
+                    Checked::Release(lease) => self.close_outcome(*lease),
                     _ => None,
                 };
                 let refused = error.with_operation(op.operation());
-                (sink, ending.map(Completion::Released).ok_or(refused))
+                (sink, close_outcome.map(Completion::Released).ok_or(refused))
             }
             Command::AwaitConnected(sink) => (sink, Err(error)),
             Command::EndWaits(sink) => (sink, Ok(Completion::Closed)),
@@ -193,7 +195,7 @@ impl Port {
             was_empty
         };
         if was_empty {
-            quietly(|| wake());
+            catch_panic(|| wake());
         }
     }
 
@@ -208,11 +210,11 @@ impl Port {
     }
 
     /// Takes the event of one request out of the queue.
-    pub(crate) fn take_event(&self, wanted: u64) -> Option<Result<Completion, Error>> {
+    pub(crate) fn take_event(&self, number: u64) -> Option<Result<Completion, Error>> {
         let mut queue = self.queue();
         let position = queue
             .iter()
-            .position(|event| matches!(event, Event::Completed { request, .. } if *request == wanted))?;
+            .position(|event| matches!(event, Event::Completed { request, .. } if *request == number))?;
         match queue.remove(position) {
             Event::Completed { result, .. } => Some(result),
             Event::Lost { .. } | Event::Observed(_) => None,
@@ -265,13 +267,13 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Adds the command's lock to an error; `given` turns the full name into the caller's.
-    pub(crate) fn naming_its_lock(&self, error: Error, given: impl Fn(&str) -> &str) -> Error {
+    /// Adds the command's lock to an error; `without_prefix` turns the full name into the caller's.
+    pub(crate) fn with_lock_name(&self, error: Error, without_prefix: impl Fn(&str) -> &str) -> Error {
         let name = match self {
             Self::Run { op, .. } => op.lock_name(),
             _ => None,
         };
-        error.with_lock_if_known(name.map(given))
+        error.with_lock_if_known(name.map(without_prefix))
     }
 }
 
@@ -421,10 +423,10 @@ impl Released {
 
 /// The outcomes of releases of a closed client, whose leases have all ended.
 #[derive(Default)]
-pub(crate) struct Endings(Table<LeaseId, Ending>);
+pub(crate) struct CloseOutcomes(Table<LeaseId, CloseOutcome>);
 
 #[derive(Clone, Copy)]
-enum Ending {
+enum CloseOutcome {
     /// The lease was lost before the close.
     Lost(LostReason),
     /// The close released the lease, and the server replied with this outcome.
@@ -433,34 +435,38 @@ enum Ending {
     Owed,
 }
 
-impl Endings {
+impl CloseOutcomes {
     /// Begins a close that ends these leases. The reason is set for a lease that was lost before.
     pub(crate) fn new(leases: Vec<(LeaseId, Option<LostReason>)>) -> Self {
-        let mut endings = Table::default();
+        let mut close_outcomes = Table::default();
         for (id, lost) in leases {
-            endings.insert(id, lost.map_or(Ending::Owed, Ending::Lost));
+            close_outcomes.insert(id, lost.map_or(CloseOutcome::Owed, CloseOutcome::Lost));
         }
-        Self(endings)
+        Self(close_outcomes)
     }
 
     /// Whether the outcome of the close's release of this lease is still unknown.
     pub(crate) fn is_owed(&self, id: LeaseId) -> bool {
-        matches!(self.0.get(&id), Some(Ending::Owed))
+        matches!(self.0.get(&id), Some(CloseOutcome::Owed))
     }
 
     /// Records the server's reply to the release of this lease.
     pub(crate) fn released(&mut self, id: LeaseId, outcome: ReleaseOutcome) {
-        if let Some(ending) = self.0.get_mut(&id).filter(|ending| matches!(ending, Ending::Owed)) {
-            *ending = Ending::Released(outcome);
+        if let Some(close_outcome) = self
+            .0
+            .get_mut(&id)
+            .filter(|close_outcome| matches!(close_outcome, CloseOutcome::Owed))
+        {
+            *close_outcome = CloseOutcome::Released(outcome);
         }
     }
 
     /// Records that all other leases were released, since no release is owed any more. A composite lock counts as
     /// released by its members.
     pub(crate) fn all_released(&mut self) {
-        for (_, ending) in self.0.iter_mut() {
-            if let Ending::Owed = ending {
-                *ending = Ending::Released(ReleaseOutcome::Released);
+        for (_, close_outcome) in self.0.iter_mut() {
+            if let CloseOutcome::Owed = close_outcome {
+                *close_outcome = CloseOutcome::Released(ReleaseOutcome::Released);
             }
         }
     }
@@ -469,24 +475,25 @@ impl Endings {
     /// released before the close.
     pub(crate) fn of(&self, id: LeaseId, lease: u64) -> Released {
         match self.0.get(&id) {
-            Some(Ending::Lost(reason)) => Released::new(lease, reason.outcome(), Some(*reason)),
-            Some(Ending::Released(outcome)) => Released::new(lease, *outcome, None),
-            Some(Ending::Owed) => Released::new(lease, ReleaseOutcome::Unknown, None),
+            Some(CloseOutcome::Lost(reason)) => Released::new(lease, reason.outcome(), Some(*reason)),
+            Some(CloseOutcome::Released(outcome)) => Released::new(lease, *outcome, None),
+            Some(CloseOutcome::Owed) => Released::new(lease, ReleaseOutcome::Unknown, None),
             None => Released::new(lease, ReleaseOutcome::Released, None),
         }
     }
 
     /// Returns the leases whose releases have another outcome than `Released`.
     pub(crate) fn leases(&self) -> impl Iterator<Item = LeaseId> + '_ {
-        let is_special = |ending: &Ending| !matches!(ending, Ending::Released(ReleaseOutcome::Released));
+        let is_reported =
+            |close_outcome: &CloseOutcome| !matches!(close_outcome, CloseOutcome::Released(ReleaseOutcome::Released));
         self.0
             .iter()
-            .filter_map(move |(id, ending)| is_special(ending).then_some(id))
+            .filter_map(move |(id, close_outcome)| is_reported(close_outcome).then_some(id))
     }
 }
 
 /// The capacity in commands beyond which an emptied queue frees its memory.
-const ROOM: usize = 1_024;
+const KEPT_CAPACITY: usize = 1_024;
 
 /// The sending side of the queue.
 struct Sender(Arc<Queue>);
@@ -524,7 +531,7 @@ impl Sender {
         drop(state);
         if let Some(waker) = waker {
             // If this fails, descriptors of the engine's runtime were closed. The engine notices that by itself.
-            quietly(|| waker.wake());
+            catch_panic(|| waker.wake());
         }
         None
     }
@@ -543,7 +550,7 @@ impl Commands {
         }
         let count = state.commands.len().min(most);
         into.extend(state.commands.drain(..count));
-        if state.commands.is_empty() && state.commands.capacity() > ROOM {
+        if state.commands.is_empty() && state.commands.capacity() > KEPT_CAPACITY {
             state.commands = VecDeque::new();
         }
         Poll::Ready(())
@@ -560,7 +567,7 @@ impl Commands {
     }
 
     /// Takes a command that was left at the close.
-    pub(crate) fn take_left(&self) -> Option<Command> {
+    pub(crate) fn take_remaining(&self) -> Option<Command> {
         self.0.lock().commands.pop_front()
     }
 }
@@ -612,7 +619,7 @@ impl Slot {
         let before = mem::replace(&mut *state, SlotState::Done(result));
         drop(state);
         if let SlotState::Waiting(waker) = before {
-            quietly(|| waker.wake());
+            catch_panic(|| waker.wake());
         }
         Ok(())
     }
@@ -630,7 +637,7 @@ impl Slot {
                     return Poll::Pending;
                 }
                 before @ (SlotState::Empty | SlotState::Waiting(_)) => before,
-                SlotState::Taken | SlotState::Abandoned => return Poll::Ready(Err(taken())),
+                SlotState::Taken | SlotState::Abandoned => return Poll::Ready(Err(already_taken())),
             };
             if let Some(new) = new {
                 *state = SlotState::Waiting(new);
@@ -658,7 +665,7 @@ impl Slot {
     }
 }
 
-fn taken() -> Error {
+fn already_taken() -> Error {
     Error::new(
         ErrorKind::InvalidArgument,
         Operation::Acquire,
@@ -671,7 +678,7 @@ mod slot_schedules;
 
 #[cfg(test)]
 mod tests {
-    use super::counting::Counting;
+    use super::counting::CountingWaker;
     use super::*;
 
     #[test]
@@ -711,27 +718,27 @@ mod tests {
     #[test]
     fn whoever_found_nothing_is_woken_once() {
         let (sender, commands) = queue();
-        let count = Arc::new(Counting::default());
+        let count = Arc::new(CountingWaker::default());
         let waker = Waker::from(Arc::clone(&count));
         send(&sender, 0..1);
-        assert_eq!(count.told(), 0, "nobody waits");
+        assert_eq!(count.wake_count(), 0, "nobody waits");
         assert_eq!(take(&commands, &waker, 9), [0]);
         assert!(take(&commands, &waker, 9).is_empty());
         send(&sender, 1..4);
-        assert_eq!(count.told(), 1);
+        assert_eq!(count.wake_count(), 1);
         assert_eq!(take(&commands, &waker, 9), [1, 2, 3]);
     }
 
     #[test]
     fn the_last_one_who_looked_is_woken() {
         let (sender, commands) = queue();
-        let (first, second) = (Arc::new(Counting::default()), Arc::new(Counting::default()));
+        let (first, second) = (Arc::new(CountingWaker::default()), Arc::new(CountingWaker::default()));
         for count in [&first, &second] {
             assert!(take(&commands, &Waker::from(Arc::clone(count)), 9).is_empty());
         }
         send(&sender, 0..1);
-        assert_eq!(first.told(), 0);
-        assert_eq!(second.told(), 1);
+        assert_eq!(first.wake_count(), 0);
+        assert_eq!(second.wake_count(), 1);
     }
 
     #[test]
@@ -740,8 +747,11 @@ mod tests {
         send(&sender, 0..1);
         commands.close();
         assert!(sender.send(Command::Cancel { request: 1 }).is_some());
-        assert!(matches!(commands.take_left(), Some(Command::Cancel { request: 0 })));
-        assert!(commands.take_left().is_none());
+        assert!(matches!(
+            commands.take_remaining(),
+            Some(Command::Cancel { request: 0 })
+        ));
+        assert!(commands.take_remaining().is_none());
         drop(commands);
         assert!(sender.send(Command::Cancel { request: 2 }).is_some());
     }

@@ -18,8 +18,8 @@ use steadlock_protocol::{ClientId, Scratch};
 
 use self::number::Number;
 pub use self::options::{OptionKind, OptionValue, Options};
+use crate::client_identity::ClientIdentity;
 use crate::errors::invalid;
-use crate::introduction::Introduction;
 use crate::observe::metrics::Grouping;
 use crate::observe::{LogLevel, Observers};
 use crate::target::{Mapping, Target};
@@ -45,7 +45,7 @@ pub(crate) struct Settings {
     pub(crate) breaker: Option<Breaker>,
     on_unavailable: OnUnavailable,
     /// The identity that the client reports, if it reports one.
-    pub(crate) introduction: Option<Introduction>,
+    pub(crate) client_identity: Option<ClientIdentity>,
     /// The environment of the client.
     pub(crate) world: World,
     /// The level of the host's log. It can change at any time.
@@ -78,12 +78,12 @@ impl Settings {
         }
         let retry_interval = retry_interval(options.retry_interval_ms)?;
         let key_prefix = KeyPrefix::parse(&options.key_prefix.unwrap_or_default())?;
-        let (several, local) = (targets.len() > 1, OnUnavailable::Local);
-        if several && options.on_unavailable == Some(local) {
+        let (has_several, local) = (targets.len() > 1, OnUnavailable::Local);
+        if has_several && options.on_unavailable == Some(local) {
             return Err(invalid(LOCAL_IS_NO_MAJORITY));
         }
         Ok(Self {
-            introduction: Introduction::check(
+            client_identity: ClientIdentity::check(
                 options.client_info,
                 options.client_label,
                 options.program,
@@ -114,7 +114,7 @@ impl Settings {
             observers: Observers::new(options.observers),
             queues: metrics::queues(
                 &key_prefix,
-                options.metrics == Some(true) && !several,
+                options.metrics == Some(true) && !has_several,
                 options.metrics_queues,
             )?,
             metrics: metrics::grouping(
@@ -126,14 +126,14 @@ impl Settings {
         })
     }
 
-    /// Returns how an acquisition ends in an outage; `own` is the setting of the acquisition.
-    pub(crate) fn on_unavailable(&self, own: Option<OnUnavailable>) -> Result<OnUnavailable, Error> {
+    /// Returns how an acquisition ends in an outage; `per_call` is the setting of the acquisition.
+    pub(crate) fn on_unavailable(&self, per_call: Option<OnUnavailable>) -> Result<OnUnavailable, Error> {
         let refuse = |message| Err(Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message));
-        match own {
+        match per_call {
             None => Ok(self.on_unavailable),
             Some(_) if self.breaker.is_none() => refuse(NO_BREAKER),
             Some(OnUnavailable::Local) if self.targets.len() > 1 => refuse(LOCAL_IS_NO_MAJORITY),
-            Some(own) => Ok(own),
+            Some(per_call) => Ok(per_call),
         }
     }
 
@@ -159,8 +159,8 @@ impl Settings {
 
     /// Returns the identity that a client of this process reports, if it reports one.
     pub(crate) fn identity(&self) -> Option<Identity> {
-        self.introduction.as_ref().map(|introduction| Identity {
-            info: Arc::new(introduction.info(&self.world)),
+        self.client_identity.as_ref().map(|client_identity| Identity {
+            info: Arc::new(client_identity.info(&self.world)),
             prefix: self.key_prefix.clone(),
         })
     }
@@ -173,17 +173,17 @@ impl Settings {
 
     /// Returns keys and channels that belong to no lock, for testing rights, with and without a brace in their name.
     #[cfg(feature = "admin")]
-    pub(crate) fn scratch(&self) -> (Scratch, Option<Scratch>) {
+    pub(crate) fn test_keys(&self) -> (Scratch, Option<Scratch>) {
         let id = ClientId::random(&mut *self.world.entropy());
         (self.key_prefix.scratch(id), self.key_prefix.scratch_with_brace(id))
     }
 
     /// Returns a full lock name as the caller gave it.
-    pub(crate) fn given_name(&self, name: &LockName) -> Arc<str> {
+    pub(crate) fn name_without_prefix(&self, name: &LockName) -> Arc<str> {
         self.key_prefix.given(name)
     }
 
-    /// As `given_name`, for a name in an error.
+    /// As `name_without_prefix`, for a name in an error.
     pub(crate) fn without_prefix<'a>(&self, name: &'a str) -> &'a str {
         self.key_prefix.strip(name)
     }
@@ -196,7 +196,7 @@ fn breaker(options: &Options) -> Result<Option<Breaker>, Error> {
     }
     let failures = match options.breaker_failures {
         None => Breaker::DEFAULT.failures,
-        Some(number) => whole(number, 1_000_000).ok_or_else(|| {
+        Some(number) => whole_number(number, 1_000_000).ok_or_else(|| {
             invalid(format!(
                 "the circuit breaker's failures are {}; give a whole number from 1 to 1,000,000",
                 Number(number)
@@ -259,8 +259,8 @@ fn url_of_the_environment() -> Result<String, Error> {
 }
 
 /// Returns the shortest and the longest time after which a waiter asks again.
-fn retry_interval(given: Option<(f64, f64)>) -> Result<(Duration, Duration), Error> {
-    let Some((low, high)) = given else {
+fn retry_interval(interval: Option<(f64, f64)>) -> Result<(Duration, Duration), Error> {
+    let Some((low, high)) = interval else {
         return Ok(Config::RETRY_INTERVAL);
     };
     let bounds = (
@@ -304,7 +304,7 @@ fn timeout(what: &str, ms: f64) -> Result<Duration, Error> {
 }
 
 /// The number, if it is a whole one from 1 on.
-fn whole(number: f64, most: u32) -> Option<u32> {
+fn whole_number(number: f64, most: u32) -> Option<u32> {
     let is_whole = number.fract() == 0.0 && (1.0..=f64::from(most)).contains(&number);
     is_whole.then_some(number as u32)
 }

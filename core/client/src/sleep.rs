@@ -12,20 +12,20 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use tokio::time::Instant;
 
-use crate::unwind::quietly;
+use crate::unwind::catch_panic;
 
 thread_local! {
-    static IS_LOST: Cell<bool> = const { Cell::new(false) };
+    static DESCRIPTOR_CLOSED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Records that this thread found a descriptor of its runtime closed.
-pub(crate) fn note_lost() {
-    IS_LOST.set(true);
+pub(crate) fn note_descriptor_closed() {
+    DESCRIPTOR_CLOSED.set(true);
 }
 
 /// Returns whether this thread found one closed since the last call.
-pub(crate) fn has_lost() -> bool {
-    IS_LOST.take()
+pub(crate) fn take_descriptor_closed() -> bool {
+    DESCRIPTOR_CLOSED.take()
 }
 
 /// A timer of tokio's clock that survives closed descriptors.
@@ -37,8 +37,8 @@ impl Sleep {
     }
 
     pub(crate) fn reset(&mut self, at: Instant) {
-        if !quietly(|| self.0.as_mut().reset(at)) {
-            note_lost();
+        if !catch_panic(|| self.0.as_mut().reset(at)) {
+            note_descriptor_closed();
         }
     }
 }
@@ -47,11 +47,11 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let mut rings = Poll::Pending;
-        if !quietly(|| rings = self.0.as_mut().poll(context)) {
-            note_lost();
+        let mut polled = Poll::Pending;
+        if !catch_panic(|| polled = self.0.as_mut().poll(context)) {
+            note_descriptor_closed();
         }
-        rings
+        polled
     }
 }
 

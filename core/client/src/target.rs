@@ -24,17 +24,17 @@ use steadlock_protocol::Operation;
 
 pub use self::announced::AddressMap;
 #[cfg(feature = "native")]
-pub(crate) use self::announced::CALLS;
+pub(crate) use self::announced::MAX_CALLS_PER_ADDRESS;
 pub(crate) use self::announced::Mapping;
 #[cfg(feature = "native")]
 use self::parts::addresses;
 #[cfg(feature = "native")]
-pub(crate) use self::parts::named_host_and_port;
+pub(crate) use self::parts::host_and_required_port;
 use self::parts::{credentials, host_and_port, pairs, parse_database, split_off, unknown_query};
 #[cfg(feature = "native")]
 use self::sentinel::Credentials;
 #[cfg(feature = "admin")]
-pub(crate) use self::written::listed;
+pub(crate) use self::written::split_urls;
 #[cfg(not(target_family = "wasm"))]
 use self::written::{Family, Protocol};
 use crate::errors::invalid;
@@ -139,11 +139,17 @@ impl Target {
             #[cfg(not(feature = "native"))]
             Family::Host => Ok(Self::host(rest)),
             #[cfg(not(feature = "native"))]
-            Family::Cluster => Err(no_part("clusters are not part of this build; connect to one server")),
+            Family::Cluster => Err(not_in_this_build(
+                "clusters are not part of this build; connect to one server",
+            )),
             #[cfg(not(feature = "native"))]
-            Family::Sentinel => Err(no_part("sentinels are not part of this build; connect to the primary")),
+            Family::Sentinel => Err(not_in_this_build(
+                "sentinels are not part of this build; connect to the primary",
+            )),
             #[cfg(not(feature = "native"))]
-            Family::Memory => Err(no_part("memory:// is not part of this build; connect to a server")),
+            Family::Memory => Err(not_in_this_build(
+                "memory:// is not part of this build; connect to a server",
+            )),
         }
     }
 
@@ -243,7 +249,7 @@ impl Target {
 
     /// Whether the URL names this node or sentinel.
     #[cfg(feature = "native")]
-    pub(crate) fn lists(&self, host: &str, port: u16) -> bool {
+    pub(crate) fn names_address(&self, host: &str, port: u16) -> bool {
         match &self.scheme {
             Scheme::Cluster { nodes: listed, .. } | Scheme::Sentinel { sentinels: listed, .. } => {
                 listed.iter().any(|(name, at)| name == host && *at == port)
@@ -254,7 +260,7 @@ impl Target {
 
     /// Returns one of the sentinels as a target, with the sentinels' own credentials.
     #[cfg(feature = "native")]
-    pub(crate) fn one_sentinel(&self, host: &str, port: u16) -> Self {
+    pub(crate) fn sentinel_target(&self, host: &str, port: u16) -> Self {
         let (credentials, tls) = match &self.scheme {
             Scheme::Sentinel { credentials, tls, .. } => (credentials.clone(), tls.clone()),
             _ => (Credentials::default(), None),
@@ -273,7 +279,7 @@ impl Target {
 
     /// Returns a cluster's node or a service's primary as a target, with this target's credentials.
     #[cfg(feature = "native")]
-    pub(crate) fn node(&self, host: &str, port: u16) -> Self {
+    pub(crate) fn node_target(&self, host: &str, port: u16) -> Self {
         let tls = match &self.scheme {
             Scheme::Cluster { tls, .. } | Scheme::Sentinel { tls, .. } | Scheme::Tcp { tls, .. } => tls.clone(),
             Scheme::Unix { .. } | Scheme::Memory { .. } => None,
@@ -346,7 +352,7 @@ impl fmt::Debug for Target {
 }
 
 #[cfg(all(not(feature = "native"), not(target_family = "wasm")))]
-fn no_part(refusal: &str) -> Error {
+fn not_in_this_build(refusal: &str) -> Error {
     Error::new(ErrorKind::Misconfigured, Operation::Connect, refusal)
 }
 

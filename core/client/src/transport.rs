@@ -24,7 +24,7 @@ use steadlock_protocol::{CallError, CallId, Cause, Error, Instant, Lane, NodeId,
 #[cfg(feature = "native")]
 pub(crate) use self::open::open;
 #[cfg(not(feature = "native"))]
-pub(crate) use self::outside::{Line, open};
+pub(crate) use self::outside::{NodeLink, open};
 #[cfg(feature = "admin")]
 pub(crate) use self::redis::tools;
 
@@ -33,19 +33,19 @@ const NODE: NodeId = NodeId(0);
 
 /// An event of a transport.
 #[derive(Debug)]
-pub(crate) enum Seen {
+pub(crate) enum TransportEvent {
     /// One lane of the node is open.
-    Opened(NodeId, Lane),
+    LaneOpened(NodeId, Lane),
     /// The lane is no longer open, or could not be opened. The cause names the node.
-    Closed(NodeId, Lane, Cause),
+    LaneClosed(NodeId, Lane, Cause),
     /// The node has lost all its subscriptions.
-    Deaf(NodeId),
+    SubscriptionsLost(NodeId),
     /// The node has lost one subscription, and is asked for it again.
     #[cfg_attr(
         not(feature = "native"),
         expect(dead_code, reason = "only clusters lose them one by one")
     )]
-    Unheard(NodeId, Arc<[u8]>),
+    SubscriptionLost(NodeId, Arc<[u8]>),
     /// A lane to one node of a cluster opened, or closed for this cause. For observers, metrics and circuit breakers.
     #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "only clusters have such"))]
     Shard(Arc<str>, Lane, Option<Cause>),
@@ -75,7 +75,7 @@ pub(crate) trait Transport: Send {
     fn flush(&mut self, now: Instant, sent: &mut dyn FnMut(CallId));
 
     /// Advances the connections and appends their events. Wakes the task of `context` when there may be more.
-    fn poll(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>);
+    fn poll(&mut self, context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>);
 
     /// Sets whether anything is held, waited for or owed. While this is true, the transport regularly checks whether
     /// its servers are still primaries.
@@ -88,7 +88,7 @@ pub(crate) trait Transport: Send {
     /// Abandons everything that belongs to a broken runtime: connections, attempts to connect, and timers. Appends the
     /// resulting losses. Later polls connect again. Returns false if that is impossible.
     #[cfg(feature = "native")]
-    fn start_again(&mut self, now: Instant, seen: &mut Vec<Seen>) -> bool;
+    fn restart(&mut self, now: Instant, events: &mut Vec<TransportEvent>) -> bool;
 
     /// Returns the time of the next poll if no connection has an event before.
     fn poll_timeout(&self) -> Option<Instant>;
@@ -99,11 +99,11 @@ pub(crate) trait Transport: Send {
 
 /// The role of a client's first connection for its callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum First {
+pub(crate) enum FirstConnection {
     /// The callers wait for the first connection before they do anything else.
-    IsAwaited,
+    Awaited,
     /// The first operation connects, and waits for the connection as it would in an outage.
-    IsAtUse,
+    Lazy,
     /// The client connected before, in the process of which this one is a fork.
-    WasMade,
+    Inherited,
 }

@@ -11,30 +11,30 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use steadlock_protocol::{Cause, Error, ErrorKind, Operation};
 
 /// Runs `work` and catches a panic. Returns true if there was none.
-pub(crate) fn quietly(work: impl FnOnce()) -> bool {
-    caught(work).is_some()
+pub(crate) fn catch_panic(work: impl FnOnce()) -> bool {
+    catch(work).is_some()
 }
 
 /// Runs `work` and catches a panic. Returns `None` after one.
-pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
+pub(crate) fn catch<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).map_err(discard).ok()
 }
 
 /// Drops the payload of a panic. The drop itself can panic.
-fn discard(thrown: Box<dyn Any + Send>) {
-    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(thrown))) {
+fn discard(payload: Box<dyn Any + Send>) {
+    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         mem::forget(second);
     }
 }
 
 /// Runs the request of a host, and turns a panic into an error. A host can handle errors only: Python's `except
 /// Exception`, for example, does not catch a panic.
-pub(crate) fn or_error<T>(operation: Operation, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    caught(work).unwrap_or_else(|| Err(failed(operation)))
+pub(crate) fn catch_as_error<T>(operation: Operation, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    catch(work).unwrap_or_else(|| Err(panicked_error(operation)))
 }
 
 /// Returns the error that is reported after a panic of code that should never panic.
-pub(crate) fn failed(operation: Operation) -> Error {
+pub(crate) fn panicked_error(operation: Operation) -> Error {
     let cause = Cause::new("the client's engine failed").with_advice("make a new client, and please report this");
     Error::caused(ErrorKind::Unavailable, operation, cause)
 }

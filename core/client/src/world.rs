@@ -64,7 +64,7 @@ pub enum Defect {
 
 /// A future of the simulated world.
 #[cfg(feature = "simulation")]
-pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A simulated environment of a client.
 #[cfg(feature = "simulation")]
@@ -77,9 +77,9 @@ pub trait Simulated: Send + Sync {
     /// Returns the current addresses of a host.
     fn resolve(&self, host: &str, port: u16) -> Vec<SocketAddr>;
     /// Connects to an address.
-    fn dial(&self, address: SocketAddr, path: Path) -> Later<io::Result<Box<dyn Stream>>>;
+    fn dial(&self, address: SocketAddr, path: Path) -> BoxFuture<io::Result<Box<dyn Stream>>>;
     /// Runs an engine until it ends.
-    fn spawn(&self, engine: Later<()>);
+    fn spawn(&self, engine: BoxFuture<()>);
     /// Whether the engine has this defect.
     fn has(&self, defect: Defect) -> bool;
 }
@@ -96,7 +96,7 @@ impl World {
 
     /// Returns the simulated environment, if there is one.
     #[cfg(feature = "simulation")]
-    pub(crate) const fn given(&self) -> Option<&Arc<dyn Simulated>> {
+    pub(crate) const fn simulation(&self) -> Option<&Arc<dyn Simulated>> {
         self.0.as_ref()
     }
 
@@ -113,8 +113,8 @@ impl World {
     #[inline(always)]
     pub(crate) fn now(&self) -> Instant {
         #[cfg(feature = "simulation")]
-        if let Some(given) = &self.0 {
-            return Instant::from_micros(given.now());
+        if let Some(simulation) = &self.0 {
+            return Instant::from_micros(simulation.now());
         }
         clock::now()
     }
@@ -154,8 +154,8 @@ impl World {
     #[cfg(feature = "native")]
     pub(crate) fn below(&self, bound: u64) -> u64 {
         #[cfg(feature = "simulation")]
-        if let Some(given) = &self.0 {
-            return given.draw() % bound.max(1);
+        if let Some(simulation) = &self.0 {
+            return simulation.draw() % bound.max(1);
         }
         entropy::below(bound)
     }
@@ -163,8 +163,8 @@ impl World {
     /// Returns the source of randomness for a session.
     pub(crate) fn entropy(&self) -> Box<dyn Entropy> {
         #[cfg(feature = "simulation")]
-        if let Some(given) = &self.0 {
-            return Box::new(Drawn(Arc::clone(given)));
+        if let Some(simulation) = &self.0 {
+            return Box::new(SimulatedEntropy(Arc::clone(simulation)));
         }
         Box::<OsEntropy>::default()
     }
@@ -172,7 +172,7 @@ impl World {
     /// Whether the engine has this defect.
     #[cfg(feature = "simulation")]
     pub(crate) fn has(&self, defect: Defect) -> bool {
-        self.0.as_ref().is_some_and(|given| given.has(defect))
+        self.0.as_ref().is_some_and(|simulation| simulation.has(defect))
     }
 
     /// Whether the engine has this defect: never in a shipped build.
@@ -191,10 +191,10 @@ impl std::fmt::Debug for World {
 
 /// The randomness of a simulated world.
 #[cfg(feature = "simulation")]
-struct Drawn(Arc<dyn Simulated>);
+struct SimulatedEntropy(Arc<dyn Simulated>);
 
 #[cfg(feature = "simulation")]
-impl Entropy for Drawn {
+impl Entropy for SimulatedEntropy {
     fn next_u64(&mut self) -> u64 {
         self.0.draw()
     }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use steadlock::admin::{CallError, Reply, Servers, Topology};
 use steadlock::{Client, Error, ErrorKind};
 use support::rig::Rig;
-use support::sentinel::Watched;
-use support::{Redis, nobodys_port};
+use support::sentinel::SentinelRig;
+use support::{Redis, unused_port};
 
 async fn open(url: &str) -> Result<Servers, Error> {
     Servers::open(Client::builder().url(url)).await
@@ -26,7 +26,7 @@ fn text(reply: Reply) -> String {
 async fn one_server_is_one_primary_that_answers_commands() {
     let redis = Redis::start();
     let mut servers = open(&redis.url()).await.unwrap();
-    assert!(!servers.are_several());
+    assert!(!servers.has_several_primaries());
     let [deployment] = servers.deployments_mut() else {
         panic!("one URL, one deployment")
     };
@@ -95,13 +95,13 @@ async fn a_server_that_stops_answering_is_unavailable_and_asked_anew_later() {
 
 #[tokio::test]
 async fn what_is_down_shows_at_its_first_command() {
-    let url = format!("redis://127.0.0.1:{}", nobodys_port());
+    let url = format!("redis://127.0.0.1:{}", unused_port());
     let mut servers = open(&url).await.unwrap();
     let error = servers.deployments_mut()[0].primaries_mut()[0].call(&["PING"]).await;
     assert_eq!(error.unwrap_err().kind(), ErrorKind::Unavailable);
     for url in [
-        format!("redis+cluster://127.0.0.1:{}", nobodys_port()),
-        Watched::url_of(&[nobodys_port()], "mymaster"),
+        format!("redis+cluster://127.0.0.1:{}", unused_port()),
+        SentinelRig::url_of(&[unused_port()], "mymaster"),
     ] {
         let error = open(&url).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
@@ -130,8 +130,8 @@ async fn each_primary_of_a_cluster_is_there_and_has_its_keys() {
 
 #[tokio::test]
 async fn sentinels_name_the_primary_and_one_another() {
-    let watched = Watched::start();
-    let one = Watched::url_of(&[watched.sentinels()[0].port], "mymaster");
+    let watched = SentinelRig::start();
+    let one = SentinelRig::url_of(&[watched.sentinels()[0].port], "mymaster");
     let mut servers = open(&one).await.unwrap();
     let deployment = &mut servers.deployments_mut()[0];
     assert_eq!(deployment.topology(), Topology::Sentinel);
@@ -143,7 +143,7 @@ async fn sentinels_name_the_primary_and_one_another() {
     for sentinel in deployment.sentinels_mut() {
         assert_eq!(text(sentinel.call(&["PING"]).await.unwrap()), "PONG");
     }
-    let unknown = Watched::url_of(&[watched.sentinels()[0].port], "nobody");
+    let unknown = SentinelRig::url_of(&[watched.sentinels()[0].port], "nobody");
     let error = open(&unknown).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
 }
@@ -153,7 +153,7 @@ async fn each_of_several_primaries_is_a_deployment() {
     let primaries: Vec<Redis> = (0..3).map(|_| Redis::start()).collect();
     let builder = Client::builder().primaries(primaries.iter().map(Redis::url));
     let mut servers = Servers::open(builder).await.unwrap();
-    assert!(servers.are_several());
+    assert!(servers.has_several_primaries());
     assert_eq!(servers.deployments().len(), 3);
     for deployment in servers.deployments_mut() {
         deployment.primaries_mut()[0].call(&["PING"]).await.unwrap();
@@ -195,10 +195,10 @@ async fn scratch_keys_have_the_prefix_and_are_new_each_time() {
     let redis = Redis::start();
     let options = Client::builder().url(redis.url()).key_prefix("shop:");
     let servers = Servers::open(options).await.unwrap();
-    let (plain, braced) = servers.scratch();
+    let (plain, braced) = servers.test_keys();
     let start = |key: &[u8], expected: &str| String::from_utf8(key.to_vec()).unwrap().starts_with(expected);
     assert!(start(&plain.name, "shop:"));
     assert!(start(&plain.key, "steadlock:{shop:"));
     assert!(start(&braced.unwrap().key, "steadlock::shop:{"));
-    assert_ne!(plain, servers.scratch().0);
+    assert_ne!(plain, servers.test_keys().0);
 }

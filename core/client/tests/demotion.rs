@@ -22,7 +22,7 @@ use support::clock_offset::ClockOffset;
 use support::proxy::Proxy;
 #[cfg(target_os = "linux")]
 use support::version::Version;
-use support::{Redis, eventually, is_timed, works};
+use support::{Redis, check_lock, eventually, is_timed};
 use tokio::task::JoinHandle;
 
 const SOON: Duration = Duration::from_secs(10);
@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_secs(5);
 const AT_MOST: Duration = Duration::from_secs(2);
 /// The time from the demotion to the change of the address. A client that only waits learns of the demotion at its next
 /// check of the role, and then it connects.
-const UNTIL_THE_ADDRESS_CHANGES: Duration = Duration::from_millis(3_500);
+const ADDRESS_CHANGE_DELAY: Duration = Duration::from_millis(3_500);
 
 async fn client(proxy: &Proxy) -> Client {
     Client::builder()
@@ -113,7 +113,7 @@ impl Load {
     }
 }
 
-fn waits(client: &Client, name: &str) -> JoinHandle<Lease> {
+fn spawn_waiter(client: &Client, name: &str) -> JoinHandle<Lease> {
     let lock = client.lock(name);
     tokio::spawn(async move { lock.acquire().await.unwrap() })
 }
@@ -169,11 +169,11 @@ async fn a_promoted_server_whose_clock_is_ahead_ends_records_early() {
     proxy.lead_to(replica.port);
     proxy.cut_all();
     for name in ["b", "c"] {
-        works(&client, name).await;
+        check_lock(&client, name).await;
     }
-    let told = ahead.0.lock().unwrap().clone();
-    let [by] = told[..] else {
-        panic!("it is told once: {told:?}")
+    let observed = ahead.0.lock().unwrap().clone();
+    let [by] = observed[..] else {
+        panic!("it is told once: {observed:?}")
     };
     let by = i64::try_from(by.as_millis()).unwrap();
     assert!((AHEAD - 1_000..=AHEAD).contains(&by), "{by} ms");
@@ -201,7 +201,7 @@ async fn a_demoted_primary_is_left_and_what_was_replicated_is_kept() {
     let mut longest = Duration::ZERO;
     for time in 0..times {
         let awaited = clients[0].lock("awaited").acquire().await.unwrap();
-        let waiter = waits(&only_waits, "awaited");
+        let waiter = spawn_waiter(&only_waits, "awaited");
         eventually("somebody waits", SOON, || {
             let listeners = primary.run(&["PUBSUB", "CHANNELS", "*awaited*"]);
             matches!(listeners, Reply::Array(channels) if !channels.is_empty())
@@ -209,7 +209,7 @@ async fn a_demoted_primary_is_left_and_what_was_replicated_is_kept() {
         .await;
         is_online(&primary).await;
         fail_over(&primary, &replica).await;
-        tokio::time::sleep(UNTIL_THE_ADDRESS_CHANGES).await;
+        tokio::time::sleep(ADDRESS_CHANGE_DELAY).await;
         // Deletes one record, as if it had not been replicated.
         let unheard = held.swap_remove(time % held.len());
         replica.run(&["DEL", unheard.name()]);
@@ -269,8 +269,8 @@ async fn a_server_in_use_is_looked_at_every_five_seconds_and_one_at_rest_is_not(
     let lease = client.lock("a").acquire().await.unwrap();
     let before = looks();
     tokio::time::sleep(LOOK * 2).await;
-    let asked = looks() - before;
-    assert!((1..=3).contains(&asked), "{asked} in two times {LOOK:?}");
+    let checks = looks() - before;
+    assert!((1..=3).contains(&checks), "{checks} in two times {LOOK:?}");
     lease.release().await.unwrap();
 }
 
@@ -286,8 +286,8 @@ async fn a_server_that_somebody_waits_at_is_looked_at_too() {
     tokio::time::sleep(LOOK).await;
     let before = server.calls("hello");
     tokio::time::sleep(LOOK * 2).await;
-    let asked = server.calls("hello") - before;
-    assert!((1..=3).contains(&asked), "{asked} in two times {LOOK:?}");
+    let checks = server.calls("hello") - before;
+    assert!((1..=3).contains(&checks), "{checks} in two times {LOOK:?}");
     server.run(&["DEL", "a"]);
     waiter.await.unwrap().release().await.unwrap();
 }

@@ -8,7 +8,7 @@ use steadlock::{Client, Error, ErrorKind, Lock};
 use support::Redis;
 use support::proxy::Proxy;
 
-const EACH_WAY: Duration = Duration::from_millis(50);
+const DELAY_EACH_WAY: Duration = Duration::from_millis(50);
 const SHORT: Duration = Duration::from_millis(100);
 /// No wait may take longer than this, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -32,7 +32,7 @@ fn locks(client: &Client) -> [Lock; 4] {
 #[tokio::test]
 async fn a_lease_that_is_shorter_than_the_way_there_and_back_is_refused_with_a_reason() {
     let server = Redis::start();
-    let proxy = Proxy::far_from(server.port, EACH_WAY);
+    let proxy = Proxy::far_from(server.port, DELAY_EACH_WAY);
     let client = Client::connect(proxy.url()).await.unwrap();
     for lock in locks(&client) {
         says_what_to_change(&refused(&lock).await);
@@ -59,7 +59,7 @@ async fn a_majority_of_distant_primaries_needs_a_longer_lease() {
     let servers: Vec<Redis> = (0..3).map(|_| Redis::start()).collect();
     let proxies: Vec<Proxy> = servers
         .iter()
-        .map(|server| Proxy::far_from(server.port, EACH_WAY))
+        .map(|server| Proxy::far_from(server.port, DELAY_EACH_WAY))
         .collect();
     let urls = proxies.iter().map(Proxy::url);
     let client = Client::builder().primaries(urls).connect().await.unwrap();

@@ -10,8 +10,8 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use steadlock::host::{
-    Acquire, Completion, Driven, Error, ErrorKind, Event, Host, Kind, Lease, LockRef, Op, Operation, Options, Place,
-    clock_micros,
+    Acquire, Completion, Driven, Error, ErrorKind, Event, Host, Kind, Lease, LockRef, Op, Operation, Options,
+    ServerAddress, clock_micros,
 };
 use steadlock_protocol::{CallError, Lane, NodeId, Reply, Transmit};
 use steadlock_store::{Embedded, Subscriber};
@@ -19,9 +19,9 @@ use steadlock_store::{Embedded, Subscriber};
 const NODE: NodeId = NodeId(0);
 
 #[derive(Default)]
-struct Turns(AtomicUsize);
+struct WakeCounter(AtomicUsize);
 
-impl Wake for Turns {
+impl Wake for WakeCounter {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -34,7 +34,7 @@ struct Program {
     store: Embedded,
     subscriber: Subscriber,
     messages: Receiver<(Vec<u8>, Vec<u8>)>,
-    wanted: Arc<Turns>,
+    wanted: Arc<WakeCounter>,
 }
 
 fn options(url: &str) -> Options {
@@ -79,9 +79,9 @@ impl Program {
     }
 
     fn connect(&mut self) {
-        self.engine.opened(NODE, Lane::Renewal);
-        self.engine.opened(NODE, Lane::Command);
-        self.engine.listening(NODE);
+        self.engine.lane_opened(NODE, Lane::Renewal);
+        self.engine.lane_opened(NODE, Lane::Command);
+        self.engine.subscriptions_opened(NODE);
     }
 
     /// Drives the engine until it has nothing to do, and returns its events.
@@ -96,7 +96,7 @@ impl Program {
             }
             for (channel, message) in self.messages.try_iter() {
                 is_quiet = false;
-                self.engine.heard(NODE, &channel, message);
+                self.engine.message_received(NODE, &channel, message);
             }
             if is_quiet {
                 break;
@@ -209,12 +209,12 @@ fn a_command_asks_for_a_turn() {
 fn the_program_is_told_where_to_connect_and_no_text_shows_the_password() {
     let program = Program::start(&Embedded::new());
     let [server] = program.engine.servers() else { panic!() };
-    let place = Place::Tcp {
+    let address = ServerAddress::Tcp {
         host: "example".into(),
         port: 7000,
         tls: false,
     };
-    assert_eq!((&server.place, server.database), (&place, 2));
+    assert_eq!((&server.address, server.database), (&address, 2));
     assert_eq!(
         (server.username.as_deref(), server.password.as_deref()),
         (Some("user"), Some("secret"))
@@ -230,9 +230,9 @@ fn calls_on_a_connection_that_closes_are_made_again_on_the_next() {
     assert!(program.engine.turn(Waker::noop()).is_pending());
     assert!(matches!(program.engine.poll_transmit(), Some(Transmit::Call(_))));
     for lane in [Lane::Command, Lane::Renewal] {
-        program.engine.closed(NODE, lane, "pulled the plug");
+        program.engine.lane_closed(NODE, lane, "pulled the plug");
     }
-    program.engine.deaf(NODE);
+    program.engine.subscriptions_lost(NODE);
     assert!(program.events().is_empty());
     assert!(!program.engine.is_connected());
     program.connect();

@@ -34,7 +34,7 @@ async fn every_kind(client: &Client) -> Vec<Lease> {
 
 /// Cuts one of a client's connections and refuses a new one for the time of two leases. Checks that no lease is lost in
 /// the meantime, and that everything works once the connection is restored.
-async fn one_stays_away(carries: Carries, refusing: impl Fn(&Redis, &Proxy, bool)) {
+async fn check_one_connection_lost(carries: Carries, refusing: impl Fn(&Redis, &Proxy, bool)) {
     let server = Redis::start();
     let proxy = Proxy::to(server.port);
     let lease = Duration::from_secs(3);
@@ -83,7 +83,7 @@ async fn a_connection_that_stays_away_takes_no_lock_with_it() {
         true => proxy.refuse(),
         false => proxy.lead_to(server.port),
     };
-    join_all(Carries::ALL.map(|carries| one_stays_away(carries, full))).await;
+    join_all(Carries::ALL.map(|carries| check_one_connection_lost(carries, full))).await;
 }
 
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn a_password_that_was_changed_takes_no_lock_with_it() {
             .query(&mut connection);
         let () = set.unwrap();
     };
-    one_stays_away(Carries::Commands, rotated).await;
+    check_one_connection_lost(Carries::Commands, rotated).await;
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use steadlock::host::{Acquire, Completion, Event, Host, Kind, Lease, LockRef, Op
 use steadlock::{Error, ErrorKind, LostReason, ReleaseOutcome};
 use support::Server;
 
-fn named(name: &str) -> LockRef {
+fn lock_ref(name: &str) -> LockRef {
     LockRef::One(Kind::Lock, name.into())
 }
 
@@ -42,7 +42,7 @@ impl Client {
     }
 
     fn connect(url: &str) -> Self {
-        let mut client = Self::open(at(url));
+        let mut client = Self::open(options_with_url(url));
         assert!(matches!(client.result(Host::CONNECT), Ok(Completion::Connected)));
         client
     }
@@ -83,7 +83,7 @@ impl Client {
 
     fn held(&mut self, context: u64) -> (u32, Option<u64>) {
         let op = Op::Held {
-            lock: named("a"),
+            lock: lock_ref("a"),
             context,
         };
         match self.run(op) {
@@ -93,16 +93,16 @@ impl Client {
     }
 }
 
-fn at(url: &str) -> Options {
+fn options_with_url(url: &str) -> Options {
     Options {
         url: Some(url.into()),
         ..Options::default()
     }
 }
 
-fn once(context: Option<u64>) -> Acquire {
+fn single_attempt(context: Option<u64>) -> Acquire {
     Acquire {
-        lock: named("a"),
+        lock: lock_ref("a"),
         context,
         wait_ms: Some(0.0),
         ..Acquire::default()
@@ -111,7 +111,7 @@ fn once(context: Option<u64>) -> Acquire {
 
 fn innermost(context: u64) -> Op {
     Op::ReleaseInnermost {
-        lock: named("a"),
+        lock: lock_ref("a"),
         context,
     }
 }
@@ -119,13 +119,13 @@ fn innermost(context: u64) -> Op {
 #[test]
 fn a_context_re_enters_and_another_does_not() {
     let mut client = Client::connect("memory://");
-    let outer = client.lock(once(Some(1)));
-    let inner = client.lock(once(Some(1)));
+    let outer = client.lock(single_attempt(Some(1)));
+    let inner = client.lock(single_attempt(Some(1)));
     assert_ne!(outer.id(), inner.id());
     assert_eq!(client.held(1), (2, Some(inner.id())));
     assert_eq!(client.held(2), (0, None));
     for stranger in [Some(2), None] {
-        let refused = client.run(Op::Acquire(once(stranger)));
+        let refused = client.run(Op::Acquire(single_attempt(stranger)));
         match refused {
             Ok(Completion::NotGranted(error)) => assert_eq!(error.kind(), ErrorKind::LockTimeout),
             other => panic!("{other:?}"),
@@ -136,14 +136,14 @@ fn a_context_re_enters_and_another_does_not() {
     assert!(inner.is_released() && !inner.is_valid() && outer.is_valid());
     assert!(client.run(innermost(1)).is_ok());
     assert_eq!(client.run(innermost(1)).unwrap_err().kind(), ErrorKind::NotOwner);
-    client.lock(once(Some(2)));
+    client.lock(single_attempt(Some(2)));
 }
 
 #[test]
 fn a_lease_released_twice_frees_nothing_twice() {
     let mut client = Client::connect("memory://");
-    let outer = client.lock(once(Some(1)));
-    let inner = client.lock(once(Some(1)));
+    let outer = client.lock(single_attempt(Some(1)));
+    let inner = client.lock(single_attempt(Some(1)));
     for _ in 0..3 {
         let result = client.run(Op::Release { lease: inner.id() });
         assert!(
@@ -162,7 +162,7 @@ fn a_batch_of_completions_has_one_wake_up() {
     let requests: Vec<u64> = (0..100)
         .map(|number| {
             client.host.submit(Op::Inspect {
-                lock: named(&format!("name-{number}")),
+                lock: lock_ref(&format!("name-{number}")),
             })
         })
         .collect();
@@ -194,7 +194,7 @@ fn a_cancelled_request_leaves_no_lock() {
     client.cancels = true;
     // The delay of the cancel varies from zero until after the answer, so some cancels meet the grant in the engine.
     for round in 0..2_000 {
-        let request = client.host.submit(Op::Acquire(once(None)));
+        let request = client.host.submit(Op::Acquire(single_attempt(None)));
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_micros(round % 100) {
             std::hint::spin_loop();
@@ -204,7 +204,7 @@ fn a_cancelled_request_leaves_no_lock() {
     // This last request is served once all locks of cancelled requests are released.
     let last = client.host.submit(Op::Acquire(Acquire {
         wait_ms: Some(5_000.0),
-        ..once(None)
+        ..single_attempt(None)
     }));
     loop {
         let Event::Completed { request, result } = client.event(|_| true) else {
@@ -227,11 +227,11 @@ fn a_dropped_pending_cancels() {
     let server = Server::memory();
     let client = Client::connect(&server.url());
     for _ in 0..200 {
-        drop(client.host.start(Op::Acquire(once(None))));
+        drop(client.host.start(Op::Acquire(single_attempt(None))));
     }
     let acquire = Acquire {
         wait_ms: Some(5_000.0),
-        ..once(None)
+        ..single_attempt(None)
     };
     let mut pending = client.host.start(Op::Acquire(acquire));
     let Some(Ok(Completion::Granted(lease))) = pending.wait(Duration::from_secs(10)) else {
@@ -246,7 +246,7 @@ fn a_lost_lease_is_told_once_also_when_it_was_granted_to_a_blocking_caller() {
     let mut client = Client::connect("memory://");
     let mut pending = client.host.start(Op::Acquire(Acquire {
         lease_ms: Some(100.0),
-        ..once(None)
+        ..single_attempt(None)
     }));
     let Some(Ok(Completion::Granted(lease))) = pending.wait(Duration::from_secs(10)) else {
         panic!("not granted");
@@ -277,8 +277,8 @@ fn a_lost_lease_is_told_once_also_when_it_was_granted_to_a_blocking_caller() {
     let Ok(Completion::Released(released)) = client.run(Op::Release { lease: lease.id() }) else {
         panic!("not released");
     };
-    let told = (released.lease, released.outcome, released.lost);
-    assert_eq!(told, (lease.id(), ReleaseOutcome::Expired, Some(LostReason::Expired)));
+    let result = (released.lease, released.outcome, released.lost);
+    assert_eq!(result, (lease.id(), ReleaseOutcome::Expired, Some(LostReason::Expired)));
     assert!(client.events.is_empty());
 }
 
@@ -287,7 +287,7 @@ fn a_lost_lease_that_is_released_twice_says_twice_how_it_was_lost() {
     let mut client = Client::connect("memory://");
     let lease = client.lock(Acquire {
         max_hold_ms: Some(100.0),
-        ..once(None)
+        ..single_attempt(None)
     });
     client.event(|event| matches!(event, Event::Lost { .. }));
     assert!(!lease.is_forgotten());
@@ -295,8 +295,8 @@ fn a_lost_lease_that_is_released_twice_says_twice_how_it_was_lost() {
         let Ok(Completion::Released(released)) = client.run(Op::Release { lease: lease.id() }) else {
             panic!("not released");
         };
-        let told = (released.lease, released.outcome, released.lost);
-        assert_eq!(told, (lease.id(), ReleaseOutcome::Expired, Some(LostReason::MaxHold)));
+        let result = (released.lease, released.outcome, released.lost);
+        assert_eq!(result, (lease.id(), ReleaseOutcome::Expired, Some(LostReason::MaxHold)));
     }
     let refused = client.run(Op::Extend {
         lease: lease.id(),
@@ -308,10 +308,10 @@ fn a_lost_lease_that_is_released_twice_says_twice_how_it_was_lost() {
 #[test]
 fn a_result_can_be_waited_for_in_slices() {
     let mut client = Client::connect("memory://");
-    let held = client.lock(once(None));
+    let held = client.lock(single_attempt(None));
     let mut pending = client.host.start(Op::Acquire(Acquire {
         wait_ms: None,
-        ..once(None)
+        ..single_attempt(None)
     }));
     assert!(pending.wait(Duration::from_millis(1)).is_none());
     assert!(pending.wait(Duration::ZERO).is_none());
@@ -329,20 +329,20 @@ fn odd_numbers_are_refused() {
         for acquire in [
             Acquire {
                 wait_ms: Some(odd),
-                ..once(None)
+                ..single_attempt(None)
             },
             Acquire {
                 lease_ms: Some(odd),
-                ..once(None)
+                ..single_attempt(None)
             },
             Acquire {
                 lease_ms: Some(odd),
                 renew: true,
-                ..once(None)
+                ..single_attempt(None)
             },
             Acquire {
                 max_hold_ms: Some(odd),
-                ..once(None)
+                ..single_attempt(None)
             },
         ] {
             let error = client.run(Op::Acquire(acquire)).unwrap_err();
@@ -356,12 +356,12 @@ fn odd_numbers_are_refused() {
         let acquire = Acquire {
             lease_ms: Some(lease_ms),
             renew,
-            ..once(None)
+            ..single_attempt(None)
         };
         let error = client.run(Op::Acquire(acquire)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{lease_ms}, {renew}");
     }
-    let lease = client.lock(once(None));
+    let lease = client.lock(single_attempt(None));
     for by_ms in [f64::NAN, -1.0, 0.0] {
         let op = Op::Extend {
             lease: lease.id(),
@@ -377,12 +377,15 @@ fn odd_numbers_are_refused() {
 
 #[test]
 fn a_host_that_cannot_connect_says_so_to_everybody() {
-    let mut client = Client::open(at(&format!("redis://:sesame@127.0.0.1:{}", support::nobodys_port())));
-    let mut pending = client.host.start(Op::Acquire(once(None)));
+    let mut client = Client::open(options_with_url(&format!(
+        "redis://:sesame@127.0.0.1:{}",
+        support::unused_port()
+    )));
+    let mut pending = client.host.start(Op::Acquire(single_attempt(None)));
     let early = pending.wait(Duration::from_secs(10)).expect("an answer").unwrap_err();
     let connect = client.result(Host::CONNECT).unwrap_err();
     let waited = client.host.wait_connected().unwrap_err();
-    let late = client.run(Op::Inspect { lock: named("a") }).unwrap_err();
+    let late = client.run(Op::Inspect { lock: lock_ref("a") }).unwrap_err();
     for error in [early, connect, waited, late] {
         assert_eq!(error.kind(), ErrorKind::Unavailable);
         assert!(error.node().is_some_and(|node| node.contains("127.0.0.1:")), "{error}");
@@ -396,7 +399,7 @@ fn a_host_that_cannot_connect_says_so_to_everybody() {
 #[test]
 fn a_closed_host_answers_closed() {
     let mut client = Client::connect("memory://");
-    let lease = client.lock(once(None));
+    let lease = client.lock(single_attempt(None));
     client.host.close_blocking();
     client.host.close_blocking();
     match client.event(|event| matches!(event, Event::Lost { .. })) {
@@ -405,8 +408,8 @@ fn a_closed_host_answers_closed() {
     }
     assert!(matches!(client.run(Op::Close), Ok(Completion::Closed)));
     let ops = [
-        Op::Acquire(once(None)),
-        Op::Inspect { lock: named("a") },
+        Op::Acquire(single_attempt(None)),
+        Op::Inspect { lock: lock_ref("a") },
         Op::Extend {
             lease: lease.id(),
             by_ms: None,
@@ -421,14 +424,14 @@ fn a_closed_host_answers_closed() {
 fn the_last_host_to_go_closes_the_client() {
     let server = Server::memory();
     let mut client = Client::connect(&server.url());
-    let lease = client.lock(once(None));
+    let lease = client.lock(single_attempt(None));
     drop(client.host.clone());
     assert!(lease.is_valid());
     drop(client.host);
     let mut other = Client::connect(&server.url());
     let acquire = Acquire {
         wait_ms: Some(5_000.0),
-        ..once(None)
+        ..single_attempt(None)
     };
     other.lock(acquire);
     assert_eq!(lease.lost_reason(), Some(LostReason::Closed));
@@ -437,13 +440,19 @@ fn the_last_host_to_go_closes_the_client() {
 #[test]
 fn odd_options_are_refused_before_anything_starts() {
     let refuse = |options: Options| Host::open(options, Box::new(|| {})).expect_err("refused").kind();
-    assert_eq!(refuse(at("nonsense")), ErrorKind::InvalidArgument);
-    assert_eq!(refuse(at("redis://h:port")), ErrorKind::InvalidArgument);
-    assert_eq!(refuse(at("redis+cluster://h/1")), ErrorKind::InvalidArgument);
-    assert_eq!(refuse(at("redis+sentinel://h")), ErrorKind::InvalidArgument);
+    assert_eq!(refuse(options_with_url("nonsense")), ErrorKind::InvalidArgument);
+    assert_eq!(refuse(options_with_url("redis://h:port")), ErrorKind::InvalidArgument);
+    assert_eq!(
+        refuse(options_with_url("redis+cluster://h/1")),
+        ErrorKind::InvalidArgument
+    );
+    assert_eq!(
+        refuse(options_with_url("redis+sentinel://h")),
+        ErrorKind::InvalidArgument
+    );
     let short = Options {
         lease_ms: Some(299.0),
-        ..at("memory://")
+        ..options_with_url("memory://")
     };
     assert_eq!(refuse(short), ErrorKind::InvalidArgument);
 }
@@ -453,7 +462,7 @@ fn several() -> LockRef {
     LockRef::All(vec![(Kind::Lock, "part".into()), (Kind::Mutex, "other".into())])
 }
 
-fn by(context: u64, lock: LockRef) -> Acquire {
+fn acquire_by(context: u64, lock: LockRef) -> Acquire {
     Acquire {
         lock,
         context: Some(context),
@@ -465,16 +474,16 @@ fn by(context: u64, lock: LockRef) -> Acquire {
 #[test]
 fn several_locks_are_entered_again_as_a_whole() {
     let mut client = Client::connect("memory://");
-    let outer = client.lock(by(1, several()));
-    let inner = client.lock(by(1, several()));
+    let outer = client.lock(acquire_by(1, several()));
+    let inner = client.lock(acquire_by(1, several()));
     assert!(matches!(
-        client.run(Op::Acquire(by(2, several()))),
+        client.run(Op::Acquire(acquire_by(2, several()))),
         Ok(Completion::NotGranted(_))
     ));
     client.run(Op::Release { lease: outer.id() }).unwrap();
     assert!(inner.is_valid());
     assert!(matches!(
-        client.run(Op::Acquire(by(2, several()))),
+        client.run(Op::Acquire(acquire_by(2, several()))),
         Ok(Completion::NotGranted(_))
     ));
     client
@@ -484,13 +493,13 @@ fn several_locks_are_entered_again_as_a_whole() {
         })
         .unwrap();
     assert!(!inner.is_valid());
-    client.lock(by(2, several()));
+    client.lock(acquire_by(2, several()));
 }
 
 #[test]
 fn a_part_of_a_whole_is_given_back_with_the_whole_alone() {
     let mut client = Client::connect("memory://");
-    let whole = client.lock(by(1, several()));
+    let whole = client.lock(acquire_by(1, several()));
     let part = || LockRef::One(Kind::Lock, "part".into());
     let refused = client.run(Op::ReleaseInnermost {
         lock: part(),
@@ -498,7 +507,7 @@ fn a_part_of_a_whole_is_given_back_with_the_whole_alone() {
     });
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::NotOwner);
     assert!(matches!(
-        client.run(Op::Acquire(by(2, part()))),
+        client.run(Op::Acquire(acquire_by(2, part()))),
         Ok(Completion::NotGranted(_))
     ));
     let held = client.run(Op::Held {
@@ -507,13 +516,13 @@ fn a_part_of_a_whole_is_given_back_with_the_whole_alone() {
     });
     assert!(matches!(held, Ok(Completion::Held { levels: 0, lease: None })));
 
-    let around = client.lock(by(1, part()));
+    let around = client.lock(acquire_by(1, part()));
     client.run(Op::Release { lease: whole.id() }).unwrap();
     assert!(around.is_valid(), "what was entered by itself stays");
     assert!(matches!(
-        client.run(Op::Acquire(by(2, part()))),
+        client.run(Op::Acquire(acquire_by(2, part()))),
         Ok(Completion::NotGranted(_))
     ));
     client.run(Op::Release { lease: around.id() }).unwrap();
-    client.lock(by(2, part()));
+    client.lock(acquire_by(2, part()));
 }

@@ -26,7 +26,7 @@ async fn on_every_server<F: AsyncFn(&Server, Client, Client)>(scenario: F) {
 }
 
 /// Waits for a lock in a background task. Returns once the server has the subscription to its release.
-async fn waits_at(server: &Server, lock: Lock) -> JoinHandle<Result<Lease, Error>> {
+async fn spawn_waiter_at(server: &Server, lock: Lock) -> JoinHandle<Result<Lease, Error>> {
     let channels = || match server.run(&["PUBSUB", "CHANNELS"]) {
         Reply::Array(channels) => channels,
         other => panic!("{other:?}"),
@@ -49,7 +49,7 @@ async fn a_mutex_excludes_and_wakes() {
     on_every_server(async |server, one, two| {
         let held = one.mutex("m").acquire().await.unwrap();
         assert!(two.mutex("m").try_acquire().await.unwrap().is_none());
-        let waiter = waits_at(server, two.mutex("m").wait(SOON)).await;
+        let waiter = spawn_waiter_at(server, two.mutex("m").wait(SOON)).await;
         let start = Instant::now();
         assert_eq!(held.release().await.unwrap(), ReleaseOutcome::Released);
         let next = waiter.await.unwrap().unwrap();
@@ -103,7 +103,7 @@ async fn fair_waiters_are_served_in_order_of_arrival_across_clients() {
 async fn fair_and_plain_locks_of_a_name_exclude_each_other() {
     on_every_server(async |server, one, two| {
         let plain = one.lock("fp").acquire().await.unwrap();
-        let waiter = waits_at(server, two.fair_lock("fp").wait(SOON)).await;
+        let waiter = spawn_waiter_at(server, two.fair_lock("fp").wait(SOON)).await;
         let start = Instant::now();
         plain.release().await.unwrap();
         let fair = waiter.await.unwrap().unwrap();
@@ -132,7 +132,7 @@ async fn a_fair_waiter_that_gives_up_leaves_the_queue() {
         let held = one.fair_lock("fl").acquire().await.unwrap();
         let short = two.fair_lock("fl").wait(Duration::from_millis(400));
         assert_eq!(kind(short.acquire().await), ErrorKind::LockTimeout);
-        let waiter = waits_at(server, one.fair_lock("fl").wait(SOON)).await;
+        let waiter = spawn_waiter_at(server, one.fair_lock("fl").wait(SOON)).await;
         let start = Instant::now();
         held.release().await.unwrap();
         waiter.await.unwrap().unwrap().release().await.unwrap();
@@ -179,7 +179,7 @@ async fn a_writer_reads_inside_its_write_and_keeps_the_read() {
     on_every_server(async |server, one, two| {
         let (a, b) = (one.read_write_lock("rwd"), two.read_write_lock("rwd"));
         let writing = a.write.acquire().await.unwrap();
-        let waiting = waits_at(server, a.read.clone().wait(SOON)).await;
+        let waiting = spawn_waiter_at(server, a.read.clone().wait(SOON)).await;
         let reading = a.read.within(&writing).acquire().await.unwrap();
         assert!(b.read.try_acquire().await.unwrap().is_none());
         let start = Instant::now();
@@ -216,7 +216,7 @@ async fn a_semaphore_has_so_many_permits() {
             kind(two.semaphore("s", 4).try_acquire(1).await),
             ErrorKind::Misconfigured
         );
-        let waiter = waits_at(server, a.clone().wait(SOON).permits(3)).await;
+        let waiter = spawn_waiter_at(server, a.clone().wait(SOON).permits(3)).await;
         two_of_three.release().await.unwrap();
         last.release().await.unwrap();
         let all = waiter.await.unwrap().unwrap();
@@ -236,7 +236,7 @@ async fn an_operator_changes_the_limit_of_a_semaphore_that_is_held() {
         let old = one.semaphore("sl", 3).lease(Duration::from_secs(20));
         assert!(!two.set_limit("sl", 2).await.unwrap(), "nobody holds a permit");
         let (two_permits, one_permit) = (old.acquire(2).await.unwrap(), old.acquire(1).await.unwrap());
-        let waiter = waits_at(server, old.clone().wait(SOON).permits(1)).await;
+        let waiter = spawn_waiter_at(server, old.clone().wait(SOON).permits(1)).await;
         let start = Instant::now();
         assert!(two.set_limit("sl", 2).await.unwrap());
         assert_eq!(kind(waiter.await.unwrap()), ErrorKind::Misconfigured);
@@ -360,7 +360,7 @@ async fn a_forced_release_lets_the_next_one_in() {
                 _ => client.semaphore("force", 1).permits(1),
             };
             let held = of(&one).acquire().await.unwrap();
-            let waiter = waits_at(server, of(&two).wait(SOON)).await;
+            let waiter = spawn_waiter_at(server, of(&two).wait(SOON)).await;
             let start = Instant::now();
             assert!(two.force_release(&of(&two)).await.unwrap(), "{name}");
             let got = waiter.await.unwrap().unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use steadlock::{Client, ErrorKind, blocking};
-use support::{Redis, nobodys_port};
+use support::{Redis, unused_port};
 
 const SOON: Duration = Duration::from_secs(20);
 const AT_ONCE: Duration = Duration::from_secs(5);
@@ -74,7 +74,7 @@ fn threads_have_it_too() {
     let client = client.connect_blocking().unwrap();
     client.lock("a").acquire().unwrap().release().unwrap();
     // A client that is never used needs no server.
-    let nowhere = format!("redis://127.0.0.1:{}", nobodys_port());
+    let nowhere = format!("redis://127.0.0.1:{}", unused_port());
     drop(
         blocking::Client::builder()
             .url(nowhere)

@@ -347,7 +347,7 @@ on_every_server! {
         let client = connect(server).await;
         let other = connect(server).await;
         let (lock, fair, mutex) = (client.lock("a"), client.fair_lock("a"), client.mutex("a"));
-        for (holder, asked, kinds) in [
+        for (holder, requested, kinds) in [
             (&lock, &mutex, "a lock or a fair_lock"),
             (&fair, &mutex, "a lock or a fair_lock"),
             (&mutex, &lock, "a mutex"),
@@ -355,15 +355,15 @@ on_every_server! {
         ] {
             let lease = holder.acquire().await.unwrap();
             for error in [
-                asked.acquire().await.map(|_| ()).unwrap_err(),
-                asked.try_acquire().await.map(|_| ()).unwrap_err(),
-                asked.is_locked().await.map(|_| ()).unwrap_err(),
-                asked.holder().await.map(|_| ()).unwrap_err(),
-                other.force_release(asked).await.map(|_| ()).unwrap_err(),
+                requested.acquire().await.map(|_| ()).unwrap_err(),
+                requested.try_acquire().await.map(|_| ()).unwrap_err(),
+                requested.is_locked().await.map(|_| ()).unwrap_err(),
+                requested.holder().await.map(|_| ()).unwrap_err(),
+                other.force_release(requested).await.map(|_| ()).unwrap_err(),
             ] {
                 assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
-                let told = format!("its key is held as {kinds}; use one kind of lock for each name");
-                assert!(error.message().ends_with(&told), "{error}");
+                let expected = format!("its key is held as {kinds}; use one kind of lock for each name");
+                assert!(error.message().ends_with(&expected), "{error}");
             }
             assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
         }
@@ -379,9 +379,9 @@ on_every_server! {
         ] {
             let lease = waiting.acquire().await.unwrap();
             let other = connect(server).await;
-            let asked = if kinds == "a mutex" { other.lock("a") } else { other.mutex("a") };
-            let asked = asked.wait(Duration::from_secs(20));
-            let mut waiter = std::pin::pin!(asked.acquire());
+            let requested = if kinds == "a mutex" { other.lock("a") } else { other.mutex("a") };
+            let requested = requested.wait(Duration::from_secs(20));
+            let mut waiter = std::pin::pin!(requested.acquire());
             let early = tokio::time::timeout(Duration::from_millis(100), waiter.as_mut()).await;
             assert!(early.is_err(), "it waits");
             server.run(&["DEL", "a"]);
@@ -454,8 +454,8 @@ on_every_server! {
         let lock = client.mutex("a");
         let error = lock.clone().wait(Duration::from_millis(20)).acquire().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LockTimeout);
-        let told = [error.holder().expect("the holder").clone(), lock.holder().await.unwrap().expect("held")];
-        for holder in told {
+        let holders = [error.holder().expect("the holder").clone(), lock.holder().await.unwrap().expect("held")];
+        for holder in holders {
             assert!(holder.owner.starts_with("a\\nb\\u{1b}[2J\\u{202e}xxx"), "{:?}", holder.owner);
             assert!(holder.owner.ends_with("x…") && holder.owner.len() < 250, "{:?}", holder.owner);
             assert_eq!(holder.remaining, None);

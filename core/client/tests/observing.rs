@@ -188,10 +188,10 @@ impl Everything {
 
 #[tokio::test]
 async fn an_observer_is_told_of_waits_attempts_grants_and_releases() {
-    let (server, seen) = (Server::memory(), Everything::default());
+    let (server, observer) = (Server::memory(), Everything::default());
     let client = Client::builder()
         .url(server.url())
-        .observer(seen.clone())
+        .observer(observer.clone())
         .connect()
         .await
         .unwrap();
@@ -201,12 +201,12 @@ async fn an_observer_is_told_of_waits_attempts_grants_and_releases() {
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
     client.close().await;
 
-    let events = seen.events();
+    let events = observer.events();
     assert_eq!(events[..2], ["connected", "connected"]);
     assert_eq!(events[2..6], ["wait_began", "attempt", "wait_ended", "granted"]);
     assert_eq!(events.last(), Some(&"released"));
-    let told = seen.0.lock().unwrap();
-    let timed_out = told.iter().find_map(|observation| match observation {
+    let observations = observer.0.lock().unwrap();
+    let timed_out = observations.iter().find_map(|observation| match observation {
         Observation::WaitEnded {
             outcome: WaitOutcome::TimedOut,
             waited,
@@ -233,17 +233,17 @@ impl Observer for Careless {
 
 #[tokio::test]
 async fn an_observer_that_panics_is_not_called_again_and_ends_nothing() {
-    let (server, told) = (Server::memory(), Arc::new(Mutex::new(0)));
+    let (server, calls) = (Server::memory(), Arc::new(Mutex::new(0)));
     let client = Client::builder()
         .url(server.url())
-        .observer(Careless(Arc::clone(&told)))
+        .observer(Careless(Arc::clone(&calls)))
         .connect()
         .await
         .unwrap();
     let lease = client.lock("a").acquire().await.unwrap();
     assert!(lease.is_valid());
     client.close().await;
-    assert!(*told.lock().unwrap_or_else(std::sync::PoisonError::into_inner) <= 1);
+    assert!(*calls.lock().unwrap_or_else(std::sync::PoisonError::into_inner) <= 1);
 }
 
 /// Tests of the lines that the `tracing` listener writes.

@@ -9,7 +9,7 @@ use steadlock::{Builder, Client, Error, ErrorKind, Lease, ReleaseOutcome};
 use steadlock_protocol::Reply;
 use support::hosts::Hosts;
 use support::proxy::{Carries, Proxy};
-use support::{Redis, eventually, free_port, works};
+use support::{Redis, check_lock, eventually, free_port};
 
 const SOON: Duration = Duration::from_secs(10);
 const LEASE: Duration = Duration::from_secs(1);
@@ -23,13 +23,13 @@ const NOBODY: &str = "127.0.0.4";
 const HIDDEN: [&str; 8] = ["ACL", "SETUSER", "locks", "on", ">secret", "~*", "&*", "+@all"];
 
 /// Two servers at different addresses, with the same port.
-struct Two {
+struct TwoServers {
     servers: [Redis; 2],
     ways: [Proxy; 2],
     port: u16,
 }
 
-impl Two {
+impl TwoServers {
     fn start() -> Self {
         let servers = [Redis::start(), Redis::start()];
         let port = free_port();
@@ -57,7 +57,7 @@ impl Two {
     }
 
     /// Waits until no connection leads to this server. One that only checked the server may still be closing.
-    async fn is_left(&self, server: usize) {
+    async fn wait_until_unused(&self, server: usize) {
         eventually("nothing leads there", SOON, || !self.is_used(server)).await;
     }
 }
@@ -72,7 +72,7 @@ async fn refused(builder: Builder) -> Error {
     error
 }
 
-async fn stays(lease: &Lease, server: &Redis, name: &str) {
+async fn check_lease_stays(lease: &Lease, server: &Redis, name: &str) {
     let end = std::time::Instant::now() + 3 * LEASE;
     while std::time::Instant::now() < end {
         assert!(lease.is_valid(), "{:?}", lease.lost_reason());
@@ -86,13 +86,13 @@ async fn a_replica_is_passed_over_for_the_primary_wherever_it_stands() {
     let Some(hosts) = Hosts::of("a_replica_is_passed_over_for_the_primary_wherever_it_stands") else {
         return;
     };
-    let two = Two::start();
+    let two = TwoServers::start();
     two.servers[0].run(&["REPLICAOF", "127.0.0.1", &two.servers[1].port.to_string()]);
     for addresses in [[FIRST, SECOND], [SECOND, FIRST]].repeat(3) {
         hosts.lead(&[(NAME, &addresses)]);
         let client = two.builder().connect().await.unwrap();
-        works(&client, "a").await;
-        two.is_left(0).await;
+        check_lock(&client, "a").await;
+        two.wait_until_unused(0).await;
     }
 }
 
@@ -101,7 +101,7 @@ async fn two_primaries_of_one_name_are_refused_since_none_is_the_one_that_is_mea
     let Some(hosts) = Hosts::of("two_primaries_of_one_name_are_refused_since_none_is_the_one_that_is_meant") else {
         return;
     };
-    let two = Two::start();
+    let two = TwoServers::start();
     two.servers.iter().for_each(hide_run_id);
     hosts.lead(&[(NAME, &[FIRST, SECOND])]);
     for _ in 0..5 {
@@ -117,7 +117,7 @@ async fn several_addresses_of_one_server_are_one_server() {
     let Some(hosts) = Hosts::of("several_addresses_of_one_server_are_one_server") else {
         return;
     };
-    let two = Two::start();
+    let two = TwoServers::start();
     hide_run_id(&two.servers[0]);
     two.ways[1].lead_to(two.servers[0].port);
     hosts.lead(&[(NAME, &[FIRST, SECOND, NOBODY])]);
@@ -125,7 +125,7 @@ async fn several_addresses_of_one_server_are_one_server() {
         let client = builder.connect().await.unwrap();
         let lease = client.lock("a").acquire().await.unwrap();
         two.ways.iter().for_each(|way| way.cut(Carries::Renewals));
-        stays(&lease, &two.servers[0], "a").await;
+        check_lease_stays(&lease, &two.servers[0], "a").await;
         assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
     }
 }
@@ -135,7 +135,7 @@ async fn a_client_stays_at_its_server_when_the_name_leads_elsewhere() {
     let Some(hosts) = Hosts::of("a_client_stays_at_its_server_when_the_name_leads_elsewhere") else {
         return;
     };
-    let two = Two::start();
+    let two = TwoServers::start();
     two.servers.iter().for_each(hide_run_id);
     for builder in [two.builder(), two.builder_of_user()] {
         hosts.lead(&[(NAME, &[FIRST])]);
@@ -145,10 +145,10 @@ async fn a_client_stays_at_its_server_when_the_name_leads_elsewhere() {
         for carries in [Carries::Renewals, Carries::Commands, Carries::Renewals] {
             eventually("it has that connection", SOON, || two.ways[0].count(carries) > 0).await;
             two.ways[0].cut(carries);
-            stays(&lease, &two.servers[0], "a").await;
-            works(&client, "b").await;
+            check_lease_stays(&lease, &two.servers[0], "a").await;
+            check_lock(&client, "b").await;
         }
-        two.is_left(1).await;
+        two.wait_until_unused(1).await;
         assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
     }
 }
@@ -158,14 +158,14 @@ async fn a_client_follows_the_name_when_its_server_is_gone() {
     let Some(hosts) = Hosts::of("a_client_follows_the_name_when_its_server_is_gone") else {
         return;
     };
-    let mut two = Two::start();
+    let mut two = TwoServers::start();
     hosts.lead(&[(NAME, &[FIRST])]);
     let client = two.builder().connect().await.unwrap();
-    works(&client, "a").await;
+    check_lock(&client, "a").await;
     hosts.lead(&[(NAME, &[SECOND])]);
     two.servers[0].stop();
     two.ways[0].refuse();
-    works(&client, "a").await;
+    check_lock(&client, "a").await;
     assert!(two.is_used(1));
 }
 
@@ -174,14 +174,14 @@ async fn a_server_that_hangs_is_left_for_the_one_where_the_name_leads_now() {
     let Some(hosts) = Hosts::of("a_server_that_hangs_is_left_for_the_one_where_the_name_leads_now") else {
         return;
     };
-    let two = Two::start();
+    let two = TwoServers::start();
     hosts.lead(&[(NAME, &[FIRST])]);
     let client = two.builder().connect().await.unwrap();
     let lease = client.lock("a").acquire().await.unwrap();
     two.servers[0].pause();
     hosts.lead(&[(NAME, &[SECOND])]);
     eventually("its lock is lost, and that is told", SOON, || !lease.is_valid()).await;
-    works(&client, "a").await;
+    check_lock(&client, "a").await;
     assert!(two.is_used(1));
     two.servers[0].resume();
 }
@@ -189,7 +189,7 @@ async fn a_server_that_hangs_is_left_for_the_one_where_the_name_leads_now() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_address_that_leads_elsewhere_is_followed_with_all_connections() {
     for user in ["", "locks:secret@"] {
-        let two = Two::start();
+        let two = TwoServers::start();
         two.servers.iter().for_each(hide_run_id);
         let way = Proxy::to(two.servers[0].port);
         let url = format!("redis://{user}127.0.0.1:{}", way.port);
@@ -199,7 +199,7 @@ async fn an_address_that_leads_elsewhere_is_followed_with_all_connections() {
         way.lead_to(two.servers[1].port);
         way.cut(Carries::Commands);
         eventually("it is told", SOON, || !lease.is_valid()).await;
-        works(&client, "b").await;
+        check_lock(&client, "b").await;
         let left = || way.leading_to(two.servers[0].port) == 0;
         eventually("nothing leads there", SOON, left).await;
     }
@@ -207,7 +207,7 @@ async fn an_address_that_leads_elsewhere_is_followed_with_all_connections() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_address_that_leads_to_two_servers_by_turns_is_refused() {
-    let two = Two::start();
+    let two = TwoServers::start();
     two.servers.iter().for_each(hide_run_id);
     let balancer = Proxy::to(two.servers[0].port);
     balancer.lead_by_turns_to(two.servers[1].port);

@@ -23,7 +23,7 @@ fn refusal(result: Result<Lease, Error>) -> Error {
     result.expect_err("a refusal")
 }
 
-fn is_told(error: &Error) -> bool {
+fn names_open_breaker(error: &Error) -> bool {
     error.kind() == ErrorKind::Unavailable && error.to_string().contains("circuit breaker")
 }
 
@@ -32,7 +32,7 @@ async fn is_open(client: &Client, name: &str) {
     let start = Instant::now();
     loop {
         let result = client.lock(name).on_unavailable(OnUnavailable::Fail).acquire().await;
-        if result.as_ref().is_err_and(is_told) {
+        if result.as_ref().is_err_and(names_open_breaker) {
             return;
         }
         assert!(start.elapsed() < SOON, "the breaker does not open: {result:?}");
@@ -63,7 +63,7 @@ async fn while_a_server_hangs_calls_fail_at_once_and_what_is_held_is_kept_and_re
     for wait in [Duration::ZERO, SOON] {
         let start = Instant::now();
         let error = refusal(client.lock("a").wait(wait).acquire().await);
-        assert!(is_told(&error), "{error}");
+        assert!(names_open_breaker(&error), "{error}");
         assert!(error.to_string().contains("answer"), "{error}");
         assert!(error.node().is_some() && error.is_retryable() && !error.is_skipped());
         assert!(
@@ -73,7 +73,7 @@ async fn while_a_server_hangs_calls_fail_at_once_and_what_is_held_is_kept_and_re
         );
     }
     let error = client.lock("a").is_locked().await.expect_err("no answer");
-    assert!(is_told(&error), "{error}");
+    assert!(names_open_breaker(&error), "{error}");
     let error = refusal(client.lock("a").on_unavailable(OnUnavailable::Skip).acquire().await);
     assert!(error.is_skipped() && error.to_string().contains("skipped"), "{error}");
     let skipped = client.lock("a").on_unavailable(OnUnavailable::Skip).try_acquire().await;
@@ -127,7 +127,7 @@ async fn while_a_server_is_gone_locks_are_granted_here_and_then_there_again() {
     assert!(counts(degraded), "{}", client.metrics().unwrap());
     // A semaphore has no degraded leases, as only the server can count its permits.
     let error = refusal(client.semaphore("s", 2).acquire(1).await);
-    assert!(is_told(&error), "{error}");
+    assert!(names_open_breaker(&error), "{error}");
     server.start_again();
     let elsewhere = is_closed(&client, "canary").await;
     assert!(counts("steadlock_breakers_open 0") && counts("steadlock_breakers_opened_total 1"));

@@ -11,9 +11,9 @@ use steadlock::{Client, Error, ErrorKind, ReleaseOutcome};
 use steadlock_protocol::Reply;
 use support::fake_sentinel::FakeSentinel;
 use support::proxy::{Carries, Proxy};
-use support::sentinel::{SERVICE, Watched};
+use support::sentinel::{SERVICE, SentinelRig};
 use support::version::Version;
-use support::{Redis, eventually, nobodys_port};
+use support::{Redis, eventually, unused_port};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -25,12 +25,12 @@ fn server() -> Redis {
 }
 
 /// Returns the URL for the user without the right to INFO.
-fn blind(url: &str) -> String {
+fn without_info_right(url: &str) -> String {
     url.replace("://", "://blind:sesame@")
 }
 
-fn blind_to(servers: &[Redis]) -> Vec<String> {
-    servers.iter().map(|server| blind(&server.url())).collect()
+fn urls_without_info_right(servers: &[Redis]) -> Vec<String> {
+    servers.iter().map(|server| without_info_right(&server.url())).collect()
 }
 
 fn three() -> Vec<Redis> {
@@ -64,8 +64,8 @@ impl Causes {
     }
 }
 
-async fn works(client: &Client) {
-    support::works(client, "works").await;
+async fn check_lock(client: &Client) {
+    support::check_lock(client, "works").await;
 }
 
 async fn is_refused(urls: impl IntoIterator<Item = String>) {
@@ -101,9 +101,11 @@ fn keys(server: &Redis) -> Vec<String> {
 #[tokio::test]
 async fn several_servers_are_several_by_a_key_that_ends() {
     let servers = three();
-    let client = Client::builder().primaries(blind_to(&servers)).key_prefix("shop:");
+    let client = Client::builder()
+        .primaries(urls_without_info_right(&servers))
+        .key_prefix("shop:");
     let client = client.connect().await.unwrap();
-    works(&client).await;
+    check_lock(&client).await;
     for (node, server) in servers.iter().enumerate() {
         eventually("the lock is gone", SOON, || keys(server).len() == 1).await;
         let key = keys(server).remove(0);
@@ -118,7 +120,7 @@ async fn several_servers_are_several_by_a_key_that_ends() {
         assert_eq!(server.run(&["GET", &key]), Reply::Bytes(node.to_string().into_bytes()));
     }
     // Each client has its own key, so several clients do not disturb each other.
-    works(&connect(blind_to(&servers)).await.unwrap()).await;
+    check_lock(&connect(urls_without_info_right(&servers)).await.unwrap()).await;
 }
 
 #[tokio::test]
@@ -130,7 +132,7 @@ async fn nothing_is_written_while_all_say_their_run_ids() {
         assert_eq!(server.calls("set") + server.calls("get"), 0);
         assert_eq!(server.run(&["DBSIZE"]), Reply::Int(0));
     }
-    works(&client).await;
+    check_lock(&client).await;
 }
 
 #[tokio::test]
@@ -139,46 +141,51 @@ async fn one_server_under_two_addresses_is_refused() {
     let other = format!("redis://localhost:{}", a.port);
     for _ in 0..20 {
         let urls = [a.url(), b.url(), other.clone()];
-        is_refused(urls.iter().map(|url| blind(url))).await;
+        is_refused(urls.iter().map(|url| without_info_right(url))).await;
         let urls = [other.clone(), a.url(), b.url()];
-        is_refused(urls.iter().map(|url| blind(url))).await;
+        is_refused(urls.iter().map(|url| without_info_right(url))).await;
     }
 }
 
 #[tokio::test]
 async fn one_server_is_refused_also_if_it_says_its_run_id_to_one_of_two_users() {
     let (a, b) = (server(), server());
-    let other = blind(&format!("redis://localhost:{}", a.port));
+    let other = without_info_right(&format!("redis://localhost:{}", a.port));
     for _ in 0..20 {
         is_refused([a.url(), b.url(), other.clone()]).await;
         is_refused([other.clone(), a.url(), b.url()]).await;
-        is_refused([other.clone(), blind(&b.url()), a.url()]).await;
+        is_refused([other.clone(), without_info_right(&b.url()), a.url()]).await;
     }
     // The client cannot notice that two URLs lead to one server before both are connected.
     let proxy = Proxy::to(a.port);
-    works(&connect([a.url(), b.url(), blind(&server().url())]).await.unwrap()).await;
-    is_refused([a.url(), b.url(), blind(&proxy.url())]).await;
+    check_lock(
+        &connect([a.url(), b.url(), without_info_right(&server().url())])
+            .await
+            .unwrap(),
+    )
+    .await;
+    is_refused([a.url(), b.url(), without_info_right(&proxy.url())]).await;
 }
 
 #[tokio::test]
 async fn two_databases_of_one_server_are_one_server() {
     let (a, b) = (server(), server());
-    let of = |database: u8| format!("{}/{database}", blind(&a.url()));
+    let of = |database: u8| format!("{}/{database}", without_info_right(&a.url()));
     is_refused([
         format!("redis://blind:sesame@localhost:{}/0", a.port),
         of(1),
-        blind(&b.url()),
+        without_info_right(&b.url()),
     ])
     .await;
     is_refused([
         format!("redis://blind:sesame@localhost:{}/3", a.port),
         of(1),
-        blind(&b.url()),
+        without_info_right(&b.url()),
     ])
     .await;
     // The locks are in the database that the URL names.
     let servers = three();
-    let client = Client::builder().primaries(blind_to(&servers).into_iter().map(|url| url + "/3"));
+    let client = Client::builder().primaries(urls_without_info_right(&servers).into_iter().map(|url| url + "/3"));
     let client = client.without_client_info().connect().await.unwrap();
     let lease = client.lock("in-three").acquire().await.unwrap();
     for server in &servers {
@@ -197,7 +204,7 @@ async fn a_server_that_has_no_info_at_all_will_do() {
     let servers: Vec<Redis> = (0..3)
         .map(|_| Redis::start_with(&["--rename-command", "INFO", ""], None))
         .collect();
-    works(&connect(servers.iter().map(Redis::url)).await.unwrap()).await;
+    check_lock(&connect(servers.iter().map(Redis::url)).await.unwrap()).await;
     let other = format!("redis://localhost:{}", servers[0].port);
     is_refused([servers[0].url(), servers[1].url(), other]).await;
 }
@@ -208,7 +215,10 @@ async fn who_may_neither_ask_nor_write_is_told_which_rights_are_missing() {
     for server in &servers {
         server.run(&["ACL", "SETUSER", "blind", "-set"]);
     }
-    let error = connect(blind_to(&servers)).await.map(drop).expect_err("no way to know");
+    let error = connect(urls_without_info_right(&servers))
+        .await
+        .map(drop)
+        .expect_err("no way to know");
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     for text in ["set", "+info", "+pexpire"] {
         assert!(error.to_string().contains(text), "{error}");
@@ -228,10 +238,10 @@ impl Behind {
         let servers = three();
         let proxies: Vec<Proxy> = servers.iter().map(|server| Proxy::to(server.port)).collect();
         let causes = Causes::default();
-        let urls = proxies.iter().map(|proxy| blind(&proxy.url()));
+        let urls = proxies.iter().map(|proxy| without_info_right(&proxy.url()));
         let client = Client::builder().primaries(urls).observer(causes.clone());
         let client = client.connect().await.unwrap();
-        works(&client).await;
+        check_lock(&client).await;
         Self {
             servers,
             proxies,
@@ -257,7 +267,7 @@ async fn an_address_that_leads_to_another_ones_server_later_is_left_until_it_lea
     behind.lead(2, 2);
     behind.servers[1].stop();
     // The third server is needed for the majority.
-    works(&behind.client).await;
+    check_lock(&behind.client).await;
 }
 
 /// When another primary connects, the connected ones check their keys again, unless they did within the last 15 s.
@@ -275,7 +285,7 @@ async fn an_address_that_leads_to_a_server_whose_key_has_ended_is_noticed_too() 
     assert_eq!(server.run(&["GET", &key]), number, "the first keeps its server");
     behind.servers[1].stop();
     behind.lead(2, 2);
-    works(&behind.client).await;
+    check_lock(&behind.client).await;
 }
 
 #[tokio::test]
@@ -289,7 +299,7 @@ async fn a_promoted_replica_is_the_primary_that_it_was_the_replica_of() {
     behind.servers.push(replica);
     behind.lead(0, 3);
     behind.servers[1].stop();
-    works(&behind.client).await;
+    check_lock(&behind.client).await;
     assert_eq!(
         behind
             .causes
@@ -319,16 +329,20 @@ async fn a_server_that_was_just_another_ones_replica_is_taken_for_that_one_until
     // Deletes the copy, as if its TTL had ended.
     behind.servers[3].run(&["DEL", &copy]);
     behind.servers[1].stop();
-    works(&behind.client).await;
+    check_lock(&behind.client).await;
 }
 
 #[tokio::test]
 async fn a_cluster_among_them_is_told_apart_by_its_nodes_and_gets_no_key() {
     let (cluster, singles) = (Redis::start_cluster(Version::chosen(), &[]), [server(), server()]);
     let url = cluster.url().replace("redis://", "redis+cluster://");
-    let client = connect([url, blind(&singles[0].url()), blind(&singles[1].url())]);
+    let client = connect([
+        url,
+        without_info_right(&singles[0].url()),
+        without_info_right(&singles[1].url()),
+    ]);
     let client = client.await.unwrap();
-    works(&client).await;
+    check_lock(&client).await;
     for single in &singles {
         assert!(keys(single).iter().any(|key| key.ends_with(":primary")));
     }
@@ -352,12 +366,12 @@ async fn a_full_server_is_believed_if_it_was_told_apart_before() {
         behind.lead(address, address);
     }
     assert_eq!(held.release().await.unwrap(), ReleaseOutcome::Released);
-    let error = connect(blind_to(&behind.servers)).await.map(drop);
+    let error = connect(urls_without_info_right(&behind.servers)).await.map(drop);
     let error = error.expect_err("no key can be set");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("OOM"), "{error}");
     most("0");
-    works(&connect(blind_to(&behind.servers)).await.unwrap()).await;
+    check_lock(&connect(urls_without_info_right(&behind.servers)).await.unwrap()).await;
 }
 
 /// A primary with a known run id is checked again when another primary hides its run id, also behind sentinels.
@@ -365,13 +379,13 @@ async fn a_full_server_is_believed_if_it_was_told_apart_before() {
 async fn a_server_that_sentinels_name_is_not_another_primary_that_comes_later() {
     let servers = three();
     let sentinel = FakeSentinel::naming(servers[0].port, 1);
-    let proxy = Proxy::to(nobodys_port());
+    let proxy = Proxy::to(unused_port());
     let causes = Causes::default();
     let _client = Client::builder()
         .primaries([
-            Watched::url_of(&[sentinel.port], SERVICE),
+            SentinelRig::url_of(&[sentinel.port], SERVICE),
             servers[1].url(),
-            format!("{}/1", blind(&proxy.url())),
+            format!("{}/1", without_info_right(&proxy.url())),
         ])
         .observer(causes.clone())
         .connect()
@@ -398,5 +412,5 @@ async fn a_primary_that_cannot_be_used_at_first_is_tried_again() {
     causes.say("replica").await;
     servers[2].run(&["REPLICAOF", "NO", "ONE"]);
     servers[0].stop();
-    works(&client).await;
+    check_lock(&client).await;
 }

@@ -11,11 +11,11 @@ use support::{Redis, eventually, on_time};
 
 const SOON: Duration = Duration::from_secs(5);
 
-struct Five {
+struct FiveServers {
     servers: Vec<Redis>,
 }
 
-impl Five {
+impl FiveServers {
     fn start() -> Self {
         Self {
             servers: (0..5).map(|_| Redis::start()).collect(),
@@ -52,7 +52,7 @@ fn kind(result: Result<impl Sized, Error>) -> ErrorKind {
 
 #[tokio::test]
 async fn a_majority_holds_it_and_others_are_refused_and_woken() {
-    let five = Five::start();
+    let five = FiveServers::start();
     let (one, two) = (five.connect().await, five.connect().await);
     let held = one.lock("a").acquire().await.unwrap();
     assert_eq!(held.token(), None);
@@ -75,7 +75,7 @@ async fn a_majority_holds_it_and_others_are_refused_and_woken() {
 
 #[tokio::test]
 async fn two_of_five_may_be_down_and_three_may_not() {
-    let mut five = Five::start();
+    let mut five = FiveServers::start();
     let client = five.connect().await;
     let held = client.lock("before").acquire().await.unwrap();
     five.servers[0].stop();
@@ -113,7 +113,7 @@ async fn two_of_five_may_be_down_and_three_may_not() {
 
 #[tokio::test]
 async fn a_single_try_waits_for_the_connections() {
-    let five = Five::start();
+    let five = FiveServers::start();
     let options = Options {
         primaries: Some(five.urls()),
         ..Options::default()
@@ -135,7 +135,7 @@ async fn a_single_try_waits_for_the_connections() {
 
 #[tokio::test]
 async fn a_stopped_node_does_not_delay_the_others() {
-    let five = Five::start();
+    let five = FiveServers::start();
     let client = five.connect().await;
     client.lock("warm").acquire().await.unwrap().release().await.unwrap();
     five.servers[1].pause();
@@ -169,7 +169,7 @@ async fn a_stopped_node_does_not_delay_the_others() {
 
 #[tokio::test]
 async fn a_lease_counts_from_before_the_primaries_were_asked() {
-    let five = Five::start();
+    let five = FiveServers::start();
     let client = five.quick(5_000, 3_000).await;
     for server in &five.servers[0..3] {
         server.pause();
@@ -181,14 +181,14 @@ async fn a_lease_counts_from_before_the_primaries_were_asked() {
         five.servers[3..].iter().all(granted)
     })
     .await;
-    let asked = Instant::now();
+    let start = Instant::now();
     // Stays within the response timeout of a round, which is a tenth of the lease.
     tokio::time::sleep(Duration::from_millis(100)).await;
     for server in &five.servers[0..3] {
         server.resume();
     }
     let lease = acquiring.await.unwrap().unwrap().expect("nobody else has it");
-    let (passed, left) = (asked.elapsed(), lease.remaining());
+    let (passed, left) = (start.elapsed(), lease.remaining());
     assert!(passed >= Duration::from_millis(100));
     // The deadline allows for the drift of clocks: 1 % of the lease and 20 ms.
     assert!(passed + left <= Duration::from_millis(5_000 - 50 - 20), "{left:?}");
@@ -203,7 +203,7 @@ async fn a_lease_counts_from_before_the_primaries_were_asked() {
 
 #[tokio::test]
 async fn healthy_nodes_are_renewed_while_one_is_stuck() {
-    let five = Five::start();
+    let five = FiveServers::start();
     let client = five.quick(1_800, 3_000).await;
     let lease = client.lock("a").acquire().await.unwrap();
     eventually("all five hold it", SOON, || five.holders("a") == 5).await;
@@ -225,7 +225,7 @@ async fn healthy_nodes_are_renewed_while_one_is_stuck() {
 
 #[tokio::test]
 async fn a_lock_that_a_majority_lost_is_lost() {
-    let five = Five::start();
+    let five = FiveServers::start();
     let client = five.quick(1_800, 3_000).await;
     let lease = client.lock("a").acquire().await.unwrap();
     eventually("all five hold it", SOON, || five.holders("a") == 5).await;
@@ -290,7 +290,7 @@ async fn other_kinds_and_reentry_are_refused() {
 
 #[tokio::test]
 async fn contenders_without_messages_all_get_it_in_the_end() {
-    let five = Five::start();
+    let five = FiveServers::start();
     let clients = [five.connect().await, five.connect().await, five.connect().await];
     let start = Instant::now();
     let mut tasks = Vec::new();

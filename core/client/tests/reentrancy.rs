@@ -20,9 +20,9 @@ const SOON: Duration = Duration::from_secs(20);
 
 /// Runs work that may hang on a separate thread. If it hangs, the test fails and abandons that thread.
 fn within<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let (tell, told) = mpsc::channel();
-    let worker = thread::spawn(move || drop(tell.send(work())));
-    match told.recv_timeout(SOON) {
+    let (sender, receiver) = mpsc::channel();
+    let worker = thread::spawn(move || drop(sender.send(work())));
+    match receiver.recv_timeout(SOON) {
         Ok(result) => result,
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
         Err(mpsc::RecvTimeoutError::Disconnected) => {
@@ -47,19 +47,19 @@ fn is_grant_of(observation: &Observation, name: &str) -> bool {
 }
 
 /// A waker that calls a function when its last clone is dropped.
-struct AtDrop<F: FnOnce() + Send>(Mutex<Option<F>>);
+struct CallOnWakerDrop<F: FnOnce() + Send>(Mutex<Option<F>>);
 
-impl<F: FnOnce() + Send + 'static> AtDrop<F> {
+impl<F: FnOnce() + Send + 'static> CallOnWakerDrop<F> {
     fn waker(work: F) -> Waker {
         Waker::from(Arc::new(Self(Mutex::new(Some(work)))))
     }
 }
 
-impl<F: FnOnce() + Send> Wake for AtDrop<F> {
+impl<F: FnOnce() + Send> Wake for CallOnWakerDrop<F> {
     fn wake(self: Arc<Self>) {}
 }
 
-impl<F: FnOnce() + Send> Drop for AtDrop<F> {
+impl<F: FnOnce() + Send> Drop for CallOnWakerDrop<F> {
     fn drop(&mut self) {
         if let Some(work) = self.0.get_mut().unwrap().take() {
             work();
@@ -107,12 +107,12 @@ fn a_call_that_would_block_the_engine_is_refused_at_once_and_leaves_nothing_behi
         let server = Server::memory();
         let own: Arc<OnceLock<blocking::Client>> = Arc::default();
         let lease: Arc<Mutex<Option<blocking::Lease>>> = Arc::default();
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let (known, held) = (Arc::clone(&own), Arc::clone(&lease));
         let observer = Calls(move |observation: &Observation| {
             if is_grant_of(observation, "outer") {
                 let (client, lease) = (known.get().unwrap(), held.lock().unwrap().take().unwrap());
-                let _ = tell.send(blocking_calls(client, lease));
+                let _ = sender.send(blocking_calls(client, lease));
             }
         });
         let builder = Client::builder().url(server.url()).observer(observer);
@@ -120,7 +120,7 @@ fn a_call_that_would_block_the_engine_is_refused_at_once_and_leaves_nothing_behi
         own.set(client.clone()).unwrap();
         *lease.lock().unwrap() = Some(client.lock("held").acquire().unwrap());
         let outer = client.lock("outer").acquire().unwrap();
-        let refused = told.recv_timeout(SOON).expect("the observer came back");
+        let refused = receiver.recv_timeout(SOON).expect("the observer came back");
         assert!(
             refused.iter().all(|kind| *kind == Some(ErrorKind::InvalidArgument)),
             "{refused:?}"
@@ -140,18 +140,18 @@ fn a_refusal_says_why_and_what_to_do() {
     let error = within(|| {
         let server = Server::memory();
         let own: Arc<OnceLock<blocking::Client>> = Arc::default();
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let known = Arc::clone(&own);
         let observer = Calls(move |observation: &Observation| {
             if is_grant_of(observation, "outer") {
-                let _ = tell.send(known.get().unwrap().lock("inner").acquire().unwrap_err());
+                let _ = sender.send(known.get().unwrap().lock("inner").acquire().unwrap_err());
             }
         });
         let builder = Client::builder().url(server.url()).observer(observer);
         let client = builder.connect_blocking().unwrap();
         own.set(client.clone()).unwrap();
         let _outer = client.lock("outer").acquire().unwrap();
-        told.recv_timeout(SOON).unwrap()
+        receiver.recv_timeout(SOON).unwrap()
     });
     let said = error.to_string();
     assert!(said.contains("observer") && said.contains("another thread"), "{said}");
@@ -185,16 +185,16 @@ fn an_observer_that_blocks_is_refused_also_where_a_caller_drives_the_engine() {
 #[test]
 fn an_observer_may_drop_a_lease_and_the_last_client() {
     within(|| {
-        struct Ends(mpsc::Sender<()>);
-        impl Drop for Ends {
+        struct SendOnDrop(mpsc::Sender<()>);
+        impl Drop for SendOnDrop {
             fn drop(&mut self) {
                 let _ = self.0.send(());
             }
         }
         let server = Server::memory();
         let all: Arc<Mutex<Vec<Box<dyn Send>>>> = Arc::default();
-        let (tell, told) = mpsc::channel();
-        let (ends, bag) = (Ends(tell), Arc::clone(&all));
+        let (sender, receiver) = mpsc::channel();
+        let (ends, bag) = (SendOnDrop(sender), Arc::clone(&all));
         let observer = Calls(move |observation: &Observation| {
             let _of_the_observer = &ends;
             if matches!(observation, Observation::Lost { .. }) {
@@ -213,7 +213,7 @@ fn an_observer_may_drop_a_lease_and_the_last_client() {
         assert_eq!(short.wait_lost(SOON), Some(LostReason::Expired));
         drop(short);
         // The engine ends, and drops the observer of its client.
-        told.recv_timeout(SOON).expect("the engine ends");
+        receiver.recv_timeout(SOON).expect("the engine ends");
         let other = blocking::Client::connect(server.url()).unwrap();
         assert!(other.lock("long").wait(SOON).try_acquire().unwrap().is_some());
     });
@@ -221,8 +221,8 @@ fn an_observer_may_drop_a_lease_and_the_last_client() {
 
 #[test]
 fn an_observer_may_call_its_client_while_the_engine_starts() {
-    struct Asks(Arc<OnceLock<Client>>);
-    impl Observer for Asks {
+    struct CallingObserver(Arc<OnceLock<Client>>);
+    impl Observer for CallingObserver {
         fn observe(&self, _: &Observation) {}
 
         fn detail(&self) -> Detail {
@@ -238,7 +238,7 @@ fn an_observer_may_call_its_client_while_the_engine_starts() {
         let builder = Client::builder()
             .url(server.url())
             .lazy()
-            .observer(Asks(Arc::clone(&own)));
+            .observer(CallingObserver(Arc::clone(&own)));
         block_on(async {
             let client = builder.connect().await.unwrap();
             own.set(client.clone()).unwrap();
@@ -250,25 +250,25 @@ fn an_observer_may_call_its_client_while_the_engine_starts() {
 
 #[test]
 fn observers_that_panic_cost_nobody_else_anything() {
-    struct Bomb;
-    impl Drop for Bomb {
+    struct PanicOnDrop;
+    impl Drop for PanicOnDrop {
         fn drop(&mut self) {
             panic!("what was thrown fails, too");
         }
     }
-    struct Panics {
+    struct PanickingObserver {
         in_detail: bool,
         calls: Arc<AtomicUsize>,
     }
-    impl Observer for Panics {
+    impl Observer for PanickingObserver {
         fn observe(&self, _: &Observation) {
             self.calls.fetch_add(1, Ordering::SeqCst);
-            panic_any(Bomb);
+            panic_any(PanicOnDrop);
         }
 
         fn detail(&self) -> Detail {
             if self.in_detail {
-                panic_any(Bomb);
+                panic_any(PanicOnDrop);
             }
             Detail::Everything
         }
@@ -276,27 +276,27 @@ fn observers_that_panic_cost_nobody_else_anything() {
     within(|| {
         let server = Server::memory();
         let calls: [Arc<AtomicUsize>; 3] = Default::default();
-        let [told, first, second] = calls.clone();
+        let [receiver, first, second] = calls.clone();
         let builder = Client::builder()
             .url(server.url())
-            .observer(Panics {
+            .observer(PanickingObserver {
                 in_detail: true,
                 calls: first,
             })
-            .observer(Panics {
+            .observer(PanickingObserver {
                 in_detail: false,
                 calls: second,
             })
             .observer(Calls(move |_: &Observation| {
-                told.fetch_add(1, Ordering::SeqCst);
+                receiver.fetch_add(1, Ordering::SeqCst);
             }));
         let client = builder.connect_blocking().unwrap();
         for _ in 0..3 {
             client.lock("a").acquire().unwrap().release().unwrap();
         }
-        let [told, in_detail, in_observe] = calls.map(|calls| calls.load(Ordering::SeqCst));
+        let [receiver, in_detail, in_observe] = calls.map(|calls| calls.load(Ordering::SeqCst));
         assert_eq!((in_detail, in_observe), (0, 1), "one that panics is not called again");
-        assert!(told >= 9, "{told}");
+        assert!(receiver >= 9, "{receiver}");
     });
 }
 
@@ -309,7 +309,7 @@ fn a_waker_of_a_result_may_call_the_client_when_it_is_dropped() {
         let lock = client.lock("a");
         let mut waits = pin!(lock.acquire());
         // The engine drops this waker while it delivers the result of `waits`, and has to serve this call meanwhile.
-        let waker = AtDrop::waker(move || {
+        let waker = CallOnWakerDrop::waker(move || {
             block_on(held.release()).unwrap();
         });
         assert!(waits.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
@@ -330,7 +330,7 @@ fn a_waker_of_a_loss_may_drop_what_waits_for_the_same_loss() {
         let lease = block_on(client.lock("a").acquire()).unwrap();
         let (mut stays, mut goes) = (Box::pin(lease.lost()), Box::pin(lease.lost()));
         assert!(poll_once(goes.as_mut()).is_pending());
-        let waker = AtDrop::waker(move || drop(goes));
+        let waker = CallOnWakerDrop::waker(move || drop(goes));
         assert!(stays.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         drop(waker);
         assert!(poll_once(stays.as_mut()).is_pending());
@@ -404,13 +404,13 @@ fn a_storm_of_calls_out_of_the_engine_leaves_every_lock_free() {
 }
 
 thread_local! {
-    static LAST: RefCell<Option<LastWill>> = const { RefCell::new(None) };
+    static LAST: RefCell<Option<CallOnThreadExit>> = const { RefCell::new(None) };
 }
 
 /// A thread-local value that calls the client when it is dropped.
-struct LastWill(Option<Box<dyn FnOnce()>>);
+struct CallOnThreadExit(Option<Box<dyn FnOnce()>>);
 
-impl Drop for LastWill {
+impl Drop for CallOnThreadExit {
     fn drop(&mut self) {
         if let Some(work) = self.0.take() {
             work();
@@ -421,10 +421,10 @@ impl Drop for LastWill {
 #[test]
 fn the_destructor_of_a_thread_s_local_may_call_the_client_and_costs_no_connection() {
     let server = Server::redis();
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let observer = Calls(move |observation: &Observation| {
         if matches!(observation, Observation::Disconnected { .. }) {
-            let _ = tell.send(());
+            let _ = sender.send(());
         }
     });
     let client = Client::builder().url(server.url()).observer(observer);
@@ -433,7 +433,7 @@ fn the_destructor_of_a_thread_s_local_may_call_the_client_and_costs_no_connectio
     within(move || {
         let (tell_end, told_end) = mpsc::channel();
         let thread = thread::spawn(move || {
-            LAST.set(Some(LastWill(None)));
+            LAST.set(Some(CallOnThreadExit(None)));
             // This first call creates the client's own thread-local values, which are dropped before `LAST`.
             last.lock("a").acquire().unwrap().release().unwrap();
             LAST.with_borrow_mut(|will| {
@@ -449,7 +449,7 @@ fn the_destructor_of_a_thread_s_local_may_call_the_client_and_costs_no_connectio
         told_end.recv_timeout(SOON).expect("all calls came back");
     });
     client.lock("a").acquire().unwrap().release().unwrap();
-    assert!(told.try_recv().is_err(), "a connection was lost");
+    assert!(receiver.try_recv().is_err(), "a connection was lost");
 }
 
 #[cfg(feature = "tracing")]
@@ -462,9 +462,9 @@ mod subscribers {
     use super::*;
 
     /// A subscriber that calls a function at every event of a span.
-    struct Does<F>(F);
+    struct CallOnSpanEvent<F>(F);
 
-    impl<F: Fn() + Send + Sync + 'static> Subscriber for Does<F> {
+    impl<F: Fn() + Send + Sync + 'static> Subscriber for CallOnSpanEvent<F> {
         fn enabled(&self, metadata: &Metadata<'_>) -> bool {
             metadata.target() == "steadlock"
         }
@@ -502,7 +502,7 @@ mod subscribers {
             // The subscriber panics from its first call on, or only once a wait has begun.
             for good in [0, 1, 2] {
                 let calls = AtomicUsize::new(0);
-                let subscriber = Does(move || {
+                let subscriber = CallOnSpanEvent(move || {
                     if calls.fetch_add(1, Ordering::SeqCst) >= good {
                         panic!("a defect of the subscriber");
                     }
@@ -525,7 +525,7 @@ mod subscribers {
             let server = Server::memory();
             let client = block_on(Client::connect(server.url())).unwrap();
             let held = block_on(client.lock("a").acquire()).unwrap();
-            let guard = tracing::subscriber::set_default(Does(|| panic!("a defect of the subscriber")));
+            let guard = tracing::subscriber::set_default(CallOnSpanEvent(|| panic!("a defect of the subscriber")));
             let unwound: Result<(), _> = catch_unwind(AssertUnwindSafe(|| {
                 let lock = client.lock("a");
                 let mut waits = pin!(lock.acquire());

@@ -13,9 +13,9 @@ use steadlock::blocking::{Client, Lock, Semaphore};
 const SHAPES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ci/secrets/shapes.json");
 
 /// Everything that a program could print of the result of a call.
-struct Said(String);
+struct Printed(String);
 
-impl Said {
+impl Printed {
     fn of(things: &[&dyn Debug]) -> Self {
         Self(format!("{things:?} {things:#?}"))
     }
@@ -44,9 +44,9 @@ impl Said {
     }
 }
 
-fn connect(builder: Builder) -> Said {
+fn connect(builder: Builder) -> Printed {
     let builder = builder.connect_timeout(Duration::from_secs(1));
-    Said::of(&[&builder]).and(&Said::result(&builder.connect_blocking()))
+    Printed::of(&[&builder]).and(&Printed::result(&builder.connect_blocking()))
 }
 
 fn memory() -> Client {
@@ -54,27 +54,27 @@ fn memory() -> Client {
 }
 
 /// Attempts to acquire a lock twice, and makes other calls that can fail.
-fn use_lock(client: &Client, lock: Lock) -> Said {
+fn use_lock(client: &Client, lock: Lock) -> Printed {
     let first = lock.clone().wait(Duration::ZERO).acquire();
     let second = lock.clone().wait(Duration::ZERO).acquire();
-    let said = Said::of(&[client, &lock])
-        .and(&Said::result(&first))
-        .and(&Said::result(&second))
-        .and(&Said::result(&lock.clone().lease(Duration::ZERO).acquire()))
-        .and(&Said::result(&lock.holder()))
-        .and(&Said::result(&client.force_release(&lock)));
+    let said = Printed::of(&[client, &lock])
+        .and(&Printed::result(&first))
+        .and(&Printed::result(&second))
+        .and(&Printed::result(&lock.clone().lease(Duration::ZERO).acquire()))
+        .and(&Printed::result(&lock.holder()))
+        .and(&Printed::result(&client.force_release(&lock)));
     client.close();
-    said.and(&Said::result(&lock.acquire()))
+    said.and(&Printed::result(&lock.acquire()))
 }
 
-fn use_semaphore(client: &Client, semaphore: Semaphore) -> Said {
-    let said = Said::of(&[&semaphore])
-        .and(&Said::result(&semaphore.try_acquire(0)))
-        .and(&Said::result(&client.set_limit(semaphore.name(), 0)));
+fn use_semaphore(client: &Client, semaphore: Semaphore) -> Printed {
+    let said = Printed::of(&[&semaphore])
+        .and(&Printed::result(&semaphore.try_acquire(0)))
+        .and(&Printed::result(&client.set_limit(semaphore.name(), 0)));
     said.and(&use_lock(client, semaphore.permits(1)))
 }
 
-fn in_place(place: &str, given: &str) -> Said {
+fn print_with_secret_at(place: &str, given: &str) -> Printed {
     let client = memory();
     let tls = || Client::builder().url("rediss://127.0.0.1:1");
     match place {
@@ -84,13 +84,14 @@ fn in_place(place: &str, given: &str) -> Said {
         }
         "prefix" => {
             let builder = Client::builder().url("memory://").key_prefix(given);
-            let said = Said::of(&[&builder]);
+            let said = Printed::of(&[&builder]);
             match builder.connect_blocking() {
                 Ok(client) => {
                     let bad = client.lock("{}a").acquire();
-                    said.and(&Said::result(&bad)).and(&use_lock(&client, client.lock("a")))
+                    said.and(&Printed::result(&bad))
+                        .and(&use_lock(&client, client.lock("a")))
                 }
-                refused => said.and(&Said::result(&refused)),
+                refused => said.and(&Printed::result(&refused)),
             }
         }
         "a file of authorities" => connect(tls().tls_ca_file(given)),
@@ -108,8 +109,8 @@ fn in_place(place: &str, given: &str) -> Said {
         "name of a read-write lock" => {
             let sides = client.read_write_lock(given);
             let reading = sides.read.acquire();
-            Said::of(&[&sides])
-                .and(&Said::result(&reading))
+            Printed::of(&[&sides])
+                .and(&Printed::result(&reading))
                 .and(&use_lock(&client, sides.write))
         }
         "name of a semaphore" => use_semaphore(&client, client.semaphore(given, 1)),
@@ -168,7 +169,7 @@ fn no_secret_is_repeated_in_whatever_place_it_was_given() {
             continue;
         }
         for (given, marks) in given(&shapes, place) {
-            let Said(said) = in_place(text(place, "place"), &given);
+            let Printed(said) = print_with_secret_at(text(place, "place"), &given);
             if marks.iter().any(|mark| said.contains(mark)) {
                 leaks.insert(format!("{}: {given}", text(place, "place")), said);
             }
@@ -201,7 +202,7 @@ fn a_server_that_repeats_the_password_is_not_quoted() {
         }
     });
     for credentials in [":hunter2", "default:hunter2", "hunter2:word", "hunter2:hunter2"] {
-        let Said(said) = connect(Client::builder().url(format!("redis://{credentials}@127.0.0.1:{port}")));
+        let Printed(said) = connect(Client::builder().url(format!("redis://{credentials}@127.0.0.1:{port}")));
         assert!(said.contains("Err(") && !said.contains("hunter2"), "{said}");
     }
 }

@@ -10,10 +10,13 @@ use std::time::{Duration, Instant};
 
 use steadlock::{Client, ErrorKind, ReleaseOutcome};
 use steadlock_protocol::Reply;
-use support::crowd::{Crowd, Times, Used, hands_over, has_tokens_only, is_replicated, kinds, patient, times};
+use support::crowd::{
+    Crowd, ResourceUse, Times, check_hand_over, connect_with_rare_polls, kinds, times, wait_until_only_tokens,
+    wait_until_replicated,
+};
 use support::rig::Node;
-use support::sentinel::{SERVICE, Watched};
-use support::{Redis, eventually, nobodys_port, works};
+use support::sentinel::{SERVICE, SentinelRig};
+use support::{Redis, check_lock, eventually, unused_port};
 
 const SOON: Duration = Duration::from_secs(10);
 /// The longest time until a replica is promoted. Sentinels that do not agree at first need a second attempt.
@@ -33,10 +36,10 @@ async fn refusal(url: &str) -> steadlock::Error {
 }
 
 /// Waits until all replicas have all data, then begins a failover. Returns the promoted replica.
-async fn fail_over(watched: &Watched, begin: impl FnOnce(&Node)) -> Node {
+async fn fail_over(watched: &SentinelRig, begin: impl FnOnce(&Node)) -> Node {
     let (primary, replicas) = (watched.primary(), watched.replicas());
     for replica in &replicas {
-        is_replicated(&primary, replica).await;
+        wait_until_replicated(&primary, replica).await;
     }
     begin(&primary);
     let promoted = || replicas.iter().find(|replica| replica.is_primary());
@@ -65,13 +68,13 @@ async fn is_at(client: &Client, node: &Node, name: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_kind_of_lock_is_at_the_primary_and_wakes_those_who_wait() {
-    let watched = Watched::start();
-    let (client, other) = (connect(&watched.url).await, patient(&watched.url).await);
+    let watched = SentinelRig::start();
+    let (client, other) = (connect(&watched.url).await, connect_with_rare_polls(&watched.url).await);
     for ((kind, lock), (_, theirs)) in kinds(&client, "each").into_iter().zip(kinds(&other, "each")) {
         let lease = lock.acquire().await.unwrap_or_else(|error| panic!("{kind}: {error}"));
         assert!(watched.primary().has_key("each"), "{kind}");
         if kind != "read_lock" {
-            hands_over(kind, lease, theirs, &watched.primary(), "each").await;
+            check_hand_over(kind, lease, theirs, &watched.primary(), "each").await;
         } else {
             assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
         }
@@ -85,22 +88,22 @@ async fn every_kind_of_lock_is_at_the_primary_and_wakes_those_who_wait() {
 
 #[tokio::test]
 async fn one_sentinel_is_enough_and_the_others_are_learnt_from_it() {
-    let watched = Watched::start();
+    let watched = SentinelRig::start();
     let ports: Vec<u16> = watched.sentinels().iter().map(|node| node.port).collect();
-    works(
-        &connect(&Watched::url_of(&[nobodys_port(), ports[1]], SERVICE)).await,
+    check_lock(
+        &connect(&SentinelRig::url_of(&[unused_port(), ports[1]], SERVICE)).await,
         "first-is-dead",
     )
     .await;
     watched.sentinels()[2].pause();
-    works(
-        &connect(&Watched::url_of(&[ports[2], ports[1]], SERVICE)).await,
+    check_lock(
+        &connect(&SentinelRig::url_of(&[ports[2], ports[1]], SERVICE)).await,
         "first-hangs",
     )
     .await;
     watched.sentinels()[2].resume();
-    let client = connect(&Watched::url_of(&ports[..1], SERVICE)).await;
-    works(&client, "only-one").await;
+    let client = connect(&SentinelRig::url_of(&ports[..1], SERVICE)).await;
+    check_lock(&client, "only-one").await;
     let sentinels = watched.sentinels();
     let has_a_listener = |node: &Node| {
         node.text(&["CLIENT", "LIST"])
@@ -123,18 +126,18 @@ async fn one_sentinel_is_enough_and_the_others_are_learnt_from_it() {
 
 #[tokio::test]
 async fn what_is_wrong_with_an_address_is_named() {
-    let watched = Watched::start();
+    let watched = SentinelRig::start();
     let ports: Vec<u16> = watched.sentinels().iter().map(|node| node.port).collect();
-    let error = refusal(&Watched::url_of(&ports, "nosuch")).await;
+    let error = refusal(&SentinelRig::url_of(&ports, "nosuch")).await;
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     assert!(error.message().contains("know no service 'nosuch'"), "{error}");
-    let nobody = [nobodys_port(), nobodys_port()];
-    let error = refusal(&Watched::url_of(&nobody, SERVICE)).await;
+    let nobody = [unused_port(), unused_port()];
+    let error = refusal(&SentinelRig::url_of(&nobody, SERVICE)).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     for port in nobody {
         assert!(error.to_string().contains(&format!("127.0.0.1:{port}")), "{error}");
     }
-    let error = refusal(&Watched::url_of(&[watched.primary().port], SERVICE)).await;
+    let error = refusal(&SentinelRig::url_of(&[watched.primary().port], SERVICE)).await;
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     assert!(
         error.message().contains("no sentinel") && error.message().contains("redis://"),
@@ -144,8 +147,8 @@ async fn what_is_wrong_with_an_address_is_named() {
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     assert!(error.message().contains("redis+sentinel://"), "{error}");
     // A wrong address does no harm if another one is right.
-    works(
-        &connect(&Watched::url_of(&[watched.primary().port, ports[0]], SERVICE)).await,
+    check_lock(
+        &connect(&SentinelRig::url_of(&[watched.primary().port, ports[0]], SERVICE)).await,
         "one-good",
     )
     .await;
@@ -153,7 +156,7 @@ async fn what_is_wrong_with_an_address_is_named() {
 
 #[tokio::test]
 async fn sentinels_and_servers_have_their_own_credentials() {
-    let watched = Watched::start();
+    let watched = SentinelRig::start();
     for sentinel in watched.sentinels() {
         sentinel.run(&["ACL", "SETUSER", "watch", "on", ">sesame-2", "~*", "&*", "+@all"]);
         sentinel.run(&[
@@ -185,10 +188,10 @@ async fn sentinels_and_servers_have_their_own_credentials() {
         "?sentinel_password=sesame-1",
         "?sentinel_user=watch&sentinel_password=sesame%2D2",
     ] {
-        works(&connect(&format!("{url}{query}")).await, "with-a-password").await;
+        check_lock(&connect(&format!("{url}{query}")).await, "with-a-password").await;
     }
     // A client needs only the right to ask for the primary.
-    works(
+    check_lock(
         &connect(&format!("{url}?sentinel_user=asks&sentinel_password=sesame-4")).await,
         "with-few-rights",
     )
@@ -203,7 +206,7 @@ async fn sentinels_and_servers_have_their_own_credentials() {
         assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
         assert!(error.message().contains("the server"), "{error}");
     }
-    works(
+    check_lock(
         &connect(&format!("{}{query}", url.replace("://", "://:sesame-3@"))).await,
         "with-both",
     )
@@ -212,21 +215,21 @@ async fn sentinels_and_servers_have_their_own_credentials() {
 
 #[tokio::test]
 async fn a_service_may_be_one_of_several_primaries() {
-    let (watched, first, second) = (Watched::start(), Redis::start(), Redis::start());
+    let (watched, first, second) = (SentinelRig::start(), Redis::start(), Redis::start());
     let client = Client::builder()
         .primaries([watched.url.clone(), first.url(), second.url()])
         .connect()
         .await
         .unwrap();
-    works(&client, "majority").await;
+    check_lock(&client, "majority").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sentinels_and_servers_may_speak_tls_only() {
-    let watched = Watched::start_with_tls();
+    let watched = SentinelRig::start_with_tls();
     let builder = || Client::builder().tls_ca_file(watched.authority.clone().unwrap());
     let client = builder().url(&watched.url).connect().await.unwrap();
-    works(&client, "before").await;
+    check_lock(&client, "before").await;
     // This test does not wait for replication, because no lock is held now.
     watched.primary().kill();
     let lease = client.lock("after").wait(PROMOTED).acquire().await.unwrap();
@@ -238,25 +241,25 @@ async fn sentinels_and_servers_may_speak_tls_only() {
 }
 
 /// Checks that many holders and waiters are served while another server becomes the primary.
-async fn a_crowd_goes_on(what: &'static str, begin: impl Fn(&Watched, &Node)) {
+async fn a_crowd_goes_on(what: &'static str, begin: impl Fn(&SentinelRig, &Node)) {
     let (mut all, mut spared) = (Times::of(what), times().div_ceil(10));
-    let used = Used::now();
+    let used = ResourceUse::now();
     while all.count() < times() {
         match a_crowd_goes_on_once(&begin).await {
-            Some(took) => all.note(took),
+            Some(took) => all.add(took),
             None => spared = spared.checked_sub(1).expect("few failovers that nobody asked for"),
         }
-        used.is_all().await;
+        used.wait_until_not_above().await;
     }
     all.check();
 }
 
 /// Returns the time from the promotion until all clients used the promoted server. Returns `None` if the sentinels have
 /// replaced that server too, as happens on a busy machine: then the last releases may be lost.
-async fn a_crowd_goes_on_once(begin: impl Fn(&Watched, &Node)) -> Option<Duration> {
-    let watched = Watched::start();
+async fn a_crowd_goes_on_once(begin: impl Fn(&SentinelRig, &Node)) -> Option<Duration> {
+    let watched = SentinelRig::start();
     let old = watched.primary();
-    let crowd = Crowd::gather(&watched.url, LEASE, std::slice::from_ref(&old)).await;
+    let crowd = Crowd::start(&watched.url, LEASE, std::slice::from_ref(&old)).await;
     let promoted = fail_over(&watched, |primary| begin(&watched, primary)).await;
     let start = Instant::now();
     let naming = named(&watched, &promoted);
@@ -267,7 +270,7 @@ async fn a_crowd_goes_on_once(begin: impl Fn(&Watched, &Node)) -> Option<Duratio
     let named = naming.join().unwrap().duration_since(start);
     println!("all clients were there {took:?} after the promotion, which a sentinel named after {named:?}");
     let before = old.try_run(&["PING"]).ok().map(|_| old.scripts_called());
-    let not_so = crowd.what_does_not_go_on().await;
+    let not_so = crowd.failures().await;
     if !promoted.is_primary() {
         println!("sentinels have replaced it, too, so this one does not count: {not_so:?}");
         return None;
@@ -276,12 +279,12 @@ async fn a_crowd_goes_on_once(begin: impl Fn(&Watched, &Node)) -> Option<Duratio
     if let Some(before) = before {
         assert_eq!(old.scripts_called(), before, "something was written to the old primary");
     }
-    has_tokens_only(&promoted).await;
+    wait_until_only_tokens(&promoted).await;
     Some(took)
 }
 
 /// Waits in a thread until a sentinel names this server as the primary, and returns that time.
-fn named(watched: &Watched, server: &Node) -> JoinHandle<Instant> {
+fn named(watched: &SentinelRig, server: &Node) -> JoinHandle<Instant> {
     let (sentinels, port) = (watched.sentinels(), server.port.to_string().into_bytes());
     std::thread::spawn(move || {
         let question = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE];

@@ -7,7 +7,7 @@ use std::time::Duration;
 use steadlock::host::{Completion, Host, Kind, LockRef, Op, Options};
 use steadlock::{Client, Error, ErrorKind, LostReason, ReleaseOutcome, blocking};
 use steadlock_protocol::Reply;
-use support::{Redis, eventually, nobodys_port};
+use support::{Redis, eventually, unused_port};
 
 async fn refusal(url: String) -> Error {
     Client::connect(url).await.map(|_| ()).expect_err("no client")
@@ -60,7 +60,7 @@ async fn idle_waiters_of_one_process_ask_at_most_twice_a_second() {
 
 #[tokio::test]
 async fn a_refused_connection_is_unavailable_and_names_the_server() {
-    let port = nobodys_port();
+    let port = unused_port();
     let error = refusal(format!("redis://user:sesame@127.0.0.1:{port}")).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains(&format!("127.0.0.1:{port}")), "{error}");
@@ -273,12 +273,12 @@ async fn without_the_right_to_subscribe_a_waiter_polls() {
     let server = Redis::start();
     server.run(&["ACL", "SETUSER", "deaf", "on", ">pw", "~*", "resetchannels", "+@all"]);
     let holder = Client::connect(server.url()).await.unwrap();
-    let deaf = Client::connect(format!("redis://deaf:pw@127.0.0.1:{}", server.port))
+    let client = Client::connect(format!("redis://deaf:pw@127.0.0.1:{}", server.port))
         .await
         .unwrap();
     let held = holder.lock("a").acquire().await.unwrap();
     let waiter = {
-        let lock = deaf.lock("a").wait(Duration::from_secs(5));
+        let lock = client.lock("a").wait(Duration::from_secs(5));
         tokio::spawn(async move { lock.acquire().await.map(drop) })
     };
     eventually("it was refused once", Duration::from_secs(5), || {

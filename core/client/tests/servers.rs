@@ -9,7 +9,7 @@ use steadlock::{Client, Error, ErrorKind, Lease, LostReason, ReleaseOutcome};
 use steadlock_protocol::Reply;
 use support::fake_sentinel::FakeSentinel;
 use support::rig::Node;
-use support::sentinel::{SERVICE, Sentinel, Watched};
+use support::sentinel::{SERVICE, Sentinel, SentinelRig};
 use support::version::Version;
 use support::{Redis, eventually};
 
@@ -134,7 +134,7 @@ async fn locks_are_gone_with_a_server_that_comes_back_empty_and_kept_by_one_that
 async fn a_grant_that_a_failover_lost_has_two_owners_until_the_firsts_next_renewal() {
     let (old, new) = (Redis::start(), Redis::start());
     let sentinel = FakeSentinel::naming(old.port, 1);
-    let url = Watched::url_of(&[sentinel.port], SERVICE);
+    let url = SentinelRig::url_of(&[sentinel.port], SERVICE);
     let (one, other) = (connect(&url).await, connect(&url).await);
     let first = one.lock("both").acquire().await.unwrap();
     sentinel.switch(new.port, 2);
@@ -170,16 +170,16 @@ async fn a_primary_that_lost_its_replicas_stops_to_grant_and_holders_hear_of_it(
     );
     let of_primary = ["--replicaof", "127.0.0.1", &primary.port.to_string()];
     let mut replica = Redis::start_with(&of_primary, None);
-    let told = || Node::of(&primary).text(&["INFO", "replication"]);
+    let replication = || Node::of(&primary).text(&["INFO", "replication"]);
     eventually("the replica counts", SOON, || {
-        told().contains("min_slaves_good_slaves:1")
+        replication().contains("min_slaves_good_slaves:1")
     })
     .await;
     let client = connect(primary.url()).await;
     let held = client.lock("held").acquire().await.unwrap();
     replica.stop();
     eventually("no replica counts", SOON, || {
-        told().contains("min_slaves_good_slaves:0")
+        replication().contains("min_slaves_good_slaves:0")
     })
     .await;
     let refused = client.lock("new").wait(Duration::from_millis(200)).acquire().await;

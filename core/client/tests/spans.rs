@@ -3,7 +3,7 @@
 
 #[allow(dead_code, unreachable_pub, reason = "a subscriber has more than its tests read")]
 #[path = "support/spans.rs"]
-mod seen;
+mod span;
 mod support;
 
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
-use seen::{Seen, Spans};
+use span::{RecordedSpan, Spans};
 use steadlock::{Client, LostReason, OnUnavailable, ReleaseOutcome, blocking};
 use support::Server;
 use tracing::{Instrument as _, Level, info_span};
@@ -31,15 +31,15 @@ fn outcomes(spans: &Spans, name: &str) -> Vec<String> {
     let closed = spans.closed(name);
     closed
         .iter()
-        .map(|seen| {
-            assert_eq!(seen.closed, 1, "{seen:#?}");
-            seen.field(OUTCOME).unwrap().to_owned()
+        .map(|span| {
+            assert_eq!(span.closed, 1, "{span:#?}");
+            span.field(OUTCOME).unwrap().to_owned()
         })
         .collect()
 }
 
-fn status(seen: &Seen) -> Option<&str> {
-    seen.field("otel.status_code")
+fn status(span: &RecordedSpan) -> Option<&str> {
+    span.field("otel.status_code")
 }
 
 #[tokio::test]
@@ -53,12 +53,12 @@ async fn a_lock_that_is_granted_and_released_has_a_span_of_each() {
     let token = lease.token().unwrap().to_string();
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
     let hold = spans.closed(HOLD).remove(0);
-    for seen in [&wait, &hold] {
-        assert_eq!((seen.target, seen.level), ("steadlock", Level::INFO));
-        assert_eq!(seen.field("steadlock.kind"), Some("lock"));
-        assert_eq!(seen.field("steadlock.lock"), Some("stock"));
-        assert_eq!(seen.parent, None);
-        assert_eq!(status(seen), None);
+    for span in [&wait, &hold] {
+        assert_eq!((span.target, span.level), ("steadlock", Level::INFO));
+        assert_eq!(span.field("steadlock.kind"), Some("lock"));
+        assert_eq!(span.field("steadlock.lock"), Some("stock"));
+        assert_eq!(span.parent, None);
+        assert_eq!(status(span), None);
     }
     assert_eq!(wait.field(OUTCOME), Some("granted"));
     assert_eq!(hold.field(OUTCOME), Some("released"));
@@ -78,10 +78,10 @@ async fn their_fields_are_those_of_the_table() {
     let listed = table["spans"].as_array().unwrap();
     assert_eq!(listed.len(), 2);
     for listed in listed {
-        let seen = spans.one(listed["name"].as_str().unwrap());
+        let span = spans.one(listed["name"].as_str().unwrap());
         let attributes = listed["attributes"].as_array().unwrap().iter();
         let attributes: BTreeSet<&str> = attributes.map(|name| name.as_str().unwrap()).collect();
-        let mut declared = seen.declared;
+        let mut declared = span.declared;
         assert!(declared.remove("otel.status_code"));
         assert_eq!(declared, attributes);
     }
@@ -103,13 +103,13 @@ async fn both_are_children_of_the_span_in_which_the_caller_asks() {
     a.unwrap().release().instrument(elsewhere).await.unwrap();
     b.unwrap().release().await.unwrap();
     for name in [WAIT, HOLD] {
-        for seen in spans.closed(name) {
-            let caller = if seen.field("steadlock.lock") == Some("a") {
+        for span in spans.closed(name) {
+            let caller = if span.field("steadlock.lock") == Some("a") {
                 &first
             } else {
                 &second
             };
-            assert_eq!(seen.parent, caller.id().map(|id| id.into_u64()), "{seen:#?}");
+            assert_eq!(span.parent, caller.id().map(|id| id.into_u64()), "{span:#?}");
         }
         assert_eq!(spans.named(name).len(), 2);
     }
@@ -124,13 +124,13 @@ async fn a_hold_remembers_where_its_wait_began() {
     let (caller, lock) = (info_span!("caller"), client.lock("a"));
     let mut waiting = pin!(lock.acquire());
     let mut context = Context::from_waker(Waker::noop());
-    let asked = caller.in_scope(|| waiting.as_mut().poll(&mut context));
-    assert!(asked.is_pending());
+    let first_poll = caller.in_scope(|| waiting.as_mut().poll(&mut context));
+    assert!(first_poll.is_pending());
     held.release().await.unwrap();
     waiting.await.unwrap().release().await.unwrap();
     for name in [WAIT, HOLD] {
-        let seen = spans.named(name);
-        assert_eq!(seen[1].parent, caller.id().map(|id| id.into_u64()));
+        let span = spans.named(name);
+        assert_eq!(span[1].parent, caller.id().map(|id| id.into_u64()));
     }
 }
 
@@ -156,7 +156,7 @@ async fn who_waits_for_another_owner_times_out_or_goes_away() {
         assert_eq!(spans.named(WAIT)[2].closed, 0);
     }
     assert_eq!(outcomes(&spans, WAIT), ["timed_out", "timed_out", "cancelled"]);
-    let is_failure = |seen: &Seen| status(seen).is_some() || seen.field("error.type").is_some();
+    let is_failure = |span: &RecordedSpan| status(span).is_some() || span.field("error.type").is_some();
     assert!(!spans.all().iter().any(is_failure), "{:#?}", spans.all());
     assert!(spans.named(HOLD).is_empty());
     held.release().await.unwrap();
@@ -192,9 +192,9 @@ async fn a_hold_that_an_operator_ends_is_lost_once() {
     let _ = lease.release().await;
     client.close().await;
     assert_eq!(outcomes(&spans, HOLD), ["lost", "lost"]);
-    for seen in spans.named(HOLD) {
-        assert_eq!(seen.field("steadlock.reason"), Some("removed"));
-        assert_eq!(status(&seen), ERROR);
+    for span in spans.named(HOLD) {
+        assert_eq!(span.field("steadlock.reason"), Some("removed"));
+        assert_eq!(status(&span), ERROR);
     }
 }
 
@@ -229,7 +229,7 @@ async fn a_hold_that_ends_as_was_asked_for_is_no_error() {
     let holds = spans.named(HOLD);
     assert_eq!(holds[0].field("steadlock.reason"), Some("max_hold"));
     assert_eq!(holds[1].field("steadlock.reason"), Some("closed"));
-    assert!(holds.iter().all(|seen| status(seen).is_none()));
+    assert!(holds.iter().all(|span| status(span).is_none()));
     assert_eq!(kept.lost_reason(), Some(LostReason::Closed));
 }
 
@@ -252,7 +252,7 @@ async fn each_entry_of_a_holder_is_a_hold_of_its_own() {
     let inner = client.lock("a").within(&outer).acquire().await.unwrap();
     inner.release().await.unwrap();
     let holds = spans.named(HOLD);
-    assert_eq!(holds.iter().map(|seen| seen.closed).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(holds.iter().map(|span| span.closed).collect::<Vec<_>>(), [0, 1]);
     outer.release().await.unwrap();
     assert_eq!(outcomes(&spans, HOLD), ["released", "released"]);
     assert_eq!(outcomes(&spans, WAIT), ["granted", "granted"]);
@@ -296,16 +296,16 @@ async fn every_kind_has_them_and_a_name_shows_no_secret() {
     ];
     for name in [WAIT, HOLD] {
         let closed = spans.closed(name);
-        let seen: Vec<_> = closed
+        let span: Vec<_> = closed
             .iter()
-            .map(|seen| {
+            .map(|span| {
                 (
-                    seen.field("steadlock.kind").unwrap(),
-                    seen.field("steadlock.lock").unwrap(),
+                    span.field("steadlock.kind").unwrap(),
+                    span.field("steadlock.lock").unwrap(),
                 )
             })
             .collect();
-        assert_eq!(seen, shown);
+        assert_eq!(span, shown);
     }
     assert!(!format!("{:?}", spans.all()).contains("sesame"));
 }
@@ -322,9 +322,9 @@ async fn a_wait_that_fails_names_its_error() {
     client.lock("a").acquire().await.unwrap_err();
     assert_eq!(outcomes(&spans, WAIT), ["refused", "misconfigured", "closed"]);
     let waits = spans.named(WAIT);
-    let errors: Vec<_> = waits.iter().map(|seen| seen.field("error.type").unwrap()).collect();
+    let errors: Vec<_> = waits.iter().map(|span| span.field("error.type").unwrap()).collect();
     assert_eq!(errors, ["InvalidArgument", "Misconfigured", "Closed"]);
-    assert!(waits.iter().all(|seen| status(seen) == ERROR));
+    assert!(waits.iter().all(|span| status(span) == ERROR));
     assert!(spans.named(HOLD).is_empty());
 }
 
@@ -339,12 +339,12 @@ async fn without_its_server_a_lock_is_skipped_or_granted_here() {
         .connect()
         .await
         .unwrap();
-    let asked = client.lock("a");
-    asked.clone().wait(Duration::from_secs(1)).acquire().await.unwrap_err();
-    let skipping = asked.clone().on_unavailable(OnUnavailable::Skip);
+    let lock = client.lock("a");
+    lock.clone().wait(Duration::from_secs(1)).acquire().await.unwrap_err();
+    let skipping = lock.clone().on_unavailable(OnUnavailable::Skip);
     assert!(skipping.try_acquire().await.unwrap().is_none());
     assert!(skipping.acquire().await.unwrap_err().is_skipped());
-    let here = asked.on_unavailable(OnUnavailable::Local).acquire().await.unwrap();
+    let here = lock.on_unavailable(OnUnavailable::Local).acquire().await.unwrap();
     assert!(here.is_degraded());
     assert_eq!(spans.one(HOLD).field("steadlock.degraded"), Some("true"));
     assert_eq!(spans.one(HOLD).field("steadlock.token"), None);
@@ -375,14 +375,14 @@ fn threads_that_block_have_the_same() {
     assert_eq!(outcomes(&spans, WAIT), ["granted", "timed_out", "timed_out", "granted"]);
     assert_eq!(outcomes(&spans, HOLD), ["released", "released"]);
     let caller = caller.id().map(|id| id.into_u64());
-    let parents = |name| spans.named(name).iter().map(|seen| seen.parent).collect::<Vec<_>>();
+    let parents = |name| spans.named(name).iter().map(|span| span.parent).collect::<Vec<_>>();
     assert_eq!(parents(WAIT), [caller, caller, None, None]);
     assert_eq!(parents(HOLD), [caller, None]);
 }
 
 #[tokio::test]
 async fn a_subscriber_that_wants_none_has_none() {
-    let (server, spans) = (Server::memory(), Spans::deaf());
+    let (server, spans) = (Server::memory(), Spans::refusing());
     let _guard = spans.listen();
     let client = connected(&server).await;
     let caller = info_span!("caller");

@@ -13,7 +13,7 @@ use support::Server;
 
 const SOON: Duration = Duration::from_secs(10);
 /// A call that has not returned after this time is waiting.
-const A_WHILE: Duration = Duration::from_millis(300);
+const WAITING_AFTER: Duration = Duration::from_millis(300);
 const OTHER: u64 = 1;
 const CALLER: u64 = 2;
 
@@ -25,7 +25,7 @@ fn host(url: &str) -> Host {
     Host::open(options, Box::new(|| {})).unwrap()
 }
 
-fn wants(host: &Host, context: u64, kind: Kind) -> Pending {
+fn start_acquire(host: &Host, context: u64, kind: Kind) -> Pending {
     host.start(Op::Acquire(Acquire {
         lock: LockRef::One(kind, "a".into()),
         context: Some(context),
@@ -56,10 +56,10 @@ fn release(host: &Host, lease: &Lease) {
 /// Returns the results of two waits of one caller, after another client has released the lock.
 fn twice(url: &str, held: Kind, kinds: [Kind; 2]) -> [Answer; 2] {
     let (theirs, ours) = (host(url), host(url));
-    let lease = granted(wants(&theirs, OTHER, held).wait(SOON));
+    let lease = granted(start_acquire(&theirs, OTHER, held).wait(SOON));
     let mut waits = kinds.map(|kind| {
-        let mut pending = wants(&ours, CALLER, kind);
-        assert!(pending.wait(A_WHILE).is_none(), "{kinds:?}");
+        let mut pending = start_acquire(&ours, CALLER, kind);
+        assert!(pending.wait(WAITING_AFTER).is_none(), "{kinds:?}");
         pending
     });
     release(&theirs, &lease);
@@ -70,7 +70,7 @@ fn twice(url: &str, held: Kind, kinds: [Kind; 2]) -> [Answer; 2] {
         }
     }
     // Both waits have left nothing behind, so the lock is free.
-    let lease = granted(wants(&theirs, OTHER, held).wait(SOON));
+    let lease = granted(start_acquire(&theirs, OTHER, held).wait(SOON));
     release(&theirs, &lease);
     answers
 }
@@ -128,18 +128,21 @@ fn who_waits_to_write_reads_inside_and_who_waits_to_read_is_not_let_in_to_write(
 fn a_wait_with_a_bound_for_a_mutex_goes_on_until_that() {
     on_every_server(|url| {
         let (theirs, ours) = (host(url), host(url));
-        let lease = granted(wants(&theirs, OTHER, Kind::Mutex).wait(SOON));
-        let mut first = wants(&ours, CALLER, Kind::Mutex);
+        let lease = granted(start_acquire(&theirs, OTHER, Kind::Mutex).wait(SOON));
+        let mut first = start_acquire(&ours, CALLER, Kind::Mutex);
         let mut second = ours.start(Op::Acquire(Acquire {
             lock: LockRef::One(Kind::Mutex, "a".into()),
             context: Some(CALLER),
             wait_ms: Some(8_000.0),
             ..Acquire::default()
         }));
-        assert!(second.wait(A_WHILE).is_none());
+        assert!(second.wait(WAITING_AFTER).is_none());
         release(&theirs, &lease);
         let lease = granted(first.wait(SOON));
-        assert!(second.wait(A_WHILE).is_none(), "another thread may release the first");
+        assert!(
+            second.wait(WAITING_AFTER).is_none(),
+            "another thread may release the first"
+        );
         release(&ours, &lease);
         release(&ours, &granted(second.wait(SOON)));
     });

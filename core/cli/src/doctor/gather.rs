@@ -72,7 +72,7 @@ fn unreachable(name: Option<&str>, error: &Error) -> Unreachable {
 
 /// Gathers the facts about the servers of one URL.
 async fn look_at(servers: &mut Servers, login: &Login<'_>, facts: &mut Facts) -> Result<(), Error> {
-    let some: Vec<(Scratch, Option<Scratch>)> = (0..SCRATCHES).map(|_| servers.scratch()).collect();
+    let some: Vec<(Scratch, Option<Scratch>)> = (0..SCRATCHES).map(|_| servers.test_keys()).collect();
     for deployment in servers.deployments_mut() {
         let topology = deployment.topology();
         if facts.layout != Layout::RedLock {

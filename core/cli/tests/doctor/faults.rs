@@ -10,7 +10,7 @@ use steadlock_protocol::Reply;
 use crate::liar::{Liar, Lie};
 use crate::report::Report;
 use crate::support::version::Version;
-use crate::support::{Redis, eventually, nobodys_port};
+use crate::support::{Redis, eventually, unused_port};
 
 fn start(settings: &[&str]) -> Redis {
     Redis::start_with(settings, None)
@@ -130,7 +130,7 @@ fn a_replica_whose_clock_is_off_is_named() {
         "--requirepass",
         "sesame",
     ];
-    let info = || match server.look(&["INFO", "replication"]) {
+    let info = || match server.run_on_kept_connection(&["INFO", "replication"]) {
         Reply::Bytes(text) => String::from_utf8(text).unwrap(),
         other => panic!("{other:?}"),
     };
@@ -271,7 +271,7 @@ fn own_address() -> Option<IpAddr> {
 
 #[test]
 fn a_server_that_is_not_there_is_no_finding_but_the_end() {
-    let nobody = format!("redis://127.0.0.1:{}", nobodys_port());
+    let nobody = format!("redis://127.0.0.1:{}", unused_port());
     for (arguments, expected) in [
         (&["--url", &nobody][..], 69),
         (&[], 78),

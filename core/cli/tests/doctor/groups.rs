@@ -6,9 +6,9 @@ use crate::liar::{Liar, Lie};
 use crate::report::Report;
 use crate::support::cluster::Cluster;
 use crate::support::fake_sentinel::FakeSentinel;
-use crate::support::sentinel::{SERVICE, Watched};
+use crate::support::sentinel::{SERVICE, SentinelRig};
 use crate::support::version::Version;
-use crate::support::{Redis, nobodys_port};
+use crate::support::{Redis, unused_port};
 
 fn cluster_url(node: &Redis) -> String {
     format!("redis+cluster://127.0.0.1:{}", node.port)
@@ -72,12 +72,15 @@ fn a_whole_cluster_is_looked_at_node_by_node() {
 fn sentinels_are_counted_asked_and_compared() {
     let (one, other) = (Redis::start(), Redis::start());
     let alone = FakeSentinel::naming(one.port, 1);
-    let report = Report::of(&[&Watched::url_of(&[alone.port], SERVICE)], &[]);
+    let report = Report::of(&[&SentinelRig::url_of(&[alone.port], SERVICE)], &[]);
     report.names("few-sentinels", "only one sentinel");
     report.names("no-replica", "none can take over");
     let second = FakeSentinel::naming(other.port, 1);
-    let nobody = nobodys_port();
-    let report = Report::of(&[&Watched::url_of(&[alone.port, second.port, nobody], SERVICE)], &[]);
+    let nobody = unused_port();
+    let report = Report::of(
+        &[&SentinelRig::url_of(&[alone.port, second.port, nobody], SERVICE)],
+        &[],
+    );
     report.names("sentinels-disagree", &format!("127.0.0.1:{}", other.port));
     report.names("sentinel-unreachable", &format!("127.0.0.1:{nobody}"));
     assert_eq!(report.tier(), "none");
@@ -85,7 +88,7 @@ fn sentinels_are_counted_asked_and_compared() {
 
 #[test]
 fn sentinels_without_a_quorum_are_named() {
-    let watched = Watched::start();
+    let watched = SentinelRig::start();
     let report = Report::of(&[&watched.url], &[]);
     for id in [
         "few-sentinels",
@@ -125,7 +128,7 @@ fn redlock_of_an_even_number_or_of_one_server_twice_is_named() {
 #[test]
 fn redlock_goes_on_with_a_majority_and_says_who_is_gone() {
     let (a, b) = (Redis::start(), Redis::start());
-    let nobody = format!("redis://127.0.0.1:{}", nobodys_port());
+    let nobody = format!("redis://127.0.0.1:{}", unused_port());
     let report = Report::of(&[&a.url(), &nobody, &b.url()], &[]);
     report.names("unreachable", "refused");
     assert_eq!((report.tier(), report.status), ("T3", 2));

@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use steadlock_protocol::{Error, Holder, LostReason, OnUnavailable, ReleaseOutcome};
 
-use super::asked::waited;
 use super::client::Builder;
+use super::pending_acquire::block_on;
 use super::{kinds, lease, lock};
 use crate::engine::is_driving;
 use crate::host::{Completion, Host, Kind, Op};
@@ -106,7 +106,7 @@ impl Client {
     ///
     /// The settings of the composite lock apply; the settings of its members do not.
     pub fn multi_lock<'a>(&self, locks: impl IntoIterator<Item = &'a Lock>) -> Lock {
-        Lock(lock::Lock::all(
+        Lock(lock::Lock::composite(
             self.host.clone(),
             locks.into_iter().map(|lock| &lock.0),
         ))
@@ -118,7 +118,7 @@ impl Client {
     /// # Errors
     /// As [`Lock::is_locked`]; `Unavailable` if no answer came: then check whether the lock is still held.
     pub fn force_release(&self, lock: &Lock) -> Result<bool, Error> {
-        lock::forced(run(&self.host, lock.0.force())?)
+        lock::forced_result(run(&self.host, lock.0.force_release_op())?)
     }
 
     /// Changes the limit of the semaphore of this name: 1 to 1,000,000. For operators. Held permits stay held; while
@@ -132,7 +132,7 @@ impl Client {
     /// As [`Lock::is_locked`]; `InvalidArgument` for a limit out of its range; `Unavailable` if no answer came: then
     /// call again, as this is idempotent.
     pub fn set_limit(&self, name: impl AsRef<str>, limit: u32) -> Result<bool, Error> {
-        lock::forced(run(&self.host, kinds::set_limit(name.as_ref(), limit))?)
+        lock::forced_result(run(&self.host, kinds::set_limit(name.as_ref(), limit))?)
     }
 
     /// Returns the client's counts in Prometheus' text format; see [`crate::Client::metrics`].
@@ -208,7 +208,7 @@ impl Lock {
     /// # Errors
     /// As [`crate::Lock::acquire`].
     pub fn acquire(&self) -> Result<Lease, Error> {
-        let granted = self.0.ask(self.0.patience()).blocking()?;
+        let granted = self.0.request(self.0.wait_limit()).wait_blocking()?;
         granted.map(Lease).map_err(|timeout| *timeout)
     }
 
@@ -217,8 +217,8 @@ impl Lock {
     /// # Errors
     /// As [`crate::Lock::try_acquire`].
     pub fn try_acquire(&self) -> Result<Option<Lease>, Error> {
-        let wait = self.0.patience().unwrap_or_default();
-        Ok(self.0.ask(Some(wait)).blocking()?.ok().map(Lease))
+        let wait = self.0.wait_limit().unwrap_or_default();
+        Ok(self.0.request(Some(wait)).wait_blocking()?.ok().map(Lease))
     }
 
     /// Asks the server whether the lock is held.
@@ -234,7 +234,7 @@ impl Lock {
     /// # Errors
     /// As [`crate::Lock::is_locked`].
     pub fn holder(&self) -> Result<Option<Holder>, Error> {
-        lock::state(run(self.0.host(), self.0.inspect())?)
+        lock::holder_of(run(self.0.host(), self.0.inspect_op())?)
     }
 }
 
@@ -314,7 +314,7 @@ impl Semaphore {
     /// # Errors
     /// As [`crate::Semaphore::available`].
     pub fn available(&self) -> Result<u32, Error> {
-        self.0.count(run(self.0.lock().host(), self.0.lock().inspect())?)
+        self.0.count(run(self.0.lock().host(), self.0.lock().inspect_op())?)
     }
 
     /// Returns the permits as a lock, for example as a member of a [`Client::multi_lock`].
@@ -383,7 +383,7 @@ impl Lease {
     /// # Errors
     /// As [`crate::Lease::extend`].
     pub fn extend(&self, by: Option<Duration>) -> Result<(), Error> {
-        self.0.extended(run(self.0.host(), self.0.extension(by)))
+        self.0.extend_result(run(self.0.host(), self.0.extend_op(by)))
     }
 
     /// Releases the lock.
@@ -393,10 +393,10 @@ impl Lease {
     pub fn release(mut self) -> Result<ReleaseOutcome, Error> {
         let op = self.0.start_release();
         let completion = run(self.0.host(), op)?;
-        self.0.released(completion)
+        self.0.release_result(completion)
     }
 }
 
 fn run(host: &Host, op: Op) -> Result<Completion, Error> {
-    waited(&mut host.start(op))
+    block_on(&mut host.start(op))
 }

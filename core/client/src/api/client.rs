@@ -111,7 +111,7 @@ impl Client {
     ///
     /// The settings of the composite lock apply; the settings of its members do not.
     pub fn multi_lock<'a>(&self, locks: impl IntoIterator<Item = &'a Lock>) -> Lock {
-        Lock::all(self.host.clone(), locks)
+        Lock::composite(self.host.clone(), locks)
     }
 
     /// Removes the record of a lock's holder, and returns whether there was one. For operators: the holder goes on
@@ -120,7 +120,7 @@ impl Client {
     /// # Errors
     /// As [`Lock::is_locked`]; `Unavailable` if no answer came: then check whether the lock is still held.
     pub async fn force_release(&self, lock: &Lock) -> Result<bool, Error> {
-        lock::forced(self.host.start(lock.force()).await?)
+        lock::forced_result(self.host.start(lock.force_release_op()).await?)
     }
 
     /// Changes the limit of the semaphore of this name: 1 to 1,000,000. For operators. Held permits stay held; while
@@ -134,7 +134,7 @@ impl Client {
     /// As [`Lock::is_locked`]; `InvalidArgument` for a limit out of its range; `Unavailable` if no answer came: then
     /// call again, as this is idempotent.
     pub async fn set_limit(&self, name: impl AsRef<str>, limit: u32) -> Result<bool, Error> {
-        lock::forced(self.host.start(kinds::set_limit(name.as_ref(), limit)).await?)
+        lock::forced_result(self.host.start(kinds::set_limit(name.as_ref(), limit)).await?)
     }
 
     /// Returns the client's counts, of this process and since the client was made, in Prometheus' text format. Serve it
@@ -379,6 +379,6 @@ impl Builder {
 
     /// Opens the client's host, which begins to connect unless the client is lazy.
     pub(super) fn open(self) -> Result<Host, Error> {
-        Host::open_quiet(self.options)
+        Host::open_undrained(self.options)
     }
 }

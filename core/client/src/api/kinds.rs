@@ -146,7 +146,7 @@ impl Semaphore {
     /// # Errors
     /// As [`Lock::is_locked`].
     pub async fn available(&self) -> Result<u32, Error> {
-        let completion = self.lock.host().start(self.lock.inspect()).await?;
+        let completion = self.lock.host().start(self.lock.inspect_op()).await?;
         self.count(completion)
     }
 

@@ -104,7 +104,7 @@ impl Lease {
     ///
     /// Dropping the future does not undo the extension.
     pub async fn extend(&self, by: Option<Duration>) -> Result<(), Error> {
-        self.extended(self.host.start(self.extension(by)).await)
+        self.extend_result(self.host.start(self.extend_op(by)).await)
     }
 
     /// Releases the lock. Returns when the server has answered, or returns `Unknown` after the command timeout; the
@@ -118,24 +118,24 @@ impl Lease {
     pub async fn release(mut self) -> Result<ReleaseOutcome, Error> {
         let op = self.start_release();
         let completion = self.host.start(op).await?;
-        self.released(completion)
+        self.release_result(completion)
     }
 
-    pub(crate) fn extended(&self, result: Result<Completion, Error>) -> Result<(), Error> {
+    pub(crate) fn extend_result(&self, result: Result<Completion, Error>) -> Result<(), Error> {
         match result? {
             Completion::Extended => Ok(()),
             other => Err(unexpected(Operation::Extend, &other)),
         }
     }
 
-    pub(crate) fn released(&self, completion: Completion) -> Result<ReleaseOutcome, Error> {
+    pub(crate) fn release_result(&self, completion: Completion) -> Result<ReleaseOutcome, Error> {
         match completion {
             Completion::Released(released) => Ok(released.outcome),
             other => Err(unexpected(Operation::Release, &other)),
         }
     }
 
-    pub(crate) fn extension(&self, by: Option<Duration>) -> Op {
+    pub(crate) fn extend_op(&self, by: Option<Duration>) -> Op {
         Op::Extend {
             lease: self.id(),
             by_ms: by.map(millis),
@@ -160,7 +160,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         // A lease that a forked child inherited belongs to the parent, and a forgotten lease is unknown to the engine.
         if !self.is_released && !self.state.is_inherited() && !self.state.is_forgotten() {
-            self.host.release_unattended(self.id());
+            self.host.release_in_background(self.id());
         }
     }
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use steadlock_protocol::{Error, Holder, LockState, OnUnavailable, Operation, shown};
 
-use super::asked::Asked;
 use super::convert::{millis, unexpected};
 use super::lease::Lease;
+use super::pending_acquire::PendingAcquire;
 #[cfg(feature = "tracing")]
 use super::spans::Wait;
 use crate::host::{self, Acquire, Completion, Host, Kind, LockRef, Op};
@@ -73,10 +73,10 @@ impl Lock {
     }
 
     /// Makes a composite lock of several locks.
-    pub(crate) fn all<'a>(host: Host, locks: impl IntoIterator<Item = &'a Self>) -> Self {
+    pub(crate) fn composite<'a>(host: Host, locks: impl IntoIterator<Item = &'a Self>) -> Self {
         let locks: Vec<&Self> = locks.into_iter().collect();
         let names: Vec<&str> = locks.iter().map(|lock| lock.name()).collect();
-        let lock = LockRef::several(locks.iter().map(|lock| &lock.lock));
+        let lock = LockRef::composite(locks.iter().map(|lock| &lock.lock));
         Self::of(host, &names.join(", "), lock)
     }
 
@@ -180,7 +180,7 @@ impl Lock {
     ///
     /// Dropping the future cancels the request: a lock that is granted meanwhile is released.
     pub async fn acquire(&self) -> Result<Lease, Error> {
-        let granted = self.ask(self.wait).awaited().await?;
+        let granted = self.request(self.wait).wait().await?;
         granted.map_err(|timeout| *timeout)
     }
 
@@ -191,7 +191,7 @@ impl Lock {
     /// As [`Lock::acquire`], without `LockTimeout`. A single attempt ends after the command timeout at the latest.
     pub async fn try_acquire(&self) -> Result<Option<Lease>, Error> {
         let wait = self.wait.unwrap_or_default();
-        Ok(self.ask(Some(wait)).awaited().await?.ok())
+        Ok(self.request(Some(wait)).wait().await?.ok())
     }
 
     /// Asks the server whether the lock is held.
@@ -207,7 +207,7 @@ impl Lock {
     /// # Errors
     /// As [`Lock::is_locked`].
     pub async fn holder(&self) -> Result<Option<Holder>, Error> {
-        state(self.host.start(self.inspect()).await?)
+        holder_of(self.host.start(self.inspect_op()).await?)
     }
 
     pub(crate) const fn host(&self) -> &Host {
@@ -215,33 +215,33 @@ impl Lock {
     }
 
     /// Requests the lock. Every acquisition of this API begins here.
-    pub(crate) fn ask(&self, wait: Option<Duration>) -> Asked<'_> {
-        Asked {
+    pub(crate) fn request(&self, wait: Option<Duration>) -> PendingAcquire<'_> {
+        PendingAcquire {
             host: &self.host,
             #[cfg(feature = "tracing")]
             span: Wait::begin(self.lock.kind(), &self.name),
-            pending: self.host.start(self.op(wait)),
+            pending: self.host.start(self.acquire_op(wait)),
         }
     }
 
-    pub(crate) const fn patience(&self) -> Option<Duration> {
+    pub(crate) const fn wait_limit(&self) -> Option<Duration> {
         self.wait
     }
 
-    pub(crate) fn inspect(&self) -> Op {
+    pub(crate) fn inspect_op(&self) -> Op {
         Op::Inspect {
             lock: self.lock.clone(),
         }
     }
 
     /// Returns the operation that removes the holder's record.
-    pub(crate) fn force(&self) -> Op {
+    pub(crate) fn force_release_op(&self) -> Op {
         Op::ForceRelease {
             lock: self.lock.clone(),
         }
     }
 
-    fn op(&self, wait: Option<Duration>) -> Op {
+    fn acquire_op(&self, wait: Option<Duration>) -> Op {
         Op::Acquire(Acquire {
             lock: self.lock.clone(),
             within: self.within.as_ref().map(|lease| lease.id()),
@@ -256,14 +256,14 @@ impl Lock {
     }
 }
 
-pub(crate) fn forced(completion: Completion) -> Result<bool, Error> {
+pub(crate) fn forced_result(completion: Completion) -> Result<bool, Error> {
     match completion {
         Completion::Forced(was_held) => Ok(was_held),
         other => Err(unexpected(Operation::Release, &other)),
     }
 }
 
-pub(crate) fn state(completion: Completion) -> Result<Option<Holder>, Error> {
+pub(crate) fn holder_of(completion: Completion) -> Result<Option<Holder>, Error> {
     match completion {
         Completion::State(LockState { holder, .. }) => Ok(holder),
         other => Err(unexpected(Operation::Inspect, &other)),

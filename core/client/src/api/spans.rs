@@ -17,7 +17,7 @@ use tracing::{Level, Span, info_span, level_enabled};
 
 use crate::host::{Completion, Lease};
 use crate::observe::{self, metrics::Outcome};
-use crate::unwind::caught;
+use crate::unwind::catch;
 
 const OUTCOME: &str = "steadlock.outcome";
 
@@ -45,11 +45,11 @@ impl<'a> Wait<'a> {
                 error.type = Empty,
             )
         };
-        let caller = is_wanted.then(|| caught(Span::current)).flatten();
+        let caller = is_wanted.then(|| catch(Span::current)).flatten();
         Self {
             kind,
             name,
-            span: caught(span).unwrap_or_else(Span::none),
+            span: catch(span).unwrap_or_else(Span::none),
             caller: caller.unwrap_or_else(Span::none),
         }
     }
@@ -71,9 +71,9 @@ impl<'a> Wait<'a> {
             }
         });
         if let Ok(Completion::Granted(lease)) = result
-            && let Some(hold) = caught(|| self.hold(lease))
+            && let Some(hold) = catch(|| self.hold(lease))
         {
-            lease.traced(hold);
+            lease.attach_span(hold);
         }
     }
 

@@ -1,8 +1,8 @@
 //! The result of a client's first connection, and the callers that wait for it.
 //!
 //! ```text
-//!   Tried ── a connection ──► Done
-//!     │                        │
+//!   Pending ── a connection ──► Done
+//!     │                          │
 //!     └── none to be had ──► Failed ◄── the client is closed ── from all
 //! ```
 
@@ -12,28 +12,28 @@ use crate::port::{Completion, Sink};
 
 pub(super) enum Connecting {
     /// The callers that wait for the result.
-    Tried(Vec<Sink>),
+    Pending(Vec<Sink>),
     Done,
     Failed(Error),
 }
 
 impl Connecting {
     /// Records the result. Returns the callers that wait for it.
-    pub(super) fn settle(&mut self, result: &Result<(), Error>) -> Vec<Sink> {
+    pub(super) fn complete(&mut self, result: &Result<(), Error>) -> Vec<Sink> {
         let after = match result {
             Ok(()) => Self::Done,
             Err(error) => Self::Failed(error.clone()),
         };
         match std::mem::replace(self, after) {
-            Self::Tried(sinks) => sinks,
+            Self::Pending(sinks) => sinks,
             Self::Done | Self::Failed(_) => Vec::new(),
         }
     }
 
     /// Adds a caller that wants the result. Returns the answer to this caller if the result is known.
-    pub(super) fn ask(&mut self, sink: Sink) -> Option<(Sink, Result<Completion, Error>)> {
+    pub(super) fn add_waiter(&mut self, sink: Sink) -> Option<(Sink, Result<Completion, Error>)> {
         match self {
-            Self::Tried(sinks) => {
+            Self::Pending(sinks) => {
                 sinks.push(sink);
                 None
             }
@@ -46,7 +46,7 @@ impl Connecting {
     pub(super) const fn failure(&self) -> Option<&Error> {
         match self {
             Self::Failed(error) => Some(error),
-            Self::Tried(_) | Self::Done => None,
+            Self::Pending(_) | Self::Done => None,
         }
     }
 }

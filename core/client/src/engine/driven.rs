@@ -13,7 +13,7 @@ use crate::clock;
 use crate::port::{Commands, Port};
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};
-use crate::transport::{self, First, Line};
+use crate::transport::{self, FirstConnection, NodeLink};
 
 /// An engine without a thread: the program opens its connections and turns it.
 ///
@@ -28,7 +28,7 @@ use crate::transport::{self, First, Line};
 pub struct Driven {
     /// `None` after the engine has ended.
     engine: Option<Box<Engine>>,
-    lines: Vec<Line>,
+    links: Vec<NodeLink>,
     servers: Vec<Server>,
     connect_timeout: Duration,
 }
@@ -37,7 +37,7 @@ pub struct Driven {
 #[derive(Clone)]
 pub struct Server {
     /// The address of the server.
-    pub place: Place,
+    pub address: ServerAddress,
     /// The user to log in as; `None` for the server's default user.
     pub username: Option<String>,
     /// The password to log in with.
@@ -48,7 +48,7 @@ pub struct Server {
 
 /// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ServerAddress {
     /// A TCP port.
     Tcp {
         /// A host name, or an IP address without brackets.
@@ -84,8 +84,8 @@ impl Driven {
         let context = &mut Context::from_waker(waker);
         while let Some(engine) = &mut self.engine {
             let now = clock::now();
-            let mut awaited = engine.awaited();
-            if !awaited.take(context, now) && awaited.due().is_none_or(|due| now < due) {
+            let mut sources = engine.sources();
+            if !sources.take(context, now) && sources.due().is_none_or(|due| now < due) {
                 return Poll::Pending;
             }
             engine.work();
@@ -100,74 +100,74 @@ impl Driven {
     /// Returns the time of the next turn if nothing is reported before, by [`clock_micros`](crate::host::clock_micros).
     #[must_use]
     pub fn due(&mut self) -> Option<u64> {
-        let due = self.engine.as_mut()?.awaited().due()?;
+        let due = self.engine.as_mut()?.sources().due()?;
         Some(due.as_micros())
     }
 
     /// Whether every lane of every server is open, so that calls and renewals can be sent at once.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        self.engine.as_ref().is_some_and(|engine| engine.outlook().0)
+        self.engine.as_ref().is_some_and(|engine| engine.readiness().0)
     }
 
     /// Returns the next item to send. Items of one connection come in the order in which they must be sent.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
-        self.lines.iter().find_map(Line::take)
+        self.links.iter().find_map(NodeLink::take)
     }
 
     /// Reports that a lane of a node has a connection, which is logged in to a primary.
-    pub fn opened(&mut self, node: NodeId, lane: Lane) {
-        self.with(node, |line| line.opened(lane));
+    pub fn lane_opened(&mut self, node: NodeId, lane: Lane) {
+        self.report(node, |link| link.lane_opened(lane));
     }
 
     /// Reports that a lane lost its connection, or that an attempt to open one failed. `cause` is a text for messages.
-    pub fn closed(&mut self, node: NodeId, lane: Lane, cause: &str) {
-        self.with(node, |line| line.closed(lane, cause));
+    pub fn lane_closed(&mut self, node: NodeId, lane: Lane, cause: &str) {
+        self.report(node, |link| link.lane_closed(lane, cause));
     }
 
     /// Reports that the node has a new connection for subscriptions. The next items to send include a subscription to
     /// every channel in use.
-    pub fn listening(&mut self, node: NodeId) {
-        self.with(node, Line::listening);
+    pub fn subscriptions_opened(&mut self, node: NodeId) {
+        self.report(node, NodeLink::subscriptions_opened);
     }
 
     /// Reports that the node lost its connection for subscriptions.
-    pub fn deaf(&mut self, node: NodeId) {
-        self.with(node, Line::deaf);
+    pub fn subscriptions_lost(&mut self, node: NodeId) {
+        self.report(node, NodeLink::subscriptions_lost);
     }
 
     /// Reports that the first attempt to connect failed and that a retry cannot help. The client fails with this error.
     pub fn give_up(&mut self, node: NodeId, error: Error) {
-        self.with(node, |line| line.give_up(error));
+        self.report(node, |link| link.give_up(error));
     }
 
     /// Reports the reply to a call.
     pub fn replied(&mut self, node: NodeId, call: CallId, reply: Result<Reply, CallError>) {
-        self.with(node, |line| line.replied(call, reply));
+        self.report(node, |link| link.replied(call, reply));
     }
 
     /// Reports that the server confirmed a subscription.
     pub fn subscribed(&mut self, node: NodeId, channel: &[u8]) {
-        self.with(node, |line| line.subscribed(channel));
+        self.report(node, |link| link.subscribed(channel));
     }
 
     /// Reports a message on a channel.
-    pub fn heard(&mut self, node: NodeId, channel: &[u8], message: Vec<u8>) {
-        self.with(node, |line| line.heard(channel, message));
+    pub fn message_received(&mut self, node: NodeId, channel: &[u8], message: Vec<u8>) {
+        self.report(node, |link| link.message_received(channel, message));
     }
 
-    fn with(&self, node: NodeId, tell: impl FnOnce(&Line)) {
-        if let Some(line) = self.lines.get(usize::from(node.0)) {
-            tell(line);
+    fn report(&self, node: NodeId, report: impl FnOnce(&NodeLink)) {
+        if let Some(link) = self.links.get(usize::from(node.0)) {
+            report(link);
         }
     }
 }
 
 impl std::fmt::Debug for Driven {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let places: Vec<&Place> = self.servers.iter().map(|server| &server.place).collect();
+        let addresses: Vec<&ServerAddress> = self.servers.iter().map(|server| &server.address).collect();
         f.debug_struct("Driven")
-            .field("servers", &places)
+            .field("servers", &addresses)
             .finish_non_exhaustive()
     }
 }
@@ -176,7 +176,7 @@ impl std::fmt::Debug for Driven {
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Server")
-            .field("place", &self.place)
+            .field("address", &self.address)
             .finish_non_exhaustive()
     }
 }
@@ -187,7 +187,7 @@ pub(super) struct Driver(Mutex<Option<Driven>>);
 
 impl Driver {
     /// Does nothing: the command itself wakes the program that turns the engine.
-    pub(super) const fn needs_engine(&self) {}
+    pub(super) const fn request_engine(&self) {}
 
     /// Returns the engine at the first call, and `None` later.
     pub(super) fn take(&self) -> Option<Driven> {
@@ -201,9 +201,9 @@ pub(super) fn start(
     settings: &Arc<Settings>,
     port: &Arc<Port>,
     commands: &mut Option<Commands>,
-    first: First,
+    first: FirstConnection,
 ) -> Result<(), Error> {
-    if first == First::WasMade {
+    if first == FirstConnection::Inherited {
         return Err(Error::new(
             ErrorKind::Forked,
             Operation::Connect,
@@ -211,12 +211,12 @@ pub(super) fn start(
         ));
     }
     let Some(commands) = commands.take() else { return Ok(()) };
-    let (transport, lines) = transport::open(settings);
+    let (transport, links) = transport::open(settings);
     let servers = settings.targets.iter().map(Server::of).collect();
     let engine = Engine::new(settings, port, commands, transport, first);
     *driver.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Driven {
         engine: Some(Box::new(engine)),
-        lines,
+        links,
         servers,
         connect_timeout: settings.connect_timeout,
     });
@@ -226,15 +226,15 @@ pub(super) fn start(
 impl Server {
     fn of(target: &Target) -> Self {
         Self {
-            place: match &target.scheme {
-                Scheme::Tcp { host, port, tls } => Place::Tcp {
+            address: match &target.scheme {
+                Scheme::Tcp { host, port, tls } => ServerAddress::Tcp {
                     host: host.clone(),
                     port: *port,
                     tls: tls.is_some(),
                 },
                 #[cfg(not(target_family = "wasm"))]
-                Scheme::Unix { path } => Place::Unix(path.clone()),
-                Scheme::Host { name } => Place::Host(name.clone()),
+                Scheme::Unix { path } => ServerAddress::Unix(path.clone()),
+                Scheme::Host { name } => ServerAddress::Host(name.clone()),
             },
             username: target.username.clone(),
             password: target.password.clone(),

@@ -24,7 +24,7 @@
 //! In a simulator's virtual time only the simulator drives: the engine never allows callers to (`thread.rs`). This file
 //! therefore reads only the machine's clock.
 //!
-//! `WhoDrives` has the decision. It has no runtime and reads no clock.
+//! `DrivingState` has the decision. It has no runtime and reads no clock.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -43,7 +43,7 @@ use super::sentry::Sentry;
 use crate::clock;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex};
-use crate::unwind::{caught, quietly};
+use crate::unwind::{catch, catch_panic};
 
 /// The longest time for which a caller drives. During a longer call the engine's thread drives again.
 const LONGEST_DRIVE: Duration = Duration::from_millis(5);
@@ -52,20 +52,20 @@ const LONGEST_DRIVE: Duration = Duration::from_millis(5);
 #[derive(Debug, Default)]
 pub(crate) struct Driver {
     /// `None` before the engine starts and after it ends.
-    runtime: RwLock<Option<Arc<Watched>>>,
-    who: WhoDrives,
+    runtime: RwLock<Option<Arc<GuardedRuntime>>>,
+    state: DrivingState,
     /// The signal for the engine's thread to stand by.
     stand_by: Notify,
 }
 
 /// A runtime, and the sentry that notices when its descriptors are closed.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct GuardedRuntime {
     runtime: Runtime,
     sentry: Arc<Sentry>,
 }
 
-impl Watched {
+impl GuardedRuntime {
     pub(super) const fn new(runtime: Runtime, sentry: Arc<Sentry>) -> Self {
         Self { runtime, sentry }
     }
@@ -76,18 +76,18 @@ impl Watched {
 
     /// Runs this future and the other tasks of the runtime. Returns `None` if the runtime is unusable.
     fn block_on<T>(&self, future: impl Future<Output = T>) -> Option<T> {
-        if !self.sentry.look() {
+        if !self.sentry.check() {
             return None;
         }
         let until_broken = async {
-            match select(pin!(future), pin!(self.sentry.broken())).await {
+            match select(pin!(future), pin!(self.sentry.wait_broken())).await {
                 Either::Left((result, _)) => Some(result),
                 Either::Right(_) => None,
             }
         };
         let _driving = Driving::begin();
         // tokio panics if it meets a closed descriptor before the sentry does.
-        caught(|| self.runtime.block_on(until_broken)).unwrap_or_else(|| {
+        catch(|| self.runtime.block_on(until_broken)).unwrap_or_else(|| {
             self.sentry.give_up();
             None
         })
@@ -129,7 +129,7 @@ impl Driver {
     /// drive. Returns the result of `take_back`: the engine, if it has not ended.
     pub(super) fn run<E>(
         &self,
-        runtime: Watched,
+        runtime: GuardedRuntime,
         engine: impl Future<Output = ()> + Send + 'static,
         take_back: impl FnOnce() -> Option<E>,
     ) -> Option<E> {
@@ -139,19 +139,19 @@ impl Driver {
         if let Some(mut engine) = runtime.block_on(async { Some(tokio::spawn(engine)) }).flatten() {
             self.set_runtime(Some(Arc::clone(&runtime)));
             while let Some(Either::Right(_)) = runtime.block_on(select(&mut engine, pin!(self.stand_by.notified()))) {
-                self.who.stand_by(clock::now);
+                self.state.stand_by(clock::now);
             }
             self.set_runtime(None);
         }
-        let left = take_back();
+        let remaining = take_back();
         if runtime.sentry.is_broken() {
             // A drop would close descriptor numbers that may belong to files of the program by now.
             mem::forget(runtime);
         }
-        left
+        remaining
     }
 
-    fn set_runtime(&self, runtime: Option<Arc<Watched>>) {
+    fn set_runtime(&self, runtime: Option<Arc<GuardedRuntime>>) {
         let before = {
             let mut guard = self.runtime.write().unwrap_or_else(PoisonError::into_inner);
             mem::replace(&mut *guard, runtime)
@@ -162,30 +162,30 @@ impl Driver {
     /// Tells callers whether they may drive: while every lane is open, and until shortly before the next renewal. The
     /// engine calls this before it delivers the results of a turn.
     pub(crate) fn allow_callers(&self, every_lane_is_open: bool, next_renewal: Option<Instant>) {
-        self.who.allow_callers(every_lane_is_open, next_renewal, clock::now);
+        self.state.allow_callers(every_lane_is_open, next_renewal, clock::now);
     }
 
     /// Reports that the engine has work for which no waiting thread drives it.
-    pub(crate) fn needs_engine(&self) {
-        self.who.needs_engine();
+    pub(crate) fn request_engine(&self) {
+        self.state.request_engine();
     }
 
     /// Registers a thread that begins to wait for a result. Call `drive` on the returned `Caller`, and drop it when the
     /// result is there.
     pub(crate) fn enter(&self) -> Caller<'_> {
         Caller {
-            is_alone: self.who.enter(),
+            is_alone: self.state.enter(),
             driver: self,
         }
     }
 
     /// Returns whether the calling thread, the only one that waits, must drive.
-    fn elect(&self) -> bool {
-        match self.who.elect(clock::now) {
-            Role::Waits => false,
-            Role::Drives => true,
-            Role::TakesOver => {
-                self.have_it_stand_by();
+    fn must_drive(&self) -> bool {
+        match self.state.choose_role(clock::now) {
+            CallerRole::Waits => false,
+            CallerRole::Drives => true,
+            CallerRole::TakesOver => {
+                self.signal_stand_by();
                 true
             }
         }
@@ -193,14 +193,14 @@ impl Driver {
 
     /// Makes the engine's thread stand by. If the runtime's descriptors are closed, a wake-up would panic; it is then
     /// left out, as the engine's thread finds out by itself.
-    fn have_it_stand_by(&self) {
-        let has_descriptors = self.runtime().is_some_and(|runtime| runtime.sentry.look_now());
+    fn signal_stand_by(&self) {
+        let has_descriptors = self.runtime().is_some_and(|runtime| runtime.sentry.check_now());
         if has_descriptors {
-            quietly(|| self.stand_by.notify_one());
+            catch_panic(|| self.stand_by.notify_one());
         }
     }
 
-    fn runtime(&self) -> Option<Arc<Watched>> {
+    fn runtime(&self) -> Option<Arc<GuardedRuntime>> {
         self.runtime.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -216,10 +216,10 @@ impl Caller<'_> {
     /// result took too long: the caller then waits without driving.
     pub(crate) fn drive<T>(&self, timeout: Duration, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
         if !self.is_alone || !may_enter_a_runtime() {
-            self.driver.needs_engine();
+            self.driver.request_engine();
             return None;
         }
-        if !self.driver.elect() {
+        if !self.driver.must_drive() {
             return None;
         }
         let runtime = self.driver.runtime()?;
@@ -229,11 +229,11 @@ impl Caller<'_> {
                 .ok()
         });
         if driven.is_none() {
-            self.driver.have_it_stand_by();
+            self.driver.signal_stand_by();
         }
         let result = driven.flatten();
         if result.is_none() {
-            self.driver.needs_engine();
+            self.driver.request_engine();
         }
         result
     }
@@ -247,20 +247,20 @@ fn may_enter_a_runtime() -> bool {
 
 impl Drop for Caller<'_> {
     fn drop(&mut self) {
-        self.driver.who.leave(clock::now());
+        self.driver.state.leave(clock::now());
     }
 }
 
 /// The engine's thread drives again when no call came for this long.
-const QUIET: Duration = Duration::from_millis(1);
+const IDLE_LIMIT: Duration = Duration::from_millis(1);
 /// A thread drives the engine after this many consecutive fast calls.
-const RUN: u32 = 8;
+const FAST_CALLS: u32 = 8;
 /// The engine's thread drives again this long before a renewal is due.
 const BEFORE_RENEWAL: Duration = Duration::from_millis(50);
 
 /// The role of a caller until its result is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum CallerRole {
     /// The caller waits, and the engine's thread drives.
     Waits,
     /// The caller drives.
@@ -270,38 +270,38 @@ pub(super) enum Role {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct WhoDrives {
+pub(super) struct DrivingState {
     /// Whether callers drive.
     by_callers: AtomicBool,
     /// The time until which callers may drive, by the engine's clock. The engine sets it in each turn.
-    open_until: AtomicU64,
+    callers_may_drive_until: AtomicU64,
     /// The number of threads that wait for a result.
     callers: AtomicUsize,
     /// The number of consecutive fast calls of threads that were the only caller.
-    run: AtomicU32,
+    fast_calls: AtomicU32,
     /// The time at which the last caller left, by the engine's clock.
-    last_left: AtomicU64,
+    last_call_end: AtomicU64,
     /// The signal for the engine's thread to drive again.
     drive_again: Condvar,
     standing_by: Mutex<()>,
 }
 
-impl WhoDrives {
+impl DrivingState {
     /// Blocks the engine's thread until it must drive again.
     pub(super) fn stand_by(&self, now: impl Fn() -> Instant) {
         let mut guard = self.standing_by.lock().unwrap_or_else(PoisonError::into_inner);
         while self.by_callers.load(Ordering::SeqCst) {
-            let is_busy = self.callers.load(Ordering::SeqCst) > 0 || self.left_ago(&now) < QUIET;
+            let is_busy = self.callers.load(Ordering::SeqCst) > 0 || self.time_since_last_call(&now) < IDLE_LIMIT;
             if !is_busy || !self.may_be_driven(&now) {
                 self.by_callers.store(false, Ordering::SeqCst);
                 break;
             }
-            guard = match self.drive_again.wait_timeout(guard, QUIET) {
+            guard = match self.drive_again.wait_timeout(guard, IDLE_LIMIT) {
                 Ok((guard, _)) => guard,
                 Err(poisoned) => poisoned.into_inner().0,
             };
         }
-        self.run.store(0, Ordering::Relaxed);
+        self.fast_calls.store(0, Ordering::Relaxed);
     }
 
     /// Tells callers whether they may drive: while every lane is open, and until shortly before the next renewal. The
@@ -317,14 +317,14 @@ impl WhoDrives {
             Some(due) => due - BEFORE_RENEWAL,
             None => Instant::FAR_FUTURE,
         };
-        self.open_until.store(until.as_micros(), Ordering::SeqCst);
+        self.callers_may_drive_until.store(until.as_micros(), Ordering::SeqCst);
         if !self.may_be_driven(&now) {
-            self.needs_engine();
+            self.request_engine();
         }
     }
 
     /// Reports that the engine has work for which no waiting thread drives it.
-    pub(super) fn needs_engine(&self) {
+    pub(super) fn request_engine(&self) {
         if self.by_callers.swap(false, Ordering::SeqCst) {
             drop(self.standing_by.lock().unwrap_or_else(PoisonError::into_inner));
             self.drive_again.notify_one();
@@ -332,60 +332,60 @@ impl WhoDrives {
     }
 
     /// Registers a thread that begins to wait for a result. Returns whether it is the only one. If it is not, it must
-    /// call `needs_engine` and wait.
+    /// call `request_engine` and wait.
     pub(super) fn enter(&self) -> bool {
         let is_alone = self.callers.fetch_add(1, Ordering::SeqCst) == 0;
         if !is_alone {
-            self.run.store(0, Ordering::Relaxed);
+            self.fast_calls.store(0, Ordering::Relaxed);
         }
         is_alone
     }
 
     /// Unregisters a thread that has its result or gave up.
     pub(super) fn leave(&self, now: Instant) {
-        self.last_left.store(now.as_micros(), Ordering::Relaxed);
+        self.last_call_end.store(now.as_micros(), Ordering::Relaxed);
         self.callers.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Returns the role of a thread that began to wait alone. The thread drives after a run of fast calls.
-    pub(super) fn elect(&self, now: impl Fn() -> Instant) -> Role {
+    pub(super) fn choose_role(&self, now: impl Fn() -> Instant) -> CallerRole {
         if !self.may_be_driven(&now) {
-            self.run.store(0, Ordering::Relaxed);
-            self.needs_engine();
-            return Role::Waits;
+            self.fast_calls.store(0, Ordering::Relaxed);
+            self.request_engine();
+            return CallerRole::Waits;
         }
         if self.by_callers.load(Ordering::SeqCst) {
-            return Role::Drives;
+            return CallerRole::Drives;
         }
-        if self.left_ago(&now) >= QUIET {
-            self.run.store(0, Ordering::Relaxed);
-            return Role::Waits;
+        if self.time_since_last_call(&now) >= IDLE_LIMIT {
+            self.fast_calls.store(0, Ordering::Relaxed);
+            return CallerRole::Waits;
         }
-        if self.run.fetch_add(1, Ordering::Relaxed) < RUN {
-            return Role::Waits;
+        if self.fast_calls.fetch_add(1, Ordering::Relaxed) < FAST_CALLS {
+            return CallerRole::Waits;
         }
-        // A thread that entered after this one does not drive. It may have called `needs_engine` before `by_callers` is
+        // A thread that entered after this one does not drive. It may have called `request_engine` before `by_callers` is
         // set here; that call then had no effect, and the thread would wait while no thread drives. Hence the check of
         // `callers` below. A swap instead of a store, because the operation must also read what that thread wrote.
         self.by_callers.swap(true, Ordering::SeqCst);
         if self.callers.load(Ordering::SeqCst) > 1 {
-            self.needs_engine();
-            return Role::Waits;
+            self.request_engine();
+            return CallerRole::Waits;
         }
-        Role::TakesOver
+        CallerRole::TakesOver
     }
 
     /// Whether a caller may drive now.
     fn may_be_driven(&self, now: impl Fn() -> Instant) -> bool {
-        match Instant::from_micros(self.open_until.load(Ordering::SeqCst)) {
+        match Instant::from_micros(self.callers_may_drive_until.load(Ordering::SeqCst)) {
             Instant::ZERO => false,
             Instant::FAR_FUTURE => true,
             until => now() < until,
         }
     }
 
-    fn left_ago(&self, now: impl Fn() -> Instant) -> Duration {
-        now().saturating_since(Instant::from_micros(self.last_left.load(Ordering::Relaxed)))
+    fn time_since_last_call(&self, now: impl Fn() -> Instant) -> Duration {
+        now().saturating_since(Instant::from_micros(self.last_call_end.load(Ordering::Relaxed)))
     }
 }
 
@@ -398,72 +398,74 @@ mod tests {
     use crate::clock;
 
     /// Calls fast and often enough to drive. Returns whether it drove.
-    fn comes_to_drive(who: &WhoDrives) -> bool {
+    fn becomes_driver(state: &DrivingState) -> bool {
         // The operating system may pause a thread between two calls for longer than a fast run allows.
         (0..100).any(|_| {
-            (0..=2 * RUN).any(|_| {
-                assert!(who.enter());
-                let role = who.elect(clock::now);
-                who.leave(clock::now());
-                role != Role::Waits
+            (0..=2 * FAST_CALLS).any(|_| {
+                assert!(state.enter());
+                let role = state.choose_role(clock::now);
+                state.leave(clock::now());
+                role != CallerRole::Waits
             })
         })
     }
 
-    fn in_an_hour() -> Instant {
+    fn one_hour_from_now() -> Instant {
         clock::now() + Duration::from_secs(3_600)
     }
 
-    fn allow_callers(who: &WhoDrives, every_lane_is_open: bool, next_renewal: Option<Instant>) {
-        who.allow_callers(every_lane_is_open, next_renewal, clock::now);
+    fn allow_callers(state: &DrivingState, every_lane_is_open: bool, next_renewal: Option<Instant>) {
+        state.allow_callers(every_lane_is_open, next_renewal, clock::now);
     }
 
     #[test]
     fn a_caller_drives_while_every_lane_is_open_and_no_renewal_is_near() {
-        for next_renewal in [None, Some(in_an_hour())] {
-            let who = WhoDrives::default();
-            allow_callers(&who, true, next_renewal);
-            assert!(comes_to_drive(&who));
+        for next_renewal in [None, Some(one_hour_from_now())] {
+            let state = DrivingState::default();
+            allow_callers(&state, true, next_renewal);
+            assert!(becomes_driver(&state));
         }
     }
 
     #[test]
     fn no_caller_drives_before_the_engine_has_run() {
-        assert!(!comes_to_drive(&WhoDrives::default()));
+        assert!(!becomes_driver(&DrivingState::default()));
     }
 
     #[test]
     fn no_caller_drives_while_a_lane_is_not_open() {
-        let who = WhoDrives::default();
-        allow_callers(&who, false, None);
-        assert!(!comes_to_drive(&who));
-        allow_callers(&who, true, None);
-        assert!(comes_to_drive(&who));
-        allow_callers(&who, false, None);
+        let state = DrivingState::default();
+        allow_callers(&state, false, None);
+        assert!(!becomes_driver(&state));
+        allow_callers(&state, true, None);
+        assert!(becomes_driver(&state));
+        allow_callers(&state, false, None);
         assert!(
-            !who.by_callers.load(Ordering::SeqCst),
+            !state.by_callers.load(Ordering::SeqCst),
             "the engine's thread is called back"
         );
-        assert!(!comes_to_drive(&who));
+        assert!(!becomes_driver(&state));
     }
 
     #[test]
     fn no_caller_drives_when_a_renewal_is_near() {
-        let who = WhoDrives::default();
-        allow_callers(&who, true, Some(clock::now() + BEFORE_RENEWAL));
-        assert!(!comes_to_drive(&who));
+        let state = DrivingState::default();
+        allow_callers(&state, true, Some(clock::now() + BEFORE_RENEWAL));
+        assert!(!becomes_driver(&state));
     }
 
     #[test]
     fn a_caller_that_drives_stops_when_a_renewal_comes_near() {
-        let who = WhoDrives::default();
-        allow_callers(&who, true, Some(in_an_hour()));
-        assert!(comes_to_drive(&who));
+        let state = DrivingState::default();
+        allow_callers(&state, true, Some(one_hour_from_now()));
+        assert!(becomes_driver(&state));
         // The engine had no turn in between, but the time of the renewal has come.
-        who.open_until.store(clock::now().as_micros(), Ordering::SeqCst);
-        assert_eq!(who.elect(clock::now), Role::Waits);
+        state
+            .callers_may_drive_until
+            .store(clock::now().as_micros(), Ordering::SeqCst);
+        assert_eq!(state.choose_role(clock::now), CallerRole::Waits);
         assert!(
-            !who.by_callers.load(Ordering::SeqCst),
+            !state.by_callers.load(Ordering::SeqCst),
             "the engine's thread is called back"
         );
     }

@@ -13,7 +13,7 @@ use super::thread::start;
 use crate::errors::closed;
 use crate::port::{Command, Commands, Port, Sink, Wake};
 use crate::settings::Settings;
-use crate::transport::First;
+use crate::transport::FirstConnection;
 
 /// The engine of one client in one process. Starts when it is first needed.
 pub(crate) struct Handle {
@@ -62,11 +62,6 @@ impl Handle {
         }
     }
 
-    /// Whether the start has a final result: success, failure for good, or a close before the start.
-    pub(crate) fn has_started(&self) -> bool {
-        self.started.get().is_some()
-    }
-
     /// Marks a client that was never used as closed, without a connection.
     pub(crate) fn close_unstarted(&self) {
         let _starting = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,7 +78,13 @@ impl Handle {
         if let Some(result) = self.started.get() {
             return result.clone();
         }
-        let result = start(&self.driver, &self.settings, &self.port, &mut commands, self.first());
+        let result = start(
+            &self.driver,
+            &self.settings,
+            &self.port,
+            &mut commands,
+            self.first_connection(),
+        );
         if result.is_err() && commands.is_some() {
             return result;
         }
@@ -93,7 +94,7 @@ impl Handle {
     /// Sends a command to the engine, and starts the engine first if necessary.
     pub(crate) fn send(&self, command: Command) {
         // A caller that waits on a slot drives the engine itself, or calls the engine's thread.
-        let is_waited_for = matches!(
+        let has_driving_caller = matches!(
             &command,
             Command::Run {
                 sink: Sink::Slot(_),
@@ -102,13 +103,13 @@ impl Handle {
         );
         let (command, error) = match self.ensure_started() {
             Ok(()) => match self.port.send(command) {
-                Ok(()) if is_waited_for => return,
-                Ok(()) => return self.driver.needs_engine(),
+                Ok(()) if has_driving_caller => return,
+                Ok(()) => return self.driver.request_engine(),
                 Err(refused) => *refused,
             },
             Err(error) => (command, error),
         };
-        let error = command.naming_its_lock(error, |name| self.settings.without_prefix(name));
+        let error = command.with_lock_name(error, |name| self.settings.without_prefix(name));
         self.port.answer_ended(command, error);
     }
 
@@ -121,8 +122,8 @@ impl Handle {
     }
 
     /// Reports that the engine has work for which no waiting thread drives it.
-    pub(crate) fn is_needed(&self) {
-        self.driver.needs_engine();
+    pub(crate) fn request_engine(&self) {
+        self.driver.request_engine();
     }
 
     /// Returns the engine for the program that turns it at the first call, and `None` later.
@@ -138,11 +139,11 @@ impl Handle {
     }
 
     /// Returns how the callers depend on the first connection.
-    fn first(&self) -> First {
+    fn first_connection(&self) -> FirstConnection {
         match self.port.generation() {
-            0 if self.settings.lazy => First::IsAtUse,
-            0 => First::IsAwaited,
-            _ => First::WasMade,
+            0 if self.settings.lazy => FirstConnection::Lazy,
+            0 => FirstConnection::Awaited,
+            _ => FirstConnection::Inherited,
         }
     }
 }

@@ -16,15 +16,15 @@ use crate::world::World;
 pub(super) struct Metering {
     metrics: Arc<Metrics>,
     groups: Groups,
-    waits: Table<Ticket, Began>,
-    held: Table<LeaseId, Began>,
+    waits: Table<Ticket, Ongoing>,
+    held: Table<LeaseId, Ongoing>,
     /// Releases whose callers no longer wait.
     releases: Table<Ticket, LeaseId>,
     world: World,
 }
 
 /// A wait or a hold, and the time when it began.
-struct Began {
+struct Ongoing {
     series: Arc<Series>,
     since: Instant,
 }
@@ -69,14 +69,14 @@ impl Metering {
     }
 
     /// Counts a caller that begins to wait for a lock.
-    pub(super) fn asked(&mut self, ticket: Ticket, kind: &'static str, name: &str, now: Instant) {
+    pub(super) fn wait_began(&mut self, ticket: Ticket, kind: &'static str, name: &str, now: Instant) {
         let series = Arc::clone(self.groups.series(kind, name));
-        series.asked();
-        self.waits.insert(ticket, Began { series, since: now });
+        series.wait_began();
+        self.waits.insert(ticket, Ongoing { series, since: now });
     }
 
     /// Notes a release that continues although its caller went away.
-    pub(super) fn releases_on(&mut self, ticket: Ticket, lease: LeaseId) {
+    pub(super) fn release_detached(&mut self, ticket: Ticket, lease: LeaseId) {
         self.releases.insert(ticket, lease);
     }
 
@@ -96,23 +96,23 @@ impl Metering {
             }
             Outcome::Extended(_) | Outcome::State(_) | Outcome::Forced(_) => return,
         };
-        let Some(series) = self.answered(ticket, ended, now) else {
+        let Some(series) = self.wait_ended(ticket, ended, now) else {
             return;
         };
         if let Outcome::Granted(grant) = outcome {
-            self.held.insert(grant.lease, Began { series, since: now });
+            self.held.insert(grant.lease, Ongoing { series, since: now });
         }
     }
 
     /// Counts a caller that went away.
     pub(super) fn cancelled(&mut self, ticket: Ticket, now: Instant) {
-        self.answered(ticket, metrics::Outcome::Cancelled, now);
+        self.wait_ended(ticket, metrics::Outcome::Cancelled, now);
     }
 
     /// Counts the end of a wait. Returns the series of the ticket, or `None` if the ticket was not a wait.
-    fn answered(&mut self, ticket: Ticket, outcome: metrics::Outcome, now: Instant) -> Option<Arc<Series>> {
+    fn wait_ended(&mut self, ticket: Ticket, outcome: metrics::Outcome, now: Instant) -> Option<Arc<Series>> {
         let wait = self.waits.remove(&ticket)?;
-        wait.series.answered(outcome, now.saturating_since(wait.since));
+        wait.series.wait_ended(outcome, now.saturating_since(wait.since));
         Some(wait.series)
     }
 
@@ -135,7 +135,7 @@ impl Drop for Metering {
         let now = self.world.now();
         for wait in mem::take(&mut self.waits).into_values() {
             let waited = now.saturating_since(wait.since);
-            wait.series.answered(metrics::Outcome::of(ErrorKind::Closed), waited);
+            wait.series.wait_ended(metrics::Outcome::of(ErrorKind::Closed), waited);
         }
         for held in mem::take(&mut self.held).into_values() {
             held.series.lost(LostReason::Closed, now.saturating_since(held.since));

@@ -15,7 +15,7 @@ use crate::observe::metrics::{Groups, Metrics};
 use crate::observe::{Journal, Level, Link, Observation, ObservedLock, Observers, WaitOutcome};
 use crate::port::{Event, Lease, Port, host_id};
 use crate::settings::Settings;
-use crate::transport::Seen;
+use crate::transport::TransportEvent;
 
 pub(super) struct Observing {
     settings: Arc<Settings>,
@@ -66,7 +66,7 @@ impl Observing {
     /// log on later; the log then has to know which connections were open before.
     pub(super) fn of(settings: &Arc<Settings>, port: &Port) -> Option<Box<Self>> {
         let (log, metrics) = (settings.log.get(), port.metrics());
-        let detail = wanted(&settings.observers, log);
+        let detail = required_detail(&settings.observers, log);
         (detail > Detail::Nothing || metrics.is_some() || port.is_drained()).then(|| {
             Box::new(Self {
                 settings: Arc::clone(settings),
@@ -95,7 +95,7 @@ impl Observing {
             return false;
         }
         self.log = log;
-        self.detail = wanted(&self.observers, log);
+        self.detail = required_detail(&self.observers, log);
         if let Some(journal) = &mut self.journal {
             journal.set_level(log);
         }
@@ -108,8 +108,8 @@ impl Observing {
 
     /// Returns the amount of detail that the session has to report.
     pub(super) fn detail(&self) -> Detail {
-        let counted = self.metering.as_ref().map_or(Detail::Nothing, |_| Detail::Renewals);
-        self.detail.max(counted)
+        let metering_detail = self.metering.as_ref().map_or(Detail::Nothing, |_| Detail::Renewals);
+        self.detail.max(metering_detail)
     }
 
     /// Returns the lines for the host's log.
@@ -125,23 +125,23 @@ impl Observing {
     }
 
     /// Handles an event of the transport.
-    pub(super) fn saw(&mut self, seen: &Seen, now: Instant) {
-        match seen {
-            Seen::Opened(node, lane) => self.opened(self.server(*node), *lane, now),
-            Seen::Closed(node, lane, cause) => self.closed(self.server(*node), *lane, cause, now),
-            Seen::Shard(server, lane, None) => self.opened(Arc::clone(server), *lane, now),
-            Seen::Shard(server, lane, Some(cause)) => self.closed(Arc::clone(server), *lane, cause, now),
-            Seen::Slots(node, _, names) => {
+    pub(super) fn on_transport_event(&mut self, event: &TransportEvent, now: Instant) {
+        match event {
+            TransportEvent::LaneOpened(node, lane) => self.opened(self.server(*node), *lane, now),
+            TransportEvent::LaneClosed(node, lane, cause) => self.closed(self.server(*node), *lane, cause, now),
+            TransportEvent::Shard(server, lane, None) => self.opened(Arc::clone(server), *lane, now),
+            TransportEvent::Shard(server, lane, Some(cause)) => self.closed(Arc::clone(server), *lane, cause, now),
+            TransportEvent::Slots(node, _, names) => {
                 self.primaries.insert(*node, Arc::clone(names));
             }
-            Seen::Deaf(_)
-            | Seen::Unheard(..)
-            | Seen::Sendable
-            | Seen::Ready
-            | Seen::Unreachable(_)
-            | Seen::Reply(..)
-            | Seen::Subscribed(..)
-            | Seen::Message(..) => {}
+            TransportEvent::SubscriptionsLost(_)
+            | TransportEvent::SubscriptionLost(..)
+            | TransportEvent::Sendable
+            | TransportEvent::Ready
+            | TransportEvent::Unreachable(_)
+            | TransportEvent::Reply(..)
+            | TransportEvent::Subscribed(..)
+            | TransportEvent::Message(..) => {}
         }
     }
 
@@ -155,7 +155,7 @@ impl Observing {
         if let Some(metering) = &self.metering {
             metering.opened(link, missing.is_some());
         }
-        self.tell(&Observation::Connected { server, link, missing }, now);
+        self.report(&Observation::Connected { server, link, missing }, now);
     }
 
     fn closed(&mut self, server: Arc<str>, lane: Lane, cause: &Cause, now: Instant) {
@@ -179,11 +179,11 @@ impl Observing {
                 failures,
             },
         };
-        self.tell(&observation, now);
+        self.report(&observation, now);
     }
 
     /// Handles an observation of the session.
-    pub(super) fn observed(&mut self, observed: Observed, now: Instant) {
+    pub(super) fn on_session_observation(&mut self, observed: Observed, now: Instant) {
         self.count(&observed);
         // At this detail the session reports renewals only for the metrics.
         if matches!(observed, Observed::Renewed { failures: 0, .. }) && self.detail < Detail::Renewals {
@@ -242,7 +242,7 @@ impl Observing {
                 });
             }
         };
-        self.tell(&observation, now);
+        self.report(&observation, now);
     }
 
     fn clock_ahead(&self, primary: Primary, by: Duration) -> Observation {
@@ -281,19 +281,19 @@ impl Observing {
             length: known.map(|loss| loss.length),
         };
         self.held.remove(&id);
-        self.tell(&observation, now);
+        self.report(&observation, now);
     }
 
     /// Forgets the session's losses whose events have been passed on.
-    pub(super) fn losses_are_told(&mut self) {
+    pub(super) fn clear_losses(&mut self) {
         self.losses.clear();
     }
 
     /// Notes a caller that begins to wait for a lock or a composite lock.
-    pub(super) fn asked(&mut self, ticket: Ticket, kind: Option<Kind>, name: &str, now: Instant) {
+    pub(super) fn wait_began(&mut self, ticket: Ticket, kind: Option<Kind>, name: &str, now: Instant) {
         let composite = self.composite_kind();
         if let Some(metering) = &mut self.metering {
-            metering.asked(ticket, kind.map_or(composite, Kind::name), name, now);
+            metering.wait_began(ticket, kind.map_or(composite, Kind::name), name, now);
         }
         if self.detail < Detail::Everything {
             return;
@@ -303,13 +303,13 @@ impl Observing {
             None => self.composite(name),
         };
         self.waits.insert(ticket, (lock.clone(), now));
-        self.tell(&Observation::WaitBegan { lock }, now);
+        self.report(&Observation::WaitBegan { lock }, now);
     }
 
     /// Notes a release that continues although its caller went away.
-    pub(super) fn releases_on(&mut self, ticket: Ticket, lease: LeaseId) {
+    pub(super) fn release_detached(&mut self, ticket: Ticket, lease: LeaseId) {
         if let Some(metering) = &mut self.metering {
-            metering.releases_on(ticket, lease);
+            metering.release_detached(ticket, lease);
         }
         if self.detail >= Detail::Everything {
             self.releases.insert(ticket, lease);
@@ -334,7 +334,7 @@ impl Observing {
                 outcome: *outcome,
                 held: now.saturating_since(since),
             };
-            return self.tell(&observation, now);
+            return self.report(&observation, now);
         }
         let ended = match outcome {
             Outcome::Granted(_) => WaitOutcome::Granted,
@@ -354,7 +354,7 @@ impl Observing {
                 token: grant.token.map(steadlock_protocol::Token::get),
                 waited,
             };
-            self.tell(&granted, now);
+            self.report(&granted, now);
         }
     }
 
@@ -374,12 +374,12 @@ impl Observing {
             outcome,
             waited,
         };
-        self.tell(&ended, now);
+        self.report(&ended, now);
         Some((lock, waited))
     }
 
-    fn tell(&mut self, observation: &Observation, now: Instant) {
-        self.observers.tell(observation);
+    fn report(&mut self, observation: &Observation, now: Instant) {
+        self.observers.notify(observation);
         let line = self.journal.as_mut().and_then(|journal| journal.line(observation, now));
         self.events.extend(line.map(|line| Event::Observed(Box::new(line))));
     }
@@ -407,7 +407,7 @@ impl Observing {
 }
 
 /// Returns the detail that these observers and a log of this level need.
-fn wanted(observers: &Observers, log: Option<Level>) -> Detail {
+fn required_detail(observers: &Observers, log: Option<Level>) -> Detail {
     log.map_or(Detail::Nothing, Level::detail).max(observers.detail())
 }
 

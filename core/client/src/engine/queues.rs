@@ -8,14 +8,14 @@ use steadlock_protocol::{Instant, LockName, Outcome, Session, SortedMap, Ticket}
 use crate::observe::metrics::Metrics;
 
 /// The interval between two rounds of requests.
-const EVERY: Duration = Duration::from_secs(15);
+const INTERVAL: Duration = Duration::from_secs(15);
 
 /// The chosen locks of one engine; at least one.
 pub(super) struct Queues {
     metrics: Arc<Metrics>,
     names: Vec<(Arc<str>, LockName)>,
     due: Instant,
-    asked: SortedMap<Ticket, Arc<str>>,
+    pending: SortedMap<Ticket, Arc<str>>,
 }
 
 impl Queues {
@@ -26,7 +26,7 @@ impl Queues {
             metrics: Arc::clone(metrics),
             names: names.to_vec(),
             due: now,
-            asked: SortedMap::new(),
+            pending: SortedMap::new(),
         })
     }
 
@@ -36,22 +36,23 @@ impl Queues {
     }
 
     /// Sends a round of requests if it is due and the previous round is answered.
-    pub(super) fn ask(&mut self, session: &mut Session, now: Instant) {
+    pub(super) fn request_lengths(&mut self, session: &mut Session, now: Instant) {
         if now < self.due {
             return;
         }
-        self.due = now + EVERY;
-        if self.asked.is_empty() {
-            for (name, full) in &self.names {
-                self.asked.insert(session.queue_length(full, now), Arc::clone(name));
+        self.due = now + INTERVAL;
+        if self.pending.is_empty() {
+            for (name, full_name) in &self.names {
+                self.pending
+                    .insert(session.queue_length(full_name, now), Arc::clone(name));
             }
         }
     }
 
     /// Handles the outcome of a ticket. Returns whether the ticket belongs to such a request. After a failed request
     /// the length is unknown.
-    pub(super) fn answered(&mut self, ticket: Ticket, outcome: &Outcome) -> bool {
-        let Some(name) = self.asked.remove(&ticket) else {
+    pub(super) fn record_outcome(&mut self, ticket: Ticket, outcome: &Outcome) -> bool {
+        let Some(name) = self.pending.remove(&ticket) else {
             return false;
         };
         let length = match outcome {
@@ -82,25 +83,25 @@ mod tests {
     #[test]
     fn each_is_asked_for_every_fifteen_seconds_and_not_while_an_answer_is_under_way() {
         let (mut session, metrics, start) = (session(), Arc::default(), Instant::ZERO);
-        let full = KeyPrefix::default().name("hot").unwrap();
-        let mut queues = Queues::of(Some(&metrics), &[("hot".into(), full)], start).unwrap();
-        let ticket = |queues: &Queues| queues.asked.keys().next().copied();
-        queues.ask(&mut session, start);
+        let full_name = KeyPrefix::default().name("hot").unwrap();
+        let mut queues = Queues::of(Some(&metrics), &[("hot".into(), full_name)], start).unwrap();
+        let ticket = |queues: &Queues| queues.pending.keys().next().copied();
+        queues.request_lengths(&mut session, start);
         let first = ticket(&queues).unwrap();
-        queues.ask(&mut session, start + EVERY);
+        queues.request_lengths(&mut session, start + INTERVAL);
         assert_eq!(ticket(&queues), Some(first), "it is not answered yet");
         let state = LockState {
             waiting: Some(4),
             ..LockState::default()
         };
-        assert!(queues.answered(first, &Outcome::State(state)));
+        assert!(queues.record_outcome(first, &Outcome::State(state)));
         assert!(metrics.text().contains("steadlock_fair_queue{queue=\"hot\"} 4\n"));
-        queues.ask(&mut session, start + EVERY + EVERY / 2);
+        queues.request_lengths(&mut session, start + INTERVAL + INTERVAL / 2);
         assert_eq!(ticket(&queues), None, "it is not time");
-        queues.ask(&mut session, start + 2 * EVERY);
+        queues.request_lengths(&mut session, start + 2 * INTERVAL);
         let second = ticket(&queues).unwrap();
-        assert!(!queues.answered(first, &Outcome::Forced(true)));
-        assert!(queues.answered(second, &Outcome::Forced(true)));
+        assert!(!queues.record_outcome(first, &Outcome::Forced(true)));
+        assert!(queues.record_outcome(second, &Outcome::Forced(true)));
         assert!(!metrics.text().contains("fair_queue{"), "nothing is known");
     }
 }

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use crate::clock;
 #[cfg(unix)]
 use crate::own_file::OwnFile;
-use crate::unwind::quietly;
+use crate::unwind::catch_panic;
 
 /// The interval between two checks. A check costs a system call, so a thread that makes fast calls does not check in
 /// each of them.
@@ -30,11 +30,11 @@ pub(super) struct Sentry {
     /// Two unused descriptors, opened just before and just after those of the runtime. If either is closed, the sentry
     /// assumes that the runtime's are closed, too. If the program closes a single descriptor of the runtime, that shows
     /// when the runtime uses it. `None` if the runtime has no descriptors.
-    before: Option<Watched>,
-    after: OnceLock<Watched>,
+    before: Option<Canary>,
+    after: OnceLock<Canary>,
     due: AtomicU64,
     is_broken: AtomicBool,
-    broke: Notify,
+    became_broken: Notify,
 }
 
 impl Sentry {
@@ -44,7 +44,7 @@ impl Sentry {
     /// The system's error, if it gives no descriptor.
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
-            before: Some(Watched::open()?),
+            before: Some(Canary::open()?),
             ..Self::default()
         })
     }
@@ -53,14 +53,14 @@ impl Sentry {
     ///
     /// # Errors
     /// The system's error, if it gives no descriptor.
-    pub(super) fn built(&self) -> io::Result<()> {
-        let after = Watched::open()?;
+    pub(super) fn complete(&self) -> io::Result<()> {
+        let after = Canary::open()?;
         self.after.get_or_init(|| after);
         Ok(())
     }
 
     /// Checks the descriptors, unless the last check was just now. Returns whether they are open as far as is known.
-    pub(super) fn look(&self) -> bool {
+    pub(super) fn check(&self) -> bool {
         if self.before.is_none() {
             return !self.is_broken();
         }
@@ -69,29 +69,29 @@ impl Sentry {
             return !self.is_broken();
         }
         self.due.store((now + EVERY).as_micros(), Ordering::Relaxed);
-        self.look_now()
+        self.check_now()
     }
 
     /// Checks the descriptors. Returns whether they are open.
-    pub(super) fn look_now(&self) -> bool {
-        let both = self.before.iter().chain(self.after.get());
-        if !both.into_iter().all(Watched::is_there) {
+    pub(super) fn check_now(&self) -> bool {
+        let cached = self.before.iter().chain(self.after.get());
+        if !cached.into_iter().all(Canary::is_still_ours) {
             self.give_up();
         }
         !self.is_broken()
     }
 
     /// Checks the descriptors in a thread of the runtime that has just woken up.
-    pub(super) fn woke(&self) {
-        if !self.look() {
-            self.broke.notify_waiters();
+    pub(super) fn on_wake(&self) {
+        if !self.check() {
+            self.became_broken.notify_waiters();
         }
     }
 
     /// Reports that a thread of the runtime met a closed descriptor.
-    pub(super) fn lost(&self) {
+    pub(super) fn report_lost(&self) {
         self.give_up();
-        self.broke.notify_waiters();
+        self.became_broken.notify_waiters();
     }
 
     /// Marks the runtime as unusable. A thread that sleeps in the runtime notices when it wakes up.
@@ -104,16 +104,16 @@ impl Sentry {
     }
 
     /// Completes when the runtime is unusable.
-    pub(super) async fn broken(&self) {
-        let broke = self.broke.notified();
+    pub(super) async fn wait_broken(&self) {
+        let became_broken = self.became_broken.notified();
         if !self.is_broken() {
-            broke.await;
+            became_broken.await;
         }
     }
 }
 
 /// A waker for a task of a runtime whose descriptors may be closed.
-struct Careful {
+struct CarefulWaker {
     task: Waker,
     sentry: Arc<Sentry>,
     runtime: runtime::Id,
@@ -121,9 +121,9 @@ struct Careful {
 
 /// The careful waker of the only task that is polled here.
 #[derive(Default)]
-pub(super) struct Wakers(Option<(Waker, Waker)>);
+pub(super) struct WakerCache(Option<(Waker, Waker)>);
 
-impl Wakers {
+impl WakerCache {
     /// Runs `poll` with a waker that never panics in a thread of the program.
     pub(super) fn with<T>(
         &mut self,
@@ -132,14 +132,14 @@ impl Wakers {
         poll: impl FnOnce(&mut Context<'_>) -> T,
     ) -> T {
         let (_, careful) = match &mut self.0 {
-            Some(both) if both.0.will_wake(context.waker()) => both,
-            other => other.insert((context.waker().clone(), Careful::waker(sentry, context.waker()))),
+            Some(cached) if cached.0.will_wake(context.waker()) => cached,
+            other => other.insert((context.waker().clone(), CarefulWaker::waker(sentry, context.waker()))),
         };
         poll(&mut Context::from_waker(careful))
     }
 }
 
-impl Careful {
+impl CarefulWaker {
     fn waker(sentry: &Arc<Sentry>, task: &Waker) -> Waker {
         Waker::from(Arc::new(Self {
             task: task.clone(),
@@ -149,16 +149,16 @@ impl Careful {
     }
 }
 
-impl Wake for Careful {
+impl Wake for CarefulWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
         // A wake-up from inside the runtime uses no descriptor.
-        let is_here = runtime::Handle::try_current().is_ok_and(|here| here.id() == self.runtime);
+        let is_inside_runtime = runtime::Handle::try_current().is_ok_and(|here| here.id() == self.runtime);
         let wake = || self.task.wake_by_ref();
-        if (is_here || self.sentry.look_now()) && !quietly(wake) {
+        if (is_inside_runtime || self.sentry.check_now()) && !catch_panic(wake) {
             self.sentry.give_up();
         }
     }
@@ -167,31 +167,31 @@ impl Wake for Careful {
 /// One end of a pipe; nothing uses it.
 #[cfg(unix)]
 #[derive(Debug)]
-struct Watched(OwnFile);
+struct Canary(OwnFile);
 
 #[cfg(unix)]
-impl Watched {
+impl Canary {
     fn open() -> io::Result<Self> {
         let (end, _) = io::pipe()?;
         OwnFile::new(end).map(Self)
     }
 
-    fn is_there(&self) -> bool {
-        self.0.is_there()
+    fn is_still_ours(&self) -> bool {
+        self.0.is_still_ours()
     }
 }
 
 #[cfg(not(unix))]
 #[derive(Debug)]
-struct Watched;
+struct Canary;
 
 #[cfg(not(unix))]
-impl Watched {
+impl Canary {
     fn open() -> io::Result<Self> {
         Ok(Self)
     }
 
-    const fn is_there(&self) -> bool {
+    const fn is_still_ours(&self) -> bool {
         true
     }
 }

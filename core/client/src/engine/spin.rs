@@ -18,7 +18,7 @@ const QUICK: Duration = Duration::from_micros(300);
 
 /// The kind of arrival that the engine waits for. Replies can be quick while callers are slow, and the other way round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub(super) enum Arrival {
     /// The next command of a caller: no reply is outstanding.
     Command,
     /// A reply for a caller.
@@ -29,30 +29,30 @@ pub(super) enum News {
 
 /// The kind of caller that sends commands and receives the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Callers {
+pub(super) enum CallerKind {
     /// Threads and tasks, each with a wake-up for its own result.
-    Apart,
+    Threads,
     /// An event loop, or a thread that hands events on. One wake-up delivers all results, and new commands follow only
     /// after it.
-    Loop,
+    EventLoop,
 }
 
-impl Callers {
+impl CallerKind {
     /// Returns the largest number of calls in flight for which the engine spins.
-    const fn few(self) -> usize {
+    const fn spin_limit(self) -> usize {
         match self {
-            Self::Apart => 32,
-            Self::Loop => 128,
+            Self::Threads => 32,
+            Self::EventLoop => 128,
         }
     }
 }
 
-impl News {
+impl Arrival {
     /// Returns the kind of arrival to expect with this number of calls in flight.
-    pub(super) const fn of(calls_in_flight: usize, callers: Callers) -> Self {
+    pub(super) const fn of(calls_in_flight: usize, caller_kind: CallerKind) -> Self {
         match calls_in_flight {
             0 => Self::Command,
-            few if few <= callers.few() => Self::Answer,
+            few if few <= caller_kind.spin_limit() => Self::Answer,
             _ => Self::Answers,
         }
     }
@@ -61,7 +61,7 @@ impl News {
 #[derive(Debug)]
 pub(super) struct Spin {
     /// Whether another thread can run during a spin.
-    is_worth_it: bool,
+    can_help: bool,
     last_command: Option<Instant>,
     /// Whether a spin helped, or would have helped, in the last wait for a command and for a reply.
     commands_are_quick: bool,
@@ -72,7 +72,7 @@ impl Spin {
     /// Creates the state for an engine that may use this many processors.
     pub(super) const fn on(processors: usize) -> Self {
         Self {
-            is_worth_it: processors > 1,
+            can_help: processors > 1,
             last_command: None,
             commands_are_quick: false,
             answers_are_quick: false,
@@ -80,38 +80,38 @@ impl Spin {
     }
 
     /// Notes that a caller sent a command.
-    pub(super) fn command_came(&mut self, now: Instant) {
+    pub(super) fn on_command(&mut self, now: Instant) {
         self.last_command = Some(now);
     }
 
     /// Returns the time until which a wait that begins now should spin; `None` to sleep at once.
-    pub(super) fn until(&self, news: News, now: Instant) -> Option<Instant> {
+    pub(super) fn spin_until(&self, arrival: Arrival, now: Instant) -> Option<Instant> {
         let is_busy = self
             .last_command
             .is_some_and(|command| now.saturating_since(command) < BUSY);
-        let is_quick = match news {
-            News::Command => self.commands_are_quick,
-            News::Answer => self.answers_are_quick,
-            News::Answers => false,
+        let is_quick = match arrival {
+            Arrival::Command => self.commands_are_quick,
+            Arrival::Answer => self.answers_are_quick,
+            Arrival::Answers => false,
         };
-        (self.is_worth_it && is_busy && is_quick).then(|| now + LONGEST)
+        (self.can_help && is_busy && is_quick).then(|| now + LONGEST)
     }
 
     /// Notes the end of a wait without a spin.
-    pub(super) fn slept(&mut self, news: News, began: Instant, now: Instant) {
-        self.note(news, now.saturating_since(began) < QUICK);
+    pub(super) fn record_sleep(&mut self, arrival: Arrival, began: Instant, now: Instant) {
+        self.record(arrival, now.saturating_since(began) < QUICK);
     }
 
-    /// Notes the end of a spin; `came` if something arrived during it.
-    pub(super) fn spun(&mut self, news: News, came: bool) {
-        self.note(news, came);
+    /// Notes the end of a spin; `has_arrived` if something arrived during it.
+    pub(super) fn record_spin(&mut self, arrival: Arrival, has_arrived: bool) {
+        self.record(arrival, has_arrived);
     }
 
-    fn note(&mut self, news: News, is_quick: bool) {
-        match news {
-            News::Command => self.commands_are_quick = is_quick,
-            News::Answer => self.answers_are_quick = is_quick,
-            News::Answers => {}
+    fn record(&mut self, arrival: Arrival, is_quick: bool) {
+        match arrival {
+            Arrival::Command => self.commands_are_quick = is_quick,
+            Arrival::Answer => self.answers_are_quick = is_quick,
+            Arrival::Answers => {}
         }
     }
 }
@@ -122,11 +122,11 @@ mod tests {
 
     #[test]
     fn answers_for_an_event_loop_are_looked_for_longer_than_those_for_many_threads() {
-        assert_eq!(News::of(0, Callers::Loop), News::Command);
-        assert_eq!(News::of(32, Callers::Apart), News::Answer);
-        assert_eq!(News::of(33, Callers::Apart), News::Answers);
-        assert_eq!(News::of(128, Callers::Loop), News::Answer);
-        assert_eq!(News::of(129, Callers::Loop), News::Answers);
+        assert_eq!(Arrival::of(0, CallerKind::EventLoop), Arrival::Command);
+        assert_eq!(Arrival::of(32, CallerKind::Threads), Arrival::Answer);
+        assert_eq!(Arrival::of(33, CallerKind::Threads), Arrival::Answers);
+        assert_eq!(Arrival::of(128, CallerKind::EventLoop), Arrival::Answer);
+        assert_eq!(Arrival::of(129, CallerKind::EventLoop), Arrival::Answers);
     }
 
     fn at(micros: u64) -> Instant {
@@ -136,35 +136,35 @@ mod tests {
     #[test]
     fn a_busy_client_spins_while_news_comes_quickly() {
         let mut spin = Spin::on(2);
-        spin.command_came(at(0));
-        assert_eq!(spin.until(News::Answer, at(0)), None, "nothing is known yet");
-        spin.slept(News::Answer, at(0), at(90));
-        assert_eq!(spin.until(News::Answer, at(90)), Some(at(90) + LONGEST));
-        spin.spun(News::Answer, true);
-        assert!(spin.until(News::Answer, at(190)).is_some());
-        spin.slept(News::Answer, at(190), at(790));
-        assert_eq!(spin.until(News::Answer, at(790)), None, "the server is slow");
+        spin.on_command(at(0));
+        assert_eq!(spin.spin_until(Arrival::Answer, at(0)), None, "nothing is known yet");
+        spin.record_sleep(Arrival::Answer, at(0), at(90));
+        assert_eq!(spin.spin_until(Arrival::Answer, at(90)), Some(at(90) + LONGEST));
+        spin.record_spin(Arrival::Answer, true);
+        assert!(spin.spin_until(Arrival::Answer, at(190)).is_some());
+        spin.record_sleep(Arrival::Answer, at(190), at(790));
+        assert_eq!(spin.spin_until(Arrival::Answer, at(790)), None, "the server is slow");
     }
 
     #[test]
     fn on_one_processor_nobody_spins() {
         let mut spin = Spin::on(1);
-        for news in [News::Answer, News::Command] {
-            spin.command_came(at(0));
-            spin.slept(news, at(0), at(90));
-            assert_eq!(spin.until(news, at(90)), None);
+        for arrival in [Arrival::Answer, Arrival::Command] {
+            spin.on_command(at(0));
+            spin.record_sleep(arrival, at(0), at(90));
+            assert_eq!(spin.spin_until(arrival, at(90)), None);
         }
     }
 
     #[test]
     fn what_comes_just_too_late_for_spinning_ends_it() {
         let mut spin = Spin::on(2);
-        spin.command_came(at(0));
-        spin.slept(News::Answer, at(0), at(90));
-        spin.spun(News::Answer, false);
-        assert_eq!(spin.until(News::Answer, at(300)), None);
-        spin.slept(News::Answer, at(300), at(650));
-        assert_eq!(spin.until(News::Answer, at(650)), None);
+        spin.on_command(at(0));
+        spin.record_sleep(Arrival::Answer, at(0), at(90));
+        spin.record_spin(Arrival::Answer, false);
+        assert_eq!(spin.spin_until(Arrival::Answer, at(300)), None);
+        spin.record_sleep(Arrival::Answer, at(300), at(650));
+        assert_eq!(spin.spin_until(Arrival::Answer, at(650)), None);
     }
 
     #[test]
@@ -172,30 +172,44 @@ mod tests {
         let mut spin = Spin::on(2);
         for round in 0..3 {
             let start = round * 900;
-            spin.command_came(at(start));
-            assert_eq!(spin.until(News::Answer, at(start)).is_some(), round > 0);
-            spin.slept(News::Answer, at(start), at(start + 90));
-            assert_eq!(spin.until(News::Command, at(start + 90)), None);
-            spin.slept(News::Command, at(start + 90), at(start + 900));
+            spin.on_command(at(start));
+            assert_eq!(spin.spin_until(Arrival::Answer, at(start)).is_some(), round > 0);
+            spin.record_sleep(Arrival::Answer, at(start), at(start + 90));
+            assert_eq!(spin.spin_until(Arrival::Command, at(start + 90)), None);
+            spin.record_sleep(Arrival::Command, at(start + 90), at(start + 900));
         }
     }
 
     #[test]
     fn nobody_looks_for_the_answers_of_many() {
         let mut spin = Spin::on(2);
-        spin.command_came(at(0));
-        spin.slept(News::of(Callers::Apart.few(), Callers::Apart), at(0), at(90));
+        spin.on_command(at(0));
+        spin.record_sleep(
+            Arrival::of(CallerKind::Threads.spin_limit(), CallerKind::Threads),
+            at(0),
+            at(90),
+        );
         assert!(
-            spin.until(News::of(Callers::Apart.few(), Callers::Apart), at(90))
-                .is_some()
+            spin.spin_until(
+                Arrival::of(CallerKind::Threads.spin_limit(), CallerKind::Threads),
+                at(90)
+            )
+            .is_some()
         );
         assert_eq!(
-            spin.until(News::of(Callers::Apart.few() + 1, Callers::Apart), at(90)),
+            spin.spin_until(
+                Arrival::of(CallerKind::Threads.spin_limit() + 1, CallerKind::Threads),
+                at(90)
+            ),
             None
         );
-        spin.slept(News::of(Callers::Apart.few() + 1, Callers::Apart), at(90), at(800));
+        spin.record_sleep(
+            Arrival::of(CallerKind::Threads.spin_limit() + 1, CallerKind::Threads),
+            at(90),
+            at(800),
+        );
         assert!(
-            spin.until(News::of(1, Callers::Apart), at(800)).is_some(),
+            spin.spin_until(Arrival::of(1, CallerKind::Threads), at(800)).is_some(),
             "that says nothing of one answer"
         );
     }
@@ -203,10 +217,18 @@ mod tests {
     #[test]
     fn a_client_that_nobody_asks_sleeps() {
         let mut spin = Spin::on(2);
-        spin.slept(News::Command, at(0), at(10));
-        assert_eq!(spin.until(News::Command, at(10)), None, "there are only renewals");
-        spin.command_came(at(10));
-        assert!(spin.until(News::Command, at(1_000)).is_some());
-        assert_eq!(spin.until(News::Command, at(1_010)), None, "its callers went quiet");
+        spin.record_sleep(Arrival::Command, at(0), at(10));
+        assert_eq!(
+            spin.spin_until(Arrival::Command, at(10)),
+            None,
+            "there are only renewals"
+        );
+        spin.on_command(at(10));
+        assert!(spin.spin_until(Arrival::Command, at(1_000)).is_some());
+        assert_eq!(
+            spin.spin_until(Arrival::Command, at(1_010)),
+            None,
+            "its callers went quiet"
+        );
     }
 }

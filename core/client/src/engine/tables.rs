@@ -11,9 +11,9 @@ use std::time::Duration;
 use steadlock_protocol::{Error, Instant, LeaseId, LeaseTerms, LostReason, Operation, SortedMap, Table, Ticket};
 
 #[cfg(feature = "native")]
-use super::spin::Callers;
+use super::spin::CallerKind;
 use crate::port::{Command, Commands, Completion, Event, Lease, Port, Sink, Slot};
-use crate::transport::{Seen, Transport};
+use crate::transport::{Transport, TransportEvent};
 
 /// The request behind a ticket.
 pub(super) struct Request {
@@ -52,7 +52,7 @@ impl Requests {
     }
 
     /// Returns the ids of the requests that wait for a lock.
-    pub(super) fn waits(&self) -> Vec<u64> {
+    pub(super) fn ids_of_waiting(&self) -> Vec<u64> {
         let waits = self.by_ticket.iter().map(|(_, request)| request);
         waits
             .filter(|request| request.operation == Operation::Acquire)
@@ -78,7 +78,7 @@ pub(super) struct Leases {
     known: Table<LeaseId, Arc<Lease>>,
     forgotten: Table<LeaseId, Weak<Lease>>,
     /// The number of forgotten leases that the last sweep kept.
-    remained: usize,
+    kept_by_last_sweep: usize,
 }
 
 impl Leases {
@@ -133,7 +133,7 @@ impl Leases {
 
     /// Returns, before the client closes, the ending of each lease that the program can still release. `None` stands
     /// for a lease that the close releases, or whose release is under way.
-    pub(super) fn endings(&self) -> Vec<(LeaseId, Option<LostReason>)> {
+    pub(super) fn loss_reasons(&self) -> Vec<(LeaseId, Option<LostReason>)> {
         let known = self.known.iter().map(|(id, lease)| (id, lease.lost_reason()));
         let forgotten = self.forgotten.iter().filter_map(|(id, lease)| {
             let reason = lease.upgrade()?.lost_reason()?;
@@ -155,9 +155,9 @@ impl Leases {
     /// Keeps a lost lease in the table while the program has its object. A sweep drops the others whenever the table
     /// has about twice as many entries as the last sweep kept.
     fn remember(&mut self, id: LeaseId, lease: &Arc<Lease>) {
-        if self.forgotten.len() >= 2 * self.remained + 64 {
+        if self.forgotten.len() >= 2 * self.kept_by_last_sweep + 64 {
             self.forgotten.retain(|lease| lease.strong_count() > 0);
-            self.remained = self.forgotten.len();
+            self.kept_by_last_sweep = self.forgotten.len();
         }
         self.forgotten.insert(id, Arc::downgrade(lease));
     }
@@ -177,12 +177,12 @@ fn lost(lease: &Lease, reason: LostReason, is_forgotten: bool) -> Event {
 }
 
 /// The interval between two clean-ups, each of which looks at every lease.
-const EVERY: Duration = Duration::from_secs(1);
+const CLEAN_UP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The auto-renewed leases that have their own length: those that are held, and those that requests wait for.
 #[derive(Default)]
 pub(super) struct ShortLeases {
-    asked: SortedMap<Ticket, Duration>,
+    requested: SortedMap<Ticket, Duration>,
     held: SortedMap<LeaseId, Duration>,
     shortest: Option<Duration>,
     /// The time of the next clean-up.
@@ -191,20 +191,20 @@ pub(super) struct ShortLeases {
 
 impl ShortLeases {
     /// Notes that a request waits for a lease on these terms.
-    pub(super) fn asked(&mut self, ticket: Ticket, terms: LeaseTerms) {
+    pub(super) fn add_request(&mut self, ticket: Ticket, terms: LeaseTerms) {
         let Some(length) = terms.length().filter(|_| terms.is_renewed()) else {
             return;
         };
         let length = length.get();
         // A composite lock notes one length for each member.
-        let shortest = self.asked.get(&ticket).map_or(length, |known| length.min(*known));
-        self.asked.insert(ticket, shortest);
+        let shortest = self.requested.get(&ticket).map_or(length, |known| length.min(*known));
+        self.requested.insert(ticket, shortest);
         self.shortest = Some(self.shortest.map_or(shortest, |known| shortest.min(known)));
     }
 
     /// Notes that the request was granted this lease.
-    pub(super) fn granted(&mut self, ticket: Ticket, lease: LeaseId) {
-        if let Some(length) = self.asked.remove(&ticket) {
+    pub(super) fn request_granted(&mut self, ticket: Ticket, lease: LeaseId) {
+        if let Some(length) = self.requested.remove(&ticket) {
             self.held.insert(lease, length);
         }
     }
@@ -217,10 +217,10 @@ impl ShortLeases {
         is_held: impl Fn(LeaseId) -> bool,
     ) -> Option<Duration> {
         if self.shortest.is_some() && now >= self.due {
-            self.due = now + EVERY;
-            self.asked.retain(|ticket, _| is_open(*ticket));
+            self.due = now + CLEAN_UP_INTERVAL;
+            self.requested.retain(|ticket, _| is_open(*ticket));
             self.held.retain(|lease, _| is_held(*lease));
-            self.shortest = self.asked.values().chain(self.held.values()).min().copied();
+            self.shortest = self.requested.values().chain(self.held.values()).min().copied();
         }
         self.shortest
     }
@@ -251,7 +251,7 @@ impl Outbox {
         }
     }
 
-    pub(super) fn tell(&mut self, events: impl IntoIterator<Item = Event>) {
+    pub(super) fn add_events(&mut self, events: impl IntoIterator<Item = Event>) {
         self.events.extend(events);
     }
 
@@ -265,13 +265,13 @@ impl Outbox {
         );
         self.port.publish(&mut self.events);
         move_back(&mut self.answers, |(_, result)| is_late(result));
-        let mut unwanted = Vec::new();
+        let mut unclaimed = Vec::new();
         for (slot, result) in self.answers.drain(..) {
             if let Err(Ok(Completion::Granted(lease))) = slot.complete(result) {
-                unwanted.push(lease);
+                unclaimed.push(lease);
             }
         }
-        unwanted
+        unclaimed
     }
 
     /// Delivers everything at the engine's end, in the order in which it arrived. A grant whose caller went away
@@ -298,51 +298,51 @@ const BURST: usize = 16;
 
 /// The input of one turn.
 #[derive(Default)]
-pub(super) struct Arrived {
-    pub(super) seen: Vec<Seen>,
+pub(super) struct Arrivals {
+    pub(super) events: Vec<TransportEvent>,
     pub(super) commands: Vec<Command>,
 }
 
 /// The sources that one wait of the engine listens to.
-pub(super) struct Awaited<'a> {
+pub(super) struct Sources<'a> {
     transport: &'a mut dyn Transport,
     commands: &'a Commands,
     due: Option<Instant>,
-    arrived: &'a mut Arrived,
+    arrivals: &'a mut Arrivals,
 }
 
-impl<'a> Awaited<'a> {
+impl<'a> Sources<'a> {
     /// Creates the sources of one wait. `due` is the time at which the engine has work even if nothing arrives.
     pub(super) fn new(
         transport: &'a mut dyn Transport,
         commands: &'a Commands,
         due: Option<Instant>,
-        arrived: &'a mut Arrived,
+        arrivals: &'a mut Arrivals,
     ) -> Self {
         Self {
             transport,
             commands,
             due,
-            arrived,
+            arrivals,
         }
     }
 
     /// Collects everything that has arrived. Returns whether anything has. If not, the task of `context` is woken at
     /// the next arrival.
     pub(super) fn take(&mut self, context: &mut Context<'_>, now: Instant) -> bool {
-        self.transport.poll(context, now, &mut self.arrived.seen);
-        let commands = self.commands.poll_many(context, &mut self.arrived.commands, BURST);
-        !self.arrived.seen.is_empty() || commands.is_ready()
+        self.transport.poll(context, now, &mut self.arrivals.events);
+        let commands = self.commands.poll_many(context, &mut self.arrivals.commands, BURST);
+        !self.arrivals.events.is_empty() || commands.is_ready()
     }
 
     /// Returns the kind of caller that sent the last command; `None` if no command arrived.
     #[cfg(feature = "native")]
-    pub(super) fn callers(&self) -> Option<Callers> {
-        self.arrived.commands.last().map(|command| match command {
+    pub(super) fn caller_kind(&self) -> Option<CallerKind> {
+        self.arrivals.commands.last().map(|command| match command {
             Command::Run {
                 sink: Sink::Queue(_), ..
-            } => Callers::Loop,
-            _ => Callers::Apart,
+            } => CallerKind::EventLoop,
+            _ => CallerKind::Threads,
         })
     }
 
@@ -370,11 +370,11 @@ mod tests {
         let ticket = Ticket::from_u64;
         let lease = LeaseId::from_u64;
         assert_eq!(short.shortest(at(0), |_| true, |_| true), None);
-        short.asked(ticket(1), renewed(9));
-        short.asked(ticket(2), renewed(3));
+        short.add_request(ticket(1), renewed(9));
+        short.add_request(ticket(2), renewed(3));
         assert_eq!(short.shortest(at(0), |_| true, |_| true), Some(Duration::from_secs(3)));
-        short.granted(ticket(2), lease(7));
-        short.asked(ticket(3), renewed(2));
+        short.request_granted(ticket(2), lease(7));
+        short.add_request(ticket(3), renewed(2));
         let shortest = short.shortest(at(10), |_| true, |_| true);
         assert_eq!(shortest, Some(Duration::from_secs(2)), "at once");
         // The last request was cancelled. It stops counting at the next clean-up, a second later.

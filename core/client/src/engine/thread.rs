@@ -13,16 +13,16 @@ use std::{io, thread};
 use steadlock_protocol::{Cause, Error, ErrorKind, Instant, Operation};
 use tokio::runtime;
 
-use super::driver::{Driver, Watched};
-use super::sentry::{Sentry, Wakers};
-use super::spin::{Callers, News, Spin};
-use super::tables::Awaited;
+use super::driver::{Driver, GuardedRuntime};
+use super::sentry::{Sentry, WakerCache};
+use super::spin::{Arrival, CallerKind, Spin};
+use super::tables::Sources;
 use super::turn::Engine;
 use crate::port::{Commands, Port};
 use crate::settings::Settings;
-use crate::sleep::{Sleep, has_lost};
+use crate::sleep::{Sleep, take_descriptor_closed};
 use crate::target::{Scheme, Target};
-use crate::transport::First;
+use crate::transport::FirstConnection;
 use crate::world::World;
 use crate::{blocking_pool, transport};
 
@@ -33,35 +33,35 @@ pub(super) fn start(
     settings: &Arc<Settings>,
     port: &Arc<Port>,
     commands: &mut Option<Commands>,
-    first: First,
+    first: FirstConnection,
 ) -> Result<(), Error> {
     // Virtual time stands still while a thread waits, so only the simulator drives.
     #[cfg(feature = "simulation")]
-    if let Some(world) = settings.world.given() {
+    if let Some(world) = settings.world.simulation() {
         let Some(commands) = commands.take() else { return Ok(()) };
         let running = Running::new(driver, settings, port, commands, first)?;
-        world.spawn(Box::pin(tokio::task::unconstrained(running.run(HandedBack::default()))));
+        world.spawn(Box::pin(tokio::task::unconstrained(running.run(ReturnSlot::default()))));
         return Ok(());
     }
-    let cannot = |error: io::Error| {
+    let start_error = |error: io::Error| {
         let advice = "allow this process more threads or open files, or free some, and try again";
         unavailable("the client's engine cannot start", &error, advice)
     };
-    let runtime = build(settings).map_err(cannot)?;
-    let (hand_over, handed_over) = sync_channel::<Running>(1);
+    let runtime = build(settings).map_err(start_error)?;
+    let (sender, receiver) = sync_channel::<Running>(1);
     let (driver_of_thread, settings_of_thread) = (Arc::clone(driver), Arc::clone(settings));
     thread::Builder::new()
         .name("steadlock-engine".into())
         .spawn(move || {
-            if let Ok(running) = handed_over.recv() {
+            if let Ok(running) = receiver.recv() {
                 run(&driver_of_thread, &settings_of_thread, runtime, running);
             }
         })
-        .map_err(cannot)?;
+        .map_err(start_error)?;
     let Some(commands) = commands.take() else { return Ok(()) };
     let running = Running::new(driver, settings, port, commands, first)?;
     // If the thread is gone, the drop of the engine answers every caller.
-    let _ = hand_over.send(running);
+    let _ = sender.send(running);
     Ok(())
 }
 
@@ -71,17 +71,20 @@ fn unavailable(what: &str, error: &io::Error, advice: &str) -> Error {
 }
 
 /// Builds a runtime for one thread. Without connections the runtime has no descriptors.
-fn build(settings: &Settings) -> io::Result<Watched> {
+fn build(settings: &Settings) -> io::Result<GuardedRuntime> {
     let mut builder = runtime::Builder::new_current_thread();
     builder.enable_time();
     if !has_descriptors(settings) {
-        return Ok(Watched::new(builder.build()?, Arc::default()));
+        return Ok(GuardedRuntime::new(builder.build()?, Arc::default()));
     }
     let sentry = Arc::new(Sentry::new()?);
-    let looks = Arc::clone(&sentry);
-    let runtime = builder.enable_io().on_thread_unpark(move || looks.woke()).build()?;
-    sentry.built()?;
-    Ok(Watched::new(runtime, sentry))
+    let sentry_of_thread = Arc::clone(&sentry);
+    let runtime = builder
+        .enable_io()
+        .on_thread_unpark(move || sentry_of_thread.on_wake())
+        .build()?;
+    sentry.complete()?;
+    Ok(GuardedRuntime::new(runtime, sentry))
 }
 
 fn has_descriptors(settings: &Settings) -> bool {
@@ -91,22 +94,22 @@ fn has_descriptors(settings: &Settings) -> bool {
 
 /// Runs the engine until it ends. If the program closes the descriptors of the runtime, the engine continues on a new
 /// runtime, if one can be built.
-fn run(driver: &Driver, settings: &Settings, mut runtime: Watched, mut running: Running) {
-    let _open = blocking_pool::Open::new();
+fn run(driver: &Driver, settings: &Settings, mut runtime: GuardedRuntime, mut running: Running) {
+    let _keep_alive = blocking_pool::KeepAlive::new();
     loop {
-        let handed_back = HandedBack::default();
-        let turns = Turns::of(running.run(Arc::clone(&handed_back)), runtime.sentry());
-        let engine = tokio::task::unconstrained(turns.clone().run());
+        let return_slot = ReturnSlot::default();
+        let task = EndableTask::of(running.run(Arc::clone(&return_slot)), runtime.sentry());
+        let engine = tokio::task::unconstrained(task.clone().run());
         let take_back = || {
-            turns.end();
-            lock(&handed_back).take()
+            task.end();
+            lock(&return_slot).take()
         };
-        let Some(left) = driver.run(runtime, engine, take_back) else {
+        let Some(remaining) = driver.run(runtime, engine, take_back) else {
             return;
         };
-        running = left;
+        running = remaining;
         runtime = match build(settings) {
-            Ok(runtime) if running.starts_again() => runtime,
+            Ok(runtime) if running.restart() => runtime,
             Ok(_) => return running.fail(&io::Error::other("descriptors of its connections were closed")),
             Err(error) => return running.fail(&error),
         };
@@ -127,7 +130,7 @@ impl Running {
         settings: &Arc<Settings>,
         port: &Arc<Port>,
         commands: Commands,
-        first: First,
+        first: FirstConnection,
     ) -> Result<Self, Error> {
         let transport = transport::open(settings, first)?;
         Ok(Self {
@@ -139,20 +142,20 @@ impl Running {
     }
 
     /// Runs until the engine has ended. If this future is dropped before that, even if it was never polled, the engine
-    /// is put into `handed_back`.
-    fn run(self, handed_back: HandedBack) -> impl Future<Output = ()> + Send {
-        let mut kept = Kept {
+    /// is put into `return_slot`.
+    fn run(self, return_slot: ReturnSlot) -> impl Future<Output = ()> + Send {
+        let mut guard = ReturnOnDrop {
             running: Some(self),
-            handed_back,
+            return_slot,
         };
         async move {
-            while let Some(running) = &mut kept.running {
+            while let Some(running) = &mut guard.running {
                 running.turn().await;
                 if running.engine.is_over() {
-                    drop(kept.running.take());
+                    drop(guard.running.take());
                     return;
                 }
-                let_connections_run().await;
+                yield_to_connections().await;
             }
         }
     }
@@ -162,7 +165,7 @@ impl Running {
         self.engine.work();
         // Callers in virtual time are tasks, and never drive the engine.
         if !self.world.is_virtual() {
-            let (lanes, renewal) = self.engine.outlook();
+            let (lanes, renewal) = self.engine.readiness();
             self.driver.allow_callers(lanes, renewal);
         }
         self.engine.deliver();
@@ -171,13 +174,13 @@ impl Running {
     /// Waits until the engine has work.
     async fn wait(&mut self) {
         let calls_in_flight = self.engine.calls_in_flight();
-        self.inbox.wait(calls_in_flight, self.engine.awaited()).await;
+        self.inbox.wait(calls_in_flight, self.engine.sources()).await;
     }
 
     /// Replaces everything that belongs to the broken runtime. Returns false if that is impossible.
-    fn starts_again(&mut self) -> bool {
+    fn restart(&mut self) -> bool {
         self.inbox = Inbox::new(self.world.clone(), true);
-        self.engine.start_again()
+        self.engine.restart()
     }
 
     /// Ends the engine and reports the reason to every caller.
@@ -189,33 +192,33 @@ impl Running {
 }
 
 /// The place for an engine whose runtime ended before it.
-type HandedBack = Arc<Mutex<Option<Running>>>;
+type ReturnSlot = Arc<Mutex<Option<Running>>>;
 
-struct Kept {
+struct ReturnOnDrop {
     /// `None` once the engine has ended.
     running: Option<Running>,
-    handed_back: HandedBack,
+    return_slot: ReturnSlot,
 }
 
-impl Drop for Kept {
+impl Drop for ReturnOnDrop {
     fn drop(&mut self) {
         // An engine that panicked cannot continue. Its drop answers every caller.
         if !thread::panicking() {
-            *lock(&self.handed_back) = self.running.take();
+            *lock(&self.return_slot) = self.running.take();
         }
     }
 }
 
 /// A task that can also be ended from outside its runtime, which may be broken.
 #[derive(Clone)]
-struct Turns {
+struct EndableTask {
     task: Arc<Mutex<Option<Task>>>,
     sentry: Arc<Sentry>,
 }
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-impl Turns {
+impl EndableTask {
     fn of(task: impl Future<Output = ()> + Send + 'static, sentry: &Arc<Sentry>) -> Self {
         Self {
             task: Arc::new(Mutex::new(Some(Box::pin(task)))),
@@ -224,14 +227,14 @@ impl Turns {
     }
 
     async fn run(self) {
-        let mut wakers = Wakers::default();
+        let mut waker_cache = WakerCache::default();
         poll_fn(|context| {
             let polled = match &mut *lock(&self.task) {
-                Some(task) => wakers.with(&self.sentry, context, |context| task.as_mut().poll(context)),
+                Some(task) => waker_cache.with(&self.sentry, context, |context| task.as_mut().poll(context)),
                 None => Poll::Ready(()),
             };
-            if has_lost() {
-                self.sentry.lost();
+            if take_descriptor_closed() {
+                self.sentry.report_lost();
             }
             polled
         })
@@ -250,7 +253,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Yields to the runtime once, so that it handles its sockets and runs its other tasks. Otherwise callers that keep the
 /// engine busy would stop both.
-async fn let_connections_run() {
+async fn yield_to_connections() {
     let mut has_run = false;
     poll_fn(|context| {
         if std::mem::replace(&mut has_run, true) {
@@ -267,9 +270,9 @@ pub(super) struct Inbox {
     timer: Timer,
     spin: Spin,
     /// The kind of caller that sent the last command.
-    callers: Callers,
+    caller_kind: CallerKind,
     /// Whether each sleep has a timer. A runtime whose descriptors were closed gets no other wake-up.
-    ticks: bool,
+    always_has_timer: bool,
     world: World,
 }
 
@@ -284,43 +287,43 @@ impl Inbox {
         Self {
             timer: Timer::default(),
             spin: Spin::on(processors),
-            callers: Callers::Apart,
-            ticks: has_descriptors && !world.is_virtual(),
+            caller_kind: CallerKind::Threads,
+            always_has_timer: has_descriptors && !world.is_virtual(),
             world,
         }
     }
 
     /// Waits until the engine has work. `calls_in_flight` is the number of calls without a reply.
-    pub(super) async fn wait(&mut self, calls_in_flight: usize, mut awaited: Awaited<'_>) {
-        let news = News::of(calls_in_flight, self.callers);
-        let began = self.world.now();
-        match self.spin.until(news, began) {
+    pub(super) async fn wait(&mut self, calls_in_flight: usize, mut sources: Sources<'_>) {
+        let arrival = Arrival::of(calls_in_flight, self.caller_kind);
+        let start = self.world.now();
+        match self.spin.spin_until(arrival, start) {
             Some(until) => {
-                let came = self.look_until(until, &mut awaited).await;
-                self.spin.spun(news, came);
-                if !came {
-                    poll_fn(|context| self.gather(&mut awaited, context)).await;
+                let has_arrived = self.spin_until(until, &mut sources).await;
+                self.spin.record_spin(arrival, has_arrived);
+                if !has_arrived {
+                    poll_fn(|context| self.poll_arrivals(&mut sources, context)).await;
                 }
             }
             None => {
-                poll_fn(|context| self.gather(&mut awaited, context)).await;
-                self.spin.slept(news, began, self.world.now());
+                poll_fn(|context| self.poll_arrivals(&mut sources, context)).await;
+                self.spin.record_sleep(arrival, start, self.world.now());
             }
         }
-        if let Some(callers) = awaited.callers() {
-            self.callers = callers;
-            self.spin.command_came(self.world.now());
+        if let Some(caller_kind) = sources.caller_kind() {
+            self.caller_kind = caller_kind;
+            self.spin.on_command(self.world.now());
         }
     }
 
     /// Looks for arrivals repeatedly until `until`. Returns whether something arrived.
-    async fn look_until(&mut self, until: Instant, awaited: &mut Awaited<'_>) -> bool {
-        if self.is_there_anything(awaited).await {
+    async fn spin_until(&mut self, until: Instant, sources: &mut Sources<'_>) -> bool {
+        if self.has_arrivals(sources).await {
             return true;
         }
         // Lets the runtime handle its sockets before the loop yields the processor to other threads.
         tokio::task::yield_now().await;
-        while !self.is_there_anything(awaited).await {
+        while !self.has_arrivals(sources).await {
             if self.world.now() >= until {
                 return false;
             }
@@ -331,17 +334,19 @@ impl Inbox {
         true
     }
 
-    async fn is_there_anything(&mut self, awaited: &mut Awaited<'_>) -> bool {
-        poll_fn(|context| Poll::Ready(self.gather(awaited, context).is_ready())).await
+    async fn has_arrivals(&mut self, sources: &mut Sources<'_>) -> bool {
+        poll_fn(|context| Poll::Ready(self.poll_arrivals(sources, context).is_ready())).await
     }
 
     /// Collects everything that has arrived. Ready if anything has, or if the engine has work that is due.
-    fn gather(&mut self, awaited: &mut Awaited<'_>, context: &mut Context<'_>) -> Poll<()> {
+    fn poll_arrivals(&mut self, sources: &mut Sources<'_>, context: &mut Context<'_>) -> Poll<()> {
         let now = self.world.now();
-        if awaited.take(context, now) {
+        if sources.take(context, now) {
             return Poll::Ready(());
         }
-        let due = awaited.due().or_else(|| self.ticks.then_some(Instant::FAR_FUTURE));
+        let due = sources
+            .due()
+            .or_else(|| self.always_has_timer.then_some(Instant::FAR_FUTURE));
         self.timer.poll(due, now, context)
     }
 }
@@ -354,7 +359,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(super) struct Timer {
     sleep: Option<Sleep>,
-    rings: Option<Instant>,
+    fires_at: Option<Instant>,
 }
 
 impl Timer {
@@ -364,20 +369,20 @@ impl Timer {
         if now >= due {
             return Poll::Ready(());
         }
-        if self.rings.is_none_or(|rings| due < rings || now >= rings) {
+        if self.fires_at.is_none_or(|fires_at| due < fires_at || now >= fires_at) {
             let length = due.saturating_since(now).min(LONGEST_SLEEP);
             let at = tokio::time::Instant::now() + length;
             match &mut self.sleep {
                 Some(sleep) => sleep.reset(at),
                 None => self.sleep = Some(Sleep::until(at)),
             }
-            self.rings = Some(now + length);
+            self.fires_at = Some(now + length);
         }
         match &mut self.sleep {
             // A timer that fires early makes the engine look at the clock again.
             Some(sleep) => match Pin::new(sleep).poll(context) {
                 Poll::Ready(()) => {
-                    self.rings = None;
+                    self.fires_at = None;
                     Poll::Ready(())
                 }
                 Poll::Pending => Poll::Pending,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadlock_protocol::{
-    AcquireRequest, ClientId, Config, Context, Error, ErrorKind, Event as Told, Grant, Instant, Lane, LeaseId,
+    AcquireRequest, ClientId, Config, Context, Error, ErrorKind, Event as SessionEvent, Grant, Instant, Lane, LeaseId,
     LeaseTerms, LostReason, NodeId, Operation, Outcome, Primary, ReleaseOutcome, Session, SortedMap, Subject, Table,
     Ticket,
 };
@@ -15,15 +15,15 @@ use steadlock_protocol::{
 use super::connecting::Connecting;
 use super::observing::Observing;
 use super::queues::Queues;
-use super::tables::{Arrived, Awaited, Leases, Outbox, Request, Requests, ShortLeases};
+use super::tables::{Arrivals, Leases, Outbox, Request, Requests, ShortLeases, Sources};
 use crate::errors::closed;
 use crate::port::{
-    CONNECT, Checked, Command, Commands, Completion, Endings, Lease, Port, Released, Sink, host_id, session_id,
+    CONNECT, Checked, CloseOutcomes, Command, Commands, Completion, Lease, Port, Released, Sink, host_id, session_id,
 };
 use crate::settings::Settings;
 use crate::target::Target;
-use crate::transport::{First, Seen, Transport};
-use crate::unwind::failed;
+use crate::transport::{FirstConnection, Transport, TransportEvent};
+use crate::unwind::panicked_error;
 
 /// The longest time for which a closed client keeps releasing its leases.
 const CLOSE_LIMIT: Duration = Duration::from_millis(400);
@@ -35,7 +35,7 @@ pub(super) struct Engine {
     commands: Commands,
     transport: Box<dyn Transport>,
     session: Session,
-    arrived: Arrived,
+    arrivals: Arrivals,
     outbox: Outbox,
     requests: Requests,
     leases: Leases,
@@ -62,7 +62,7 @@ impl Engine {
         port: &Arc<Port>,
         commands: Commands,
         transport: Box<dyn Transport>,
-        first: First,
+        first: FirstConnection,
     ) -> Self {
         let config = Config {
             client: ClientId::random(&mut *settings.world.entropy()),
@@ -76,8 +76,8 @@ impl Engine {
         };
         // The host learns the result of its first connection. A lazy client and a forked child do not wait for it.
         let connecting = match first {
-            First::IsAwaited => vec![Sink::Queue(CONNECT)],
-            First::IsAtUse | First::WasMade => Vec::new(),
+            FirstConnection::Awaited => vec![Sink::Queue(CONNECT)],
+            FirstConnection::Lazy | FirstConnection::Inherited => Vec::new(),
         };
         let mut session = Session::new(config, settings.world.entropy());
         let observing = Observing::of(settings, port);
@@ -90,13 +90,13 @@ impl Engine {
             commands,
             transport,
             session,
-            arrived: Arrived::default(),
+            arrivals: Arrivals::default(),
             outbox: Outbox::new(Arc::clone(port)),
             requests: Requests::default(),
             leases: Leases::default(),
             short_leases: ShortLeases::default(),
             shortest_lease: None,
-            connecting: Connecting::Tried(connecting),
+            connecting: Connecting::Pending(connecting),
             closing: None,
             settling: Vec::new(),
             queues: Queues::of(port.metrics(), &settings.queues, settings.world.now()),
@@ -107,14 +107,14 @@ impl Engine {
     }
 
     /// Returns the sources that the engine waits for.
-    pub(super) fn awaited(&mut self) -> Awaited<'_> {
+    pub(super) fn sources(&mut self) -> Sources<'_> {
         let due = [
             self.session.poll_timeout(),
             self.closing.as_ref().map(Closing::until),
             self.queues.as_ref().map(Queues::due),
         ];
         let due = due.into_iter().flatten().min();
-        Awaited::new(&mut *self.transport, &self.commands, due, &mut self.arrived)
+        Sources::new(&mut *self.transport, &self.commands, due, &mut self.arrivals)
     }
 
     /// Returns the number of calls without a reply, sent or not.
@@ -132,7 +132,7 @@ impl Engine {
 
     /// Returns whether every lane is open, so that calls and renewals can be sent at once, and the time of the next
     /// renewal.
-    pub(super) fn outlook(&self) -> (bool, Option<Instant>) {
+    pub(super) fn readiness(&self) -> (bool, Option<Instant>) {
         (self.transport.every_lane_is_open(), self.session.next_renewal())
     }
 
@@ -145,19 +145,19 @@ impl Engine {
         {
             self.session.set_detail(observing.detail());
         }
-        let mut arrived = std::mem::take(&mut self.arrived);
-        for item in arrived.seen.drain(..) {
-            self.saw(item, now);
+        let mut arrivals = std::mem::take(&mut self.arrivals);
+        for item in arrivals.events.drain(..) {
+            self.on_transport_event(item, now);
         }
-        for command in arrived.commands.drain(..) {
-            self.obey(command, now);
+        for command in arrivals.commands.drain(..) {
+            self.execute(command, now);
         }
-        self.arrived = arrived;
+        self.arrivals = arrivals;
         if self.session.poll_timeout().is_some_and(|due| now >= due) {
             self.session.on_timeout(now);
         }
         if let Some(queues) = &mut self.queues {
-            queues.ask(&mut self.session, now);
+            queues.request_lengths(&mut self.session, now);
         }
         let (requests, session) = (&self.requests, &self.session);
         let is_open = |ticket| requests.is_open(ticket);
@@ -170,35 +170,35 @@ impl Engine {
         }
     }
 
-    fn saw(&mut self, seen: Seen, now: Instant) {
+    fn on_transport_event(&mut self, event: TransportEvent, now: Instant) {
         if let Some(observing) = &mut self.observing {
-            observing.saw(&seen, now);
+            observing.on_transport_event(&event, now);
         }
-        match seen {
-            Seen::Opened(node, lane) => self.session.on_lane_opened(node, lane, now),
-            Seen::Closed(node, lane, cause) => self.session.on_lane_closed(node, lane, cause, now),
-            Seen::Deaf(node) => self.session.on_subscriptions_lost(node),
-            Seen::Unheard(node, channel) => self.session.on_subscription_lost(node, &channel),
+        match event {
+            TransportEvent::LaneOpened(node, lane) => self.session.on_lane_opened(node, lane, now),
+            TransportEvent::LaneClosed(node, lane, cause) => self.session.on_lane_closed(node, lane, cause, now),
+            TransportEvent::SubscriptionsLost(node) => self.session.on_subscriptions_lost(node),
+            TransportEvent::SubscriptionLost(node, channel) => self.session.on_subscription_lost(node, &channel),
             // `pump` sends after every burst anyway.
-            Seen::Sendable => {}
-            Seen::Slots(node, slots, primaries) => {
+            TransportEvent::Sendable => {}
+            TransportEvent::Slots(node, slots, primaries) => {
                 self.session.on_slots(node, slots, now);
                 self.primaries.insert(node, primaries);
             }
-            Seen::Shard(server, Lane::Command, failure) => {
+            TransportEvent::Shard(server, Lane::Command, failure) => {
                 if let Some(primary) = self.primary(&server) {
                     self.session.on_primary(primary, failure.as_ref(), now);
                 }
             }
-            Seen::Shard(..) => {}
-            Seen::Ready => self.tell_connected(Ok(())),
-            Seen::Unreachable(error) => {
+            TransportEvent::Shard(..) => {}
+            TransportEvent::Ready => self.answer_connecting(Ok(())),
+            TransportEvent::Unreachable(error) => {
                 self.session.on_disconnected(NodeId::default(), &error, now);
-                self.tell_connected(Err(error));
+                self.answer_connecting(Err(error));
             }
-            Seen::Reply(call, result) => self.session.on_reply(call, result, now),
-            Seen::Subscribed(node, channel) => self.session.on_subscribed(node, &channel, now),
-            Seen::Message(node, channel, payload) => self.session.on_message(node, &channel, &payload, now),
+            TransportEvent::Reply(call, result) => self.session.on_reply(call, result, now),
+            TransportEvent::Subscribed(node, channel) => self.session.on_subscribed(node, &channel, now),
+            TransportEvent::Message(node, channel, payload) => self.session.on_message(node, &channel, &payload, now),
         }
     }
 
@@ -213,8 +213,8 @@ impl Engine {
         })
     }
 
-    fn tell_connected(&mut self, result: Result<(), Error>) {
-        for sink in self.connecting.settle(&result) {
+    fn answer_connecting(&mut self, result: Result<(), Error>) {
+        for sink in self.connecting.complete(&result) {
             self.outbox.answer(sink, result.clone().map(|()| Completion::Connected));
         }
     }
@@ -222,58 +222,58 @@ impl Engine {
     /// Drains the session until it produces nothing more.
     fn pump(&mut self) {
         // The first flush always happens: calls that waited for a connection may be ready to send.
-        let mut sends = true;
+        let mut has_new_items = true;
         loop {
             while let Some(item) = self.session.poll_transmit() {
-                sends = true;
+                has_new_items = true;
                 self.transport.transmit(item);
             }
-            if std::mem::take(&mut sends) {
+            if std::mem::take(&mut has_new_items) {
                 let now = self.settings.world.now();
                 let session = &mut self.session;
                 self.transport.set_in_use(!session.is_empty());
                 self.transport.flush(now, &mut |call| session.on_sent(call, now));
             }
-            self.hand_observations_on();
-            let mut tells = false;
+            self.forward_observations();
+            let mut has_new_events = false;
             while let Some(event) = self.session.poll_event() {
-                tells = true;
-                self.told(event);
+                has_new_events = true;
+                self.on_session_event(event);
             }
             // Handling an event can produce more to send.
-            if !tells {
+            if !has_new_events {
                 return;
             }
         }
     }
 
-    fn told(&mut self, event: Told) {
+    fn on_session_event(&mut self, event: SessionEvent) {
         match event {
-            Told::Completed { ticket, outcome } => {
+            SessionEvent::Completed { ticket, outcome } => {
                 let closing = self.closing.as_mut();
-                if !closing.is_some_and(|closing| closing.answered(ticket, &outcome)) {
+                if !closing.is_some_and(|closing| closing.record_outcome(ticket, &outcome)) {
                     self.completed(ticket, outcome);
                 }
             }
-            Told::Renewed { lease, deadline } => self.leases.renewed(lease, deadline),
-            Told::Lost { lease, reason } => {
+            SessionEvent::Renewed { lease, deadline } => self.leases.renewed(lease, deadline),
+            SessionEvent::Lost { lease, reason } => {
                 let is_forgotten = !self.session.has_lease(lease);
                 let object = self.observing.as_ref().and_then(|_| self.leases.get(lease).cloned());
-                let news = self.leases.lose(lease, reason, is_forgotten);
-                if let (Some(observing), Some(object), Some(_)) = (&mut self.observing, object, &news) {
+                let event = self.leases.lose(lease, reason, is_forgotten);
+                if let (Some(observing), Some(object), Some(_)) = (&mut self.observing, object, &event) {
                     observing.lost(lease, &object, reason, self.settings.world.now());
                 }
-                self.outbox.tell(news);
+                self.outbox.add_events(event);
             }
         }
     }
 
     /// Passes the observations of the session to `observing`.
-    fn hand_observations_on(&mut self) {
+    fn forward_observations(&mut self) {
         let Some(observing) = &mut self.observing else { return };
-        observing.losses_are_told();
+        observing.clear_losses();
         while let Some(observed) = self.session.poll_observed() {
-            observing.observed(observed, self.settings.world.now());
+            observing.on_session_observation(observed, self.settings.world.now());
         }
     }
 
@@ -281,12 +281,12 @@ impl Engine {
         if self
             .queues
             .as_mut()
-            .is_some_and(|queues| queues.answered(ticket, &outcome))
+            .is_some_and(|queues| queues.record_outcome(ticket, &outcome))
         {
             return;
         }
         if let Outcome::Granted(grant) = &outcome {
-            self.short_leases.granted(ticket, grant.lease);
+            self.short_leases.request_granted(ticket, grant.lease);
         }
         let request = self.requests.complete(ticket);
         if let Some(observing) = &mut self.observing {
@@ -312,7 +312,7 @@ impl Engine {
         }
         let result = match outcome {
             Outcome::Granted(grant) => Ok(Completion::Granted(self.granted(grant, request.name))),
-            Outcome::NotGranted(error) => Ok(Completion::NotGranted(self.explain(error, None))),
+            Outcome::NotGranted(error) => Ok(Completion::NotGranted(self.add_context(error, None))),
             Outcome::Released(outcome) => Ok(self.released(released, lease.as_deref(), outcome)),
             Outcome::Extended(deadline) => {
                 if let Some(lease) = request.lease {
@@ -327,10 +327,10 @@ impl Engine {
                 Ok(self.released(released, lease.as_deref(), ReleaseOutcome::Released))
             }
             Outcome::Failed(error) => {
-                let is_gone = request.lease.is_some_and(|lease| !self.session.has_lease(lease));
-                let gone = lease.as_deref().filter(|_| is_gone);
+                let is_forgotten = request.lease.is_some_and(|lease| !self.session.has_lease(lease));
+                let forgotten = lease.as_deref().filter(|_| is_forgotten);
                 let named = request.name.as_deref().or_else(|| lease.as_deref().map(Lease::name));
-                Err(lost_instead(gone, &error).unwrap_or_else(|| self.explain(error, named)))
+                Err(lost_error_instead(forgotten, &error).unwrap_or_else(|| self.add_context(error, named)))
             }
         };
         self.outbox.answer(request.sink, result);
@@ -356,16 +356,16 @@ impl Engine {
             grant.deadline,
             self.settings.world.clone(),
         );
-        let lease = Arc::new(lease.degraded(grant.degraded));
+        let lease = Arc::new(lease.with_degraded(grant.degraded));
         self.leases.add(grant.lease, Arc::clone(&lease));
         lease
     }
 
     /// Adds what the session does not know: the caller's name for the lock, the name of the server, and the reason why
-    /// the engine never reached it. `given` is the name of the lock if the error has none.
-    fn explain(&self, error: Error, given: Option<&str>) -> Error {
+    /// the engine never reached it. `default_name` is the name of the lock if the error has none.
+    fn add_context(&self, error: Error, default_name: Option<&str>) -> Error {
         let named = error.lock_name().map(|name| self.settings.without_prefix(name));
-        let name = named.or(given).map(str::to_owned);
+        let name = named.or(default_name).map(str::to_owned);
         let error = match (error.kind(), self.connecting.failure()) {
             (ErrorKind::Unavailable, Some(cause)) => {
                 cause.clone().with_operation(error.operation()).with_lasting_cause()
@@ -378,25 +378,25 @@ impl Engine {
 
     /// Replaces every connection, because the runtime of the old ones is broken. Returns false if that is impossible.
     #[cfg(feature = "native")]
-    pub(super) fn start_again(&mut self) -> bool {
+    pub(super) fn restart(&mut self) -> bool {
         let now = self.settings.world.now();
-        self.transport.start_again(now, &mut self.arrived.seen)
+        self.transport.restart(now, &mut self.arrivals.events)
     }
 
     /// Ends the engine with this error. The drop reports it to every caller.
     #[cfg(feature = "native")]
     pub(super) fn fail(&mut self, error: Error) {
-        self.tell_connected(Err(error));
+        self.answer_connecting(Err(error));
     }
 
     /// Delivers the results of this turn.
     pub(super) fn deliver(&mut self) {
         if let Some(observing) = &mut self.observing {
-            self.outbox.tell(observing.take_events());
+            self.outbox.add_events(observing.take_events());
         }
-        let unwanted = self.outbox.deliver();
-        if !unwanted.is_empty() {
-            for lease in unwanted {
+        let unclaimed = self.outbox.deliver();
+        if !unclaimed.is_empty() {
+            for lease in unclaimed {
                 self.discard(&lease, self.settings.world.now());
             }
             self.pump();
@@ -437,39 +437,39 @@ impl Drop for Engine {
         let error = match (self.connecting.failure(), &self.closing) {
             (Some(error), None) => error.clone().with_lasting_cause(),
             (_, Some(_)) => closed(),
-            (None, None) => failed(Operation::Acquire).with_lasting_cause(),
+            (None, None) => panicked_error(Operation::Acquire).with_lasting_cause(),
         };
         let is_drained = self.session.is_drained();
         let closing = self.closing.take().map(|closing| closing.end(is_drained));
-        let (endings, late, waiting) = match closing {
-            Some((endings, late, waiting)) => (Some(endings), late, waiting),
+        let (close_outcomes, late_releases, waiters) = match closing {
+            Some((close_outcomes, late_releases, waiters)) => (Some(close_outcomes), late_releases, waiters),
             None => (None, Vec::new(), Vec::new()),
         };
-        self.port.end(error.clone(), endings);
+        self.port.end(error.clone(), close_outcomes);
         self.commands.close();
-        self.tell_connected(Err(error.clone()));
+        self.answer_connecting(Err(error.clone()));
         // The close has already reported the losses that it knew of.
-        self.outbox.tell(self.leases.lose_all(LostReason::Closed));
+        self.outbox.add_events(self.leases.lose_all(LostReason::Closed));
         for request in self.requests.take_all() {
             let released = match request.operation {
-                Operation::Release => request.lease.and_then(|lease| self.port.ending(lease)),
+                Operation::Release => request.lease.and_then(|lease| self.port.close_outcome(lease)),
                 _ => None,
             };
-            let told = error.clone().with_operation(request.operation);
-            let refused = told.with_lock_if_known(request.name.as_deref());
+            let own_error = error.clone().with_operation(request.operation);
+            let refused = own_error.with_lock_if_known(request.name.as_deref());
             self.outbox
                 .answer(request.sink, released.map(Completion::Released).ok_or(refused));
         }
-        for (sink, lease) in late {
-            let released = self.port.ending(lease).map(Completion::Released);
+        for (sink, lease) in late_releases {
+            let released = self.port.close_outcome(lease).map(Completion::Released);
             self.outbox.answer(sink, released.ok_or_else(|| error.clone()));
         }
-        for sink in waiting.into_iter().chain(std::mem::take(&mut self.settling)) {
+        for sink in waiters.into_iter().chain(std::mem::take(&mut self.settling)) {
             self.outbox.answer(sink, Ok(Completion::Closed));
         }
         self.outbox.deliver_last();
-        while let Some(command) = self.commands.take_left() {
-            let error = command.naming_its_lock(error.clone(), |name| self.settings.without_prefix(name));
+        while let Some(command) = self.commands.take_remaining() {
+            let error = command.with_lock_name(error.clone(), |name| self.settings.without_prefix(name));
             self.port.answer_ended(command, error);
         }
     }
@@ -477,24 +477,24 @@ impl Drop for Engine {
 
 /// Returns the error to report instead, if the operation relied on a lease that was lost and that the session has
 /// forgotten. To the session such a lease was never acquired, so its own error would mislead.
-fn lost_instead(lease: Option<&Lease>, failed: &Error) -> Option<Error> {
-    let is_of_lease = matches!(failed.kind(), ErrorKind::NotOwner | ErrorKind::InvalidArgument);
-    lease.filter(|_| is_of_lease)?.lost_error(failed.operation())
+fn lost_error_instead(lease: Option<&Lease>, error: &Error) -> Option<Error> {
+    let is_of_lease = matches!(error.kind(), ErrorKind::NotOwner | ErrorKind::InvalidArgument);
+    lease.filter(|_| is_of_lease)?.lost_error(error.operation())
 }
 
 impl Engine {
     /// Executes a command of a caller or of the host.
-    fn obey(&mut self, command: Command, now: Instant) {
+    fn execute(&mut self, command: Command, now: Instant) {
         match command {
             Command::Run { request, op, sink } => self.start(request, op, sink, now),
             Command::AwaitConnected(sink) => {
-                if let Some((sink, result)) = self.connecting.ask(sink) {
+                if let Some((sink, result)) = self.connecting.add_waiter(sink) {
                     self.outbox.answer(sink, result);
                 }
             }
             Command::Cancel { request } => self.cancel(request, now),
             Command::EndWaits(sink) => {
-                for request in self.requests.waits() {
+                for request in self.requests.ids_of_waiting() {
                     self.cancel(request, now);
                 }
                 self.settling.push(sink);
@@ -507,14 +507,14 @@ impl Engine {
         if let (Checked::Release(lease), Some(closing)) = (&op, &mut self.closing)
             && closing.is_owed(*lease)
         {
-            return closing.is_released_meanwhile(sink, *lease);
+            return closing.add_late_release(sink, *lease);
         }
         let operation = op.operation();
         let kind = match &op {
             Checked::Acquire(acquire) => Some(acquire.kind),
             _ => None,
         };
-        let mut asked = Request {
+        let mut entry = Request {
             id: request,
             operation,
             sink,
@@ -522,12 +522,12 @@ impl Engine {
             lease: None,
         };
         let ticket = match op {
-            Checked::Acquire(acquire) => self.acquire(acquire, &mut asked, now),
-            Checked::AcquireAll(all) => self.acquire_all(all, &mut asked, now),
-            Checked::Release(lease) => self.release(lease, &mut asked, now),
-            Checked::ReleaseInnermost(lock, context) => self.release_innermost(&lock, context, &mut asked, now),
+            Checked::Acquire(acquire) => self.acquire(acquire, &mut entry, now),
+            Checked::AcquireAll(all) => self.acquire_all(all, &mut entry, now),
+            Checked::Release(lease) => self.release(lease, &mut entry, now),
+            Checked::ReleaseInnermost(lock, context) => self.release_innermost(&lock, context, &mut entry, now),
             Checked::Extend(lease, by) => {
-                asked.lease = Some(lease);
+                entry.lease = Some(lease);
                 self.session.extend(lease, by, now)
             }
             Checked::Inspect(kind, name) => self.session.inspect(kind, &name, now),
@@ -535,57 +535,57 @@ impl Engine {
             Checked::SetLimit(permits, name) => self.session.set_limit(permits, &name, now),
             Checked::Held(lock, context) => {
                 let held = self.held(&lock, context);
-                return self.outbox.answer(asked.sink, Ok(held));
+                return self.outbox.answer(entry.sink, Ok(held));
             }
             Checked::Close => {
                 self.close(now);
                 if let Some(closing) = &mut self.closing {
-                    closing.is_awaited(asked.sink);
+                    closing.add_waiter(entry.sink);
                 }
                 return;
             }
-            Checked::Refused(error) => return self.outbox.answer(asked.sink, Err(error)),
+            Checked::Refused(error) => return self.outbox.answer(entry.sink, Err(error)),
         };
         // Only a request that waits for a lock has a name at this point.
-        if let (Some(observing), Some(name)) = (&mut self.observing, &asked.name) {
-            observing.asked(ticket, kind, name, now);
+        if let (Some(observing), Some(name)) = (&mut self.observing, &entry.name) {
+            observing.wait_began(ticket, kind, name, now);
         }
-        self.requests.add(ticket, asked);
+        self.requests.add(ticket, entry);
     }
 
-    fn acquire(&mut self, acquire: AcquireRequest, asked: &mut Request, now: Instant) -> Ticket {
-        asked.name = Some(self.settings.given_name(&acquire.name));
-        asked.lease = acquire.within;
+    fn acquire(&mut self, acquire: AcquireRequest, entry: &mut Request, now: Instant) -> Ticket {
+        entry.name = Some(self.settings.name_without_prefix(&acquire.name));
+        entry.lease = acquire.within;
         let terms = acquire.lease;
         let ticket = self.session.acquire(acquire, now);
-        self.short_leases.asked(ticket, terms);
+        self.short_leases.add_request(ticket, terms);
         ticket
     }
 
-    fn acquire_all(&mut self, all: Vec<AcquireRequest>, asked: &mut Request, now: Instant) -> Ticket {
+    fn acquire_all(&mut self, all: Vec<AcquireRequest>, entry: &mut Request, now: Instant) -> Ticket {
         let names: Vec<&str> = all
             .iter()
             .map(|acquire| self.settings.without_prefix(acquire.name.as_str()))
             .collect();
-        asked.name = Some(names.join(", ").into());
-        asked.lease = all.first().and_then(|acquire| acquire.within);
+        entry.name = Some(names.join(", ").into());
+        entry.lease = all.first().and_then(|acquire| acquire.within);
         let terms: Vec<LeaseTerms> = all.iter().map(|acquire| acquire.lease).collect();
         let ticket = self.session.acquire_all(all, now);
         for terms in terms {
-            self.short_leases.asked(ticket, terms);
+            self.short_leases.add_request(ticket, terms);
         }
         ticket
     }
 
-    fn release(&mut self, lease: LeaseId, asked: &mut Request, now: Instant) -> Ticket {
+    fn release(&mut self, lease: LeaseId, entry: &mut Request, now: Instant) -> Ticket {
         self.mark_released(lease);
-        asked.lease = Some(lease);
+        entry.lease = Some(lease);
         self.session.release(lease, now)
     }
 
-    fn release_innermost(&mut self, lock: &Subject, context: Context, asked: &mut Request, now: Instant) -> Ticket {
-        asked.lease = self.session.innermost(lock, context);
-        if let Some(lease) = asked.lease {
+    fn release_innermost(&mut self, lock: &Subject, context: Context, entry: &mut Request, now: Instant) -> Ticket {
+        entry.lease = self.session.innermost(lock, context);
+        if let Some(lease) = entry.lease {
             self.mark_released(lease);
         }
         self.session.release_innermost(lock, context, now)
@@ -617,7 +617,7 @@ impl Engine {
                 let release = request.filter(|request| request.operation == Operation::Release);
                 if let Some(lease) = release.and_then(|request| request.lease) {
                     if let Some(observing) = &mut self.observing {
-                        observing.releases_on(ticket, lease);
+                        observing.release_detached(ticket, lease);
                     }
                     // The session answers the release of a lost lease at once, and does not have the lease any more.
                     if self.leases.is_released(lease) || !self.session.has_lease(lease) {
@@ -644,13 +644,13 @@ impl Engine {
         if self.closing.is_some() {
             return;
         }
-        let mut closing = Closing::new(now + CLOSE_LIMIT, Endings::new(self.leases.endings()));
+        let mut closing = Closing::new(now + CLOSE_LIMIT, CloseOutcomes::new(self.leases.loss_reasons()));
         for (ticket, leases) in self.session.close_telling(now) {
-            closing.releases(ticket, leases);
+            closing.add_release(ticket, leases);
         }
         self.closing = Some(closing);
         self.queues = None;
-        self.tell_connected(Err(Error::new(
+        self.answer_connecting(Err(Error::new(
             ErrorKind::Closed,
             Operation::Connect,
             "the client was closed before it was connected",
@@ -661,25 +661,25 @@ impl Engine {
 /// The state of a client that is closing.
 pub(in crate::engine) struct Closing {
     until: Instant,
-    waiting: Vec<Sink>,
+    waiters: Vec<Sink>,
     /// The releases that the close requested, each with the leases that it ends. A composite lock has none: its members
     /// are released.
     releases: Table<Ticket, Vec<LeaseId>>,
     /// The outcomes of these releases.
-    endings: Endings,
+    close_outcomes: CloseOutcomes,
     /// Callers that meanwhile released a lease that the close releases.
-    late: Vec<(Sink, LeaseId)>,
+    late_releases: Vec<(Sink, LeaseId)>,
 }
 
 impl Closing {
     /// Begins a close that takes until `until` at the most and that ends these leases.
-    fn new(until: Instant, endings: Endings) -> Self {
+    fn new(until: Instant, close_outcomes: CloseOutcomes) -> Self {
         Self {
             until,
-            waiting: Vec::new(),
+            waiters: Vec::new(),
             releases: Table::default(),
-            endings,
-            late: Vec::new(),
+            close_outcomes,
+            late_releases: Vec::new(),
         }
     }
 
@@ -688,21 +688,21 @@ impl Closing {
     }
 
     /// Adds a caller to answer when the close ends.
-    fn is_awaited(&mut self, sink: Sink) {
-        self.waiting.push(sink);
+    fn add_waiter(&mut self, sink: Sink) {
+        self.waiters.push(sink);
     }
 
     /// Notes that the release with this ticket ends these leases.
-    fn releases(&mut self, ticket: Ticket, leases: Vec<LeaseId>) {
+    fn add_release(&mut self, ticket: Ticket, leases: Vec<LeaseId>) {
         self.releases.insert(ticket, leases);
     }
 
     /// Handles the outcome of a ticket. Returns whether the ticket is a release by the close.
-    fn answered(&mut self, ticket: Ticket, outcome: &Outcome) -> bool {
+    fn record_outcome(&mut self, ticket: Ticket, outcome: &Outcome) -> bool {
         let leases = self.releases.remove(&ticket);
         if let (Some(leases), Outcome::Released(outcome)) = (&leases, outcome) {
             for lease in leases {
-                self.endings.released(*lease, *outcome);
+                self.close_outcomes.released(*lease, *outcome);
             }
         }
         leases.is_some()
@@ -710,20 +710,20 @@ impl Closing {
 
     /// Whether the close releases this lease and has no outcome yet.
     fn is_owed(&self, lease: LeaseId) -> bool {
-        self.endings.is_owed(lease)
+        self.close_outcomes.is_owed(lease)
     }
 
     /// Adds a caller that released a lease which the close releases. It is answered when the close ends.
-    fn is_released_meanwhile(&mut self, sink: Sink, lease: LeaseId) {
-        self.late.push((sink, lease));
+    fn add_late_release(&mut self, sink: Sink, lease: LeaseId) {
+        self.late_releases.push((sink, lease));
     }
 
     /// Ends the close. Returns the outcomes of all later releases, the callers that released meanwhile, and the callers
     /// to answer.
-    fn end(mut self, is_drained: bool) -> (Endings, Vec<(Sink, LeaseId)>, Vec<Sink>) {
+    fn end(mut self, is_drained: bool) -> (CloseOutcomes, Vec<(Sink, LeaseId)>, Vec<Sink>) {
         if is_drained {
-            self.endings.all_released();
+            self.close_outcomes.all_released();
         }
-        (self.endings, self.late, self.waiting)
+        (self.close_outcomes, self.late_releases, self.waiters)
     }
 }

@@ -51,11 +51,11 @@ impl Check<'_> {
             ),
             Op::Inspect { lock } => match self.check_lock(lock)? {
                 Subject::One(kind, name) => Checked::Inspect(kind, name),
-                Subject::All(_) => return Err(several(Operation::Inspect)),
+                Subject::All(_) => return Err(composite_refused(Operation::Inspect)),
             },
             Op::ForceRelease { lock } => match self.check_lock(lock)? {
                 Subject::One(kind, name) => Checked::ForceRelease(kind, name),
-                Subject::All(_) => return Err(several(Operation::Release)),
+                Subject::All(_) => return Err(composite_refused(Operation::Release)),
             },
             Op::SetLimit { lock } => self.check_limit(lock)?,
             Op::Held { lock, context } => Checked::Held(self.check_lock(lock)?, Context::from_u64(context)),
@@ -108,17 +108,19 @@ impl Check<'_> {
             .map(|lease| self.check_lease(lease, Operation::Acquire))
             .transpose()
             .map_err(named)?;
-        let mut wanted = Wanted {
+        let mut requested = Requested {
             wait: bound("the wait", acquire.wait_ms)?,
             lease: bound("the lease", acquire.lease_ms)?,
             renew: acquire.renew || (acquire.lease_ms.is_none() && self.settings.renew),
             max_hold,
         };
         if let Some(remaining) = bound("the remaining time", acquire.remaining_ms)? {
-            wanted.end_within(remaining, self.settings.lease.get()).map_err(named)?;
+            requested
+                .bound_by(remaining, self.settings.lease.get())
+                .map_err(named)?;
         }
-        let lease = self.terms(&wanted).map_err(named)?;
-        let Wanted { wait, max_hold, .. } = wanted;
+        let lease = self.terms(&requested).map_err(named)?;
+        let Requested { wait, max_hold, .. } = requested;
         let on_unavailable = self.settings.on_unavailable(acquire.on_unavailable).map_err(named)?;
         let request = |(kind, name)| AcquireRequest {
             kind,
@@ -138,8 +140,8 @@ impl Check<'_> {
         })
     }
 
-    fn terms(&self, wanted: &Wanted) -> Result<LeaseTerms, Error> {
-        match (wanted.lease, wanted.renew) {
+    fn terms(&self, requested: &Requested) -> Result<LeaseTerms, Error> {
+        match (requested.lease, requested.renew) {
             (None, true) if self.settings.renew => Ok(LeaseTerms::CLIENT),
             (None, true) => LeaseTerms::renewed(self.settings.lease.get()),
             (None, false) => LeaseTerms::fixed(self.settings.lease.get()),
@@ -157,7 +159,7 @@ impl Check<'_> {
 }
 
 /// The wait and the hold that a caller requests.
-struct Wanted {
+struct Requested {
     wait: Option<Duration>,
     /// `None` for the client's lease.
     lease: Option<Duration>,
@@ -165,12 +167,12 @@ struct Wanted {
     max_hold: Option<Duration>,
 }
 
-impl Wanted {
+impl Requested {
     /// The shortest remaining time. A wait of half of it leaves 100 ms for the hold, the shortest lease.
     const SHORTEST: Duration = Duration::from_millis(200);
 
     /// Bounds the request by the time that the caller has left: half of it for the wait, and the rest for the hold.
-    fn end_within(&mut self, remaining: Duration, client: Duration) -> Result<(), Error> {
+    fn bound_by(&mut self, remaining: Duration, client: Duration) -> Result<(), Error> {
         if remaining < Self::SHORTEST {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
@@ -204,7 +206,7 @@ pub(super) fn forked(settings: &Settings, operation: Operation) -> Error {
 }
 
 /// Returns the error for a composite lock where a single one is required.
-fn several(operation: Operation) -> Error {
+fn composite_refused(operation: Operation) -> Error {
     Error::new(
         ErrorKind::InvalidArgument,
         operation,
@@ -226,7 +228,7 @@ pub enum LockRef {
 /// The separator between the parts of an address.
 const NUL: char = '\0';
 /// The beginning of a composite lock's address.
-const SEVERAL: &str = "multi";
+const COMPOSITE: &str = "multi";
 
 impl Default for LockRef {
     fn default() -> Self {
@@ -248,34 +250,34 @@ impl From<String> for LockRef {
 }
 
 impl LockRef {
-    /// Parses the lock. `full` turns a caller's name into the full name.
+    /// Parses the lock. `to_full_name` turns a caller's name into the full name.
     ///
     /// # Errors
     /// `InvalidArgument` for a malformed address, for a semaphore's numbers out of their range, and for invalid names.
-    pub(crate) fn parse(self, full: impl Fn(&str) -> Result<LockName, Error>) -> Result<Subject, Error> {
+    pub(crate) fn parse(self, to_full_name: impl Fn(&str) -> Result<LockName, Error>) -> Result<Subject, Error> {
         match self {
-            Self::One(kind, name) => Ok(Subject::One(kind, full(&name)?)),
+            Self::One(kind, name) => Ok(Subject::One(kind, to_full_name(&name)?)),
             Self::All(locks) => {
-                let all = locks.into_iter().map(|(kind, name)| Ok((kind, full(&name)?)));
+                let all = locks.into_iter().map(|(kind, name)| Ok((kind, to_full_name(&name)?)));
                 all.collect::<Result<_, Error>>().map(Subject::All)
             }
             Self::Address(address) => match address.split_once(NUL) {
-                Some((SEVERAL, members)) => parse_members(members, full).map(Subject::All),
+                Some((COMPOSITE, members)) => parse_members(members, to_full_name).map(Subject::All),
                 _ => {
                     let (kind, name) = parse_one(&address)?;
-                    Ok(Subject::One(kind, full(name)?))
+                    Ok(Subject::One(kind, to_full_name(name)?))
                 }
             },
         }
     }
 
     /// Makes a composite lock of these locks.
-    pub(crate) fn several<'a>(locks: impl IntoIterator<Item = &'a Self>) -> Self {
+    pub(crate) fn composite<'a>(locks: impl IntoIterator<Item = &'a Self>) -> Self {
         let members = locks.into_iter().map(|lock| {
             let address = lock.address();
             format!("{}{NUL}{address}", address.len())
         });
-        Self::Address(format!("{SEVERAL}{NUL}{}", members.collect::<String>()))
+        Self::Address(format!("{COMPOSITE}{NUL}{}", members.collect::<String>()))
     }
 
     /// Makes a lock of a semaphore's permits. The numbers are checked when it is used.
@@ -291,7 +293,7 @@ impl LockRef {
             Self::One(kind, _) => kind.name(),
             Self::All(_) => "multi_lock",
             Self::Address(address) => match address.split_once(NUL) {
-                Some((SEVERAL, _)) => "multi_lock",
+                Some((COMPOSITE, _)) => "multi_lock",
                 kind => kind.map_or("", |(kind, _)| kind),
             },
         }
@@ -307,7 +309,7 @@ impl LockRef {
                     .iter()
                     .map(|(kind, name)| Self::One(*kind, name.clone()))
                     .collect();
-                Self::several(&members).address()
+                Self::composite(&members).address()
             }
             Self::Address(address) => address.clone(),
         }
@@ -338,7 +340,7 @@ fn parse_one(address: &str) -> Result<(Kind, &str), Error> {
 
 fn parse_members(
     mut members: &str,
-    full: impl Fn(&str) -> Result<LockName, Error>,
+    to_full_name: impl Fn(&str) -> Result<LockName, Error>,
 ) -> Result<Vec<(Kind, LockName)>, Error> {
     let mut locks = Vec::new();
     while !members.is_empty() {
@@ -346,7 +348,7 @@ fn parse_members(
         let length: usize = length.parse().map_err(|_| malformed())?;
         let (member, rest) = rest.split_at_checked(length).ok_or_else(malformed)?;
         let (kind, name) = parse_one(member)?;
-        locks.push((kind, full(name)?));
+        locks.push((kind, to_full_name(name)?));
         members = rest;
     }
     Ok(locks)
@@ -381,16 +383,16 @@ mod tests {
     use steadlock_protocol::Permits;
 
     /// Full names for tests. Shows a NUL in a name as text; elsewhere such a name is refused.
-    fn full(name: &str) -> Result<LockName, Error> {
+    fn to_full_name(name: &str) -> Result<LockName, Error> {
         LockName::parse(&name.replace(NUL, "/NUL/"))
     }
 
     fn parse(address: &str) -> Result<Subject, Error> {
-        LockRef::from(address.to_owned()).parse(full)
+        LockRef::from(address.to_owned()).parse(to_full_name)
     }
 
     fn one((kind, name): (Kind, String)) -> (Kind, LockName) {
-        (kind, full(&name).unwrap())
+        (kind, to_full_name(&name).unwrap())
     }
 
     #[test]
@@ -407,8 +409,8 @@ mod tests {
         .map(|(kind, name)| (kind, name.to_owned()));
         for (kind, name) in locks.clone() {
             let address = LockRef::One(kind, name.clone()).address();
-            let wanted = Subject::from(one((kind, name)));
-            assert_eq!(parse(&address).unwrap(), wanted, "{address:?}");
+            let expected = Subject::from(one((kind, name)));
+            assert_eq!(parse(&address).unwrap(), expected, "{address:?}");
         }
         let all = LockRef::All(locks.to_vec()).address();
         assert_eq!(parse(&all).unwrap(), Subject::All(locks.map(one).to_vec()));
@@ -416,12 +418,12 @@ mod tests {
 
     #[test]
     fn a_name_is_never_read_as_something_else() {
-        let sly = "x\u{0}9\u{0}mutex\u{0}b";
-        let address = LockRef::All(vec![(Kind::Lock, sly.into())]).address();
-        let wanted = one((Kind::Lock, sly.into()));
-        assert_eq!(parse(&address).unwrap(), Subject::All(vec![wanted.clone()]));
-        let address = LockRef::One(Kind::Lock, sly.into()).address();
-        assert_eq!(parse(&address).unwrap(), Subject::from(wanted));
+        let deceptive = "x\u{0}9\u{0}mutex\u{0}b";
+        let address = LockRef::All(vec![(Kind::Lock, deceptive.into())]).address();
+        let expected = one((Kind::Lock, deceptive.into()));
+        assert_eq!(parse(&address).unwrap(), Subject::All(vec![expected.clone()]));
+        let address = LockRef::One(Kind::Lock, deceptive.into()).address();
+        assert_eq!(parse(&address).unwrap(), Subject::from(expected));
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl Future for Pending {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let result = self.poll_result(context.waker());
         if let Some(inner) = self.inner.as_ref().filter(|inner| !inner.core.is_forked()) {
-            inner.core.engine().is_needed();
+            inner.core.engine().request_engine();
         }
         result
     }
@@ -126,7 +126,7 @@ impl Drop for Pending {
         let Some(inner) = self.inner.take() else { return };
         if !inner.core.is_forked() {
             match inner.slot.abandon() {
-                Some(result) => inner.core.give_back(result),
+                Some(result) => inner.core.release_unclaimed(result),
                 None => inner.core.cancel(inner.request),
             }
         }

@@ -3,7 +3,7 @@ use crate::clock::tests::{in_a_process_of_its_own, step_wall_clock};
 use crate::process::tests::{as_child, as_child_of_the_same_id};
 
 fn open(url: &str) -> Host {
-    Host::open_quiet(Options {
+    Host::open_undrained(Options {
         url: Some(url.into()),
         ..Options::default()
     })
@@ -151,23 +151,23 @@ fn a_pending_call_of_the_parent_is_forked_in_the_child() {
 
 /// Serves a store on a port for as long as the tests run: a child reaches it as its parent does.
 fn served() -> String {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.unwrap().block_on(async {
             let server = steadlock_store::server::Server::bind("127.0.0.1:0", None, steadlock_store::Embedded::new());
             let server = server.await.unwrap();
-            tell.send(server.local_addr()).unwrap();
+            sender.send(server.local_addr()).unwrap();
             server.serve(std::future::pending()).await;
         });
     });
-    format!("redis://{}", told.recv().unwrap())
+    format!("redis://{}", receiver.recv().unwrap())
 }
 
 #[test]
 fn the_store_of_a_name_stays_with_the_process_that_holds_it() {
     let open_in_child = || {
-        Host::open_quiet(Options {
+        Host::open_undrained(Options {
             url: Some("memory://stays_with_its_process".into()),
             ..Options::default()
         })
@@ -261,7 +261,7 @@ fn a_client_that_was_never_used_has_no_waits_to_end() {
         lazy: Some(true),
         ..Options::default()
     };
-    assert!(Host::open_quiet(options).unwrap().end_waits().is_none());
+    assert!(Host::open_undrained(options).unwrap().end_waits().is_none());
 }
 
 #[test]

@@ -29,8 +29,8 @@ impl Observation {
         if let Some(server) = self.server() {
             fields.text("server", server);
         }
-        fields.of_lease(self);
-        fields.of_trouble(self);
+        fields.lease_fields(self);
+        fields.failure_fields(self);
         fields.0
     }
 }
@@ -50,7 +50,7 @@ impl Fields {
         }
     }
 
-    fn of_lease(&mut self, observation: &Observation) {
+    fn lease_fields(&mut self, observation: &Observation) {
         match observation {
             Observation::WaitEnded { outcome, waited, .. } => {
                 self.text("outcome", outcome.as_str());
@@ -80,7 +80,7 @@ impl Fields {
         }
     }
 
-    fn of_trouble(&mut self, observation: &Observation) {
+    fn failure_fields(&mut self, observation: &Observation) {
         match observation {
             Observation::Renewed { took, failures, .. } => {
                 self.time("took_ms", Some(*took));

@@ -5,13 +5,13 @@ use std::sync::{Mutex, PoisonError};
 use steadlock_protocol::{LostReason, ReleaseOutcome};
 use tracing::Span;
 
-use crate::unwind::quietly;
+use crate::unwind::catch_panic;
 
 /// The span of a hold, if it has one. The first end counts; later ones change nothing.
 #[derive(Default)]
-pub(crate) struct Hold(Mutex<Option<Span>>);
+pub(crate) struct HoldSpan(Mutex<Option<Span>>);
 
-impl Hold {
+impl HoldSpan {
     pub(crate) fn begin(&self, span: Span) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(span).filter(|span| !span.is_disabled());
     }
@@ -34,7 +34,7 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for HoldSpan {
     /// Ends the span of a release that was never answered.
     fn drop(&mut self) {
         self.released(ReleaseOutcome::Unknown);
@@ -45,8 +45,8 @@ impl Drop for Hold {
 /// locks, and must not keep a lock from its caller. Each step is caught separately, because the subscriber can panic in
 /// both.
 pub(crate) fn end(span: Span, record: impl FnOnce(&Span)) {
-    quietly(|| record(&span));
-    quietly(move || drop(span));
+    catch_panic(|| record(&span));
+    catch_panic(move || drop(span));
 }
 
 fn record(span: &Span, outcome: &str, lost: Option<LostReason>) {

@@ -2,11 +2,11 @@
 //! two, four and so on, and at last once a minute.
 //!
 //! ```text
-//!                 lost: a line                              back: a line
-//!   Well ─────────────────────────► Told ─────────────────────────────────────► Well
-//!    │                               ▲ │ an attempt fails: a line when one is due
-//!    │ lost again too soon           │ └──┐
-//!    └─────────────────► Untold ─────┘◄───┘
+//!                    lost: a line                            back: a line
+//!   Healthy ─────────────────────────► Logged ───────────────────────────────► Healthy
+//!    │                                  ▲ │ an attempt fails: a line when one is due
+//!    │ lost again too soon              │ └──┐
+//!    └─────────────────► Unlogged ──────┘◄───┘
 //!                          │   a line is due
 //!                          └─ back: no line, as its loss had none
 //! ```
@@ -32,7 +32,7 @@ const DISTANCE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_s
 pub struct Line {
     observation: Observation,
     /// The number of observations of the same trouble that had no line since the last one.
-    unsaid: u32,
+    suppressed: u32,
 }
 
 impl Line {
@@ -52,8 +52,8 @@ impl Line {
     #[must_use]
     pub fn fields(&self) -> Vec<(&'static str, Field)> {
         let mut fields = self.observation.fields();
-        if self.unsaid > 0 {
-            fields.push(("unsaid", Field::Number(u64::from(self.unsaid))));
+        if self.suppressed > 0 {
+            fields.push(("unsaid", Field::Number(u64::from(self.suppressed))));
         }
         fields
     }
@@ -64,11 +64,11 @@ impl fmt::Display for Line {
         write!(f, "{}", self.observation)?;
         // An observation of a failing connection counts its own attempts.
         match self.observation {
-            Observation::RenewalFailing { .. } if self.unsaid > 0 => {
-                write!(f, " ({} more failed since the last line)", self.unsaid)
+            Observation::RenewalFailing { .. } if self.suppressed > 0 => {
+                write!(f, " ({} more failed since the last line)", self.suppressed)
             }
-            Observation::Lost { .. } if self.unsaid > 0 => {
-                write!(f, " ({} more expired since the last line)", self.unsaid)
+            Observation::Lost { .. } if self.suppressed > 0 => {
+                write!(f, " ({} more expired since the last line)", self.suppressed)
             }
             _ => Ok(()),
         }
@@ -81,15 +81,15 @@ pub(crate) struct Journal {
     /// `None` if the log is off.
     level: Option<Level>,
     connections: SortedMap<Arc<str>, Connections>,
-    renewals: SortedMap<Arc<str>, Quiet>,
-    lapses: Quiet,
+    renewals: SortedMap<Arc<str>, Throttle>,
+    expirations: Throttle,
 }
 
 #[derive(Debug, Default)]
 struct Connections {
     /// The connections that are missing.
     missing: SortedSet<Link>,
-    quiet: Quiet,
+    throttle: Throttle,
 }
 
 impl Journal {
@@ -99,7 +99,7 @@ impl Journal {
             level,
             connections: SortedMap::new(),
             renewals: SortedMap::new(),
-            lapses: Quiet::default(),
+            expirations: Throttle::default(),
         }
     }
 
@@ -110,18 +110,22 @@ impl Journal {
 
     /// Returns the line for an observation, if it has one.
     pub(crate) fn line(&mut self, observation: &Observation, now: Instant) -> Option<Line> {
-        let unsaid = match observation {
+        let suppressed = match observation {
             Observation::Disconnected { server, link, .. } => {
                 let connections = self.connections.get_or_default(Arc::clone(server));
                 let is_first = connections.missing.is_empty();
                 // The second lost connection of a server that died tells a reader nothing new.
-                let is_news = connections.missing.insert(*link) && is_first;
-                if is_news { connections.quiet.begins(now) } else { None }
+                let is_first_loss = connections.missing.insert(*link) && is_first;
+                if is_first_loss {
+                    connections.throttle.begin_trouble(now)
+                } else {
+                    None
+                }
             }
             Observation::ConnectFailing { server, link, .. } => {
                 let connections = self.connections.get_or_default(Arc::clone(server));
                 connections.missing.insert(*link);
-                connections.quiet.goes_on(now)
+                connections.throttle.line_if_due(now)
             }
             Observation::Connected {
                 server,
@@ -131,69 +135,71 @@ impl Journal {
                 let connections = self.connections.get_mut(server)?;
                 // With the first connection the server is back. Its line matters more than that of the second.
                 if connections.missing.remove(link) {
-                    connections.quiet.ends()
+                    connections.throttle.end_trouble()
                 } else {
                     None
                 }
             }
-            Observation::RenewalFailing { server, .. } => self.renewals.get_or_default(Arc::clone(server)).goes_on(now),
+            Observation::RenewalFailing { server, .. } => {
+                self.renewals.get_or_default(Arc::clone(server)).line_if_due(now)
+            }
             Observation::Renewed {
                 server, failures: 1.., ..
-            } => self.renewals.get_mut(server)?.ends(),
-            Observation::Lost { .. } if observation.level() == Level::Info => self.lapses.goes_on(now),
+            } => self.renewals.get_mut(server)?.end_trouble(),
+            Observation::Lost { .. } if observation.level() == Level::Info => self.expirations.line_if_due(now),
             _ => Some(0),
         };
-        let unsaid = unsaid?;
+        let suppressed = suppressed?;
         // An observation is copied only if the log has its level, because grants are frequent.
         self.level
             .is_some_and(|level| observation.level() >= level)
             .then(|| Line {
                 observation: observation.clone(),
-                unsaid,
+                suppressed,
             })
     }
 }
 
 /// One trouble, and when its next line is due.
 #[derive(Debug, Default)]
-struct Quiet {
+struct Throttle {
     /// Whether the last line reported the trouble, and not its end.
-    is_told: bool,
+    has_line: bool,
     /// The time before which there is no line.
     until: Instant,
     distance: Duration,
-    unsaid: u32,
+    suppressed: u32,
 }
 
-impl Quiet {
+impl Throttle {
     /// Notes that the trouble begins anew.
-    fn begins(&mut self, now: Instant) -> Option<u32> {
-        self.is_told = false;
-        self.goes_on(now)
+    fn begin_trouble(&mut self, now: Instant) -> Option<u32> {
+        self.has_line = false;
+        self.line_if_due(now)
     }
 
     /// Notes that the trouble goes on. If a line is due, returns the number of observations since the last line.
-    fn goes_on(&mut self, now: Instant) -> Option<u32> {
+    fn line_if_due(&mut self, now: Instant) -> Option<u32> {
         if now < self.until {
-            self.unsaid = self.unsaid.saturating_add(1);
+            self.suppressed = self.suppressed.saturating_add(1);
             return None;
         }
         // After a quiet time as long as the longest distance, the distances start over.
-        let is_old = now < self.until + DISTANCE.1;
+        let is_recent = now < self.until + DISTANCE.1;
         self.distance = match self.distance {
             Duration::ZERO => DISTANCE.0,
-            before if is_old => (before * 2).min(DISTANCE.1),
+            before if is_recent => (before * 2).min(DISTANCE.1),
             _ => DISTANCE.0,
         };
         self.until = now + self.distance;
-        self.is_told = true;
-        Some(std::mem::take(&mut self.unsaid))
+        self.has_line = true;
+        Some(std::mem::take(&mut self.suppressed))
     }
 
     /// Notes that the trouble is over. If the trouble had a line, its end has one too: then returns the number of
     /// observations since the last line.
-    fn ends(&mut self) -> Option<u32> {
-        std::mem::take(&mut self.is_told).then(|| std::mem::take(&mut self.unsaid))
+    fn end_trouble(&mut self) -> Option<u32> {
+        std::mem::take(&mut self.has_line).then(|| std::mem::take(&mut self.suppressed))
     }
 }
 
@@ -245,7 +251,7 @@ mod tests {
     #[test]
     fn a_server_that_died_has_one_line_and_one_when_it_is_back() {
         let mut journal = Journal::new(Some(Level::Info));
-        let mut said = Vec::new();
+        let mut lines = Vec::new();
         for (when, observation) in [
             (0, lost(Link::Renewals)),
             (1, lost(Link::Calls)),
@@ -253,13 +259,13 @@ mod tests {
             (400, back(Link::Calls)),
             (410, back(Link::Renewals)),
         ] {
-            said.extend(
+            lines.extend(
                 journal
                     .line(&observation, at(when))
                     .map(|line| line.observation.event()),
             );
         }
-        assert_eq!(said, ["disconnected", "connected"]);
+        assert_eq!(lines, ["disconnected", "connected"]);
     }
 
     #[test]
@@ -267,15 +273,15 @@ mod tests {
         let mut journal = Journal::new(Some(Level::Info));
         assert!(journal.line(&lost(Link::Calls), at(0)).is_some());
         let tries = 1..=3_600_u32;
-        let said: Vec<u32> = tries
+        let lines: Vec<u32> = tries
             .filter(|second| {
                 journal
                     .line(&failing(*second), at(u64::from(*second) * 1_000))
                     .is_some()
             })
             .collect();
-        assert_eq!(said[..8], [1, 3, 7, 15, 31, 63, 123, 183]);
-        assert_eq!(said.len(), 64, "{said:?}");
+        assert_eq!(lines[..8], [1, 3, 7, 15, 31, 63, 123, 183]);
+        assert_eq!(lines.len(), 64, "{lines:?}");
         let line = journal.line(&back(Link::Calls), at(3_601_000)).unwrap();
         assert_eq!(line.level(), Level::Info);
     }
@@ -283,16 +289,16 @@ mod tests {
     #[test]
     fn a_server_that_comes_and_goes_each_second_does_not_fill_the_log() {
         let mut journal = Journal::new(Some(Level::Info));
-        let mut said = Vec::new();
+        let mut lines = Vec::new();
         for second in 0..3_600 {
             for (after, observation) in [(0, lost(Link::Calls)), (500, back(Link::Calls))] {
                 let line = journal.line(&observation, at(second * 1_000 + after));
-                said.extend(line.map(|line| line.observation.event()));
+                lines.extend(line.map(|line| line.observation.event()));
             }
         }
-        assert!((100..150).contains(&said.len()), "{}", said.len());
+        assert!((100..150).contains(&lines.len()), "{}", lines.len());
         // A line for a loss is followed by a line for its end.
-        assert!(said.chunks(2).all(|pair| pair == ["disconnected", "connected"]));
+        assert!(lines.chunks(2).all(|pair| pair == ["disconnected", "connected"]));
     }
 
     #[test]
@@ -310,12 +316,12 @@ mod tests {
     #[test]
     fn renewals_that_fail_together_have_one_line_for_each_server() {
         let mut journal = Journal::new(Some(Level::Info));
-        let mut said = 0;
+        let mut lines = 0;
         for number in 0..1_000 {
             let name = format!("stock:{number}");
-            said += i32::from(journal.line(&renewal(&name, "h:1"), at(0)).is_some());
+            lines += i32::from(journal.line(&renewal(&name, "h:1"), at(0)).is_some());
         }
-        assert_eq!(said, 1);
+        assert_eq!(lines, 1);
         assert!(journal.line(&renewal("stock:1", "h:2"), at(0)).is_some());
         let line = journal.line(&renewal("stock:1", "h:1"), at(1_000)).unwrap();
         assert!(
@@ -336,9 +342,9 @@ mod tests {
             held: None,
             length: Some(Duration::from_secs(1)),
         };
-        let mut said = |cause, second: u64| journal.line(&lost(cause), at(second * 1_000)).is_some();
-        assert_eq!((0..3_600).filter(|second| said(None, *second)).count(), 65);
-        assert_eq!((0..100).filter(|_| said(Some("no answer"), 0)).count(), 100);
+        let mut has_line = |cause, second: u64| journal.line(&lost(cause), at(second * 1_000)).is_some();
+        assert_eq!((0..3_600).filter(|second| has_line(None, *second)).count(), 65);
+        assert_eq!((0..100).filter(|_| has_line(Some("no answer"), 0)).count(), 100);
     }
 
     #[test]

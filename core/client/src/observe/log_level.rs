@@ -39,11 +39,11 @@ mod tests {
 
     #[test]
     fn each_level_is_read_as_it_was_set() {
-        let wanted = LogLevel::new(None);
-        assert_eq!(wanted.get(), None);
+        let level_cell = LogLevel::new(None);
+        assert_eq!(level_cell.get(), None);
         for level in Level::ALL.map(Some).into_iter().chain([None]) {
-            wanted.set(level);
-            assert_eq!(wanted.get(), level);
+            level_cell.set(level);
+            assert_eq!(level_cell.get(), level);
         }
     }
 }

@@ -18,8 +18,8 @@ mod text;
 pub(crate) use self::all::Metrics;
 pub use self::families::Family;
 pub use self::groups::GroupBy;
-pub(crate) use self::groups::{Grouping, Groups, MOST_GROUPS};
-pub(crate) use self::queues::MOST_QUEUES;
+pub(crate) use self::groups::{Grouping, Groups, MAX_GROUPS};
+pub(crate) use self::queues::MAX_QUEUES;
 pub use self::rows::{Metric, Row, Times};
 pub(crate) use self::series::{Outcome, Series};
 

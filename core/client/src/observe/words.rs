@@ -44,7 +44,7 @@ impl Observation {
         match self {
             Self::WaitBegan { lock } => write!(f, "a caller waits for {lock}"),
             Self::WaitEnded { lock, outcome, waited } => {
-                let waited = Told(*waited);
+                let waited = ReadableDuration(*waited);
                 match outcome {
                     WaitOutcome::Granted => write!(f, "{lock} was granted after {waited}"),
                     WaitOutcome::TimedOut => {
@@ -62,12 +62,12 @@ impl Observation {
                 took,
             } => {
                 write!(f, "an attempt at {lock} on {server}: {}", outcome.as_str())?;
-                took.map_or(Ok(()), |took| write!(f, " after {}", Told(took)))
+                took.map_or(Ok(()), |took| write!(f, " after {}", ReadableDuration(took)))
             }
             Self::Granted {
                 lock, token, waited, ..
             } => {
-                write!(f, "{lock} is held, after a wait of {}", Told(*waited))?;
+                write!(f, "{lock} is held, after a wait of {}", ReadableDuration(*waited))?;
                 token.map_or(Ok(()), |token| write!(f, "; its token is {token}"))
             }
             _ => Ok(()),
@@ -87,7 +87,7 @@ impl Observation {
             } => write!(
                 f,
                 "{lock} is renewed again on {server}, after {}",
-                Counted(*failures, "failure")
+                Plural(*failures, "failure")
             ),
             Self::RenewalFailing {
                 lock,
@@ -98,8 +98,8 @@ impl Observation {
             } => write!(
                 f,
                 "a renewal of {lock} on {server} failed: {}; {} of its lease are left",
-                without(server, cause),
-                Told(*left)
+                without_server(server, cause),
+                ReadableDuration(*left)
             ),
             _ => Ok(()),
         }
@@ -112,7 +112,7 @@ impl Observation {
         else {
             return Ok(());
         };
-        let held = Told(*held);
+        let held = ReadableDuration(*held);
         match outcome {
             ReleaseOutcome::Released => write!(f, "{lock} was released after {held}"),
             ReleaseOutcome::Expired => write!(f, "{lock} was gone when it was released after {held}"),
@@ -135,25 +135,29 @@ impl Observation {
                 server,
                 missing: Some(missing),
                 ..
-            } => write!(f, "connected to {server} again, after {}", Told(*missing)),
+            } => write!(f, "connected to {server} again, after {}", ReadableDuration(*missing)),
             Self::Disconnected { server, cause, .. } => {
-                write!(f, "the connection to {server} is lost: {}", without(server, cause))
+                write!(
+                    f,
+                    "the connection to {server} is lost: {}",
+                    without_server(server, cause)
+                )
             }
             Self::BreakerOpened { server, cause } => write!(
                 f,
                 "the circuit breaker of {server} is open: {}; nobody waits for it now",
-                without(server, cause)
+                without_server(server, cause)
             ),
             Self::BreakerClosed { server, open } => write!(
                 f,
                 "the circuit breaker of {server} is closed again, after {}",
-                Told(*open)
+                ReadableDuration(*open)
             ),
             Self::ClockAhead { server, by } => write!(
                 f,
                 "the clock of {server} is {} ahead of what it was, or of that of the server before it: records made \
                  before end early",
-                Told(*by)
+                ReadableDuration(*by)
             ),
             Self::ConnectFailing {
                 server,
@@ -164,9 +168,9 @@ impl Observation {
             } => write!(
                 f,
                 "still no connection to {server} after {} and {}: {}",
-                Told(*missing),
-                Counted(*failures, "attempt"),
-                without(server, cause)
+                ReadableDuration(*missing),
+                Plural(*failures, "attempt"),
+                without_server(server, cause)
             ),
             _ => Ok(()),
         }
@@ -187,17 +191,17 @@ impl Observation {
         };
         write!(f, "{lock} is lost")?;
         if let Some(held) = held {
-            write!(f, " after {}", Told(*held))?;
+            write!(f, " after {}", ReadableDuration(*held))?;
         }
         match (reason, cause, length) {
             (LostReason::Expired, Some(cause), Some(length)) => write!(
                 f,
                 ": it expired, as {server} confirmed no renewal for its lease of {}: {}",
-                Told(*length),
-                without(server, cause)
+                ReadableDuration(*length),
+                without_server(server, cause)
             ),
             (LostReason::Expired, None, Some(length)) => {
-                write!(f, ": its fixed lease of {} is over", Told(*length))
+                write!(f, ": its fixed lease of {} is over", ReadableDuration(*length))
             }
             (LostReason::Expired, ..) => write!(f, ": it expired on {server}"),
             (LostReason::Removed, ..) => write!(
@@ -212,7 +216,7 @@ impl Observation {
 }
 
 /// Removes the server from a cause, because the sentence names it already.
-fn without(server: &str, cause: &str) -> String {
+fn without_server(server: &str, cause: &str) -> String {
     match around(cause, &format!("{server}: ")) {
         Some((before, behind)) => format!("{before}{behind}"),
         None => cause.to_owned(),
@@ -220,9 +224,9 @@ fn without(server: &str, cause: &str) -> String {
 }
 
 /// A time for people: 340 ms, 2.5 s, 3 min 20 s.
-pub(super) struct Told(pub(super) Duration);
+pub(super) struct ReadableDuration(pub(super) Duration);
 
-impl fmt::Display for Told {
+impl fmt::Display for ReadableDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
         let seconds = self.0.as_secs();
@@ -239,9 +243,9 @@ impl fmt::Display for Told {
 }
 
 /// A number with its noun.
-pub(super) struct Counted(pub(super) u32, pub(super) &'static str);
+pub(super) struct Plural(pub(super) u32, pub(super) &'static str);
 
-impl fmt::Display for Counted {
+impl fmt::Display for Plural {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             1 => write!(f, "1 {}", self.1),
@@ -256,7 +260,7 @@ mod tests {
 
     #[test]
     fn times_are_said_as_people_say_them() {
-        for (millis, told) in [
+        for (millis, text) in [
             (0, "0 ms"),
             (340, "340 ms"),
             (2_003, "2 s"),
@@ -264,7 +268,7 @@ mod tests {
             (200_000, "3 min 20 s"),
             (4_000_000, "1 h 6 min"),
         ] {
-            assert_eq!(Told(Duration::from_millis(millis)).to_string(), told);
+            assert_eq!(ReadableDuration(Duration::from_millis(millis)).to_string(), text);
         }
     }
 }

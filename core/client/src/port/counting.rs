@@ -6,15 +6,15 @@ use std::task::Wake;
 
 /// The number of wake-ups.
 #[derive(Default)]
-pub(crate) struct Counting(AtomicUsize);
+pub(crate) struct CountingWaker(AtomicUsize);
 
-impl Counting {
-    pub(crate) fn told(&self) -> usize {
+impl CountingWaker {
+    pub(crate) fn wake_count(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-impl Wake for Counting {
+impl Wake for CountingWaker {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }

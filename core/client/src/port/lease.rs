@@ -11,7 +11,7 @@ use tracing::Span;
 use super::Released;
 use super::listeners::Listeners;
 #[cfg(all(feature = "tracing", feature = "native"))]
-use crate::observe::Hold;
+use crate::observe::HoldSpan;
 use crate::process::Process;
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use crate::world::World;
@@ -35,7 +35,7 @@ pub struct Lease {
     /// The source of the time.
     world: World,
     #[cfg(all(feature = "tracing", feature = "native"))]
-    span: Hold,
+    span: HoldSpan,
 }
 
 const HELD: u8 = 0;
@@ -77,12 +77,12 @@ impl Lease {
             lost: Listeners::default(),
             world,
             #[cfg(all(feature = "tracing", feature = "native"))]
-            span: Hold::default(),
+            span: HoldSpan::default(),
         }
     }
 
     /// Sets whether the client granted the lease without a server.
-    pub(crate) const fn degraded(mut self, degraded: bool) -> Self {
+    pub(crate) const fn with_degraded(mut self, degraded: bool) -> Self {
         self.degraded = degraded;
         self
     }
@@ -193,18 +193,18 @@ impl Lease {
             .zip(LOST..)
             .find_map(|(known, code)| (*known == reason).then_some(code))
             .unwrap_or(LOST);
-        let is_news = self.leave_held(code | if is_forgotten { FORGOTTEN } else { 0 });
-        if is_news {
+        let is_first = self.end_hold(code | if is_forgotten { FORGOTTEN } else { 0 });
+        if is_first {
             #[cfg(all(feature = "tracing", feature = "native"))]
             self.span.lost(reason);
-            self.lost.tell();
+            self.lost.notify();
         }
-        is_news
+        is_first
     }
 
     /// Attaches the span of the hold, which ends with the lease.
     #[cfg(all(feature = "tracing", feature = "native"))]
-    pub(crate) fn traced(&self, span: Span) {
+    pub(crate) fn attach_span(&self, span: Span) {
         self.span.begin(span);
         // If the lease was lost before this call, the span has to end here.
         if let Some(reason) = self.lost_reason() {
@@ -214,11 +214,11 @@ impl Lease {
 
     /// Marks the lease as released, just before the engine releases it.
     pub(crate) fn mark_released(&self) {
-        self.leave_held(RELEASED);
+        self.end_hold(RELEASED);
     }
 
     /// Changes the status from held. Lost and released are final: the first change wins.
-    fn leave_held(&self, status: u8) -> bool {
+    fn end_hold(&self, status: u8) -> bool {
         self.status
             .compare_exchange(HELD, status, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
@@ -281,8 +281,8 @@ mod tests {
                 released.lost,
                 Some(reason).filter(|reason| *reason != LostReason::Closed)
             );
-            let told = lease.lost_error(Operation::Extend).and_then(|error| error.reason());
-            assert_eq!(told, Some(reason));
+            let reason_of_error = lease.lost_error(Operation::Extend).and_then(|error| error.reason());
+            assert_eq!(reason_of_error, Some(reason));
         }
     }
 }

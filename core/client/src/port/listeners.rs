@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
 
 use crate::sync::{Mutex, MutexGuard};
-use crate::unwind::quietly;
+use crate::unwind::catch_panic;
 
 /// The waiting tasks. Most leases have none, so the list uses almost no memory until the first task waits.
 #[derive(Default)]
@@ -20,20 +20,20 @@ struct State {
 }
 
 impl Listeners {
-    /// Completes when `look` returns a value. Calls `look` at once, and again after `tell`.
-    pub(super) const fn until<T, L: FnMut() -> Option<T> + Unpin>(&self, look: L) -> Until<'_, L> {
+    /// Completes when `find` returns a value. Calls `find` at once, and again after `notify`.
+    pub(super) const fn until<T, L: FnMut() -> Option<T> + Unpin>(&self, find: L) -> Until<'_, L> {
         Until {
             listeners: self,
             number: None,
-            look,
+            find,
         }
     }
 
     /// Wakes all waiting tasks, after the event.
-    pub(super) fn tell(&self) {
-        let told = self.lock().as_mut().map(|state| mem::take(&mut state.wakers));
-        for (_, waker) in told.unwrap_or_default() {
-            quietly(|| waker.wake());
+    pub(super) fn notify(&self) {
+        let wakers = self.lock().as_mut().map(|state| mem::take(&mut state.wakers));
+        for (_, waker) in wakers.unwrap_or_default() {
+            catch_panic(|| waker.wake());
         }
     }
 
@@ -48,7 +48,7 @@ pub(super) struct Until<'a, L> {
     listeners: &'a Listeners,
     /// The number under which the task is listed; `None` before the first poll.
     number: Option<u64>,
-    look: L,
+    find: L,
 }
 
 impl<T, L: FnMut() -> Option<T> + Unpin> Future for Until<'_, L> {
@@ -58,7 +58,7 @@ impl<T, L: FnMut() -> Option<T> + Unpin> Future for Until<'_, L> {
         let number = self.listen(context.waker());
         self.number = Some(number);
         // Registers before it looks, so that an event in between is not missed.
-        match (self.look)() {
+        match (self.find)() {
             Some(found) => Poll::Ready(found),
             None => Poll::Pending,
         }
@@ -110,25 +110,25 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use super::super::counting::Counting;
+    use super::super::counting::CountingWaker;
     use super::*;
 
     #[test]
     fn everybody_who_waits_is_told_and_nobody_who_comes_later_waits() {
         let (listeners, happened) = (Listeners::default(), AtomicBool::new(false));
-        let look = || happened.load(Ordering::Relaxed).then_some(7);
-        let count = Arc::new(Counting::default());
+        let find = || happened.load(Ordering::Relaxed).then_some(7);
+        let count = Arc::new(CountingWaker::default());
         let waker = Waker::from(Arc::clone(&count));
         let mut context = Context::from_waker(&waker);
-        let (mut first, mut second) = (pin!(listeners.until(look)), pin!(listeners.until(look)));
+        let (mut first, mut second) = (pin!(listeners.until(find)), pin!(listeners.until(find)));
         assert!(first.as_mut().poll(&mut context).is_pending());
         assert!(second.as_mut().poll(&mut context).is_pending());
         assert!(first.as_mut().poll(&mut context).is_pending(), "again, and listed once");
         happened.store(true, Ordering::Relaxed);
-        listeners.tell();
-        assert_eq!(count.told(), 2);
+        listeners.notify();
+        assert_eq!(count.wake_count(), 2);
         assert_eq!(first.poll(&mut context), Poll::Ready(7));
-        assert_eq!(pin!(listeners.until(look)).poll(&mut context), Poll::Ready(7));
+        assert_eq!(pin!(listeners.until(find)).poll(&mut context), Poll::Ready(7));
     }
 
     #[test]

@@ -8,10 +8,10 @@ use crate::park::park_on;
 use crate::port::{Command, Commands, Sender, queue};
 use crate::schedules::in_every_schedule;
 
-/// Takes the queued commands into `came`; sleeps until there are some.
-fn take(commands: &Commands, came: &mut Vec<Command>) {
+/// Takes the queued commands into `commands_taken`; sleeps until there are some.
+fn take(commands: &Commands, commands_taken: &mut Vec<Command>) {
     park_on(Duration::MAX, |waker| {
-        commands.poll_many(&mut Context::from_waker(waker), came, 16)
+        commands.poll_many(&mut Context::from_waker(waker), commands_taken, 16)
     });
 }
 
@@ -29,9 +29,9 @@ fn a_command_put_while_the_engine_goes_to_sleep_is_seen() {
             let sender = Arc::clone(&sender);
             spawn(move || send(&sender, request))
         });
-        let mut came = Vec::new();
-        while came.len() < 2 {
-            take(&commands, &mut came);
+        let mut commands_taken = Vec::new();
+        while commands_taken.len() < 2 {
+            take(&commands, &mut commands_taken);
         }
         for caller in callers {
             assert!(caller.join().unwrap());
@@ -47,12 +47,12 @@ fn a_command_is_taken_or_left_or_comes_back_once_when_the_engine_ends() {
     in_every_schedule(|| {
         let (sender, commands) = queue();
         let caller = spawn(move || !send(&sender, 1));
-        let mut came = Vec::new();
-        let polled = commands.poll_many(&mut Context::from_waker(Waker::noop()), &mut came, 16);
+        let mut commands_taken = Vec::new();
+        let polled = commands.poll_many(&mut Context::from_waker(Waker::noop()), &mut commands_taken, 16);
         commands.close();
-        let was_left = commands.take_left().is_some();
+        let was_left = commands.take_remaining().is_some();
         let places = [polled.is_ready(), was_left, caller.join().unwrap()];
         assert_eq!(places.into_iter().filter(|is_there| *is_there).count(), 1, "{places:?}");
-        assert!(commands.take_left().is_none(), "nothing comes after its end");
+        assert!(commands.take_remaining().is_none(), "nothing comes after its end");
     });
 }

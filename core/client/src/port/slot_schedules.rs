@@ -20,11 +20,11 @@ fn who_sleeps_is_woken_and_has_the_result_once() {
         let slot = Arc::new(Slot::default());
         let engine = complete(&slot, Completion::Extended);
         // Another task may have polled before: this poll leaves a waker to be replaced.
-        let mut came = slot.poll(Waker::noop());
-        if came.is_pending() {
-            came = park_on(Duration::MAX, |waker| slot.poll(waker)).map_or(Poll::Pending, Poll::Ready);
+        let mut polled = slot.poll(Waker::noop());
+        if polled.is_pending() {
+            polled = park_on(Duration::MAX, |waker| slot.poll(waker)).map_or(Poll::Pending, Poll::Ready);
         }
-        assert!(matches!(came, Poll::Ready(Ok(Completion::Extended))));
+        assert!(matches!(polled, Poll::Ready(Ok(Completion::Extended))));
         assert!(matches!(slot.poll(Waker::noop()), Poll::Ready(Err(_))), "once");
         assert!(engine.join().unwrap());
     });
@@ -36,9 +36,9 @@ fn a_result_is_taken_or_comes_back_once_when_its_caller_gives_up() {
         let slot = Arc::new(Slot::default());
         let engine = complete(&slot, Completion::Extended);
         let was_taken = slot.poll(Waker::noop()).is_ready();
-        let came_to_who_gave_up = slot.abandon().is_some();
+        let came_to_abandoner = slot.abandon().is_some();
         let came_back = !engine.join().unwrap();
-        let places = [was_taken, came_to_who_gave_up, came_back];
+        let places = [was_taken, came_to_abandoner, came_back];
         assert_eq!(places.into_iter().filter(|is_there| *is_there).count(), 1, "{places:?}");
     });
 }
@@ -47,10 +47,10 @@ fn a_result_is_taken_or_comes_back_once_when_its_caller_gives_up() {
 fn of_two_results_one_is_given_and_the_other_comes_back() {
     in_every_schedule(|| {
         let slot = Arc::new(Slot::default());
-        let [first, second] = [true, false].map(|which| complete(&slot, Completion::Forced(which)));
-        let given = park_on(Duration::MAX, |waker| slot.poll(waker));
-        let Some(Ok(Completion::Forced(is_first))) = given else {
-            panic!("{given:?} was not put in")
+        let [first, second] = [true, false].map(|is_first| complete(&slot, Completion::Forced(is_first)));
+        let result = park_on(Duration::MAX, |waker| slot.poll(waker));
+        let Some(Ok(Completion::Forced(is_first))) = result else {
+            panic!("{result:?} was not put in")
         };
         assert_eq!(first.join().unwrap(), is_first);
         assert_eq!(second.join().unwrap(), !is_first);

@@ -5,31 +5,33 @@ use std::sync::Arc;
 use steadlock_protocol::{Error, KeyPrefix, LockName, Operation, shown};
 
 use super::number::Number;
-use super::whole;
+use super::whole_number;
 use crate::errors::invalid;
 use crate::observe::GroupBy;
-use crate::observe::metrics::{Grouping, MOST_GROUPS, MOST_QUEUES};
+use crate::observe::metrics::{Grouping, MAX_GROUPS, MAX_QUEUES};
 
 /// Returns how locks are grouped in the metrics; `None` if metrics are off.
-pub(super) fn grouping(is_on: bool, most: Option<f64>, by: Option<GroupBy>) -> Result<Option<Grouping>, Error> {
+pub(super) fn grouping(is_on: bool, max_groups: Option<f64>, by: Option<GroupBy>) -> Result<Option<Grouping>, Error> {
     if !is_on {
-        return match (most, by) {
+        return match (max_groups, by) {
             (None, None) => Ok(None),
             _ => Err(invalid(
                 "groups of metrics are given but metrics are off; turn them on too",
             )),
         };
     }
-    let most = match most {
-        None => Grouping::default().most,
-        Some(number) => whole(number, MOST_GROUPS).map(|most| most as usize).ok_or_else(|| {
-            invalid(format!(
-                "the number of metrics' groups is {}; give a whole number from 1 to {MOST_GROUPS}",
-                Number(number)
-            ))
-        })?,
+    let max_groups = match max_groups {
+        None => Grouping::default().max_groups,
+        Some(number) => whole_number(number, MAX_GROUPS)
+            .map(|max_groups| max_groups as usize)
+            .ok_or_else(|| {
+                invalid(format!(
+                    "the number of metrics' groups is {}; give a whole number from 1 to {MAX_GROUPS}",
+                    Number(number)
+                ))
+            })?,
     };
-    Ok(Some(Grouping { by, most }))
+    Ok(Some(Grouping { by, max_groups }))
 }
 
 /// Returns the fair locks whose queues are counted. `may_be`: metrics are on, and there is one primary.
@@ -44,9 +46,9 @@ pub(super) fn queues(
             "metrics_queues is given, and metrics are off or there are several primaries, which have no queues; leave it out",
         ));
     }
-    if names.len() > MOST_QUEUES {
+    if names.len() > MAX_QUEUES {
         return Err(invalid(format!(
-            "metrics_queues has {} names; each is asked for all the time, so give no more than {MOST_QUEUES}",
+            "metrics_queues has {} names; each is asked for all the time, so give no more than {MAX_QUEUES}",
             names.len()
         )));
     }

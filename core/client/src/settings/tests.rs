@@ -73,7 +73,7 @@ fn odd_numbers_of_groups_are_refused_and_so_are_groups_without_metrics() {
         metrics_groups: Some(10_000.0),
         ..memory()
     };
-    assert_eq!(Settings::check(options).unwrap().metrics.unwrap().most, 10_000);
+    assert_eq!(Settings::check(options).unwrap().metrics.unwrap().max_groups, 10_000);
 }
 
 #[test]

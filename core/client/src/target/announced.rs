@@ -125,20 +125,20 @@ pub(crate) enum Mapping {
 pub(crate) struct Function {
     call: Arc<Call>,
     /// The numbers of running calls, by address. Several addresses can share a count.
-    running: Arc<[AtomicUsize; PLACES]>,
+    running: Arc<[AtomicUsize; COUNTERS]>,
 }
 
 /// The limit of running calls for one address. A call that never returns keeps its thread, and must not prevent calls
 /// for other addresses. The counts use no mutex, because a fork might leave it locked.
 #[cfg(feature = "native")]
-pub(crate) const CALLS: usize = 4;
+pub(crate) const MAX_CALLS_PER_ADDRESS: usize = 4;
 /// The number of counts.
 #[cfg(feature = "native")]
-const PLACES: usize = 16;
+const COUNTERS: usize = 16;
 
 /// One call of the program's function, on any thread.
 #[cfg(feature = "native")]
-pub(crate) struct Calling {
+pub(crate) struct PendingCall {
     function: Function,
     announced: String,
 }
@@ -146,32 +146,32 @@ pub(crate) struct Calling {
 #[cfg(feature = "native")]
 impl Function {
     /// Returns a call, or `None` if too many calls for this address are still running.
-    pub(crate) fn begin(&self, announced: String) -> Option<Calling> {
+    pub(crate) fn try_begin(&self, announced: String) -> Option<PendingCall> {
         let before = self.count(&announced).fetch_add(1, Ordering::Relaxed);
-        let calling = Calling {
+        let pending_call = PendingCall {
             function: self.clone(),
             announced,
         };
-        (before < CALLS).then_some(calling)
+        (before < MAX_CALLS_PER_ADDRESS).then_some(pending_call)
     }
 
     fn count(&self, announced: &str) -> &AtomicUsize {
         let mut hasher = DefaultHasher::new();
         hasher.write(announced.as_bytes());
-        let place = hasher.finish() % PLACES as u64;
-        &self.running[usize::try_from(place).unwrap_or_default()]
+        let index = hasher.finish() % COUNTERS as u64;
+        &self.running[usize::try_from(index).unwrap_or_default()]
     }
 }
 
 #[cfg(feature = "native")]
-impl Calling {
+impl PendingCall {
     pub(crate) fn call(self) -> Result<Option<String>, String> {
         (self.function.call)(&self.announced)
     }
 }
 
 #[cfg(feature = "native")]
-impl Drop for Calling {
+impl Drop for PendingCall {
     fn drop(&mut self) {
         self.function.count(&self.announced).fetch_sub(1, Ordering::Relaxed);
     }
@@ -216,7 +216,7 @@ impl Mapping {
                     "address_map has an entry with a port on one side only; {FORM}"
                 )));
             }
-            if table.insert((one_spelling(&host), port), to).is_some() {
+            if table.insert((normalized(&host), port), to).is_some() {
                 return Err(invalid("address_map has two entries for one address; leave one out"));
             }
         }
@@ -247,11 +247,11 @@ impl Mapping {
 #[cfg(feature = "native")]
 impl Mapping {
     /// Returns the address that the table has for an announced one.
-    pub(crate) fn listed(&self, host: &str, port: u16) -> Option<(String, u16)> {
+    pub(crate) fn lookup(&self, host: &str, port: u16) -> Option<(String, u16)> {
         let Self::Table(table) = self else { return None };
-        let host = one_spelling(host);
-        let exact = (host, Some(port));
-        let (to, to_port) = table.get(&exact).or_else(|| table.get(&(exact.0, None)))?;
+        let host = normalized(host);
+        let exact_key = (host, Some(port));
+        let (to, to_port) = table.get(&exact_key).or_else(|| table.get(&(exact_key.0, None)))?;
         Some((to.clone(), to_port.unwrap_or(port)))
     }
 
@@ -266,7 +266,7 @@ impl Mapping {
 
 /// Returns one spelling of a host: `CACHE` becomes `cache`, and `0:0::1` becomes `::1`.
 #[cfg(feature = "native")]
-fn one_spelling(host: &str) -> String {
+fn normalized(host: &str) -> String {
     match host.parse::<Ipv6Addr>() {
         Ok(address) => address.to_string(),
         Err(_) => host.to_ascii_lowercase(),
@@ -303,7 +303,7 @@ mod tests {
             ("10.0.0.2", 6379, None),
         ] {
             let reached = reached.map(|(host, port)| (host.to_owned(), port));
-            assert_eq!(map.listed(host, port), reached, "{host} {port}");
+            assert_eq!(map.lookup(host, port), reached, "{host} {port}");
         }
     }
 
@@ -337,8 +337,8 @@ mod tests {
             assert!(error.message().contains("address_map"), "{error}");
             assert!(!format!("{error} {error:?}").contains("sesame"), "{error}");
         }
-        let twice = check([("H:1", "a:1"), ("h:1", "b:1")]).err().unwrap();
-        assert!(twice.message().contains("two entries"), "{twice}");
+        let duplicate = check([("H:1", "a:1"), ("h:1", "b:1")]).err().unwrap();
+        assert!(duplicate.message().contains("two entries"), "{duplicate}");
     }
 
     #[test]
@@ -346,14 +346,14 @@ mod tests {
     fn calls_that_do_not_come_back_are_not_joined_by_ever_more() {
         let map = Mapping::check(Some(AddressMap::by(|_| None))).unwrap();
         let function = map.function().unwrap();
-        let begin = |announced: &str| function.begin(announced.to_owned());
-        let mut stuck: Vec<Calling> = (0..CALLS).map(|_| begin("h:1").unwrap()).collect();
+        let try_begin = |announced: &str| function.try_begin(announced.to_owned());
+        let mut unfinished: Vec<PendingCall> = (0..MAX_CALLS_PER_ADDRESS).map(|_| try_begin("h:1").unwrap()).collect();
         for _ in 0..3 {
-            assert!(begin("h:1").is_none());
+            assert!(try_begin("h:1").is_none());
         }
-        assert!(begin("another:1").is_some(), "others are asked about");
-        assert_eq!(stuck.remove(0).call(), Ok(None));
-        assert!(begin("h:1").is_some());
+        assert!(try_begin("another:1").is_some(), "others are asked about");
+        assert_eq!(unfinished.remove(0).call(), Ok(None));
+        assert!(try_begin("h:1").is_some());
     }
 
     #[test]

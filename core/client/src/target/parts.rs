@@ -5,7 +5,7 @@ use steadlock_protocol::Error;
 use crate::errors::invalid;
 
 /// The forms that a URL can have.
-pub(super) const FORMS: &str = "give redis://[user:password@]host[:port][/db], rediss://…, redis+cluster://host,host, redis+sentinel://host,host/service, redis+unix:///path, memory:// or memory://name; valkey may stand for redis";
+pub(super) const URL_FORMS: &str = "give redis://[user:password@]host[:port][/db], rediss://…, redis+cluster://host,host, redis+sentinel://host,host/service, redis+unix:///path, memory:// or memory://name; valkey may stand for redis";
 
 /// Returns the user, the password, and the text after the last `@`.
 pub(super) fn credentials(authority: &str) -> Result<(Option<String>, Option<String>, &str), Error> {
@@ -49,7 +49,7 @@ pub(super) fn host_and_port(address: &str, default_port: u16) -> Result<(String,
 
 /// As `host_and_port`, for an address that must have both.
 #[cfg(feature = "native")]
-pub(crate) fn named_host_and_port(address: &str) -> Option<(String, u16)> {
+pub(crate) fn host_and_required_port(address: &str) -> Option<(String, u16)> {
     let (host, port) = host_and_optional_port(address).ok()?;
     Some((host, port?))
 }
@@ -75,7 +75,7 @@ pub(super) fn host_and_optional_port(address: &str) -> Result<(String, Option<u1
         },
     };
     if host.is_empty() {
-        return Err(invalid(format!("the URL has no host; {FORMS}")));
+        return Err(invalid(format!("the URL has no host; {URL_FORMS}")));
     }
     if !host
         .chars()

@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_sentinel_is_got_into_by_its_own_credentials() {
         let target = parse("redis+sentinel://:theirs@a/shop/3?sentinel_password=sesame");
-        let sentinel = target.one_sentinel("b", 7);
+        let sentinel = target.sentinel_target("b", 7);
         assert_eq!((sentinel.to_string(), sentinel.database), ("b:7".into(), 0));
         assert_eq!(
             (sentinel.username, sentinel.password.as_deref()),

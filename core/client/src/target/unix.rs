@@ -8,7 +8,7 @@ use super::parts::{credentials, decode, pairs, parse_database, split_off, unknow
 use crate::errors::invalid;
 
 /// The parts of a URL of such a server.
-pub(super) struct Read {
+pub(super) struct Parts {
     pub(super) path: PathBuf,
     pub(super) username: Option<String>,
     pub(super) password: Option<String>,
@@ -16,7 +16,7 @@ pub(super) struct Read {
 }
 
 /// Parses the text after `redis+unix://` or `unix://`.
-pub(super) fn read(rest: &str) -> Result<Read, Error> {
+pub(super) fn read(rest: &str) -> Result<Parts, Error> {
     let (rest, query) = split_off(rest, '?');
     let Some(slash) = rest.find('/') else {
         return Err(invalid("the URL has no socket path; give redis+unix:///path/to/socket"));
@@ -35,7 +35,7 @@ pub(super) fn read(rest: &str) -> Result<Read, Error> {
             _ => return Err(unknown_query()),
         }
     }
-    Ok(Read {
+    Ok(Parts {
         path: PathBuf::from(decode(path)?),
         username,
         password,

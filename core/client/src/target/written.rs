@@ -7,7 +7,7 @@
 
 use steadlock_protocol::{Error, around};
 
-use super::parts::FORMS;
+use super::parts::URL_FORMS;
 use crate::errors::invalid;
 
 /// The meaning of a scheme. `valkey` means the same as `redis`.
@@ -33,12 +33,12 @@ pub(super) enum Family {
 pub(super) fn read(url: &str) -> Result<(Protocol, &str), Error> {
     let url = url.trim_matches(is_blank);
     if url.is_empty() {
-        return Err(invalid(format!("the URL is empty; {FORMS}")));
+        return Err(invalid(format!("the URL is empty; {URL_FORMS}")));
     }
     refuse_quotes(url)?;
     let Some((scheme, rest)) = url.split_once("://") else {
         refuse_blanks(url)?;
-        return Err(invalid(format!("the URL has no scheme; {FORMS}")));
+        return Err(invalid(format!("the URL has no scheme; {URL_FORMS}")));
     };
     let protocol = Protocol::of(&scheme.to_ascii_lowercase());
     #[cfg(not(feature = "native"))]
@@ -53,7 +53,7 @@ pub(super) fn read(url: &str) -> Result<(Protocol, &str), Error> {
 /// Splits a text at whitespace into its URLs. If a piece is no URL, the text is returned whole, so that [`read`] can
 /// say where the whitespace is.
 #[cfg(feature = "admin")]
-pub(crate) fn listed(text: &str) -> Vec<String> {
+pub(crate) fn split_urls(text: &str) -> Vec<String> {
     let pieces: Vec<&str> = text.split(is_blank).filter(|piece| !piece.is_empty()).collect();
     if pieces.iter().all(|piece| piece.contains("://")) {
         pieces.into_iter().map(str::to_owned).collect()
@@ -127,7 +127,7 @@ const HOST: Protocol = Protocol {
 
 /// The message does not repeat the scheme: it may be a password that was pasted in the wrong place.
 fn unknown_scheme() -> Error {
-    invalid(format!("the URL's scheme is not known; {FORMS}"))
+    invalid(format!("the URL's scheme is not known; {URL_FORMS}"))
 }
 
 fn refuse_quotes(url: &str) -> Result<(), Error> {
@@ -412,7 +412,7 @@ mod tests {
             ("redis://:my word@h", vec!["redis://:my word@h"]),
             ("redis+cluster://a, b", vec!["redis+cluster://a, b"]),
         ] {
-            assert_eq!(listed(text), urls, "{text:?}");
+            assert_eq!(split_urls(text), urls, "{text:?}");
         }
     }
 }

@@ -61,10 +61,10 @@ impl Tls {
         })
     }
 
-    /// Returns the configuration of one connection. `who` provides the client's certificate.
-    pub(crate) fn config(&self, who: Arc<dyn ResolvesClientCert>) -> Arc<ClientConfig> {
+    /// Returns the configuration of one connection. `resolver` provides the client's certificate.
+    pub(crate) fn config(&self, resolver: Arc<dyn ResolvesClientCert>) -> Arc<ClientConfig> {
         let mut config = ClientConfig::clone(&self.config);
-        config.client_auth_cert_resolver = who;
+        config.client_auth_cert_resolver = resolver;
         Arc::new(config)
     }
 }

@@ -33,8 +33,8 @@ impl TlsOptions {
         let client = match (cert, key) {
             (Some(cert), Some(key)) => Some((cert, key)),
             (None, None) => None,
-            (Some(_), None) => return Err(alone(CERT, KEY)),
-            (None, Some(_)) => return Err(alone(KEY, CERT)),
+            (Some(_), None) => return Err(missing_partner(CERT, KEY)),
+            (None, Some(_)) => return Err(missing_partner(KEY, CERT)),
         };
         Ok(Self {
             ca,
@@ -94,7 +94,7 @@ pub(super) fn is_pem_text(path: &str) -> bool {
     path.contains("-----BEGIN") || path.contains(char::is_control)
 }
 
-fn alone(given: &str, missing: &str) -> Error {
+fn missing_partner(given: &str, missing: &str) -> Error {
     invalid(format!(
         "{given} is given without {missing}; a certificate and its key go together"
     ))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use steadlock_protocol::{CallId, Cause, Error, ErrorKind, Instant, Lane, NodeId, Operation, SortedSet, Transmit};
 
-use super::{Seen, Transport};
+use super::{Transport, TransportEvent};
 
 /// The nodes, in the order of the settings.
 pub(super) struct Fleet {
@@ -16,10 +16,10 @@ pub(super) struct Fleet {
     /// The nodes that failed, and the causes, until the client is ready.
     failed: SortedSet<usize>,
     causes: Vec<Cause>,
-    is_told: bool,
+    is_reported: bool,
     /// The time at which a majority was connected for the first time.
     majority_since: Option<Instant>,
-    seen: Vec<Seen>,
+    events: Vec<TransportEvent>,
 }
 
 /// The time that a majority waits for the other nodes before it reports the client as ready.
@@ -33,9 +33,9 @@ impl Fleet {
             up: SortedSet::new(),
             failed: SortedSet::new(),
             causes: Vec::new(),
-            is_told: false,
+            is_reported: false,
             majority_since: None,
-            seen: Vec::new(),
+            events: Vec::new(),
         }
     }
 
@@ -44,67 +44,67 @@ impl Fleet {
     }
 
     /// Passes on an event of one node, under the number of that node.
-    fn pass_on(&mut self, node: usize, item: Seen, seen: &mut Vec<Seen>) {
+    fn forward(&mut self, node: usize, item: TransportEvent, events: &mut Vec<TransportEvent>) {
         let id = NodeId(u16::try_from(node).unwrap_or(u16::MAX));
-        seen.push(match item {
-            Seen::Opened(_, lane) => Seen::Opened(id, lane),
-            Seen::Closed(_, lane, cause) => {
-                let cause = self.of_node(node, cause);
+        events.push(match item {
+            TransportEvent::LaneOpened(_, lane) => TransportEvent::LaneOpened(id, lane),
+            TransportEvent::LaneClosed(_, lane, cause) => {
+                let cause = self.with_node_name(node, cause);
                 self.up.remove(&node);
-                if !self.is_told && self.failed.insert(node) {
+                if !self.is_reported && self.failed.insert(node) {
                     self.causes.push(cause.clone());
                 }
-                Seen::Closed(id, lane, cause)
+                TransportEvent::LaneClosed(id, lane, cause)
             }
-            Seen::Deaf(_) => Seen::Deaf(id),
-            Seen::Unheard(_, channel) => Seen::Unheard(id, channel),
-            Seen::Subscribed(_, channel) => Seen::Subscribed(id, channel),
-            Seen::Message(_, channel, payload) => Seen::Message(id, channel, payload),
-            // This event is about one node. `tell` reports the fleet as ready.
-            Seen::Ready => {
+            TransportEvent::SubscriptionsLost(_) => TransportEvent::SubscriptionsLost(id),
+            TransportEvent::SubscriptionLost(_, channel) => TransportEvent::SubscriptionLost(id, channel),
+            TransportEvent::Subscribed(_, channel) => TransportEvent::Subscribed(id, channel),
+            TransportEvent::Message(_, channel, payload) => TransportEvent::Message(id, channel, payload),
+            // This event is about one node. `report_result` reports the fleet as ready.
+            TransportEvent::Ready => {
                 self.up.insert(node);
                 self.failed.remove(&node);
                 return;
             }
             // A retry cannot repair this failure. Until the first connection was reported, the failure ends the client,
             // even if the other nodes can be reached.
-            Seen::Unreachable(error) if self.is_told => {
-                Seen::Closed(id, Lane::Command, self.of_node(node, Cause::from(&error)))
+            TransportEvent::Unreachable(error) if self.is_reported => {
+                TransportEvent::LaneClosed(id, Lane::Command, self.with_node_name(node, Cause::from(&error)))
             }
-            Seen::Unreachable(error) => {
-                self.is_told = true;
-                Seen::Unreachable(error)
+            TransportEvent::Unreachable(error) => {
+                self.is_reported = true;
+                TransportEvent::Unreachable(error)
             }
-            Seen::Slots(_, slots, primaries) => Seen::Slots(id, slots, primaries),
-            same @ (Seen::Reply(..) | Seen::Shard(..) | Seen::Sendable) => same,
+            TransportEvent::Slots(_, slots, primaries) => TransportEvent::Slots(id, slots, primaries),
+            same @ (TransportEvent::Reply(..) | TransportEvent::Shard(..) | TransportEvent::Sendable) => same,
         });
     }
 
     /// Adds the name of the node to a cause.
-    fn of_node(&self, node: usize, cause: Cause) -> Cause {
+    fn with_node_name(&self, node: usize, cause: Cause) -> Cause {
         let name = self.names.get(node).map_or("", String::as_str);
         cause.reworded(|text| format!("{name}: {text}"))
     }
 
     /// Reports once whether the client can be used.
-    fn tell(&mut self, now: Instant, seen: &mut Vec<Seen>) {
-        if self.is_told {
+    fn report_result(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
+        if self.is_reported {
             return;
         }
         let majority = self.majority();
         if self.up.len() >= majority {
             let since = *self.majority_since.get_or_insert(now);
             if self.up.len() + self.failed.len() == self.nodes.len() || now >= since + GRACE {
-                self.is_told = true;
-                seen.push(Seen::Ready);
+                self.is_reported = true;
+                events.push(TransportEvent::Ready);
             }
         } else if self.nodes.len() - self.failed.len() < majority {
-            self.is_told = true;
+            self.is_reported = true;
             let what = format!("no majority of {} primaries can be reached", self.nodes.len());
             let error = Error::new(ErrorKind::Unavailable, Operation::Connect, what)
                 .with_cause(Cause::joined(self.causes.iter(), self.causes.len()))
                 .with_advice("are they running, and the addresses right?");
-            seen.push(Seen::Unreachable(error.with_node(self.names.join(", "))));
+            events.push(TransportEvent::Unreachable(error.with_node(self.names.join(", "))));
         }
     }
 }
@@ -126,16 +126,16 @@ impl Transport for Fleet {
         }
     }
 
-    fn poll(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
-        let mut of_node = std::mem::take(&mut self.seen);
+    fn poll(&mut self, context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>) {
+        let mut node_events = std::mem::take(&mut self.events);
         for node in 0..self.nodes.len() {
-            self.nodes[node].poll(context, now, &mut of_node);
-            for item in of_node.drain(..) {
-                self.pass_on(node, item, seen);
+            self.nodes[node].poll(context, now, &mut node_events);
+            for item in node_events.drain(..) {
+                self.forward(node, item, events);
             }
         }
-        self.seen = of_node;
-        self.tell(now, seen);
+        self.events = node_events;
+        self.report_result(now, events);
     }
 
     fn set_in_use(&mut self, is_in_use: bool) {
@@ -151,22 +151,25 @@ impl Transport for Fleet {
     }
 
     #[cfg(feature = "native")]
-    fn start_again(&mut self, now: Instant, seen: &mut Vec<Seen>) -> bool {
-        let mut of_node = std::mem::take(&mut self.seen);
+    fn restart(&mut self, now: Instant, events: &mut Vec<TransportEvent>) -> bool {
+        let mut node_events = std::mem::take(&mut self.events);
         for node in 0..self.nodes.len() {
-            if !self.nodes[node].start_again(now, &mut of_node) {
+            if !self.nodes[node].restart(now, &mut node_events) {
                 return false;
             }
-            for item in of_node.drain(..) {
-                self.pass_on(node, item, seen);
+            for item in node_events.drain(..) {
+                self.forward(node, item, events);
             }
         }
-        self.seen = of_node;
+        self.events = node_events;
         true
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let grace = self.majority_since.filter(|_| !self.is_told).map(|since| since + GRACE);
+        let grace = self
+            .majority_since
+            .filter(|_| !self.is_reported)
+            .map(|since| since + GRACE);
         let nodes = self.nodes.iter().filter_map(|node| node.poll_timeout());
         nodes.chain(grace).min()
     }

@@ -8,7 +8,7 @@ use steadlock_protocol::{Call, CallError, CallId, Error, ErrorKind, Instant, Lan
 use steadlock_store::{Embedded, Subscriber};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::{NODE, Seen, Transport};
+use super::{NODE, Transport, TransportEvent};
 use crate::process::Process;
 
 pub(super) struct Memory {
@@ -18,7 +18,7 @@ pub(super) struct Memory {
     is_connected: bool,
     waiting: Vec<Transmit>,
     /// The replies of the store since the last flush.
-    seen: Vec<Seen>,
+    events: Vec<TransportEvent>,
 }
 
 impl Memory {
@@ -49,7 +49,7 @@ impl Memory {
             messages,
             is_connected: false,
             waiting: Vec::new(),
-            seen: Vec::new(),
+            events: Vec::new(),
         })
     }
 
@@ -80,30 +80,30 @@ impl Transport for Memory {
                 Transmit::Call(call) => {
                     sent(call.id);
                     let result = self.run(&call);
-                    self.seen.push(Seen::Reply(call.id, result));
+                    self.events.push(TransportEvent::Reply(call.id, result));
                 }
                 Transmit::Subscribe { channel, .. } => {
                     self.subscriber.subscribe(&channel);
-                    self.seen.push(Seen::Subscribed(NODE, channel));
+                    self.events.push(TransportEvent::Subscribed(NODE, channel));
                 }
                 Transmit::Unsubscribe { channel, .. } => self.subscriber.unsubscribe(&channel),
             }
         }
     }
 
-    fn poll(&mut self, context: &mut Context<'_>, _now: Instant, seen: &mut Vec<Seen>) {
+    fn poll(&mut self, context: &mut Context<'_>, _now: Instant, events: &mut Vec<TransportEvent>) {
         if !mem::replace(&mut self.is_connected, true) {
-            seen.push(Seen::Opened(NODE, Lane::Renewal));
-            seen.push(Seen::Opened(NODE, Lane::Command));
-            seen.push(Seen::Ready);
+            events.push(TransportEvent::LaneOpened(NODE, Lane::Renewal));
+            events.push(TransportEvent::LaneOpened(NODE, Lane::Command));
+            events.push(TransportEvent::Ready);
         }
-        seen.append(&mut self.seen);
+        events.append(&mut self.events);
         while let Poll::Ready(Some((channel, payload))) = self.messages.poll_recv(context) {
-            seen.push(Seen::Message(NODE, channel, payload));
+            events.push(TransportEvent::Message(NODE, channel, payload));
         }
     }
 
-    fn start_again(&mut self, _now: Instant, _seen: &mut Vec<Seen>) -> bool {
+    fn restart(&mut self, _now: Instant, _seen: &mut Vec<TransportEvent>) -> bool {
         true
     }
 

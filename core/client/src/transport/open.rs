@@ -9,26 +9,26 @@ use super::memory::Memory;
 use super::redis::cluster::Cluster;
 use super::redis::peers::Peers;
 use super::redis::sentinel::Sentinel;
-use super::redis::{Failing, Redis};
-use super::{First, Transport};
+use super::redis::{FirstFailure, Redis};
+use super::{FirstConnection, Transport};
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};
 
 /// Creates the transport for these settings. The transport connects when it is polled.
-pub(crate) fn open(settings: &Arc<Settings>, first: First) -> Result<Box<dyn Transport>, Error> {
+pub(crate) fn open(settings: &Arc<Settings>, first: FirstConnection) -> Result<Box<dyn Transport>, Error> {
     match settings.targets.as_slice() {
         [target] => {
             let first = match first {
-                First::IsAwaited => Failing::IsFatal,
-                First::IsAtUse => Failing::MayPass,
-                First::WasMade => Failing::IsAnOutage,
+                FirstConnection::Awaited => FirstFailure::Fatal,
+                FirstConnection::Lazy => FirstFailure::Retryable,
+                FirstConnection::Inherited => FirstFailure::Outage,
             };
             open_one(settings, target, first, None)
         }
         targets => {
             let first = match first {
-                First::IsAwaited | First::IsAtUse => Failing::MayPass,
-                First::WasMade => Failing::IsAnOutage,
+                FirstConnection::Awaited | FirstConnection::Lazy => FirstFailure::Retryable,
+                FirstConnection::Inherited => FirstFailure::Outage,
             };
             let peers = Peers::new(settings);
             let nodes = targets
@@ -44,7 +44,7 @@ pub(crate) fn open(settings: &Arc<Settings>, first: First) -> Result<Box<dyn Tra
 fn open_one(
     settings: &Arc<Settings>,
     target: &Target,
-    first: Failing,
+    first: FirstFailure,
     peers: Option<Peers>,
 ) -> Result<Box<dyn Transport>, Error> {
     match &target.scheme {

@@ -17,29 +17,31 @@ use steadlock_protocol::{
 };
 
 use super::fleet::Fleet;
-use super::{NODE, Seen, Transport};
+use super::{NODE, Transport, TransportEvent};
 use crate::settings::Settings;
 
-/// Creates the transport for these settings, and a `Line` for each server, which is the program's side of it.
-pub(crate) fn open(settings: &Settings) -> (Box<dyn Transport>, Vec<Line>) {
+/// Creates the transport for these settings, and a `NodeLink` for each server, which is the program's side of it.
+pub(crate) fn open(settings: &Settings) -> (Box<dyn Transport>, Vec<NodeLink>) {
     let nodes = 0..settings.targets.len();
-    let lines: Vec<Line> = nodes.map(|node| Line::new(node, settings.command_timeout)).collect();
-    let mut ends: Vec<Box<dyn Transport>> = lines
+    let links: Vec<NodeLink> = nodes
+        .map(|node| NodeLink::new(node, settings.command_timeout))
+        .collect();
+    let mut ends: Vec<Box<dyn Transport>> = links
         .iter()
-        .map(|line| Box::new(Outside(Arc::clone(&line.0))) as Box<dyn Transport>)
+        .map(|link| Box::new(Outside(Arc::clone(&link.0))) as Box<dyn Transport>)
         .collect();
     let transport = match ends.len() {
         1 => ends.remove(0),
         _ => Box::new(Fleet::new(ends, settings.servers())),
     };
-    (transport, lines)
+    (transport, links)
 }
 
 /// The engine's side of a server.
 struct Outside(Arc<Mutex<Node>>);
 
 /// The program's side of a server.
-pub(crate) struct Line(Arc<Mutex<Node>>);
+pub(crate) struct NodeLink(Arc<Mutex<Node>>);
 
 /// The calls and subscriptions of one server.
 struct Node {
@@ -48,29 +50,29 @@ struct Node {
     /// Whether both lanes were open at the same time since the last loss of a lane.
     is_ready: bool,
     /// Whether subscriptions have a connection.
-    hears: bool,
-    wanted: SortedSet<Arc<[u8]>>,
+    is_subscriber_open: bool,
+    channels: SortedSet<Arc<[u8]>>,
     /// Calls whose lane was not open, with the time of the first flush that could not send them.
     waiting: VecDeque<(Call, Option<Instant>)>,
-    patience: Duration,
+    response_timeout: Duration,
     outgoing: VecDeque<Transmit>,
     in_flight: SortedMap<CallId, Lane>,
-    seen: Vec<Seen>,
+    events: Vec<TransportEvent>,
 }
 
-impl Line {
-    fn new(node: usize, patience: Duration) -> Self {
+impl NodeLink {
+    fn new(node: usize, response_timeout: Duration) -> Self {
         Self(Arc::new(Mutex::new(Node {
             id: NodeId(u16::try_from(node).unwrap_or(u16::MAX)),
             open: SortedSet::new(),
             is_ready: false,
-            hears: false,
-            wanted: SortedSet::new(),
+            is_subscriber_open: false,
+            channels: SortedSet::new(),
             waiting: VecDeque::new(),
-            patience,
+            response_timeout,
             outgoing: VecDeque::new(),
             in_flight: SortedMap::new(),
-            seen: Vec::new(),
+            events: Vec::new(),
         })))
     }
 
@@ -79,19 +81,19 @@ impl Line {
         lock(&self.0).outgoing.pop_front()
     }
 
-    pub(crate) fn opened(&self, lane: Lane) {
+    pub(crate) fn lane_opened(&self, lane: Lane) {
         let mut node = lock(&self.0);
         if !node.open.insert(lane) {
             return;
         }
-        node.seen.push(Seen::Opened(NODE, lane));
+        node.events.push(TransportEvent::LaneOpened(NODE, lane));
         if node.open.len() == 2 && !mem::replace(&mut node.is_ready, true) {
-            node.seen.push(Seen::Ready);
+            node.events.push(TransportEvent::Ready);
         }
     }
 
     /// Reports that a lane is closed or could not be opened. Answers the calls of that lane.
-    pub(crate) fn closed(&self, lane: Lane, cause: &str) {
+    pub(crate) fn lane_closed(&self, lane: Lane, cause: &str) {
         let mut node = lock(&self.0);
         if node.open.remove(&lane) {
             node.is_ready = false;
@@ -99,55 +101,59 @@ impl Line {
             // been running since it was reported as sent.
             node.outgoing.retain(|item| !is_of(item, lane));
         }
-        node.seen.push(Seen::Closed(NODE, lane, cause.into()));
-        let (gone, left) = mem::take(&mut node.in_flight)
+        node.events.push(TransportEvent::LaneClosed(NODE, lane, cause.into()));
+        let (lost, left) = mem::take(&mut node.in_flight)
             .into_iter()
             .partition(|(_, of)| *of == lane);
         node.in_flight = left;
-        let gone: SortedMap<CallId, Lane> = gone;
-        for call in gone.into_keys() {
-            node.seen.push(disconnected(call, cause));
+        let lost: SortedMap<CallId, Lane> = lost;
+        for call in lost.into_keys() {
+            node.events.push(disconnected(call, cause));
         }
     }
 
     /// Reports a new connection for subscriptions. Every channel is subscribed to again.
-    pub(crate) fn listening(&self) {
+    pub(crate) fn subscriptions_opened(&self) {
         let mut node = lock(&self.0);
-        node.hears = true;
+        node.is_subscriber_open = true;
         node.forget_subscriptions();
-        let (id, wanted) = (node.id, node.wanted.clone());
+        let (id, channels) = (node.id, node.channels.clone());
         let subscribe = |channel| Transmit::Subscribe { node: id, channel };
-        node.outgoing.extend(wanted.into_iter().map(subscribe));
+        node.outgoing.extend(channels.into_iter().map(subscribe));
     }
 
     /// Reports that subscriptions have no connection any more.
-    pub(crate) fn deaf(&self) {
+    pub(crate) fn subscriptions_lost(&self) {
         let mut node = lock(&self.0);
         node.forget_subscriptions();
-        if mem::take(&mut node.hears) {
-            node.seen.push(Seen::Deaf(NODE));
+        if mem::take(&mut node.is_subscriber_open) {
+            node.events.push(TransportEvent::SubscriptionsLost(NODE));
         }
     }
 
     /// Reports that another attempt to connect would be useless.
     pub(crate) fn give_up(&self, error: Error) {
-        lock(&self.0).seen.push(Seen::Unreachable(error));
+        lock(&self.0).events.push(TransportEvent::Unreachable(error));
     }
 
     /// Reports the reply to a call. A second reply to the same call is ignored.
     pub(crate) fn replied(&self, call: CallId, reply: Result<Reply, CallError>) {
         let mut node = lock(&self.0);
         if node.in_flight.remove(&call).is_some() {
-            node.seen.push(Seen::Reply(call, reply));
+            node.events.push(TransportEvent::Reply(call, reply));
         }
     }
 
     pub(crate) fn subscribed(&self, channel: &[u8]) {
-        lock(&self.0).seen.push(Seen::Subscribed(NODE, channel.into()));
+        lock(&self.0)
+            .events
+            .push(TransportEvent::Subscribed(NODE, channel.into()));
     }
 
-    pub(crate) fn heard(&self, channel: &[u8], message: Vec<u8>) {
-        lock(&self.0).seen.push(Seen::Message(NODE, channel.into(), message));
+    pub(crate) fn message_received(&self, channel: &[u8], message: Vec<u8>) {
+        lock(&self.0)
+            .events
+            .push(TransportEvent::Message(NODE, channel.into(), message));
     }
 }
 
@@ -158,15 +164,15 @@ impl Node {
 
     /// Answers the calls that have waited too long for their lane.
     fn drop_overdue(&mut self, now: Instant) {
-        let patience = self.patience;
-        let is_overdue = |since: Option<Instant>| since.is_some_and(|since| now >= since + patience);
+        let response_timeout = self.response_timeout;
+        let is_overdue = |since: Option<Instant>| since.is_some_and(|since| now >= since + response_timeout);
         let (overdue, left) = mem::take(&mut self.waiting)
             .into_iter()
             .partition(|(_, since)| is_overdue(*since));
         self.waiting = left;
         let overdue: VecDeque<_> = overdue;
         for (call, _) in overdue {
-            self.seen.push(disconnected(call.id, "not connected"));
+            self.events.push(disconnected(call.id, "not connected"));
         }
     }
 }
@@ -177,13 +183,13 @@ impl Transport for Outside {
         match item {
             Transmit::Call(call) => return node.waiting.push_back((call, None)),
             Transmit::Subscribe { ref channel, .. } => {
-                node.wanted.insert(Arc::clone(channel));
+                node.channels.insert(Arc::clone(channel));
             }
             Transmit::Unsubscribe { ref channel, .. } => {
-                node.wanted.remove(channel);
+                node.channels.remove(channel);
             }
         }
-        if node.hears {
+        if node.is_subscriber_open {
             node.outgoing.push_back(item);
         }
     }
@@ -201,16 +207,16 @@ impl Transport for Outside {
         }
     }
 
-    fn poll(&mut self, _context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+    fn poll(&mut self, _context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>) {
         let mut node = lock(&self.0);
         node.drop_overdue(now);
-        seen.append(&mut node.seen);
+        events.append(&mut node.events);
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
         let node = lock(&self.0);
         let since = node.waiting.iter().filter_map(|(_, since)| *since).min()?;
-        Some(since + node.patience)
+        Some(since + node.response_timeout)
     }
 
     fn every_lane_is_open(&self) -> bool {
@@ -222,8 +228,8 @@ fn is_of(item: &Transmit, lane: Lane) -> bool {
     matches!(item, Transmit::Call(call) if call.lane == lane)
 }
 
-fn disconnected(call: CallId, cause: &str) -> Seen {
-    Seen::Reply(call, Err(CallError::Disconnected(cause.into())))
+fn disconnected(call: CallId, cause: &str) -> TransportEvent {
+    TransportEvent::Reply(call, Err(CallError::Disconnected(cause.into())))
 }
 
 fn lock(node: &Mutex<Node>) -> MutexGuard<'_, Node> {

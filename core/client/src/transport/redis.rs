@@ -18,6 +18,7 @@
 //! server whether it is still a primary.
 
 mod address;
+mod attempt;
 mod choice;
 pub(super) mod cluster;
 mod connect;
@@ -44,7 +45,6 @@ mod subscriptions;
 mod tls;
 #[cfg(feature = "admin")]
 pub(crate) mod tools;
-mod way;
 mod wire;
 
 use std::sync::Arc;
@@ -53,7 +53,7 @@ use std::time::Duration;
 
 use steadlock_protocol::{CallId, Instant, Lane, Transmit};
 
-use super::{NODE, Seen, Transport};
+use super::{NODE, Transport, TransportEvent};
 use crate::settings::Settings;
 use crate::target::Target;
 use crate::world::Defect;
@@ -74,22 +74,22 @@ pub(super) struct Redis {
     subscriptions: SubscriptionLink,
     proof: Proof,
     state: State,
-    first: Failing,
-    /// Whether both lanes are open and `Seen::Ready` was reported.
+    first: FirstFailure,
+    /// Whether both lanes are open and `TransportEvent::Ready` was reported.
     is_ready: bool,
     /// Whether subscriptions have a connection.
-    hears: bool,
+    has_subscriptions: bool,
 }
 
 /// The meaning of a failure of the first attempt to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failing {
+pub(super) enum FirstFailure {
     /// The client cannot be used.
-    IsFatal,
+    Fatal,
     /// The client tries again, unless locks cannot work with the server.
-    MayPass,
+    Retryable,
     /// The failure is an ordinary outage: the client was connected before.
-    IsAnOutage,
+    Outage,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ enum State {
     /// The two lanes have not both been open yet. A failure to connect may end the client.
     First,
     /// Each lane is reported separately.
-    Told,
+    Reported,
     /// The first attempt failed, and no other follows.
     Failed,
 }
@@ -105,12 +105,12 @@ enum State {
 impl Redis {
     /// Creates the transport. `first` is the meaning of a failure of the first attempt. With `peers`, the server must
     /// differ from the servers of all other primaries.
-    pub(super) fn open(settings: &Arc<Settings>, target: &Target, first: Failing, peers: Option<Peers>) -> Self {
+    pub(super) fn open(settings: &Arc<Settings>, target: &Target, first: FirstFailure, peers: Option<Peers>) -> Self {
         let connector = Connector::new(settings, target, Membership::Alone, peers);
         Self::with(Arc::new(connector), settings, first)
     }
 
-    fn with(connector: Arc<Connector>, settings: &Settings, first: Failing) -> Self {
+    fn with(connector: Arc<Connector>, settings: &Settings, first: FirstFailure) -> Self {
         Self {
             commands: LaneLink::new(&connector, settings, Lane::Command),
             renewals: LaneLink::new(&connector, settings, Lane::Renewal),
@@ -118,12 +118,12 @@ impl Redis {
             proof: Proof::new(&connector),
             connector,
             state: match first {
-                Failing::IsFatal | Failing::MayPass => State::First,
-                Failing::IsAnOutage => State::Told,
+                FirstFailure::Fatal | FirstFailure::Retryable => State::First,
+                FirstFailure::Outage => State::Reported,
             },
             first,
             is_ready: false,
-            hears: false,
+            has_subscriptions: false,
         }
     }
 
@@ -133,42 +133,47 @@ impl Redis {
         lane: Lane,
         context: &mut Context<'_>,
         now: Instant,
-        seen: &mut Vec<Seen>,
+        events: &mut Vec<TransportEvent>,
     ) -> Option<Failure> {
         let link = match lane {
             Lane::Command => &mut self.commands,
             Lane::Renewal => &mut self.renewals,
         };
-        let was_told = link.is_told();
-        let failure = link.poll(context, now, seen)?;
-        if !was_told && self.state == State::Told {
+        let was_reported = link.is_reported();
+        let failure = link.poll(context, now, events)?;
+        if !was_reported && self.state == State::Reported {
             // The cause can become clearer with each attempt.
-            seen.push(Seen::Closed(NODE, lane, failure.cause().clone()));
+            events.push(TransportEvent::LaneClosed(NODE, lane, failure.cause().clone()));
         }
         Some(failure)
     }
 
     /// Closes all connections to a server that is no longer a primary.
-    fn leave(&mut self, failure: &Failure, now: Instant, seen: &mut Vec<Seen>) {
-        self.renewals.give_up(failure, now, seen);
-        self.commands.give_up(failure, now, seen);
+    fn give_up_all(&mut self, failure: &Failure, now: Instant, events: &mut Vec<TransportEvent>) {
+        self.renewals.give_up(failure, now, events);
+        self.commands.give_up(failure, now, events);
         self.subscriptions.give_up(now);
     }
 
     /// Leaves the connections, and connects to the new primary.
-    fn follow(&mut self, failure: &Failure, now: Instant, seen: &mut Vec<Seen>) {
-        self.renewals.follow(failure, now, seen);
-        self.commands.follow(failure, now, seen);
+    fn follow(&mut self, failure: &Failure, now: Instant, events: &mut Vec<TransportEvent>) {
+        self.renewals.follow(failure, now, events);
+        self.commands.follow(failure, now, events);
         self.subscriptions.follow(now);
     }
 
     /// Advances both lanes. Returns the reason why one lost its connection or could not open one.
-    fn poll_lanes(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) -> Option<Failure> {
-        let renewals = self.poll_lane(Lane::Renewal, context, now, seen);
-        let commands = self.poll_lane(Lane::Command, context, now, seen);
+    fn poll_lanes(
+        &mut self,
+        context: &mut Context<'_>,
+        now: Instant,
+        events: &mut Vec<TransportEvent>,
+    ) -> Option<Failure> {
+        let renewals = self.poll_lane(Lane::Renewal, context, now, events);
+        let commands = self.poll_lane(Lane::Command, context, now, events);
         let demotion = [&commands, &renewals].into_iter().flatten().find(|of| of.is_demotion());
         if let Some(demotion) = demotion {
-            self.leave(demotion, now, seen);
+            self.give_up_all(demotion, now, events);
         }
         self.answer_questions(now);
         commands.or(renewals)
@@ -180,74 +185,74 @@ impl Redis {
             // If neither lane is open, the question is dropped: the client is at no server.
             let _ = self
                 .renewals
-                .read(question, now)
-                .or_else(|question| self.commands.read(question, now));
+                .read_key(question, now)
+                .or_else(|question| self.commands.read_key(question, now));
         }
     }
 
     /// Checks that the server is none of the other primaries, if one of these asked for it. Leaves the server
     /// otherwise.
-    fn poll_proof(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+    fn poll_proof(&mut self, context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>) {
         // A connection that is being made does this check itself, because it may lead to another server.
         let is_open = self.commands.is_open() && self.renewals.is_open();
         if let Some(failure) = self.proof.poll(context, now, is_open) {
-            self.leave(&failure, now, seen);
+            self.give_up_all(&failure, now, events);
         }
     }
 
     /// Advances the subscriptions. A lost connection loses no grant: each waiter polls, and asks again when its channel
     /// is confirmed on the next connection.
-    fn poll_subscriptions(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+    fn poll_subscriptions(&mut self, context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>) {
         if let Some(server) = self.connector.identity.server() {
             self.subscriptions.leave_unless_at(&server, now);
         }
-        self.subscriptions.poll(context, now, self.commands.is_open(), seen);
-        if self.connector.identity.is_asked() {
+        self.subscriptions.poll(context, now, self.commands.is_open(), events);
+        if self.connector.identity.has_questions() {
             // An open lane must answer this question.
             context.waker().wake_by_ref();
         }
-        let hears = self.subscriptions.is_open();
-        if self.hears && !hears {
-            seen.push(Seen::Deaf(NODE));
+        let has_subscriptions = self.subscriptions.is_open();
+        if self.has_subscriptions && !has_subscriptions {
+            events.push(TransportEvent::SubscriptionsLost(NODE));
         }
-        self.hears = hears;
+        self.has_subscriptions = has_subscriptions;
     }
 
     /// Handles a failure of the first attempt.
-    fn failed_at_first(&mut self, failure: Failure, seen: &mut Vec<Seen>) {
-        if self.first == Failing::MayPass && !failure.is_lasting() {
-            self.state = State::Told;
-            seen.push(Seen::Closed(NODE, Lane::Command, failure.cause().clone()));
+    fn first_attempt_failed(&mut self, failure: Failure, events: &mut Vec<TransportEvent>) {
+        if self.first == FirstFailure::Retryable && !failure.is_lasting() {
+            self.state = State::Reported;
+            events.push(TransportEvent::LaneClosed(NODE, Lane::Command, failure.cause().clone()));
         } else {
             // With several primaries the others may suffice meanwhile, so this one keeps trying.
             self.state = match self.connector.peers {
-                Some(_) => State::Told,
+                Some(_) => State::Reported,
                 None => State::Failed,
             };
-            seen.push(Seen::Unreachable(failure.into_error(&self.connector.node)));
+            events.push(TransportEvent::Unreachable(failure.into_error(&self.connector.node)));
         }
     }
 
     /// Reports the lanes that have opened.
-    fn tell(&mut self, now: Instant, seen: &mut Vec<Seen>) {
+    fn report_opened(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
         let is_ready = self.renewals.is_open() && self.commands.is_open();
         if self.state == State::First && is_ready {
-            self.state = State::Told;
+            self.state = State::Reported;
         }
-        if self.state != State::Told {
+        if self.state != State::Reported {
             return;
         }
         // Renewals first: if both lanes open in one poll, the session would otherwise send renewals on the command
         // lane.
-        if self.renewals.tell_open(seen) {
+        if self.renewals.report_open(events) {
             // The new connection may lead to another server than the other lane's.
-            self.commands.look_soon(now);
+            self.commands.check_role_soon(now);
         }
-        if self.commands.tell_open(seen) {
-            self.renewals.look_soon(now);
+        if self.commands.report_open(events) {
+            self.renewals.check_role_soon(now);
         }
         if is_ready && !self.is_ready {
-            seen.push(Seen::Ready);
+            events.push(TransportEvent::Ready);
         }
         self.is_ready = is_ready;
     }
@@ -277,18 +282,18 @@ impl Transport for Redis {
         self.subscriptions.flush();
     }
 
-    fn poll(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+    fn poll(&mut self, context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>) {
         if self.state == State::Failed {
             return;
         }
-        if let Some(failure) = self.poll_lanes(context, now, seen)
+        if let Some(failure) = self.poll_lanes(context, now, events)
             && self.state == State::First
         {
-            self.failed_at_first(failure, seen);
+            self.first_attempt_failed(failure, events);
         }
-        self.poll_proof(context, now, seen);
-        self.poll_subscriptions(context, now, seen);
-        self.tell(now, seen);
+        self.poll_proof(context, now, events);
+        self.poll_subscriptions(context, now, events);
+        self.report_opened(now, events);
     }
 
     fn set_in_use(&mut self, is_in_use: bool) {
@@ -301,9 +306,9 @@ impl Transport for Redis {
         self.renewals.set_shortest_lease(lease);
     }
 
-    fn start_again(&mut self, now: Instant, seen: &mut Vec<Seen>) -> bool {
+    fn restart(&mut self, now: Instant, events: &mut Vec<TransportEvent>) -> bool {
         self.proof = Proof::new(&self.connector);
-        self.follow(&Failure::descriptors_closed(), now, seen);
+        self.follow(&Failure::descriptors_closed(), now, events);
         true
     }
 

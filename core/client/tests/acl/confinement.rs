@@ -8,7 +8,7 @@ use steadlock::{Client, Error, ErrorKind, Lease};
 use crate::rules::Rule;
 use crate::support::version::Version;
 use crate::support::{Redis, eventually};
-use crate::work::{self, Hearing, KINDS, channels_of, lock, strings};
+use crate::work::{self, KINDS, Notice, channels_of, lock, strings};
 use steadlock_protocol::Reply;
 
 const SOON: Duration = Duration::from_secs(5);
@@ -407,7 +407,7 @@ async fn with_client_setinfo_the_server_s_log_of_refusals_is_empty() {
     let server = Redis::start();
     let rule = Rule::printed("locks").with("+client|setinfo").with("+info");
     rule.apply(&server);
-    let result = work::of_clients(&server, &rule.url(&server), "", "orders:1", Hearing::Messages).await;
+    let result = work::of_clients(&server, &rule.url(&server), "", "orders:1", Notice::Messages).await;
     result.unwrap_or_else(|failure| panic!("{failure}"));
     assert_eq!(crate::refused(&server), [""; 0]);
 }

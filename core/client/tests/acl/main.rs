@@ -17,7 +17,7 @@ use rules::Rule;
 use steadlock::{Client, ErrorKind};
 use steadlock_protocol::Script;
 use support::{Redis, version};
-use work::{Failure, Hearing};
+use work::{Failure, Notice};
 
 #[derive(Clone, Copy, Debug)]
 enum Use {
@@ -27,11 +27,11 @@ enum Use {
 }
 
 impl Use {
-    async fn of(self, server: &Redis, rule: &Rule, name: &str, hearing: Hearing) -> Result<(), Failure> {
+    async fn of(self, server: &Redis, rule: &Rule, name: &str, notice: Notice) -> Result<(), Failure> {
         let url = rule.url(server);
         let holder = Client::connect(server.url()).await.unwrap();
         let result = match self {
-            Self::Clients { prefix } => work::of_clients(server, &url, prefix, name, hearing).await,
+            Self::Clients { prefix } => work::of_clients(server, &url, prefix, name, notice).await,
             Self::Operators => work::of_operators(server, &url, &holder, name).await,
             Self::Watchers => work::of_watchers(&url, &holder, name).await,
         };
@@ -51,7 +51,7 @@ impl Use {
     }
 
     /// Returns the commands that clients with this purpose send, besides those that scripts call.
-    fn sends(self) -> &'static [&'static str] {
+    fn commands(self) -> &'static [&'static str] {
         match self {
             Self::Clients { .. } => &["evalsha", "script|load", "subscribe", "unsubscribe"],
             Self::Operators | Self::Watchers => &["evalsha", "script|load"],
@@ -60,7 +60,7 @@ impl Use {
 }
 
 /// Whether a client works without a right and only learns of releases later.
-fn is_spared(right: &str) -> bool {
+fn is_optional(right: &str) -> bool {
     right.starts_with('&') || ["+publish", "+subscribe", "+unsubscribe"].contains(&right)
 }
 
@@ -103,7 +103,7 @@ async fn check_that_it_is_enough(user: &str, purpose: Use) {
     let server = Redis::start();
     let rule = Rule::printed(user);
     rule.apply(&server);
-    let result = purpose.of(&server, &rule, "orders:1", Hearing::Messages).await;
+    let result = purpose.of(&server, &rule, "orders:1", Notice::Messages).await;
     result.unwrap_or_else(|failure| panic!("{user}: {failure}"));
     let refused = refused(&server);
     // A client works without these: they write its client info, or show that all of its connections are to one server.
@@ -134,20 +134,20 @@ async fn check_each_right(user: &str, purpose: Use) {
             let mut failure = None;
             // By chance, a waiter can make an attempt just after a release and need no notification. Hence several
             // runs.
-            let times = if is_spared(&right) { 5 } else { 1 };
+            let times = if is_optional(&right) { 5 } else { 1 };
             for time in 0..times {
                 let name = format!("orders:{number}-{time}-");
-                failure = purpose.of(server, &weaker, &name, Hearing::Messages).await.err();
+                failure = purpose.of(server, &weaker, &name, Notice::Messages).await.err();
                 if failure.is_some() {
                     break;
                 }
             }
             let failure = failure.unwrap_or_else(|| panic!("{user} does not need {right}"));
             check_naming(user, &right, &failure);
-            if is_spared(&right) && matches!(purpose, Use::Clients { .. }) {
+            if is_optional(&right) && matches!(purpose, Use::Clients { .. }) {
                 // A waiter that receives no notifications polls.
                 let name = format!("orders:{number}-late");
-                let result = purpose.of(server, &weaker, &name, Hearing::Polls).await;
+                let result = purpose.of(server, &weaker, &name, Notice::Polls).await;
                 result.unwrap_or_else(|failure| panic!("{user} without {right}: {failure}"));
             }
         }
@@ -157,7 +157,7 @@ async fn check_each_right(user: &str, purpose: Use) {
 }
 
 fn check_naming(user: &str, right: &str, failure: &Failure) {
-    if is_spared(right) {
+    if is_optional(right) {
         assert!(failure.error.is_none(), "{user} without {right}: {failure}");
         return;
     }
@@ -189,7 +189,7 @@ fn each_rule_has_the_commands_of_its_scripts_and_no_others() {
         };
         let scripts = Script::ALL.iter().filter(|script| purpose.runs(**script));
         let mut needed: BTreeSet<String> = scripts.flat_map(of_script).collect();
-        needed.extend(purpose.sends().iter().map(|command| String::from(*command)));
+        needed.extend(purpose.commands().iter().map(|command| String::from(*command)));
         let rights = Rule::printed(user).rights();
         let granted = rights.iter().filter_map(|right| right.strip_prefix('+'));
         assert_eq!(granted.map(String::from).collect::<BTreeSet<_>>(), needed, "{user}");

@@ -29,15 +29,15 @@ impl fmt::Display for Failure {
 
 /// The way in which waiters learn of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hearing {
+pub enum Notice {
     /// By a notification. The poll interval is so long that a poll would be too late.
     Messages,
     /// By a notification or a poll.
     Polls,
 }
 
-impl Hearing {
-    fn patience(self) -> Duration {
+impl Notice {
+    fn wait_limit(self) -> Duration {
         match self {
             Self::Messages => Duration::from_secs(4),
             // Some tests poll the server often, which slows everything down.
@@ -57,25 +57,25 @@ impl Hearing {
 /// Two clients of one server, and the beginning of their lock names.
 pub struct Work<'a> {
     server: &'a Redis,
-    hearing: Hearing,
+    notice: Notice,
     one: Client,
     two: Client,
     name: String,
 }
 
 /// Does everything that clients do with locks, under names that begin with `name`.
-pub async fn of_clients(server: &Redis, url: &str, prefix: &str, name: &str, hearing: Hearing) -> Result<(), Failure> {
+pub async fn of_clients(server: &Redis, url: &str, prefix: &str, name: &str, notice: Notice) -> Result<(), Failure> {
     let work = Work {
         server,
-        hearing,
-        one: hearing.connect(url, prefix).await?,
-        two: hearing.connect(url, prefix).await?,
+        notice,
+        one: notice.connect(url, prefix).await?,
+        two: notice.connect(url, prefix).await?,
         name: name.into(),
     };
     let mut all: Vec<LocalBoxFuture<'_, Result<(), Failure>>> = Vec::new();
     for tag in ["", "{tag}"] {
         for kind in ["lock", "mutex", "fair_lock", "write_lock"] {
-            all.push(Box::pin(work.alone(kind, tag)));
+            all.push(Box::pin(work.exclusive(kind, tag)));
         }
         all.push(Box::pin(work.lock_that_expired(tag)));
         all.push(Box::pin(work.readers_and_a_writer(tag)));
@@ -83,7 +83,7 @@ pub async fn of_clients(server: &Redis, url: &str, prefix: &str, name: &str, hea
         all.push(Box::pin(work.fair_turns(tag)));
     }
     try_join_all(all).await?;
-    if hearing == Hearing::Messages {
+    if notice == Notice::Messages {
         work.nobody_listens_in_the_end().await?;
     }
     work.one.close().await;
@@ -93,7 +93,7 @@ pub async fn of_clients(server: &Redis, url: &str, prefix: &str, name: &str, hea
 
 impl Work<'_> {
     /// Tests an exclusive kind of lock, whose waiter is notified.
-    async fn alone(&self, kind: &str, tag: &str) -> Result<(), Failure> {
+    async fn exclusive(&self, kind: &str, tag: &str) -> Result<(), Failure> {
         let at = |step: &str| format!("{kind}{tag}: {step}");
         let name = format!("{}-{kind}{tag}", self.name);
         let (mine, other) = (lock(&self.one, kind, &name), lock(&self.two, kind, &name));
@@ -129,13 +129,13 @@ impl Work<'_> {
         let reader = self.waiter(&two.read, &name).await;
         release("write: release", writing).await?;
         let reading = self.woken("read: wait", reader).await?;
-        let beside = in_step("read beside", one.read.try_acquire()).await?;
+        let other_reader = in_step("read beside", one.read.try_acquire()).await?;
         in_step("read: extend", reading.extend(Some(Duration::from_secs(40)))).await?;
         expect("read: is seen", in_step("read: inspect", one.read.is_locked()).await?)?;
         let writer = self.waiter(&one.write, &name).await;
         release("read: release", reading).await?;
-        if let Some(beside) = beside {
-            release("read: release", beside).await?;
+        if let Some(other_reader) = other_reader {
+            release("read: release", other_reader).await?;
         }
         let writing = self.woken("write: wait", writer).await?;
         let inside = in_step("read inside", one.read.within(&writing).acquire()).await?;
@@ -146,7 +146,7 @@ impl Work<'_> {
     async fn permits(&self, tag: &str) -> Result<(), Failure> {
         let name = format!("{}-permits{tag}", self.name);
         let (one, two) = (self.one.semaphore(&name, 3), self.two.semaphore(&name, 3));
-        let both = in_step("permits: acquire", one.acquire(2)).await?;
+        let two_permits = in_step("permits: acquire", one.acquire(2)).await?;
         expect(
             "permits: one is left",
             in_step("permits: available", two.available()).await? == 1,
@@ -155,9 +155,9 @@ impl Work<'_> {
             "permits: no more",
             in_step("permits: try", two.try_acquire(2)).await?.is_none(),
         )?;
-        in_step("permits: extend", both.extend(Some(Duration::from_secs(40)))).await?;
+        in_step("permits: extend", two_permits.extend(Some(Duration::from_secs(40)))).await?;
         let waiter = self.waiter(&two.permits(3), &name).await;
-        release("permits: release", both).await?;
+        release("permits: release", two_permits).await?;
         let all = self.woken("permits: wait", waiter).await?;
         release("permits: release", all).await
     }
@@ -187,7 +187,7 @@ impl Work<'_> {
 
     /// Starts a waiter. Returns once it listens to the name's channels, or after a while if it has no right to.
     async fn waiter(&self, lock: &Lock, name: &str) -> JoinHandle<Result<Lease, Error>> {
-        wait(self.server, lock, name, self.hearing).await
+        wait(self.server, lock, name, self.notice).await
     }
 
     async fn woken(&self, step: impl Into<String>, waiter: JoinHandle<Result<Lease, Error>>) -> Result<Lease, Failure> {
@@ -209,8 +209,8 @@ impl Work<'_> {
     }
 }
 
-async fn wait(server: &Redis, lock: &Lock, name: &str, hearing: Hearing) -> JoinHandle<Result<Lease, Error>> {
-    let lock = lock.clone().wait(hearing.patience());
+async fn wait(server: &Redis, lock: &Lock, name: &str, notice: Notice) -> JoinHandle<Result<Lease, Error>> {
+    let lock = lock.clone().wait(notice.wait_limit());
     let waiter = tokio::spawn(async move { lock.acquire().await });
     within(Duration::from_millis(400), || !channels_of(server, name).is_empty()).await;
     waiter
@@ -227,11 +227,11 @@ async fn woken(step: impl Into<String>, waiter: JoinHandle<Result<Lease, Error>>
 
 /// Does everything that operators do with the locks of other clients. `holder` is the client that holds them.
 pub async fn of_operators(server: &Redis, url: &str, holder: &Client, name: &str) -> Result<(), Failure> {
-    let operator = Hearing::Messages.connect(url, "").await?;
+    let operator = Notice::Messages.connect(url, "").await?;
     let mut all: Vec<LocalBoxFuture<'_, Result<(), Failure>>> = Vec::new();
     for tag in ["", "{tag}"] {
         for kind in KINDS {
-            all.push(Box::pin(taking_away(
+            all.push(Box::pin(force_release(
                 server,
                 &operator,
                 holder,
@@ -239,7 +239,7 @@ pub async fn of_operators(server: &Redis, url: &str, holder: &Client, name: &str
                 format!("{name}-{kind}{tag}"),
             )));
         }
-        all.push(Box::pin(changing_the_limit(
+        all.push(Box::pin(change_limit(
             server,
             &operator,
             holder,
@@ -251,7 +251,7 @@ pub async fn of_operators(server: &Redis, url: &str, holder: &Client, name: &str
     Ok(())
 }
 
-async fn taking_away(
+async fn force_release(
     server: &Redis,
     operator: &Client,
     holder: &Client,
@@ -259,13 +259,13 @@ async fn taking_away(
     name: String,
 ) -> Result<(), Failure> {
     let at = |step: &str| format!("{kind}: {step}");
-    let other = Hearing::Messages.connect(&server.url(), "").await?;
+    let other = Notice::Messages.connect(&server.url(), "").await?;
     let _held = in_step(at("acquire"), lock(holder, kind, &name).acquire()).await?;
     let seen = lock(operator, kind, &name);
     expect(at("is seen"), in_step(at("inspect"), seen.is_locked()).await?)?;
     // A reader does not block other readers, so a writer waits for it.
     let waits_for = if kind == "read_lock" { "write_lock" } else { kind };
-    let waiter = wait(server, &lock(&other, waits_for, &name), &name, Hearing::Messages).await;
+    let waiter = wait(server, &lock(&other, waits_for, &name), &name, Notice::Messages).await;
     expect(
         at("is forced"),
         in_step(at("force"), operator.force_release(&seen)).await?,
@@ -277,16 +277,19 @@ async fn taking_away(
     Ok(())
 }
 
-async fn changing_the_limit(server: &Redis, operator: &Client, holder: &Client, name: String) -> Result<(), Failure> {
-    let other = Hearing::Messages.connect(&server.url(), "").await?;
+async fn change_limit(server: &Redis, operator: &Client, holder: &Client, name: String) -> Result<(), Failure> {
+    let other = Notice::Messages.connect(&server.url(), "").await?;
     let held = in_step("limit: acquire", holder.semaphore(&name, 2).acquire(1)).await?;
     let available = in_step("limit: inspect", operator.semaphore(&name, 2).available()).await?;
     expect("limit: one is left", available == 1)?;
-    let waiter = wait(server, &other.semaphore(&name, 2).permits(2), &name, Hearing::Messages).await;
+    let waiter = wait(server, &other.semaphore(&name, 2).permits(2), &name, Notice::Messages).await;
     let changed = in_step("limit: set_limit", operator.set_limit(&name, 5)).await?;
     expect("limit: is changed", changed)?;
-    let told = waiter.await.expect("no panic").err().map(|error| error.kind());
-    expect("limit: the waiter is told", told == Some(ErrorKind::Misconfigured))?;
+    let error_kind = waiter.await.expect("no panic").err().map(|error| error.kind());
+    expect(
+        "limit: the waiter is told",
+        error_kind == Some(ErrorKind::Misconfigured),
+    )?;
     release("limit: release", held).await?;
     other.close().await;
     Ok(())
@@ -294,7 +297,7 @@ async fn changing_the_limit(server: &Redis, operator: &Client, holder: &Client, 
 
 /// Does everything that users do who only inspect locks.
 pub async fn of_watchers(url: &str, holder: &Client, name: &str) -> Result<(), Failure> {
-    let watcher = Hearing::Messages.connect(url, "").await?;
+    let watcher = Notice::Messages.connect(url, "").await?;
     for tag in ["", "{tag}"] {
         for kind in KINDS {
             let name = format!("{name}-{kind}{tag}");
@@ -331,16 +334,18 @@ pub const KINDS: [&str; 6] = ["lock", "mutex", "fair_lock", "read_lock", "write_
 
 /// Returns the channels with subscribers whose names contain this text.
 pub fn channels_of(server: &Redis, name: &str) -> Vec<String> {
-    strings(server.look(&["PUBSUB", "CHANNELS", &format!("*{name}*")]))
+    strings(server.run_on_kept_connection(&["PUBSUB", "CHANNELS", &format!("*{name}*")]))
 }
 
 /// Returns the number of waiters in the fair lock's queue on the server.
 fn length_of_queue(server: &Redis, name: &str) -> usize {
-    let queues = strings(server.look(&["KEYS", &format!("steadlock:*{name}*:fair")]));
-    let lengths = queues.iter().map(|key| match server.look(&["ZCARD", key]) {
-        Reply::Int(length) => usize::try_from(length).expect("a length"),
-        other => panic!("{other:?}"),
-    });
+    let queues = strings(server.run_on_kept_connection(&["KEYS", &format!("steadlock:*{name}*:fair")]));
+    let lengths = queues
+        .iter()
+        .map(|key| match server.run_on_kept_connection(&["ZCARD", key]) {
+            Reply::Int(length) => usize::try_from(length).expect("a length"),
+            other => panic!("{other:?}"),
+        });
     lengths.sum()
 }
 

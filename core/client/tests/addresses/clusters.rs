@@ -9,8 +9,8 @@ use steadlock::{AddressMap, Builder, Client, ErrorKind};
 use super::support::cluster::Cluster;
 use super::support::rig::Node;
 use super::support::version::Version;
-use super::support::{Redis, eventually, nobodys_port};
-use super::{ELSEWHERE, SOON, works};
+use super::support::{Redis, eventually, unused_port};
+use super::{ELSEWHERE, SOON, check_lock};
 
 /// Starts a cluster of one node that announces an unreachable address.
 fn elsewhere() -> Redis {
@@ -32,20 +32,20 @@ async fn a_node_that_announces_another_address_is_reached_by_the_map_alone() {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.message().contains("10.255.0.1:7000"), "{error}");
     let whole = [("10.255.0.1:7000", here.as_str())];
-    works(
+    check_lock(
         &builder(&node).address_map(whole).connect().await.unwrap(),
         "by address",
     )
     .await;
     // The addresses in the user's URL are not mapped.
     let more = [whole[0], (here.as_str(), "10.255.0.1:7000")];
-    works(&builder(&node).address_map(more).connect().await.unwrap(), "once").await;
+    check_lock(&builder(&node).address_map(more).connect().await.unwrap(), "once").await;
 }
 
 #[tokio::test]
 async fn an_error_names_the_announced_address_and_where_it_led() {
     let node = elsewhere();
-    let nobody = format!("127.0.0.1:{}", nobodys_port());
+    let nobody = format!("127.0.0.1:{}", unused_port());
     let map = [("10.255.0.1:7000", nobody.as_str())];
     let client = builder(&node).address_map(map).connect().await.unwrap();
     let error = client.lock("a").wait(SOON / 2).acquire().await.expect_err("no way");
@@ -64,7 +64,7 @@ async fn a_function_says_where_nodes_are_and_runs_beside_the_engine() {
         told.lock().unwrap().push((announced.to_owned(), thread));
         Some(format!("127.0.0.1:{port}"))
     });
-    works(&builder(&node).address_map(map).connect().await.unwrap(), "a").await;
+    check_lock(&builder(&node).address_map(map).connect().await.unwrap(), "a").await;
     let asked = asked.lock().unwrap();
     assert!(!asked.is_empty());
     for (announced, thread) in asked.iter() {
@@ -82,7 +82,7 @@ async fn a_function_that_fails_costs_one_try_and_hurts_nothing_else() {
         1 => Some("no address".into()),
         _ => Some(format!("127.0.0.1:{port}")),
     });
-    works(&builder(&node).address_map(map).connect().await.unwrap(), "a").await;
+    check_lock(&builder(&node).address_map(map).connect().await.unwrap(), "a").await;
     let map = AddressMap::by_fallible(|_| Err("the table is gone".into()));
     let client = builder(&node).address_map(map).connect().await.unwrap();
     let error = client.lock("a").wait(SOON / 2).acquire().await.expect_err("no way");
@@ -106,13 +106,13 @@ async fn a_function_that_is_slow_takes_its_time_from_connecting_and_from_nothing
     });
     let builder = builder(&node).address_map(map).connect_timeout(limit);
     let client = builder.connect().await.unwrap();
-    works(&client, "a").await;
+    check_lock(&client, "a").await;
     is_over.store(true, Ordering::Relaxed);
 }
 
 /// Makes all nodes announce ports on which nothing listens. Returns the map from these to the real addresses.
 async fn announce_other_ports(cluster: &Cluster) -> Vec<(String, String)> {
-    let announced: Vec<u16> = cluster.nodes.iter().map(|_| nobodys_port()).collect();
+    let announced: Vec<u16> = cluster.nodes.iter().map(|_| unused_port()).collect();
     for (node, port) in cluster.nodes.iter().zip(&announced) {
         node.run(&["CONFIG", "SET", "cluster-announce-port", &port.to_string()]);
     }
@@ -150,16 +150,16 @@ async fn a_slot_that_moves_is_followed_to_where_its_new_node_is_mapped() {
         .await
         .unwrap();
     for number in 0..20 {
-        works(&client, &format!("anywhere-{number}")).await;
+        check_lock(&client, &format!("anywhere-{number}")).await;
     }
-    works(&client, "{moved}:before").await;
+    check_lock(&client, "{moved}:before").await;
     let lease = client.lock("{moved}:held").acquire().await.unwrap();
     cluster.begin_move(slot, &from, &to);
     cluster.move_keys(slot, &from, &to);
     // The record is at the new node already, so the old one redirects the call with ASK.
     lease.extend(None).await.unwrap();
     cluster.end_move(slot, &from, &to);
-    works(&client, "{moved}:after").await;
+    check_lock(&client, "{moved}:after").await;
     assert!(lease.is_valid());
     lease.release().await.unwrap();
     assert!(to.scripts_called() > 0);
@@ -191,7 +191,7 @@ async fn nodes_that_announce_names_are_reached_by_host_also_when_a_replica_takes
     lost.lock("a").wait(SOON / 2).acquire().await.expect_err("no such name");
     let client = builder().address_map(map).connect().await.unwrap();
     for number in 0..20 {
-        works(&client, &format!("anywhere-{number}")).await;
+        check_lock(&client, &format!("anywhere-{number}")).await;
     }
     let primary = cluster.primaries().remove(0);
     let lock = client.lock(cluster.name_at(&primary, "failing"));

@@ -7,8 +7,8 @@ use steadlock_protocol::Reply;
 
 use super::support::sentinel::{SERVICE, Sentinel};
 use super::support::version::Version;
-use super::support::{Redis, nobodys_port};
-use super::{SOON, works};
+use super::support::{Redis, unused_port};
+use super::{SOON, check_lock};
 
 /// The options to listen on both addresses: the tests' own connections use 127.0.0.1.
 const BOTH: [&str; 3] = ["--bind", "127.0.0.1", "::1"];
@@ -25,9 +25,9 @@ fn has_clients_by_ipv6(server: &Redis) -> bool {
 async fn a_server_at_an_ipv6_address_is_reached() {
     let server = Redis::start_with(&BOTH, None);
     let client = Client::connect(format!("redis://[::1]:{}", server.port)).await.unwrap();
-    works(&client, "a").await;
+    check_lock(&client, "a").await;
     assert!(has_clients_by_ipv6(&server));
-    let error = Client::connect(format!("redis://[::1]:{}", nobodys_port()))
+    let error = Client::connect(format!("redis://[::1]:{}", unused_port()))
         .await
         .map(drop);
     let error = error.expect_err("nobody there");
@@ -69,7 +69,7 @@ async fn a_cluster_at_ipv6_addresses_is_found_and_a_slot_that_moved_is_followed(
         .await
         .unwrap();
     for number in 0..20 {
-        works(&client, &format!("anywhere-{number}")).await;
+        check_lock(&client, &format!("anywhere-{number}")).await;
     }
     for node in [&one, &other] {
         assert!(has_clients_by_ipv6(node));
@@ -96,6 +96,6 @@ async fn a_primary_at_an_ipv6_address_is_found_by_sentinels_there() {
     let monitor = format!("sentinel monitor {SERVICE} ::1 {} 1", server.port);
     let sentinel = Sentinel::start(Ipv6Addr::LOCALHOST.into(), &[monitor]);
     let url = format!("redis+sentinel://[::1]:{}/{SERVICE}", sentinel.port);
-    works(&Client::connect(url).await.unwrap(), "a").await;
+    check_lock(&Client::connect(url).await.unwrap(), "a").await;
     assert!(has_clients_by_ipv6(&server));
 }

@@ -15,7 +15,7 @@ mod support;
 use std::time::Duration;
 
 use steadlock::{Client, ErrorKind};
-use support::works;
+use support::check_lock;
 
 const SOON: Duration = Duration::from_secs(10);
 /// An address that is not reachable.
@@ -28,7 +28,7 @@ async fn works_until(client: &Client, name: &str, what: &str, is_there: impl Fn(
         // The release can fail: the old primary may have granted the lock, and the release goes to the new one.
         let _ = lock.acquire().await.unwrap().release().await;
         if is_there() {
-            return works(client, name).await;
+            return check_lock(client, name).await;
         }
         tokio::time::sleep(SOON / 1_000).await;
     }

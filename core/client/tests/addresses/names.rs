@@ -10,7 +10,7 @@ use super::certificates::{Authority, Valid};
 use super::support::sentinel::Sentinel;
 use super::support::version::Version;
 use super::support::{Redis, free_node_port};
-use super::{SOON, works};
+use super::{SOON, check_lock};
 
 /// A node with TLS that has all slots, announces 127.0.0.1, and has a certificate for a given name.
 struct Named {
@@ -95,7 +95,7 @@ async fn a_node_that_announces_an_ip_address_is_verified_by_the_name_that_is_giv
             .connect()
             .await
             .unwrap();
-        works(&client, "a").await;
+        check_lock(&client, "a").await;
     }
 }
 
@@ -118,7 +118,7 @@ async fn the_name_that_is_given_is_the_only_one_that_will_do() {
 async fn a_mapped_node_is_verified_by_the_host_that_it_is_reached_at() {
     let named = Named::start("localhost");
     let map = [("127.0.0.1", "localhost")];
-    works(
+    check_lock(
         &named.builder("localhost").address_map(map).connect().await.unwrap(),
         "a",
     )
@@ -136,7 +136,7 @@ async fn a_certificate_for_all_names_below_one_will_do_for_any_of_them() {
     ] {
         let builder = named.builder("127.0.0.1").tls_server_name(name);
         if is_below {
-            works(&builder.connect().await.unwrap(), "a").await;
+            check_lock(&builder.connect().await.unwrap(), "a").await;
         } else {
             let error = no_lock(builder).await;
             assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
@@ -153,7 +153,7 @@ async fn a_node_that_was_found_is_shown_the_client_certificate_too() {
     assert!(error.message().contains("tls_cert_file"), "{error}");
     let pair = named.authority.sign(&["worker"], Valid::Now);
     let builder = builder().tls_cert_file(&pair.cert).tls_key_file(&pair.key);
-    works(&builder.connect().await.unwrap(), "a").await;
+    check_lock(&builder.connect().await.unwrap(), "a").await;
 }
 
 #[tokio::test]
@@ -199,7 +199,7 @@ async fn sentinels_and_the_primary_that_they_name_are_shown_the_client_certifica
     assert!(error.message().contains("tls_cert_file"), "{error}");
     let worker = authority.sign(&["worker"], Valid::Now);
     let builder = builder().tls_cert_file(&worker.cert).tls_key_file(&worker.key);
-    works(&builder.connect().await.unwrap(), "a").await;
+    check_lock(&builder.connect().await.unwrap(), "a").await;
 }
 
 /// Returns the first bytes that a client sends to `localhost` with this scheme, before the server has replied.

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 use steadlock::observe::{Observation, Observer};
 use steadlock::{AddressMap, Builder, Client, ErrorKind};
 
-use super::support::crowd::is_replicated;
+use super::support::crowd::wait_until_replicated;
 use super::support::proxy::Proxy;
 use super::support::rig::Node;
-use super::support::sentinel::{SERVICE, Sentinel, Watched};
+use super::support::sentinel::{SERVICE, Sentinel, SentinelRig};
 use super::support::version::Version;
-use super::support::{Redis, eventually, nobodys_port};
-use super::{SOON, works, works_until};
+use super::support::{Redis, eventually, unused_port};
+use super::{SOON, check_lock, works_until};
 
 /// Starts three nodes with a third of the slots each, which announce `cache-0.cache:6379` and so on.
 async fn pods() -> Vec<Redis> {
@@ -53,7 +53,7 @@ fn builder(pods: &[Redis]) -> Builder {
 
 async fn reaches_all(client: &Client, pods: &[Redis]) {
     for number in 0..20 {
-        works(client, &format!("anywhere-{number}")).await;
+        check_lock(client, &format!("anywhere-{number}")).await;
     }
     for pod in pods {
         assert!(Node::of(pod).scripts_called() > 0);
@@ -110,7 +110,7 @@ async fn a_pod_keeps_its_name_in_messages_and_the_log_and_one_that_is_not_mapped
         return;
     }
     let pods = pods().await;
-    let (told, nobody) = (Told::default(), nobodys_port());
+    let (told, nobody) = (Told::default(), unused_port());
     let map = [
         ("cache-0.cache:6379".to_owned(), format!("localhost:{}", pods[0].port)),
         ("cache-1.cache:6379".to_owned(), format!("localhost:{nobody}")),
@@ -127,7 +127,7 @@ async fn a_pod_keeps_its_name_in_messages_and_the_log_and_one_that_is_not_mapped
         let slot = |name: &str| Node::of(&pods[0]).slot(name);
         names.find(|name| slots[pod].contains(&slot(name))).unwrap()
     };
-    works(&client, &name_at(0)).await;
+    check_lock(&client, &name_at(0)).await;
     let mapped = format!("cache-1.cache:6379: mapped to localhost:{nobody}: Connection refused");
     for (pod, words) in [(1, mapped.as_str()), (2, "cache-2.cache:6379")] {
         let lock = client.lock(name_at(pod)).wait(SOON / 2);
@@ -159,7 +159,7 @@ async fn servers_that_announce_names_to_sentinels_are_reached_by_the_map_also_af
         format!("sentinel failover-timeout {SERVICE} 5000"),
     ];
     let servers = [Node::of(&primary), Node::of(&replica)];
-    is_replicated(&servers[0], &servers[1]).await;
+    wait_until_replicated(&servers[0], &servers[1]).await;
     let sentinel = Sentinel::start(Ipv4Addr::LOCALHOST.into(), &lines);
     let is_known = || {
         let told = sentinel.node().text(&["INFO", "sentinel"]);
@@ -176,11 +176,11 @@ async fn servers_that_announce_names_to_sentinels_are_reached_by_the_map_also_af
         (name, format!("127.0.0.1:{}", way.port))
     };
     let map: Vec<(String, String)> = pairs.map(entry).collect();
-    let url = Watched::url_of(&[sentinel.port], SERVICE).replace("://", "://app:sesame@");
+    let url = SentinelRig::url_of(&[sentinel.port], SERVICE).replace("://", "://app:sesame@");
     let client = Client::builder().url(url).address_map(map).connect().await.unwrap();
     let kept = client.lock("kept").acquire().await.unwrap();
     assert!(ways[0].leading_to(servers[0].port) >= 2, "it goes by the map");
-    is_replicated(&servers[0], &servers[1]).await;
+    wait_until_replicated(&servers[0], &servers[1]).await;
     eventually("the replica is promoted", 3 * SOON, || {
         servers[1].is_primary() || {
             let _ = sentinel.node().try_run(&["SENTINEL", "FAILOVER", SERVICE]);

@@ -2,13 +2,13 @@
 
 use steadlock::{Client, ErrorKind};
 
-use super::support::crowd::is_replicated;
+use super::support::crowd::wait_until_replicated;
 use super::support::fake_sentinel::FakeSentinel;
 use super::support::proxy::Proxy;
 use super::support::rig::Node;
-use super::support::sentinel::Watched;
+use super::support::sentinel::SentinelRig;
 use super::support::{Redis, eventually};
-use super::{ELSEWHERE, SOON, works, works_until};
+use super::{ELSEWHERE, SOON, check_lock, works_until};
 
 fn elsewhere(port: u16) -> String {
     format!("{ELSEWHERE}:{port}")
@@ -39,7 +39,7 @@ async fn a_primary_that_sentinels_name_elsewhere_is_reached_by_the_map_and_so_is
         (elsewhere(26_380), here(other.port)),
     ];
     let client = builder().address_map(map).connect().await.unwrap();
-    works(&client, "a").await;
+    check_lock(&client, "a").await;
     eventually("the sentinel that the first one names is asked", SOON, || {
         other.asked() > 0
     })
@@ -61,7 +61,7 @@ async fn a_sentinel_of_the_url_that_another_one_announces_is_asked_once() {
     let map = [("127.0.0.1:26380", here(one.port))];
     let client = Client::builder().url(url).address_map(map).connect().await.unwrap();
     eventually("both are asked", SOON, || one.asked() > 0 && other.asked() > 0).await;
-    works(&client, "a").await;
+    check_lock(&client, "a").await;
     assert_eq!(one.connections(), 1);
 }
 
@@ -75,7 +75,7 @@ fn of_the_client(node: &Node) -> usize {
 /// that the client uses the mapped addresses instead.
 #[tokio::test]
 async fn a_failover_is_followed_by_the_mapped_addresses_alone() {
-    let watched = Watched::start();
+    let watched = SentinelRig::start();
     let servers = [vec![watched.primary()], watched.replicas()].concat();
     for server in &servers {
         server.run(&["ACL", "SETUSER", "app", "on", ">sesame", "~*", "&*", "+@all"]);
@@ -85,11 +85,11 @@ async fn a_failover_is_followed_by_the_mapped_addresses_alone() {
     let map: Vec<(String, String)> = pairs.map(|(server, way)| (here(server.port), here(way.port))).collect();
     let url = watched.url.replace("://", "://app:sesame@");
     let client = Client::builder().url(url).address_map(map).connect().await.unwrap();
-    works(&client, "a").await;
+    check_lock(&client, "a").await;
     eventually("its connections are there", SOON, || of_the_client(&servers[0]) >= 3).await;
     let kept = client.lock("kept").acquire().await.unwrap();
     for replica in &servers[1..] {
-        is_replicated(&servers[0], replica).await;
+        wait_until_replicated(&servers[0], replica).await;
     }
     let promoted = || servers[1..].iter().position(Node::is_primary);
     eventually("a replica is the primary", 6 * SOON, || {

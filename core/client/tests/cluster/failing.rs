@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::support::cluster::Cluster;
-use crate::support::crowd::{Crowd, Times, Used, at_most, has_tokens_only, is_replicated, times};
+use crate::support::crowd::{Crowd, ResourceUse, Times, at_most, times, wait_until_only_tokens, wait_until_replicated};
 use crate::support::rig::Node;
 use crate::support::{eventually, is_timed, on_time};
 use crate::{LEASE, SOON};
@@ -18,10 +18,10 @@ async fn a_replica_that_takes_over_has_its_primarys_locks() {
         Times::of("CLUSTER FAILOVER"),
         Times::of("a primary of a cluster is killed"),
     ];
-    let used = Used::now();
+    let used = ResourceUse::now();
     for _ in 0..times() {
         one_is_replaced_and_one_is_killed(&mut all).await;
-        used.is_all().await;
+        used.wait_until_not_above().await;
     }
     all.into_iter().for_each(Times::check);
 }
@@ -30,11 +30,11 @@ async fn one_is_replaced_and_one_is_killed(times: &mut [Times; 2]) {
     let cluster = Cluster::start_failing_over();
     let primaries = cluster.primaries();
     for is_killed in [false, true] {
-        let crowd = Crowd::gather(&cluster.url, LEASE, &cluster.primaries()).await;
+        let crowd = Crowd::start(&cluster.url, LEASE, &cluster.primaries()).await;
         let primary = &primaries[usize::from(is_killed)];
         let replica = cluster.replica_of(primary).unwrap();
         let name = cluster.name_at(primary, "probe");
-        is_replicated(primary, &replica).await;
+        wait_until_replicated(primary, &replica).await;
         if is_killed {
             primary.kill();
         } else {
@@ -45,12 +45,12 @@ async fn one_is_replaced_and_one_is_killed(times: &mut [Times; 2]) {
         let probe = crowd.clients[0].lock(&name).wait(SOON).acquire().await.unwrap();
         let took = promoted.elapsed();
         println!("killed: {is_killed}; a lock of its shard {took:?} after the promotion");
-        times[usize::from(is_killed)].note(took);
+        times[usize::from(is_killed)].add(took);
         probe.release().await.unwrap();
-        crowd.goes_on().await;
+        crowd.check().await;
         // On a busy machine the promoted replica may have been replaced too.
         if replica.is_primary() {
-            has_tokens_only(&replica).await;
+            wait_until_only_tokens(&replica).await;
         }
     }
 }
@@ -119,7 +119,7 @@ impl Hanging {
     }
 
     /// Resumes the shard, and checks that locks of all shards can be acquired again.
-    async fn goes_on(self) {
+    async fn check(self) {
         assert_eq!(self.theirs.lost().await, LostReason::Expired);
         for node in &self.shard {
             node.resume();
@@ -173,7 +173,7 @@ async fn a_shard_that_hangs_delays_no_other() {
     for lease in &hanging.others {
         assert!(lease.is_valid(), "{}: {:?}", lease.name(), lease.lost_reason());
     }
-    hanging.goes_on().await;
+    hanging.check().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -192,7 +192,7 @@ async fn a_cluster_that_wants_all_its_slots_stands_still_with_one_shard() {
         refused.message().contains("CLUSTERDOWN") || refused.to_string().contains("CLUSTERDOWN"),
         "{refused}"
     );
-    hanging.goes_on().await;
+    hanging.check().await;
 }
 
 /// A client that uses only one shard has no connection to another node, from which it could learn of a failover.
@@ -210,7 +210,7 @@ async fn the_only_node_that_a_client_uses_is_followed_when_it_dies_or_hangs() {
             .unwrap();
         let held = client.lock(cluster.name_at(primary, "held")).acquire().await.unwrap();
         let name = cluster.name_at(primary, "next");
-        is_replicated(primary, &replica).await;
+        wait_until_replicated(primary, &replica).await;
         if is_killed {
             primary.kill();
         } else {

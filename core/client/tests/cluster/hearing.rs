@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use crate::support::cluster::Cluster;
-use crate::support::crowd::{hands_over, kinds, patient};
+use crate::support::crowd::{check_hand_over, connect_with_rare_polls, kinds};
 use crate::support::eventually;
 use crate::{SOON, connect, has_sharded_channels};
 use steadlock::observe::{Observation, Observer};
@@ -13,7 +13,7 @@ use steadlock_protocol::Reply;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_shard_has_its_locks_and_wakes_those_who_wait_for_them() {
     let cluster = Cluster::start();
-    let (client, other) = (connect(&cluster).await, patient(&cluster.url).await);
+    let (client, other) = (connect(&cluster).await, connect_with_rare_polls(&cluster.url).await);
     for node in cluster.primaries() {
         for number in 0..10 {
             let name = cluster.name_at(&node, &format!("shard-{number}"));
@@ -31,7 +31,7 @@ async fn each_shard_has_its_locks_and_wakes_those_who_wait_for_them() {
                     continue;
                 }
                 assert!(theirs.try_acquire().await.unwrap().is_none(), "{kind}");
-                hands_over(kind, lease, theirs, &node, &name).await;
+                check_hand_over(kind, lease, theirs, &node, &name).await;
             }
         }
     }

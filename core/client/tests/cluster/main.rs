@@ -16,7 +16,7 @@ use std::time::Duration;
 use steadlock::{Client, ErrorKind, ReleaseOutcome};
 use support::cluster::Cluster;
 use support::version::Version;
-use support::{Redis, nobodys_port};
+use support::{Redis, unused_port};
 
 const SOON: Duration = Duration::from_secs(10);
 /// The length of a crowd's leases.
@@ -50,7 +50,7 @@ async fn an_address_of_the_wrong_mode_is_refused_with_the_right_one() {
     let error = error.expect_err("no cluster");
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     assert!(error.message().contains("redis://"), "{error}");
-    let error = Client::connect(format!("redis+cluster://127.0.0.1:{}", nobodys_port()))
+    let error = Client::connect(format!("redis+cluster://127.0.0.1:{}", unused_port()))
         .await
         .map(drop);
     let error = error.expect_err("nobody there");
@@ -81,11 +81,7 @@ async fn every_node_is_got_into_with_the_credentials_of_the_url() {
 async fn one_node_that_answers_is_enough_to_find_the_others() {
     let cluster = Cluster::start();
     let replica = cluster.nodes.iter().find(|node| !node.is_primary()).unwrap();
-    let url = format!(
-        "redis+cluster://127.0.0.1:{},127.0.0.1:{}",
-        nobodys_port(),
-        replica.port
-    );
+    let url = format!("redis+cluster://127.0.0.1:{},127.0.0.1:{}", unused_port(), replica.port);
     let client = Client::connect(url).await.unwrap();
     for number in 0..20 {
         let lease = client.lock(format!("found-{number}")).acquire().await.unwrap();

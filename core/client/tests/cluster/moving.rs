@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::support::cluster::Cluster;
-use crate::support::crowd::{is_listened_for, kinds, waits};
+use crate::support::crowd::{kinds, spawn_waiter, wait_until_subscribed};
 use crate::{SOON, connect};
 use steadlock::{Client, ReleaseOutcome};
 
@@ -34,15 +34,15 @@ async fn every_kind_is_kept_while_its_slot_migrates_and_given_on_after_it() {
     for ((kind, lock), (_, theirs)) in kinds(&client, &name).into_iter().zip(kinds(&other, &name)) {
         held.push((kind, lock.acquire().await.unwrap()));
         if kind != "read_lock" {
-            waiters.push((kind, waits(theirs, SOON)));
+            waiters.push((kind, spawn_waiter(theirs, SOON)));
         }
     }
-    is_listened_for(from, &name).await;
+    wait_until_subscribed(from, &name).await;
     let fresh = kinds(&other, &format!("{name}}}-fresh"));
     cluster.begin_move(slot, from, to);
     let fresh: Vec<_> = fresh
         .into_iter()
-        .map(|(kind, lock)| (kind, waits(lock, SOON)))
+        .map(|(kind, lock)| (kind, spawn_waiter(lock, SOON)))
         .collect();
     for has_moved in [false, true] {
         if has_moved {
@@ -85,10 +85,10 @@ async fn a_lock_is_released_at_the_node_that_is_giving_its_slot_away() {
     for ((kind, lock), (_, theirs)) in kinds(&client, &name).into_iter().zip(kinds(&other, &name)) {
         held.push((kind, lock.acquire().await.unwrap()));
         if kind != "read_lock" {
-            waiters.push((kind, waits(theirs, SOON)));
+            waiters.push((kind, spawn_waiter(theirs, SOON)));
         }
     }
-    is_listened_for(from, &name).await;
+    wait_until_subscribed(from, &name).await;
     cluster.begin_move(slot, from, to);
     let mut releases = Vec::new();
     for (kind, lease) in held {

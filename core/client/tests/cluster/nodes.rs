@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::support::cluster::Cluster;
-use crate::support::crowd::{is_listened_for, patient, waits};
+use crate::support::crowd::{connect_with_rare_polls, spawn_waiter, wait_until_subscribed};
 use crate::support::eventually;
 use crate::support::rig::Node;
 use crate::{SOON, connect, has_sharded_channels};
@@ -54,7 +54,7 @@ async fn the_members_of_a_multi_lock_may_be_on_several_nodes() {
         assert!(node.has_key(name));
         assert!(other.lock(name).try_acquire().await.unwrap().is_none());
     }
-    let waiter = waits(all(&other), SOON);
+    let waiter = spawn_waiter(all(&other), SOON);
     assert_eq!(held.release().await.unwrap(), ReleaseOutcome::Released);
     let theirs = waiter.await.unwrap();
     assert_eq!(theirs.release().await.unwrap(), ReleaseOutcome::Released);
@@ -91,7 +91,7 @@ async fn what_a_slot_on_its_way_refuses_is_unavailable_after_the_command_timeout
         permit.acquire().await.unwrap().release().await.unwrap(),
         ReleaseOutcome::Released
     );
-    let waiter = waits(client.lock(&name), SOON);
+    let waiter = spawn_waiter(client.lock(&name), SOON);
     tokio::time::sleep(2 * TIMEOUT).await;
     assert!(!waiter.is_finished());
     while cluster.move_keys(slot, from, to) > 0 {}
@@ -110,7 +110,7 @@ fn released_by_redisson(node: &Node, command: &str, name: &str) {
 async fn redissons_plain_channel_wakes_no_waiter_which_asks_by_itself_and_its_sharded_one_does() {
     let cluster = Cluster::start();
     let holder = connect(&cluster).await;
-    let (asking, woken_only) = (connect(&cluster).await, patient(&cluster.url).await);
+    let (asking, woken_only) = (connect(&cluster).await, connect_with_rare_polls(&cluster.url).await);
     let node = &cluster.primaries()[0];
     let (asked, told) = (cluster.name_at(node, "asked"), cluster.name_at(node, "told"));
     for name in [&asked, &told] {
@@ -120,12 +120,12 @@ async fn redissons_plain_channel_wakes_no_waiter_which_asks_by_itself_and_its_sh
         eventually("it is held", SOON, || node.has_key(name)).await;
     }
     let before = node.scripts_called();
-    let waits_for_word = waits(woken_only.lock(&told), SOON);
-    is_listened_for(node, &told).await;
+    let waits_for_word = spawn_waiter(woken_only.lock(&told), SOON);
+    wait_until_subscribed(node, &told).await;
     // After subscribing, a waiter makes another attempt, because the lock may have been released before.
     eventually("it has asked twice", SOON, || node.scripts_called() >= before + 2).await;
-    let asks = waits(asking.lock(&asked), SOON);
-    is_listened_for(node, &asked).await;
+    let asks = spawn_waiter(asking.lock(&asked), SOON);
+    wait_until_subscribed(node, &asked).await;
     for name in [&told, &asked] {
         released_by_redisson(node, "PUBLISH", name);
     }

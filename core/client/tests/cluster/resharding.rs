@@ -10,7 +10,7 @@ use steadlock::{Client, Lock, ReleaseOutcome};
 use steadlock_protocol::Reply;
 
 use crate::support::cluster::Cluster;
-use crate::support::crowd::{Crowd, waits};
+use crate::support::crowd::{Crowd, spawn_waiter};
 use crate::support::eventually;
 use crate::support::rig::Node;
 use crate::{LEASE, SOON};
@@ -84,7 +84,7 @@ async fn slots_move_back_and_forth_and_nobody_hears_of_it() {
     let moves: usize = std::env::var("STEADLOCK_SLOTS").map_or(100, |slots| slots.parse().unwrap());
     let primaries = cluster.primaries();
     let (here, there) = (&primaries[0], &primaries[1]);
-    let crowd = Crowd::gather_for(&cluster.url, LEASE, LONG, &primaries).await;
+    let crowd = Crowd::start_with_limit(&cluster.url, LEASE, LONG, &primaries).await;
     let is_over = Arc::<AtomicBool>::default();
     let names: Vec<String> = (0..3)
         .map(|number| cluster.name_at(here, &format!("contended{number}")))
@@ -118,7 +118,7 @@ async fn slots_move_back_and_forth_and_nobody_hears_of_it() {
         began.elapsed()
     );
     assert!(rounds > moves, "{rounds} rounds");
-    crowd.goes_on().await;
+    crowd.check().await;
 }
 
 /// Checks that the waiters of a fair lock are served in order of arrival, although their queue moved to another node
@@ -131,7 +131,7 @@ async fn a_queue_moves(cluster: &Cluster, clients: &[Client], here: &Node, there
     let mut waiters = Vec::new();
     let order = clients.iter().chain(clients).enumerate();
     for (place, client) in order {
-        let waiter = waits(client.fair_lock(name.as_str()), SOON);
+        let waiter = spawn_waiter(client.fair_lock(name.as_str()), SOON);
         let queue = format!("steadlock:{{{name}}}:fair");
         eventually("the waiter has its place", SOON, || {
             here.run(&["ZCARD", &queue]) == Reply::Int(i64::try_from(place).unwrap() + 1)

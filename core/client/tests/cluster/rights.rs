@@ -1,7 +1,7 @@
 //! Tests of the rights that SECURITY.md prints, on a cluster.
 
 use crate::support::cluster::Cluster;
-use crate::support::crowd::{is_listened_for, kinds, waits};
+use crate::support::crowd::{kinds, spawn_waiter, wait_until_subscribed};
 use crate::{SOON, has_sharded_channels};
 use steadlock::{Client, ReleaseOutcome};
 use steadlock_protocol::Reply;
@@ -55,9 +55,9 @@ async fn the_printed_rights_are_enough_for_a_cluster() {
         let name = cluster.name_at(node, "orders:1");
         for ((kind, lock), (_, theirs)) in kinds(&client, &name).into_iter().zip(kinds(&other, &name)) {
             let lease = lock.acquire().await.unwrap_or_else(|error| panic!("{kind}: {error}"));
-            let waiter = (kind != "read_lock").then(|| waits(theirs, SOON));
+            let waiter = (kind != "read_lock").then(|| spawn_waiter(theirs, SOON));
             if waiter.is_some() {
-                is_listened_for(node, &name).await;
+                wait_until_subscribed(node, &name).await;
             }
             assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
             if let Some(waiter) = waiter {

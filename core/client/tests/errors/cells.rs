@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use steadlock::{Client, Error, ErrorKind, Lease, Lock, LostReason, ReleaseOutcome};
 
 use crate::support::{eventually, version};
-use crate::trouble::{Stricken, Trouble};
+use crate::trouble::{Trouble, TroubledServer};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -37,7 +37,7 @@ pub enum Operation {
 
 /// The result of an operation, as its caller sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum OperationResult {
     /// No error.
     Works,
     /// The lease is not renewed but stays valid. It is renewed once the error is over.
@@ -80,7 +80,7 @@ impl Kind {
     }
 
     /// Returns the kind of lock that blocks an acquisition of this kind.
-    fn in_the_way(self) -> Self {
+    fn blocking_kind(self) -> Self {
         match self {
             Self::Read => Self::Write,
             // Behind readers, the mark of a waiting writer creates a key. Behind a writer, that key exists already.
@@ -116,7 +116,7 @@ impl Operation {
         !matches!(self, Self::Connect | Self::Acquire | Self::Wait | Self::Behind)
     }
 
-    const fn as_errors_name_it(self) -> steadlock::Operation {
+    const fn error_operation(self) -> steadlock::Operation {
         match self {
             Self::Connect => steadlock::Operation::Connect,
             Self::Acquire | Self::Wait | Self::Behind => steadlock::Operation::Acquire,
@@ -151,11 +151,11 @@ struct Cell {
 }
 
 /// Runs every cell of an error's row concurrently while the error lasts.
-pub async fn check(trouble: Trouble, word: &str, expected: impl Fn(Operation, Kind) -> Seen) {
-    let server = Stricken::start(trouble);
+pub async fn check(trouble: Trouble, word: &str, expected: impl Fn(Operation, Kind) -> OperationResult) {
+    let server = TroubledServer::start(trouble);
     let url = server.url(trouble);
     let other = client(&server.redis().url()).await;
-    let mut in_the_way = Vec::new();
+    let mut blocking_kind = Vec::new();
     let mut cells = Vec::new();
     for operation in Operation::ALL {
         // Each operation has its own client: an error can make a client close a connection that other operations share.
@@ -163,8 +163,8 @@ pub async fn check(trouble: Trouble, word: &str, expected: impl Fn(Operation, Ki
         for kind in operation.kinds() {
             let name = format!("{operation:?}-{kind:?}");
             if operation == Operation::Behind {
-                let lock = kind.in_the_way().lock(&other, &name);
-                in_the_way.push(lock.lease(Duration::from_secs(60)).acquire().await.expect("the holder"));
+                let lock = kind.blocking_kind().lock(&other, &name);
+                blocking_kind.push(lock.lease(Duration::from_secs(60)).acquire().await.expect("the holder"));
             }
             cells.push(Cell {
                 operation,
@@ -182,7 +182,7 @@ pub async fn check(trouble: Trouble, word: &str, expected: impl Fn(Operation, Ki
     let names: Vec<String> = cells.iter().map(|cell| cell.name.clone()).collect();
 
     server.begin(trouble, &names);
-    let seen = join_all(
+    let results = join_all(
         cells
             .iter_mut()
             .map(|cell| cell.run(expected(cell.operation, cell.kind))),
@@ -191,21 +191,21 @@ pub async fn check(trouble: Trouble, word: &str, expected: impl Fn(Operation, Ki
     server.end(trouble, &names);
 
     let mut wrong = Vec::new();
-    for (cell, (seen, error)) in cells.iter().zip(&seen) {
+    for (cell, (result, error)) in cells.iter().zip(&results) {
         let expected = expected(cell.operation, cell.kind);
-        let said = error
+        let message = error
             .as_ref()
             .map_or(String::new(), |error| format!("{:?}: {error}", error.kind()));
-        if *seen != expected {
-            wrong.push(format!("{}: {seen:?}, not {expected:?}; {said}", cell.name));
+        if *result != expected {
+            wrong.push(format!("{}: {result:?}, not {expected:?}; {message}", cell.name));
         } else if let Some(flaw) = error.as_ref().and_then(|error| cell.flaw(error, word)) {
-            wrong.push(format!("{}: {flaw}; {said}", cell.name));
+            wrong.push(format!("{}: {flaw}; {message}", cell.name));
         }
     }
     assert!(wrong.is_empty(), "{trouble:?}:\n{}", wrong.join("\n"));
 
-    for (cell, (seen, _)) in cells.iter().zip(&seen) {
-        cell.settles(*seen, &other).await;
+    for (cell, (result, _)) in cells.iter().zip(&results) {
+        cell.check_recovery(*result, &other).await;
     }
     if !matches!(trouble, Trouble::WrongType | Trouble::OtherForm) {
         assert_eq!(server.keys_without_ttl(), Vec::<String>::new());
@@ -225,58 +225,58 @@ async fn client(url: &str) -> Client {
 }
 
 impl Cell {
-    async fn run(&mut self, expected: Seen) -> (Seen, Option<Error>) {
+    async fn run(&mut self, expected: OperationResult) -> (OperationResult, Option<Error>) {
         let start = Instant::now();
         let result = self.operate(expected).await;
-        let (seen, error) = match result {
-            Ok(seen) => (seen, None),
-            Err(error) => (as_seen(&error), Some(error)),
+        let (result, error) = match result {
+            Ok(result) => (result, None),
+            Err(error) => (result_of(&error), Some(error)),
         };
         let waits = matches!(self.operation, Operation::Wait | Operation::Behind);
-        if waits && matches!(seen, Seen::Held | Seen::Unavailable) {
+        if waits && matches!(result, OperationResult::Held | OperationResult::Unavailable) {
             assert!(start.elapsed() >= WAIT, "{}: {error:?}", self.name);
         }
-        (seen, error)
+        (result, error)
     }
 
-    async fn operate(&mut self, expected: Seen) -> Result<Seen, Error> {
+    async fn operate(&mut self, expected: OperationResult) -> Result<OperationResult, Error> {
         let lock = self.kind.lock(&self.client, &self.name);
         match self.operation {
             Operation::Connect => {
                 let client = Client::builder().url(&self.url).connect_timeout(CONNECT_TIMEOUT);
-                client.connect().await.map(|_| Seen::Works)
+                client.connect().await.map(|_| OperationResult::Works)
             }
             Operation::Acquire => {
                 self.lease = lock.try_acquire().await?;
                 assert!(self.lease.is_some(), "{}: nobody holds it", self.name);
-                Ok(Seen::Works)
+                Ok(OperationResult::Works)
             }
             Operation::Wait | Operation::Behind => {
                 self.lease = Some(lock.wait(WAIT).acquire().await?);
-                Ok(Seen::Works)
+                Ok(OperationResult::Works)
             }
             Operation::Renew => Ok(self.renewal(expected).await),
             Operation::Release => Ok(match self.lease.take().expect("a lease").release().await? {
-                ReleaseOutcome::Released => Seen::Works,
-                ReleaseOutcome::Unknown => Seen::Unknown,
-                ReleaseOutcome::Stolen => Seen::Stolen,
+                ReleaseOutcome::Released => OperationResult::Works,
+                ReleaseOutcome::Unknown => OperationResult::Unknown,
+                ReleaseOutcome::Stolen => OperationResult::Stolen,
                 other => panic!("{}: {other:?}", self.name),
             }),
             Operation::Extend => {
                 let longer = Some(Duration::from_secs(20));
-                self.lease().extend(longer).await.map(|()| Seen::Works)
+                self.lease().extend(longer).await.map(|()| OperationResult::Works)
             }
             Operation::Inspect => {
                 assert!(lock.is_locked().await?, "{}: it is held", self.name);
-                Ok(Seen::Works)
+                Ok(OperationResult::Works)
             }
             Operation::Force => {
                 assert!(self.client.force_release(&lock).await?, "{}: it is held", self.name);
-                Ok(Seen::Works)
+                Ok(OperationResult::Works)
             }
             Operation::SetLimit => {
                 assert!(self.client.set_limit(&self.name, 5).await?, "{}: it is held", self.name);
-                Ok(Seen::Works)
+                Ok(OperationResult::Works)
             }
         }
     }
@@ -286,7 +286,7 @@ impl Cell {
     }
 
     /// Watches the auto-renewed lease: if it should be renewed, until it is, and otherwise until a renewal is overdue.
-    async fn renewal(&self, expected: Seen) -> Seen {
+    async fn renewal(&self, expected: OperationResult) -> OperationResult {
         let lease = self.lease();
         let overdue = Instant::now() + lease.remaining().saturating_sub(OVERDUE);
         let mut before = lease.remaining();
@@ -294,16 +294,16 @@ impl Cell {
             let is_overdue = Instant::now() >= overdue;
             match lease.lost_reason() {
                 None => assert!(lease.is_valid(), "{}", self.name),
-                Some(LostReason::Stolen) => return Seen::Lost,
+                Some(LostReason::Stolen) => return OperationResult::Lost,
                 Some(other) => panic!("{}: {other:?}", self.name),
             }
             let remaining = lease.remaining();
             match expected {
                 // No time limit, as a busy machine can be late: the renewal comes, or the lease is lost.
-                Seen::Works if remaining > before => return Seen::Works,
-                Seen::Works => {}
-                _ if is_overdue && remaining > RENEWED => return Seen::Works,
-                _ if is_overdue => return Seen::Kept,
+                OperationResult::Works if remaining > before => return OperationResult::Works,
+                OperationResult::Works => {}
+                _ if is_overdue && remaining > RENEWED => return OperationResult::Works,
+                _ if is_overdue => return OperationResult::Kept,
                 _ => {}
             }
             before = remaining;
@@ -314,7 +314,7 @@ impl Cell {
     /// Returns the first flaw of an error's message, if it has one.
     fn flaw(&self, error: &Error, word: &str) -> Option<&'static str> {
         let message = error.message();
-        if error.operation() != self.operation.as_errors_name_it() {
+        if error.operation() != self.operation.error_operation() {
             return Some("it names another operation");
         }
         if self.operation != Operation::Connect && error.lock_name() != Some(&*self.name) {
@@ -344,10 +344,10 @@ impl Cell {
     }
 
     /// Checks after the error that leases are renewed, and that unresolved attempts and releases leave the lock free.
-    async fn settles(&self, seen: Seen, other: &Client) {
+    async fn check_recovery(&self, result: OperationResult, other: &Client) {
         let name = &self.name;
-        match (self.operation, seen) {
-            (Operation::Renew, Seen::Kept) => {
+        match (self.operation, result) {
+            (Operation::Renew, OperationResult::Kept) => {
                 let lease = self.lease();
                 eventually(&format!("{name} is renewed"), SOON, || {
                     assert!(lease.is_valid(), "{name}: {:?}", lease.lost_reason());
@@ -355,8 +355,8 @@ impl Cell {
                 })
                 .await;
             }
-            (Operation::Release, Seen::Unknown | Seen::Works)
-            | (Operation::Acquire | Operation::Wait, Seen::Unavailable) => {
+            (Operation::Release, OperationResult::Unknown | OperationResult::Works)
+            | (Operation::Acquire | Operation::Wait, OperationResult::Unavailable) => {
                 let lock = self.kind.lock(other, name).wait(SOON);
                 let lease = lock.acquire().await.unwrap_or_else(|error| panic!("{name}: {error}"));
                 lease.release().await.expect("released");
@@ -366,12 +366,12 @@ impl Cell {
     }
 }
 
-fn as_seen(error: &Error) -> Seen {
+fn result_of(error: &Error) -> OperationResult {
     match error.kind() {
-        ErrorKind::LockTimeout => Seen::Held,
-        ErrorKind::Unavailable => Seen::Unavailable,
-        ErrorKind::Misconfigured => Seen::Misconfigured,
-        ErrorKind::LockLost => Seen::LockLost,
+        ErrorKind::LockTimeout => OperationResult::Held,
+        ErrorKind::Unavailable => OperationResult::Unavailable,
+        ErrorKind::Misconfigured => OperationResult::Misconfigured,
+        ErrorKind::LockLost => OperationResult::LockLost,
         other => panic!("{other:?}: {error}"),
     }
 }

@@ -10,8 +10,8 @@ mod support;
 mod trouble;
 
 use cells::Operation::{Behind, SetLimit};
-use cells::Seen::{Held, Kept, LockLost, Lost, Misconfigured, Stolen, Unavailable, Unknown, Works};
-use cells::{Kind, Operation, Seen, check};
+use cells::OperationResult::{Held, Kept, LockLost, Lost, Misconfigured, Stolen, Unavailable, Unknown, Works};
+use cells::{Kind, Operation, OperationResult, check};
 use trouble::Trouble;
 
 /// The results of all operations during one error.
@@ -20,37 +20,40 @@ struct Row {
     /// A word in the message of every refusal.
     word: &'static str,
     /// The results in the order of [`Operation::ALL`].
-    seen: [Seen; 10],
+    results: [OperationResult; 10],
     /// Operations on kinds of locks that have another result.
-    but: &'static [(&'static [Operation], &'static [Kind], Seen)],
+    exceptions: &'static [(&'static [Operation], &'static [Kind], OperationResult)],
 }
 
-const fn row(error: Trouble, word: &'static str, seen: [Seen; 10]) -> Row {
+const fn row(error: Trouble, word: &'static str, results: [OperationResult; 10]) -> Row {
     Row {
         error,
         word,
-        seen,
-        but: &[],
+        results,
+        exceptions: &[],
     }
 }
 
 impl Row {
-    const fn but(mut self, but: &'static [(&'static [Operation], &'static [Kind], Seen)]) -> Self {
-        self.but = but;
+    const fn exceptions(
+        mut self,
+        exceptions: &'static [(&'static [Operation], &'static [Kind], OperationResult)],
+    ) -> Self {
+        self.exceptions = exceptions;
         self
     }
 
-    fn expected(&self, operation: Operation, kind: Kind) -> Seen {
-        let differs = |(operations, kinds, _): &&(&[Operation], &[Kind], Seen)| {
+    fn expected(&self, operation: Operation, kind: Kind) -> OperationResult {
+        let applies = |(operations, kinds, _): &&(&[Operation], &[Kind], OperationResult)| {
             operations.contains(&operation) && kinds.contains(&kind)
         };
-        let exception = self.but.iter().find(differs);
-        exception.map_or(self.seen[operation as usize], |(_, _, seen)| *seen)
+        let exception = self.exceptions.iter().find(applies);
+        exception.map_or(self.results[operation as usize], |(_, _, result)| *result)
     }
 }
 
 /// The kinds whose waiters write to the server, and therefore learn that it refuses writes.
-const WHO_WRITES: &[Kind] = &[Kind::Fair, Kind::Read, Kind::Write];
+const KINDS_THAT_WRITE_TO_WAIT: &[Kind] = &[Kind::Fair, Kind::Read, Kind::Write];
 const WITHOUT_TOKEN: &[Kind] = &[Kind::Read, Kind::Semaphore];
 
 /// The table. Its columns are [`Operation::ALL`]: connect, acquire, wait for a free lock, wait behind a holder; renew,
@@ -91,7 +94,7 @@ const TABLE: &[Row] = &[
     row(Trouble::BadToken, "fencing token", [
         Works, Misconfigured, Misconfigured, Held, Works, Works, Works, Works, Works, Works,
     ])
-    .but(&[
+    .exceptions(&[
         (&[Operation::Acquire, Operation::Wait], WITHOUT_TOKEN, Works),
         // Another client can grant a fair lock to a waiter in its queue, so the script checks the token beforehand.
         (&[Behind], &[Kind::Fair], Misconfigured),
@@ -111,11 +114,11 @@ const TABLE: &[Row] = &[
     row(Trouble::NoReplicas, "NOREPLICAS", [
         Works, Unavailable, Unavailable, Held, Kept, Unknown, Unavailable, Works, Unavailable, Unavailable,
     ])
-    .but(&[(&[Behind], WHO_WRITES, Unavailable)]),
+    .exceptions(&[(&[Behind], KINDS_THAT_WRITE_TO_WAIT, Unavailable)]),
     row(Trouble::CannotSave, "MISCONF", [
         Works, Unavailable, Unavailable, Held, Kept, Unknown, Unavailable, Works, Unavailable, Unavailable,
     ])
-    .but(&[(&[Behind], WHO_WRITES, Unavailable)]),
+    .exceptions(&[(&[Behind], KINDS_THAT_WRITE_TO_WAIT, Unavailable)]),
     // The server sends the reason and closes the connection at once, so the client may not receive it.
     row(Trouble::MaxClients, "", [
         Unavailable, Unavailable, Unavailable, Unavailable, Kept, Unknown, Unavailable, Unavailable, Unavailable,
@@ -138,8 +141,8 @@ macro_rules! each_error {
             let rows: Vec<Trouble> = TABLE.iter().map(|row| row.error).collect();
             assert_eq!((rows.as_slice(), tested.as_slice()), (Trouble::ALL, Trouble::ALL));
             for row in TABLE {
-                let known = |(operations, _, _): &(&[Operation], &[Kind], Seen)| !operations.contains(&SetLimit);
-                assert!(row.but.iter().all(known), "{:?}: one kind alone has a limit", row.error);
+                let known = |(operations, _, _): &(&[Operation], &[Kind], OperationResult)| !operations.contains(&SetLimit);
+                assert!(row.exceptions.iter().all(known), "{:?}: one kind alone has a limit", row.error);
             }
         }
     };

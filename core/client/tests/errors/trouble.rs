@@ -50,14 +50,14 @@ impl Trouble {
 }
 
 /// A server, and its operator's connection, which no trouble closes.
-pub struct Stricken {
+pub struct TroubledServer {
     redis: Redis,
     operator: Mutex<redis::Connection>,
     /// The thread whose command keeps the server busy.
     busy: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Stricken {
+impl TroubledServer {
     pub fn start(trouble: Trouble) -> Self {
         // Redis 6.2 has no such option and always allows DEBUG.
         let debug: &[&str] = match Version::chosen() {
@@ -123,12 +123,12 @@ impl Stricken {
                     self.set("loading-process-events-interval-bytes", "1024");
                 }
                 self.keep_busy(&["DEBUG", "RELOAD"]);
-                self.until_refused("LOADING");
+                self.wait_until_refused("LOADING");
             }
             Trouble::Busy => {
                 self.set("lua-time-limit", "1");
                 self.keep_busy(&["EVAL", "while true do end", "0"]);
-                self.until_refused("BUSY");
+                self.wait_until_refused("BUSY");
             }
             Trouble::NoScript => drop(self.run(&["SCRIPT", "FLUSH"])),
             Trouble::WrongType => {
@@ -168,8 +168,8 @@ impl Stricken {
                 let folder = self.redis.socket().with_file_name("dump.rdb");
                 std::fs::create_dir(folder).expect("a folder where its file would be");
                 self.run(&["BGSAVE"]);
-                self.until("it could not save", || {
-                    self.says("persistence", "rdb_last_bgsave_status:err")
+                self.wait_until("it could not save", || {
+                    self.has_info_line("persistence", "rdb_last_bgsave_status:err")
                 });
             }
             Trouble::MaxClients => {
@@ -209,7 +209,7 @@ impl Stricken {
         let Value::Int(closed) = self.run(&["CLIENT", "KILL", "USER", user]) else {
             panic!("no number");
         };
-        self.until("they came back", || self.connections() >= before + closed);
+        self.wait_until("they came back", || self.connections() >= before + closed);
     }
 
     /// Returns the number of connections that the server has ever received, refused ones among them.
@@ -233,19 +233,19 @@ impl Stricken {
         self.busy.lock().expect("the busy thread").replace(busy);
     }
 
-    fn until_refused(&self, code: &str) {
-        self.until(code, || {
+    fn wait_until_refused(&self, code: &str) {
+        self.wait_until(code, || {
             let refused = self.ask(&["GET", "nothing"]).err();
             refused.is_some_and(|error| error.code() == Some(code))
         });
     }
 
-    fn says(&self, section: &str, line: &str) -> bool {
+    fn has_info_line(&self, section: &str, line: &str) -> bool {
         let info: String = redis::from_redis_value(self.run(&["INFO", section])).expect("text");
-        info.lines().any(|said| said == line)
+        info.lines().any(|info_line| info_line == line)
     }
 
-    fn until(&self, what: &str, holds: impl Fn() -> bool) {
+    fn wait_until(&self, what: &str, holds: impl Fn() -> bool) {
         let start = Instant::now();
         while !holds() {
             assert!(start.elapsed() < Duration::from_secs(20), "not yet: {what}");

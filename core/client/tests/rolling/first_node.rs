@@ -8,9 +8,9 @@ use steadlock::{Client, ErrorKind, LostReason};
 use steadlock_protocol::Reply;
 
 use crate::support::cluster::move_slot;
-use crate::support::crowd::{is_listened_for, is_replicated, kinds, waits};
+use crate::support::crowd::{kinds, spawn_waiter, wait_until_replicated, wait_until_subscribed};
 use crate::support::rig::Node;
-use crate::support::sentinel::{SERVICE, Sentinel, Watched};
+use crate::support::sentinel::{SERVICE, Sentinel, SentinelRig};
 use crate::support::version::Version;
 use crate::support::{Redis, eventually};
 use crate::{LEASE, SOON, connect, is_released, lost_within, refusal};
@@ -44,7 +44,7 @@ async fn starts_as_a_cluster(server: &mut Redis, bus: TcpListener) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_comes_back_as_a_cluster_has_its_locks_and_clients_of_one_server_are_told() {
-    let (mut server, bus) = Redis::start_with_room_for_a_bus();
+    let (mut server, bus) = Redis::start_with_reserved_bus_port();
     let before = connect(&server.url(), LEASE).await;
     // Both leases last longer than the restart: one is auto-renewed, and the other is fixed.
     let held = before.lock("held").acquire().await.unwrap();
@@ -82,7 +82,7 @@ fn cluster_url(node: &Redis) -> String {
 fn watched(server: &Redis) -> (Sentinel, String) {
     let monitor = format!("sentinel monitor {SERVICE} 127.0.0.1 {} 1", server.port);
     let sentinel = Sentinel::start(Ipv4Addr::LOCALHOST.into(), &[monitor]);
-    let url = Watched::url_of(&[sentinel.port], SERVICE);
+    let url = SentinelRig::url_of(&[sentinel.port], SERVICE);
     (sentinel, url)
 }
 
@@ -90,7 +90,7 @@ fn watched(server: &Redis) -> (Sentinel, String) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_came_by_sentinels_are_told_and_what_they_hold_ends() {
     for is_forgotten in [false, true] {
-        let (mut server, bus) = Redis::start_with_room_for_a_bus();
+        let (mut server, bus) = Redis::start_with_reserved_bus_port();
         let (sentinel, url) = watched(&server);
         let before = connect(&url, LEASE).await;
         if is_forgotten {
@@ -124,12 +124,12 @@ async fn clients_that_came_by_sentinels_are_told_and_what_they_hold_ends() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sentinels_that_did_not_forget_the_server_promote_a_replica_which_grants_the_locks_too() {
-    let (mut server, bus) = Redis::start_with_room_for_a_bus();
+    let (mut server, bus) = Redis::start_with_reserved_bus_port();
     server.run(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"]);
     let of_primary = ["--replicaof", "127.0.0.1", &server.port.to_string()];
     let replica = Redis::start_with(&of_primary, None);
     let promoted = Node::of(&replica);
-    is_replicated(&Node::of(&server), &promoted).await;
+    wait_until_replicated(&Node::of(&server), &promoted).await;
     let lines = [
         format!("sentinel monitor {SERVICE} 127.0.0.1 {} 1", server.port),
         format!("sentinel down-after-milliseconds {SERVICE} 1000"),
@@ -140,7 +140,7 @@ async fn sentinels_that_did_not_forget_the_server_promote_a_replica_which_grants
         sentinel.node().text(&["INFO", "sentinel"]).contains("slaves=1")
     })
     .await;
-    let before = connect(&Watched::url_of(&[sentinel.port], SERVICE), LEASE).await;
+    let before = connect(&SentinelRig::url_of(&[sentinel.port], SERVICE), LEASE).await;
     ends_with_its_data(&mut server);
     eventually("the replica is promoted", 3 * SOON, || promoted.is_primary()).await;
     starts_as_a_cluster(&mut server, bus).await;
@@ -171,7 +171,7 @@ async fn joins(node: &Redis, first: &Redis) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_that_was_one_server_is_given_a_node_and_slots_that_keep_their_locks() {
-    let (mut first, bus) = Redis::start_with_room_for_a_bus();
+    let (mut first, bus) = Redis::start_with_reserved_bus_port();
     let before = connect(&first.url(), LEASE).await;
     // These leases are not released. Their records are kept by the restart, and expire.
     let mut from_before = Vec::new();
@@ -192,10 +192,10 @@ async fn a_cluster_that_was_one_server_is_given_a_node_and_slots_that_keep_their
     let theirs = kinds(&other, "grown").into_iter();
     let waiters: Vec<_> = theirs
         .filter(|(kind, _)| *kind != "read_lock")
-        .map(|(kind, lock)| (kind, waits(lock, 3 * SOON)))
+        .map(|(kind, lock)| (kind, spawn_waiter(lock, 3 * SOON)))
         .collect();
     let (from, added) = (Node::of(&first), Redis::start_node(Version::chosen(), &[]));
-    is_listened_for(&from, "grown").await;
+    wait_until_subscribed(&from, "grown").await;
     let mut scattered = Vec::new();
     for number in 0..20 {
         scattered.push(client.lock(format!("scattered-{number}")).acquire().await.unwrap());

@@ -12,10 +12,13 @@ use std::time::{Duration, Instant};
 use steadlock::{Client, Error, ErrorKind, Lease, LostReason, ReleaseOutcome};
 use steadlock_protocol::Reply;
 use support::cluster::Cluster;
-use support::crowd::{hands_over, has_tokens_only, is_listened_for, is_replicated, kinds, patient, waits};
+use support::crowd::{
+    check_hand_over, connect_with_rare_polls, kinds, spawn_waiter, wait_until_only_tokens, wait_until_replicated,
+    wait_until_subscribed,
+};
 use support::proxy::Proxy;
 use support::rig::Node;
-use support::sentinel::{SERVICE, Watched};
+use support::sentinel::{SERVICE, SentinelRig};
 use support::{Redis, eventually};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -69,8 +72,8 @@ fn told(sentinel: &Node, field: &str) -> Option<String> {
 }
 
 /// Starts a primary without replicas or sentinels, and two other servers and three sentinels that are not in use yet.
-fn alone() -> Watched {
-    let watched = Watched::start();
+fn alone() -> SentinelRig {
+    let watched = SentinelRig::start();
     for sentinel in watched.sentinels() {
         sentinel.run(&["SENTINEL", "REMOVE", SERVICE]);
     }
@@ -81,7 +84,7 @@ fn alone() -> Watched {
 }
 
 /// Attaches the replicas to the primary and makes the sentinels watch it, as an operator does.
-async fn put_under_sentinels(watched: &Watched) {
+async fn put_under_sentinels(watched: &SentinelRig) {
     let (primary, replicas) = (watched.primary(), watched.replicas());
     let port = primary.port.to_string();
     for replica in &replicas {
@@ -107,10 +110,10 @@ async fn put_under_sentinels(watched: &Watched) {
 }
 
 /// Makes sentinels promote a replica that has all data. Returns that replica.
-async fn fail_over(watched: &Watched) -> Node {
+async fn fail_over(watched: &SentinelRig) -> Node {
     let replicas = watched.replicas();
     for replica in &replicas {
-        is_replicated(&watched.primary(), replica).await;
+        wait_until_replicated(&watched.primary(), replica).await;
     }
     let asked = || {
         watched.sentinels()[0]
@@ -149,12 +152,15 @@ async fn a_server_that_is_put_under_sentinels_keeps_its_locks_and_clients_of_bot
         is_released(next).await;
     }
     // Clients of either kind wake waiters of the other kind.
-    let (old, new) = (patient(&url_of(&primary)).await, patient(&watched.url).await);
+    let (old, new) = (
+        connect_with_rare_polls(&url_of(&primary)).await,
+        connect_with_rare_polls(&watched.url).await,
+    );
     for (one, other) in [(&before, &new), (&after, &old)] {
         for ((kind, lock), (_, theirs)) in kinds(one, "woken").into_iter().zip(kinds(other, "woken")) {
             if kind != "read_lock" {
                 let lease = lock.acquire().await.unwrap();
-                hands_over(kind, lease, theirs, &primary, "woken").await;
+                check_hand_over(kind, lease, theirs, &primary, "woken").await;
             }
         }
     }
@@ -196,7 +202,7 @@ async fn a_client_of_an_address_that_sentinels_left_is_told_and_its_locks_end() 
         .expect("the old server is asked");
     let both = granted_at(&after, "both", &promoted).await;
     assert!(ours.is_valid() && both.is_valid(), "there were two owners");
-    let next = waits(after.lock("held"), SOON);
+    let next = spawn_waiter(after.lock("held"), SOON);
     eventually("the old primary is a replica", SOON, || !primary.is_primary()).await;
     println!("the old primary was one for {:?} more", start.elapsed());
     assert_eq!(lost_within(&ours, LEASE + IN_TIME).await, LostReason::Expired);
@@ -248,14 +254,14 @@ fn close_to_new_grants(server: &Node) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_closed_to_new_grants_empties_and_the_cluster_goes_on_with_higher_tokens() {
-    let (watched, cluster) = (Watched::start(), Cluster::start());
+    let (watched, cluster) = (SentinelRig::start(), Cluster::start());
     let old = watched.primary();
     let before = connect(&watched.url, LEASE).await;
     let renewed = before.lock("renewed").acquire().await.unwrap();
     let fixed = before.lock("fixed").lease(LEASE).acquire().await.unwrap();
     let fair = before.fair_lock("fair").acquire().await.unwrap();
-    let in_turn = waits(before.fair_lock("fair"), SOON);
-    is_listened_for(&old, "fair").await;
+    let in_turn = spawn_waiter(before.fair_lock("fair"), SOON);
+    wait_until_subscribed(&old, "fair").await;
     let token = renewed.token();
     close_to_new_grants(&old);
     let error = refusal(before.lock("new").wait(Duration::from_millis(500)).acquire().await);
@@ -268,7 +274,7 @@ async fn a_server_that_is_closed_to_new_grants_empties_and_the_cluster_goes_on_w
     is_released(fair).await;
     is_released(in_turn.await.unwrap()).await;
     is_released(renewed).await;
-    has_tokens_only(&old).await;
+    wait_until_only_tokens(&old).await;
     let after = connect(&cluster.url, LEASE).await;
     let next = after.lock("renewed").acquire().await.unwrap();
     assert!(next.token() > token, "{:?} after {token:?}", next.token());
@@ -291,7 +297,7 @@ fn move_keys(old: &Node, cluster: &Cluster) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_that_are_moved_to_a_cluster_keep_others_out_until_the_leases_end() {
-    let (watched, cluster) = (Watched::start(), Cluster::start());
+    let (watched, cluster) = (SentinelRig::start(), Cluster::start());
     let old = watched.primary();
     let before = connect(&watched.url, LONGER).await;
     let after = connect(&cluster.url, LONGER).await;
@@ -302,7 +308,7 @@ async fn keys_that_are_moved_to_a_cluster_keep_others_out_until_the_leases_end()
     let other = connect(&watched.url, LONGER).await;
     let waiting = other.lock(held[0].1.name()).wait(LONGER);
     let waiting = tokio::spawn(async move { waiting.acquire().await.map(drop) });
-    is_listened_for(&old, held[0].1.name()).await;
+    wait_until_subscribed(&old, held[0].1.name()).await;
     let start = Instant::now();
     let fixed = before.lock("fixed").lease(LONGER).acquire().await.unwrap();
     close_to_new_grants(&old);
@@ -314,7 +320,7 @@ async fn keys_that_are_moved_to_a_cluster_keep_others_out_until_the_leases_end()
         }
     }
     assert!(after.lock("fixed").try_acquire().await.unwrap().is_none());
-    let after_fixed = waits(after.lock("fixed"), SOON);
+    let after_fixed = spawn_waiter(after.lock("fixed"), SOON);
     assert!(start.elapsed() < LONGER / 2, "too slow to tell: {:?}", start.elapsed());
     assert!(fixed.is_valid());
     let mut tokens = Vec::new();

@@ -8,18 +8,18 @@ use std::time::{Duration, Instant};
 
 use steadlock::{Client, ErrorKind, Lease, ReleaseOutcome};
 use steadlock_protocol::Reply;
-use support::crowd::is_replicated;
+use support::crowd::wait_until_replicated;
 use support::fake_sentinel::FakeSentinel;
 use support::proxy::{Carries, Proxy};
 use support::rig::Node;
-use support::sentinel::{SERVICE, Watched};
-use support::{Redis, eventually, nobodys_port};
+use support::sentinel::{SERVICE, SentinelRig};
+use support::{Redis, eventually, unused_port};
 
 const SOON: Duration = Duration::from_secs(10);
 
 fn url(sentinels: &[&FakeSentinel]) -> String {
     let ports: Vec<u16> = sentinels.iter().map(|sentinel| sentinel.port).collect();
-    Watched::url_of(&ports, SERVICE)
+    SentinelRig::url_of(&ports, SERVICE)
 }
 
 async fn connect(sentinels: &[&FakeSentinel]) -> Client {
@@ -71,7 +71,7 @@ async fn a_replica_that_is_named_is_not_used_and_sentinels_are_asked_until_they_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_connection_is_tried_for_as_long_as_it_may_take() {
-    let sentinel = FakeSentinel::naming(nobodys_port(), 1);
+    let sentinel = FakeSentinel::naming(unused_port(), 1);
     let error = Client::builder()
         .url(url(&[&sentinel]))
         .connect_timeout(Duration::from_secs(1))
@@ -131,7 +131,9 @@ async fn nothing_is_lost_with_the_sentinels_while_the_primary_is_up() {
     let primary = Redis::start();
     let sentinel = FakeSentinel::naming(primary.port, 1);
     let proxy = Proxy::to(sentinel.port);
-    let client = Client::connect(Watched::url_of(&[proxy.port], SERVICE)).await.unwrap();
+    let client = Client::connect(SentinelRig::url_of(&[proxy.port], SERVICE))
+        .await
+        .unwrap();
     let held = take(&client, "held").await;
     proxy.refuse();
     eventually("a connection to cut", SOON, || proxy.count(Carries::Subscriptions) > 0).await;
@@ -159,7 +161,7 @@ async fn a_lost_connection_is_not_opened_again_before_a_sentinel_has_answered() 
     let to_primary = Proxy::to(primary.port);
     let sentinel = FakeSentinel::naming(to_primary.port, 1);
     let to_sentinel = Proxy::to(sentinel.port);
-    let client = Client::connect(Watched::url_of(&[to_sentinel.port], SERVICE))
+    let client = Client::connect(SentinelRig::url_of(&[to_sentinel.port], SERVICE))
         .await
         .unwrap();
     assert_eq!(
@@ -244,7 +246,7 @@ async fn each_right_of_the_sentinels_user_adds_what_is_said_of_it() {
     const NAMES: &str = "+sentinel|get-master-addr-by-name";
     const HEARS: [&str; 3] = ["+subscribe", "&+switch-master", "&+promoted-slave"];
     const KNOWS: [&str; 3] = ["+sentinel|master", "+sentinel|myid", "+sentinel|sentinels"];
-    let watched = Watched::start();
+    let watched = SentinelRig::start();
     let sentinels = watched.sentinels();
     let users = [
         ("names", vec![NAMES]),
@@ -257,7 +259,7 @@ async fn each_right_of_the_sentinels_user_adds_what_is_said_of_it() {
             let rule = [&["ACL", "SETUSER", user, "on", ">sesame", "resetchannels"][..], &rights].concat();
             sentinel.run(&rule);
         }
-        let url = Watched::url_of(&[sentinels[0].port], SERVICE);
+        let url = SentinelRig::url_of(&[sentinels[0].port], SERVICE);
         let url = format!("{url}?sentinel_user={user}&sentinel_password=sesame");
         clients.push((user, Client::connect(url).await.unwrap()));
     }
@@ -280,7 +282,7 @@ async fn each_right_of_the_sentinels_user_adds_what_is_said_of_it() {
     // that it is a replica.
     let replicas = watched.replicas();
     for replica in &replicas {
-        is_replicated(&watched.primary(), replica).await;
+        wait_until_replicated(&watched.primary(), replica).await;
     }
     sentinels[1].run(&["SENTINEL", "FAILOVER", SERVICE]);
     let promoted = || replicas.iter().find(|replica| replica.is_primary());

@@ -6,8 +6,8 @@ use steadlock::{Client, ErrorKind, ReleaseOutcome};
 
 use super::support::fake_sentinel::FakeSentinel;
 use super::support::proxy::{Carries, Proxy};
-use super::support::{Redis, eventually, nobodys_port};
-use super::{SERVICE, SOON, Watched, connect, has, take, url};
+use super::support::{Redis, eventually, unused_port};
+use super::{SERVICE, SOON, SentinelRig, connect, has, take, url};
 
 /// The delay of the distant sentinels, which know more than the near one.
 const FAR: Duration = Duration::from_millis(120);
@@ -45,7 +45,7 @@ async fn a_near_sentinel_that_knows_less_than_two_far_ones_is_not_believed() {
     let (old, new) = (Redis::start(), Redis::start());
     let stale = FakeSentinel::naming(old.port, 4);
     for delay in [FAR, Duration::from_millis(400)] {
-        let far = [(); 2].map(|()| FakeSentinel::far(delay, new.port, 5));
+        let far = [(); 2].map(|()| FakeSentinel::delayed(delay, new.port, 5));
         are_all_at(&new, &old, &[&stale, &far[0], &far[1]]).await;
     }
 }
@@ -54,7 +54,7 @@ async fn a_near_sentinel_that_knows_less_than_two_far_ones_is_not_believed() {
 async fn of_one_configuration_the_majority_decides_though_it_is_far_away() {
     let (old, new) = (Redis::start(), Redis::start());
     let stale = FakeSentinel::naming(old.port, 0);
-    let far = [(); 2].map(|()| FakeSentinel::far(FAR, new.port, 0));
+    let far = [(); 2].map(|()| FakeSentinel::delayed(FAR, new.port, 0));
     are_all_at(&new, &old, &[&stale, &far[0], &far[1]]).await;
 }
 
@@ -62,8 +62,8 @@ async fn of_one_configuration_the_majority_decides_though_it_is_far_away() {
 async fn those_that_the_only_sentinel_of_the_url_names_are_asked_before_it_is_believed() {
     let (old, new) = (Redis::start(), Redis::start());
     let stale = FakeSentinel::naming(old.port, 4);
-    let far = [(); 2].map(|()| FakeSentinel::far(FAR, new.port, 5));
-    stale.knows(&[&far[0], &far[1]]);
+    let far = [(); 2].map(|()| FakeSentinel::delayed(FAR, new.port, 5));
+    stale.set_others(&[&far[0], &far[1]]);
     are_all_at(&new, &old, &[&stale]).await;
 }
 
@@ -72,8 +72,8 @@ async fn a_sentinel_with_two_addresses_is_one() {
     let (old, new) = (Redis::start(), Redis::start());
     let stale = FakeSentinel::naming(old.port, 4);
     let by_another_address = Proxy::to(stale.port);
-    let far = FakeSentinel::far(FAR, new.port, 5);
-    let url = Watched::url_of(&[stale.port, by_another_address.port, far.port], SERVICE);
+    let far = FakeSentinel::delayed(FAR, new.port, 5);
+    let url = SentinelRig::url_of(&[stale.port, by_another_address.port, far.port], SERVICE);
     for number in 0..4 {
         let client = Client::connect(&url).await.unwrap();
         grants(&new, &client, &format!("two-{number}.")).await;
@@ -87,7 +87,7 @@ async fn after_a_loss(are_sentinels_lost: bool) {
     let (old, new) = (Redis::start(), Redis::start());
     let to_old = Proxy::to(old.port);
     let near = FakeSentinel::naming(to_old.port, 4);
-    let far = [(); 2].map(|()| FakeSentinel::far(FAR, to_old.port, 4));
+    let far = [(); 2].map(|()| FakeSentinel::delayed(FAR, to_old.port, 4));
     for number in 0..6 {
         let client = connect(&[&near, &far[0], &far[1]]).await;
         grants(&old, &client, &format!("before-{number}.")).await;
@@ -124,9 +124,9 @@ async fn a_majority_that_agrees_does_not_wait_for_a_sentinel_that_is_down_or_sil
     let proxy = Proxy::to(primary.port);
     let up = [(); 2].map(|()| FakeSentinel::naming(proxy.port, 1));
     let silent = FakeSentinel::naming(proxy.port, 1);
-    silent.hush(true);
-    for third in [silent.port, nobodys_port()] {
-        let url = Watched::url_of(&[third, up[0].port, up[1].port], SERVICE);
+    silent.set_silent(true);
+    for third in [silent.port, unused_port()] {
+        let url = SentinelRig::url_of(&[third, up[0].port, up[1].port], SERVICE);
         let start = Instant::now();
         let client = Client::connect(url).await.unwrap();
         grants(&primary, &client, &format!("first-{third}.")).await;
@@ -140,8 +140,8 @@ async fn a_majority_that_agrees_does_not_wait_for_a_sentinel_that_is_down_or_sil
 async fn a_sentinel_that_is_down_does_not_make_a_near_one_right() {
     let (old, new) = (Redis::start(), Redis::start());
     let stale = FakeSentinel::naming(old.port, 4);
-    let far = FakeSentinel::far(FAR, new.port, 5);
-    let url = Watched::url_of(&[stale.port, nobodys_port(), far.port], SERVICE);
+    let far = FakeSentinel::delayed(FAR, new.port, 5);
+    let url = SentinelRig::url_of(&[stale.port, unused_port(), far.port], SERVICE);
     let client = Client::connect(url).await.unwrap();
     grants(&new, &client, "down").await;
     assert_eq!(scripts_called(&old), 0);
@@ -153,8 +153,8 @@ async fn the_word_of_one_is_taken_when_the_others_had_their_time() {
     let proxy = Proxy::to(primary.port);
     let near = FakeSentinel::naming(proxy.port, 1);
     let silent = [(); 2].map(|()| FakeSentinel::naming(proxy.port, 1));
-    silent.iter().for_each(|one| one.hush(true));
-    near.knows(&[&silent[0], &silent[1]]);
+    silent.iter().for_each(|one| one.set_silent(true));
+    near.set_others(&[&silent[0], &silent[1]]);
     let options = Client::builder().url(url(&[&near]));
     let start = Instant::now();
     let client = options.connect_timeout(Duration::from_secs(2)).connect().await.unwrap();
@@ -176,7 +176,7 @@ async fn the_word_of_one_is_taken_when_the_others_had_their_time() {
 async fn a_newer_configuration_is_compared_with_what_the_others_say_before_it_is_followed() {
     let [old, newer, newest] = [(); 3].map(|()| Redis::start());
     let near = FakeSentinel::naming(old.port, 4);
-    let far = FakeSentinel::far(FAR, old.port, 4);
+    let far = FakeSentinel::delayed(FAR, old.port, 4);
     let client = connect(&[&near, &far]).await;
     grants(&old, &client, "old").await;
     let both_listen = || near.listeners() > 0 && far.listeners() > 0;
@@ -186,7 +186,7 @@ async fn a_newer_configuration_is_compared_with_what_the_others_say_before_it_is
     super::is_at(&client, &newest, "newest").await;
     assert_eq!(scripts_called(&newer), 0);
     // A silent sentinel delays the change by a quarter of a second.
-    far.hush(true);
+    far.set_silent(true);
     let start = Instant::now();
     near.switch(newer.port, 7);
     super::is_at(&client, &newer, "newer").await;
@@ -199,7 +199,7 @@ async fn one_sentinel_that_is_cut_off_does_not_lead_back_to_an_older_primary() {
     let to_new = Proxy::to(new.port);
     let stale = FakeSentinel::naming(old.port, 4);
     let others = [(); 2].map(|()| FakeSentinel::naming(to_new.port, 5));
-    stale.knows(&[&others[0], &others[1]]);
+    stale.set_others(&[&others[0], &others[1]]);
     let client = connect(&[&stale]).await;
     grants(&new, &client, "new").await;
     for other in others {
@@ -226,7 +226,7 @@ async fn of_one_configuration_one_sentinel_does_not_lead_away_from_a_primary_tha
     let (old, new) = (Redis::start(), Redis::start());
     let near = FakeSentinel::naming(new.port, 0);
     // The replies of these two take longer than a round waits while a primary is in use.
-    let far = [(); 2].map(|()| FakeSentinel::far(Duration::from_millis(600), new.port, 0));
+    let far = [(); 2].map(|()| FakeSentinel::delayed(Duration::from_millis(600), new.port, 0));
     let client = connect(&[&near, &far[0], &far[1]]).await;
     grants(&new, &client, "before").await;
     let all_listen = || [&near, &far[0], &far[1]].iter().all(|one| one.listeners() > 0);

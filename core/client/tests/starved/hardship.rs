@@ -50,9 +50,9 @@ fn no_client_is_dead_and_no_lease_is_lost_without_being_told() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("a process");
-    let said = BufReader::new(clients.stdout.take().expect("a pipe"));
-    for line in said.lines().map_while(Result::ok) {
-        outside.hear(&line);
+    let output = BufReader::new(clients.stdout.take().expect("a pipe"));
+    for line in output.lines().map_while(Result::ok) {
+        outside.handle_line(&line);
     }
     let status = clients.wait().expect("a status");
     assert!(status.success(), "{status}");

@@ -20,7 +20,7 @@ use support::Redis;
 const SOON: Duration = Duration::from_secs(30);
 const LEASE: Duration = Duration::from_secs(9);
 /// Bytes: enough for the allocations of a call, too little for a thread's stack.
-const A_LITTLE: u64 = 1 << 20;
+const LITTLE_MEMORY: u64 = 1 << 20;
 
 /// Set in the process that runs a single test.
 const ALONE: &str = "STEADLOCK_TEST_ALONE";
@@ -36,11 +36,11 @@ fn alone(test: &str, scenario: impl FnOnce()) {
         .env(ALONE, "1")
         .output()
         .expect("a process");
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
     assert!(
-        output.status.success() && said.contains("1 passed"),
-        "{}: {said}",
+        output.status.success() && text.contains("1 passed"),
+        "{}: {text}",
         output.status
     );
 }
@@ -67,7 +67,7 @@ fn is_unavailable(result: Result<Option<Lease>, Error>) -> Error {
 }
 
 /// Asserts that each call fails with an error that names the resource which the process lacks.
-fn lacks(client: &Client, what: &str) {
+fn check_lack_is_named(client: &Client, what: &str) {
     for _ in 0..3 {
         let error = is_unavailable(client.lock("b").try_acquire());
         assert!(error.to_string().contains(what), "{error}");
@@ -75,7 +75,7 @@ fn lacks(client: &Client, what: &str) {
 }
 
 /// Repeats attempts until the lock is granted. Each error before that must be `Unavailable`.
-fn recovers(client: &Client, name: &str) {
+fn wait_until_recovered(client: &Client, name: &str) {
     let start = Instant::now();
     loop {
         match client.lock(name).try_acquire() {
@@ -107,7 +107,7 @@ fn a_client_that_knew_its_server_by_name_finds_it_again_without_another_thread()
             assert!(thread::Builder::new().spawn(|| ()).is_err(), "the limit does not hold");
             for _ in 0..5 {
                 cut(&mut connection);
-                recovers(&client, "a");
+                wait_until_recovered(&client, "a");
             }
             assert!(held.is_valid());
             held.release().unwrap();
@@ -126,9 +126,9 @@ fn a_client_that_cannot_be_given_its_thread_says_so_and_is_given_it_later() {
             let limited = Limited::to(Resource::Nproc, 1);
             let refused = by_name(&server).connect_blocking().map(drop).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
-            lacks(&lazy, "threads");
+            check_lack_is_named(&lazy, "threads");
             drop(limited);
-            recovers(&lazy, "a");
+            wait_until_recovered(&lazy, "a");
         },
     );
 }
@@ -143,14 +143,14 @@ fn without_memory_for_a_thread_a_client_says_so_and_those_that_have_theirs_go_on
             let client = by_name(&server).connect_blocking().unwrap();
             let lazy = by_name(&server).lazy().connect_blocking().unwrap();
             let held = client.lock("held").acquire().unwrap();
-            let limited = Limited::to(Resource::As, address_space() + A_LITTLE);
+            let limited = Limited::to(Resource::As, address_space() + LITTLE_MEMORY);
             let _others = Others::as_many_as_possible();
             cut(&mut connection);
-            recovers(&client, "a");
-            lacks(&lazy, "threads");
+            wait_until_recovered(&client, "a");
+            check_lack_is_named(&lazy, "threads");
             assert!(held.is_valid());
             drop(limited);
-            recovers(&lazy, "b");
+            wait_until_recovered(&lazy, "b");
             held.release().unwrap();
         },
     );
@@ -167,7 +167,7 @@ fn a_name_that_no_thread_can_look_up_is_looked_up_later() {
         let error = is_unavailable(lazy.lock("a").try_acquire());
         assert!(error.to_string().contains("thread"), "{error}");
         drop(limited);
-        recovers(&lazy, "a");
+        wait_until_recovered(&lazy, "a");
     });
 }
 
@@ -191,10 +191,10 @@ fn without_another_descriptor_it_is_unavailable_until_there_is_one() {
             {
                 assert!(start.elapsed() < SOON, "the limit does not show");
             }
-            lacks(&lazy, "open files");
+            check_lack_is_named(&lazy, "open files");
             drop(limited);
-            recovers(&client, "a");
-            recovers(&lazy, "b");
+            wait_until_recovered(&client, "a");
+            wait_until_recovered(&lazy, "b");
             assert!(held.is_valid());
             held.release().unwrap();
         },
@@ -219,7 +219,7 @@ fn when_its_descriptors_were_closed_a_client_opens_others_and_keeps_its_leases()
                 let held = client.lock("held").acquire().unwrap();
                 close(descriptors());
                 let files = if calls == 1 { Vec::new() } else { open_files() };
-                recovers(&client, "a");
+                wait_until_recovered(&client, "a");
                 thread::sleep(Duration::from_secs(4));
                 assert!(held.is_valid(), "it is renewed");
                 held.release().unwrap();
@@ -252,7 +252,7 @@ fn descriptors_that_are_closed_while_clients_connect_end_none_of_them() {
                         }
                     }
                 });
-                recovers(&clients[0], "a");
+                wait_until_recovered(&clients[0], "a");
             }
         },
     );

@@ -37,7 +37,7 @@ impl Times {
         self.all.len()
     }
 
-    pub fn note(&mut self, time: Duration) {
+    pub fn add(&mut self, time: Duration) {
         self.all.push(time);
     }
 
@@ -56,12 +56,12 @@ impl Times {
 
 /// The numbers of open files and threads of this process. Both are 0 where the system has no `/proc`.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Used {
+pub struct ResourceUse {
     files: usize,
     threads: usize,
 }
 
-impl Used {
+impl ResourceUse {
     pub fn now() -> Self {
         let count = |of: &str| std::fs::read_dir(format!("/proc/self/{of}")).map_or(0, Iterator::count);
         Self {
@@ -73,19 +73,19 @@ impl Used {
     /// Waits until the process has no more files and threads than at this moment.
     ///
     /// Does nothing unless failovers are repeated: other tests in this process would change the numbers.
-    pub async fn is_all(&self) {
+    pub async fn wait_until_not_above(&self) {
         if times() == 1 {
             return;
         }
-        let is_all = || {
+        let is_not_above = || {
             let now = Self::now();
             now.files <= self.files && now.threads <= self.threads
         };
         let start = Instant::now();
-        while !is_all() && start.elapsed() < SOON {
+        while !is_not_above() && start.elapsed() < SOON {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        assert!(is_all(), "{:?} are used, {self:?} before", Self::now());
+        assert!(is_not_above(), "{:?} are used, {self:?} before", Self::now());
     }
 }
 
@@ -103,12 +103,12 @@ pub fn kinds(client: &Client, name: &str) -> Vec<(&'static str, Lock)> {
 }
 
 /// Waits for a lock in a background task.
-pub fn waits(lock: Lock, limit: Duration) -> JoinHandle<Lease> {
+pub fn spawn_waiter(lock: Lock, limit: Duration) -> JoinHandle<Lease> {
     tokio::spawn(async move { lock.wait(limit).acquire().await.unwrap() })
 }
 
 /// Waits until a client has subscribed to the releases of a lock at a node.
-pub async fn is_listened_for(node: &Node, name: &str) {
+pub async fn wait_until_subscribed(node: &Node, name: &str) {
     let pattern = format!("*{name}*");
     eventually("somebody listens", SOON, || {
         ["CHANNELS", "SHARDCHANNELS"].iter().any(|of| {
@@ -120,7 +120,7 @@ pub async fn is_listened_for(node: &Node, name: &str) {
 }
 
 /// Connects a client that polls so rarely that it learns of a release in time only by a notification.
-pub async fn patient(url: &str) -> Client {
+pub async fn connect_with_rare_polls(url: &str) -> Client {
     let interval = (Duration::from_secs(20), Duration::from_secs(25));
     Client::builder()
         .url(url)
@@ -130,10 +130,11 @@ pub async fn patient(url: &str) -> Client {
         .unwrap()
 }
 
-/// Releases a lock for which a [`patient`] client waits at `node`, and checks that a notification hands it over.
-pub async fn hands_over(kind: &str, lease: Lease, theirs: Lock, node: &Node, name: &str) {
-    let waiter = waits(theirs, SOON);
-    is_listened_for(node, name).await;
+/// Releases a lock for which a [`connect_with_rare_polls`] client waits at `node`, and checks that a notification hands
+/// it over.
+pub async fn check_hand_over(kind: &str, lease: Lease, theirs: Lock, node: &Node, name: &str) {
+    let waiter = spawn_waiter(theirs, SOON);
+    wait_until_subscribed(node, name).await;
     let released = Instant::now();
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
     let theirs = waiter.await.unwrap();
@@ -147,7 +148,7 @@ pub async fn hands_over(kind: &str, lease: Lease, theirs: Lock, node: &Node, nam
 pub struct Crowd {
     pub clients: Vec<Client>,
     held: Vec<Lease>,
-    awaited: Vec<Lease>,
+    granted_later: Vec<Lease>,
     waiters: Vec<JoinHandle<Lease>>,
 }
 
@@ -157,12 +158,12 @@ impl Crowd {
 
     /// Acquires the locks and starts the waiters. `nodes` are the nodes that have the locks. A waiter waits for at most
     /// twice the lease.
-    pub async fn gather(url: &str, term: Duration, nodes: &[Node]) -> Self {
-        Self::gather_for(url, term, 2 * term, nodes).await
+    pub async fn start(url: &str, term: Duration, nodes: &[Node]) -> Self {
+        Self::start_with_limit(url, term, 2 * term, nodes).await
     }
 
-    /// Does the same as `gather` with waiters that wait for at most `limit`.
-    pub async fn gather_for(url: &str, term: Duration, limit: Duration, nodes: &[Node]) -> Self {
+    /// Does the same as `start` with waiters that wait for at most `limit`.
+    pub async fn start_with_limit(url: &str, term: Duration, limit: Duration, nodes: &[Node]) -> Self {
         let client = async || {
             let options = Client::builder().url(url).lease(term);
             options.connect().await.unwrap()
@@ -172,42 +173,42 @@ impl Crowd {
             let locks = (0..count).map(|number| clients[number % 2].lock(format!("{prefix}-{number}")));
             join_all(locks.map(|lock| async move { lock.acquire().await.unwrap() }))
         };
-        let (held, awaited) = (all("held", Self::HELD).await, all("awaited", Self::WAITERS).await);
-        let waiters: Vec<_> = awaited
+        let (held, granted_later) = (all("held", Self::HELD).await, all("awaited", Self::WAITERS).await);
+        let waiters: Vec<_> = granted_later
             .iter()
-            .map(|lease| waits(clients[2].lock(lease.name()), limit))
+            .map(|lease| spawn_waiter(clients[2].lock(lease.name()), limit))
             .collect();
         for node in nodes {
-            is_listened_for(node, "awaited").await;
+            wait_until_subscribed(node, "awaited").await;
         }
         Self {
             clients,
             held,
-            awaited,
+            granted_later,
             waiters,
         }
     }
 
     /// Checks that all leases are still valid, and that each waiter acquires its lock.
-    pub async fn goes_on(self) {
-        let not_so = self.what_does_not_go_on().await;
-        assert!(not_so.is_empty(), "{not_so:#?}");
+    pub async fn check(self) {
+        let failures = self.failures().await;
+        assert!(failures.is_empty(), "{failures:#?}");
     }
 
     /// Releases all locks and closes the clients. Returns a line for each lease that was lost or could not be released.
-    pub async fn what_does_not_go_on(self) -> Vec<String> {
+    pub async fn failures(self) -> Vec<String> {
         let lost = self.held.iter().filter(|lease| !lease.is_valid());
-        let mut not_so: Vec<String> = lost
+        let mut failures: Vec<String> = lost
             .map(|lease| format!("{}: {:?}", lease.name(), lease.lost_reason()))
             .collect();
         let mut release = async |what: &str, lease: Lease| {
             let name = lease.name().to_owned();
             match lease.release().await {
                 Ok(ReleaseOutcome::Released) => {}
-                other => not_so.push(format!("{what} {name}: {other:?}")),
+                other => failures.push(format!("{what} {name}: {other:?}")),
             }
         };
-        for lease in self.awaited {
+        for lease in self.granted_later {
             release("awaited", lease).await;
         }
         for waiter in self.waiters {
@@ -219,12 +220,12 @@ impl Crowd {
         for client in self.clients {
             client.close().await;
         }
-        not_so
+        failures
     }
 }
 
 /// Waits until the only keys of a primary are counters of fencing tokens and records of clients.
-pub async fn has_tokens_only(node: &Node) {
+pub async fn wait_until_only_tokens(node: &Node) {
     let others = || {
         let Ok(Reply::Array(keys)) = node.try_run(&["KEYS", "*"]) else {
             return vec!["no answer".into()];
@@ -245,7 +246,7 @@ pub async fn has_tokens_only(node: &Node) {
 }
 
 /// Waits until a replica has all data of its primary.
-pub async fn is_replicated(primary: &Node, replica: &Node) {
+pub async fn wait_until_replicated(primary: &Node, replica: &Node) {
     eventually("the replica has everything", SOON, || {
         primary.offset() == replica.offset()
     })

@@ -40,7 +40,7 @@ impl FakeSentinel {
     }
 
     /// Starts a sentinel whose replies arrive after this delay.
-    pub fn far(delay: Duration, primary: u16, epoch: u64) -> Self {
+    pub fn delayed(delay: Duration, primary: u16, epoch: u64) -> Self {
         Self::with("127.0.0.1", primary, epoch, None, delay)
     }
 
@@ -95,13 +95,13 @@ impl FakeSentinel {
     }
 
     /// Reports these other sentinels from now on, with their ids.
-    pub fn knows(&self, others: &[&Self]) {
+    pub fn set_others(&self, others: &[&Self]) {
         let known = |other: &&Self| (other.port, Some(id(other.port)));
         *locked(&self.shared.others) = others.iter().map(known).collect();
     }
 
     /// Stops replying, like a machine that is gone, or replies again.
-    pub fn hush(&self, is_silent: bool) {
+    pub fn set_silent(&self, is_silent: bool) {
         self.shared.is_silent.store(is_silent, Ordering::Relaxed);
     }
 
@@ -189,14 +189,14 @@ impl Shared {
             }
             ["SENTINEL", "SENTINELS", _] => {
                 let others = locked(&self.others);
-                let told = others.iter().map(|(port, id)| {
+                let entries = others.iter().map(|(port, id)| {
                     let port = port.to_string();
                     let address = ["ip", &self.host, "port", &port];
                     let id = id.as_deref().map_or(vec![], |id| vec!["runid", id]);
                     let fields = [&address[..], &id].concat();
                     format!("*{}\r\n{}", fields.len(), bulks(&fields))
                 });
-                format!("*{}\r\n{}", others.len(), told.collect::<String>())
+                format!("*{}\r\n{}", others.len(), entries.collect::<String>())
             }
             _ => "-ERR unknown command\r\n".into(),
         }

@@ -119,11 +119,11 @@ impl Redis {
 
     /// Starts a server that can be started again as a node of a cluster. The listener reserves the port of the bus
     /// until it is dropped.
-    pub fn start_with_room_for_a_bus() -> (Self, TcpListener) {
+    pub fn start_with_reserved_bus_port() -> (Self, TcpListener) {
         let server = Self::start_at(free_node_port, Version::chosen(), &[], None);
         match TcpListener::bind(("127.0.0.1", server.port + BUS)) {
             Ok(bus) => (server, bus),
-            Err(_) => Self::start_with_room_for_a_bus(),
+            Err(_) => Self::start_with_reserved_bus_port(),
         }
     }
 
@@ -174,12 +174,12 @@ impl Redis {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let directory = temporary(&format!("steadlock-test-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a temporary directory");
-        let port_given = port();
+        let first_port = port();
         let mut server = Self {
-            child: spawn((version, clock), port_given, &directory, args, password),
+            child: spawn((version, clock), first_port, &directory, args, password),
             version,
             clock,
-            port: port_given,
+            port: first_port,
             directory,
             password: password.map(Into::into),
             kept: Mutex::default(),
@@ -212,7 +212,7 @@ impl Redis {
 
     /// Runs a command like [`Redis::run`], on a connection that is kept open. For tests that repeat a command until its
     /// reply changes.
-    pub fn look(&self, args: &[&str]) -> Reply {
+    pub fn run_on_kept_connection(&self, args: &[&str]) -> Reply {
         let mut kept = self.kept.lock().expect("nobody panicked");
         ask(kept.get_or_insert_with(|| self.connection()), args)
     }
@@ -277,15 +277,15 @@ impl Redis {
         let start = Instant::now();
         let log = self.directory.join(LOG);
         loop {
-            let said = String::from_utf8_lossy(&std::fs::read(&log).expect("a log")).into_owned();
-            if said.contains("Ready to accept connections") {
+            let text = String::from_utf8_lossy(&std::fs::read(&log).expect("a log")).into_owned();
+            if text.contains("Ready to accept connections") {
                 return Ok(());
             }
             if self.child.try_wait().expect("a child").is_some() {
-                return Err(said);
+                return Err(text);
             }
             let limit = Duration::from_secs(30);
-            assert!(start.elapsed() < limit, "the server does not start: {said}");
+            assert!(start.elapsed() < limit, "the server does not start: {text}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -340,13 +340,13 @@ pub fn free_port() -> u16 {
 }
 
 /// Checks that the client can acquire and release a lock.
-pub async fn works(client: &Client, name: &str) {
+pub async fn check_lock(client: &Client, name: &str) {
     let lease = client.lock(name).wait(Duration::from_secs(10)).acquire().await.unwrap();
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{name}");
 }
 
 /// Returns a port on which nothing listens, outside of the range in which other tests start servers.
-pub fn nobodys_port() -> u16 {
+pub fn unused_port() -> u16 {
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     let mut ports = std::iter::repeat_with(|| free_port() % 7_000 + 2_000);
     ports.find(is_free).expect("a port")

@@ -17,9 +17,9 @@ use super::{free_port, temporary};
 pub const SERVICE: &str = "mymaster";
 
 /// Servers and their sentinels. Dropping this stops them.
-pub struct Watched(Rig);
+pub struct SentinelRig(Rig);
 
-impl Deref for Watched {
+impl Deref for SentinelRig {
     type Target = Rig;
 
     fn deref(&self) -> &Rig {
@@ -27,7 +27,7 @@ impl Deref for Watched {
     }
 }
 
-impl Watched {
+impl SentinelRig {
     pub fn start() -> Self {
         Self(Rig::start("sentinel"))
     }
@@ -117,13 +117,13 @@ impl Node {
 
     /// Returns the number of script calls by clients.
     pub fn scripts_called(&self) -> u64 {
-        let told = self.text(&["INFO", "commandstats"]);
+        let info = self.text(&["INFO", "commandstats"]);
         let calls = |line: &str| {
             let of = line
                 .strip_prefix("cmdstat_evalsha:calls=")
                 .or_else(|| line.strip_prefix("cmdstat_eval:calls="))?;
             of.split(',').next()?.parse::<u64>().ok()
         };
-        told.lines().filter_map(calls).sum()
+        info.lines().filter_map(calls).sum()
     }
 }

@@ -20,7 +20,7 @@ thread_local! {
 
 /// A recorded span.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct RecordedSpan {
     pub id: u64,
     pub name: &'static str,
     pub target: &'static str,
@@ -36,13 +36,13 @@ pub struct Seen {
     metadata: &'static Metadata<'static>,
 }
 
-impl Seen {
+impl RecordedSpan {
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.get(name).map(String::as_str)
     }
 }
 
-impl Visit for Seen {
+impl Visit for RecordedSpan {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.fields.insert(field.name(), value.to_owned());
     }
@@ -54,18 +54,18 @@ impl Visit for Seen {
 
 #[derive(Clone, Default)]
 pub struct Spans {
-    seen: Arc<(Mutex<Vec<Seen>>, Condvar)>,
+    spans: Arc<(Mutex<Vec<RecordedSpan>>, Condvar)>,
     /// Whether it refuses the spans of this crate.
-    is_deaf: bool,
+    is_refusing: bool,
     /// Whether it panics on the engine's thread.
     is_broken: bool,
 }
 
 impl Spans {
     /// Returns a subscriber that refuses the spans of this crate.
-    pub fn deaf() -> Self {
+    pub fn refusing() -> Self {
         Self {
-            is_deaf: true,
+            is_refusing: true,
             ..Self::default()
         }
     }
@@ -83,50 +83,50 @@ impl Spans {
         tracing::subscriber::set_default(self.clone())
     }
 
-    pub fn all(&self) -> Vec<Seen> {
+    pub fn all(&self) -> Vec<RecordedSpan> {
         self.lock().clone()
     }
 
     /// Returns the spans of this name, in the order of their begin.
-    pub fn named(&self, name: &str) -> Vec<Seen> {
-        self.all().into_iter().filter(|seen| seen.name == name).collect()
+    pub fn named(&self, name: &str) -> Vec<RecordedSpan> {
+        self.all().into_iter().filter(|span| span.name == name).collect()
     }
 
     /// Returns the only span of this name.
-    pub fn one(&self, name: &str) -> Seen {
+    pub fn one(&self, name: &str) -> RecordedSpan {
         let mut named = self.named(name);
         assert_eq!(named.len(), 1, "{named:#?}");
         named.remove(0)
     }
 
     /// Waits until every span of this name is closed, and returns them.
-    pub fn closed(&self, name: &str) -> Vec<Seen> {
-        let (seen, changed) = &*self.seen;
-        let is_open = |seen: &mut Vec<Seen>| seen.iter().any(|seen| seen.name == name && seen.closed == 0);
-        let (seen, waited) = changed
-            .wait_timeout_while(seen.lock().unwrap(), Duration::from_secs(10), is_open)
+    pub fn closed(&self, name: &str) -> Vec<RecordedSpan> {
+        let (spans, changed) = &*self.spans;
+        let is_open = |spans: &mut Vec<RecordedSpan>| spans.iter().any(|span| span.name == name && span.closed == 0);
+        let (spans, waited) = changed
+            .wait_timeout_while(spans.lock().unwrap(), Duration::from_secs(10), is_open)
             .unwrap();
-        assert!(!waited.timed_out(), "{name} is still open: {seen:#?}");
-        drop(seen);
+        assert!(!waited.timed_out(), "{name} is still open: {spans:#?}");
+        drop(spans);
         self.named(name)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Seen>> {
-        self.seen.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<RecordedSpan>> {
+        self.spans.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change<T>(&self, id: &Id, change: impl FnOnce(&mut Seen) -> T) -> T {
-        let mut seen = self.lock();
+    fn change<T>(&self, id: &Id, change: impl FnOnce(&mut RecordedSpan) -> T) -> T {
+        let mut spans = self.lock();
         let place = usize::try_from(id.into_u64()).unwrap() - 1;
-        let changed = change(&mut seen[place]);
-        self.seen.1.notify_all();
+        let changed = change(&mut spans[place]);
+        self.spans.1.notify_all();
         changed
     }
 }
 
 impl Subscriber for Spans {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_span() && !(self.is_deaf && metadata.target() == "steadlock")
+        metadata.is_span() && !(self.is_refusing && metadata.target() == "steadlock")
     }
 
     fn new_span(&self, attributes: &Attributes<'_>) -> Id {
@@ -137,9 +137,9 @@ impl Subscriber for Spans {
             None if attributes.is_contextual() => current(),
             None => None,
         };
-        let mut seen = self.lock();
-        let id = Id::from_u64(seen.len() as u64 + 1);
-        let mut new = Seen {
+        let mut spans = self.lock();
+        let id = Id::from_u64(spans.len() as u64 + 1);
+        let mut new = RecordedSpan {
             id: id.into_u64(),
             name: metadata.name(),
             target: metadata.target(),
@@ -152,7 +152,7 @@ impl Subscriber for Spans {
             metadata,
         };
         attributes.record(&mut new);
-        seen.push(new);
+        spans.push(new);
         id
     }
 
@@ -160,9 +160,9 @@ impl Subscriber for Spans {
         if self.is_broken && thread::current().name() == Some("steadlock-engine") {
             panic!("a defect of the subscriber");
         }
-        self.change(id, |seen| {
-            assert_eq!(seen.closed, 0, "{seen:?}");
-            record.record(seen);
+        self.change(id, |span| {
+            assert_eq!(span.closed, 0, "{span:?}");
+            record.record(span);
         });
     }
 
@@ -171,7 +171,7 @@ impl Subscriber for Spans {
     fn event(&self, _: &Event<'_>) {}
 
     fn enter(&self, id: &Id) {
-        let metadata = self.change(id, |seen| seen.metadata);
+        let metadata = self.change(id, |span| span.metadata);
         ENTERED.with_borrow_mut(|entered| entered.push((id.clone(), metadata)));
     }
 
@@ -180,15 +180,15 @@ impl Subscriber for Spans {
     }
 
     fn clone_span(&self, id: &Id) -> Id {
-        self.change(id, |seen| seen.handles += 1);
+        self.change(id, |span| span.handles += 1);
         id.clone()
     }
 
     fn try_close(&self, id: Id) -> bool {
-        self.change(&id, |seen| {
-            seen.handles -= 1;
-            seen.closed += usize::from(seen.handles == 0);
-            seen.handles == 0
+        self.change(&id, |span| {
+            span.handles -= 1;
+            span.closed += usize::from(span.handles == 0);
+            span.handles == 0
         })
     }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use steadlock::simulation::{Defect, Later, Path, Simulated, Stream};
+use steadlock::simulation::{BoxFuture, Defect, Path, Simulated, Stream};
 
 use super::clock::Clock;
 use super::ledger::Ledger;
@@ -67,11 +67,11 @@ impl Simulated for ClientWorld {
         self.network.resolve(host, port)
     }
 
-    fn dial(&self, address: SocketAddr, path: Path) -> Later<io::Result<Box<dyn Stream>>> {
+    fn dial(&self, address: SocketAddr, path: Path) -> BoxFuture<io::Result<Box<dyn Stream>>> {
         Box::pin(Arc::clone(&self.network).dial(self.client, address, path))
     }
 
-    fn spawn(&self, engine: Later<()>) {
+    fn spawn(&self, engine: BoxFuture<()>) {
         let (client, ledger) = (self.client, Arc::clone(&self.ledger));
         let engine = tokio::spawn(engine);
         tokio::spawn(async move {

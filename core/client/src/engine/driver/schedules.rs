@@ -11,36 +11,36 @@ fn now() -> Instant {
 }
 
 /// Returns an engine that a thread can take over with its next call.
-fn before_a_take_over() -> Arc<WhoDrives> {
-    let who = WhoDrives::default();
-    who.allow_callers(true, None, now);
-    for _ in 0..=RUN {
-        assert!(who.enter());
-        assert_eq!(who.elect(now), Role::Waits);
-        who.leave(now());
+fn before_a_take_over() -> Arc<DrivingState> {
+    let state = DrivingState::default();
+    state.allow_callers(true, None, now);
+    for _ in 0..=FAST_CALLS {
+        assert!(state.enter());
+        assert_eq!(state.choose_role(now), CallerRole::Waits);
+        state.leave(now());
     }
-    Arc::new(who)
+    Arc::new(state)
 }
 
 /// Returns an engine that a thread has taken over.
-fn driven_by_callers() -> Arc<WhoDrives> {
-    let who = before_a_take_over();
-    assert!(who.enter());
-    assert_eq!(who.elect(now), Role::TakesOver);
-    who
+fn driven_by_callers() -> Arc<DrivingState> {
+    let state = before_a_take_over();
+    assert!(state.enter());
+    assert_eq!(state.choose_role(now), CallerRole::TakesOver);
+    state
 }
 
 /// Plays one call of a thread. A thread that drives has its result at the end; one that waits keeps waiting.
-fn call(who: &WhoDrives) -> Role {
-    let role = match who.enter() {
-        true => who.elect(now),
+fn call(state: &DrivingState) -> CallerRole {
+    let role = match state.enter() {
+        true => state.choose_role(now),
         false => {
-            who.needs_engine();
-            Role::Waits
+            state.request_engine();
+            CallerRole::Waits
         }
     };
-    if role != Role::Waits {
-        who.leave(now());
+    if role != CallerRole::Waits {
+        state.leave(now());
     }
     role
 }
@@ -48,62 +48,62 @@ fn call(who: &WhoDrives) -> Role {
 #[test]
 fn the_engine_is_driven_while_a_thread_waits_that_does_not_drive_it() {
     in_every_schedule(|| {
-        let who = before_a_take_over();
-        let other = Arc::clone(&who);
+        let state = before_a_take_over();
+        let other = Arc::clone(&state);
         let other = spawn(move || call(&other));
-        let roles = [call(&who), other.join().unwrap()];
-        let is_waited_for = roles.contains(&Role::Waits);
-        let is_by_callers = who.by_callers.load(Ordering::SeqCst);
-        assert!(!(is_waited_for && is_by_callers), "{roles:?}");
+        let roles = [call(&state), other.join().unwrap()];
+        let does_any_wait = roles.contains(&CallerRole::Waits);
+        let is_by_callers = state.by_callers.load(Ordering::SeqCst);
+        assert!(!(does_any_wait && is_by_callers), "{roles:?}");
     });
 }
 
 #[test]
 fn the_engines_thread_that_goes_to_stand_by_is_called_back() {
     in_every_schedule(|| {
-        let who = driven_by_callers();
-        let other = Arc::clone(&who);
-        let other = spawn(move || other.needs_engine());
-        who.stand_by(now);
+        let state = driven_by_callers();
+        let other = Arc::clone(&state);
+        let other = spawn(move || other.request_engine());
+        state.stand_by(now);
         other.join().unwrap();
-        assert!(!who.by_callers.load(Ordering::SeqCst));
+        assert!(!state.by_callers.load(Ordering::SeqCst));
     });
 }
 
 #[test]
 fn the_engines_thread_comes_back_when_a_lane_closes_under_a_caller() {
     in_every_schedule(|| {
-        let who = driven_by_callers();
-        let caller = Arc::clone(&who);
+        let state = driven_by_callers();
+        let caller = Arc::clone(&state);
         let caller = spawn(move || caller.allow_callers(false, None, now));
-        who.stand_by(now);
+        state.stand_by(now);
         caller.join().unwrap();
-        assert!(!who.by_callers.load(Ordering::SeqCst));
-        assert_eq!(who.elect(now), Role::Waits);
+        assert!(!state.by_callers.load(Ordering::SeqCst));
+        assert_eq!(state.choose_role(now), CallerRole::Waits);
     });
 }
 
 /// Plays `calls` of a caller while a lane closes. The engine's thread stands by if the caller took over.
-fn play_a_lane_that_closes(calls: fn(&WhoDrives) -> Role) {
+fn play_a_lane_that_closes(calls: fn(&DrivingState) -> CallerRole) {
     in_every_schedule(move || {
-        let who = before_a_take_over();
-        let caller = Arc::clone(&who);
+        let state = before_a_take_over();
+        let caller = Arc::clone(&state);
         let caller = spawn(move || calls(&caller));
-        who.allow_callers(false, None, now);
-        if caller.join().unwrap() == Role::TakesOver {
-            who.stand_by(now);
+        state.allow_callers(false, None, now);
+        if caller.join().unwrap() == CallerRole::TakesOver {
+            state.stand_by(now);
         }
-        assert!(!who.by_callers.load(Ordering::SeqCst));
+        assert!(!state.by_callers.load(Ordering::SeqCst));
     });
 }
 
 #[test]
 fn a_lane_that_closes_while_a_caller_takes_over_leaves_no_engine_standing_by() {
-    play_a_lane_that_closes(|who| {
-        let role = call(who);
+    play_a_lane_that_closes(|state| {
+        let role = call(state);
         // The thread calls again, and waits for a long time.
-        if role != Role::Waits && who.enter() {
-            who.elect(now);
+        if role != CallerRole::Waits && state.enter() {
+            state.choose_role(now);
         }
         role
     });

@@ -41,26 +41,26 @@ fn acquire(core: &Arc<Core>) -> Pending {
 
 /// Returns the next commands; sleeps until there are some.
 fn next(commands: &Commands) -> Vec<Command> {
-    let mut came = Vec::new();
+    let mut commands_sent = Vec::new();
     park_on(Duration::MAX, |waker| {
-        commands.poll_many(&mut Context::from_waker(waker), &mut came, 16)
+        commands.poll_many(&mut Context::from_waker(waker), &mut commands_sent, 16)
     });
-    came
+    commands_sent
 }
 
 /// Grants the first request. Returns whether its caller was still waiting, and the later commands.
 fn grant(commands: &Commands) -> (bool, Vec<Command>) {
-    let mut said = next(commands);
+    let mut commands_sent = next(commands);
     let Command::Run {
         sink: Sink::Slot(slot), ..
-    } = said.remove(0)
+    } = commands_sent.remove(0)
     else {
         panic!("nothing is asked for")
     };
     let (name, deadline) = ("a".into(), Instant::FAR_FUTURE);
     let lease = Lease::new(7, Process::current(), name, None, deadline, World::default());
     let was_there = slot.complete(Ok(Completion::Granted(Arc::new(lease)))).is_ok();
-    (was_there, said)
+    (was_there, commands_sent)
 }
 
 fn is_granted(result: Option<Result<Completion, Error>>) -> bool {
@@ -99,16 +99,18 @@ fn a_lock_that_is_granted_while_its_caller_gives_up_is_released_once() {
         let mut pending = acquire(&core);
         let has_it = is_granted(pending.wait(Duration::ZERO));
         drop(pending);
-        let ((was_there, mut said), commands) = engine.join().unwrap();
-        let _ = commands.poll_many(&mut Context::from_waker(Waker::noop()), &mut said, 16);
-        let releases = said
+        let ((was_there, mut commands_sent), commands) = engine.join().unwrap();
+        let _ = commands.poll_many(&mut Context::from_waker(Waker::noop()), &mut commands_sent, 16);
+        let releases = commands_sent
             .iter()
             .filter(|command| matches!(command, Command::Run { op: Checked::Release(lease), .. } if lease.get() == 7));
         // A result that returns to the engine is released by the engine.
         let ends = usize::from(has_it) + releases.count() + usize::from(!was_there);
-        assert_eq!(ends, 1, "{said:?}");
-        let is_cancelled = said.iter().any(|command| matches!(command, Command::Cancel { .. }));
-        assert_eq!(is_cancelled, !was_there, "{said:?}");
+        assert_eq!(ends, 1, "{commands_sent:?}");
+        let is_cancelled = commands_sent
+            .iter()
+            .any(|command| matches!(command, Command::Cancel { .. }));
+        assert_eq!(is_cancelled, !was_there, "{commands_sent:?}");
     });
 }
 
@@ -122,7 +124,7 @@ fn after_the_engines_end_nobody_waits_for_ever() {
             let failed = || Error::new(ErrorKind::Misconfigured, Operation::Acquire, "it failed");
             engine.engine().port().end(failed(), None);
             commands.close();
-            while let Some(command) = commands.take_left() {
+            while let Some(command) = commands.take_remaining() {
                 engine.engine().port().answer_ended(command, failed());
             }
         });

@@ -9,11 +9,11 @@ use steadlock_protocol::shown;
 
 use super::all::Metrics;
 use super::series::Series;
-use crate::unwind::caught;
+use crate::unwind::catch;
 
 /// The default and the highest limit of the number of groups.
 const DEFAULT_GROUPS: usize = 100;
-pub(crate) const MOST_GROUPS: u32 = 10_000;
+pub(crate) const MAX_GROUPS: u32 = 10_000;
 
 /// The group of the locks that have none.
 const NONE: &str = "none";
@@ -47,17 +47,17 @@ pub(crate) struct Grouping {
     /// Without a function, the part of the name before the first `:` is the group.
     pub(crate) by: Option<GroupBy>,
     /// The limit of the number of groups, without `none` and `other`.
-    pub(crate) most: usize,
+    pub(crate) max_groups: usize,
 }
 
 impl Grouping {
     /// Returns the group of a lock before the limit is applied; empty for no group.
     fn group<'a>(&self, name: &'a str) -> Cow<'a, str> {
         match &self.by {
-            None => beginning(name.split_once(':').map_or("", |(group, _)| group)).into(),
+            None => truncated(name.split_once(':').map_or("", |(group, _)| group)).into(),
             // A panic of the function must not end the engine, which keeps the locks.
-            Some(GroupBy(by)) => match caught(|| by(name)) {
-                Some(group) => beginning(&shown(&group)).to_owned().into(),
+            Some(GroupBy(by)) => match catch(|| by(name)) {
+                Some(group) => truncated(&shown(&group)).to_owned().into(),
                 None => OTHER.into(),
             },
         }
@@ -72,7 +72,7 @@ impl Grouping {
             group if counted.contains(group) => group.into(),
             group => {
                 let ours = counted.iter().filter(|group| ![NONE, OTHER].contains(&&***group));
-                if ours.count() < self.most { group } else { OTHER }.into()
+                if ours.count() < self.max_groups { group } else { OTHER }.into()
             }
         }
     }
@@ -82,7 +82,7 @@ impl Default for Grouping {
     fn default() -> Self {
         Self {
             by: None,
-            most: DEFAULT_GROUPS,
+            max_groups: DEFAULT_GROUPS,
         }
     }
 }
@@ -92,7 +92,7 @@ pub(crate) struct Groups {
     metrics: Arc<Metrics>,
     grouping: Grouping,
     /// The index of each group in `series`.
-    places: HashMap<Box<str>, usize>,
+    indexes: HashMap<Box<str>, usize>,
     /// For each group the series of its kinds, which are few.
     series: Vec<Vec<(&'static str, Arc<Series>)>>,
 }
@@ -102,7 +102,7 @@ impl Groups {
         Self {
             metrics,
             grouping,
-            places: HashMap::from([(NONE.into(), 0), (OTHER.into(), 1)]),
+            indexes: HashMap::from([(NONE.into(), 0), (OTHER.into(), 1)]),
             series: vec![Vec::new(), Vec::new()],
         }
     }
@@ -110,31 +110,31 @@ impl Groups {
     /// Returns the series of a lock of this kind and name.
     pub(crate) fn series(&mut self, kind: &'static str, name: &str) -> &Arc<Series> {
         match self.grouping.group(name) {
-            Cow::Borrowed(group) => self.of_group(kind, group),
-            Cow::Owned(group) => self.of_group(kind, &group),
+            Cow::Borrowed(group) => self.series_of(kind, group),
+            Cow::Owned(group) => self.series_of(kind, &group),
         }
     }
 
-    fn of_group(&mut self, kind: &'static str, group: &str) -> &Arc<Series> {
+    fn series_of(&mut self, kind: &'static str, group: &str) -> &Arc<Series> {
         // An empty group is not looked up in the table: on some processors, comparing an empty key takes longer than
         // all other steps here, because such a key has no memory.
         let known = if group.is_empty() {
             Some(&0)
         } else {
-            self.places.get(group)
+            self.indexes.get(group)
         };
-        let (place, label) = match known {
+        let (index, label) = match known {
             Some(0) => (0, NONE),
-            Some(place) => (*place, group),
-            None if self.series.len() < self.grouping.most + 2 => {
-                let place = self.series.len();
-                self.places.insert(group.into(), place);
+            Some(index) => (*index, group),
+            None if self.series.len() < self.grouping.max_groups + 2 => {
+                let index = self.series.len();
+                self.indexes.insert(group.into(), index);
                 self.series.push(Vec::new());
-                (place, group)
+                (index, group)
             }
             None => (1, OTHER),
         };
-        let kinds = &mut self.series[place];
+        let kinds = &mut self.series[index];
         let known = kinds.iter().position(|(known, _)| *known == kind);
         let known = known.unwrap_or_else(|| {
             kinds.push((kind, self.metrics.add(kind, label.into())));
@@ -145,7 +145,7 @@ impl Groups {
 }
 
 /// Returns the part of a label that fits the limit.
-fn beginning(label: &str) -> &str {
+fn truncated(label: &str) -> &str {
     let whole = (0..=LABEL_BYTES.min(label.len())).rev();
     let end = whole.into_iter().find(|end| label.is_char_boundary(*end));
     &label[..end.unwrap_or(0)]

@@ -30,7 +30,7 @@ impl BreakerCounts {
     }
 
     pub(crate) fn closed(&self) {
-        self.open.take_one();
+        self.open.decrement();
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use steadlock_protocol::SortedMap;
 
 /// The limit of chosen locks.
-pub(crate) const MOST_QUEUES: usize = 100;
+pub(crate) const MAX_QUEUES: usize = 100;
 
 /// The last answers, by lock name. A lock without an answer is not in the table.
 #[derive(Debug, Default)]

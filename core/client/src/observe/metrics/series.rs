@@ -20,7 +20,7 @@ impl Counter {
     }
 
     /// Subtracts one.
-    pub(super) fn take_one(&self) {
+    pub(super) fn decrement(&self) {
         self.set(self.0.load(Ordering::Relaxed).saturating_sub(1));
     }
 
@@ -164,13 +164,13 @@ impl Series {
     }
 
     /// Counts a caller that begins to wait.
-    pub(crate) fn asked(&self) {
+    pub(crate) fn wait_began(&self) {
         self.waiting.add(1);
     }
 
     /// Counts the end of a caller's wait.
-    pub(crate) fn answered(&self, outcome: Outcome, waited: Duration) {
-        self.waiting.take_one();
+    pub(crate) fn wait_ended(&self, outcome: Outcome, waited: Duration) {
+        self.waiting.decrement();
         self.acquisitions[outcome as usize].add(1);
         self.waits.record(waited);
         if matches!(outcome, Outcome::Granted | Outcome::Degraded) {
@@ -180,7 +180,7 @@ impl Series {
 
     /// Counts the release of a lease.
     pub(crate) fn released(&self, held: Duration) {
-        self.held.take_one();
+        self.held.decrement();
         self.holds.record(held);
     }
 

@@ -5,9 +5,12 @@ use steadlock_protocol::{ErrorKind, LostReason};
 
 use super::{GroupBy, Grouping, Groups, Metrics, Outcome};
 
-fn groups(most: usize) -> (Arc<Metrics>, Groups) {
+fn groups(max_groups: usize) -> (Arc<Metrics>, Groups) {
     let metrics = Arc::new(Metrics::default());
-    (Arc::clone(&metrics), Groups::new(metrics, Grouping { by: None, most }))
+    (
+        Arc::clone(&metrics),
+        Groups::new(metrics, Grouping { by: None, max_groups }),
+    )
 }
 
 /// Returns the number at the end of the line that begins with `start`.
@@ -60,7 +63,7 @@ fn a_function_names_the_group_and_its_panic_counts_as_other() {
 fn what_are_too_many_groups_counts_as_other() {
     let (metrics, mut groups) = groups(2);
     for name in ["a:1", "b:1", "c:1", "d:1", "a:2", "no colon"] {
-        groups.series("lock", name).asked();
+        groups.series("lock", name).wait_began();
     }
     let text = metrics.text();
     for (group, waiting) in [("a", "2"), ("b", "1"), ("other", "2"), ("none", "1")] {
@@ -72,7 +75,10 @@ fn what_are_too_many_groups_counts_as_other() {
 #[test]
 fn other_meters_are_told_the_label_that_a_lock_counts_for() {
     let (metrics, mut groups) = groups(2);
-    let grouping = Grouping { by: None, most: 2 };
+    let grouping = Grouping {
+        by: None,
+        max_groups: 2,
+    };
     let label = |name| grouping.label(&metrics, name);
     assert_eq!(&*label("early:1"), "early");
     for name in ["a:1", "b:1", "c:1", "no colon"] {
@@ -88,8 +94,8 @@ fn a_hundred_thousand_groups_take_no_more_room_than_the_most() {
     let (metrics, mut groups) = groups(100);
     for number in 0..100_000 {
         let series = groups.series("lock", &format!("group-{number}:x"));
-        series.asked();
-        series.answered(Outcome::Granted, Duration::ZERO);
+        series.wait_began();
+        series.wait_ended(Outcome::Granted, Duration::ZERO);
     }
     let text = metrics.text();
     let series = text.lines().filter(|line| line.starts_with("steadlock_held{")).count();
@@ -104,7 +110,7 @@ fn a_hundred_thousand_groups_take_no_more_room_than_the_most() {
 #[test]
 fn labels_cannot_break_out_of_their_quotes() {
     let (metrics, mut groups) = groups(100);
-    groups.series("lock", "a\"} 1\nb\\:1").asked();
+    groups.series("lock", "a\"} 1\nb\\:1").wait_began();
     let text = metrics.text();
     assert_eq!(
         number(&text, "steadlock_waiting{kind=\"lock\",group=\"a\\\"} 1\\nb\\\\\"}"),
@@ -118,8 +124,8 @@ fn a_bucket_has_its_bound_and_all_that_is_shorter() {
     let (metrics, mut groups) = groups(100);
     let series = groups.series("lock", "a:1");
     for micros in [0, 1_000, 1_001, 3_600_000_000, 3_600_000_001] {
-        series.asked();
-        series.answered(Outcome::Granted, Duration::from_micros(micros));
+        series.wait_began();
+        series.wait_ended(Outcome::Granted, Duration::from_micros(micros));
     }
     let text = metrics.text();
     for (bound, count) in [
@@ -147,8 +153,8 @@ fn the_row_of_a_histogram_has_the_number_and_the_sum_of_its_times() {
     let (metrics, mut groups) = groups(100);
     let series = groups.series("lock", "a:1");
     for micros in [1_000, 7_200_000_001] {
-        series.asked();
-        series.answered(Outcome::TimedOut, Duration::from_micros(micros));
+        series.wait_began();
+        series.wait_ended(Outcome::TimedOut, Duration::from_micros(micros));
     }
     let metrics = metrics.rows();
     let wait = metrics
@@ -174,12 +180,12 @@ fn each_error_and_each_loss_has_its_word() {
     let (metrics, mut groups) = groups(100);
     let series = groups.series("lock", "a:1");
     for kind in ErrorKind::ALL {
-        series.asked();
-        series.answered(Outcome::of(kind), Duration::ZERO);
+        series.wait_began();
+        series.wait_ended(Outcome::of(kind), Duration::ZERO);
     }
     for reason in LostReason::ALL {
-        series.asked();
-        series.answered(Outcome::Granted, Duration::ZERO);
+        series.wait_began();
+        series.wait_ended(Outcome::Granted, Duration::ZERO);
         series.lost(reason, Duration::from_secs(1));
     }
     let text = metrics.text();

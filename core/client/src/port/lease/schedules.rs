@@ -42,11 +42,11 @@ fn a_lease_is_lost_or_released_and_stays_so() {
         let losing = spawn(move || losing.mark_lost(LostReason::Expired, false));
         let releasing = Arc::clone(&lease);
         let releasing = spawn(move || releasing.mark_released());
-        let seen = (lease.lost_reason(), lease.is_released());
+        let state = (lease.lost_reason(), lease.is_released());
         let is_lost = losing.join().unwrap();
         releasing.join().unwrap();
         assert_eq!(lease.lost_reason().is_some(), is_lost);
         assert_eq!(lease.is_released(), !is_lost);
-        assert!(seen == (None, false) || seen == (lease.lost_reason(), lease.is_released()));
+        assert!(state == (None, false) || state == (lease.lost_reason(), lease.is_released()));
     });
 }

@@ -20,10 +20,10 @@ struct Happening {
 impl Happening {
     fn happen(&self) {
         self.has_happened.store(true, Ordering::Release);
-        self.listeners.tell();
+        self.listeners.notify();
     }
 
-    fn look(&self) -> Option<()> {
+    fn find(&self) -> Option<()> {
         self.has_happened.load(Ordering::Acquire).then_some(())
     }
 }
@@ -47,14 +47,14 @@ fn play(wait: fn(&Happening)) {
 #[test]
 fn all_who_wait_are_told() {
     play(|happening| {
-        let mut first = pin!(happening.listeners.until(|| happening.look()));
-        let mut second = pin!(happening.listeners.until(|| happening.look()));
-        let mut told = (false, false);
+        let mut first = pin!(happening.listeners.until(|| happening.find()));
+        let mut second = pin!(happening.listeners.until(|| happening.find()));
+        let mut results = (false, false);
         park_on(Duration::MAX, |waker| {
             let context = &mut Context::from_waker(waker);
-            told.0 = told.0 || first.as_mut().poll(context).is_ready();
-            told.1 = told.1 || second.as_mut().poll(context).is_ready();
-            if told == (true, true) {
+            results.0 = results.0 || first.as_mut().poll(context).is_ready();
+            results.1 = results.1 || second.as_mut().poll(context).is_ready();
+            if results == (true, true) {
                 Poll::Ready(())
             } else {
                 Poll::Pending
@@ -66,16 +66,16 @@ fn all_who_wait_are_told() {
 #[test]
 fn who_waits_is_told_though_another_gives_up() {
     play(|happening| {
-        let mut waits = pin!(happening.listeners.until(|| happening.look()));
-        let mut gives_up = Some(Box::pin(happening.listeners.until(|| happening.look())));
+        let mut waits = pin!(happening.listeners.until(|| happening.find()));
+        let mut leaving = Some(Box::pin(happening.listeners.until(|| happening.find())));
         park_on(Duration::MAX, |waker| {
             let context = &mut Context::from_waker(waker);
-            if let Some(other) = &mut gives_up {
+            if let Some(other) = &mut leaving {
                 let _ = other.as_mut().poll(context);
             }
-            let told = waits.as_mut().poll(context);
-            gives_up = None;
-            told
+            let results = waits.as_mut().poll(context);
+            leaving = None;
+            results
         });
     });
 }

@@ -33,19 +33,19 @@ impl Address {
     }
 
     /// Returns the address that a node announces for another one. An empty host stands for the node's own host,
-    /// `asked`.
-    pub(super) fn told(host: &str, port: u16, asked: &str) -> Option<Self> {
+    /// `asked_host`.
+    pub(super) fn from_reply(host: &str, port: u16, asked_host: &str) -> Option<Self> {
         match host {
             "?" => None,
-            "" => Some(Self::new(asked, port)),
+            "" => Some(Self::new(asked_host, port)),
             host => Self::announced(host, port),
         }
     }
 
-    /// Reads the `host:port` that the node at the host `asked` announces.
-    pub(super) fn read(text: &str, asked: &str) -> Option<Self> {
+    /// Reads the `host:port` that the node at the host `asked_host` announces.
+    pub(super) fn parse(text: &str, asked_host: &str) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
-        Self::told(host, port.parse().ok()?, asked)
+        Self::from_reply(host, port.parse().ok()?, asked_host)
     }
 }
 
@@ -67,8 +67,8 @@ mod tests {
         let long = "h".repeat(256);
         for odd in ["", "h\n", "\u{1b}[2Jh", "a b", "h\u{202e}", "h\u{9b}", &long] {
             assert_eq!(Address::announced(odd, 7), None, "{odd:?}");
-            assert_eq!(Address::told(odd, 7, "asked").is_some(), odd.is_empty());
+            assert_eq!(Address::from_reply(odd, 7, "asked").is_some(), odd.is_empty());
         }
-        assert_eq!(Address::read("\u{1b}]0;x\u{7}:7000", "here"), None);
+        assert_eq!(Address::parse("\u{1b}]0;x\u{7}:7000", "here"), None);
     }
 }

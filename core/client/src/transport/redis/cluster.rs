@@ -29,18 +29,18 @@ use std::time::Duration;
 use steadlock_protocol::{CallError, CallId, Cause, Error, Instant, Lane, Transmit};
 
 use self::channels::{Change, Channels};
-use self::queue::{Queue, Step};
+use self::queue::{Decision, Queue};
 use self::shard::Shard;
 use self::slots::{Numbers, Slots};
 use self::topology::Topology;
-use super::Failing;
+use super::FirstFailure;
 use super::address::Address;
 use super::failure::Failure;
-use super::lane::TurnedAway;
+use super::lane::RejectedCall;
 use super::peers::Peers;
 use crate::settings::Settings;
 use crate::target::Target;
-use crate::transport::{NODE, Seen, Transport};
+use crate::transport::{NODE, Transport, TransportEvent};
 use crate::world::Defect;
 
 const LANES: [Lane; 2] = [Lane::Command, Lane::Renewal];
@@ -48,7 +48,7 @@ const LANES: [Lane; 2] = [Lane::Command, Lane::Renewal];
 pub(in crate::transport) struct Cluster {
     settings: Arc<Settings>,
     target: Target,
-    first: Failing,
+    first: FirstFailure,
     state: State,
     /// With several primaries, the cluster must share no node with another one.
     peers: Option<Peers>,
@@ -68,7 +68,7 @@ pub(in crate::transport) struct Cluster {
     cause: Option<Cause>,
     is_in_use: bool,
     shortest_lease: Option<Duration>,
-    of_shard: Vec<Seen>,
+    shard_events: Vec<TransportEvent>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Cluster {
     pub(in crate::transport) fn open(
         settings: &Arc<Settings>,
         target: &Target,
-        first: Failing,
+        first: FirstFailure,
         peers: Option<Peers>,
     ) -> Self {
         Self {
@@ -105,181 +105,197 @@ impl Cluster {
             cause: None,
             is_in_use: false,
             shortest_lease: None,
-            of_shard: Vec::new(),
+            shard_events: Vec::new(),
         }
     }
 
-    fn poll_topology(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+    fn poll_topology(&mut self, context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>) {
         let (slots, target) = (&self.slots, &self.target);
         match self.topology.poll(context, now, || slots.nodes(target)) {
             None => {}
             Some(Ok(slots)) => {
                 let peers = self.peers.as_ref();
                 if let Some(Err(failure)) = peers.map(|peers| peers.check_nodes(slots.ids().clone())) {
-                    return self.topology_failed(failure, seen);
+                    return self.topology_failed(failure, events);
                 }
                 self.slots = slots;
-                self.channels.find();
+                self.channels.retry_moved();
                 self.has_moved = true;
                 if self.state == State::First {
                     self.state = State::Known;
-                    self.first = Failing::IsAnOutage;
-                    seen.extend(LANES.map(|lane| Seen::Opened(NODE, lane)));
+                    self.first = FirstFailure::Outage;
+                    events.extend(LANES.map(|lane| TransportEvent::LaneOpened(NODE, lane)));
                     self.open.extend(LANES);
-                    seen.push(Seen::Ready);
+                    events.push(TransportEvent::Ready);
                 }
-                seen.push(Seen::Sendable);
+                events.push(TransportEvent::Sendable);
             }
-            Some(Err(failure)) => self.topology_failed(failure, seen),
+            Some(Err(failure)) => self.topology_failed(failure, events),
         }
     }
 
     /// Reports the owners of the slots, because each primary has a circuit breaker of its own.
-    fn tell_slots(&mut self, seen: &mut Vec<Seen>) {
+    fn report_slots(&mut self, events: &mut Vec<TransportEvent>) {
         if self.settings.breaker.is_some() {
             let (slots, names) = self.numbers.number(&self.slots);
-            seen.push(Seen::Slots(NODE, slots, names));
+            events.push(TransportEvent::Slots(NODE, slots, names));
         }
     }
 
-    fn topology_failed(&mut self, failure: Failure, seen: &mut Vec<Seen>) {
+    fn topology_failed(&mut self, failure: Failure, events: &mut Vec<TransportEvent>) {
         self.cause = Some(failure.cause().clone());
-        self.topology.want();
+        self.topology.request();
         if self.state != State::First {
             return;
         }
-        if self.first == Failing::IsFatal || self.first == Failing::MayPass && failure.is_lasting() {
+        if self.first == FirstFailure::Fatal || self.first == FirstFailure::Retryable && failure.is_lasting() {
             // With several primaries the others may suffice meanwhile, so this one is asked again.
             match self.peers {
-                Some(_) => self.first = Failing::IsAnOutage,
+                Some(_) => self.first = FirstFailure::Outage,
                 None => self.state = State::Failed,
             }
             let error: Error = failure.into_error(&self.target.to_string());
-            seen.push(Seen::Unreachable(error));
+            events.push(TransportEvent::Unreachable(error));
         } else {
-            self.first = Failing::IsAnOutage;
-            seen.push(Seen::Closed(NODE, Lane::Command, failure.cause().clone()));
+            self.first = FirstFailure::Outage;
+            events.push(TransportEvent::LaneClosed(NODE, Lane::Command, failure.cause().clone()));
         }
     }
 
-    fn poll_shards(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
-        let mut of_shard = mem::take(&mut self.of_shard);
+    fn poll_shards(&mut self, context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>) {
+        let mut shard_events = mem::take(&mut self.shard_events);
         let addresses: Vec<Address> = self.shards.keys().cloned().collect();
         for address in addresses {
             let Some(shard) = self.shards.get_mut(&address) else {
                 continue;
             };
-            shard.redis_mut().poll(context, now, &mut of_shard);
-            self.pass_all_on(&address, &mut of_shard, now, seen);
+            shard.redis_mut().poll(context, now, &mut shard_events);
+            self.forward_all(&address, &mut shard_events, now, events);
         }
-        self.of_shard = of_shard;
+        self.shard_events = shard_events;
     }
 
-    fn pass_all_on(&mut self, address: &Address, of_shard: &mut Vec<Seen>, now: Instant, seen: &mut Vec<Seen>) {
+    fn forward_all(
+        &mut self,
+        address: &Address,
+        shard_events: &mut Vec<TransportEvent>,
+        now: Instant,
+        events: &mut Vec<TransportEvent>,
+    ) {
         // This comes first: every call that waits must be in the queue when a reply is checked against it.
-        self.take_back(address, now, seen);
-        for item in of_shard.drain(..) {
-            self.pass_on(address, item, seen);
+        self.requeue_calls(address, now, events);
+        for item in shard_events.drain(..) {
+            self.forward(address, item, events);
         }
     }
 
     /// Passes on an event of one node as an event of the cluster.
-    fn pass_on(&mut self, address: &Address, item: Seen, seen: &mut Vec<Seen>) {
+    fn forward(&mut self, address: &Address, item: TransportEvent, events: &mut Vec<TransportEvent>) {
         match item {
-            Seen::Opened(_, lane) => {
-                seen.push(Seen::Shard(address.to_string().into(), lane, None));
+            TransportEvent::LaneOpened(_, lane) => {
+                events.push(TransportEvent::Shard(address.to_string().into(), lane, None));
                 if self.lost.contains(&lane) {
-                    seen.push(Seen::Opened(NODE, lane));
+                    events.push(TransportEvent::LaneOpened(NODE, lane));
                 }
-                seen.push(Seen::Sendable);
+                events.push(TransportEvent::Sendable);
             }
-            Seen::Closed(_, lane, cause) => {
-                seen.push(Seen::Shard(address.to_string().into(), lane, Some(cause.clone())));
+            TransportEvent::LaneClosed(_, lane, cause) => {
+                events.push(TransportEvent::Shard(
+                    address.to_string().into(),
+                    lane,
+                    Some(cause.clone()),
+                ));
                 let cause = cause.reworded(|text| format!("{address}: {text}"));
                 if let Some(shard) = self.shards.get_mut(address) {
-                    shard.failed(cause.clone());
+                    shard.record_failure(cause.clone());
                 }
                 self.cause = Some(cause);
                 self.lost.insert(lane);
-                self.topology.want();
-                seen.push(Seen::Sendable);
+                self.topology.request();
+                events.push(TransportEvent::Sendable);
             }
-            Seen::Deaf(_) => self.channels.deaf(address, seen),
-            Seen::Reply(id, result) => {
-                self.queue.answered(id, seen);
-                seen.push(Seen::Reply(id, result));
+            TransportEvent::SubscriptionsLost(_) => self.channels.connection_lost(address, events),
+            TransportEvent::Reply(id, result) => {
+                self.queue.on_reply(id, events);
+                events.push(TransportEvent::Reply(id, result));
             }
-            Seen::Subscribed(_, channel) => {
-                if self.channels.confirmed(address, &channel) {
-                    seen.push(Seen::Subscribed(NODE, channel));
+            TransportEvent::Subscribed(_, channel) => {
+                if self.channels.on_confirmation(address, &channel) {
+                    events.push(TransportEvent::Subscribed(NODE, channel));
                 }
             }
-            Seen::Message(_, channel, payload) => seen.push(Seen::Message(NODE, channel, payload)),
-            Seen::Unheard(_, channel) => {
-                if let Some(change) = self.channels.astray(address, &channel, seen) {
-                    self.tell(change, Instant::ZERO);
-                }
-                self.topology.want();
+            TransportEvent::Message(_, channel, payload) => {
+                events.push(TransportEvent::Message(NODE, channel, payload))
             }
-            Seen::Ready | Seen::Unreachable(_) | Seen::Sendable | Seen::Shard(..) | Seen::Slots(..) => {}
+            TransportEvent::SubscriptionLost(_, channel) => {
+                if let Some(change) = self.channels.mark_moved(address, &channel, events) {
+                    self.apply_change(change, Instant::ZERO);
+                }
+                self.topology.request();
+            }
+            TransportEvent::Ready
+            | TransportEvent::Unreachable(_)
+            | TransportEvent::Sendable
+            | TransportEvent::Shard(..)
+            | TransportEvent::Slots(..) => {}
         }
     }
 
     /// Takes back the calls that a node turned away, and those that cannot be sent to it.
-    fn take_back(&mut self, address: &Address, now: Instant, seen: &mut Vec<Seen>) {
+    fn requeue_calls(&mut self, address: &Address, now: Instant, events: &mut Vec<TransportEvent>) {
         for lane in LANES {
             let Some(shard) = self.shards.get_mut(address) else {
                 return;
             };
             let link = shard.lane(lane);
-            let turned_away = link.take_turned_away();
+            let rejected = link.take_rejected();
             let unsent: Vec<_> = if link.is_open() {
                 Vec::new()
             } else {
                 link.take_unsent().collect()
             };
-            if turned_away.is_empty() && unsent.is_empty() {
+            if rejected.is_empty() && unsent.is_empty() {
                 continue;
             }
             for call in unsent {
-                self.queue.unsent(call);
+                self.queue.on_unsent(call);
             }
-            for call in turned_away {
-                seen.extend(self.redirect(address, call, now));
+            for call in rejected {
+                events.extend(self.redirect(address, call, now));
             }
-            seen.push(Seen::Sendable);
+            events.push(TransportEvent::Sendable);
         }
     }
 
     /// Handles a call that a node did not run, and follows a redirection. Returns the answer to the call, if nothing
     /// else is left to do.
-    fn redirect(&mut self, from: &Address, call: TurnedAway, now: Instant) -> Option<Seen> {
+    fn redirect(&mut self, from: &Address, call: RejectedCall, now: Instant) -> Option<TransportEvent> {
         // `MOVED 3999 host:port`
-        let (slot, node) = call.said.message.split_once(' ').unwrap_or_default();
-        let node = Address::read(node.trim_end(), &from.host);
-        let (mut asking, mut follows) = (None, false);
-        match (call.said.code.as_str(), node, slot.parse()) {
+        let (slot, node) = call.error.message.split_once(' ').unwrap_or_default();
+        let node = Address::parse(node.trim_end(), &from.host);
+        let (mut asking, mut is_new_owner) = (None, false);
+        match (call.error.code.as_str(), node, slot.parse()) {
             ("MOVED", ..) if self.settings.world.has(Defect::MovedIsNotFollowed) => {}
             ("MOVED", Some(node), Ok(slot)) => {
                 // False if this owner was known already. The call is then sent again after a pause.
-                follows = self.slots.moved(slot, &node);
-                self.has_moved |= follows;
-                self.topology.want();
+                is_new_owner = self.slots.set_owner(slot, &node);
+                self.has_moved |= is_new_owner;
+                self.topology.request();
             }
             ("ASK", Some(node), _) => {
                 asking = Some(node);
-                follows = true;
+                is_new_owner = true;
             }
             ("TRYAGAIN", ..) => {}
-            _ => self.topology.want(),
+            _ => self.topology.request(),
         }
-        self.queue.turned_away(call, asking, follows, now)
+        self.queue.on_rejected(call, asking, is_new_owner, now)
     }
 
     /// Returns the node at this address.
     fn shard(&mut self, address: &Address, now: Instant) -> &mut Shard {
         let shard = self.shards.entry(address.clone()).or_insert_with(|| {
-            let target = self.target.node(&address.host, address.port);
+            let target = self.target.node_target(&address.host, address.port);
             let mut shard = Shard::new(&self.settings, &target, now);
             shard.redis_mut().set_in_use(self.is_in_use);
             shard.redis_mut().set_shortest_lease(self.shortest_lease);
@@ -289,13 +305,13 @@ impl Cluster {
         shard
     }
 
-    fn place_channels(&mut self, now: Instant, seen: &mut Vec<Seen>) {
-        for change in self.channels.place(&self.slots, seen) {
-            self.tell(change, now);
+    fn place_channels(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
+        for change in self.channels.assign_nodes(&self.slots, events) {
+            self.apply_change(change, now);
         }
     }
 
-    fn tell(&mut self, change: Change, now: Instant) {
+    fn apply_change(&mut self, change: Change, now: Instant) {
         match change {
             Change::Subscribe(node, channel) => self.shard(&node, now).redis_mut().subscriptions.subscribe(channel),
             Change::Unsubscribe(node, channel) => {
@@ -307,11 +323,11 @@ impl Cluster {
     }
 
     /// Leaves the nodes that have no slots and nothing to do.
-    fn leave_idle(&mut self, now: Instant) {
+    fn close_idle(&mut self, now: Instant) {
         let (slots, queue, channels) = (&self.slots, &self.queue, &self.channels);
         self.shards.retain(|address, shard| {
             let is_due = !slots.has(address) && now >= shard.idle_at();
-            if is_due && (queue.on_the_way_to(address) > 0 || channels.any_at(address)) {
+            if is_due && (queue.in_flight_to(address) > 0 || channels.has_any_at(address)) {
                 shard.used(now);
                 return true;
             }
@@ -321,9 +337,9 @@ impl Cluster {
 
     /// Gives up the connections to nodes that do not answer and have no slots any more. Calls on such a connection
     /// delay later calls of their slots, which must go elsewhere.
-    fn leave_silent(&mut self, now: Instant, seen: &mut Vec<Seen>) {
+    fn close_silent(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
         let failure = Failure::unavailable("it does not answer, and its slots are another node's");
-        let mut of_shard = Vec::new();
+        let mut shard_events = Vec::new();
         let without_slots = self.shards.keys().filter(|address| !self.slots.has(address));
         let without_slots: Vec<Address> = without_slots.cloned().collect();
         for address in without_slots {
@@ -333,13 +349,13 @@ impl Cluster {
             if shard.silent_at().is_none_or(|at| now < at) {
                 continue;
             }
-            shard.redis_mut().leave(&failure, now, &mut of_shard);
-            self.pass_all_on(&address, &mut of_shard, now, seen);
+            shard.redis_mut().give_up_all(&failure, now, &mut shard_events);
+            self.forward_all(&address, &mut shard_events, now, events);
         }
     }
 
     /// Asks for the topology again while a node with slots is missing, and reports changes of the lanes.
-    fn look_around(&mut self, now: Instant, seen: &mut Vec<Seen>) {
+    fn update_state(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
         if self.state != State::Known {
             return;
         }
@@ -348,9 +364,9 @@ impl Cluster {
         };
         let is_silent = |shard: &Shard| shard.silent_at().is_some_and(|at| now >= at);
         if self.shards.iter().any(is_missing) || self.shards.values().any(is_silent) {
-            self.topology.want();
+            self.topology.request();
         } else if self.queue.is_empty() {
-            self.topology.is_good(now);
+            self.topology.on_stable(now);
         }
         for lane in LANES {
             let open = |shard: &Shard| shard.is_open(lane);
@@ -360,10 +376,10 @@ impl Cluster {
             let all_failed = self.slots.owners().all(has_failed);
             let is_open = self.shards.values().any(open) || !all_failed;
             if is_open && self.open.insert(lane) {
-                seen.push(Seen::Opened(NODE, lane));
+                events.push(TransportEvent::LaneOpened(NODE, lane));
             } else if !is_open && self.open.remove(&lane) {
                 let cause = self.cause.clone().unwrap_or_else(|| "not connected".into());
-                seen.push(Seen::Closed(NODE, lane, cause));
+                events.push(TransportEvent::LaneClosed(NODE, lane, cause));
             }
             if self.shards.values().all(open) {
                 self.lost.remove(&lane);
@@ -379,7 +395,7 @@ impl Transport for Cluster {
             Transmit::Subscribe { channel, .. } => self.channels.subscribe(channel),
             Transmit::Unsubscribe { channel, .. } => {
                 if let Some(change) = self.channels.unsubscribe(&channel) {
-                    self.tell(change, Instant::ZERO);
+                    self.apply_change(change, Instant::ZERO);
                 }
             }
         }
@@ -389,31 +405,31 @@ impl Transport for Cluster {
         if self.state == State::Failed {
             return;
         }
-        if self.channels.any_is_nowhere() {
+        if self.channels.has_unplaced() {
             // These channels were never confirmed, so their placement loses no subscription.
             self.place_channels(now, &mut Vec::new());
         }
         let mut queue = mem::replace(&mut self.queue, Queue::new(Duration::ZERO, &self.settings.world));
         let this = &mut *self;
-        let mut gone = Vec::new();
+        let mut sendable = Vec::new();
         queue.flush(
             now,
             |waiting| {
                 let node = waiting.asking.as_ref().or_else(|| this.slots.owner(waiting.flow.0));
                 let Some(node) = node.cloned() else {
-                    this.topology.want();
-                    return Step::Stay;
+                    this.topology.request();
+                    return Decision::Wait;
                 };
                 if this.shard(&node, now).lane(waiting.flow.1).is_open() {
-                    Step::Go(node)
+                    Decision::SendTo(node)
                 } else {
-                    Step::Stay
+                    Decision::Wait
                 }
             },
-            |node, call, asking| gone.push((node.clone(), call, asking)),
+            |node, call, asking| sendable.push((node.clone(), call, asking)),
         );
         self.queue = queue;
-        for (node, call, asking) in gone {
+        for (node, call, asking) in sendable {
             let lane = call.lane;
             let asking = asking && !self.settings.world.has(Defect::AskingIsLeftOut);
             self.shard(&node, now).lane(lane).push(call, asking);
@@ -423,19 +439,19 @@ impl Transport for Cluster {
         }
     }
 
-    fn poll(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+    fn poll(&mut self, context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>) {
         if self.state == State::Failed {
             return;
         }
-        self.poll_shards(context, now, seen);
-        self.poll_topology(context, now, seen);
+        self.poll_shards(context, now, events);
+        self.poll_topology(context, now, events);
         if mem::take(&mut self.has_moved) {
-            self.tell_slots(seen);
-            self.place_channels(now, seen);
-            self.leave_silent(now, seen);
-            seen.push(Seen::Sendable);
+            self.report_slots(events);
+            self.place_channels(now, events);
+            self.close_silent(now, events);
+            events.push(TransportEvent::Sendable);
         }
-        self.leave_idle(now);
+        self.close_idle(now);
         let (slots, shards, cause) = (&self.slots, &self.shards, &self.cause);
         let why = |waiting: &queue::Waiting| {
             let Some(node) = waiting.asking.as_ref().or_else(|| slots.owner(waiting.flow.0)) else {
@@ -448,8 +464,8 @@ impl Transport for Cluster {
                     .unwrap_or_else(|| "not connected".into()),
             )
         };
-        self.queue.drop_overdue(now, why, seen);
-        self.look_around(now, seen);
+        self.queue.drop_overdue(now, why, events);
+        self.update_state(now, events);
     }
 
     fn set_in_use(&mut self, is_in_use: bool) {
@@ -459,14 +475,14 @@ impl Transport for Cluster {
         }
     }
 
-    fn start_again(&mut self, now: Instant, seen: &mut Vec<Seen>) -> bool {
+    fn restart(&mut self, now: Instant, events: &mut Vec<TransportEvent>) -> bool {
         self.topology = Topology::new(&self.settings, &self.target);
         for address in self.shards.keys().cloned().collect::<Vec<_>>() {
-            let mut of_shard = Vec::new();
+            let mut shard_events = Vec::new();
             if let Some(shard) = self.shards.get_mut(&address) {
-                shard.redis_mut().start_again(now, &mut of_shard);
+                shard.redis_mut().restart(now, &mut shard_events);
             }
-            self.pass_all_on(&address, &mut of_shard, now, seen);
+            self.forward_all(&address, &mut shard_events, now, events);
         }
         true
     }
@@ -482,16 +498,22 @@ impl Transport for Cluster {
         if self.state == State::Failed {
             return None;
         }
-        let own = [self.topology.poll_timeout(), self.queue.poll_timeout()];
+        let own_timeouts = [self.topology.poll_timeout(), self.queue.poll_timeout()];
         let shards = self.shards.values().filter_map(|shard| shard.redis().poll_timeout());
-        let silent = self
+        let silent_timeouts = self
             .shards
             .values()
             .filter_map(Shard::silent_at)
-            .filter(|_| !self.topology.is_wanted());
-        let idle = self.shards.iter().filter(|(address, _)| !self.slots.has(address));
-        let idle = idle.map(|(_, shard)| shard.idle_at());
-        own.into_iter().flatten().chain(shards).chain(silent).chain(idle).min()
+            .filter(|_| !self.topology.is_requested());
+        let idle_timeouts = self.shards.iter().filter(|(address, _)| !self.slots.has(address));
+        let idle_timeouts = idle_timeouts.map(|(_, shard)| shard.idle_at());
+        own_timeouts
+            .into_iter()
+            .flatten()
+            .chain(shards)
+            .chain(silent_timeouts)
+            .chain(idle_timeouts)
+            .min()
     }
 
     fn every_lane_is_open(&self) -> bool {

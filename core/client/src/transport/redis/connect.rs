@@ -13,22 +13,22 @@ use steadlock_protocol::{Instant, KeyPrefix, Reply, Script};
 use tokio::sync::watch;
 
 use super::address::Address;
+use super::attempt::{Attempt, Connection, Dialer};
 use super::dial::{self, Tcp};
 use super::failure::Failure;
 use super::identity::{Identity, Mark};
 use super::membership::Membership;
-use super::outage::{self, LONGEST, Limits, Outage, Until};
+use super::outage::{self, LONGEST_PAUSE, Limits, Outage, Until};
 use super::peers::{self, Peers};
 use super::place::{self, Announced};
-use super::primary::{Elected, Named};
+use super::primary::{PrimaryAddress, SentinelPrimary};
 use super::probe::probe;
 use super::purpose::Purpose;
 use super::resp::{self, ServerError};
 use super::role::{self, Greeting};
 use super::tls::{TlsDialer, TlsOutcome};
-use super::way::{Candidate, Dialer, Way};
 use super::wire::Wire;
-use crate::introduction::connection_name;
+use crate::client_identity::connection_name;
 use crate::settings::Settings;
 use crate::target::{Mapping, Scheme, Target};
 use crate::tls::Tls;
@@ -43,7 +43,7 @@ pub(super) struct Connector {
     /// The addresses at which announced servers are reached.
     mapping: Mapping,
     /// The time after which a peer that vanished without closing the connection is noticed.
-    silence: Duration,
+    silence_timeout: Duration,
     login: Login,
     /// The texts that no message may repeat.
     secrets: Vec<String>,
@@ -57,9 +57,9 @@ pub(super) struct Connector {
     /// The prefix of keys that belong to no lock.
     pub(super) key_prefix: KeyPrefix,
     /// Whether the user lacks the right to ask for the run id.
-    asks_nothing: AtomicBool,
+    may_not_ask: AtomicBool,
     /// Whether the user lacks the right to set a key that identifies the server.
-    pub(super) writes_nothing: AtomicBool,
+    pub(super) may_not_write: AtomicBool,
     /// Whether the server is a cluster node with sharded channels, by its last greeting.
     is_sharded: AtomicBool,
     /// Whether a connection has ever succeeded.
@@ -99,17 +99,17 @@ impl Connector {
     }
 
     /// Creates a connector to the primary that sentinels name.
-    pub(super) fn elected(
+    pub(super) fn for_sentinels(
         settings: &Settings,
         target: &Target,
-        named: watch::Sender<Named>,
+        primary_address: watch::Sender<PrimaryAddress>,
         peers: Option<Peers>,
     ) -> Self {
         let tls = match &target.scheme {
             Scheme::Sentinel { tls, .. } => tls.clone(),
             _ => None,
         };
-        let dialer = Dialer::Elected(Elected::new(named, tls));
+        let dialer = Dialer::SentinelPrimary(SentinelPrimary::new(primary_address, tls));
         Self::with(settings, target, dialer, Membership::Alone, peers)
     }
 
@@ -121,15 +121,15 @@ impl Connector {
         peers: Option<Peers>,
     ) -> Self {
         Self {
-            silence: silence(settings),
-            longest_pause: LONGEST,
+            silence_timeout: silence_timeout(settings),
+            longest_pause: LONGEST_PAUSE,
             dialer,
             mapping: settings.address_map.clone(),
             login: Login {
                 username: target.username.clone(),
                 password: target.password.clone(),
                 database: target.database,
-                name: connection_name(settings.introduction.as_ref(), &settings.world),
+                name: connection_name(settings.client_identity.as_ref(), &settings.world),
             },
             secrets: [&target.username, &target.password]
                 .into_iter()
@@ -142,8 +142,8 @@ impl Connector {
             membership,
             identity: Identity::default(),
             key_prefix: settings.key_prefix().clone(),
-            asks_nothing: AtomicBool::new(false),
-            writes_nothing: AtomicBool::new(false),
+            may_not_ask: AtomicBool::new(false),
+            may_not_write: AtomicBool::new(false),
             is_sharded: AtomicBool::new(false),
             is_known: AtomicBool::new(false),
             world: settings.world.clone(),
@@ -151,7 +151,7 @@ impl Connector {
     }
 
     /// Sets the longest pause between two attempts.
-    pub(super) const fn pausing(mut self, longest: Duration) -> Self {
+    pub(super) const fn with_longest_pause(mut self, longest: Duration) -> Self {
         self.longest_pause = longest;
         self
     }
@@ -163,9 +163,9 @@ impl Connector {
         outage: &Outage,
         now: Instant,
     ) -> Boxed<Result<Wire, Failure>> {
-        if let (Dialer::Elected(elected), Purpose::Calls(_)) = (&self.dialer, purpose) {
+        if let (Dialer::SentinelPrimary(sentinel_primary), Purpose::Calls(_)) = (&self.dialer, purpose) {
             // `Calls` follows an earlier connection or attempt, and the primary may have changed since.
-            elected.doubt();
+            sentinel_primary.invalidate();
         }
         let this = Arc::clone(self);
         let (pause, limit) = (
@@ -174,14 +174,14 @@ impl Connector {
         );
         Box::pin(async move {
             outage::wait(pause).await;
-            if let (Dialer::Elected(elected), Purpose::Calls(_)) = (&this.dialer, purpose) {
-                elected.ask_again();
+            if let (Dialer::SentinelPrimary(sentinel_primary), Purpose::Calls(_)) = (&this.dialer, purpose) {
+                sentinel_primary.retry();
             }
             let connected = this.connect(purpose, &Until::after(limit)).await;
             if connected.is_err() && !this.world.is_virtual() {
                 probe().await;
             }
-            connected.map_err(|failure| failure.without(&this.secrets))
+            connected.map_err(|failure| failure.without_secrets(&this.secrets))
         })
     }
 
@@ -191,13 +191,13 @@ impl Connector {
     }
 
     /// Returns the failure for an error of an open connection, without secrets.
-    pub(super) fn refused(&self, error: ServerError) -> Failure {
-        Failure::from(error).without(&self.secrets)
+    pub(super) fn refusal(&self, error: ServerError) -> Failure {
+        Failure::from(error).without_secrets(&self.secrets)
     }
 
     /// Returns the error of a tool's command, without secrets.
     #[cfg(feature = "admin")]
-    pub(super) fn discreet(&self, error: &ServerError) -> CallError {
+    pub(super) fn without_secrets(&self, error: &ServerError) -> CallError {
         let of_user = |message: String, user: &String| message.replace(&format!("User {user} has"), "it has");
         let message = self.secrets.iter().fold(error.message.clone(), of_user);
         let repeats = self
@@ -219,21 +219,21 @@ impl Connector {
         let limit = self.limits.of(outage, now);
         Box::pin(async move {
             let until = Until::after(limit);
-            let asked = async {
+            let answer = async {
                 let mut wire = this.connect(Purpose::Topology, &until).await?;
                 command(wire.out(), question);
                 until.wait(async { Ok(wire.reply().await??) }).await
             };
-            asked.await.map_err(|failure| failure.without(&this.secrets))
+            answer.await.map_err(|failure| failure.without_secrets(&this.secrets))
         })
     }
 
     async fn connect(&self, purpose: Purpose, until: &Until) -> Result<Wire, Failure> {
         match &self.dialer {
-            Dialer::Elected(elected) => {
-                let address = until.wait(elected.address()).await?;
-                let connected = self.reach(&address, elected.tls(), purpose, until).await;
-                connected.map_err(|failure| failure.at(&address))
+            Dialer::SentinelPrimary(sentinel_primary) => {
+                let address = until.wait(sentinel_primary.address()).await?;
+                let connected = self.reach(&address, sentinel_primary.tls(), purpose, until).await;
+                connected.map_err(|failure| failure.with_address(&address))
             }
             Dialer::Announced(Announced { address, tls }) => self.reach(address, tls.as_ref(), purpose, until).await,
             dialer => until.wait(self.connect_by(dialer, &self.node, purpose, until)).await,
@@ -248,8 +248,8 @@ impl Connector {
         purpose: Purpose,
         until: &Until,
     ) -> Result<Wire, Failure> {
-        let reached = until.wait(place::reached(&self.mapping, announced)).await?;
-        let tcp = tcp(&reached.host, reached.port, self.silence);
+        let reached = until.wait(place::map_address(&self.mapping, announced)).await?;
+        let tcp = tcp(&reached.host, reached.port, self.silence_timeout);
         let dialer = match tls {
             None => Dialer::Tcp(tcp),
             Some(tls) => Dialer::Tls(TlsDialer::new(tcp, tls)),
@@ -260,19 +260,19 @@ impl Connector {
             if reached == *announced {
                 failure
             } else {
-                failure.mapped_to(&reached)
+                failure.with_mapped_address(&reached)
             }
         })
     }
 
     async fn connect_by(&self, dialer: &Dialer, node: &str, purpose: Purpose, until: &Until) -> Result<Wire, Failure> {
-        let way = Way {
+        let attempt = Attempt {
             dialer,
             node,
             purpose,
             until,
         };
-        match self.find(&way).await {
+        match self.find(&attempt).await {
             Ok(wire) => {
                 self.is_known.store(true, Ordering::Relaxed);
                 Ok(wire)
@@ -283,36 +283,43 @@ impl Connector {
     }
 
     /// Connects to one address, logs in, and checks the server's greeting.
-    pub(super) async fn greeted(&self, way: &Way<'_>, address: Option<SocketAddr>) -> Result<Candidate, Failure> {
-        let (wire, outcome) = self.dial(way, address).await?;
+    pub(super) async fn connect_and_greet(
+        &self,
+        attempt: &Attempt<'_>,
+        address: Option<SocketAddr>,
+    ) -> Result<Connection, Failure> {
+        let (wire, outcome) = self.dial(attempt, address).await?;
         let mark = Mark { run_id: None, address };
-        let mut candidate = Candidate { wire, mark, outcome };
-        let is_asked =
-            way.purpose.is_at_server() && (self.peers.is_some() || !self.asks_nothing.load(Ordering::Relaxed));
-        self.introduce(&mut candidate.wire, way.purpose, is_asked);
-        let greeted = match candidate.wire.reply().await {
-            Ok(answer) => self.greet(answer, &mut candidate, way.purpose, is_asked).await,
-            Err(failure) if matches!(way.dialer, Dialer::Tcp(_)) => Err(failure.before_an_answer()),
+        let mut connection = Connection { wire, mark, outcome };
+        let asks_run_id =
+            attempt.purpose.is_at_server() && (self.peers.is_some() || !self.may_not_ask.load(Ordering::Relaxed));
+        self.send_hello(&mut connection.wire, attempt.purpose, asks_run_id);
+        let connect_and_greet = match connection.wire.reply().await {
+            Ok(answer) => {
+                self.read_hello(answer, &mut connection, attempt.purpose, asks_run_id)
+                    .await
+            }
+            Err(failure) if matches!(attempt.dialer, Dialer::Tcp(_)) => Err(failure.before_an_answer()),
             Err(failure) => Err(failure),
         };
-        greeted.map_err(|failure| candidate.explained(failure))?;
-        candidate.wire.is_let_in();
-        Ok(candidate)
+        connect_and_greet.map_err(|failure| connection.explain(failure))?;
+        connection.wire.login_accepted();
+        Ok(connection)
     }
 
     async fn dial(
         &self,
-        way: &Way<'_>,
+        attempt: &Attempt<'_>,
         address: Option<SocketAddr>,
     ) -> Result<(Wire, Option<Arc<TlsOutcome>>), Failure> {
         #[cfg(feature = "simulation")]
-        if let (Some(world), Some(address)) = (self.world.given(), address) {
-            return Ok((Wire::new(world.dial(address, way.purpose.path()).await?), None));
+        if let (Some(world), Some(address)) = (self.world.simulation(), address) {
+            return Ok((Wire::new(world.dial(address, attempt.purpose.path()).await?), None));
         }
-        Ok(match (way.dialer, address) {
+        Ok(match (attempt.dialer, address) {
             (Dialer::Tcp(tcp), Some(address)) => (Wire::new(tcp.connect(address).await?), None),
             (Dialer::Tls(dialer), Some(address)) => {
-                let (stream, outcome) = dialer.connect(address, way.until).await?;
+                let (stream, outcome) = dialer.connect(address, attempt.until).await?;
                 (Wire::new(stream), Some(outcome))
             }
             (Dialer::Unix(path), _) => (Wire::new(dial::unix(path).await?), None),
@@ -323,9 +330,9 @@ impl Connector {
     /// Writes the login and the questions that show the kind and the identity of the server. The first connection for
     /// calls also loads a script: if the user lacks that right, the client fails at once and not when it first needs a
     /// script.
-    fn introduce(&self, wire: &mut Wire, purpose: Purpose, is_asked: bool) {
+    fn send_hello(&self, wire: &mut Wire, purpose: Purpose, asks_run_id: bool) {
         self.login.write(wire.out());
-        if is_asked {
+        if asks_run_id {
             command(wire.out(), peers::QUESTION);
         }
         if matches!(purpose, Purpose::FirstCalls(_)) {
@@ -334,19 +341,19 @@ impl Connector {
     }
 
     /// Checks the server by its answers to the login and the questions.
-    async fn greet(
+    async fn read_hello(
         &self,
         answer: Result<Reply, ServerError>,
-        candidate: &mut Candidate,
+        connection: &mut Connection,
         purpose: Purpose,
-        is_asked: bool,
+        asks_run_id: bool,
     ) -> Result<(), Failure> {
-        let wire = &mut candidate.wire;
+        let wire = &mut connection.wire;
         let greeting = answer.map_err(|error| match self.membership {
             Membership::Sentinel => Failure::of_sentinel(error),
             Membership::Alone | Membership::Shard => error.into(),
         })?;
-        for _ in LIBRARY {
+        for _ in LIBRARY_INFO {
             // Errors are ignored: servers before 7.2 do not know the command, and the user may lack the right.
             let _ = wire.reply().await?;
         }
@@ -363,15 +370,15 @@ impl Connector {
             self.membership.check(&greeting)?;
             if purpose.is_for_calls() && greeting.is_replica() {
                 return Err(match self.dialer {
-                    Dialer::Elected(_) => Failure::unavailable("the server that sentinels name is a replica"),
+                    Dialer::SentinelPrimary(_) => Failure::unavailable("the server that sentinels name is a replica"),
                     _ => Failure::replica(),
                 });
             }
         }
-        if is_asked {
-            let said = wire.reply().await?;
-            self.asks_nothing.store(is_forbidden(&said), Ordering::Relaxed);
-            candidate.mark.run_id = peers::run_id(said)?;
+        if asks_run_id {
+            let reply = wire.reply().await?;
+            self.may_not_ask.store(is_forbidden(&reply), Ordering::Relaxed);
+            connection.mark.run_id = peers::run_id(reply)?;
         }
         if matches!(purpose, Purpose::FirstCalls(_)) {
             wire.reply().await??;
@@ -385,14 +392,14 @@ impl Connector {
     }
 
     /// Whether sentinels or cluster nodes announce the server's address.
-    pub(super) const fn is_led(&self) -> bool {
-        matches!(self.dialer, Dialer::Elected(_) | Dialer::Announced(_))
+    pub(super) const fn has_named_address(&self) -> bool {
+        matches!(self.dialer, Dialer::SentinelPrimary(_) | Dialer::Announced(_))
             || !matches!(self.membership, Membership::Alone)
     }
 }
 
 /// The library name and version that `CLIENT SETINFO` shows to an operator who lists the server's clients.
-const LIBRARY: [(&str, &str); 2] = [("LIB-NAME", "steadlock"), ("LIB-VER", env!("CARGO_PKG_VERSION"))];
+const LIBRARY_INFO: [(&str, &str); 2] = [("LIB-NAME", "steadlock"), ("LIB-VER", env!("CARGO_PKG_VERSION"))];
 
 impl Login {
     fn write(&self, out: &mut Vec<u8>) {
@@ -405,7 +412,7 @@ impl Login {
         // Needs no right of its own, unlike `CLIENT SETNAME`.
         hello.extend([b"SETNAME", self.name.as_bytes()]);
         command(out, &hello);
-        for (what, value) in LIBRARY {
+        for (what, value) in LIBRARY_INFO {
             command(out, &[b"CLIENT", b"SETINFO", what.as_bytes(), value.as_bytes()]);
         }
         if self.database != 0 {
@@ -416,8 +423,8 @@ impl Login {
 
 /// Whether the user lacks the right to a command. Such a command is not repeated, because the server would log each
 /// refusal.
-pub(super) fn is_forbidden(said: &Result<Reply, ServerError>) -> bool {
-    said.as_ref().is_err_and(|error| error.code == "NOPERM")
+pub(super) fn is_forbidden(reply: &Result<Reply, ServerError>) -> bool {
+    reply.as_ref().is_err_and(|error| error.code == "NOPERM")
 }
 
 /// Returns a script whose loading shows whether the user may load scripts.
@@ -431,27 +438,27 @@ fn command(out: &mut Vec<u8>, parts: &[&[u8]]) {
 }
 
 /// Returns the time after which a vanished peer is noticed: a third of the lease, within limits.
-fn silence(settings: &Settings) -> Duration {
+fn silence_timeout(settings: &Settings) -> Duration {
     (settings.lease.get() / 3).clamp(Duration::from_millis(500), Duration::from_secs(20))
 }
 
-fn tcp(host: &str, port: u16, silence: Duration) -> Tcp {
+fn tcp(host: &str, port: u16, silence_timeout: Duration) -> Tcp {
     Tcp {
         host: host.to_owned(),
         port,
-        silence,
+        silence_timeout,
     }
 }
 
 fn dialer(settings: &Settings, target: &Target) -> Dialer {
-    let silence = silence(settings);
+    let silence_timeout = silence_timeout(settings);
     match &target.scheme {
-        Scheme::Tcp { host, port, tls: None } => Dialer::Tcp(tcp(host, *port, silence)),
+        Scheme::Tcp { host, port, tls: None } => Dialer::Tcp(tcp(host, *port, silence_timeout)),
         Scheme::Tcp {
             host,
             port,
             tls: Some(tls),
-        } => Dialer::Tls(TlsDialer::new(tcp(host, *port, silence), tls)),
+        } => Dialer::Tls(TlsDialer::new(tcp(host, *port, silence_timeout), tls)),
         Scheme::Unix { path } => Dialer::Unix(path.clone()),
         Scheme::Cluster { .. } => unreachable!("each node of a cluster has a target of its own"),
         Scheme::Sentinel { .. } => unreachable!("each sentinel has a target of its own"),

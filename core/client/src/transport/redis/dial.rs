@@ -10,25 +10,25 @@ use tokio::net::TcpStream;
 
 use super::resolve::resolve;
 use super::wire::Socket;
-use crate::sleep::note_lost;
+use crate::sleep::note_descriptor_closed;
 use crate::world::{Stream, World};
 
 pub(super) struct Tcp {
     pub(super) host: String,
     pub(super) port: u16,
     /// The time after which a peer that vanished without closing the connection is noticed.
-    pub(super) silence: Duration,
+    pub(super) silence_timeout: Duration,
 }
 
 /// The largest number of a host's addresses that are tried.
-const MOST: usize = 16;
+const MAX_ADDRESSES: usize = 16;
 
 impl Tcp {
     /// Looks up the addresses of the host, each once.
     pub(super) async fn addresses(&self, world: &World) -> io::Result<Vec<SocketAddr>> {
         let mut addresses: Vec<SocketAddr> = Vec::new();
         for address in resolve(world, &self.host, self.port).await? {
-            if !addresses.contains(&address) && addresses.len() < MOST {
+            if !addresses.contains(&address) && addresses.len() < MAX_ADDRESSES {
                 addresses.push(address);
             }
         }
@@ -44,10 +44,10 @@ impl Tcp {
         tcp.set_nodelay(true)?;
         let socket = SockRef::from(&tcp);
         // The kernel counts keepalive in whole seconds.
-        let third = (self.silence / 3).max(Duration::from_secs(1));
+        let third = (self.silence_timeout / 3).max(Duration::from_secs(1));
         socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(third).with_interval(third))?;
         #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
-        socket.set_tcp_user_timeout(Some(self.silence))?;
+        socket.set_tcp_user_timeout(Some(self.silence_timeout))?;
         Ok(Socket::new(tcp))
     }
 }
@@ -63,7 +63,7 @@ pub(super) async fn unix(path: &PathBuf) -> io::Result<impl Stream + use<>> {
 fn note_if_closed(error: &io::Error) {
     const BAD_DESCRIPTOR: i32 = 9;
     if cfg!(unix) && error.raw_os_error() == Some(BAD_DESCRIPTOR) {
-        note_lost();
+        note_descriptor_closed();
     }
 }
 

@@ -60,16 +60,16 @@ impl Failure {
 
     pub(super) fn replica() -> Self {
         Self::misconfigured("the server is a replica, which cannot grant locks (READONLY)")
-            .advising("connect to its primary")
+            .with_advice("connect to its primary")
     }
 
     /// Returns the failure for the error that a sentinel answered to the login.
     pub(super) fn of_sentinel(error: ServerError) -> Self {
         match error.code.as_str() {
             "WRONGPASS" => Self::misconfigured("the sentinel refused the user name or password")
-                .advising("correct sentinel_user and sentinel_password in the URL"),
+                .with_advice("correct sentinel_user and sentinel_password in the URL"),
             "NOAUTH" => Self::misconfigured("the sentinel wants a password")
-                .advising("put ?sentinel_password=… into the URL; the password before the @ is that of the servers"),
+                .with_advice("put ?sentinel_password=… into the URL; the password before the @ is that of the servers"),
             _ => error.into(),
         }
     }
@@ -77,17 +77,17 @@ impl Failure {
     /// Returns the failure of a TLS handshake without an answer in time. A server without TLS does not answer a
     /// handshake, because it waits for the end of a line.
     pub(super) fn tls_unanswered(limit: Duration) -> Self {
-        Self::unavailable(format!("no answer to TLS within {}", brief(limit))).advising(WITHOUT_TLS)
+        Self::unavailable(format!("no answer to TLS within {}", brief(limit))).with_advice(WITHOUT_TLS)
     }
 
     /// Returns the failure of a TLS handshake with an answer that is not TLS.
     pub(super) fn tls_unknown() -> Self {
-        Self::unavailable("the server's answer is not TLS").advising(WITHOUT_TLS)
+        Self::unavailable("the server's answer is not TLS").with_advice(WITHOUT_TLS)
     }
 
     /// Adds advice for a server that gave no valid answer without TLS.
     pub(super) fn before_an_answer(self) -> Self {
-        self.advising("if the server wants TLS, the URL begins with rediss or valkeys")
+        self.with_advice("if the server wants TLS, the URL begins with rediss or valkeys")
     }
 
     /// Removes the advice for a server that has answered before: whether it uses TLS is no longer a question.
@@ -101,20 +101,22 @@ impl Failure {
     /// Returns the failure if the sentinels that answered watch other services.
     pub(super) fn unknown_service(service: &str) -> Self {
         Self::misconfigured(format!("the sentinels know no service '{service}'"))
-            .advising("give the name that `sentinel monitor` has in their settings")
+            .with_advice("give the name that `sentinel monitor` has in their settings")
     }
 
     pub(super) fn too_old(version: &str) -> Self {
         Self::misconfigured(format!("the server's version is {version}"))
-            .advising("Redis 6.2 or Valkey 7.2 is the oldest that works")
+            .with_advice("Redis 6.2 or Valkey 7.2 is the oldest that works")
     }
 
     /// Returns the failure of a server that was a primary when the connection was made and now says that it is a
     /// replica.
-    pub(super) fn demoted(said: &str) -> Self {
+    pub(super) fn demoted(reason: &str) -> Self {
         Self {
             is_demotion: true,
-            ..Self::unavailable(format!("the server is a replica now, and no primary any more ({said})"))
+            ..Self::unavailable(format!(
+                "the server is a replica now, and no primary any more ({reason})"
+            ))
         }
     }
 
@@ -127,25 +129,25 @@ impl Failure {
     }
 
     /// Adds advice.
-    pub(super) fn advising(mut self, advice: &str) -> Self {
+    pub(super) fn with_advice(mut self, advice: &str) -> Self {
         self.cause = self.cause.with_advice(advice);
         self
     }
 
     /// Adds the address.
-    pub(super) fn at(mut self, address: &Address) -> Self {
+    pub(super) fn with_address(mut self, address: &Address) -> Self {
         self.cause = self.cause.reworded(|text| format!("{address}: {text}"));
         self
     }
 
     /// Adds the address, of several addresses of a host.
-    pub(super) fn at_socket(mut self, address: SocketAddr) -> Self {
+    pub(super) fn with_socket_address(mut self, address: SocketAddr) -> Self {
         self.cause = self.cause.reworded(|text| format!("{address}: {text}"));
         self
     }
 
     /// Adds the address that the `address_map` gave for the announced one.
-    pub(super) fn mapped_to(mut self, address: &Address) -> Self {
+    pub(super) fn with_mapped_address(mut self, address: &Address) -> Self {
         self.cause = self.cause.reworded(|text| format!("mapped to {address}: {text}"));
         self
     }
@@ -156,7 +158,7 @@ impl Failure {
     }
 
     /// Marks the failure as an answer of the server itself.
-    const fn answered(mut self) -> Self {
+    const fn as_answer(mut self) -> Self {
         self.is_answer = true;
         self
     }
@@ -169,7 +171,7 @@ impl Failure {
 
     /// Removes the server's words if they repeat one of the secrets. A server that does not know a command may answer
     /// with its arguments, cut off somewhere.
-    pub(super) fn without(mut self, secrets: &[String]) -> Self {
+    pub(super) fn without_secrets(mut self, secrets: &[String]) -> Self {
         if !self.quotes {
             return self;
         }
@@ -234,21 +236,21 @@ impl From<ServerError> for Failure {
     fn from(error: ServerError) -> Self {
         match error.code.as_str() {
             "WRONGPASS" => {
-                Self::misconfigured("the server refused the user name or password").advising("correct the URL")
+                Self::misconfigured("the server refused the user name or password").with_advice("correct the URL")
             }
-            "NOAUTH" => Self::misconfigured("the server wants a password").advising("put one into the URL"),
+            "NOAUTH" => Self::misconfigured("the server wants a password").with_advice("put one into the URL"),
             "NOPERM" => Self::misconfigured(format!("the server's user lacks a permission ({})", error.message))
-                .advising("SECURITY.md has the rights that locks need")
+                .with_advice("SECURITY.md has the rights that locks need")
                 .quoting(),
             // Texts are compared because these errors have no code. This one ends when other clients disconnect.
             "ERR" if error.message.starts_with("max number of clients") => {
                 Self::unavailable("the server has as many connections as it takes (max number of clients reached)")
-                    .advising("close clients that are not needed, or raise the server's maxclients")
-                    .answered()
+                    .with_advice("close clients that are not needed, or raise the server's maxclients")
+                    .as_answer()
             }
             "ERR" if error.message.starts_with("unknown command `HELLO`") => Self::too_old("below 6"),
             "ERR" => Self::misconfigured(format!("the server refused the connection: {error}")).quoting(),
-            _ => Self::unavailable(error.to_string()).quoting().answered(),
+            _ => Self::unavailable(error.to_string()).quoting().as_answer(),
         }
     }
 }
@@ -257,7 +259,7 @@ impl From<ServerError> for Failure {
 mod tests {
     use super::*;
 
-    fn said(code: &str, message: &str) -> Failure {
+    fn server_error(code: &str, message: &str) -> Failure {
         Failure::from(ServerError {
             code: code.into(),
             message: message.into(),
@@ -267,17 +269,17 @@ mod tests {
     #[test]
     fn a_servers_words_are_withheld_if_they_repeat_the_password() {
         let secrets = ["sesame-open-and-more".to_owned()];
-        let echo = said("ERR", "wrong arguments: '3' 'AUTH' 'default' 'sesame-op").without(&secrets);
+        let echo = server_error("ERR", "wrong arguments: '3' 'AUTH' 'default' 'sesame-op").without_secrets(&secrets);
         assert!(!echo.cause().text().contains("sesame"), "{echo}");
-        let loading = said("LOADING", "come back later").without(&secrets);
+        let loading = server_error("LOADING", "come back later").without_secrets(&secrets);
         assert_eq!(loading.cause().text(), "LOADING come back later");
-        let ours = Failure::unavailable("no answer within 1s").without(&["no answer".into()]);
+        let ours = Failure::unavailable("no answer within 1s").without_secrets(&["no answer".into()]);
         assert_eq!(ours.cause().text(), "no answer within 1s");
     }
 
     #[test]
     fn a_server_that_takes_no_more_connections_may_take_one_later() {
-        let failure = said("ERR", "max number of clients reached");
+        let failure = server_error("ERR", "max number of clients reached");
         assert!(!failure.is_lasting(), "{failure}");
         assert!(
             failure.cause().text().contains("max number of clients reached"),
@@ -285,7 +287,7 @@ mod tests {
         );
         let error = failure.into_error("redis://host:1").message();
         assert!(error.ends_with("raise the server's maxclients"), "{error}");
-        let error = said("LOADING", "Redis is loading")
+        let error = server_error("LOADING", "Redis is loading")
             .into_error("redis://host:1")
             .message();
         assert!(error.ends_with("; try again when it serves"), "{error}");
@@ -298,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_server_that_does_not_know_the_greeting_is_too_old() {
-        let failure = said("ERR", "unknown command `HELLO`, with args beginning with: `3`, ");
+        let failure = server_error("ERR", "unknown command `HELLO`, with args beginning with: `3`, ");
         assert!(
             failure.is_lasting() && failure.cause().text().contains("below 6"),
             "{failure}"

@@ -39,7 +39,7 @@ pub(super) struct Server {
 
 /// The server of a connection that does not keep the client there: one for subscriptions.
 #[derive(Clone, Debug)]
-pub(super) struct Visit {
+pub(super) struct ServerRef {
     number: u64,
     run_id: Option<String>,
 }
@@ -50,7 +50,7 @@ pub(super) struct Identity(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    at: Weak<Server>,
+    current: Weak<Server>,
     /// The number of servers at which the client has been.
     count: u64,
     /// The last server where the client was.
@@ -66,7 +66,7 @@ pub(super) struct Question {
 
 impl Mark {
     /// Whether both marks are one server by their run ids. `None` if the run ids do not show it.
-    pub(super) fn says_same(&self, other: &Self) -> Option<bool> {
+    pub(super) fn is_same_server(&self, other: &Self) -> Option<bool> {
         match (&self.run_id, &other.run_id) {
             (Some(a), Some(b)) => Some(a == b),
             _ => None,
@@ -74,7 +74,7 @@ impl Mark {
     }
 
     /// Whether both have the same address.
-    pub(super) fn is_where(&self, other: &Self) -> bool {
+    pub(super) fn has_same_address(&self, other: &Self) -> bool {
         self.address == other.address
     }
 }
@@ -84,29 +84,29 @@ impl Server {
         &self.mark
     }
 
-    pub(super) fn visit(&self) -> Visit {
-        Visit {
+    pub(super) fn server_ref(&self) -> ServerRef {
+        ServerRef {
             number: self.number,
             run_id: self.mark.run_id.clone(),
         }
     }
 
     /// Whether a subscription connection is certainly at this server.
-    pub(super) fn has(&self, visit: &Visit) -> bool {
-        self.number == visit.number || (visit.run_id.is_some() && visit.run_id == self.mark.run_id)
+    pub(super) fn has(&self, server_ref: &ServerRef) -> bool {
+        self.number == server_ref.number || (server_ref.run_id.is_some() && server_ref.run_id == self.mark.run_id)
     }
 }
 
 impl Identity {
     /// Returns the server to which the connections for calls go.
     pub(super) fn server(&self) -> Option<Arc<Server>> {
-        self.state().at.upgrade()
+        self.state().current.upgrade()
     }
 
     /// Makes this the client's server. Returns `None` if another connection keeps the client at one.
-    pub(super) fn go(&self, mark: Mark) -> Option<Arc<Server>> {
+    pub(super) fn join(&self, mark: Mark) -> Option<Arc<Server>> {
         let mut state = self.state();
-        if state.at.strong_count() > 0 {
+        if state.current.strong_count() > 0 {
             return None;
         }
         state.count += 1;
@@ -115,7 +115,7 @@ impl Identity {
             mark: mark.clone(),
         });
         state.last = Some(mark);
-        state.at = Arc::downgrade(&server);
+        state.current = Arc::downgrade(&server);
         Some(server)
     }
 
@@ -126,16 +126,16 @@ impl Identity {
 
     /// Asks an open connection at the server to read a key. No answer arrives if there is no such connection any more.
     pub(super) fn ask(&self, key: Arc<[u8]>) -> oneshot::Receiver<Result<Reply, ServerError>> {
-        let (answer, asked) = oneshot::channel();
+        let (answer, receiver) = oneshot::channel();
         self.state().questions.push(Question { key, answer });
-        asked
+        receiver
     }
 
     pub(super) fn take_questions(&self) -> Vec<Question> {
         std::mem::take(&mut self.state().questions)
     }
 
-    pub(super) fn is_asked(&self) -> bool {
+    pub(super) fn has_questions(&self) -> bool {
         !self.state().questions.is_empty()
     }
 
@@ -158,36 +158,36 @@ mod tests {
     #[test]
     fn a_client_is_at_one_server_until_its_last_connection_is_gone() {
         let identity = Identity::default();
-        let first = identity.go(mark(Some("a"), 1)).expect("nobody is anywhere");
-        assert!(identity.go(mark(Some("b"), 2)).is_none());
+        let first = identity.join(mark(Some("a"), 1)).expect("nobody is anywhere");
+        assert!(identity.join(mark(Some("b"), 2)).is_none());
         let second = identity.server().expect("it is there");
         drop(first);
-        assert!(identity.go(mark(Some("b"), 2)).is_none());
+        assert!(identity.join(mark(Some("b"), 2)).is_none());
         drop(second);
         assert!(identity.server().is_none());
         assert_eq!(identity.last().unwrap().run_id.as_deref(), Some("a"));
-        assert!(identity.go(mark(Some("b"), 2)).is_some());
+        assert!(identity.join(mark(Some("b"), 2)).is_some());
     }
 
     #[test]
     fn what_a_server_hides_does_not_tell_it_apart() {
         let (a, b, hidden) = (mark(Some("a"), 1), mark(Some("b"), 1), mark(None, 1));
-        assert_eq!(a.says_same(&a.clone()), Some(true));
-        assert_eq!(a.says_same(&b), Some(false));
-        assert_eq!(a.says_same(&hidden), None);
-        assert_eq!(hidden.says_same(&hidden.clone()), None);
+        assert_eq!(a.is_same_server(&a.clone()), Some(true));
+        assert_eq!(a.is_same_server(&b), Some(false));
+        assert_eq!(a.is_same_server(&hidden), None);
+        assert_eq!(hidden.is_same_server(&hidden.clone()), None);
     }
 
     #[test]
     fn a_visitor_stays_while_the_server_is_certainly_the_same() {
         let identity = Identity::default();
         for (run_id, stays) in [(Some("a"), true), (None, false)] {
-            let before = identity.go(mark(run_id, 1)).expect("nobody is anywhere");
-            let visit = before.visit();
-            assert!(before.has(&visit));
+            let before = identity.join(mark(run_id, 1)).expect("nobody is anywhere");
+            let server_ref = before.server_ref();
+            assert!(before.has(&server_ref));
             drop(before);
-            let after = identity.go(mark(run_id, 1)).expect("nobody is anywhere any more");
-            assert_eq!(after.has(&visit), stays, "{run_id:?}");
+            let after = identity.join(mark(run_id, 1)).expect("nobody is anywhere any more");
+            assert_eq!(after.has(&server_ref), stays, "{run_id:?}");
         }
     }
 }

@@ -3,11 +3,11 @@
 //! `InFlight` is the commands that were sent on a lane's connection and have no reply yet, oldest first.
 //!
 //! ```text
-//!   call ─► Call ── reply ─► reported ── NOSCRIPT ─► unknown ── all others are answered ─► Load, Call
+//!   call ─► Call ── reply ─► reported ── NOSCRIPT ─► unknown script ── all others are answered ─► Load, Call
 //!   load ─► Load ── OK / refused: the calls of this script behind it fail with the reason
-//!   look ─► Look ── a replica: the connection is given up
-//!   read ─► Read ── any reply ─► passed to the connection that is being made
-//!   a node of a cluster: call ─► Call ── MOVED, ASK, TRYAGAIN, CLUSTERDOWN ─► turned away
+//!   check_role ─► RoleCheck ── a replica: the connection is given up
+//!   read_key ─► ReadKey ── any reply ─► passed to the connection that is being made
+//!   a node of a cluster: call ─► Call ── MOVED, ASK, TRYAGAIN, CLUSTERDOWN ─► rejected
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -29,7 +29,7 @@ use super::resp::{Frame, ServerError};
 use super::wire::Wire;
 use super::{permission, resp, role};
 use crate::settings::Settings;
-use crate::transport::{NODE, Seen};
+use crate::transport::{NODE, TransportEvent};
 use crate::world::Defect;
 
 /// A lane's connection and its calls.
@@ -42,7 +42,7 @@ pub(super) struct LaneLink {
     lane: Lane,
     state: State,
     /// Whether the session was told that the lane is open.
-    is_told: bool,
+    is_reported: bool,
     /// Calls that were not given to a connection yet.
     waiting: VecDeque<Waiting>,
     /// The commands on the connection.
@@ -53,13 +53,13 @@ pub(super) struct LaneLink {
     is_in_use: bool,
     /// The time of the next question whether the server is a primary. The command lane asks regularly, and each lane
     /// also asks when the other one has a new connection.
-    look_due: Option<Instant>,
+    role_check_due: Option<Instant>,
     /// The time after which a call that cannot be sent is answered as disconnected.
-    patience: Duration,
+    response_timeout: Duration,
     /// The time without a reply after which a connection is given up.
     silence: Duration,
     /// The limit of `silence` while a connection that is being made waits for an answer.
-    urgent: Duration,
+    urgent_silence: Duration,
     /// The value of `silence` while no lease is shorter than the client's.
     longest_silence: Duration,
 }
@@ -76,7 +76,7 @@ struct Waiting {
 
 /// The interval at which a server in use is asked whether it is still a primary. Waiters alone would not notice a
 /// demotion: a replica, too, replies that another owner holds the lock.
-const LOOK: Duration = Duration::from_secs(5);
+const ROLE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Returns how long a renewal may stay without a reply. A lock is lost if its renewals wait too long on a dead
 /// connection.
@@ -96,7 +96,7 @@ impl LaneLink {
             connector: Arc::clone(connector),
             lane,
             state: State::Connecting(connector.open(Purpose::FirstCalls(lane), &outage, Instant::ZERO)),
-            is_told: false,
+            is_reported: false,
             waiting: VecDeque::new(),
             in_flight: match connector.membership {
                 Membership::Alone | Membership::Sentinel => InFlight::default(),
@@ -104,10 +104,10 @@ impl LaneLink {
             },
             outage,
             is_in_use: false,
-            look_due: None,
-            patience: settings.command_timeout,
+            role_check_due: None,
+            response_timeout: settings.command_timeout,
             silence,
-            urgent: longest.min(silence_of(settings.lease.get())),
+            urgent_silence: longest.min(silence_of(settings.lease.get())),
             longest_silence: silence,
         }
     }
@@ -145,21 +145,21 @@ impl LaneLink {
             }
             wire.write();
         }
-        if self.is_in_use && self.look_due.is_some_and(|due| now >= due) {
-            self.look_due = Some(now + LOOK).filter(|_| self.lane == Lane::Command);
-            self.in_flight.look(now, wire.out());
+        if self.is_in_use && self.role_check_due.is_some_and(|due| now >= due) {
+            self.role_check_due = Some(now + ROLE_CHECK_INTERVAL).filter(|_| self.lane == Lane::Command);
+            self.in_flight.check_role(now, wire.out());
             wire.write();
         }
     }
 
     /// Returns the time since when the oldest command on the connection has no reply.
     pub(super) fn unanswered_since(&self) -> Option<Instant> {
-        self.in_flight.since()
+        self.in_flight.oldest_sent()
     }
 
-    /// Removes and returns the calls that the cluster node turned away.
-    pub(super) fn take_turned_away(&mut self) -> Vec<TurnedAway> {
-        self.in_flight.take_turned_away()
+    /// Removes and returns the calls that the cluster node rejected.
+    pub(super) fn take_rejected(&mut self) -> Vec<RejectedCall> {
+        self.in_flight.take_rejected()
     }
 
     /// Removes and returns the calls that were not sent.
@@ -176,26 +176,26 @@ impl LaneLink {
 
     /// Reads a key for a connection that is being made, and asks whether the server is still a primary: the new
     /// connection may have found a newer primary. Returns the question if this lane has no connection.
-    pub(super) fn read(&mut self, question: Question, now: Instant) -> Result<(), Question> {
+    pub(super) fn read_key(&mut self, question: Question, now: Instant) -> Result<(), Question> {
         let State::Open { wire, .. } = &mut self.state else {
             return Err(question);
         };
-        self.in_flight.look(now, wire.out());
-        self.in_flight.read(question, now, wire.out());
+        self.in_flight.check_role(now, wire.out());
+        self.in_flight.read_key(question, now, wire.out());
         wire.write();
         Ok(())
     }
 
     /// Returns the time at which the connection is given up if no reply arrives.
     fn silent_at(&self) -> Option<Instant> {
-        self.in_flight.since().map(|since| since + self.silence())
+        self.in_flight.oldest_sent().map(|since| since + self.silence())
     }
 
     /// Returns how long the oldest command may stay without a reply.
     fn silence(&self) -> Duration {
-        if self.in_flight.is_asked() {
+        if self.in_flight.has_key_question() {
             // The connection that is being made may have to replace this one.
-            self.silence.min(self.urgent)
+            self.silence.min(self.urgent_silence)
         } else {
             self.silence
         }
@@ -207,14 +207,19 @@ impl LaneLink {
     }
 
     /// Makes the next flush ask whether the server is a primary.
-    pub(super) fn look_soon(&mut self, now: Instant) {
-        self.look_due = Some(self.look_due.map_or(now, |due| due.min(now)));
+    pub(super) fn check_role_soon(&mut self, now: Instant) {
+        self.role_check_due = Some(self.role_check_due.map_or(now, |due| due.min(now)));
     }
 
     /// Advances the connection. Returns the reason why it was lost or could not be opened.
     ///
     /// The end of a connection is reported before the calls on it are answered.
-    pub(super) fn poll(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) -> Option<Failure> {
+    pub(super) fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        now: Instant,
+        events: &mut Vec<TransportEvent>,
+    ) -> Option<Failure> {
         let mut failure = None;
         loop {
             let cause = match &mut self.state {
@@ -224,13 +229,13 @@ impl LaneLink {
                         self.state = State::Open { wire, since: now };
                         self.in_flight.set_sharded(self.connector.is_sharded());
                         // A random start: clients that connected at the same moment do not ask at the same moment.
-                        self.look_due =
-                            Some(now + up_to(&self.connector.world, LOOK)).filter(|_| self.lane == Lane::Command);
+                        self.role_check_due = Some(now + up_to(&self.connector.world, ROLE_CHECK_INTERVAL))
+                            .filter(|_| self.lane == Lane::Command);
                         continue;
                     }
                     Poll::Ready(Err(cause)) => cause,
                 },
-                State::Open { wire, .. } => match poll_open(wire, &mut self.in_flight, context, now, seen) {
+                State::Open { wire, .. } => match poll_open(wire, &mut self.in_flight, context, now, events) {
                     Err(cause) => cause,
                     Ok(()) => match self.silent_at().filter(|at| now >= *at) {
                         Some(_) => Failure::unavailable(format!("no answer for {}", brief(self.silence()))),
@@ -238,68 +243,68 @@ impl LaneLink {
                     },
                 },
             };
-            self.close(&cause, now, seen);
+            self.close(&cause, now, events);
             failure = failure.or(Some(cause));
         }
         if !self.is_open() {
-            self.drop_overdue(now, failure.as_ref(), seen);
+            self.drop_overdue(now, failure.as_ref(), events);
         }
         failure
     }
 
     /// Reports to the session once that the lane is open. Returns whether it did so now.
-    pub(super) fn tell_open(&mut self, seen: &mut Vec<Seen>) -> bool {
-        if !self.is_open() || mem::replace(&mut self.is_told, true) {
+    pub(super) fn report_open(&mut self, events: &mut Vec<TransportEvent>) -> bool {
+        if !self.is_open() || mem::replace(&mut self.is_reported, true) {
             return false;
         }
-        seen.push(Seen::Opened(NODE, self.lane));
+        events.push(TransportEvent::LaneOpened(NODE, self.lane));
         true
     }
 
     /// Whether the session was told that the lane is open.
-    pub(super) const fn is_told(&self) -> bool {
-        self.is_told
+    pub(super) const fn is_reported(&self) -> bool {
+        self.is_reported
     }
 
     /// Gives up the connection, if it is open.
-    pub(super) fn give_up(&mut self, failure: &Failure, now: Instant, seen: &mut Vec<Seen>) {
+    pub(super) fn give_up(&mut self, failure: &Failure, now: Instant, events: &mut Vec<TransportEvent>) {
         if self.is_open() {
-            self.close(failure, now, seen);
+            self.close(failure, now, events);
         }
     }
 
     /// Gives up the connection, or the attempt to open one, and connects to the server's new address.
-    pub(super) fn follow(&mut self, failure: &Failure, now: Instant, seen: &mut Vec<Seen>) {
-        self.close(failure, now, seen);
+    pub(super) fn follow(&mut self, failure: &Failure, now: Instant, events: &mut Vec<TransportEvent>) {
+        self.close(failure, now, events);
         self.outage.moved();
         self.state = State::Connecting(self.connector.open(Purpose::Calls(self.lane), &self.outage, now));
     }
 
     /// Gives up the connection, answers the calls on it, and connects again.
-    fn close(&mut self, failure: &Failure, now: Instant, seen: &mut Vec<Seen>) {
+    fn close(&mut self, failure: &Failure, now: Instant, events: &mut Vec<TransportEvent>) {
         if let State::Open { since, .. } = self.state {
             self.outage.began(since, now);
         } else {
             self.outage.failed(now);
         }
         self.state = State::Connecting(self.connector.open(Purpose::Calls(self.lane), &self.outage, now));
-        if mem::take(&mut self.is_told) {
-            seen.push(Seen::Closed(NODE, self.lane, failure.cause().clone()));
+        if mem::take(&mut self.is_reported) {
+            events.push(TransportEvent::LaneClosed(NODE, self.lane, failure.cause().clone()));
         }
         for call in self.in_flight.take() {
-            seen.push(disconnected(&call, failure.cause().clone()));
+            events.push(disconnected(&call, failure.cause().clone()));
         }
     }
 
     /// Answers the calls that have waited too long for a connection.
-    fn drop_overdue(&mut self, now: Instant, failure: Option<&Failure>, seen: &mut Vec<Seen>) {
+    fn drop_overdue(&mut self, now: Instant, failure: Option<&Failure>, events: &mut Vec<TransportEvent>) {
         let cause = || failure.map_or_else(|| "not connected".into(), |failure| failure.cause().clone());
         while let Some(front) = self.waiting.front()
             && front.since != Instant::ZERO
-            && now >= front.since + self.patience
+            && now >= front.since + self.response_timeout
             && let Some(waiting) = self.waiting.pop_front()
         {
-            seen.push(disconnected(&waiting.routed.call, cause()));
+            events.push(disconnected(&waiting.routed.call, cause()));
         }
     }
 
@@ -307,12 +312,15 @@ impl LaneLink {
         match &self.state {
             State::Open { .. } => {
                 let silence = self.silent_at();
-                let look = self
-                    .look_due
+                let check_role = self
+                    .role_check_due
                     .filter(|_| self.is_in_use && !self.in_flight.is_repeating());
-                silence.into_iter().chain(look).min()
+                silence.into_iter().chain(check_role).min()
             }
-            State::Connecting(_) => self.waiting.front().map(|waiting| waiting.since + self.patience),
+            State::Connecting(_) => self
+                .waiting
+                .front()
+                .map(|waiting| waiting.since + self.response_timeout),
         }
     }
 }
@@ -323,7 +331,7 @@ fn poll_open(
     in_flight: &mut InFlight,
     context: &mut Context<'_>,
     now: Instant,
-    seen: &mut Vec<Seen>,
+    events: &mut Vec<TransportEvent>,
 ) -> Result<(), Failure> {
     let mut demotion = Ok(());
     while let Poll::Ready(frame) = wire.poll(context) {
@@ -335,7 +343,7 @@ fn poll_open(
         };
         let Frame::Reply(reply) = frame else { continue };
         // A demotion does not invalidate the replies behind it.
-        if let Err(failure) = in_flight.answered(reply, seen) {
+        if let Err(failure) = in_flight.on_reply(reply, events) {
             demotion = demotion.and(Err(failure));
         }
         if in_flight.repeat(now, wire.out()) {
@@ -345,17 +353,17 @@ fn poll_open(
     demotion
 }
 
-fn disconnected(call: &Call, cause: Cause) -> Seen {
-    Seen::Reply(call.id, Err(CallError::Disconnected(cause)))
+fn disconnected(call: &Call, cause: Cause) -> TransportEvent {
+    TransportEvent::Reply(call.id, Err(CallError::Disconnected(cause)))
 }
 
 #[derive(Default)]
 pub(super) struct InFlight {
     entries: VecDeque<Entry>,
     /// Calls with the reply NOSCRIPT.
-    unknown: Vec<Routed>,
+    unknown_script: Vec<Routed>,
     /// Calls that the node did not run; only for a node of a cluster.
-    turned_away: Option<Vec<TurnedAway>>,
+    rejected: Option<Vec<RejectedCall>>,
     /// Whether messages use sharded channels.
     is_sharded: bool,
     /// Scripts whose text was sent on any connection of this lane.
@@ -372,28 +380,28 @@ pub(super) struct Routed {
 }
 
 /// A call that a cluster node did not run, and the node's error.
-pub(super) struct TurnedAway {
+pub(super) struct RejectedCall {
     pub(super) call: Call,
-    pub(super) said: ServerError,
+    pub(super) error: ServerError,
 }
 
-/// The error codes with which a cluster node turns a call away before it runs any part of it.
-pub(super) const NOT_HERE_NOT_NOW: [&str; 4] = ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN"];
+/// The error codes with which a cluster node rejects a call before it runs any part of it.
+pub(super) const REROUTING_CODES: [&str; 4] = ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN"];
 
 /// Parts of the errors with which a node stops a script midway. While a node gives a slot away, it refuses commands on
 /// keys that it does not have. An earlier command of the script can have removed such a key.
-const STOPPED_MIDWAY: [&str; 2] = [
+const STOPPED_IN_SCRIPT: [&str; 2] = [
     "attempted to access a non local key",
     // Redis 8.
     "undeclared keys were accessed during rehashing",
 ];
 
 struct Entry {
-    what: What,
+    command: Command,
     sent: Instant,
 }
 
-enum What {
+enum Command {
     /// `is_repeated` is true if the script was loaded just before this call. Such a call is not repeated again.
     Call {
         routed: Routed,
@@ -403,16 +411,16 @@ enum What {
     Asking,
     Load(Script),
     /// The question whether the server is a primary.
-    Look,
+    RoleCheck,
     /// The value of a key, for another connection.
-    Read(oneshot::Sender<Result<Reply, ServerError>>),
+    ReadKey(oneshot::Sender<Result<Reply, ServerError>>),
 }
 
 impl InFlight {
     /// Creates it for a node of a cluster.
     pub(super) fn of_shard() -> Self {
         Self {
-            turned_away: Some(Vec::new()),
+            rejected: Some(Vec::new()),
             ..Self::default()
         }
     }
@@ -422,19 +430,19 @@ impl InFlight {
         self.is_sharded = is_sharded;
     }
 
-    /// Removes and returns the calls that the node has turned away.
-    pub(super) fn take_turned_away(&mut self) -> Vec<TurnedAway> {
-        self.turned_away.as_mut().map(mem::take).unwrap_or_default()
+    /// Removes and returns the calls that the node has rejected.
+    pub(super) fn take_rejected(&mut self) -> Vec<RejectedCall> {
+        self.rejected.as_mut().map(mem::take).unwrap_or_default()
     }
 
     /// Returns the time at which the oldest command was sent.
-    pub(super) fn since(&self) -> Option<Instant> {
+    pub(super) fn oldest_sent(&self) -> Option<Instant> {
         self.entries.front().map(|entry| entry.sent)
     }
 
     /// Whether calls wait for their script to be loaded. No other call may be sent before them.
     pub(super) fn is_repeating(&self) -> bool {
-        !self.unknown.is_empty()
+        !self.unknown_script.is_empty()
     }
 
     /// Writes a call, preceded by the script's text if this is the script's first call.
@@ -448,7 +456,7 @@ impl InFlight {
     fn push_call(&mut self, routed: Routed, is_repeated: bool, now: Instant, out: &mut Vec<u8>) {
         if routed.asking {
             resp::command(out, [b"ASKING".as_slice()].into_iter());
-            self.push(What::Asking, now);
+            self.push(Command::Asking, now);
         }
         let call = &routed.call;
         let more = (self.is_sharded && call.script.publishes()).then_some(SHARDED);
@@ -462,55 +470,61 @@ impl InFlight {
         if let Some(more) = more {
             resp::bulk(out, more);
         }
-        self.push(What::Call { routed, is_repeated }, now);
+        self.push(Command::Call { routed, is_repeated }, now);
     }
 
     fn load(&mut self, script: Script, now: Instant, out: &mut Vec<u8>) {
         self.loaded.insert(script);
         let parts: [&[u8]; 3] = [b"SCRIPT", b"LOAD", script.text().as_bytes()];
         resp::command(out, parts.into_iter());
-        self.push(What::Load(script), now);
+        self.push(Command::Load(script), now);
     }
 
     /// Writes the question whether the server is a primary.
-    pub(super) fn look(&mut self, now: Instant, out: &mut Vec<u8>) {
+    pub(super) fn check_role(&mut self, now: Instant, out: &mut Vec<u8>) {
         resp::command(out, [role::QUESTION].into_iter());
-        self.push(What::Look, now);
+        self.push(Command::RoleCheck, now);
     }
 
     /// Writes the question of a connection that is being made: the value of a key.
-    pub(super) fn read(&mut self, question: Question, now: Instant, out: &mut Vec<u8>) {
+    pub(super) fn read_key(&mut self, question: Question, now: Instant, out: &mut Vec<u8>) {
         resp::command(out, [b"GET".as_slice(), &question.key].into_iter());
-        self.push(What::Read(question.answer), now);
+        self.push(Command::ReadKey(question.answer), now);
     }
 
     /// Whether a connection that is being made waits for an answer.
-    pub(super) fn is_asked(&self) -> bool {
-        self.entries.iter().any(|entry| matches!(entry.what, What::Read(_)))
+    pub(super) fn has_key_question(&self) -> bool {
+        self.entries
+            .iter()
+            .any(|entry| matches!(entry.command, Command::ReadKey(_)))
     }
 
-    fn push(&mut self, what: What, now: Instant) {
-        self.entries.push_back(Entry { what, sent: now });
+    fn push(&mut self, command: Command, now: Instant) {
+        self.entries.push_back(Entry { command, sent: now });
     }
 
     /// Handles the reply to the oldest command.
     ///
     /// # Errors
     /// The server is no longer a primary, or its reply matches no command.
-    pub(super) fn answered(&mut self, reply: Result<Reply, ServerError>, seen: &mut Vec<Seen>) -> Result<(), Failure> {
+    pub(super) fn on_reply(
+        &mut self,
+        reply: Result<Reply, ServerError>,
+        events: &mut Vec<TransportEvent>,
+    ) -> Result<(), Failure> {
         let Some(entry) = self.entries.pop_front() else {
             return Err(Failure::unavailable("the server's replies do not match the calls"));
         };
-        let (routed, is_repeated) = match entry.what {
+        let (routed, is_repeated) = match entry.command {
             // An error of `ASKING` also fails the call after it.
-            What::Asking => return Ok(()),
-            What::Look => return role::still_primary(&reply),
-            What::Read(answer) => {
+            Command::Asking => return Ok(()),
+            Command::RoleCheck => return role::check_primary(&reply),
+            Command::ReadKey(answer) => {
                 // The other connection may no longer wait.
                 let _ = answer.send(reply);
                 return Ok(());
             }
-            What::Load(script) => {
+            Command::Load(script) => {
                 if let Err(error) = reply {
                     self.loaded.remove(&script);
                     self.refused.insert(script, error);
@@ -519,12 +533,12 @@ impl InFlight {
                 }
                 return Ok(());
             }
-            What::Call { routed, is_repeated } => (routed, is_repeated),
+            Command::Call { routed, is_repeated } => (routed, is_repeated),
         };
         let call = &routed.call;
         let error = match reply {
             Ok(reply) => {
-                seen.push(Seen::Reply(call.id, Ok(reply)));
+                events.push(TransportEvent::Reply(call.id, Ok(reply)));
                 return Ok(());
             }
             Err(error) => error,
@@ -532,38 +546,38 @@ impl InFlight {
         if error.code == NO_SCRIPT {
             let refusal = self.refused.get(&call.script);
             if refusal.is_none() && !is_repeated {
-                self.unknown.push(routed);
+                self.unknown_script.push(routed);
                 return Ok(());
             }
             let error = refusal.unwrap_or(&error);
-            seen.push(Seen::Reply(call.id, Err(permission::explained(error, call))));
+            events.push(TransportEvent::Reply(call.id, Err(permission::explain(error, call))));
             return Ok(());
         }
-        if let Some(turned_away) = &mut self.turned_away {
-            if NOT_HERE_NOT_NOW.contains(&error.code.as_str()) {
+        if let Some(rejected) = &mut self.rejected {
+            if REROUTING_CODES.contains(&error.code.as_str()) {
                 let call = routed.call;
-                turned_away.push(TurnedAway { call, said: error });
+                rejected.push(RejectedCall { call, error });
                 return Ok(());
             }
             let message = error.message.to_ascii_lowercase();
-            if STOPPED_MIDWAY.iter().any(|text| message.contains(text)) {
+            if STOPPED_IN_SCRIPT.iter().any(|text| message.contains(text)) {
                 // Reported like a closed connection: the script may have taken effect, so the call is unresolved.
                 let cause = Cause::new("the lock's slot is on its way to another node");
-                seen.push(Seen::Reply(call.id, Err(CallError::Disconnected(cause))));
+                events.push(TransportEvent::Reply(call.id, Err(CallError::Disconnected(cause))));
                 return Ok(());
             }
         }
-        seen.push(Seen::Reply(call.id, Err(permission::explained(&error, call))));
-        role::no_primary(&error).map_or(Ok(()), |code| Err(Failure::demoted(code)))
+        events.push(TransportEvent::Reply(call.id, Err(permission::explain(&error, call))));
+        role::not_primary_code(&error).map_or(Ok(()), |code| Err(Failure::demoted(code)))
     }
 
     /// Loads the missing scripts and repeats their calls, once all replies have arrived. Returns whether it wrote
     /// anything.
     pub(super) fn repeat(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
-        if self.unknown.is_empty() || !self.entries.is_empty() {
+        if self.unknown_script.is_empty() || !self.entries.is_empty() {
             return false;
         }
-        let calls = mem::take(&mut self.unknown);
+        let calls = mem::take(&mut self.unknown_script);
         let missing: BTreeSet<Script> = calls.iter().map(|routed| routed.call.script).collect();
         for script in missing {
             self.load(script, now, out);
@@ -577,12 +591,12 @@ impl InFlight {
     /// Removes and returns the calls that will get no reply, oldest first.
     pub(super) fn take(&mut self) -> Vec<Call> {
         self.refused.clear();
-        let unknown = mem::take(&mut self.unknown).into_iter();
-        let mut calls: Vec<Call> = unknown.map(|routed| routed.call).collect();
+        let unknown_script = mem::take(&mut self.unknown_script).into_iter();
+        let mut calls: Vec<Call> = unknown_script.map(|routed| routed.call).collect();
         let sent = mem::take(&mut self.entries).into_iter();
-        calls.extend(sent.filter_map(|entry| match entry.what {
-            What::Call { routed, .. } => Some(routed.call),
-            What::Asking | What::Load(_) | What::Look | What::Read(_) => None,
+        calls.extend(sent.filter_map(|entry| match entry.command {
+            Command::Call { routed, .. } => Some(routed.call),
+            Command::Asking | Command::Load(_) | Command::RoleCheck | Command::ReadKey(_) => None,
         }));
         calls
     }

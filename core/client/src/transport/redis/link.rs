@@ -21,23 +21,23 @@ use crate::target::{Scheme, Target};
 pub(crate) struct Link {
     connector: Arc<Connector>,
     /// The response timeout of a command.
-    patience: Duration,
+    response_timeout: Duration,
     wire: Option<Wire>,
 }
 
 impl Link {
     /// Creates a link to the server of a URL.
-    pub(super) fn given(settings: &Settings, target: &Target, membership: Membership) -> Self {
+    pub(super) fn configured(settings: &Settings, target: &Target, membership: Membership) -> Self {
         Self::with(settings, Connector::new(settings, target, membership, None))
     }
 
     /// Creates a link to a server that the URL of `whole` names or that other servers announce.
     pub(super) fn of(settings: &Settings, whole: &Target, target: &Target, membership: Membership) -> Self {
         match &target.scheme {
-            Scheme::Tcp { host, port, .. } if !whole.lists(host, *port) => {
+            Scheme::Tcp { host, port, .. } if !whole.names_address(host, *port) => {
                 Self::announced(settings, target, membership)
             }
-            _ => Self::given(settings, target, membership),
+            _ => Self::configured(settings, target, membership),
         }
     }
 
@@ -49,7 +49,7 @@ impl Link {
     fn with(settings: &Settings, connector: Connector) -> Self {
         Self {
             connector: Arc::new(connector),
-            patience: settings.command_timeout,
+            response_timeout: settings.command_timeout,
             wire: None,
         }
     }
@@ -77,19 +77,19 @@ impl Link {
         let mut answers = Vec::with_capacity(commands.len());
         for command in commands {
             let is_pushed = command.as_ref().first().is_some_and(|word| is_pushed(word.as_ref()));
-            let answer = timeout(self.patience, answer(&mut wire, is_pushed)).await;
-            let late = || {
+            let answer = timeout(self.response_timeout, answer(&mut wire, is_pushed)).await;
+            let timed_out = || {
                 Err(Failure::unavailable(format!(
                     "no answer within {}",
-                    brief(self.patience)
+                    brief(self.response_timeout)
                 )))
             };
-            match answer.unwrap_or_else(late) {
+            match answer.unwrap_or_else(timed_out) {
                 Ok(Ok(reply)) => answers.push(Ok(reply)),
-                Ok(Err(error)) => answers.push(Err(self.connector.discreet(&error))),
+                Ok(Err(error)) => answers.push(Err(self.connector.without_secrets(&error))),
                 Err(failure) => {
-                    let cut = CallError::Disconnected(failure.cause().clone());
-                    return Err(cut.to_error(Operation::Inspect).with_node(self.address()));
+                    let error = CallError::Disconnected(failure.cause().clone());
+                    return Err(error.to_error(Operation::Inspect).with_node(self.address()));
                 }
             }
         }

@@ -22,7 +22,7 @@ impl Membership {
     pub(super) fn check(self, greeting: &Greeting<'_>) -> Result<(), Failure> {
         let Some(version) = greeting.version else {
             return Err(
-                Failure::misconfigured("the server's greeting has no version").advising("is it Redis or Valkey?")
+                Failure::misconfigured("the server's greeting has no version").with_advice("is it Redis or Valkey?")
             );
         };
         if greeting.numbers().is_none_or(|numbers| numbers < OLDEST) {
@@ -32,14 +32,14 @@ impl Membership {
             (Some("cluster"), Self::Shard) | (Some("sentinel"), Self::Sentinel) => Ok(()),
             (Some("cluster"), Self::Alone | Self::Sentinel) => {
                 Err(Failure::misconfigured("the server is part of a cluster")
-                    .advising("connect by redis+cluster://, or rediss+cluster:// with TLS"))
+                    .with_advice("connect by redis+cluster://, or rediss+cluster:// with TLS"))
             }
             (Some("sentinel"), _) => Err(Failure::misconfigured("the server is a sentinel")
-                .advising("connect by redis+sentinel://host,host/service, or rediss+sentinel:// with TLS")),
+                .with_advice("connect by redis+sentinel://host,host/service, or rediss+sentinel:// with TLS")),
             (_, Self::Sentinel) => Err(Failure::misconfigured("the server is no sentinel")
-                .advising("connect by redis://, or rediss:// with TLS")),
+                .with_advice("connect by redis://, or rediss:// with TLS")),
             (_, Self::Shard) => Err(Failure::misconfigured("the server is no part of a cluster")
-                .advising("connect by redis://, or rediss:// with TLS")),
+                .with_advice("connect by redis://, or rediss:// with TLS")),
             (_, Self::Alone) => Ok(()),
         }
     }

@@ -15,7 +15,7 @@ const GOOD: Duration = Duration::from_secs(1);
 /// The longest pause before the first attempt after a good connection. The pause doubles with every further attempt.
 const BACK_OFF: Duration = Duration::from_millis(50);
 /// The limit of the pause, for most servers.
-pub(super) const LONGEST: Duration = Duration::from_secs(1);
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The smallest limit that a lease can set for an attempt: a TLS handshake over a slow network can take this long.
 const SLOW: Duration = Duration::from_millis(500);
@@ -121,18 +121,18 @@ impl Until {
 
     /// Waits for a step of the attempt until the time is up.
     pub(super) async fn wait<T>(&self, step: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        let late = |limit| Failure::unavailable(format!("no answer within {}", brief(limit)));
-        self.wait_or(step, late).await
+        let timeout_error = |limit| Failure::unavailable(format!("no answer within {}", brief(limit)));
+        self.wait_or(step, timeout_error).await
     }
 
-    /// Waits for a step of the attempt until the time is up. `late` gives the failure in that case.
+    /// Waits for a step of the attempt until the time is up. `timeout_error` gives the failure in that case.
     pub(super) async fn wait_or<T>(
         &self,
         step: impl Future<Output = Result<T, Failure>>,
-        late: impl FnOnce(Duration) -> Failure,
+        timeout_error: impl FnOnce(Duration) -> Failure,
     ) -> Result<T, Failure> {
-        let in_time = timeout_at(self.at, step).await;
-        in_time.unwrap_or_else(|| Err(late(self.limit)))
+        let result = timeout_at(self.at, step).await;
+        result.unwrap_or_else(|| Err(timeout_error(self.limit)))
     }
 }
 
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn many_that_lost_one_server_do_not_come_back_in_step() {
         assert_eq!(
-            Outage::default().pause(&World::default(), LONGEST),
+            Outage::default().pause(&World::default(), LONGEST_PAUSE),
             Duration::ZERO,
             "nobody has lost anything yet"
         );
@@ -168,7 +168,7 @@ mod tests {
             .map(|_| {
                 let mut outage = Outage::default();
                 outage.began(at(0), at(60_000));
-                outage.pause(&World::default(), LONGEST)
+                outage.pause(&World::default(), LONGEST_PAUSE)
             })
             .collect();
         let (least, most) = (pauses.iter().min().unwrap(), pauses.iter().max().unwrap());
@@ -190,15 +190,15 @@ mod tests {
             (500, 1_000),
         ] {
             outage.failed(at(60_000));
-            let pause = outage.pause(&World::default(), LONGEST);
+            let pause = outage.pause(&World::default(), LONGEST_PAUSE);
             let range = Duration::from_millis(least)..=Duration::from_millis(most);
             assert!(range.contains(&pause), "{pause:?} is not in {range:?}");
         }
         // A connection that closes at once was not good.
         outage.began(at(61_000), at(61_900));
-        assert!(outage.pause(&World::default(), LONGEST) >= Duration::from_millis(500));
+        assert!(outage.pause(&World::default(), LONGEST_PAUSE) >= Duration::from_millis(500));
         outage.began(at(70_000), at(71_000));
-        assert!(outage.pause(&World::default(), LONGEST) <= BACK_OFF);
+        assert!(outage.pause(&World::default(), LONGEST_PAUSE) <= BACK_OFF);
     }
 
     #[test]

@@ -34,13 +34,13 @@ use crate::sleep::timeout;
 /// The command that asks a server for its run id.
 pub(super) const QUESTION: &[&[u8]] = &[b"INFO", b"server"];
 /// The lifetime of the key.
-const LIFE: Duration = Duration::from_secs(30);
+const KEY_TTL: Duration = Duration::from_secs(30);
 /// Half the lifetime of the key. A key that was set or extended less than this ago still exists for as long again.
-const FRESH: Duration = Duration::from_secs(LIFE.as_secs() / 2);
+const FRESH_FOR: Duration = Duration::from_secs(KEY_TTL.as_secs() / 2);
 /// How long the first primary with a hidden run id waits for the others to set their keys.
-const PATIENCE: Duration = Duration::from_millis(200);
+const FIRST_WAIT: Duration = Duration::from_millis(200);
 /// How long a later primary waits for the others, when no caller waits for the client's first connection any more.
-const LATER_PATIENCE: Duration = Duration::from_secs(1);
+const LATER_WAIT: Duration = Duration::from_secs(1);
 
 /// The knowledge of one primary about the others.
 #[derive(Clone)]
@@ -107,24 +107,24 @@ impl Peers {
     }
 
     /// Verifies that a server is none of the others, by its run id if it tells it. A primary that is connected already
-    /// (not `is_newcomer`) waits for no others, because they wait for it.
+    /// (not `is_new_connection`) waits for no others, because they wait for it.
     pub(super) async fn check(
         &self,
         run_id: Option<String>,
         wire: &mut Wire,
         database: i64,
-        is_newcomer: bool,
+        is_new_connection: bool,
     ) -> Result<(), Failure> {
-        let is_first = self.known().note(self.node, run_id)?;
+        let is_first = self.known().set_run_id(self.node, run_id)?;
         if !self.known().is_hidden {
             return Ok(());
         }
-        if is_newcomer {
-            let has_called = self.known().call_others(self.node, self.now());
+        if is_new_connection {
+            let has_requested = self.known().request_checks(self.node, self.now());
             if is_first {
-                self.wait_for_others(PATIENCE).await;
-            } else if has_called {
-                self.wait_for_others(LATER_PATIENCE).await;
+                self.wait_for_others(FIRST_WAIT).await;
+            } else if has_requested {
+                self.wait_for_others(LATER_WAIT).await;
             }
         }
         self.prove(wire, database).await
@@ -164,13 +164,13 @@ impl Peers {
     }
 
     async fn prove(&self, wire: &mut Wire, database: i64) -> Result<(), Failure> {
-        let (key, me) = (self.key(), self.node.to_string());
-        let (start, life) = (self.now(), LIFE.as_millis().to_string());
-        let set: [&[u8]; 6] = [b"SET", &key, me.as_bytes(), b"NX", b"PX", life.as_bytes()];
+        let (key, own_number) = (self.key(), self.node.to_string());
+        let (start, key_ttl) = (self.now(), KEY_TTL.as_millis().to_string());
+        let set: [&[u8]; 6] = [b"SET", &key, own_number.as_bytes(), b"NX", b"PX", key_ttl.as_bytes()];
         let (set, found) = in_first_database(wire, database, &set, &key).await?;
         let (is_refused, is_new) = (set.is_err(), set.as_ref().is_ok_and(|reply| *reply != Reply::Nil));
-        if !self.has_own(found, &me)? {
-            let failure = set.err().map_or_else(vanished, of_key);
+        if !self.is_own_number(found, &own_number)? {
+            let failure = set.err().map_or_else(vanished, key_failure);
             // A server that refuses writes for now is still the same server.
             let is_believed = is_refused && self.is_proved() && !failure.is_lasting();
             return if is_believed { Ok(()) } else { Err(failure) };
@@ -178,13 +178,13 @@ impl Peers {
         let was_fresh = self.known().is_fresh(self.node, start);
         if !is_new && !was_fresh {
             // Checked once more, because the key may have expired meanwhile and been set by another primary.
-            let longer: [&[u8]; 3] = [b"PEXPIRE", &key, life.as_bytes()];
+            let longer: [&[u8]; 3] = [b"PEXPIRE", &key, key_ttl.as_bytes()];
             let (longer, found) = in_first_database(wire, database, &longer, &key).await?;
-            if !self.has_own(found, &me)? {
+            if !self.is_own_number(found, &own_number)? {
                 return Err(vanished());
             }
             if let Err(error) = longer {
-                let failure = of_key(error);
+                let failure = key_failure(error);
                 // The server refuses writes for now but still has the key. The next check comes soon.
                 return if failure.is_lasting() { Err(failure) } else { Ok(()) };
             }
@@ -201,9 +201,9 @@ impl Peers {
     }
 
     /// Whether the server has the key of this primary. Fails if it has the key of another one.
-    fn has_own(&self, found: Result<Reply, ServerError>, me: &str) -> Result<bool, Failure> {
-        match text(&found.map_err(of_key)?) {
-            Some(node) if node == me => Ok(true),
+    fn is_own_number(&self, found: Result<Reply, ServerError>, own_number: &str) -> Result<bool, Failure> {
+        match text(&found.map_err(key_failure)?) {
+            Some(node) if node == own_number => Ok(true),
             Some(_) => Err(self.refuse()),
             None => Ok(false),
         }
@@ -244,7 +244,7 @@ impl Peers {
 
 impl Known {
     /// Notes the run id of a server. Returns whether the server hides it and was not checked before.
-    fn note(&mut self, node: usize, run_id: Option<String>) -> Result<bool, Failure> {
+    fn set_run_id(&mut self, node: usize, run_id: Option<String>) -> Result<bool, Failure> {
         let Some(run_id) = run_id else {
             self.run_ids.remove(&node);
             self.changes += u64::from(!self.is_hidden);
@@ -263,13 +263,13 @@ impl Known {
     }
 
     /// Requests another check if the keys of some may have expired. Returns whether that is so.
-    fn call_others(&mut self, node: usize, now: Instant) -> bool {
-        let is_called = self
+    fn request_checks(&mut self, node: usize, now: Instant) -> bool {
+        let must_request = self
             .proved
             .keys()
             .any(|other| *other != node && !self.is_fresh(*other, now));
-        self.changes += u64::from(is_called);
-        is_called
+        self.changes += u64::from(must_request);
+        must_request
     }
 
     /// Whether the keys of all others are fresh: those with a known run id, and those that have proved a key.
@@ -283,19 +283,19 @@ impl Known {
     }
 
     fn is_fresh(&self, node: usize, now: Instant) -> bool {
-        self.proved.get(&node).is_some_and(|at| now < *at + FRESH)
+        self.proved.get(&node).is_some_and(|at| now < *at + FRESH_FOR)
     }
 }
 
 /// Returns the run id of a server; `None` if the server hides it from this user or from all users.
-pub(super) fn run_id(said: Result<Reply, ServerError>) -> Result<Option<String>, Failure> {
-    let info = match said {
+pub(super) fn run_id(reply: Result<Reply, ServerError>) -> Result<Option<String>, Failure> {
+    let info = match reply {
         Ok(info) => info,
         Err(error) if ["NOPERM", "ERR"].contains(&error.code.as_str()) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let told = text(&info).and_then(|info| info.lines().find_map(|line| line.strip_prefix("run_id:")));
-    Ok(told.filter(|id| !id.is_empty()).map(str::to_owned))
+    let id = text(&info).and_then(|info| info.lines().find_map(|line| line.strip_prefix("run_id:")));
+    Ok(id.filter(|id| !id.is_empty()).map(str::to_owned))
 }
 
 /// Runs a command on the key and reads the key afterwards. Uses database 0, whatever the URL says: two primaries that
@@ -327,7 +327,7 @@ async fn in_first_database(
 
 fn same_server() -> Failure {
     Failure::misconfigured("it is the same server as another one of the primaries")
-        .advising("a majority needs independent ones")
+        .with_advice("a majority needs independent ones")
 }
 
 fn vanished() -> Failure {
@@ -335,10 +335,10 @@ fn vanished() -> Failure {
 }
 
 /// Returns the failure for a server that hides its run id and refused the key.
-fn of_key(error: ServerError) -> Failure {
+fn key_failure(error: ServerError) -> Failure {
     let failure = Failure::from(error);
     if failure.is_lasting() {
-        failure.advising(
+        failure.with_advice(
             "primaries are told apart by INFO, or else by a key: give the user +info, or +set, +get and +pexpire",
         )
     } else {
@@ -364,15 +364,15 @@ mod tests {
 
     #[test]
     fn a_run_id_is_hidden_by_a_refusal_and_by_its_absence() {
-        let told = |said| run_id(said).expect("an answer");
-        assert_eq!(told(info("# Server\r\nrun_id:abc\r\n")).as_deref(), Some("abc"));
-        for said in [
+        let id = |reply| run_id(reply).expect("an answer");
+        assert_eq!(id(info("# Server\r\nrun_id:abc\r\n")).as_deref(), Some("abc"));
+        for reply in [
             info("# Server\r\nredis_version:7.4\r\n"),
             info("run_id:\r\n"),
             error("NOPERM"),
             error("ERR"),
         ] {
-            assert_eq!(told(said), None);
+            assert_eq!(id(reply), None);
         }
         assert!(!run_id(error("LOADING")).unwrap_err().is_lasting());
     }
@@ -399,23 +399,23 @@ mod tests {
     fn run_ids_are_compared_with_those_that_the_others_said_last() {
         let mut known = Known::default();
         for node in [0, 0, 1] {
-            known.note(node, Some(format!("id-{node}"))).unwrap();
+            known.set_run_id(node, Some(format!("id-{node}"))).unwrap();
         }
-        assert!(known.note(2, Some("id-0".into())).unwrap_err().is_lasting());
-        known.note(0, Some("id-3".into())).unwrap();
-        known.note(2, Some("id-0".into())).unwrap();
+        assert!(known.set_run_id(2, Some("id-0".into())).unwrap_err().is_lasting());
+        known.set_run_id(0, Some("id-3".into())).unwrap();
+        known.set_run_id(2, Some("id-0".into())).unwrap();
         assert!(!known.is_hidden && known.changes == 0);
     }
 
     #[test]
     fn the_first_that_hides_its_run_id_makes_the_others_look() {
         let mut known = Known::default();
-        known.note(0, Some("id-0".into())).unwrap();
-        assert!(known.note(1, None).unwrap(), "it was not looked at");
+        known.set_run_id(0, Some("id-0".into())).unwrap();
+        assert!(known.set_run_id(1, None).unwrap(), "it was not looked at");
         assert!(known.is_hidden && known.changes == 1);
-        assert!(known.note(2, None).unwrap());
+        assert!(known.set_run_id(2, None).unwrap());
         known.proved.insert(2, Instant::ZERO);
-        assert!(!known.note(2, None).unwrap(), "it was");
+        assert!(!known.set_run_id(2, None).unwrap(), "it was");
         assert_eq!(known.changes, 1);
     }
 }

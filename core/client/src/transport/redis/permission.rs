@@ -9,7 +9,7 @@ use steadlock_protocol::{Call, CallError, Script, shown_words};
 use super::resp::ServerError;
 
 /// Returns the error of a call, with the missing right if that is the reason.
-pub(super) fn explained(error: &ServerError, call: &Call) -> CallError {
+pub(super) fn explain(error: &ServerError, call: &Call) -> CallError {
     missing(&error.code, &error.message, call).unwrap_or_else(|| error.to_call_error())
 }
 
@@ -65,10 +65,14 @@ fn commands(script: Script, line: Option<usize>) -> Vec<&'static str> {
     if !found.is_empty() {
         return found;
     }
-    let mut kept = named(text, "pcall('");
+    let mut commands_of_calls = named(text, "pcall('");
     // A failed `PUBLISH` does not fail the script.
-    kept.retain(|command| *command != "PUBLISH");
-    if kept.is_empty() { named(text, "call('") } else { kept }
+    commands_of_calls.retain(|command| *command != "PUBLISH");
+    if commands_of_calls.is_empty() {
+        named(text, "call('")
+    } else {
+        commands_of_calls
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::address::Address;
 use super::failure::Failure;
 use crate::blocking_pool;
-use crate::target::{CALLS, Mapping, named_host_and_port};
+use crate::target::{MAX_CALLS_PER_ADDRESS, Mapping, host_and_required_port};
 use crate::tls::Tls;
 
 /// A server that others announce.
@@ -13,33 +13,34 @@ pub(super) struct Announced {
 }
 
 /// Returns the address at which an announced server is reached.
-pub(super) async fn reached(mapping: &Mapping, announced: &Address) -> Result<Address, Failure> {
+pub(super) async fn map_address(mapping: &Mapping, announced: &Address) -> Result<Address, Failure> {
     if let Some(function) = mapping.function() {
-        let Some(calling) = function.begin(announced.to_string()) else {
+        let Some(pending_call) = function.try_begin(announced.to_string()) else {
             return Err(Failure::unavailable(format!(
-                "{CALLS} calls of the function of address_map have not come back"
+                "{MAX_CALLS_PER_ADDRESS} calls of the function of address_map have not come back"
             )));
         };
         // The function is code of the program and can block or panic. It must not run on the engine's thread, which
         // renews the locks.
-        let said = blocking_pool::run(move || calling.call()).await;
-        return understand(said.unwrap_or_else(|failed| Err(failed.to_string())), announced);
+        let result = blocking_pool::run(move || pending_call.call()).await;
+        return parse_result(result.unwrap_or_else(|failure| Err(failure.to_string())), announced);
     }
-    let listed = mapping.listed(&announced.host, announced.port);
+    let listed = mapping.lookup(&announced.host, announced.port);
     Ok(listed.map_or_else(|| announced.clone(), |(host, port)| Address::new(&host, port)))
 }
 
-fn understand(said: Result<Option<String>, String>, announced: &Address) -> Result<Address, Failure> {
-    let Some(said) = said.map_err(|why| Failure::unavailable(format!("the function of address_map failed: {why}")))?
+fn parse_result(result: Result<Option<String>, String>, announced: &Address) -> Result<Address, Failure> {
+    let Some(result) =
+        result.map_err(|why| Failure::unavailable(format!("the function of address_map failed: {why}")))?
     else {
         return Ok(announced.clone());
     };
-    match named_host_and_port(&said) {
+    match host_and_required_port(&result) {
         Some((host, port)) => Ok(Address::new(&host, port)),
         // The text is not repeated: it may be anything, even a URL with a password.
         None => Err(
             Failure::misconfigured("the function of address_map says what is no address")
-                .advising("let it give host:port, with an IPv6 address in brackets, or nothing"),
+                .with_advice("let it give host:port, with an IPv6 address in brackets, or nothing"),
         ),
     }
 }
@@ -51,20 +52,20 @@ mod tests {
     #[test]
     fn what_a_function_says_is_an_address_or_nothing_or_not_repeated() {
         let announced = Address::new("10.0.0.1", 6379);
-        let understood = |said: &str| understand(Ok(Some(said.to_owned())), &announced);
-        assert_eq!(understood("[::1]:7001").unwrap(), Address::new("::1", 7001));
-        assert_eq!(understand(Ok(None), &announced).unwrap(), announced);
+        let parsed = |result: &str| parse_result(Ok(Some(result.to_owned())), &announced);
+        assert_eq!(parsed("[::1]:7001").unwrap(), Address::new("::1", 7001));
+        assert_eq!(parse_result(Ok(None), &announced).unwrap(), announced);
         for odd in ["", "sesame", "sesame:0", "redis://:sesame@h:1"] {
-            let failure = understood(odd).unwrap_err();
+            let failure = parsed(odd).unwrap_err();
             assert!(
                 failure.is_lasting() && !failure.to_string().contains("sesame"),
                 "{failure}"
             );
         }
-        let failed = understand(Err("no such node".into()), &announced).unwrap_err();
+        let failure = parse_result(Err("no such node".into()), &announced).unwrap_err();
         assert!(
-            !failed.is_lasting() && failed.to_string().contains("no such node"),
-            "{failed}"
+            !failure.is_lasting() && failure.to_string().contains("no such node"),
+            "{failure}"
         );
     }
 }

@@ -1,11 +1,12 @@
 //! The address of the primary that sentinels name, as far as it is known.
 //!
 //! ```text
-//!   Asked ── a round names one ──► At ── no connection, or none any more ──► Asked
-//!     ▲ └─── none does ──► Nowhere ──────── the next attempt ─────────────────┘
+//!   Pending ── a round names one ──► Known ── no connection, or none any more ──► Pending
+//!     ▲ └───── none does ──► Unknown ──────── the next attempt ───────────────────┘
 //! ```
 //!
-//! Connections are only made in [`Named::At`]: an attempt waits in [`Named::Asked`], and fails in [`Named::Nowhere`].
+//! Connections are only made in [`PrimaryAddress::Known`]: an attempt waits in [`PrimaryAddress::Pending`], and fails in
+//! [`PrimaryAddress::Unknown`].
 
 use tokio::sync::watch;
 
@@ -15,22 +16,22 @@ use crate::tls::Tls;
 
 /// The last answer of the sentinels.
 #[derive(Clone, Debug)]
-pub(super) enum Named {
+pub(super) enum PrimaryAddress {
     /// The sentinels are being asked.
-    Asked,
-    At(Address),
-    Nowhere(Failure),
+    Pending,
+    Known(Address),
+    Unknown(Failure),
 }
 
 /// The primary that sentinels name.
-pub(super) struct Elected {
-    named: watch::Sender<Named>,
+pub(super) struct SentinelPrimary {
+    address: watch::Sender<PrimaryAddress>,
     tls: Option<Tls>,
 }
 
-impl Elected {
-    pub(super) const fn new(named: watch::Sender<Named>, tls: Option<Tls>) -> Self {
-        Self { named, tls }
+impl SentinelPrimary {
+    pub(super) const fn new(address: watch::Sender<PrimaryAddress>, tls: Option<Tls>) -> Self {
+        Self { address, tls }
     }
 
     pub(super) const fn tls(&self) -> Option<&Tls> {
@@ -38,34 +39,36 @@ impl Elected {
     }
 
     /// Marks the last answer as doubtful: no attempt begins before another round of questions is over.
-    pub(super) fn doubt(&self) {
-        self.ask_if(|named| matches!(named, Named::At(_)));
+    pub(super) fn invalidate(&self) {
+        self.request_if(|address| matches!(address, PrimaryAddress::Known(_)));
     }
 
     /// Asks the sentinels again at the start of an attempt, if they named no primary before. The reset comes no
     /// earlier, so that other waiting attempts still learn the sentinels' reason.
-    pub(super) fn ask_again(&self) {
-        self.ask_if(|named| matches!(named, Named::Nowhere(_)));
+    pub(super) fn retry(&self) {
+        self.request_if(|address| matches!(address, PrimaryAddress::Unknown(_)));
     }
 
-    fn ask_if(&self, is_said: impl FnOnce(&Named) -> bool) {
-        self.named.send_if_modified(|named| {
-            let is_said = is_said(named);
-            if is_said {
-                *named = Named::Asked;
+    fn request_if(&self, must_request: impl FnOnce(&PrimaryAddress) -> bool) {
+        self.address.send_if_modified(|address| {
+            let must_request = must_request(address);
+            if must_request {
+                *address = PrimaryAddress::Pending;
             }
-            is_said
+            must_request
         });
     }
 
     /// Waits for the next answer of the sentinels, and returns the address.
     pub(super) async fn address(&self) -> Result<Address, Failure> {
-        let mut told = self.named.subscribe();
-        let named = told.wait_for(|named| !matches!(named, Named::Asked)).await;
-        match named.as_deref() {
-            Ok(Named::At(address)) => Ok(address.clone()),
-            Ok(Named::Nowhere(failure)) => Err(failure.clone()),
-            Ok(Named::Asked) | Err(_) => Err(Failure::unavailable("no sentinel was asked")),
+        let mut receiver = self.address.subscribe();
+        let address = receiver
+            .wait_for(|address| !matches!(address, PrimaryAddress::Pending))
+            .await;
+        match address.as_deref() {
+            Ok(PrimaryAddress::Known(address)) => Ok(address.clone()),
+            Ok(PrimaryAddress::Unknown(failure)) => Err(failure.clone()),
+            Ok(PrimaryAddress::Pending) | Err(_) => Err(Failure::unavailable("no sentinel was asked")),
         }
     }
 }

@@ -12,7 +12,7 @@ pub(super) async fn probe() {
     use tokio::net::UnixStream;
 
     use super::wire::Socket;
-    use crate::sleep::{note_lost, timeout};
+    use crate::sleep::{note_descriptor_closed, timeout};
 
     /// A healthy runtime gets the event of a new socket in its next poll, long before this limit.
     const LONGEST: Duration = Duration::from_secs(1);
@@ -24,14 +24,14 @@ pub(super) async fn probe() {
         Err(error) => {
             let is_limit = |code: i32| NO_MORE_DESCRIPTORS.contains(&code);
             if !error.raw_os_error().is_some_and(is_limit) {
-                note_lost();
+                note_descriptor_closed();
             }
             return;
         }
     };
     let writable: Option<io::Result<()>> = timeout(LONGEST, here.writable()).await;
     if writable.is_none_or(|ready| ready.is_err()) {
-        note_lost();
+        note_descriptor_closed();
     }
     // A `Socket` closes its descriptor only if the number is still its own.
     drop((Socket::new(here), Socket::new(there)));

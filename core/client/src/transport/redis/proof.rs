@@ -21,8 +21,8 @@ use super::wire::Wire;
 pub(super) struct Proof {
     connector: Arc<Connector>,
     /// The number of the last request that this check followed, and of the last one that it passed on.
-    followed: Option<u64>,
-    passed_on: u64,
+    checked_changes: Option<u64>,
+    last_seen_changes: u64,
     running: Option<Boxed<Result<Wire, Failure>>>,
     outage: Outage,
 }
@@ -31,8 +31,8 @@ impl Proof {
     pub(super) fn new(connector: &Arc<Connector>) -> Self {
         Self {
             connector: Arc::clone(connector),
-            followed: Some(0),
-            passed_on: 0,
+            checked_changes: Some(0),
+            last_seen_changes: 0,
             running: None,
             outage: Outage::default(),
         }
@@ -43,13 +43,13 @@ impl Proof {
     pub(super) fn poll(&mut self, context: &mut Context<'_>, now: Instant, is_open: bool) -> Option<Failure> {
         let peers = self.connector.peers.as_ref()?;
         let changes = peers.changes();
-        if self.passed_on != changes {
-            self.passed_on = changes;
+        if self.last_seen_changes != changes {
+            self.last_seen_changes = changes;
             // The other primaries' checks must be polled, too.
             context.waker().wake_by_ref();
         }
-        if self.running.is_none() && is_open && self.followed != Some(changes) {
-            self.followed = Some(changes);
+        if self.running.is_none() && is_open && self.checked_changes != Some(changes) {
+            self.checked_changes = Some(changes);
             if peers.is_due(now) {
                 self.running = Some(self.connector.open(Purpose::Proof, &self.outage, now));
             }
@@ -69,7 +69,7 @@ impl Proof {
         }
         self.outage.failed(now);
         if !failure.is_lasting() {
-            self.followed = None;
+            self.checked_changes = None;
         }
         None
     }

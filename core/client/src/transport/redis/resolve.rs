@@ -12,8 +12,8 @@ use crate::world::World;
 /// The system's error. `WouldBlock`, with an explanation, if no thread is available for the lookup.
 pub(super) async fn resolve(world: &World, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     #[cfg(feature = "simulation")]
-    if let Some(given) = world.given() {
-        return Ok(given.resolve(host, port));
+    if let Some(simulation) = world.simulation() {
+        return Ok(simulation.resolve(host, port));
     }
     let _ = world;
     if let Ok(address) = host.parse::<IpAddr>() {
@@ -21,8 +21,8 @@ pub(super) async fn resolve(world: &World, host: &str, port: u16) -> io::Result<
     }
     let name = host.to_owned();
     let found = blocking_pool::run(move || (name.as_str(), port).to_socket_addrs().map(Iterator::collect)).await;
-    found.unwrap_or_else(|failed| {
-        let text = format!("the name {host} cannot be looked up: {failed}");
+    found.unwrap_or_else(|failure| {
+        let text = format!("the name {host} cannot be looked up: {failure}");
         Err(io::Error::new(io::ErrorKind::WouldBlock, text))
     })
 }

@@ -49,20 +49,20 @@ pub(super) struct Limits {
 
 impl Limits {
     /// The limits before the server has accepted the login.
-    pub(super) const STRANGER: Self = Self {
+    pub(super) const BEFORE_LOGIN: Self = Self {
         bytes: 64 << 10,
         values: 4 << 10,
     };
     /// The limits afterwards. The longest reply to the client's commands is that of `CLUSTER SLOTS`: 5 MB if no two
     /// consecutive slots belong to the same node.
-    pub(super) const KNOWN: Self = Self {
+    pub(super) const AFTER_LOGIN: Self = Self {
         bytes: 16 << 20,
         values: 1 << 20,
     };
 }
 
 /// The limit of replies within replies; `HELLO` has three levels.
-const DEEPEST: u32 = 8;
+const MAX_DEPTH: u32 = 8;
 
 /// Appends a command to `out`.
 pub(super) fn command<'a>(out: &mut Vec<u8>, parts: impl ExactSizeIterator<Item = &'a [u8]>) {
@@ -161,11 +161,11 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn frame(&mut self) -> Result<Frame, Stop> {
         if self.bytes.first() != Some(&b'>') {
-            return self.value(DEEPEST).map(Frame::Reply);
+            return self.value(MAX_DEPTH).map(Frame::Reply);
         }
         self.at += 1;
         let count = self.count()?;
-        match self.values(count, DEEPEST)? {
+        match self.values(count, MAX_DEPTH)? {
             Ok(parts) => Ok(Frame::Push(parts)),
             Err(_) => Err(MALFORMED),
         }
@@ -341,7 +341,7 @@ pub(super) struct Scan {
     /// The number of bytes of that value that are known to contain no end of a line.
     searched: usize,
     /// The number of values that have begun, and the number of those still to come.
-    begun: usize,
+    found: usize,
     missing: usize,
     #[cfg(test)]
     steps: usize,
@@ -350,7 +350,7 @@ pub(super) struct Scan {
 impl Scan {
     /// Whether `bytes` begin with a whole frame. They are the bytes of the previous call, and more.
     pub(super) fn is_whole(&mut self, bytes: &[u8], limits: Limits) -> Result<bool, Unreadable> {
-        while self.begun == 0 || self.missing > 0 {
+        while self.found == 0 || self.missing > 0 {
             if !self.step(bytes, limits)? {
                 return if bytes.len() < limits.bytes {
                     Ok(false)
@@ -385,7 +385,7 @@ impl Scan {
         self.searched = 0;
         let (kind, line) = line.split_first().ok_or(Unreadable::Malformed)?;
         self.missing = self.missing.saturating_sub(1);
-        self.begun += 1;
+        self.found += 1;
         self.at += line.len() + 3;
         let values_of = match kind {
             b'$' | b'=' | b'!' => {
@@ -401,7 +401,7 @@ impl Scan {
             _ => 0,
         };
         self.missing = self.missing.saturating_add(values_of);
-        if self.begun.saturating_add(self.missing) > limits.values {
+        if self.found.saturating_add(self.missing) > limits.values {
             return Err(Unreadable::TooLong);
         }
         Ok(true)
@@ -413,7 +413,7 @@ pub(super) mod tests {
     use super::*;
 
     fn reply(bytes: &[u8]) -> Value {
-        match decode(bytes, Limits::KNOWN) {
+        match decode(bytes, Limits::AFTER_LOGIN) {
             Ok(Some((Frame::Reply(value), length))) => {
                 assert_eq!(length, bytes.len(), "{}", String::from_utf8_lossy(bytes));
                 value
@@ -476,7 +476,7 @@ pub(super) mod tests {
             "what is said about it is passed over"
         );
         assert_eq!(
-            decode(EVERY_KIND[19].as_bytes(), Limits::KNOWN),
+            decode(EVERY_KIND[19].as_bytes(), Limits::AFTER_LOGIN),
             Ok(Some((
                 Frame::Push(vec![bytes("message"), bytes("c"), bytes("p")]),
                 EVERY_KIND[19].len()
@@ -502,13 +502,13 @@ pub(super) mod tests {
         for sent in EVERY_KIND {
             for length in 0..sent.len() {
                 assert_eq!(
-                    decode(&sent.as_bytes()[..length], Limits::KNOWN),
+                    decode(&sent.as_bytes()[..length], Limits::AFTER_LOGIN),
                     Ok(None),
                     "{sent} up to {length}"
                 );
             }
             let two = [sent, "+more"].concat();
-            let whole = decode(two.as_bytes(), Limits::KNOWN).unwrap().expect("a frame");
+            let whole = decode(two.as_bytes(), Limits::AFTER_LOGIN).unwrap().expect("a frame");
             assert_eq!(whole.1, sent.len(), "{sent}");
         }
     }
@@ -530,7 +530,7 @@ pub(super) mod tests {
             &deep,
         ] {
             assert_eq!(
-                decode(sent.as_bytes(), Limits::KNOWN),
+                decode(sent.as_bytes(), Limits::AFTER_LOGIN),
                 Err(Unreadable::Malformed),
                 "{sent}"
             );
@@ -555,15 +555,18 @@ pub(super) mod tests {
         let nested = "*3\r\n*2\r\n:1\r\n$5\r\na\r\nb\n\r\n%1\r\n+k\r\n*0\r\n|1\r\n+ttl\r\n:3\r\n$-1\r\n";
         for sent in EVERY_KIND.into_iter().chain([nested]) {
             assert_eq!(
-                decode(sent.as_bytes(), Limits::KNOWN).unwrap().expect("a frame").1,
+                decode(sent.as_bytes(), Limits::AFTER_LOGIN)
+                    .unwrap()
+                    .expect("a frame")
+                    .1,
                 sent.len()
             );
             let two = [sent, "+more\r\n"].concat();
             for piece in 1..=sent.len() {
                 let mut scan = Scan::default();
-                for come in (piece..two.len()).step_by(piece) {
-                    let is_whole = scan.is_whole(&two.as_bytes()[..come], Limits::KNOWN);
-                    assert_eq!(is_whole, Ok(come >= sent.len()), "{sent} up to {come}");
+                for arrived in (piece..two.len()).step_by(piece) {
+                    let is_whole = scan.is_whole(&two.as_bytes()[..arrived], Limits::AFTER_LOGIN);
+                    assert_eq!(is_whole, Ok(arrived >= sent.len()), "{sent} up to {arrived}");
                 }
             }
         }
@@ -574,10 +577,13 @@ pub(super) mod tests {
         let inner = format!("*100\r\n{}", "$1\r\na\r\n".repeat(100));
         let sent = format!("*1000\r\n{}", inner.repeat(1_000));
         let mut scan = Scan::default();
-        for come in (1..sent.len()).step_by(777) {
-            assert_eq!(scan.is_whole(&sent.as_bytes()[..come], Limits::KNOWN), Ok(false));
+        for arrived in (1..sent.len()).step_by(777) {
+            assert_eq!(
+                scan.is_whole(&sent.as_bytes()[..arrived], Limits::AFTER_LOGIN),
+                Ok(false)
+            );
         }
-        assert_eq!(scan.is_whole(sent.as_bytes(), Limits::KNOWN), Ok(true));
+        assert_eq!(scan.is_whole(sent.as_bytes(), Limits::AFTER_LOGIN), Ok(true));
         let pieces = sent.len() / 777 + 2;
         assert!(
             scan.steps <= sent.len() + pieces,
@@ -589,7 +595,7 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_longer_than_any_answer_ends_the_connection_before_it_has_come() {
-        let many = format!("*{}\r\n", Limits::KNOWN.values + 1);
+        let many = format!("*{}\r\n", Limits::AFTER_LOGIN.values + 1);
         let nested = format!("*2\r\n*{0}\r\n{1}*{0}\r\n", 600_000, ":1\r\n".repeat(600_000));
         for sent in [
             "$99999999999\r\n",
@@ -599,17 +605,20 @@ pub(super) mod tests {
             &nested,
         ] {
             let start: String = sent.chars().take(30).collect();
-            let decoded = decode(sent.as_bytes(), Limits::KNOWN);
+            let decoded = decode(sent.as_bytes(), Limits::AFTER_LOGIN);
             assert_eq!(decoded, Err(Unreadable::TooLong), "{start}");
-            let scanned = Scan::default().is_whole(sent.as_bytes(), Limits::KNOWN);
+            let scanned = Scan::default().is_whole(sent.as_bytes(), Limits::AFTER_LOGIN);
             assert_eq!(scanned, Err(Unreadable::TooLong), "{start}");
         }
-        let message = format!("${}\r\n", Limits::STRANGER.bytes + 1);
-        assert_eq!(decode(message.as_bytes(), Limits::STRANGER), Err(Unreadable::TooLong));
-        assert_eq!(decode(message.as_bytes(), Limits::KNOWN), Ok(None));
-        let line = "+".repeat(Limits::STRANGER.bytes);
-        assert_eq!(decode(line.as_bytes(), Limits::STRANGER), Err(Unreadable::TooLong));
-        let scanned = Scan::default().is_whole(line.as_bytes(), Limits::STRANGER);
+        let message = format!("${}\r\n", Limits::BEFORE_LOGIN.bytes + 1);
+        assert_eq!(
+            decode(message.as_bytes(), Limits::BEFORE_LOGIN),
+            Err(Unreadable::TooLong)
+        );
+        assert_eq!(decode(message.as_bytes(), Limits::AFTER_LOGIN), Ok(None));
+        let line = "+".repeat(Limits::BEFORE_LOGIN.bytes);
+        assert_eq!(decode(line.as_bytes(), Limits::BEFORE_LOGIN), Err(Unreadable::TooLong));
+        let scanned = Scan::default().is_whole(line.as_bytes(), Limits::BEFORE_LOGIN);
         assert_eq!(scanned, Err(Unreadable::TooLong));
     }
 
@@ -617,8 +626,8 @@ pub(super) mod tests {
     fn the_most_that_is_read_takes_no_more_memory_than_a_hundred_megabytes() {
         // The costliest frame: each value has an allocation of its own, of the smallest size.
         let allocated = 32;
-        let costs = Limits::KNOWN.values * (size_of::<Reply>() + allocated);
+        let costs = Limits::AFTER_LOGIN.values * (size_of::<Reply>() + allocated);
         // The read buffer grows by doubling.
-        assert!(costs + 2 * Limits::KNOWN.bytes <= 100 << 20, "{costs}");
+        assert!(costs + 2 * Limits::AFTER_LOGIN.bytes <= 100 << 20, "{costs}");
     }
 }

@@ -48,16 +48,16 @@ impl<'a> Greeting<'a> {
 }
 
 /// Checks whether an answer shows that the server is no longer a primary.
-pub(super) fn still_primary(answer: &Result<Reply, ServerError>) -> Result<(), Failure> {
+pub(super) fn check_primary(answer: &Result<Reply, ServerError>) -> Result<(), Failure> {
     match answer {
-        Err(error) => no_primary(error).map_or(Ok(()), |code| Err(Failure::demoted(code))),
+        Err(error) => not_primary_code(error).map_or(Ok(()), |code| Err(Failure::demoted(code))),
         Ok(hello) if Greeting::read(hello).is_replica() => Err(Failure::demoted("its role is that of a replica")),
         Ok(_) => Ok(()),
     }
 }
 
 /// Returns the code of an error that shows that the server is not a primary.
-pub(super) fn no_primary(error: &ServerError) -> Option<&'static str> {
+pub(super) fn not_primary_code(error: &ServerError) -> Option<&'static str> {
     const CODES: [&str; 2] = ["READONLY", "MASTERDOWN"];
     // Redis 6.2 gives the error of a command in a script no code of its own; the code is then in the text.
     match error.to_call_error() {
@@ -88,7 +88,7 @@ mod tests {
              -READONLY You can't write against a read only replica.",
             "@user_script: 53: -READONLY You can't write against a read only replica.",
         ] {
-            assert!(no_primary(&error(line)).is_some(), "{line}");
+            assert!(not_primary_code(&error(line)).is_some(), "{line}");
         }
         for line in [
             "LOADING Redis is loading the dataset in memory",
@@ -97,7 +97,7 @@ mod tests {
              -OOM command not allowed when used memory > 'maxmemory'.",
             "ERR unknown command 'X', with args beginning with: ': -READONLY '",
         ] {
-            assert!(no_primary(&error(line)).is_none(), "{line}");
+            assert!(not_primary_code(&error(line)).is_none(), "{line}");
         }
     }
 }

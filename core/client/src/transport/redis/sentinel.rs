@@ -35,29 +35,29 @@ use std::time::Duration;
 use steadlock_protocol::{CallId, Instant, Transmit};
 use tokio::sync::watch;
 
-use self::answer::{Choice, Trust, Vote};
-use self::round::{Known, Round};
-use self::watcher::{Heard, Said, Watcher};
+use self::answer::{Answer, Choice, Trust};
+use self::round::{KnownSentinel, Round};
+use self::watcher::{Watcher, WatcherEvent, WatcherReply};
 use super::address::Address;
 use super::connect::Connector;
 use super::failure::Failure;
 use super::membership::Membership;
 use super::peers::Peers;
-use super::primary::Named;
-use super::{Failing, Redis, State};
+use super::primary::PrimaryAddress;
+use super::{FirstFailure, Redis, State};
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};
-use crate::transport::{Seen, Transport};
+use crate::transport::{Transport, TransportEvent};
 use crate::world::Defect;
 
 /// The shortest and the longest pause between two rounds of questions.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 /// The longest pause between two attempts to connect to the primary, or to a sentinel of the URL.
-const LONGEST: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// The same for a sentinel that others name, because it may be unreachable from here.
-const LONGEST_OF_OTHERS: Duration = Duration::from_secs(10);
+const LONGEST_PAUSE_OF_OTHERS: Duration = Duration::from_secs(10);
 /// The largest number of sentinels to connect to, beside those of the URL.
-const OTHERS: usize = 16;
+const MAX_OTHERS: usize = 16;
 
 /// A service of sentinels, and the connections to its primary.
 pub(in crate::transport) struct Sentinel {
@@ -67,106 +67,108 @@ pub(in crate::transport) struct Sentinel {
     redis: Redis,
     watchers: BTreeMap<Address, Watcher>,
     /// The primary's address, as the connections to the primary see it.
-    named: watch::Sender<Named>,
+    primary_address: watch::Sender<PrimaryAddress>,
     /// The last primary that was named.
-    known: Option<Vote>,
+    known: Option<Answer>,
     round: Option<Round>,
     /// Whether another round is needed, because the sentinels disagree.
-    is_wanted: bool,
+    is_round_requested: bool,
     /// The earliest time of the next round.
     not_before: Instant,
     pause: Duration,
     is_in_use: bool,
     /// The time until which failures of the first connection are retried.
-    first_until: Option<Instant>,
+    first_attempt_until: Option<Instant>,
 }
 
 impl Sentinel {
     pub(in crate::transport) fn open(
         settings: &Arc<Settings>,
         target: &Target,
-        first: Failing,
+        first: FirstFailure,
         peers: Option<Peers>,
     ) -> Self {
-        let (given, service) = match &target.scheme {
+        let (configured, service) = match &target.scheme {
             Scheme::Sentinel { sentinels, service, .. } => (sentinels.as_slice(), service.as_str().into()),
             _ => (&[][..], "".into()),
         };
-        let named = watch::Sender::new(Named::Asked);
-        let connector = Connector::elected(settings, target, named.clone(), peers).pausing(LONGEST);
+        let primary_address = watch::Sender::new(PrimaryAddress::Pending);
+        let connector = Connector::for_sentinels(settings, target, primary_address.clone(), peers)
+            .with_longest_pause(LONGEST_PAUSE);
         let mut this = Self {
             settings: Arc::clone(settings),
             target: target.clone(),
             service,
             redis: Redis::with(Arc::new(connector), settings, first),
             watchers: BTreeMap::new(),
-            named,
+            primary_address,
             known: None,
             round: None,
-            is_wanted: false,
+            is_round_requested: false,
             not_before: Instant::ZERO,
             pause: PAUSE.0,
             is_in_use: false,
-            first_until: None,
+            first_attempt_until: None,
         };
-        for (host, port) in given {
+        for (host, port) in configured {
             this.watch(Address::new(host, *port), true);
         }
         this
     }
 
-    fn watch(&mut self, address: Address, is_given: bool) {
-        let target = self.target.one_sentinel(&address.host, address.port);
-        let connector = if is_given {
-            Connector::new(&self.settings, &target, Membership::Sentinel, None).pausing(LONGEST)
+    fn watch(&mut self, address: Address, is_configured: bool) {
+        let target = self.target.sentinel_target(&address.host, address.port);
+        let connector = if is_configured {
+            Connector::new(&self.settings, &target, Membership::Sentinel, None).with_longest_pause(LONGEST_PAUSE)
         } else {
-            Connector::announced(&self.settings, &target, Membership::Sentinel).pausing(LONGEST_OF_OTHERS)
+            Connector::announced(&self.settings, &target, Membership::Sentinel)
+                .with_longest_pause(LONGEST_PAUSE_OF_OTHERS)
         };
-        let watcher = Watcher::new(&self.settings, connector, &self.service, is_given);
+        let watcher = Watcher::new(&self.settings, connector, &self.service, is_configured);
         self.watchers.insert(address, watcher);
     }
 
     /// Whether attempts to connect wait for an answer of the sentinels.
-    fn is_asked(&self) -> bool {
-        matches!(*self.named.borrow(), Named::Asked)
+    fn is_primary_pending(&self) -> bool {
+        matches!(*self.primary_address.borrow(), PrimaryAddress::Pending)
     }
 
     /// Whether the client may connect to the primary.
-    fn is_at(&self) -> bool {
-        matches!(*self.named.borrow(), Named::At(_))
+    fn is_primary_known(&self) -> bool {
+        matches!(*self.primary_address.borrow(), PrimaryAddress::Known(_))
     }
 
     fn poll_watchers(&mut self, context: &mut Context<'_>, now: Instant) {
-        let mut news = Vec::new();
-        let mut heard = Vec::new();
+        let mut events = Vec::new();
+        let mut watcher_events = Vec::new();
         for (address, watcher) in &mut self.watchers {
-            watcher.poll(context, now, self.is_in_use, &mut heard);
-            news.extend(heard.drain(..).map(|heard| (address.clone(), heard)));
+            watcher.poll(context, now, self.is_in_use, &mut watcher_events);
+            events.extend(watcher_events.drain(..).map(|event| (address.clone(), event)));
         }
         let mut is_list_due = false;
-        for (address, heard) in news {
-            match heard {
-                Heard::Says(said) => self.hear(address, said, now),
-                Heard::Others | Heard::Lost => is_list_due = true,
-                Heard::Fails(failure) => {
+        for (address, event) in events {
+            match event {
+                WatcherEvent::Replied(reply) => self.on_answer(address, reply, now),
+                WatcherEvent::OthersListed | WatcherEvent::Lost => is_list_due = true,
+                WatcherEvent::Failed(failure) => {
                     is_list_due = true;
                     if let Some(round) = &mut self.round {
-                        round.failed(&address, failure);
+                        round.add_failure(&address, failure);
                     }
                 }
             }
         }
-        if is_list_due && self.learn() {
+        if is_list_due && self.update_watchers() {
             // The new watchers must be polled, too.
             context.waker().wake_by_ref();
         }
     }
 
     /// Handles the answer of one sentinel.
-    fn hear(&mut self, address: Address, said: Said, now: Instant) {
-        let is_newer = |vote: &Vote| answer::is_newer(vote, self.known.as_ref());
-        let is_newer = said.vote.as_ref().is_some_and(is_newer);
-        if said.is_outdated && !is_newer {
+    fn on_answer(&mut self, address: Address, reply: WatcherReply, now: Instant) {
+        let is_newer = |answer: &Answer| answer::is_newer(answer, self.known.as_ref());
+        let is_newer = reply.answer.as_ref().is_some_and(is_newer);
+        if reply.is_outdated && !is_newer {
             return;
         }
         if self.round.is_none() && is_newer {
@@ -174,28 +176,32 @@ impl Sentinel {
             self.begin(Some(&address), now);
         }
         if let Some(round) = &mut self.round {
-            round.answered(address, said.vote, now);
-        } else if let Some(vote) = said.vote {
-            let is_other = self.known.as_ref().is_some_and(|known| known.primary != vote.primary);
-            self.is_wanted |= is_other && said.is_changed || !self.is_at();
+            round.add_answer(address, reply.answer, now);
+        } else if let Some(answer) = reply.answer {
+            let is_other = self.known.as_ref().is_some_and(|known| known.primary != answer.primary);
+            self.is_round_requested |= is_other && reply.is_changed || !self.is_primary_known();
         }
     }
 
     /// Watches the sentinels that others name, beside those of the URL. Returns whether some are new.
-    fn learn(&mut self) -> bool {
+    fn update_watchers(&mut self) -> bool {
         let others = self.watchers.values().flat_map(Watcher::others);
         let named: Vec<Address> = others.map(|other| other.address.clone()).collect();
         self.watchers
-            .retain(|address, watcher| watcher.is_given() || watcher.is_open() || named.contains(address));
+            .retain(|address, watcher| watcher.is_configured() || watcher.is_open() || named.contains(address));
         let before = self.watchers.len();
         for address in named {
-            let reached = self.settings.address_map.listed(&address.host, address.port);
-            if reached.is_some_and(|(host, port)| self.target.lists(&host, port)) {
+            let reached = self.settings.address_map.lookup(&address.host, address.port);
+            if reached.is_some_and(|(host, port)| self.target.names_address(&host, port)) {
                 // This sentinel is connected by the URL, and must not count twice.
                 continue;
             }
-            let others = self.watchers.values().filter(|watcher| !watcher.is_given()).count();
-            if others < OTHERS && !self.watchers.contains_key(&address) {
+            let others = self
+                .watchers
+                .values()
+                .filter(|watcher| !watcher.is_configured())
+                .count();
+            if others < MAX_OTHERS && !self.watchers.contains_key(&address) {
                 self.watch(address, false);
             }
         }
@@ -203,11 +209,11 @@ impl Sentinel {
     }
 
     /// Returns all sentinels that are known.
-    fn known_sentinels(&self) -> impl Iterator<Item = Known<'_>> {
+    fn known_sentinels(&self) -> impl Iterator<Item = KnownSentinel<'_>> {
         let others = self.watchers.values().flat_map(Watcher::others);
         let named = others.filter_map(|other| Some((&other.address, other.id.as_deref()?)));
         let ids: BTreeMap<&Address, &str> = named.collect();
-        self.watchers.iter().map(move |(address, watcher)| Known {
+        self.watchers.iter().map(move |(address, watcher)| KnownSentinel {
             address,
             id: watcher.id().or_else(|| ids.get(address).copied()),
             is_down: watcher.is_down(),
@@ -215,27 +221,27 @@ impl Sentinel {
     }
 
     /// Begins a round, and asks all sentinels but the one that has just answered.
-    fn begin(&mut self, but: Option<&Address>, now: Instant) {
-        self.is_wanted = false;
-        let round = if self.is_at() {
-            Round::aside(now)
+    fn begin(&mut self, except: Option<&Address>, now: Instant) {
+        self.is_round_requested = false;
+        let round = if self.is_primary_known() {
+            Round::background(now)
         } else {
-            Round::awaited(self.settings.connect_timeout, now)
+            Round::foreground(self.settings.connect_timeout, now)
         };
-        self.round = Some(round.hasty(self.settings.world.has(Defect::FirstSentinelWins)));
+        self.round = Some(round.with_first_answer_only(self.settings.world.has(Defect::FirstSentinelWins)));
         for (address, watcher) in &mut self.watchers {
-            if but != Some(address) {
+            if except != Some(address) {
                 watcher.ask(now);
             }
         }
     }
 
     /// Begins a round when it is due, and acts on its outcome when it is over.
-    fn poll_round(&mut self, now: Instant, seen: &mut Vec<Seen>) {
+    fn poll_round(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
         let is_due = match &self.round {
             // Answers from before the loss of a connection do not show where the next one must go.
-            Some(round) => !round.is_awaited() && !self.is_at(),
-            None => (self.is_wanted || self.is_asked()) && now >= self.not_before,
+            Some(round) => !round.is_foreground() && !self.is_primary_known(),
+            None => (self.is_round_requested || self.is_primary_pending()) && now >= self.not_before,
         };
         if is_due {
             self.begin(None, now);
@@ -249,59 +255,60 @@ impl Sentinel {
         self.pause = self.pause.saturating_mul(2).min(PAUSE.1);
         // A minority of sentinels may be cut off from the others, so its answers are trusted less.
         let is_missing = !self.redis.commands.is_open() && !self.redis.renewals.is_open();
-        let trust = match outcome.have_most_answered {
+        let trust = match outcome.has_majority_answered {
             true if is_missing => Trust::Older,
             true => Trust::Other,
-            false if round.is_awaited() => Trust::Other,
+            false if round.is_foreground() => Trust::Other,
             false => Trust::Newer,
         };
-        match answer::choose(outcome.votes.iter(), self.known.as_ref(), trust) {
-            Choice::Follow(vote) => self.follow(vote, now, seen),
-            Choice::Stay if self.is_at() => {}
-            Choice::Stay => self.stay(),
-            Choice::Nobody => self.nobody(&round, seen),
+        match answer::choose(outcome.answers.iter(), self.known.as_ref(), trust) {
+            Choice::Follow(answer) => self.follow(answer, now, events),
+            Choice::Keep if self.is_primary_known() => {}
+            Choice::Keep => self.publish_primary(),
+            Choice::NoPrimary => self.no_primary(&round, events),
         }
     }
 
     /// Confirms the known primary.
-    fn stay(&self) {
+    fn publish_primary(&self) {
         if let Some(known) = &self.known {
-            self.named.send_replace(Named::At(known.primary.clone()));
+            self.primary_address
+                .send_replace(PrimaryAddress::Known(known.primary.clone()));
         }
     }
 
     /// Adopts a primary that is not the known one, or that has another epoch.
-    fn follow(&mut self, vote: Vote, now: Instant, seen: &mut Vec<Seen>) {
-        let known = self.known.replace(vote);
-        let (Some(known), Some(vote)) = (known, &self.known) else {
-            return self.stay();
+    fn follow(&mut self, answer: Answer, now: Instant, events: &mut Vec<TransportEvent>) {
+        let known = self.known.replace(answer);
+        let (Some(known), Some(answer)) = (known, &self.known) else {
+            return self.publish_primary();
         };
-        if known.primary != vote.primary {
-            let cause = format!("the primary was {} and is {} now", known.primary, vote.primary);
-            self.redis.follow(&Failure::unavailable(cause), now, seen);
+        if known.primary != answer.primary {
+            let cause = format!("the primary was {} and is {} now", known.primary, answer.primary);
+            self.redis.follow(&Failure::unavailable(cause), now, events);
         }
-        self.stay();
+        self.publish_primary();
     }
 
     /// Reports that no sentinel named a primary.
-    fn nobody(&mut self, round: &Round, seen: &mut Vec<Seen>) {
+    fn no_primary(&mut self, round: &Round, events: &mut Vec<TransportEvent>) {
         let failure = round.failure(&self.service);
         if self.redis.state == State::First {
-            self.redis.failed_at_first(failure.clone(), seen);
+            self.redis.first_attempt_failed(failure.clone(), events);
         }
-        if self.is_asked() {
-            self.named.send_replace(Named::Nowhere(failure));
+        if self.is_primary_pending() {
+            self.primary_address.send_replace(PrimaryAddress::Unknown(failure));
         }
     }
 
     /// Handles a failed first attempt to connect to the primary.
-    fn failed_at_first(&mut self, failure: Failure, now: Instant, seen: &mut Vec<Seen>) {
+    fn first_attempt_failed(&mut self, failure: Failure, now: Instant, events: &mut Vec<TransportEvent>) {
         // The server may just be going down or being demoted, and the sentinels may name another one soon.
-        let may_pass = self.redis.first == Failing::IsFatal
+        let may_pass = self.redis.first == FirstFailure::Fatal
             && !failure.is_lasting()
-            && self.first_until.is_some_and(|until| now < until);
+            && self.first_attempt_until.is_some_and(|until| now < until);
         if !may_pass {
-            self.redis.failed_at_first(failure, seen);
+            self.redis.first_attempt_failed(failure, events);
         }
     }
 }
@@ -315,30 +322,31 @@ impl Transport for Sentinel {
         self.redis.flush(now, sent);
     }
 
-    fn poll(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+    fn poll(&mut self, context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>) {
         if self.redis.state == State::Failed {
             return;
         }
-        self.first_until.get_or_insert(now + self.settings.connect_timeout);
+        self.first_attempt_until
+            .get_or_insert(now + self.settings.connect_timeout);
         self.poll_watchers(context, now);
-        self.poll_round(now, seen);
+        self.poll_round(now, events);
         if self.redis.state == State::Failed {
             return;
         }
-        let failure = self.redis.poll_lanes(context, now, seen);
+        let failure = self.redis.poll_lanes(context, now, events);
         if self.redis.state == State::First
             && let Some(failure) = failure
         {
-            self.failed_at_first(failure, now, seen);
+            self.first_attempt_failed(failure, now, events);
         }
-        self.redis.poll_proof(context, now, seen);
-        self.redis.poll_subscriptions(context, now, seen);
-        self.redis.tell(now, seen);
+        self.redis.poll_proof(context, now, events);
+        self.redis.poll_subscriptions(context, now, events);
+        self.redis.report_opened(now, events);
         if self.redis.every_lane_is_open() {
             self.pause = PAUSE.0;
         }
         // A connection that was just lost needs a new round.
-        self.poll_round(now, seen);
+        self.poll_round(now, events);
     }
 
     fn set_in_use(&mut self, is_in_use: bool) {
@@ -346,13 +354,13 @@ impl Transport for Sentinel {
         self.redis.set_in_use(is_in_use);
     }
 
-    fn start_again(&mut self, now: Instant, seen: &mut Vec<Seen>) -> bool {
+    fn restart(&mut self, now: Instant, events: &mut Vec<TransportEvent>) -> bool {
         for (address, watcher) in mem::take(&mut self.watchers) {
-            self.watch(address, watcher.is_given());
+            self.watch(address, watcher.is_configured());
         }
         self.round = None;
-        self.is_wanted = true;
-        self.redis.start_again(now, seen)
+        self.is_round_requested = true;
+        self.redis.restart(now, events)
     }
 
     fn set_shortest_lease(&mut self, lease: Option<Duration>) {
@@ -365,7 +373,7 @@ impl Transport for Sentinel {
         }
         let round = match &self.round {
             Some(round) => round.poll_timeout(),
-            None => Some(self.not_before).filter(|_| self.is_wanted || self.is_asked()),
+            None => Some(self.not_before).filter(|_| self.is_round_requested || self.is_primary_pending()),
         };
         let watchers = self
             .watchers

@@ -11,20 +11,20 @@ use steadlock_protocol::{Instant, Reply, brief};
 
 use super::connect::{Boxed, Connector};
 use super::failure::Failure;
-use super::identity::{Server, Visit};
-use super::lane::NOT_HERE_NOT_NOW;
+use super::identity::{Server, ServerRef};
+use super::lane::REROUTING_CODES;
 use super::outage::Outage;
 use super::purpose::Purpose;
 use super::resp::{self, Frame, ServerError};
 use super::wire::Wire;
 use crate::settings::Settings;
-use crate::transport::{NODE, Seen};
+use crate::transport::{NODE, TransportEvent};
 
 /// The connection for subscriptions. A new connection subscribes again to every channel in use.
 pub(super) struct SubscriptionLink {
     connector: Arc<Connector>,
     state: State,
-    wanted: BTreeSet<Arc<[u8]>>,
+    channels: BTreeSet<Arc<[u8]>>,
     /// The changes to send with the next flush, in order.
     changes: Vec<Change>,
     outage: Outage,
@@ -43,18 +43,18 @@ enum State {
 struct Open {
     wire: Wire,
     /// The server of the connection.
-    visit: Option<Visit>,
+    server_ref: Option<ServerRef>,
     since: Instant,
     /// Whether the channels are sharded channels of a cluster.
     is_sharded: bool,
     /// Commands without an answer, oldest first.
-    asked: VecDeque<Asked>,
+    pending: VecDeque<PendingReply>,
     ping_due: Instant,
     ping_unanswered_since: Option<Instant>,
 }
 
 /// A command on the connection.
-enum Asked {
+enum PendingReply {
     /// A change of several channels. This many are not confirmed yet.
     Channels(usize),
     /// A change of one sharded channel. A node refuses channels whose slot it does not have, and one command can only
@@ -78,9 +78,9 @@ impl Change {
 }
 
 /// The largest number of channels in one command. A longer command could block the server.
-const CHANNELS: usize = 512;
+const CHANNELS_PER_COMMAND: usize = 512;
 /// The largest number of frames in one poll. Others can publish faster than this client reads.
-const FRAMES: usize = 512;
+const FRAMES_PER_POLL: usize = 512;
 
 impl SubscriptionLink {
     pub(super) fn new(connector: &Arc<Connector>, settings: &Settings) -> Self {
@@ -88,7 +88,7 @@ impl SubscriptionLink {
         Self {
             connector: Arc::clone(connector),
             state: State::Waiting,
-            wanted: BTreeSet::new(),
+            channels: BTreeSet::new(),
             changes: Vec::new(),
             outage,
             // Twice this, a third of the lease, is the time to notice a dead connection.
@@ -97,12 +97,12 @@ impl SubscriptionLink {
     }
 
     pub(super) fn subscribe(&mut self, channel: Arc<[u8]>) {
-        self.wanted.insert(Arc::clone(&channel));
+        self.channels.insert(Arc::clone(&channel));
         self.changes.push(Change::Subscribe(channel));
     }
 
     pub(super) fn unsubscribe(&mut self, channel: &Arc<[u8]>) {
-        self.wanted.remove(channel);
+        self.channels.remove(channel);
         self.changes.push(Change::Unsubscribe(Arc::clone(channel)));
     }
 
@@ -112,10 +112,10 @@ impl SubscriptionLink {
             return;
         }
         let changes = mem::take(&mut self.changes);
-        // Without a connection `wanted` is enough.
+        // Without a connection `channels` is enough.
         let State::Open(open) = &mut self.state else { return };
         for run in changes.chunk_by(|a, b| mem::discriminant(a) == mem::discriminant(b)) {
-            open.tell(run);
+            open.send_changes(run);
         }
         open.wire.write();
     }
@@ -125,7 +125,13 @@ impl SubscriptionLink {
     }
 
     /// Advances the connection. `is_reachable` tells whether the command lane is open.
-    pub(super) fn poll(&mut self, context: &mut Context<'_>, now: Instant, is_reachable: bool, seen: &mut Vec<Seen>) {
+    pub(super) fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        now: Instant,
+        is_reachable: bool,
+        events: &mut Vec<TransportEvent>,
+    ) {
         loop {
             match &mut self.state {
                 State::Waiting if is_reachable => {
@@ -134,13 +140,13 @@ impl SubscriptionLink {
                 State::Waiting => return,
                 State::Connecting(connecting) => match connecting.as_mut().poll(context) {
                     Poll::Pending => return,
-                    Poll::Ready(Ok(wire)) => self.opened(wire, now),
+                    Poll::Ready(Ok(wire)) => self.on_open(wire, now),
                     Poll::Ready(Err(_)) => {
                         self.outage.failed(now);
                         self.state = State::Waiting;
                     }
                 },
-                State::Open(open) => match open.poll(context, now, self.ping, seen) {
+                State::Open(open) => match open.poll(context, now, self.ping, events) {
                     Ok(()) => return,
                     Err(_) => self.give_up(now),
                 },
@@ -166,25 +172,29 @@ impl SubscriptionLink {
     /// Gives up the connection if it goes to another server than this one, where the client is.
     pub(super) fn leave_unless_at(&mut self, server: &Server, now: Instant) {
         let State::Open(open) = &self.state else { return };
-        if !open.visit.as_ref().is_some_and(|visit| server.has(visit)) {
+        if !open
+            .server_ref
+            .as_ref()
+            .is_some_and(|server_ref| server.has(server_ref))
+        {
             self.give_up(now);
         }
     }
 
-    fn opened(&mut self, mut wire: Wire, now: Instant) {
+    fn on_open(&mut self, mut wire: Wire, now: Instant) {
         let mut open = Box::new(Open {
-            visit: wire.visit(),
+            server_ref: wire.server_ref(),
             wire,
             since: now,
             is_sharded: self.connector.is_sharded(),
-            asked: VecDeque::new(),
+            pending: VecDeque::new(),
             ping_due: now + self.ping,
             ping_unanswered_since: None,
         });
-        // `wanted` includes the changes that were not sent.
+        // `channels` includes the changes that were not sent.
         self.changes.clear();
-        let wanted: Vec<Change> = self.wanted.iter().cloned().map(Change::Subscribe).collect();
-        open.tell(&wanted);
+        let channels: Vec<Change> = self.channels.iter().cloned().map(Change::Subscribe).collect();
+        open.send_changes(&channels);
         open.wire.write();
         self.state = State::Open(open);
     }
@@ -202,7 +212,7 @@ impl SubscriptionLink {
 
 impl Open {
     /// Writes the commands for changes of one kind.
-    fn tell(&mut self, changes: &[Change]) {
+    fn send_changes(&mut self, changes: &[Change]) {
         if self.is_sharded {
             for change in changes {
                 let command = match change {
@@ -210,21 +220,21 @@ impl Open {
                     Change::Unsubscribe(_) => b"SUNSUBSCRIBE",
                 };
                 resp::command(self.wire.out(), [command, change.channel()].into_iter());
-                self.asked.push_back(Asked::Shard(change.clone()));
+                self.pending.push_back(PendingReply::Shard(change.clone()));
             }
             return;
         }
-        for some in changes.chunks(CHANNELS) {
+        for some in changes.chunks(CHANNELS_PER_COMMAND) {
             let channels = some.iter().map(Change::channel);
             match some.first() {
-                Some(Change::Subscribe(_)) => self.ask(b"SUBSCRIBE", channels),
-                Some(Change::Unsubscribe(_)) => self.ask(b"UNSUBSCRIBE", channels),
+                Some(Change::Subscribe(_)) => self.send_command(b"SUBSCRIBE", channels),
+                Some(Change::Unsubscribe(_)) => self.send_command(b"UNSUBSCRIBE", channels),
                 None => {}
             }
         }
     }
 
-    fn ask<'a>(&mut self, command: &[u8], channels: impl ExactSizeIterator<Item = &'a Arc<[u8]>>) {
+    fn send_command<'a>(&mut self, command: &[u8], channels: impl ExactSizeIterator<Item = &'a Arc<[u8]>>) {
         let out = self.wire.out();
         let count = channels.len();
         resp::begin(out, 1 + count);
@@ -232,7 +242,7 @@ impl Open {
         for channel in channels {
             resp::bulk(out, channel);
         }
-        self.asked.push_back(Asked::Channels(count));
+        self.pending.push_back(PendingReply::Channels(count));
     }
 
     fn poll(
@@ -240,7 +250,7 @@ impl Open {
         context: &mut Context<'_>,
         now: Instant,
         ping: Duration,
-        seen: &mut Vec<Seen>,
+        events: &mut Vec<TransportEvent>,
     ) -> Result<(), Failure> {
         match self.ping_unanswered_since {
             Some(since) if now >= since + ping => {
@@ -249,14 +259,14 @@ impl Open {
             None if now >= self.ping_due => {
                 self.ping_unanswered_since = Some(now);
                 resp::command(self.wire.out(), [b"PING".as_slice()].into_iter());
-                self.asked.push_back(Asked::Ping);
+                self.pending.push_back(PendingReply::Ping);
             }
             _ => {}
         }
-        for _ in 0..FRAMES {
+        for _ in 0..FRAMES_PER_POLL {
             match self.wire.poll(context) {
-                Poll::Ready(Ok(Frame::Push(parts))) => self.pushed(parts, seen),
-                Poll::Ready(Ok(Frame::Reply(reply))) => self.answered(&reply, now, ping, seen)?,
+                Poll::Ready(Ok(Frame::Push(parts))) => self.on_push(parts, events),
+                Poll::Ready(Ok(Frame::Reply(reply))) => self.on_reply(&reply, now, ping, events)?,
                 Poll::Ready(Err(failure)) => return Err(failure),
                 Poll::Pending => return Ok(()),
             }
@@ -266,77 +276,77 @@ impl Open {
     }
 
     /// Handles a message, or the confirmation of one channel.
-    fn pushed(&mut self, parts: Vec<Reply>, seen: &mut Vec<Seen>) {
+    fn on_push(&mut self, parts: Vec<Reply>, events: &mut Vec<TransportEvent>) {
         let mut parts = parts.into_iter();
         let (Some(Reply::Bytes(kind)), Some(Reply::Bytes(channel))) = (parts.next(), parts.next()) else {
             return;
         };
         match (kind.as_slice(), parts.next()) {
             (b"message" | b"smessage", Some(Reply::Bytes(payload))) => {
-                seen.push(Seen::Message(NODE, channel.into(), payload))
+                events.push(TransportEvent::Message(NODE, channel.into(), payload))
             }
             (b"subscribe", _) => {
-                self.confirmed();
-                seen.push(Seen::Subscribed(NODE, channel.into()));
+                self.on_confirmation();
+                events.push(TransportEvent::Subscribed(NODE, channel.into()));
             }
-            (b"unsubscribe", _) => self.confirmed(),
+            (b"unsubscribe", _) => self.on_confirmation(),
             (b"ssubscribe", _) => {
-                if let Some(Asked::Shard(Change::Subscribe(asked))) = self.asked.front()
-                    && **asked == *channel
+                if let Some(PendingReply::Shard(Change::Subscribe(pending))) = self.pending.front()
+                    && **pending == *channel
                 {
-                    self.asked.pop_front();
+                    self.pending.pop_front();
                 }
-                seen.push(Seen::Subscribed(NODE, channel.into()));
+                events.push(TransportEvent::Subscribed(NODE, channel.into()));
             }
-            (b"sunsubscribe", _) => match self.asked.front() {
-                Some(Asked::Shard(Change::Unsubscribe(asked))) if **asked == *channel => {
-                    self.asked.pop_front();
+            (b"sunsubscribe", _) => match self.pending.front() {
+                Some(PendingReply::Shard(Change::Unsubscribe(pending))) if **pending == *channel => {
+                    self.pending.pop_front();
                 }
                 // The client did not end this channel: its slot now belongs to another node.
-                _ => seen.push(Seen::Unheard(NODE, channel.into())),
+                _ => events.push(TransportEvent::SubscriptionLost(NODE, channel.into())),
             },
             _ => {}
         }
     }
 
-    fn confirmed(&mut self) {
-        if let Some(Asked::Channels(left)) = self.asked.front_mut() {
+    fn on_confirmation(&mut self) {
+        if let Some(PendingReply::Channels(left)) = self.pending.front_mut() {
             *left = left.saturating_sub(1);
             if *left == 0 {
-                self.asked.pop_front();
+                self.pending.pop_front();
             }
         }
     }
 
     /// Handles the answer to a ping, or an error. An error can mean that the server refused channels, for lack of a
     /// right; their waiters then poll.
-    fn answered(
+    fn on_reply(
         &mut self,
         reply: &Result<Reply, ServerError>,
         now: Instant,
         ping: Duration,
-        seen: &mut Vec<Seen>,
+        events: &mut Vec<TransportEvent>,
     ) -> Result<(), Failure> {
-        let is_turned_away = matches!(reply, Err(error) if NOT_HERE_NOT_NOW.contains(&error.code.as_str()));
-        if is_turned_away && !matches!(self.asked.front(), Some(Asked::Shard(_))) {
+        let is_rejected = matches!(reply, Err(error) if REROUTING_CODES.contains(&error.code.as_str()));
+        if is_rejected && !matches!(self.pending.front(), Some(PendingReply::Shard(_))) {
             // This answers the request to end a channel. The node ended the channel itself before it read the request,
-            // and that message removed the request from `asked`.
+            // and that message removed the request from `pending`.
             return Ok(());
         }
-        match self.asked.pop_front() {
-            Some(Asked::Ping) => {
+        match self.pending.pop_front() {
+            Some(PendingReply::Ping) => {
                 self.ping_unanswered_since = None;
                 self.ping_due = now + ping;
                 Ok(())
             }
-            Some(Asked::Shard(Change::Subscribe(channel))) => {
-                if is_turned_away {
-                    seen.push(Seen::Unheard(NODE, channel));
+            Some(PendingReply::Shard(Change::Subscribe(channel))) => {
+                if is_rejected {
+                    events.push(TransportEvent::SubscriptionLost(NODE, channel));
                 }
                 Ok(())
             }
             // A cluster node that refuses to end a channel ends it itself once the slot has moved.
-            Some(Asked::Channels(_) | Asked::Shard(Change::Unsubscribe(_))) => Ok(()),
+            Some(PendingReply::Channels(_) | PendingReply::Shard(Change::Unsubscribe(_))) => Ok(()),
             None => Err(Failure::unavailable("the server answers what was not asked")),
         }
     }

@@ -45,9 +45,9 @@ pub(super) struct TlsOutcome {
     tls: Arc<Tls>,
     host: String,
     /// Whether the server asked for a client certificate.
-    was_asked: AtomicBool,
+    was_certificate_requested: AtomicBool,
     /// The error with which the TLS library ended the connection.
-    end: OnceLock<rustls::Error>,
+    error: OnceLock<rustls::Error>,
 }
 
 /// The age at which the files are read again for a new connection: certificates are replaced while programs run.
@@ -76,14 +76,14 @@ impl TlsDialer {
             Some(name) => name.clone(),
             None => ServerName::try_from(self.tcp.host.clone()).map_err(|_| {
                 Failure::misconfigured("no certificate can be for this host's name")
-                    .advising(&format!("use another name of it, or give {SERVER_NAME}"))
+                    .with_advice(&format!("use another name of it, or give {SERVER_NAME}"))
             })?,
         };
         let outcome = Arc::new(TlsOutcome {
             tls,
             host: name.to_str().into_owned(),
-            was_asked: AtomicBool::new(false),
-            end: OnceLock::new(),
+            was_certificate_requested: AtomicBool::new(false),
+            error: OnceLock::new(),
         });
         let config = outcome.tls.config(Arc::clone(&outcome) as Arc<dyn ResolvesClientCert>);
         let tcp = self.tcp.connect(address).await?;
@@ -127,23 +127,23 @@ impl TlsDialer {
 
 impl TlsOutcome {
     fn note(&self, error: &io::Error) {
-        let said = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
-        if let Some(said) = said {
+        let tls_error = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+        if let Some(tls_error) = tls_error {
             // The first error is the cause.
-            let _ = self.end.set(said.clone());
+            let _ = self.error.set(tls_error.clone());
         }
     }
 
     /// Returns the reason why there is no connection; `otherwise` if TLS is not the reason.
     pub(super) fn failure(&self, otherwise: Failure) -> Failure {
-        let asked = self.was_asked.load(Ordering::Relaxed);
-        match self.end.get() {
+        let was_requested = self.was_certificate_requested.load(Ordering::Relaxed);
+        match self.error.get() {
             Some(rustls::Error::InvalidCertificate(error)) => {
-                Failure::misconfigured(distrust(error, &self.host, &self.tls.options))
+                Failure::misconfigured(untrusted(error, &self.host, &self.tls.options))
             }
-            Some(rustls::Error::AlertReceived(alert)) if asked && is_about_the_client(*alert) => {
+            Some(rustls::Error::AlertReceived(alert)) if was_requested && is_about_the_client(*alert) => {
                 Failure::misconfigured(match self.tls.options.cert_shown() {
-                    None => demand(),
+                    None => certificate_demanded(),
                     Some(cert) => Cause::new(format!(
                         "the server did not accept the client certificate of {CERT}, {cert} ({})",
                         alert_name(*alert)
@@ -153,7 +153,7 @@ impl TlsOutcome {
             }
             Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => Failure::tls_unknown(),
             // A server that closes the connection without an alert may only be shutting down.
-            None if asked && self.tls.client.is_none() && otherwise.is_without_answer() => {
+            None if was_requested && self.tls.client.is_none() && otherwise.is_without_answer() => {
                 Failure::unavailable(format!(
                     "{}; it had asked for a client certificate, and there was none to give ({CERT}, {KEY})",
                     otherwise.cause().text()
@@ -173,7 +173,7 @@ impl std::fmt::Debug for TlsOutcome {
 /// Provides the client's certificate, and records that the server asked for it.
 impl ResolvesClientCert for TlsOutcome {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        self.was_asked.store(true, Ordering::Relaxed);
+        self.was_certificate_requested.store(true, Ordering::Relaxed);
         self.tls.client.clone()
     }
 
@@ -182,12 +182,12 @@ impl ResolvesClientCert for TlsOutcome {
     }
 }
 
-fn demand() -> Cause {
+fn certificate_demanded() -> Cause {
     Cause::new("the server demands a client certificate").with_advice(format!("give one by {CERT} and {KEY}"))
 }
 
 /// Returns the reason why the server's certificate is not acceptable, with advice.
-fn distrust(error: &CertificateError, host: &str, options: &TlsOptions) -> Cause {
+fn untrusted(error: &CertificateError, host: &str, options: &TlsOptions) -> Cause {
     let not_for = |what: &str| Cause::new(format!("the server's certificate is not for {host}{what}"));
     match error {
         CertificateError::UnknownIssuer => match options.ca_shown() {
@@ -343,8 +343,8 @@ mod tests {
     #[test]
     fn spans_are_told_in_a_unit_that_fits() {
         let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
-        for (seconds, told) in [(5, "5 s"), (600, "10 min"), (7_200, "2 h"), (864_000, "10 days")] {
-            assert_eq!(between(at(1), at(1 + seconds)), told);
+        for (seconds, text) in [(5, "5 s"), (600, "10 min"), (7_200, "2 h"), (864_000, "10 days")] {
+            assert_eq!(between(at(1), at(1 + seconds)), text);
         }
     }
 }

@@ -14,13 +14,13 @@ use crate::target::{Scheme, Target};
 
 /// The servers behind one URL.
 pub(crate) struct Found {
-    pub(crate) place: Place,
+    pub(crate) arrangement: Arrangement,
     pub(crate) primaries: Vec<Link>,
     pub(crate) sentinels: Vec<Link>,
 }
 
 /// The arrangement of the servers.
-pub(crate) enum Place {
+pub(crate) enum Arrangement {
     Alone,
     /// The service whose primary the sentinels name.
     Service(String),
@@ -33,8 +33,8 @@ pub(crate) struct Nodes(Map);
 
 impl Nodes {
     /// Returns the index of the primary that has this key; `None` if no node has its slot.
-    pub(crate) fn place_of(&self, key: &[u8]) -> Option<usize> {
-        self.0.place_of(key)
+    pub(crate) fn index_of(&self, key: &[u8]) -> Option<usize> {
+        self.0.index_of(key)
     }
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn announced(settings: &Settings, whole: &Target, host: &str, port: u
         Scheme::Cluster { .. } => Membership::Shard,
         _ => Membership::Alone,
     };
-    Link::of(settings, whole, &whole.node(host, port), membership)
+    Link::of(settings, whole, &whole.node_target(host, port), membership)
 }
 
 /// Finds the servers. Asks the cluster or the sentinels, if there are any.
@@ -53,27 +53,27 @@ pub(crate) async fn find(settings: &Arc<Settings>, target: &Target) -> Result<Fo
         Scheme::Cluster { .. } => {
             let map = Map::ask(settings, target).await?;
             let primaries = map.primaries().iter().map(|address| {
-                let node = target.node(&address.host, address.port);
+                let node = target.node_target(&address.host, address.port);
                 Link::of(settings, target, &node, Membership::Shard)
             });
             Ok(Found {
                 primaries: primaries.collect(),
                 sentinels: Vec::new(),
-                place: Place::Cluster(Nodes(map)),
+                arrangement: Arrangement::Cluster(Nodes(map)),
             })
         }
         Scheme::Sentinel { service, .. } => {
-            let said = lookup::ask(settings, target).await?;
-            let primary = target.node(&said.primary.host, said.primary.port);
+            let found = lookup::ask(settings, target).await?;
+            let primary = target.node_target(&found.primary.host, found.primary.port);
             Ok(Found {
-                place: Place::Service(service.clone()),
+                arrangement: Arrangement::Service(service.clone()),
                 primaries: vec![Link::announced(settings, &primary, Membership::Alone)],
-                sentinels: said.sentinels,
+                sentinels: found.sentinels,
             })
         }
         Scheme::Tcp { .. } | Scheme::Unix { .. } | Scheme::Memory { .. } => Ok(Found {
-            place: Place::Alone,
-            primaries: vec![Link::given(settings, target, Membership::Alone)],
+            arrangement: Arrangement::Alone,
+            primaries: vec![Link::configured(settings, target, Membership::Alone)],
             sentinels: Vec::new(),
         }),
     }

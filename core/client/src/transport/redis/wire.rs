@@ -12,10 +12,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::failure::Failure;
-use super::identity::{Server, Visit};
+use super::identity::{Server, ServerRef};
 use super::resp;
 use super::resp::{Frame, Limits, Scan, Unreadable};
-use crate::sleep::note_lost;
+use crate::sleep::note_descriptor_closed;
 use crate::world::Stream;
 
 /// A connection. Both buffers are reused.
@@ -55,7 +55,7 @@ const LONGEST_BURST: Burst = Burst {
 /// The largest number of bytes of one read, except within a longer frame.
 const READ: usize = 16 * 1_024;
 /// A buffer that grew beyond this size is freed when it is empty.
-const KEPT: usize = 256 * 1_024;
+const KEPT_CAPACITY: usize = 256 * 1_024;
 
 impl Wire {
     pub(super) fn new(stream: impl Stream + 'static) -> Self {
@@ -68,15 +68,15 @@ impl Wire {
             begin: 0,
             end: 0,
             scan: None,
-            limits: Limits::STRANGER,
+            limits: Limits::BEFORE_LOGIN,
             burst: Burst::default(),
             server: None,
         }
     }
 
     /// Notes that the server has accepted the login. Longer answers are allowed from now on.
-    pub(super) const fn is_let_in(&mut self) {
-        self.limits = Limits::KNOWN;
+    pub(super) const fn login_accepted(&mut self) {
+        self.limits = Limits::AFTER_LOGIN;
     }
 
     /// Keeps the client at this server as long as this connection exists.
@@ -85,8 +85,8 @@ impl Wire {
     }
 
     /// Returns the server, and no longer keeps the client there.
-    pub(super) fn visit(&mut self) -> Option<Visit> {
-        self.server.take().map(|server| server.visit())
+    pub(super) fn server_ref(&mut self) -> Option<ServerRef> {
+        self.server.take().map(|server| server.server_ref())
     }
 
     /// Returns the buffer for the next commands. `write` or the next poll sends them.
@@ -111,7 +111,7 @@ impl Wire {
         }
         self.written = 0;
         self.out.clear();
-        self.out.shrink_to(KEPT);
+        self.out.shrink_to(KEPT_CAPACITY);
         if self.broken.is_none()
             && let Err(error) = ready!(Pin::new(&mut self.stream).poll_flush(context))
         {
@@ -174,7 +174,7 @@ impl Wire {
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.begin == self.end {
             (self.begin, self.end) = (0, 0);
-            if self.input.len() > KEPT {
+            if self.input.len() > KEPT_CAPACITY {
                 self.input = vec![0; READ];
             }
         } else if self.end == self.input.len() {
@@ -279,7 +279,7 @@ impl<S: Connected> Socket<S> {
         if self.is_own() {
             return Ok(());
         }
-        note_lost();
+        note_descriptor_closed();
         Err(io::Error::new(io::ErrorKind::NotConnected, "its descriptor was closed"))
     }
 
@@ -350,20 +350,20 @@ mod tests {
     use steadlock_protocol::Reply;
 
     use super::*;
-    use crate::port::counting::Counting;
+    use crate::port::counting::CountingWaker;
 
     /// A connection that accepts no writes, and returns `at_a_time` bytes per read of what the server sent before.
     struct Cut {
-        said: &'static [u8],
+        reply: &'static [u8],
         at_a_time: usize,
     }
 
     impl AsyncRead for Cut {
         fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-            let length = self.at_a_time.min(self.said.len()).min(buffer.remaining());
-            let (now, later) = self.said.split_at(length);
+            let length = self.at_a_time.min(self.reply.len()).min(buffer.remaining());
+            let (now, later) = self.reply.split_at(length);
             buffer.put_slice(now);
-            self.said = later;
+            self.reply = later;
             Poll::Ready(Ok(()))
         }
     }
@@ -386,7 +386,7 @@ mod tests {
     fn after_a_write_that_failed_every_reply_is_still_that_of_its_call() {
         for at_a_time in 1..=20 {
             let mut wire = Wire::new(Cut {
-                said: b":1\r\n:2\r\n:3\r\n:4\r\n:5\r\n",
+                reply: b":1\r\n:2\r\n:3\r\n:4\r\n:5\r\n",
                 at_a_time,
             });
             wire.out().extend_from_slice(b"*1\r\n$4\r\nPING\r\n");
@@ -395,7 +395,7 @@ mod tests {
             for number in 1..=5 {
                 let frame = wire.poll(&mut context);
                 assert!(
-                    matches!(frame, Poll::Ready(Ok(Frame::Reply(Ok(Reply::Int(told))))) if told == number),
+                    matches!(frame, Poll::Ready(Ok(Frame::Reply(Ok(Reply::Int(reply))))) if reply == number),
                     "{number}: {frame:?}"
                 );
             }
@@ -409,23 +409,23 @@ mod tests {
 
     /// A server that repeats the same bytes without end, as fast as they are read.
     struct Endless {
-        said: &'static [u8],
+        reply: &'static [u8],
         at: usize,
     }
 
     impl Endless {
-        const fn saying(said: &'static [u8]) -> Self {
-            Self { said, at: 0 }
+        const fn repeating(reply: &'static [u8]) -> Self {
+            Self { reply, at: 0 }
         }
     }
 
     impl AsyncRead for Endless {
         fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
             while buffer.remaining() > 0 {
-                let rest = &self.said[self.at..];
+                let rest = &self.reply[self.at..];
                 let length = rest.len().min(buffer.remaining());
                 buffer.put_slice(&rest[..length]);
-                self.at = (self.at + length) % self.said.len();
+                self.at = (self.at + length) % self.reply.len();
             }
             Poll::Ready(Ok(()))
         }
@@ -449,10 +449,10 @@ mod tests {
     fn a_server_that_sends_without_end_leaves_others_their_turn() {
         let long = format!(">1\r\n$100000\r\n{}\r\n", "a".repeat(100_000));
         // A burst ends with the read that exceeds its limit.
-        for (said, most) in [(b":1\r\n".as_slice(), 512), (long.into_bytes().leak(), 14)] {
-            let mut wire = Wire::new(Endless::saying(said));
-            wire.is_let_in();
-            let count = Arc::new(Counting::default());
+        for (reply, most) in [(b":1\r\n".as_slice(), 512), (long.into_bytes().leak(), 14)] {
+            let mut wire = Wire::new(Endless::repeating(reply));
+            wire.login_accepted();
+            let count = Arc::new(CountingWaker::default());
             let waker = Waker::from(Arc::clone(&count));
             for turn in 1..4 {
                 let mut frames = 0;
@@ -461,26 +461,26 @@ mod tests {
                     assert!(frames <= most, "{frames} in one turn");
                 }
                 assert!(frames > 0);
-                assert_eq!(count.told(), turn, "nothing else wakes it");
+                assert_eq!(count.wake_count(), turn, "nothing else wakes it");
             }
         }
     }
 
     #[test]
     fn a_server_that_has_not_let_the_client_in_may_not_answer_at_length() {
-        let said: &'static str = Box::leak(format!("*20000\r\n{}", ":1\r\n".repeat(20_000)).into_boxed_str());
-        for is_let_in in [false, true] {
-            let mut wire = Wire::new(Endless::saying(said.as_bytes()));
-            if is_let_in {
-                wire.is_let_in();
+        let reply: &'static str = Box::leak(format!("*20000\r\n{}", ":1\r\n".repeat(20_000)).into_boxed_str());
+        for login_accepted in [false, true] {
+            let mut wire = Wire::new(Endless::repeating(reply.as_bytes()));
+            if login_accepted {
+                wire.login_accepted();
             }
             let answer = wire.poll(&mut Context::from_waker(Waker::noop()));
             match answer {
-                Poll::Ready(Ok(Frame::Reply(Ok(Reply::Array(values))))) if is_let_in => {
+                Poll::Ready(Ok(Frame::Reply(Ok(Reply::Array(values))))) if login_accepted => {
                     assert_eq!(values.len(), 20_000);
                 }
-                Poll::Ready(Err(why)) if !is_let_in => assert!(why.cause().text().contains("longer"), "{why:?}"),
-                other => panic!("{is_let_in}: {other:?}"),
+                Poll::Ready(Err(why)) if !login_accepted => assert!(why.cause().text().contains("longer"), "{why:?}"),
+                other => panic!("{login_accepted}: {other:?}"),
             }
         }
     }

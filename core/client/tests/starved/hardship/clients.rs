@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use rustix::process::Resource;
 
-use super::worker::{Dice, Place, Shared, Worker, at_once, builder, say};
+use super::worker::{Place, SeededRandom, Shared, Worker, builder, poll_ready, print_line};
 use crate::limits::{Limited, Unprivileged, close_at_once, descriptors, open_files};
 
 /// The longest time until a client works again after a hardship.
@@ -58,16 +58,16 @@ pub fn run(port: &str, time: Duration) {
         |_| u64::from(std::process::id()) * 0x9E37_79B9,
         |seed| seed.parse().expect("a number"),
     );
-    say(&format!("seed {seed}"));
+    print_line(&format!("seed {seed}"));
     let _unprivileged = Unprivileged::new();
     let shared = Arc::new(Shared::new());
-    tell_panics(&shared);
+    report_panics(&shared);
     let places = places(port);
     let workers = start(&places, &shared, seed);
     let mut trouble = Trouble {
         shared: Arc::clone(&shared),
         places,
-        dice: Dice(seed | 1),
+        random: SeededRandom(seed | 1),
         longest: Duration::ZERO,
     };
     let end = Instant::now() + time;
@@ -75,10 +75,10 @@ pub fn run(port: &str, time: Duration) {
     let mut count = 0;
     while Instant::now() < end || count < ALL.len() {
         // Each hardship comes once, then random ones follow.
-        let number = trouble.dice.below(ALL.len() as u64);
+        let number = trouble.random.below(ALL.len() as u64);
         let hardship = ALL[usize::try_from(number).expect("few")];
         let hardship = if count < ALL.len() { ALL[count] } else { hardship };
-        trouble.happen(hardship);
+        trouble.cause(hardship);
         count += 1;
         trouble.recover();
     }
@@ -90,7 +90,7 @@ pub fn run(port: &str, time: Duration) {
         worker.join().expect("no panic");
     }
     let tasks = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
-    say(&format!(
+    print_line(&format!(
         "{:?}, threads {tasks}, descriptors {}, longest recovery {:?}, in {time:?}",
         shared.counts(),
         descriptors().len(),
@@ -100,7 +100,7 @@ pub fn run(port: &str, time: Duration) {
 
 /// Fails the test for every panic outside of tokio. tokio may panic if descriptors are closed in the middle of a call,
 /// and the client catches that.
-fn tell_panics(shared: &Arc<Shared>) {
+fn report_panics(shared: &Arc<Shared>) {
     let shared = Arc::clone(shared);
     panic::set_hook(Box::new(move |panicked| {
         let place = panicked.location().map_or("", |location| location.file());
@@ -137,12 +137,12 @@ fn start(places: &[Arc<Place>], shared: &Arc<Shared>, seed: u64) -> Vec<thread::
                 name: format!("{}-{which}", place.name),
                 place: Arc::clone(place),
                 shared: Arc::clone(shared),
-                dice: Dice((seed + (number * WORKERS + which) as u64 * 0x5851_F42D) | 1),
+                random: SeededRandom((seed + (number * WORKERS + which) as u64 * 0x5851_F42D) | 1),
             };
             if place.name.ends_with("tasks") {
                 tasks.push(worker);
             } else {
-                threads.push(thread::spawn(|| at_once(worker.run())));
+                threads.push(thread::spawn(|| poll_ready(worker.run())));
             }
         }
     }
@@ -160,21 +160,21 @@ fn start(places: &[Arc<Place>], shared: &Arc<Shared>, seed: u64) -> Vec<thread::
 struct Trouble {
     shared: Arc<Shared>,
     places: Vec<Arc<Place>>,
-    dice: Dice,
+    random: SeededRandom,
     longest: Duration,
 }
 
 impl Trouble {
-    fn happen(&mut self, hardship: Hardship) {
+    fn cause(&mut self, hardship: Hardship) {
         self.shared.count(&format!("hardship: {hardship:?}"));
         match hardship {
             Hardship::NoThreads => {
                 let _limited = Limited::to(Resource::Nproc, 1);
-                self.cuts();
+                self.cut_connections();
             }
             Hardship::NoFiles => {
                 let _limited = Limited::to(Resource::Nofile, 3);
-                self.cuts();
+                self.cut_connections();
             }
             Hardship::ClosedWhileIdle => self.close_while_idle(),
             Hardship::ClosedMeanwhile => self.close_meanwhile(),
@@ -187,24 +187,24 @@ impl Trouble {
                 let _limited = Limited::to(Resource::Nproc, 1);
                 self.close_meanwhile();
             }
-            Hardship::Names => self.names(),
-            Hardship::Cuts => self.cuts(),
+            Hardship::Names => self.change_addresses(),
+            Hardship::Cuts => self.cut_connections(),
             Hardship::Refused => {
-                say("do refuse");
-                self.cuts();
+                print_line("do refuse");
+                self.cut_connections();
             }
             Hardship::Paused => {
-                say("do pause");
+                print_line("do pause");
                 self.wait_random(100, 2_500);
             }
             Hardship::Removed => {
                 for _ in 0..5 {
-                    let number = self.dice.below(self.places.len() as u64);
+                    let number = self.random.below(self.places.len() as u64);
                     let place = &self.places[usize::try_from(number).expect("few")];
-                    say(&format!(
+                    print_line(&format!(
                         "do remove own-{}-{}",
                         place.name,
-                        self.dice.below(WORKERS as u64)
+                        self.random.below(WORKERS as u64)
                     ));
                     self.wait_random(10, 300);
                 }
@@ -212,19 +212,19 @@ impl Trouble {
         }
     }
 
-    fn cuts(&mut self) {
-        for _ in 0..1 + self.dice.below(5) {
+    fn cut_connections(&mut self) {
+        for _ in 0..1 + self.random.below(5) {
             let what = ["commands", "renewals", "messages", "all"];
-            match what.get(usize::try_from(self.dice.below(5)).expect("few")) {
-                Some(what) => say(&format!("do cut {what}")),
-                None => say("do kill"),
+            match what.get(usize::try_from(self.random.below(5)).expect("few")) {
+                Some(what) => print_line(&format!("do cut {what}")),
+                None => print_line("do kill"),
             }
             self.wait_random(1, 500);
         }
     }
 
-    fn names(&mut self) {
-        const LISTS: [&str; 6] = [
+    fn change_addresses(&mut self) {
+        const ADDRESS_LISTS: [&str; 6] = [
             "second first",
             "first",
             "second",
@@ -232,17 +232,17 @@ impl Trouble {
             "replica first",
             "replica nobody second first",
         ];
-        for _ in 0..1 + self.dice.below(4) {
-            let list = LISTS[usize::try_from(self.dice.below(6)).expect("few")];
-            say(&format!("do lead {list}"));
-            self.cuts();
+        for _ in 0..1 + self.random.below(4) {
+            let list = ADDRESS_LISTS[usize::try_from(self.random.below(6)).expect("few")];
+            print_line(&format!("do lead {list}"));
+            self.cut_connections();
         }
     }
 
     fn close_meanwhile(&mut self) {
-        for _ in 0..1 + self.dice.below(4) {
+        for _ in 0..1 + self.random.below(4) {
             close_at_once(descriptors());
-            let files = (self.dice.below(2) == 0).then(files);
+            let files = (self.random.below(2) == 0).then(files);
             self.wait_random(0, 400);
             // A client that was in the middle of a call may have closed some of these files.
             files.into_iter().flatten().for_each(Numbered::close);
@@ -252,14 +252,14 @@ impl Trouble {
 
     /// Closes the descriptors of idle clients and opens files with the same numbers. The clients must not close these.
     fn close_while_idle(&mut self) {
-        self.shared.is_quiet.store(true, Ordering::SeqCst);
+        self.shared.is_paused.store(true, Ordering::SeqCst);
         while !self.shared.is_idle() {
             self.wait(Duration::from_millis(1));
         }
         thread::sleep(IDLE);
         close_at_once(descriptors());
         let files = files();
-        self.shared.is_quiet.store(false, Ordering::SeqCst);
+        self.shared.is_paused.store(false, Ordering::SeqCst);
         self.wait_random(1_500, 3_000);
         for file in &files {
             if !file.is_open() {
@@ -271,10 +271,10 @@ impl Trouble {
 
     /// Ends the hardship and waits until every client works.
     fn recover(&mut self) {
-        say("do calm");
+        print_line("do calm");
         let start = Instant::now();
         for place in self.places.clone() {
-            while !place.has_worked_since(start) {
+            while !place.was_granted_since(start) {
                 self.wait(Duration::from_millis(1));
                 if start.elapsed() > RECOVERED {
                     self.shared.fail(&format!("{} does not recover", place.name));
@@ -286,7 +286,7 @@ impl Trouble {
     }
 
     fn wait_random(&mut self, from: u64, to: u64) {
-        let time = self.dice.millis(from, to);
+        let time = self.random.millis(from, to);
         self.wait(time);
     }
 

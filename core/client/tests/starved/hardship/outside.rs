@@ -28,11 +28,11 @@ pub struct Outside {
     server: Arc<Redis>,
     /// A replica of the server. Some names lead to it for a while.
     _replica: Redis,
-    ways: Vec<Proxy>,
+    proxies: Vec<Proxy>,
     port: u16,
     holds: Arc<Holds>,
     /// The thread that checks the records; it keeps the server alive too. `None` only during the drop of this.
-    looks: Option<JoinHandle<()>>,
+    checker: Option<JoinHandle<()>>,
 }
 
 /// The leases that the clients have reported as held.
@@ -46,7 +46,7 @@ struct Hold {
     lock: String,
     lease: Duration,
     /// The time at which its record was first missing.
-    gone: Option<Instant>,
+    missing_since: Option<Instant>,
 }
 
 impl Outside {
@@ -58,24 +58,24 @@ impl Outside {
         }
         replica.run(&["REPLICAOF", "127.0.0.1", &server.port.to_string()]);
         let port = free_port();
-        let ways = vec![
+        let proxies = vec![
             Proxy::at(FIRST, port, server.port),
             Proxy::at(SECOND, port, server.port),
             Proxy::at(REPLICA, port, replica.port),
         ];
         let holds = Arc::new(Holds::default());
-        let (of_thread, looked_at) = (Arc::clone(&holds), Arc::clone(&server));
-        let looks = thread::spawn(move || of_thread.check(&looked_at));
+        let (of_thread, server_of_thread) = (Arc::clone(&holds), Arc::clone(&server));
+        let checker = thread::spawn(move || of_thread.check(&server_of_thread));
         let this = Self {
             hosts,
             server,
             _replica: replica,
-            ways,
+            proxies,
             port,
             holds,
-            looks: Some(looks),
+            checker: Some(checker),
         };
-        this.lead(&[FIRST, SECOND]);
+        this.point_name_at(&[FIRST, SECOND]);
         this
     }
 
@@ -85,27 +85,27 @@ impl Outside {
     }
 
     /// Handles a line that the clients' process printed.
-    pub fn hear(&self, line: &str) {
+    pub fn handle_line(&self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["hold", id, lock, millis] => self.holds.add(id, lock, millis),
             ["over", id] => self.holds.remove(id),
             ["do", "lead", ref addresses @ ..] => {
-                self.lead(&addresses.iter().map(|at| address(at)).collect::<Vec<_>>())
+                self.point_name_at(&addresses.iter().map(|at| address(at)).collect::<Vec<_>>())
             }
             ["do", "cut", what] => self.cut(what),
             ["do", "kill"] => self.kill(),
-            ["do", "refuse"] => self.ways[..2].iter().for_each(Proxy::refuse),
+            ["do", "refuse"] => self.proxies[..2].iter().for_each(Proxy::refuse),
             ["do", "pause"] => self.server.pause(),
             ["do", "remove", lock] => drop(self.server.run(&["DEL", lock])),
-            ["do", "calm"] => self.calm(),
+            ["do", "calm"] => self.end_hardships(),
             _ => println!("{line}"),
         }
     }
 
     /// Checks at the end that every key on the server has a TTL, so that it expires by itself.
     pub fn end(self) {
-        self.calm();
+        self.end_hardships();
         let Reply::Array(keys) = self.server.run(&["KEYS", "*"]) else {
             panic!("no keys")
         };
@@ -116,17 +116,17 @@ impl Outside {
         println!("keys left, each with a TTL: {}", keys.len());
     }
 
-    fn lead(&self, addresses: &[&str]) {
+    fn point_name_at(&self, addresses: &[&str]) {
         self.hosts.lead(&[(NAME, addresses)]);
     }
 
     fn cut(&self, what: &str) {
-        for way in &self.ways {
+        for proxy in &self.proxies {
             match what {
-                "commands" => way.cut(Carries::Commands),
-                "renewals" => way.cut(Carries::Renewals),
-                "messages" => way.cut(Carries::Subscriptions),
-                _ => way.cut_all(),
+                "commands" => proxy.cut(Carries::Commands),
+                "renewals" => proxy.cut(Carries::Renewals),
+                "messages" => proxy.cut(Carries::Subscriptions),
+                _ => proxy.cut_all(),
             }
         }
     }
@@ -137,12 +137,12 @@ impl Outside {
         }
     }
 
-    fn calm(&self) {
+    fn end_hardships(&self) {
         self.server.resume();
-        for way in &self.ways[..2] {
-            way.lead_to(self.server.port);
+        for proxy in &self.proxies[..2] {
+            proxy.lead_to(self.server.port);
         }
-        self.lead(&[FIRST, SECOND]);
+        self.point_name_at(&[FIRST, SECOND]);
     }
 }
 
@@ -151,8 +151,8 @@ impl Drop for Outside {
     fn drop(&mut self) {
         self.server.resume();
         self.holds.is_over.store(true, Ordering::Relaxed);
-        if let Some(looks) = self.looks.take() {
-            let _ = looks.join();
+        if let Some(checker) = self.checker.take() {
+            let _ = checker.join();
         }
     }
 }
@@ -177,7 +177,7 @@ impl Holds {
         let hold = Hold {
             lock: lock.into(),
             lease: Duration::from_millis(millis.parse().expect("milliseconds")),
-            gone: None,
+            missing_since: None,
         };
         self.live.lock().expect("no panic").insert(id.into(), hold);
     }
@@ -199,7 +199,7 @@ impl Holds {
                 pipe.cmd("EXISTS").arg(lock);
             }
             match pipe.query::<Vec<bool>>(&mut connection) {
-                Ok(there) => self.note(&locks.iter().zip(there).collect()),
+                Ok(there) => self.record_missing(&locks.iter().zip(there).collect()),
                 // A hardship has killed this connection too.
                 Err(_) => connection = server.connection(),
             }
@@ -207,13 +207,13 @@ impl Holds {
         }
     }
 
-    fn note(&self, there: &HashMap<&String, bool>) {
+    fn record_missing(&self, there: &HashMap<&String, bool>) {
         for (id, hold) in &mut *self.live.lock().expect("no panic") {
             match there.get(&hold.lock) {
-                Some(true) => hold.gone = None,
+                Some(true) => hold.missing_since = None,
                 Some(false) => {
-                    let gone = *hold.gone.get_or_insert_with(Instant::now);
-                    if gone.elapsed() > hold.lease + STALL {
+                    let missing_since = *hold.missing_since.get_or_insert_with(Instant::now);
+                    if missing_since.elapsed() > hold.lease + STALL {
                         println!(
                             "FAILED: the record of {} has gone, and hold {id} was not told",
                             hold.lock

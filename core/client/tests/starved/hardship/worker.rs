@@ -18,7 +18,7 @@ const STALL: Duration = Duration::from_secs(4);
 /// Holds that last longer than this are reported to the other process, which checks their records.
 const LONG: Duration = Duration::from_millis(100);
 /// The longest time in which a client that has ended refuses a call.
-const AT_ONCE: Duration = Duration::from_secs(1);
+const REFUSAL_LIMIT: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(4);
 
 /// A client, and its successors: when a client has ended, a new one replaces it.
@@ -26,13 +26,13 @@ pub struct Place {
     pub name: String,
     builder: Box<dyn Fn() -> Builder + Send + Sync>,
     is_async: bool,
-    way: Mutex<Way>,
+    handle: Mutex<ClientHandle>,
     /// The time at which the last granted call began.
-    worked: Mutex<Option<Instant>>,
+    last_grant: Mutex<Option<Instant>>,
 }
 
 #[derive(Clone)]
-enum Way {
+enum ClientHandle {
     Blocking(blocking::Client),
     Tasks(steadlock::Client),
     /// The client has ended, or none was made yet.
@@ -45,7 +45,7 @@ enum Held {
 }
 
 /// The next acquisition of a worker.
-struct Ask {
+struct Request {
     lock: String,
     wait: Duration,
     /// The length of a fixed lease. With `None` the lease is auto-renewed.
@@ -57,7 +57,7 @@ struct Ask {
 pub struct Shared {
     pub is_over: AtomicBool,
     /// Whether workers must not begin another call.
-    pub is_quiet: AtomicBool,
+    pub is_paused: AtomicBool,
     active: AtomicUsize,
     holds: AtomicU64,
     counts: Mutex<BTreeMap<String, u64>>,
@@ -68,9 +68,9 @@ pub struct Shared {
 
 /// Random numbers that a seed reproduces.
 #[derive(Clone)]
-pub struct Dice(pub u64);
+pub struct SeededRandom(pub u64);
 
-impl Dice {
+impl SeededRandom {
     pub fn below(&mut self, most: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -97,38 +97,38 @@ impl Place {
             name: name.into(),
             builder: Box::new(builder),
             is_async,
-            way: Mutex::new(Way::None),
-            worked: Mutex::new(None),
+            handle: Mutex::new(ClientHandle::None),
+            last_grant: Mutex::new(None),
         }
     }
 
     /// Whether a call that began after `start` was granted.
-    pub fn has_worked_since(&self, start: Instant) -> bool {
-        lock(&self.worked).is_some_and(|worked| worked > start)
+    pub fn was_granted_since(&self, start: Instant) -> bool {
+        lock(&self.last_grant).is_some_and(|last_grant| last_grant > start)
     }
 
-    async fn connect(&self, shared: &Shared) -> Result<Way, Error> {
+    async fn connect(&self, shared: &Shared) -> Result<ClientHandle, Error> {
         let builder = (self.builder)();
         let call = shared.begin("connect", CONNECT_TIMEOUT + COMMAND_TIMEOUT);
-        let made = match self.is_async {
-            true => builder.connect().await.map(Way::Tasks),
-            false => builder.connect_blocking().map(Way::Blocking),
+        let result = match self.is_async {
+            true => builder.connect().await.map(ClientHandle::Tasks),
+            false => builder.connect_blocking().map(ClientHandle::Blocking),
         };
         shared.end(call);
-        made
+        result
     }
 
     /// Returns the client, after making one if there is none.
-    async fn way(&self, shared: &Shared) -> Option<Way> {
-        let way = lock(&self.way).clone();
-        if !matches!(way, Way::None) {
-            return Some(way);
+    async fn client(&self, shared: &Shared) -> Option<ClientHandle> {
+        let handle = lock(&self.handle).clone();
+        if !matches!(handle, ClientHandle::None) {
+            return Some(handle);
         }
         match self.connect(shared).await {
-            Ok(made) => {
+            Ok(result) => {
                 shared.count("clients made");
-                *lock(&self.way) = made.clone();
-                Some(made)
+                *lock(&self.handle) = result.clone();
+                Some(result)
             }
             Err(error) => {
                 shared.note_error("connect", &error, &[ErrorKind::Unavailable]);
@@ -138,21 +138,21 @@ impl Place {
     }
 
     /// Checks a client that has reported that it ended: it refuses every further call at once. Then removes it.
-    async fn ended(&self, way: &Way, shared: &Shared) {
+    async fn ended(&self, handle: &ClientHandle, shared: &Shared) {
         shared.count("clients ended");
         for _ in 0..10 {
             let start = Instant::now();
-            let ask = Ask::once("ended");
-            match way.acquire(&ask).await {
+            let request = Request::attempt("ended");
+            match handle.acquire(&request).await {
                 Err(error) if has_ended(&error) => {}
                 Err(error) => shared.fail(&format!("a client that has ended says {error}")),
                 Ok(_) => shared.fail("a client that has ended grants a lock"),
             }
-            if start.elapsed() > AT_ONCE {
+            if start.elapsed() > REFUSAL_LIMIT {
                 shared.fail("a client that has ended does not say so at once");
             }
         }
-        *lock(&self.way) = Way::None;
+        *lock(&self.handle) = ClientHandle::None;
     }
 }
 
@@ -160,8 +160,8 @@ fn has_ended(error: &Error) -> bool {
     error.kind() == ErrorKind::Unavailable && error.to_string().contains("make a new client")
 }
 
-impl Ask {
-    fn once(lock: &str) -> Self {
+impl Request {
+    fn attempt(lock: &str) -> Self {
         Self {
             lock: lock.into(),
             wait: Duration::ZERO,
@@ -170,20 +170,20 @@ impl Ask {
         }
     }
 
-    fn random(dice: &mut Dice, worker: &str) -> Self {
-        let lock = match dice.below(4) {
+    fn random(random: &mut SeededRandom, worker: &str) -> Self {
+        let lock = match random.below(4) {
             0 => format!("own-{worker}"),
             1 => "fair".into(),
             number => format!("shared-{number}"),
         };
-        let wait = match dice.below(3) {
+        let wait = match random.below(3) {
             0 => Duration::ZERO,
-            _ => dice.millis(1, 700),
+            _ => random.millis(1, 700),
         };
-        let lease = (dice.below(3) == 0).then(|| dice.millis(300, 1_500));
-        let hold = match dice.below(10) {
-            0 => dice.millis(500, 4_000),
-            1..4 => dice.millis(1, 200),
+        let lease = (random.below(3) == 0).then(|| random.millis(300, 1_500));
+        let hold = match random.below(10) {
+            0 => random.millis(500, 4_000),
+            1..4 => random.millis(1, 200),
             _ => Duration::ZERO,
         };
         Self {
@@ -195,23 +195,23 @@ impl Ask {
     }
 }
 
-impl Way {
-    async fn acquire(&self, ask: &Ask) -> Result<Option<Held>, Error> {
+impl ClientHandle {
+    async fn acquire(&self, request: &Request) -> Result<Option<Held>, Error> {
         // A macro, because both types of clients have the same methods.
         macro_rules! prepared {
             ($client:expr) => {{
-                let lock = match ask.lock.as_str() {
-                    "fair" => $client.fair_lock(&ask.lock),
+                let lock = match request.lock.as_str() {
+                    "fair" => $client.fair_lock(&request.lock),
                     name => $client.lock(name),
                 };
-                let lock = match ask.lease {
+                let lock = match request.lease {
                     Some(lease) => lock.lease(lease),
                     None => lock,
                 };
-                lock.wait(ask.wait)
+                lock.wait(request.wait)
             }};
         }
-        let is_once = ask.wait.is_zero();
+        let is_once = request.wait.is_zero();
         Ok(match self {
             Self::Blocking(client) if is_once => prepared!(client).try_acquire()?.map(Held::Blocking),
             Self::Blocking(client) => Some(Held::Blocking(prepared!(client).acquire()?)),
@@ -257,14 +257,14 @@ pub struct Worker {
     pub name: String,
     pub place: Arc<Place>,
     pub shared: Arc<Shared>,
-    pub dice: Dice,
+    pub random: SeededRandom,
 }
 
 impl Worker {
     pub async fn run(mut self) {
         let shared = Arc::clone(&self.shared);
         while !shared.is_over.load(Ordering::Relaxed) {
-            if shared.is_quiet.load(Ordering::SeqCst) {
+            if shared.is_paused.load(Ordering::SeqCst) {
                 self.pause(TICK).await;
                 continue;
             }
@@ -276,42 +276,42 @@ impl Worker {
 
     async fn turn(&mut self) {
         let shared = Arc::clone(&self.shared);
-        let Some(way) = self.place.way(&shared).await else {
+        let Some(handle) = self.place.client(&shared).await else {
             self.pause(5 * TICK).await;
             return;
         };
-        let count = if self.dice.below(20) == 0 { 200 } else { 1 };
+        let count = if self.random.below(20) == 0 { 200 } else { 1 };
         for _ in 0..count {
-            let ask = match count {
-                1 => Ask::random(&mut self.dice, &self.name),
-                _ => Ask::once(&format!("quick-{}", self.name)),
+            let request = match count {
+                1 => Request::random(&mut self.random, &self.name),
+                _ => Request::attempt(&format!("quick-{}", self.name)),
             };
-            if shared.is_quiet.load(Ordering::SeqCst) || !self.once(&way, &ask).await {
+            if shared.is_paused.load(Ordering::SeqCst) || !self.attempt(&handle, &request).await {
                 return;
             }
         }
     }
 
     /// Makes one acquisition. Returns whether to go on with this client.
-    async fn once(&mut self, way: &Way, ask: &Ask) -> bool {
+    async fn attempt(&mut self, handle: &ClientHandle, request: &Request) -> bool {
         let start = Instant::now();
-        let call = self.shared.begin("acquire", ask.wait + COMMAND_TIMEOUT);
-        let acquired = match (way, self.dice.below(10)) {
+        let call = self.shared.begin("acquire", request.wait + COMMAND_TIMEOUT);
+        let acquired = match (handle, self.random.below(10)) {
             // The caller stops waiting and drops the call.
-            (Way::Tasks(_), 0) => {
-                let patience = self.dice.millis(1, 40);
-                tokio::time::timeout(patience, way.acquire(ask))
+            (ClientHandle::Tasks(_), 0) => {
+                let cancel_after = self.random.millis(1, 40);
+                tokio::time::timeout(cancel_after, handle.acquire(request))
                     .await
                     .unwrap_or(Ok(None))
             }
-            _ => way.acquire(ask).await,
+            _ => handle.acquire(request).await,
         };
         self.shared.end(call);
         match acquired {
             Ok(Some(held)) => {
                 self.shared.count("grants");
-                *lock(&self.place.worked) = Some(start);
-                self.hold(ask, held).await;
+                *lock(&self.place.last_grant) = Some(start);
+                self.hold(request, held).await;
                 true
             }
             Ok(None) => {
@@ -319,7 +319,7 @@ impl Worker {
                 true
             }
             Err(error) if has_ended(&error) => {
-                self.place.ended(way, &self.shared).await;
+                self.place.ended(handle, &self.shared).await;
                 false
             }
             Err(error) => {
@@ -331,19 +331,19 @@ impl Worker {
         }
     }
 
-    async fn hold(&mut self, ask: &Ask, held: Held) {
+    async fn hold(&mut self, request: &Request, held: Held) {
         let shared = Arc::clone(&self.shared);
         let held = Arc::new(held);
-        shared.enter(&ask.lock, &held);
+        shared.enter(&request.lock, &held);
         let id = shared.holds.fetch_add(1, Ordering::Relaxed);
-        let end = Instant::now() + ask.hold;
-        let lease = ask.lease.unwrap_or(super::clients::LONGEST_LEASE);
-        let is_told = ask.hold > LONG;
-        if is_told {
-            say(&format!("hold {id} {} {}", ask.lock, lease.as_millis()));
+        let end = Instant::now() + request.hold;
+        let lease = request.lease.unwrap_or(super::clients::LONGEST_LEASE);
+        let is_reported = request.hold > LONG;
+        if is_reported {
+            print_line(&format!("hold {id} {} {}", request.lock, lease.as_millis()));
         }
-        while Instant::now() < end && held.is_valid() && !shared.is_quiet.load(Ordering::Relaxed) {
-            if self.dice.below(100) == 0 {
+        while Instant::now() < end && held.is_valid() && !shared.is_paused.load(Ordering::Relaxed) {
+            if self.random.below(100) == 0 {
                 let call = shared.begin("extend", COMMAND_TIMEOUT);
                 let extended = held.extend(lease.min(super::clients::LONGEST_LEASE)).await;
                 shared.end(call);
@@ -358,17 +358,17 @@ impl Worker {
             self.pause(TICK).await;
         }
         let is_lost = !held.is_valid();
-        if is_told {
-            say(&format!("over {id}"));
+        if is_reported {
+            print_line(&format!("over {id}"));
         }
         if is_lost {
-            self.is_told_why(&held).await;
+            self.check_loss_reason(&held).await;
         }
-        shared.leave(&ask.lock, &held);
+        shared.leave(&request.lock, &held);
         let Ok(held) = Arc::try_unwrap(held) else {
             return shared.fail("somebody else has a lease");
         };
-        if self.dice.below(10) == 0 {
+        if self.random.below(10) == 0 {
             drop(held);
             return;
         }
@@ -382,7 +382,7 @@ impl Worker {
     }
 
     /// Checks that a lease which is not valid any more soon has a reason for its loss.
-    async fn is_told_why(&self, held: &Held) {
+    async fn check_loss_reason(&self, held: &Held) {
         let start = Instant::now();
         loop {
             if let Some(reason) = held.lost_reason() {
@@ -407,7 +407,7 @@ impl Shared {
     pub fn new() -> Self {
         Self {
             is_over: AtomicBool::new(false),
-            is_quiet: AtomicBool::new(false),
+            is_paused: AtomicBool::new(false),
             active: AtomicUsize::new(0),
             holds: AtomicU64::new(0),
             counts: Mutex::default(),
@@ -463,8 +463,8 @@ impl Shared {
         let mut holders = lock(&self.holders);
         let these = holders.entry(name.into()).or_default();
         // The order matters. If the new lease is still valid after another one was valid, both were valid at once.
-        let is_anothers = these.iter().any(|other| other.is_valid());
-        if is_anothers && held.is_valid() {
+        let has_other_holder = these.iter().any(|other| other.is_valid());
+        if has_other_holder && held.is_valid() {
             self.fail(&format!("{name} has two holders"));
         }
         these.push(Arc::clone(held));
@@ -479,13 +479,13 @@ impl Shared {
 
     #[expect(clippy::unused_self, reason = "it is the end of all that is shared")]
     pub fn fail(&self, what: &str) {
-        say(&format!("FAILED: {what}"));
+        print_line(&format!("FAILED: {what}"));
         std::process::exit(1);
     }
 }
 
 /// Prints a line for the other process.
-pub fn say(line: &str) {
+pub fn print_line(line: &str) {
     // A single write, so that lines do not mix. It bypasses the output capture of the test harness.
     let _ = std::io::stdout().lock().write_all(format!("{line}\n").as_bytes());
 }
@@ -495,7 +495,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Runs a future that never waits: the calls of a blocking client block the thread instead.
-pub fn at_once(future: impl Future<Output = ()>) {
+pub fn poll_ready(future: impl Future<Output = ()>) {
     let mut future = std::pin::pin!(future);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(future.as_mut().poll(&mut context).is_ready(), "it waits");

@@ -8,18 +8,18 @@ use steadlock_protocol::slot;
 
 use super::slots::Slots;
 use crate::transport::redis::address::Address;
-use crate::transport::{NODE, Seen};
+use crate::transport::{NODE, TransportEvent};
 
 /// The channels in use.
 #[derive(Default)]
-pub(super) struct Channels(BTreeMap<Arc<[u8]>, Place>);
+pub(super) struct Channels(BTreeMap<Arc<[u8]>, Placement>);
 
-struct Place {
+struct Placement {
     slot: u16,
     node: Option<Address>,
     is_confirmed: bool,
     /// Whether the node lost the channel's slot. The next topology shows where the channel belongs.
-    is_astray: bool,
+    has_moved: bool,
 }
 
 /// A change of a subscription at a node.
@@ -31,57 +31,68 @@ pub(super) enum Change {
 impl Channels {
     pub(super) fn subscribe(&mut self, channel: Arc<[u8]>) {
         let slot = slot(&channel);
-        self.0.entry(channel).or_insert(Place {
+        self.0.entry(channel).or_insert(Placement {
             slot,
             node: None,
             is_confirmed: false,
-            is_astray: false,
+            has_moved: false,
         });
     }
 
     pub(super) fn unsubscribe(&mut self, channel: &Arc<[u8]>) -> Option<Change> {
-        let place = self.0.remove(channel)?;
-        place.node.map(|node| Change::Unsubscribe(node, Arc::clone(channel)))
+        let placement = self.0.remove(channel)?;
+        placement
+            .node
+            .map(|node| Change::Unsubscribe(node, Arc::clone(channel)))
     }
 
     /// Whether a channel has no node yet.
-    pub(super) fn any_is_nowhere(&self) -> bool {
-        self.0.values().any(|place| place.node.is_none() && !place.is_astray)
+    pub(super) fn has_unplaced(&self) -> bool {
+        self.0
+            .values()
+            .any(|placement| placement.node.is_none() && !placement.has_moved)
     }
 
     /// Makes lost channels ready to be placed, because the topology is known again.
-    pub(super) fn find(&mut self) {
-        for place in self.0.values_mut() {
-            place.is_astray = false;
+    pub(super) fn retry_moved(&mut self) {
+        for placement in self.0.values_mut() {
+            placement.has_moved = false;
         }
     }
 
     /// Notes that a node lost or refused this channel.
-    pub(super) fn astray(&mut self, node: &Address, channel: &Arc<[u8]>, seen: &mut Vec<Seen>) -> Option<Change> {
-        let place = self
+    pub(super) fn mark_moved(
+        &mut self,
+        node: &Address,
+        channel: &Arc<[u8]>,
+        events: &mut Vec<TransportEvent>,
+    ) -> Option<Change> {
+        let placement = self
             .0
             .get_mut(channel)
-            .filter(|place| place.node.as_ref() == Some(node))?;
-        place.is_astray = true;
-        if std::mem::take(&mut place.is_confirmed) {
-            seen.push(Seen::Unheard(NODE, Arc::clone(channel)));
+            .filter(|placement| placement.node.as_ref() == Some(node))?;
+        placement.has_moved = true;
+        if std::mem::take(&mut placement.is_confirmed) {
+            events.push(TransportEvent::SubscriptionLost(NODE, Arc::clone(channel)));
         }
-        let before = place.node.take()?;
+        let before = placement.node.take()?;
         Some(Change::Unsubscribe(before, Arc::clone(channel)))
     }
 
     /// Moves each channel to the node that has its slot.
-    pub(super) fn place(&mut self, slots: &Slots, seen: &mut Vec<Seen>) -> Vec<Change> {
+    pub(super) fn assign_nodes(&mut self, slots: &Slots, events: &mut Vec<TransportEvent>) -> Vec<Change> {
         let mut changes = Vec::new();
-        for (channel, place) in &mut self.0 {
-            let Some(owner) = slots.owner(place.slot) else { continue };
-            if place.is_astray || place.node.as_ref() == Some(owner) {
+        for (channel, placement) in &mut self.0 {
+            let Some(owner) = slots.owner(placement.slot) else {
+                continue;
+            };
+            if placement.has_moved || placement.node.as_ref() == Some(owner) {
                 continue;
             }
-            if std::mem::take(&mut place.is_confirmed) {
-                seen.push(Seen::Unheard(NODE, Arc::clone(channel)));
+            if std::mem::take(&mut placement.is_confirmed) {
+                events.push(TransportEvent::SubscriptionLost(NODE, Arc::clone(channel)));
             }
-            if let Some(before) = place.node.replace(owner.clone()) {
+            if let Some(before) = placement.node.replace(owner.clone()) {
                 changes.push(Change::Unsubscribe(before, Arc::clone(channel)));
             }
             changes.push(Change::Subscribe(owner.clone(), Arc::clone(channel)));
@@ -90,28 +101,28 @@ impl Channels {
     }
 
     /// Notes that a node confirmed a channel. Returns whether the channel belongs to this node.
-    pub(super) fn confirmed(&mut self, node: &Address, channel: &Arc<[u8]>) -> bool {
-        let place = self
+    pub(super) fn on_confirmation(&mut self, node: &Address, channel: &Arc<[u8]>) -> bool {
+        let placement = self
             .0
             .get_mut(channel)
-            .filter(|place| place.node.as_ref() == Some(node));
-        place.is_some_and(|place| {
-            place.is_confirmed = true;
+            .filter(|placement| placement.node.as_ref() == Some(node));
+        placement.is_some_and(|placement| {
+            placement.is_confirmed = true;
             true
         })
     }
 
     /// Notes that a node's connection closed. Its next connection subscribes again.
-    pub(super) fn deaf(&mut self, node: &Address, seen: &mut Vec<Seen>) {
-        for (channel, place) in &mut self.0 {
-            if place.node.as_ref() == Some(node) && std::mem::take(&mut place.is_confirmed) {
-                seen.push(Seen::Unheard(NODE, Arc::clone(channel)));
+    pub(super) fn connection_lost(&mut self, node: &Address, events: &mut Vec<TransportEvent>) {
+        for (channel, placement) in &mut self.0 {
+            if placement.node.as_ref() == Some(node) && std::mem::take(&mut placement.is_confirmed) {
+                events.push(TransportEvent::SubscriptionLost(NODE, Arc::clone(channel)));
             }
         }
     }
 
     /// Whether a channel is subscribed to at this node.
-    pub(super) fn any_at(&self, node: &Address) -> bool {
-        self.0.values().any(|place| place.node.as_ref() == Some(node))
+    pub(super) fn has_any_at(&self, node: &Address) -> bool {
+        self.0.values().any(|placement| placement.node.as_ref() == Some(node))
     }
 }

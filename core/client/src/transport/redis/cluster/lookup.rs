@@ -28,7 +28,7 @@ impl Map {
             unreachable!("it is no cluster");
         };
         let questions = nodes.iter().map(|(host, port)| {
-            let node = target.node(host, *port);
+            let node = target.node_target(host, *port);
             let connector = Arc::new(Connector::new(settings, &node, Membership::Shard, None));
             let answer = connector.ask(QUESTION, &Outage::default(), Instant::ZERO);
             Box::pin(async move {
@@ -49,7 +49,7 @@ impl Map {
     }
 
     /// Returns the index of the primary that has this key; `None` if no node has its slot.
-    pub(in crate::transport::redis) fn place_of(&self, key: &[u8]) -> Option<usize> {
+    pub(in crate::transport::redis) fn index_of(&self, key: &[u8]) -> Option<usize> {
         let owner = self.slots.owner(slot(key))?;
         self.primaries.iter().position(|primary| primary == owner)
     }

@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use steadlock_protocol::{Call, CallError, CallId, Instant, Lane, Script, hash_tag, slot};
 
-use crate::transport::Seen;
+use crate::transport::TransportEvent;
 use crate::transport::redis::address::Address;
-use crate::transport::redis::lane::TurnedAway;
+use crate::transport::redis::lane::RejectedCall;
 use crate::transport::redis::resp::ServerError;
 use crate::world::{Defect, World};
 
 /// The base and the limit of the pause before a call that was turned away is sent again.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
 /// The number of redirections that a call follows without a pause.
-const FOLLOWED: u32 = 2;
+const IMMEDIATE_RETRIES: u32 = 2;
 /// The error of a node that may not serve any slot.
 const DOWN: &str = "CLUSTERDOWN";
 /// The errors of a node whose slot belongs to another node now, or is migrating to one.
@@ -36,9 +36,9 @@ pub(super) struct Waiting {
     pub(super) asking: Option<Address>,
     since: Instant,
     not_before: Instant,
-    tries: u32,
+    attempts: u32,
     /// The last error of a node.
-    said: Option<ServerError>,
+    last_error: Option<ServerError>,
 }
 
 /// A call that was sent.
@@ -47,42 +47,42 @@ struct Sent {
     key: Arc<[u8]>,
     script: Script,
     since: Instant,
-    tries: u32,
+    attempts: u32,
     /// An earlier error of a node that made the call wait.
-    said: Option<ServerError>,
+    last_error: Option<ServerError>,
 }
 
 /// The node to which a slot's calls were sent, and their number.
-struct Way {
+struct Destination {
     node: Address,
     count: usize,
 }
 
 /// The next step of a waiting call.
-pub(super) enum Step {
+pub(super) enum Decision {
     /// The call is sent to this node.
-    Go(Address),
+    SendTo(Address),
     /// The call waits, and so do the calls behind it in its slot.
-    Stay,
+    Wait,
 }
 
 pub(super) struct Queue {
     waiting: VecDeque<Waiting>,
     sent: BTreeMap<CallId, Sent>,
-    ways: BTreeMap<Flow, Way>,
+    destinations: BTreeMap<Flow, Destination>,
     /// The time after which a waiting call is answered.
-    patience: Duration,
+    response_timeout: Duration,
     world: World,
 }
 
 impl Queue {
-    pub(super) fn new(patience: Duration, world: &World) -> Self {
+    pub(super) fn new(response_timeout: Duration, world: &World) -> Self {
         Self {
             world: world.clone(),
             waiting: VecDeque::new(),
             sent: BTreeMap::new(),
-            ways: BTreeMap::new(),
-            patience,
+            destinations: BTreeMap::new(),
+            response_timeout,
         }
     }
 
@@ -95,8 +95,8 @@ impl Queue {
             // Set by the first flush, because `push` reads no clock.
             since: Instant::ZERO,
             not_before: Instant::ZERO,
-            tries: 0,
-            said: None,
+            attempts: 0,
+            last_error: None,
         });
     }
 
@@ -105,65 +105,75 @@ impl Queue {
     }
 
     /// Returns the number of calls that were sent to a node and have no reply.
-    pub(super) fn on_the_way_to(&self, node: &Address) -> usize {
-        let ways = self.ways.values().filter(|way| way.node == *node);
-        ways.map(|way| way.count).sum()
+    pub(super) fn in_flight_to(&self, node: &Address) -> usize {
+        let destinations = self
+            .destinations
+            .values()
+            .filter(|destination| destination.node == *node);
+        destinations.map(|destination| destination.count).sum()
     }
 
-    /// Calls `step` for each call that may be sent, in order, and `go` for those that are sent.
+    /// Calls `decide` for each call that may be sent, in order, and `send` for those that are sent.
     pub(super) fn flush(
         &mut self,
         now: Instant,
-        mut step: impl FnMut(&Waiting) -> Step,
-        mut go: impl FnMut(&Address, Call, bool),
+        mut decide: impl FnMut(&Waiting) -> Decision,
+        mut send: impl FnMut(&Address, Call, bool),
     ) {
         if self.waiting.is_empty() {
             return;
         }
         let mut blocked = BTreeSet::new();
-        let mut kept = VecDeque::new();
+        let mut remaining = VecDeque::new();
         for mut waiting in self.waiting.drain(..) {
             if waiting.since == Instant::ZERO {
                 waiting.since = now;
             }
-            // A call that waits for its next attempt blocks no other call. If a later call undoes it, `answered` drops
+            // A call that waits for its next attempt blocks no other call. If a later call undoes it, `on_reply` drops
             // it.
             if now < waiting.not_before {
-                kept.push_back(waiting);
+                remaining.push_back(waiting);
                 continue;
             }
             waiting.not_before = Instant::ZERO;
             let flow = waiting.flow;
-            let is_overtaken = waiting.said.is_some() && !self.world.has(Defect::UndoneCallsRunLate) && {
+            let is_overtaken = waiting.last_error.is_some() && !self.world.has(Defect::UndoneCallsRunLate) && {
                 let later = (Bound::Excluded(waiting.call.id), Bound::Unbounded);
                 self.sent
                     .range(later)
                     .any(|(id, sent)| waiting.is_overtaken_by(*id, sent))
             };
-            let holds_up_all = !blocked.is_empty() && self.world.has(Defect::StuckShardDelaysOthers);
-            if is_overtaken || holds_up_all || blocked.contains(&flow) {
-                kept.push_back(waiting);
+            let blocks_all = !blocked.is_empty() && self.world.has(Defect::StuckShardDelaysOthers);
+            if is_overtaken || blocks_all || blocked.contains(&flow) {
+                remaining.push_back(waiting);
                 continue;
             }
-            let node = match step(&waiting) {
-                Step::Go(node) if self.ways.get(&flow).is_none_or(|way| way.node == node) => node,
-                Step::Go(_) | Step::Stay => {
+            let node = match decide(&waiting) {
+                Decision::SendTo(node)
+                    if self
+                        .destinations
+                        .get(&flow)
+                        .is_none_or(|destination| destination.node == node) =>
+                {
+                    node
+                }
+                Decision::SendTo(_) | Decision::Wait => {
                     blocked.insert(flow);
-                    kept.push_back(waiting);
+                    remaining.push_back(waiting);
                     continue;
                 }
             };
-            let way = self.ways.entry(flow).or_insert_with(|| Way {
+            let destination = self.destinations.entry(flow).or_insert_with(|| Destination {
                 node: node.clone(),
                 count: 0,
             });
-            way.count += 1;
+            destination.count += 1;
             let asking = waiting.asking.is_some();
             let Waiting {
                 call,
                 since,
-                tries,
-                said,
+                attempts,
+                last_error,
                 ..
             } = waiting;
             let sent = Sent {
@@ -171,59 +181,59 @@ impl Queue {
                 key: call.keys.first().cloned().unwrap_or_else(|| Arc::from([])),
                 script: call.script,
                 since,
-                tries,
-                said,
+                attempts,
+                last_error,
             };
             self.sent.insert(call.id, sent);
-            go(&node, call, asking);
+            send(&node, call, asking);
         }
-        self.waiting = kept;
+        self.waiting = remaining;
     }
 
     /// Handles the reply to a call. An earlier call of the same lock that was turned away must not run after it,
     /// because the later call may be the one that undoes it.
-    pub(super) fn answered(&mut self, id: CallId, seen: &mut Vec<Seen>) {
-        let Some(sent) = self.left(id) else { return };
+    pub(super) fn on_reply(&mut self, id: CallId, events: &mut Vec<TransportEvent>) {
+        let Some(sent) = self.remove_sent(id) else { return };
         if self.world.has(Defect::UndoneCallsRunLate) {
             return;
         }
-        let overtaken = |waiting: &Waiting| waiting.said.is_some() && waiting.is_overtaken_by(id, &sent);
-        if !self.waiting.iter().any(overtaken) {
+        let is_overtaken = |waiting: &Waiting| waiting.last_error.is_some() && waiting.is_overtaken_by(id, &sent);
+        if !self.waiting.iter().any(is_overtaken) {
             return;
         }
         self.waiting.retain(|waiting| {
-            let is_over = overtaken(waiting);
-            if is_over {
-                seen.push(waiting.answer(|| CallError::Disconnected("another call of its lock came before".into())));
+            let must_answer = is_overtaken(waiting);
+            if must_answer {
+                events.push(waiting.answer(|| CallError::Disconnected("another call of its lock came before".into())));
             }
-            !is_over
+            !must_answer
         });
     }
 
     /// Handles a call that a node did not run. The call is sent again, to `asking` or to the owner of its slot. A
     /// cluster can be down for long, so its error becomes the answer after a few attempts.
-    pub(super) fn turned_away(
+    pub(super) fn on_rejected(
         &mut self,
-        turned_away: TurnedAway,
+        rejected: RejectedCall,
         asking: Option<Address>,
-        follows: bool,
+        is_new_owner: bool,
         now: Instant,
-    ) -> Option<Seen> {
-        let TurnedAway { call, said } = turned_away;
-        let sent = self.left(call.id)?;
-        let tries = sent.tries.saturating_add(1);
-        if said.code == DOWN && tries > FOLLOWED {
-            return Some(Seen::Reply(call.id, Err(said.to_call_error())));
+    ) -> Option<TransportEvent> {
+        let RejectedCall { call, error } = rejected;
+        let sent = self.remove_sent(call.id)?;
+        let attempts = sent.attempts.saturating_add(1);
+        if error.code == DOWN && attempts > IMMEDIATE_RETRIES {
+            return Some(TransportEvent::Reply(call.id, Err(error.to_call_error())));
         }
         // A redirection tells the caller nothing. An earlier error that made the call wait is kept instead.
-        let said = match sent.said {
-            Some(before) if REDIRECTIONS.contains(&said.code.as_str()) => before,
-            _ => said,
+        let last_error = match sent.last_error {
+            Some(before) if REDIRECTIONS.contains(&error.code.as_str()) => before,
+            _ => error,
         };
-        let pause = if follows && tries <= FOLLOWED {
+        let pause = if is_new_owner && attempts <= IMMEDIATE_RETRIES {
             Duration::ZERO
         } else {
-            BACK_OFF.0.saturating_mul(1 << tries.min(8)).min(BACK_OFF.1)
+            BACK_OFF.0.saturating_mul(1 << attempts.min(8)).min(BACK_OFF.1)
         };
         self.put_back(Waiting {
             flow: sent.flow,
@@ -231,56 +241,61 @@ impl Queue {
             asking,
             since: sent.since,
             not_before: now + pause,
-            tries,
-            said: Some(said),
+            attempts,
+            last_error: Some(last_error),
         });
         None
     }
 
     /// Takes back a call that was not sent because the connection closed.
-    pub(super) fn unsent(&mut self, call: Call) {
-        let Some(sent) = self.left(call.id) else { return };
+    pub(super) fn on_unsent(&mut self, call: Call) {
+        let Some(sent) = self.remove_sent(call.id) else { return };
         self.put_back(Waiting {
             flow: sent.flow,
             call,
             asking: None,
             since: sent.since,
             not_before: Instant::ZERO,
-            tries: sent.tries,
-            said: None,
+            attempts: sent.attempts,
+            last_error: None,
         });
     }
 
     /// Puts a call back into the order in which the calls came.
     fn put_back(&mut self, waiting: Waiting) {
-        let place = self.waiting.partition_point(|other| other.call.id < waiting.call.id);
-        self.waiting.insert(place, waiting);
+        let index = self.waiting.partition_point(|other| other.call.id < waiting.call.id);
+        self.waiting.insert(index, waiting);
     }
 
-    fn left(&mut self, id: CallId) -> Option<Sent> {
+    fn remove_sent(&mut self, id: CallId) -> Option<Sent> {
         let sent = self.sent.remove(&id)?;
-        if let Some(way) = self.ways.get_mut(&sent.flow) {
-            way.count = way.count.saturating_sub(1);
-            if way.count == 0 {
-                self.ways.remove(&sent.flow);
+        if let Some(destination) = self.destinations.get_mut(&sent.flow) {
+            destination.count = destination.count.saturating_sub(1);
+            if destination.count == 0 {
+                self.destinations.remove(&sent.flow);
             }
         }
         Some(sent)
     }
 
     /// Answers the calls that have waited too long. `why` is the error for a call that no node refused.
-    pub(super) fn drop_overdue(&mut self, now: Instant, why: impl Fn(&Waiting) -> CallError, seen: &mut Vec<Seen>) {
-        let patience = self.patience;
-        let is_overdue = |waiting: &Waiting| waiting.since != Instant::ZERO && now >= waiting.since + patience;
+    pub(super) fn drop_overdue(
+        &mut self,
+        now: Instant,
+        why: impl Fn(&Waiting) -> CallError,
+        events: &mut Vec<TransportEvent>,
+    ) {
+        let response_timeout = self.response_timeout;
+        let is_overdue = |waiting: &Waiting| waiting.since != Instant::ZERO && now >= waiting.since + response_timeout;
         if !self.waiting.iter().any(is_overdue) {
             return;
         }
         self.waiting.retain(|waiting| {
-            let is_over = is_overdue(waiting);
-            if is_over {
-                seen.push(waiting.answer(|| why(waiting)));
+            let must_answer = is_overdue(waiting);
+            if must_answer {
+                events.push(waiting.answer(|| why(waiting)));
             }
-            !is_over
+            !must_answer
         });
     }
 
@@ -288,11 +303,11 @@ impl Queue {
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         let due = self.waiting.iter().filter(|waiting| waiting.since != Instant::ZERO);
         due.map(|waiting| {
-            let over = waiting.since + self.patience;
+            let timeout_at = waiting.since + self.response_timeout;
             if waiting.not_before == Instant::ZERO {
-                over
+                timeout_at
             } else {
-                waiting.not_before.min(over)
+                waiting.not_before.min(timeout_at)
             }
         })
         .min()
@@ -309,9 +324,12 @@ impl Waiting {
             && self.call.keys.first().map(|key| hash_tag(key)) == Some(hash_tag(&sent.key))
     }
 
-    fn answer(&self, otherwise: impl FnOnce() -> CallError) -> Seen {
-        let error = self.said.as_ref().map_or_else(otherwise, ServerError::to_call_error);
-        Seen::Reply(self.call.id, Err(error))
+    fn answer(&self, otherwise: impl FnOnce() -> CallError) -> TransportEvent {
+        let error = self
+            .last_error
+            .as_ref()
+            .map_or_else(otherwise, ServerError::to_call_error);
+        TransportEvent::Reply(self.call.id, Err(error))
     }
 }
 
@@ -344,26 +362,32 @@ mod tests {
 
     /// Sends the calls that may go to `node`, and returns them.
     fn sent(queue: &mut Queue, node: &Address, now: Instant) -> Vec<(u64, bool)> {
-        let mut went = Vec::new();
+        let mut sent_calls = Vec::new();
         queue.flush(
             now,
-            |_| Step::Go(node.clone()),
-            |_, call, asking| went.push((call.id.get(), asking)),
+            |_| Decision::SendTo(node.clone()),
+            |_, call, asking| sent_calls.push((call.id.get(), asking)),
         );
-        went
+        sent_calls
     }
 
-    fn turn_away(queue: &mut Queue, call: Call, code: &str, asking: Option<Address>, now: Instant) -> Option<Seen> {
-        let said = ServerError {
+    fn reject(
+        queue: &mut Queue,
+        call: Call,
+        code: &str,
+        asking: Option<Address>,
+        now: Instant,
+    ) -> Option<TransportEvent> {
+        let error = ServerError {
             code: code.into(),
             message: String::new(),
         };
-        let follows = asking.is_some();
-        queue.turned_away(TurnedAway { call, said }, asking, follows, now)
+        let is_new_owner = asking.is_some();
+        queue.on_rejected(RejectedCall { call, error }, asking, is_new_owner, now)
     }
 
-    fn is_refusal(seen: &Seen, id: u64) -> bool {
-        matches!(seen, Seen::Reply(of, Err(CallError::Server { .. })) if *of == CallId::from_u64(id))
+    fn is_refusal(events: &TransportEvent, id: u64) -> bool {
+        matches!(events, TransportEvent::Reply(of, Err(CallError::Server { .. })) if *of == CallId::from_u64(id))
     }
 
     fn of(queue: &mut Queue, id: u64, script: Script, key: &str) -> Call {
@@ -380,10 +404,10 @@ mod tests {
         of(&mut queue, 2, Script::LockRelease, "x");
         of(&mut queue, 3, Script::LockAcquire, "another slot");
         assert_eq!(sent(&mut queue, &b(), NOW), [(3, false)]);
-        assert_eq!((queue.on_the_way_to(&a()), queue.on_the_way_to(&b())), (1, 1));
-        queue.answered(CallId::from_u64(1), &mut Vec::new());
+        assert_eq!((queue.in_flight_to(&a()), queue.in_flight_to(&b())), (1, 1));
+        queue.on_reply(CallId::from_u64(1), &mut Vec::new());
         assert_eq!(sent(&mut queue, &b(), NOW), [(2, false)]);
-        assert_eq!(queue.on_the_way_to(&a()), 0);
+        assert_eq!(queue.in_flight_to(&a()), 0);
     }
 
     #[test]
@@ -391,9 +415,9 @@ mod tests {
         let mut queue = Queue::new(Duration::from_secs(3), &World::default());
         let call = of(&mut queue, 1, Script::LockAcquire, "x");
         sent(&mut queue, &a(), NOW);
-        assert!(turn_away(&mut queue, call.clone(), "ASK", Some(b()), NOW).is_none());
+        assert!(reject(&mut queue, call.clone(), "ASK", Some(b()), NOW).is_none());
         assert_eq!(sent(&mut queue, &b(), NOW), [(1, true)]);
-        assert!(turn_away(&mut queue, call, "TRYAGAIN", None, NOW).is_none());
+        assert!(reject(&mut queue, call, "TRYAGAIN", None, NOW).is_none());
         assert_eq!(sent(&mut queue, &a(), NOW), []);
         let due = queue.poll_timeout().unwrap();
         assert!(due > NOW && due <= NOW + BACK_OFF.1);
@@ -406,10 +430,10 @@ mod tests {
         let calls = [1, 2].map(|id| of(&mut queue, id, Script::LockAcquire, "x"));
         assert_eq!(sent(&mut queue, &a(), NOW).len(), calls.len());
         for call in calls {
-            queue.turned_away(
-                TurnedAway {
+            queue.on_rejected(
+                RejectedCall {
                     call,
-                    said: ServerError {
+                    error: ServerError {
                         code: "MOVED".into(),
                         message: String::new(),
                     },
@@ -419,7 +443,7 @@ mod tests {
                 NOW,
             );
         }
-        queue.flush(NOW, |_| Step::Stay, |_, _, _| {});
+        queue.flush(NOW, |_| Decision::Wait, |_, _, _| {});
         assert_eq!(queue.poll_timeout(), Some(NOW + Duration::from_secs(3)));
     }
 
@@ -428,14 +452,14 @@ mod tests {
         let mut queue = Queue::new(Duration::from_secs(3), &World::default());
         let acquire = of(&mut queue, 1, Script::LockAcquire, "x");
         sent(&mut queue, &a(), NOW);
-        turn_away(&mut queue, acquire, "TRYAGAIN", None, NOW);
+        reject(&mut queue, acquire, "TRYAGAIN", None, NOW);
         of(&mut queue, 2, Script::LockRelease, "x");
         assert_eq!(sent(&mut queue, &a(), NOW), [(2, false)]);
-        let mut seen = Vec::new();
+        let mut events = Vec::new();
         // The call is not sent after its release either.
         assert_eq!(sent(&mut queue, &a(), NOW + BACK_OFF.1), []);
-        queue.answered(CallId::from_u64(2), &mut seen);
-        assert!(matches!(&seen[..], [seen] if is_refusal(seen, 1)), "{seen:?}");
+        queue.on_reply(CallId::from_u64(2), &mut events);
+        assert!(matches!(&events[..], [events] if is_refusal(events, 1)), "{events:?}");
         assert!(queue.is_empty());
     }
 
@@ -446,7 +470,7 @@ mod tests {
         let mut now = NOW;
         let answer = loop {
             assert_eq!(sent(&mut queue, &a(), now), [(1, false)]);
-            match turn_away(&mut queue, call.clone(), DOWN, None, now) {
+            match reject(&mut queue, call.clone(), DOWN, None, now) {
                 Some(answer) => break answer,
                 None => now = queue.poll_timeout().unwrap(),
             }
@@ -455,10 +479,10 @@ mod tests {
         assert!(now < NOW + Duration::from_millis(200));
         let call = of(&mut queue, 2, Script::LockAcquire, "x");
         sent(&mut queue, &a(), NOW);
-        turn_away(&mut queue, call, "TRYAGAIN", None, NOW);
-        let (mut seen, over) = (Vec::new(), NOW + Duration::from_secs(3));
-        queue.drop_overdue(over, |_| unreachable!("it was refused"), &mut seen);
-        assert!(matches!(&seen[..], [seen] if is_refusal(seen, 2)), "{seen:?}");
+        reject(&mut queue, call, "TRYAGAIN", None, NOW);
+        let (mut events, timeout_at) = (Vec::new(), NOW + Duration::from_secs(3));
+        queue.drop_overdue(timeout_at, |_| unreachable!("it was refused"), &mut events);
+        assert!(matches!(&events[..], [events] if is_refusal(events, 2)), "{events:?}");
     }
 
     #[test]
@@ -468,17 +492,17 @@ mod tests {
         let mut now = NOW;
         for (code, asking) in [("ASK", Some(b())), ("TRYAGAIN", None), ("ASK", Some(b()))] {
             assert_eq!(sent(&mut queue, &a(), now).len(), 1, "{code}");
-            assert!(turn_away(&mut queue, call.clone(), code, asking, now).is_none());
+            assert!(reject(&mut queue, call.clone(), code, asking, now).is_none());
             now = queue.poll_timeout().unwrap().max(now);
         }
-        let mut seen = Vec::new();
+        let mut events = Vec::new();
         queue.drop_overdue(
             NOW + Duration::from_secs(3),
             |_| unreachable!("it was refused"),
-            &mut seen,
+            &mut events,
         );
-        let Some(Seen::Reply(_, Err(CallError::Server { code, .. }))) = seen.first() else {
-            panic!("{seen:?}");
+        let Some(TransportEvent::Reply(_, Err(CallError::Server { code, .. }))) = events.first() else {
+            panic!("{events:?}");
         };
         assert_eq!(code, "TRYAGAIN");
     }
@@ -489,7 +513,7 @@ mod tests {
         let first = of(&mut queue, 1, Script::LockAcquire, "x");
         sent(&mut queue, &a(), NOW);
         of(&mut queue, 2, Script::LockRelease, "x");
-        queue.unsent(first);
+        queue.on_unsent(first);
         assert_eq!(sent(&mut queue, &b(), NOW), [(1, false), (2, false)]);
     }
 }

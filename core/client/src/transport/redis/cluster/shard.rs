@@ -10,7 +10,7 @@ use crate::target::Target;
 use crate::transport::redis::connect::Connector;
 use crate::transport::redis::lane::LaneLink;
 use crate::transport::redis::membership::Membership;
-use crate::transport::redis::{Failing, Redis};
+use crate::transport::redis::{FirstFailure, Redis};
 
 /// A node without slots is left when it had nothing to do for this long.
 const IDLE: Duration = Duration::from_secs(5);
@@ -28,7 +28,7 @@ impl Shard {
     pub(super) fn new(settings: &Arc<Settings>, target: &Target, now: Instant) -> Self {
         let connector = Connector::announced(settings, target, Membership::Shard);
         Self {
-            redis: Redis::with(Arc::new(connector), settings, Failing::IsAnOutage),
+            redis: Redis::with(Arc::new(connector), settings, FirstFailure::Outage),
             used: now,
             cause: None,
         }
@@ -75,7 +75,7 @@ impl Shard {
     }
 
     /// Notes a failed connection.
-    pub(super) fn failed(&mut self, cause: Cause) {
+    pub(super) fn record_failure(&mut self, cause: Cause) {
         self.cause = Some(cause);
     }
 

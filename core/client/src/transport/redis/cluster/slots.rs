@@ -16,7 +16,7 @@ pub(super) const SLOTS: usize = 16_384;
 pub(super) struct Slots {
     owners: Vec<Address>,
     /// For each slot the index of its owner.
-    of: Vec<Option<usize>>,
+    owner_of_slot: Vec<Option<usize>>,
     /// All nodes that were announced, replicas too.
     known: BTreeSet<Address>,
     /// The ids of the owners. No node of another cluster has the same id.
@@ -28,15 +28,15 @@ impl Slots {
     pub(super) fn unknown() -> Self {
         Self {
             owners: Vec::new(),
-            of: vec![None; SLOTS],
+            owner_of_slot: vec![None; SLOTS],
             known: BTreeSet::new(),
             ids: BTreeSet::new(),
         }
     }
 
-    /// Reads the reply to `CLUSTER SLOTS`. `asked` is the host for nodes that are listed without one. `None` if no slot
-    /// has an owner.
-    pub(super) fn read(answer: &Reply, asked: &str) -> Option<Self> {
+    /// Reads the reply to `CLUSTER SLOTS`. `asked_host` is the host for nodes that are listed without one. `None` if no
+    /// slot has an owner.
+    pub(super) fn read(answer: &Reply, asked_host: &str) -> Option<Self> {
         let Reply::Array(ranges) = answer else { return None };
         let mut slots = Self::unknown();
         for range in ranges {
@@ -48,13 +48,13 @@ impl Slots {
                 continue;
             };
             let nodes = parts.iter().skip(2);
-            slots.known.extend(nodes.filter_map(|node| address(node, asked)));
-            let Some(owner) = parts.get(2).and_then(|node| address(node, asked)) else {
+            slots.known.extend(nodes.filter_map(|node| address(node, asked_host)));
+            let Some(owner) = parts.get(2).and_then(|node| address(node, asked_host)) else {
                 continue;
             };
             slots.ids.extend(parts.get(2).and_then(id).map(str::to_owned));
-            let owner = slots.place(owner);
-            for slot in slots.of.iter_mut().take(last.saturating_add(1)).skip(first) {
+            let owner = slots.owner_index(owner);
+            for slot in slots.owner_of_slot.iter_mut().take(last.saturating_add(1)).skip(first) {
                 *slot = Some(owner);
             }
         }
@@ -62,19 +62,19 @@ impl Slots {
     }
 
     pub(super) fn owner(&self, slot: u16) -> Option<&Address> {
-        let place = *self.of.get(usize::from(slot))?;
-        self.owners.get(place?)
+        let owner_index = *self.owner_of_slot.get(usize::from(slot))?;
+        self.owners.get(owner_index?)
     }
 
     /// Notes that a node named the owner of a slot. Returns whether this changes the table.
-    pub(super) fn moved(&mut self, slot: u16, owner: &Address) -> bool {
+    pub(super) fn set_owner(&mut self, slot: u16, owner: &Address) -> bool {
         if self.owner(slot) == Some(owner) {
             return false;
         }
         self.known.insert(owner.clone());
-        let place = self.place(owner.clone());
-        if let Some(of) = self.of.get_mut(usize::from(slot)) {
-            *of = Some(place);
+        let owner_index = self.owner_index(owner.clone());
+        if let Some(owner_of_slot) = self.owner_of_slot.get_mut(usize::from(slot)) {
+            *owner_of_slot = Some(owner_index);
         }
         true
     }
@@ -82,8 +82,8 @@ impl Slots {
     /// Returns the nodes to ask about the slots: those of the URL and all that were announced.
     pub(super) fn nodes(&self, target: &Target) -> Vec<Address> {
         let mut nodes = self.known().clone();
-        if let Scheme::Cluster { nodes: given, .. } = &target.scheme {
-            nodes.extend(given.iter().map(|(host, port)| Address::new(host, *port)));
+        if let Scheme::Cluster { nodes: configured, .. } = &target.scheme {
+            nodes.extend(configured.iter().map(|(host, port)| Address::new(host, *port)));
         }
         nodes.into_iter().collect()
     }
@@ -108,7 +108,7 @@ impl Slots {
         self.owners.contains(node)
     }
 
-    fn place(&mut self, owner: Address) -> usize {
+    fn owner_index(&mut self, owner: Address) -> usize {
         let known = self.owners.iter().position(|known| *known == owner);
         known.unwrap_or_else(|| {
             self.owners.push(owner);
@@ -119,7 +119,7 @@ impl Slots {
 
 /// Returns a node's address from the reply. An empty host stands for the host that was asked. A node whose host is `?`
 /// does not know its own.
-fn address(node: &Reply, asked: &str) -> Option<Address> {
+fn address(node: &Reply, asked_host: &str) -> Option<Address> {
     let Reply::Array(parts) = node else { return None };
     let host = match parts.first()? {
         Reply::Nil => "",
@@ -128,7 +128,7 @@ fn address(node: &Reply, asked: &str) -> Option<Address> {
     let Some(Reply::Int(port)) = parts.get(1) else {
         return None;
     };
-    Address::told(host, u16::try_from(*port).ok()?, asked)
+    Address::from_reply(host, u16::try_from(*port).ok()?, asked_host)
 }
 
 /// A number for each primary that has ever had a slot.
@@ -145,12 +145,12 @@ impl Numbers {
         }
         let number = |owner: &Address| self.0.iter().position(|known| known == owner);
         let numbers: Vec<Option<usize>> = slots.owners().map(number).collect();
-        let of = slots.of.iter().map(|place| {
-            let number = place.and_then(|place| *numbers.get(place)?);
+        let owner_of_slot = slots.owner_of_slot.iter().map(|owner_index| {
+            let number = owner_index.and_then(|owner_index| *numbers.get(owner_index)?);
             number.and_then(|number| u16::try_from(number).ok()).unwrap_or(u16::MAX)
         });
         let names = self.0.iter().map(|owner| owner.to_string().into());
-        (of.collect(), names.collect())
+        (owner_of_slot.collect(), names.collect())
     }
 }
 
@@ -198,13 +198,13 @@ mod tests {
     #[test]
     fn a_slot_that_moved_has_its_new_owner() {
         let mut slots = Slots::unknown();
-        let owner = Address::read("::1:7000", "here").unwrap();
+        let owner = Address::parse("::1:7000", "here").unwrap();
         assert_eq!(owner, Address::new("::1", 7000));
-        assert!(slots.moved(5, &owner));
-        assert!(!slots.moved(5, &owner));
+        assert!(slots.set_owner(5, &owner));
+        assert!(!slots.set_owner(5, &owner));
         assert_eq!(slots.owner(5), Some(&owner));
         assert_eq!(slots.owner(6), None);
-        assert_eq!(Address::read(":7001", "here"), Some(Address::new("here", 7001)));
-        assert_eq!(Address::read("?:7001", "here"), None);
+        assert_eq!(Address::parse(":7001", "here"), Some(Address::new("here", 7001)));
+        assert_eq!(Address::parse("?:7001", "here"), None);
     }
 }

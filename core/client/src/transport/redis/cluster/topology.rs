@@ -21,9 +21,9 @@ use crate::transport::redis::outage::Outage;
 
 pub(super) const QUESTION: &[&[u8]] = &[b"CLUSTER", b"SLOTS"];
 /// The number of nodes that are asked at once.
-const AT_ONCE: usize = 3;
+const NODES_AT_ONCE: usize = 3;
 /// The time without an answer after which more nodes are asked.
-const PATIENCE: Duration = Duration::from_millis(250);
+const SLOW_AFTER: Duration = Duration::from_millis(250);
 /// The shortest and the longest pause between two rounds.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(500));
 
@@ -31,13 +31,13 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 pub(super) struct Topology {
     settings: Arc<Settings>,
     target: Target,
-    asked: Vec<Asked>,
+    pending: Vec<PendingAnswer>,
     /// The nodes to ask if the first ones are slow.
     next: Vec<Address>,
     /// The time at which the asked nodes count as slow.
     slow_at: Instant,
     /// Whether the last answer turned out to be outdated.
-    is_wanted: bool,
+    is_requested: bool,
     /// The earliest time of the next round.
     not_before: Instant,
     pause: Duration,
@@ -46,7 +46,7 @@ pub(super) struct Topology {
     failure: Option<Failure>,
 }
 
-struct Asked {
+struct PendingAnswer {
     host: Arc<str>,
     answer: Boxed<Result<Reply, Failure>>,
 }
@@ -56,10 +56,10 @@ impl Topology {
         Self {
             settings: Arc::clone(settings),
             target: target.clone(),
-            asked: Vec::new(),
+            pending: Vec::new(),
             next: Vec::new(),
             slow_at: Instant::ZERO,
-            is_wanted: true,
+            is_requested: true,
             not_before: Instant::ZERO,
             pause: PAUSE.0,
             outage: Outage::default(),
@@ -68,21 +68,21 @@ impl Topology {
     }
 
     /// Requests a round. If one is running, another one follows.
-    pub(super) const fn want(&mut self) {
-        self.is_wanted = true;
+    pub(super) const fn request(&mut self) {
+        self.is_requested = true;
     }
 
     /// Notes that no node is missing. If the pause after the last round is over, the next pause is the shortest one
     /// again.
-    pub(super) fn is_good(&mut self, now: Instant) {
-        if !self.is_wanted && self.asked.is_empty() && now >= self.not_before {
+    pub(super) fn on_stable(&mut self, now: Instant) {
+        if !self.is_requested && self.pending.is_empty() && now >= self.not_before {
             self.pause = PAUSE.0;
         }
     }
 
     /// Whether a round is requested or running.
-    pub(super) const fn is_wanted(&self) -> bool {
-        self.is_wanted || !self.asked.is_empty()
+    pub(super) const fn is_requested(&self) -> bool {
+        self.is_requested || !self.pending.is_empty()
     }
 
     /// Advances a round, or begins one with `nodes`. Returns the answer or the failure of the round.
@@ -92,82 +92,82 @@ impl Topology {
         now: Instant,
         nodes: impl FnOnce() -> Vec<Address>,
     ) -> Option<Result<Slots, Failure>> {
-        if self.asked.is_empty() && self.is_wanted && now >= self.not_before {
-            self.is_wanted = false;
+        if self.pending.is_empty() && self.is_requested && now >= self.not_before {
+            self.is_requested = false;
             self.next = nodes();
             self.shuffle();
-            self.ask_some(now);
+            self.ask_next(now);
         }
         loop {
-            if let Some(slots) = self.poll_asked(context) {
-                self.asked.clear();
-                self.over(now);
+            if let Some(slots) = self.poll_pending(context) {
+                self.pending.clear();
+                self.end_round(now);
                 self.outage = Outage::default();
                 return Some(Ok(slots));
             }
-            if self.asked.is_empty() && self.next.is_empty() {
+            if self.pending.is_empty() && self.next.is_empty() {
                 let failure = self.failure.take()?;
                 self.outage.failed(now);
-                self.over(now);
+                self.end_round(now);
                 return Some(Err(failure));
             }
-            if !self.asked.is_empty() && now < self.slow_at || self.next.is_empty() {
+            if !self.pending.is_empty() && now < self.slow_at || self.next.is_empty() {
                 return None;
             }
-            self.ask_some(now);
+            self.ask_next(now);
         }
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        if self.asked.is_empty() {
-            Some(self.not_before).filter(|_| self.is_wanted)
+        if self.pending.is_empty() {
+            Some(self.not_before).filter(|_| self.is_requested)
         } else {
             Some(self.slow_at).filter(|_| !self.next.is_empty())
         }
     }
 
-    fn poll_asked(&mut self, context: &mut Context<'_>) -> Option<Slots> {
+    fn poll_pending(&mut self, context: &mut Context<'_>) -> Option<Slots> {
         let mut slots = None;
-        let mut left = Vec::new();
-        for mut asked in mem::take(&mut self.asked) {
-            match asked.answer.as_mut().poll(context) {
-                Poll::Pending => left.push(asked),
-                Poll::Ready(Ok(answer)) => match Slots::read(&answer, &asked.host) {
+        let mut remaining = Vec::new();
+        for mut pending in mem::take(&mut self.pending) {
+            match pending.answer.as_mut().poll(context) {
+                Poll::Pending => remaining.push(pending),
+                Poll::Ready(Ok(answer)) => match Slots::read(&answer, &pending.host) {
                     Some(read) => slots = slots.or(Some(read)),
-                    None => self.failed(Failure::unavailable("no slot of the cluster has an owner")),
+                    None => self.add_failure(Failure::unavailable("no slot of the cluster has an owner")),
                 },
-                Poll::Ready(Err(failure)) => self.failed(failure),
+                Poll::Ready(Err(failure)) => self.add_failure(failure),
             }
         }
-        self.asked = left;
+        self.pending = remaining;
         slots
     }
 
     /// Notes a failure. A lasting one explains more than one that can pass.
-    fn failed(&mut self, failure: Failure) {
+    fn add_failure(&mut self, failure: Failure) {
         if self.failure.as_ref().is_none_or(|known| !known.is_lasting()) {
             self.failure = Some(failure);
         }
     }
 
     /// Ends the round. The pause before the next one doubles each time.
-    fn over(&mut self, now: Instant) {
+    fn end_round(&mut self, now: Instant) {
         self.next.clear();
         self.failure = None;
         self.not_before = now + self.pause;
         self.pause = self.pause.saturating_mul(2).min(PAUSE.1);
     }
 
-    fn ask_some(&mut self, now: Instant) {
-        self.slow_at = now + PATIENCE;
-        for node in self.next.split_off(self.next.len().saturating_sub(AT_ONCE)) {
-            let target = self.target.node(&node.host, node.port);
-            let connector = Arc::new(if self.target.lists(&node.host, node.port) {
+    fn ask_next(&mut self, now: Instant) {
+        self.slow_at = now + SLOW_AFTER;
+        for node in self.next.split_off(self.next.len().saturating_sub(NODES_AT_ONCE)) {
+            let target = self.target.node_target(&node.host, node.port);
+            let connector = Arc::new(if self.target.names_address(&node.host, node.port) {
                 Connector::new(&self.settings, &target, Membership::Shard, None)
             } else {
                 Connector::announced(&self.settings, &target, Membership::Shard)
             });
-            self.asked.push(Asked {
+            self.pending.push(PendingAnswer {
                 host: Arc::clone(&node.host),
                 answer: connector.ask(QUESTION, &self.outage, now),
             });

@@ -11,7 +11,7 @@ use crate::transport::redis::resp::text;
 
 /// The answer of one sentinel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Vote {
+pub(super) struct Answer {
     pub(super) primary: Address,
     /// The number of the failover that made the server the primary. A higher number is newer.
     pub(super) epoch: u64,
@@ -19,7 +19,7 @@ pub(super) struct Vote {
 
 /// A sentinel that another one names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Other {
+pub(super) struct OtherSentinel {
     pub(super) address: Address,
     /// The sentinel's id.
     pub(super) id: Option<Arc<str>>,
@@ -29,15 +29,15 @@ pub(super) struct Other {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     /// The known primary stays.
-    Stay,
-    Follow(Vote),
+    Keep,
+    Follow(Answer),
     /// No sentinel that answered knows a primary.
-    Nobody,
+    NoPrimary,
 }
 
 /// Whether an answer is newer than the known one.
-pub(super) fn is_newer(vote: &Vote, known: Option<&Vote>) -> bool {
-    known.is_none_or(|known| vote.epoch > known.epoch)
+pub(super) fn is_newer(answer: &Answer, known: Option<&Answer>) -> bool {
+    known.is_none_or(|known| answer.epoch > known.epoch)
 }
 
 /// The answers that are followed, beside one that is newer than the known one.
@@ -52,33 +52,36 @@ pub(super) enum Trust {
 }
 
 /// Chooses the [`best`] answer when a round is over.
-pub(super) fn choose<'a>(votes: impl Iterator<Item = &'a Vote>, known: Option<&Vote>, trust: Trust) -> Choice {
-    let Some((best, _)) = best(votes, known) else {
-        return Choice::Nobody;
+pub(super) fn choose<'a>(answers: impl Iterator<Item = &'a Answer>, known: Option<&Answer>, trust: Trust) -> Choice {
+    let Some((best, _)) = best(answers, known) else {
+        return Choice::NoPrimary;
     };
     match known {
-        Some(known) if known == best => Choice::Stay,
-        Some(known) if best.epoch < known.epoch && trust < Trust::Older => Choice::Stay,
-        Some(known) if best.epoch == known.epoch && trust < Trust::Other => Choice::Stay,
+        Some(known) if known == best => Choice::Keep,
+        Some(known) if best.epoch < known.epoch && trust < Trust::Older => Choice::Keep,
+        Some(known) if best.epoch == known.epoch && trust < Trust::Other => Choice::Keep,
         _ => Choice::Follow(best.clone()),
     }
 }
 
 /// Returns the best answer, and the number of sentinels that gave it. The newest answer is best, then the one that most
 /// sentinels gave, then the known one.
-pub(super) fn best<'a>(votes: impl Iterator<Item = &'a Vote>, known: Option<&Vote>) -> Option<(&'a Vote, usize)> {
-    let mut counts: BTreeMap<(u64, &Address), (&Vote, usize)> = BTreeMap::new();
-    for vote in votes {
-        counts.entry((vote.epoch, &vote.primary)).or_insert((vote, 0)).1 += 1;
+pub(super) fn best<'a>(
+    answers: impl Iterator<Item = &'a Answer>,
+    known: Option<&Answer>,
+) -> Option<(&'a Answer, usize)> {
+    let mut counts: BTreeMap<(u64, &Address), (&Answer, usize)> = BTreeMap::new();
+    for answer in answers {
+        counts.entry((answer.epoch, &answer.primary)).or_insert((answer, 0)).1 += 1;
     }
-    let is_known = |vote: &Vote| known.is_some_and(|known| known.primary == vote.primary);
+    let is_known = |answer: &Answer| known.is_some_and(|known| known.primary == answer.primary);
     counts
         .into_values()
-        .max_by_key(|&(vote, count)| (vote.epoch, count, is_known(vote)))
+        .max_by_key(|&(answer, count)| (answer.epoch, count, is_known(answer)))
 }
 
 /// Reads the reply to `SENTINEL GET-MASTER-ADDR-BY-NAME`. `None` if the service is unknown.
-pub(super) fn vote(reply: &Reply, epoch: u64) -> Result<Option<Vote>, Failure> {
+pub(super) fn parse(reply: &Reply, epoch: u64) -> Result<Option<Answer>, Failure> {
     match reply {
         Reply::Nil => Ok(None),
         Reply::Array(parts) => {
@@ -86,7 +89,7 @@ pub(super) fn vote(reply: &Reply, epoch: u64) -> Result<Option<Vote>, Failure> {
             let port = parts.get(1).and_then(text).and_then(|port| port.parse().ok());
             let address = host.zip(port).and_then(|(host, port)| Address::announced(host, port));
             match address {
-                Some(primary) => Ok(Some(Vote { primary, epoch })),
+                Some(primary) => Ok(Some(Answer { primary, epoch })),
                 None => Err(Failure::unavailable("the sentinel does not know the primary's address")),
             }
         }
@@ -107,10 +110,10 @@ pub(super) fn id(reply: &Reply) -> Option<Arc<str>> {
 }
 
 /// Reads the reply to `SENTINEL SENTINELS`.
-pub(super) fn others(reply: &Reply) -> Vec<Other> {
+pub(super) fn others(reply: &Reply) -> Vec<OtherSentinel> {
     let Reply::Array(all) = reply else { return Vec::new() };
     let other = |one| {
-        Some(Other {
+        Some(OtherSentinel {
             address: Address::announced(field(one, "ip")?, field(one, "port")?.parse().ok()?)?,
             id: field(one, "runid").filter(|id| !id.is_empty()).map(Arc::from),
         })
@@ -133,8 +136,8 @@ fn field<'a>(reply: &'a Reply, name: &str) -> Option<&'a str> {
 mod tests {
     use super::*;
 
-    fn of(port: u16, epoch: u64) -> Vote {
-        Vote {
+    fn of(port: u16, epoch: u64) -> Answer {
+        Answer {
             primary: Address::new("h", port),
             epoch,
         }
@@ -148,7 +151,7 @@ mod tests {
     fn the_newest_vote_wins_then_the_majority_then_what_is_known() {
         let known = of(1, 4);
         for (answers, trust, expected) in [
-            (vec![], Trust::Other, Choice::Nobody),
+            (vec![], Trust::Other, Choice::NoPrimary),
             (
                 vec![of(1, 4), of(2, 5), of(1, 4)],
                 Trust::Newer,
@@ -159,10 +162,10 @@ mod tests {
                 Trust::Other,
                 Choice::Follow(of(2, 4)),
             ),
-            (vec![of(2, 4)], Trust::Newer, Choice::Stay),
-            (vec![of(2, 4), of(1, 4)], Trust::Other, Choice::Stay),
-            (vec![of(1, 4), of(0, 4)], Trust::Older, Choice::Stay),
-            (vec![of(2, 3), of(2, 3)], Trust::Other, Choice::Stay),
+            (vec![of(2, 4)], Trust::Newer, Choice::Keep),
+            (vec![of(2, 4), of(1, 4)], Trust::Other, Choice::Keep),
+            (vec![of(1, 4), of(0, 4)], Trust::Older, Choice::Keep),
+            (vec![of(2, 3), of(2, 3)], Trust::Other, Choice::Keep),
             (
                 vec![of(2, 3), of(2, 3), of(3, 3)],
                 Trust::Older,
@@ -177,8 +180,8 @@ mod tests {
 
     #[test]
     fn answers_are_read() {
-        assert_eq!(vote(&words(&["h", "7"]), 3).unwrap(), Some(of(7, 3)));
-        assert_eq!(vote(&Reply::Nil, 3).unwrap(), None);
+        assert_eq!(parse(&words(&["h", "7"]), 3).unwrap(), Some(of(7, 3)));
+        assert_eq!(parse(&Reply::Nil, 3).unwrap(), None);
         for odd in [
             words(&[]),
             words(&["", "7"]),
@@ -186,21 +189,21 @@ mod tests {
             words(&["h\u{1b}[2J", "7"]),
             Reply::Int(1),
         ] {
-            assert!(vote(&odd, 0).is_err(), "{odd:?}");
+            assert!(parse(&odd, 0).is_err(), "{odd:?}");
         }
         assert_eq!(epoch(&words(&["name", "shop", "config-epoch", "12"])), 12);
         assert_eq!(epoch(&words(&["name", "shop"])), 0);
-        let told = Reply::Array(vec![
+        let reply = Reply::Array(vec![
             words(&["ip", "h", "port", "7", "runid", "a"]),
             words(&["ip", "h", "port", "8", "runid", ""]),
             words(&["ip", "h"]),
             words(&["ip", "h\nERROR", "port", "9", "runid", "a"]),
         ]);
-        let other = |port, id: Option<&str>| Other {
+        let other = |port, id: Option<&str>| OtherSentinel {
             address: Address::new("h", port),
             id: id.map(Arc::from),
         };
-        assert_eq!(others(&told), [other(7, Some("a")), other(8, None)]);
+        assert_eq!(others(&reply), [other(7, Some("a")), other(8, None)]);
         assert_eq!(id(&Reply::Bytes(b"a".to_vec())).as_deref(), Some("a"));
         assert_eq!(id(&Reply::Nil), None);
     }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use futures_util::future::select_all;
 use steadlock_protocol::{Error, Instant, Operation, Reply};
 
-use super::OTHERS;
-use super::answer::{self, Choice, Other, Trust, Vote};
-use super::round::{Known, Outcome, Round};
+use super::MAX_OTHERS;
+use super::answer::{self, Answer, Choice, OtherSentinel, Trust};
+use super::round::{KnownSentinel, Outcome, Round};
 use crate::settings::Settings;
 use crate::sleep::timeout;
 use crate::target::{Scheme, Target};
@@ -21,19 +21,19 @@ use crate::transport::redis::link::Link;
 use crate::transport::redis::membership::Membership;
 
 /// The result of the lookup.
-pub(in crate::transport::redis) struct Said {
+pub(in crate::transport::redis) struct Found {
     pub(in crate::transport::redis) primary: Address,
     /// The sentinels of the URL, and those that they name.
     pub(in crate::transport::redis) sentinels: Vec<Link>,
 }
 
 /// Longer than any attempt to connect: all sentinels are waited for until one has named a primary.
-const LONG: Duration = Duration::from_secs(86_400);
+const NO_TIMEOUT: Duration = Duration::from_secs(86_400);
 
 /// Asks the sentinels of the URL, and those that they name, in one [`Round`].
-pub(in crate::transport::redis) async fn ask(settings: &Arc<Settings>, target: &Target) -> Result<Said, Error> {
+pub(in crate::transport::redis) async fn ask(settings: &Arc<Settings>, target: &Target) -> Result<Found, Error> {
     let Scheme::Sentinel {
-        sentinels: given,
+        sentinels: configured,
         service,
         ..
     } = &target.scheme
@@ -45,27 +45,27 @@ pub(in crate::transport::redis) async fn ask(settings: &Arc<Settings>, target: &
         target,
         service,
         start: tokio::time::Instant::now(),
-        round: Round::awaited(settings.connect_timeout, Instant::ZERO),
-        asking: Vec::new(),
-        asked: BTreeMap::new(),
+        round: Round::foreground(settings.connect_timeout, Instant::ZERO),
+        pending: Vec::new(),
+        links: BTreeMap::new(),
         ids: BTreeMap::new(),
-        has_answer: false,
+        has_reply: false,
         failures: Vec::new(),
     };
-    for (host, port) in given {
+    for (host, port) in configured {
         lookup.ask(Address::new(host, *port));
     }
     let outcome = loop {
         if let Some(outcome) = lookup.outcome() {
             break outcome;
         }
-        lookup.wait(given.len() + OTHERS).await;
+        lookup.wait(configured.len() + MAX_OTHERS).await;
     };
-    let Choice::Follow(vote) = answer::choose(outcome.votes.iter(), None, Trust::Older) else {
-        return Err(nobody(target, service, !lookup.has_answer, lookup.failures));
+    let Choice::Follow(answer) = answer::choose(outcome.answers.iter(), None, Trust::Older) else {
+        return Err(not_found_error(target, service, !lookup.has_reply, lookup.failures));
     };
-    Ok(Said {
-        primary: vote.primary,
+    Ok(Found {
+        primary: answer.primary,
         sentinels: lookup.into_links(),
     })
 }
@@ -77,25 +77,25 @@ struct Lookup<'a> {
     service: &'a str,
     start: tokio::time::Instant,
     round: Round,
-    asking: Vec<Boxed<Answer>>,
+    pending: Vec<Boxed<SentinelReply>>,
     /// The known sentinels, with the connections of those that have answered or failed.
-    asked: BTreeMap<Address, Option<Link>>,
+    links: BTreeMap<Address, Option<Link>>,
     /// The ids of the sentinels.
     ids: BTreeMap<Address, Arc<str>>,
-    has_answer: bool,
+    has_reply: bool,
     failures: Vec<Error>,
 }
 
 impl Lookup<'_> {
     fn link(&self, address: &Address) -> Link {
-        let one = self.target.one_sentinel(&address.host, address.port);
-        Link::of(self.settings, self.target, &one, Membership::Sentinel)
+        let sentinel = self.target.sentinel_target(&address.host, address.port);
+        Link::of(self.settings, self.target, &sentinel, Membership::Sentinel)
     }
 
     fn ask(&mut self, address: Address) {
-        let asking = ask_one(address.clone(), self.link(&address), self.service.to_owned());
-        self.asking.push(Box::pin(asking));
-        self.asked.insert(address, None);
+        let pending = ask_sentinel(address.clone(), self.link(&address), self.service.to_owned());
+        self.pending.push(Box::pin(pending));
+        self.links.insert(address, None);
     }
 
     fn now(&self) -> Instant {
@@ -105,12 +105,12 @@ impl Lookup<'_> {
     /// Returns the outcome of the round, if it is over.
     fn outcome(&mut self) -> Option<Outcome> {
         // Each sentinel is asked once: when all are done, a missing answer never arrives.
-        let now = if self.asking.is_empty() {
-            Instant::ZERO + LONG
+        let now = if self.pending.is_empty() {
+            Instant::ZERO + NO_TIMEOUT
         } else {
             self.now()
         };
-        let known = self.asked.keys().map(|address| Known {
+        let known = self.links.keys().map(|address| KnownSentinel {
             address,
             id: self.ids.get(address).map(AsRef::as_ref),
             is_down: false,
@@ -122,68 +122,68 @@ impl Lookup<'_> {
     async fn wait(&mut self, most: usize) {
         let now = self.now();
         let due = self.round.poll_timeout();
-        let left = due.map_or(LONG, |due| due.saturating_since(now));
-        let mut waiting = select_all(mem::take(&mut self.asking));
-        let Some((answer, _, others)) = timeout(left, &mut waiting).await else {
-            self.asking = waiting.into_inner();
+        let left = due.map_or(NO_TIMEOUT, |due| due.saturating_since(now));
+        let mut waiting = select_all(mem::take(&mut self.pending));
+        let Some((reply, _, others)) = timeout(left, &mut waiting).await else {
+            self.pending = waiting.into_inner();
             return;
         };
-        self.asking = others;
-        for Other { address, id } in answer.others {
-            let reached = self.settings.address_map.listed(&address.host, address.port);
-            let is_given = reached.is_some_and(|(host, port)| self.target.lists(&host, port));
+        self.pending = others;
+        for OtherSentinel { address, id } in reply.others {
+            let reached = self.settings.address_map.lookup(&address.host, address.port);
+            let is_configured = reached.is_some_and(|(host, port)| self.target.names_address(&host, port));
             if let Some(id) = id {
                 self.ids.entry(address.clone()).or_insert(id);
             }
-            if !is_given && self.asked.len() < most && !self.asked.contains_key(&address) {
+            if !is_configured && self.links.len() < most && !self.links.contains_key(&address) {
                 self.ask(address);
             }
         }
-        if let Some(id) = answer.id {
-            self.ids.insert(answer.address.clone(), id);
+        if let Some(id) = reply.id {
+            self.ids.insert(reply.address.clone(), id);
         }
-        match answer.vote {
-            Ok(vote) => {
-                self.has_answer = true;
-                self.round.answered(answer.address.clone(), vote, self.now());
+        match reply.answer {
+            Ok(answer) => {
+                self.has_reply = true;
+                self.round.add_answer(reply.address.clone(), answer, self.now());
             }
             Err(error) => {
                 let failure = Failure::unavailable(error.message());
-                self.round.failed(&answer.address, failure);
+                self.round.add_failure(&reply.address, failure);
                 self.failures.push(error);
             }
         }
-        self.asked.insert(answer.address, Some(answer.link));
+        self.links.insert(reply.address, Some(reply.link));
     }
 
     /// Returns the connections to all sentinels, including those that have not answered.
     fn into_links(mut self) -> Vec<Link> {
-        let asked = mem::take(&mut self.asked);
+        let links = mem::take(&mut self.links);
         let link = |(address, known): (Address, Option<Link>)| known.unwrap_or_else(|| self.link(&address));
-        asked.into_iter().map(link).collect()
+        links.into_iter().map(link).collect()
     }
 }
 
 /// The answer of one sentinel.
-struct Answer {
+struct SentinelReply {
     address: Address,
     link: Link,
     /// `None` if the sentinel does not know the service.
-    vote: Result<Option<Vote>, Error>,
+    answer: Result<Option<Answer>, Error>,
     /// The sentinel's id.
     id: Option<Arc<str>>,
     /// The other sentinels that it knows.
-    others: Vec<Other>,
+    others: Vec<OtherSentinel>,
 }
 
-async fn ask_one(address: Address, mut link: Link, service: String) -> Answer {
+async fn ask_sentinel(address: Address, mut link: Link, service: String) -> SentinelReply {
     let commands: [&[&str]; 4] = [
         &["SENTINEL", "MYID"],
         &["SENTINEL", "MASTER", &service],
         &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", &service],
         &["SENTINEL", "SENTINELS", &service],
     ];
-    let (vote, id, others) = match link.send(&commands).await {
+    let (answer, id, others) = match link.send(&commands).await {
         Err(error) => (Err(error), None, Vec::new()),
         Ok(mut answers) => {
             let others = answers.pop().and_then(Result::ok);
@@ -191,24 +191,24 @@ async fn ask_one(address: Address, mut link: Link, service: String) -> Answer {
             // The user may lack some rights. Without epochs all answers count as equally new.
             let epoch = answers.pop().and_then(Result::ok).as_ref().map_or(0, answer::epoch);
             let id = answers.pop().and_then(Result::ok).as_ref().and_then(answer::id);
-            let vote = match named {
-                Ok(named) => answer::vote(&named, epoch).map_err(|failure| failure.into_error(link.address())),
+            let answer = match named {
+                Ok(named) => answer::parse(&named, epoch).map_err(|failure| failure.into_error(link.address())),
                 Err(error) => Err(error.to_error(Operation::Connect).with_node(link.address())),
             };
-            (vote, id, others.as_ref().map(answer::others).unwrap_or_default())
+            (answer, id, others.as_ref().map(answer::others).unwrap_or_default())
         }
     };
-    Answer {
+    SentinelReply {
         address,
         link,
-        vote,
+        answer,
         id,
         others,
     }
 }
 
 /// Returns the reason why no sentinel named a primary.
-fn nobody(target: &Target, service: &str, is_silent: bool, mut failures: Vec<Error>) -> Error {
+fn not_found_error(target: &Target, service: &str, is_silent: bool, mut failures: Vec<Error>) -> Error {
     if !is_silent {
         return Failure::unknown_service(service).into_error(&target.to_string());
     }

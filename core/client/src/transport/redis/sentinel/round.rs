@@ -14,16 +14,16 @@ use std::time::Duration;
 
 use steadlock_protocol::Instant;
 
-use super::answer::{self, Vote};
+use super::answer::{self, Answer};
 use crate::transport::redis::address::Address;
 use crate::transport::redis::failure::Failure;
 
 /// How long sentinels that are down have to come back after the first answer. While there are connections to a primary,
 /// the other sentinels have no longer either, because the first answer shows that the primary may have been replaced.
-const PATIENCE: Duration = Duration::from_millis(250);
+const DOWN_SENTINEL_WAIT: Duration = Duration::from_millis(250);
 
 /// A known sentinel at one of its addresses.
-pub(super) struct Known<'a> {
+pub(super) struct KnownSentinel<'a> {
     pub(super) address: &'a Address,
     /// The sentinel's id. Two addresses with one id are one sentinel, which counts once.
     pub(super) id: Option<&'a str>,
@@ -35,44 +35,44 @@ pub(super) struct Known<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
     /// One answer from each sentinel that names a primary.
-    pub(super) votes: Vec<Vote>,
+    pub(super) answers: Vec<Answer>,
     /// Whether most of the known sentinels have answered.
-    pub(super) have_most_answered: bool,
+    pub(super) has_majority_answered: bool,
 }
 
 /// The answers of one round.
 pub(super) struct Round {
     /// Whether connections wait for the outcome.
-    is_awaited: bool,
+    is_foreground: bool,
     /// A deliberate mistake for tests: the round ends with the first answer.
-    is_hasty: bool,
+    takes_first_answer: bool,
     /// The time until which the round waits for sentinels that are up, once one has answered.
-    patient_until: Instant,
+    wait_for_up_until: Instant,
     /// The time until which the round waits for sentinels that are down. Set by the first answer that names a primary.
-    first_until: Option<Instant>,
+    wait_for_down_until: Option<Instant>,
     /// The time at which the round may be over if no other answer arrives.
     due: Option<Instant>,
     /// `None` for sentinels that do not know the service.
-    answers: BTreeMap<Address, Option<Vote>>,
+    answers: BTreeMap<Address, Option<Answer>>,
     failures: BTreeMap<Address, Failure>,
 }
 
 /// One sentinel, with the answer at any of its addresses.
 #[derive(Default)]
-struct One<'a> {
-    answer: Option<&'a Option<Vote>>,
+struct SentinelState<'a> {
+    answer: Option<&'a Option<Answer>>,
     is_up: bool,
 }
 
 impl Round {
     /// Begins a round that connections wait for. The sentinels have half of the connect timeout; the other half is for
     /// the connection to the primary.
-    pub(super) fn awaited(connect_timeout: Duration, now: Instant) -> Self {
+    pub(super) fn foreground(connect_timeout: Duration, now: Instant) -> Self {
         Self {
-            is_awaited: true,
-            is_hasty: false,
-            patient_until: now + connect_timeout / 2,
-            first_until: None,
+            is_foreground: true,
+            takes_first_answer: false,
+            wait_for_up_until: now + connect_timeout / 2,
+            wait_for_down_until: None,
             due: None,
             answers: BTreeMap::new(),
             failures: BTreeMap::new(),
@@ -80,36 +80,36 @@ impl Round {
     }
 
     /// Begins a round while there are connections to a primary.
-    pub(super) fn aside(now: Instant) -> Self {
+    pub(super) fn background(now: Instant) -> Self {
         Self {
-            is_awaited: false,
-            ..Self::awaited(Duration::ZERO, now)
+            is_foreground: false,
+            ..Self::foreground(Duration::ZERO, now)
         }
     }
 
     /// Sets whether the round makes the deliberate mistake.
-    pub(super) const fn hasty(mut self, is_hasty: bool) -> Self {
-        self.is_hasty = is_hasty;
+    pub(super) const fn with_first_answer_only(mut self, takes_first_answer: bool) -> Self {
+        self.takes_first_answer = takes_first_answer;
         self
     }
 
-    pub(super) fn answered(&mut self, address: Address, vote: Option<Vote>, now: Instant) {
-        if vote.is_some() {
-            self.first_until.get_or_insert(now + PATIENCE);
-            self.due = self.due.or(self.first_until);
+    pub(super) fn add_answer(&mut self, address: Address, answer: Option<Answer>, now: Instant) {
+        if answer.is_some() {
+            self.wait_for_down_until.get_or_insert(now + DOWN_SENTINEL_WAIT);
+            self.due = self.due.or(self.wait_for_down_until);
         }
         self.failures.remove(&address);
-        self.answers.insert(address, vote);
+        self.answers.insert(address, answer);
     }
 
     /// Notes a failed attempt to connect, or a bad answer.
-    pub(super) fn failed(&mut self, address: &Address, failure: Failure) {
-        self.failures.insert(address.clone(), failure.at(address));
+    pub(super) fn add_failure(&mut self, address: &Address, failure: Failure) {
+        self.failures.insert(address.clone(), failure.with_address(address));
     }
 
     /// Whether connections wait for the outcome.
-    pub(super) const fn is_awaited(&self) -> bool {
-        self.is_awaited
+    pub(super) const fn is_foreground(&self) -> bool {
+        self.is_foreground
     }
 
     /// Returns the time at which the round may be over if no other answer arrives.
@@ -120,39 +120,42 @@ impl Round {
     /// Returns the outcome, if the round is over. `newest` is the primary that was known before.
     pub(super) fn outcome<'a>(
         &mut self,
-        known: impl Iterator<Item = Known<'a>>,
-        newest: Option<&Vote>,
+        known: impl Iterator<Item = KnownSentinel<'a>>,
+        newest: Option<&Answer>,
         now: Instant,
     ) -> Option<Outcome> {
-        let mut of: BTreeMap<Result<&str, &Address>, One<'_>> = BTreeMap::new();
-        for Known { address, id, is_down } in known {
-            let one = of.entry(id.ok_or(address)).or_default();
+        let mut by_sentinel: BTreeMap<Result<&str, &Address>, SentinelState<'_>> = BTreeMap::new();
+        for KnownSentinel { address, id, is_down } in known {
+            let one = by_sentinel.entry(id.ok_or(address)).or_default();
             one.is_up |= !is_down && !self.failures.contains_key(address);
             one.answer = one.answer.or_else(|| self.answers.get(address));
         }
-        let all: Vec<One<'_>> = of.into_values().collect();
-        let votes: Vec<Vote> = all.iter().filter_map(|one| one.answer?.clone()).collect();
-        let is_most = |count: usize| count * 2 > all.len();
-        let agreed = answer::best(votes.iter(), newest)
-            .is_some_and(|(vote, count)| is_most(count) && newest.is_none_or(|newest| vote.epoch >= newest.epoch));
+        let all: Vec<SentinelState<'_>> = by_sentinel.into_values().collect();
+        let answers: Vec<Answer> = all.iter().filter_map(|one| one.answer?.clone()).collect();
+        let is_majority = |count: usize| count * 2 > all.len();
+        let is_agreed = answer::best(answers.iter(), newest).is_some_and(|(answer, count)| {
+            is_majority(count) && newest.is_none_or(|newest| answer.epoch >= newest.epoch)
+        });
         let mut missing = all.iter().filter(|one| one.answer.is_none()).peekable();
-        let is_over = agreed
-            || self.is_hasty && !votes.is_empty()
+        let has_ended = is_agreed
+            || self.takes_first_answer && !answers.is_empty()
             || missing.peek().is_none()
-            || match self.first_until {
+            || match self.wait_for_down_until {
                 Some(until) if now < until => false,
-                Some(_) if now >= self.patient_until => true,
+                Some(_) if now >= self.wait_for_up_until => true,
                 _ => missing.all(|one| !one.is_up),
             };
-        if !is_over {
+        if !has_ended {
             // The time of the sentinels that are down is over.
-            let first_until = self.first_until.filter(|until| now >= *until);
-            self.due = first_until.map(|until| until.max(self.patient_until)).or(self.due);
+            let wait_for_down_until = self.wait_for_down_until.filter(|until| now >= *until);
+            self.due = wait_for_down_until
+                .map(|until| until.max(self.wait_for_up_until))
+                .or(self.due);
             return None;
         }
         Some(Outcome {
-            have_most_answered: is_most(all.iter().filter(|one| one.answer.is_some()).count()),
-            votes,
+            has_majority_answered: is_majority(all.iter().filter(|one| one.answer.is_some()).count()),
+            answers,
         })
     }
 
@@ -183,8 +186,8 @@ mod tests {
         Address::new("s", number)
     }
 
-    fn names(port: u16, epoch: u64) -> Vote {
-        Vote {
+    fn answer_naming(port: u16, epoch: u64) -> Answer {
+        Answer {
             primary: Address::new("h", port),
             epoch,
         }
@@ -194,14 +197,14 @@ mod tests {
     struct Case {
         round: Round,
         known: u16,
-        newest: Option<Vote>,
+        newest: Option<Answer>,
     }
 
     impl Case {
         fn of(known: u16, answers: &[(u16, u16, u64)]) -> Self {
-            let mut round = Round::awaited(2 * SECOND, at(0));
+            let mut round = Round::foreground(2 * SECOND, at(0));
             for (number, port, epoch) in answers {
-                round.answered(sentinel(*number), Some(names(*port, *epoch)), at(10));
+                round.add_answer(sentinel(*number), Some(answer_naming(*port, *epoch)), at(10));
             }
             Self {
                 round,
@@ -210,19 +213,20 @@ mod tests {
             }
         }
 
-        fn fails(mut self, number: u16) -> Self {
-            self.round.failed(&sentinel(number), Failure::unavailable("refused"));
+        fn with_failure(mut self, number: u16) -> Self {
+            self.round
+                .add_failure(&sentinel(number), Failure::unavailable("refused"));
             self
         }
 
-        fn knowing(mut self, newest: Vote) -> Self {
+        fn with_newest(mut self, newest: Answer) -> Self {
             self.newest = Some(newest);
             self
         }
 
         fn outcome(&mut self, millis: u64) -> Option<Outcome> {
             let addresses: Vec<Address> = (1..=self.known).map(sentinel).collect();
-            let known = addresses.iter().map(|address| Known {
+            let known = addresses.iter().map(|address| KnownSentinel {
                 address,
                 id: None,
                 is_down: false,
@@ -230,7 +234,7 @@ mod tests {
             self.round.outcome(known, self.newest.as_ref(), at(millis))
         }
 
-        fn is_over(&mut self, millis: u64) -> bool {
+        fn has_ended(&mut self, millis: u64) -> bool {
             self.outcome(millis).is_some()
         }
     }
@@ -238,70 +242,78 @@ mod tests {
     #[test]
     fn a_first_answer_waits_for_the_others_and_they_have_half_of_the_connect_timeout() {
         let one = || Case::of(3, &[(1, 7, 4)]);
-        assert!(!one().is_over(999));
+        assert!(!one().has_ended(999));
         let outcome = one().outcome(1_000).unwrap();
-        assert_eq!((outcome.votes, outcome.have_most_answered), (vec![names(7, 4)], false));
-        assert!(!one().fails(2).is_over(999), "the third is missing");
-        assert!(Case::of(1, &[(1, 7, 4)]).is_over(10), "there is no other");
-        assert!(!Case::of(1, &[]).is_over(100_000), "no answer at all");
-        assert!(Case::of(2, &[]).fails(1).fails(2).is_over(10), "nor any to come");
+        assert_eq!(
+            (outcome.answers, outcome.has_majority_answered),
+            (vec![answer_naming(7, 4)], false)
+        );
+        assert!(!one().with_failure(2).has_ended(999), "the third is missing");
+        assert!(Case::of(1, &[(1, 7, 4)]).has_ended(10), "there is no other");
+        assert!(!Case::of(1, &[]).has_ended(100_000), "no answer at all");
+        assert!(
+            Case::of(2, &[]).with_failure(1).with_failure(2).has_ended(10),
+            "nor any to come"
+        );
     }
 
     #[test]
     fn those_that_are_down_have_a_quarter_of_a_second_to_come_back() {
-        let mut one = Case::of(3, &[(1, 7, 4)]).fails(2).fails(3);
+        let mut one = Case::of(3, &[(1, 7, 4)]).with_failure(2).with_failure(3);
         assert_eq!(one.round.poll_timeout(), Some(at(260)));
-        assert!(!one.is_over(259) && one.is_over(260));
-        let mut other = Case::of(3, &[(1, 7, 4)]).fails(2);
-        assert!(!other.is_over(260));
+        assert!(!one.has_ended(259) && one.has_ended(260));
+        let mut other = Case::of(3, &[(1, 7, 4)]).with_failure(2);
+        assert!(!other.has_ended(260));
         assert_eq!(other.round.poll_timeout(), Some(at(1_000)), "the third is missing");
     }
 
     #[test]
     fn a_late_first_answer_gives_the_others_a_quarter_of_a_second() {
         let mut late = Case::of(2, &[]);
-        late.round.answered(sentinel(1), Some(names(7, 4)), at(5_000));
-        assert!(!late.is_over(5_249) && late.is_over(5_250));
-        let mut aside = Case::of(2, &[]);
-        aside.round = Round::aside(at(100));
-        aside.round.answered(sentinel(1), Some(names(7, 4)), at(100));
-        assert!(!aside.is_over(349) && aside.is_over(350));
+        late.round.add_answer(sentinel(1), Some(answer_naming(7, 4)), at(5_000));
+        assert!(!late.has_ended(5_249) && late.has_ended(5_250));
+        let mut background = Case::of(2, &[]);
+        background.round = Round::background(at(100));
+        background
+            .round
+            .add_answer(sentinel(1), Some(answer_naming(7, 4)), at(100));
+        assert!(!background.has_ended(349) && background.has_ended(350));
     }
 
     #[test]
     fn most_of_those_that_are_known_decide_at_once_if_they_agree_on_the_newest() {
-        assert!(Case::of(3, &[(1, 7, 4), (2, 7, 4)]).is_over(10));
-        assert!(!Case::of(4, &[(1, 7, 4), (2, 7, 4)]).is_over(10), "a half");
-        assert!(!Case::of(3, &[(1, 7, 4), (2, 8, 4)]).is_over(10), "another primary");
-        assert!(!Case::of(3, &[(1, 7, 4), (2, 7, 5)]).is_over(10), "another epoch");
+        assert!(Case::of(3, &[(1, 7, 4), (2, 7, 4)]).has_ended(10));
+        assert!(!Case::of(4, &[(1, 7, 4), (2, 7, 4)]).has_ended(10), "a half");
+        assert!(!Case::of(3, &[(1, 7, 4), (2, 8, 4)]).has_ended(10), "another primary");
+        assert!(!Case::of(3, &[(1, 7, 4), (2, 7, 5)]).has_ended(10), "another epoch");
         assert!(
-            !Case::of(4, &[(1, 7, 4), (2, 7, 4), (3, 8, 5)]).is_over(10),
+            !Case::of(4, &[(1, 7, 4), (2, 7, 4), (3, 8, 5)]).has_ended(10),
             "one knows more"
         );
-        let before = |epoch| Case::of(3, &[(1, 7, 4), (2, 7, 4)]).knowing(names(8, epoch));
-        assert!(before(4).is_over(10));
-        assert!(!before(5).is_over(999), "more was known before");
-        assert!(before(5).outcome(1_000).unwrap().have_most_answered);
+        let before = |epoch| Case::of(3, &[(1, 7, 4), (2, 7, 4)]).with_newest(answer_naming(8, epoch));
+        assert!(before(4).has_ended(10));
+        assert!(!before(5).has_ended(999), "more was known before");
+        assert!(before(5).outcome(1_000).unwrap().has_majority_answered);
     }
 
     #[test]
     fn two_addresses_with_one_id_are_one_sentinel() {
         let [one, same, other] = [1, 2, 3].map(sentinel);
-        let mut round = Round::awaited(2 * SECOND, at(0));
+        let mut round = Round::foreground(2 * SECOND, at(0));
         let outcome = |round: &mut Round, is_far: bool| {
-            let known = [(&one, "a"), (&same, "a"), (&other, "b")].map(|(address, id)| Known {
+            let known = [(&one, "a"), (&same, "a"), (&other, "b")].map(|(address, id)| KnownSentinel {
                 address,
                 id: Some(id),
                 is_down: is_far && address == &other,
             });
             round.outcome(known.into_iter(), None, at(300))
         };
-        round.answered(one.clone(), Some(names(7, 4)), at(10));
-        round.answered(same.clone(), Some(names(7, 4)), at(10));
+        round.add_answer(one.clone(), Some(answer_naming(7, 4)), at(10));
+        round.add_answer(same.clone(), Some(answer_naming(7, 4)), at(10));
         assert_eq!(outcome(&mut round, false), None);
         let alone = outcome(&mut round, true).unwrap();
-        assert_eq!((alone.votes.len(), alone.have_most_answered), (1, false));
-        round.answered(other.clone(), None, at(10));
-        assert!(outcome(&mut round, false).unwrap().have_most_answered);
+        assert_eq!((alone.answers.len(), alone.has_majority_answered), (1, false));
+        round.add_answer(other.clone(), None, at(10));
+        assert!(outcome(&mut round, false).unwrap().has_majority_answered);
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use steadlock_protocol::{Instant, Reply, brief};
 
-use super::answer::{self, Other, Vote};
+use super::answer::{self, Answer, OtherSentinel};
 use crate::settings::Settings;
 use crate::transport::redis::connect::{Boxed, Connector};
 use crate::transport::redis::failure::Failure;
@@ -27,9 +27,9 @@ use crate::transport::redis::wire::Wire;
 /// sentinel that promotes a replica sends the second one earlier.
 const EVENTS: [&[u8]; 2] = [b"+switch-master", b"+promoted-slave"];
 /// The number of frames of one sentinel that are read before other tasks get their turn.
-const AT_ONCE: usize = 64;
+const FRAMES_PER_POLL: usize = 64;
 /// The interval at which a sentinel is asked while the client is in use, whatever events it sends.
-const LOOK: Duration = Duration::from_secs(10);
+const ASK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The connection to one sentinel, and the sentinel's replies so far.
 pub(super) struct Watcher {
@@ -37,11 +37,11 @@ pub(super) struct Watcher {
     service: Arc<str>,
     state: State,
     outage: Outage,
-    is_given: bool,
+    is_configured: bool,
     /// Whether the last attempt to connect failed.
     is_down: bool,
     /// The sentinel's replies so far.
-    told: Told,
+    last_replies: LastReplies,
     /// The time without a reply after which the connection is given up.
     silence: Duration,
 }
@@ -53,13 +53,13 @@ enum State {
 
 /// The replies of a sentinel.
 #[derive(Default)]
-struct Told {
+struct LastReplies {
     /// The sentinel's id.
     id: Option<Arc<str>>,
     /// The other sentinels that it knows.
-    others: Vec<Other>,
+    others: Vec<OtherSentinel>,
     /// The last answer.
-    vote: Option<Vote>,
+    answer: Option<Answer>,
 }
 
 struct Open {
@@ -67,15 +67,15 @@ struct Open {
     wire: Wire,
     since: Instant,
     /// Questions without a reply, oldest first.
-    asked: VecDeque<Question>,
-    asked_at: Instant,
+    pending: VecDeque<Question>,
+    last_asked: Instant,
     /// Whether the sentinel has answered, well or not.
     has_answered: bool,
     /// Whether something has happened since the question was sent.
     is_outdated: bool,
     /// The epoch of the answer that arrives in parts.
     epoch: u64,
-    look_due: Instant,
+    ask_due: Instant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,22 +91,22 @@ enum Question {
 
 /// An event of a sentinel's connection.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum WatcherEvent {
     /// The sentinel has named a primary, or does not know the service.
-    Says(Said),
+    Replied(WatcherReply),
     /// The sentinel has named other sentinels.
-    Others,
+    OthersListed,
     /// An attempt to connect failed, or the sentinel does not answer the question.
-    Fails(Failure),
+    Failed(Failure),
     /// The connection was lost.
     Lost,
 }
 
 /// The answer of a sentinel.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct WatcherReply {
     /// `None` if the sentinel does not know the service.
-    pub(super) vote: Option<Vote>,
+    pub(super) answer: Option<Answer>,
     /// Whether the answer differs from the previous one, or is the first.
     pub(super) is_changed: bool,
     /// Whether the sentinel is asked again, because something has happened since the question was sent.
@@ -114,16 +114,16 @@ pub(super) struct Said {
 }
 
 impl Watcher {
-    pub(super) fn new(settings: &Settings, connector: Connector, service: &Arc<str>, is_given: bool) -> Self {
+    pub(super) fn new(settings: &Settings, connector: Connector, service: &Arc<str>, is_configured: bool) -> Self {
         let (connector, outage) = (Arc::new(connector), Outage::default());
         Self {
             state: State::Connecting(connector.open(Purpose::Topology, &outage, Instant::ZERO)),
             connector,
             service: Arc::clone(service),
             outage,
-            is_given,
+            is_configured,
             is_down: false,
-            told: Told::default(),
+            last_replies: LastReplies::default(),
             silence: settings.command_timeout,
         }
     }
@@ -133,24 +133,24 @@ impl Watcher {
     }
 
     /// Whether the URL names this sentinel.
-    pub(super) const fn is_given(&self) -> bool {
-        self.is_given
+    pub(super) const fn is_configured(&self) -> bool {
+        self.is_configured
     }
 
     /// Whether a round need not wait for this sentinel. A sentinel of the URL is never skipped, because it is tried
     /// again soon; another one may be tried much later.
     pub(super) const fn is_down(&self) -> bool {
-        self.is_down && !self.is_given
+        self.is_down && !self.is_configured
     }
 
     /// Returns the sentinel's id, once it is known.
     pub(super) fn id(&self) -> Option<&str> {
-        self.told.id.as_deref()
+        self.last_replies.id.as_deref()
     }
 
     /// Returns the other sentinels that it knows.
-    pub(super) fn others(&self) -> &[Other] {
-        &self.told.others
+    pub(super) fn others(&self) -> &[OtherSentinel] {
+        &self.last_replies.others
     }
 
     /// Asks the sentinel if it is connected. A new connection asks by itself.
@@ -161,7 +161,13 @@ impl Watcher {
     }
 
     /// Advances the connection.
-    pub(super) fn poll(&mut self, context: &mut Context<'_>, now: Instant, is_in_use: bool, heard: &mut Vec<Heard>) {
+    pub(super) fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        now: Instant,
+        is_in_use: bool,
+        events: &mut Vec<WatcherEvent>,
+    ) {
         loop {
             let end = match &mut self.state {
                 State::Connecting(connecting) => match connecting.as_mut().poll(context) {
@@ -171,7 +177,7 @@ impl Watcher {
                             &self.connector,
                             wire,
                             now,
-                            up_to(&self.connector.world, LOOK),
+                            up_to(&self.connector.world, ASK_INTERVAL),
                         ));
                         open.subscribe();
                         open.ask(&self.service, now);
@@ -182,27 +188,27 @@ impl Watcher {
                     Poll::Ready(Err(failure)) => {
                         self.outage.failed(now);
                         self.is_down = true;
-                        Heard::Fails(failure)
+                        WatcherEvent::Failed(failure)
                     }
                 },
                 State::Open(open) => {
-                    if is_in_use && now >= open.look_due {
+                    if is_in_use && now >= open.ask_due {
                         open.ask(&self.service, now);
                     }
-                    let end = match open.poll(context, now, &self.service, &mut self.told, heard) {
+                    let end = match open.poll(context, now, &self.service, &mut self.last_replies, events) {
                         Ok(()) if open.is_silent(now, self.silence) => {
-                            Heard::Fails(Failure::unavailable(format!("no answer for {}", brief(self.silence))))
+                            WatcherEvent::Failed(Failure::unavailable(format!("no answer for {}", brief(self.silence))))
                         }
                         Ok(()) => return,
                         // The sentinel may be back at once.
-                        Err(_) if open.has_answered => Heard::Lost,
-                        Err(failure) => Heard::Fails(failure),
+                        Err(_) if open.has_answered => WatcherEvent::Lost,
+                        Err(failure) => WatcherEvent::Failed(failure),
                     };
                     self.outage.began(open.since, now);
                     end
                 }
             };
-            heard.push(end);
+            events.push(end);
             self.state = State::Connecting(self.connector.open(Purpose::Topology, &self.outage, now));
         }
     }
@@ -210,58 +216,58 @@ impl Watcher {
     pub(super) fn poll_timeout(&self, is_in_use: bool) -> Option<Instant> {
         match &self.state {
             State::Connecting(_) => None,
-            State::Open(open) if !open.asked.is_empty() => Some(open.asked_at + self.silence),
-            State::Open(open) => Some(open.look_due).filter(|_| is_in_use),
+            State::Open(open) if !open.pending.is_empty() => Some(open.last_asked + self.silence),
+            State::Open(open) => Some(open.ask_due).filter(|_| is_in_use),
         }
     }
 }
 
 impl Open {
-    fn new(connector: &Arc<Connector>, wire: Wire, now: Instant, look_in: Duration) -> Self {
+    fn new(connector: &Arc<Connector>, wire: Wire, now: Instant, first_ask_in: Duration) -> Self {
         Self {
             connector: Arc::clone(connector),
             wire,
             since: now,
-            asked: VecDeque::new(),
-            asked_at: now,
+            pending: VecDeque::new(),
+            last_asked: now,
             has_answered: false,
             is_outdated: false,
             epoch: 0,
-            look_due: now + look_in,
+            ask_due: now + first_ask_in,
         }
     }
 
     fn subscribe(&mut self) {
         let command = [b"SUBSCRIBE".as_slice()].into_iter().chain(EVENTS);
         let parts: Vec<&[u8]> = command.collect();
-        self.question(Question::Subscribe(EVENTS.len()), &parts);
+        self.send_question(Question::Subscribe(EVENTS.len()), &parts);
         self.wire.write();
     }
 
     /// Asks the questions. If they are being answered, asks them again afterwards.
     fn ask(&mut self, service: &str, now: Instant) {
-        if self.asked.iter().any(|asked| *asked == Question::Address) {
+        if self.pending.iter().any(|pending| *pending == Question::Address) {
             self.is_outdated = true;
             return;
         }
         let service = service.as_bytes();
         self.is_outdated = false;
-        self.asked_at = now;
-        self.look_due = now + LOOK;
-        self.question(Question::Id, &[b"SENTINEL", b"MYID"]);
-        self.question(Question::Epoch, &[b"SENTINEL", b"MASTER", service]);
-        self.question(Question::Others, &[b"SENTINEL", b"SENTINELS", service]);
-        self.question(Question::Address, &[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", service]);
+        self.last_asked = now;
+        self.ask_due = now + ASK_INTERVAL;
+        self.send_question(Question::Id, &[b"SENTINEL", b"MYID"]);
+        self.send_question(Question::Epoch, &[b"SENTINEL", b"MASTER", service]);
+        self.send_question(Question::Others, &[b"SENTINEL", b"SENTINELS", service]);
+        self.send_question(Question::Address, &[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", service]);
         self.wire.write();
     }
 
-    fn question(&mut self, question: Question, parts: &[&[u8]]) {
+    fn send_question(&mut self, question: Question, parts: &[&[u8]]) {
         resp::command(self.wire.out(), parts.iter().copied());
-        self.asked.push_back(question);
+        self.pending.push_back(question);
     }
 
     fn is_silent(&self, now: Instant, silence: Duration) -> bool {
-        !self.asked.is_empty() && now >= self.asked_at + silence
+        !self.pending.is_empty() && now >= self.last_asked + silence
     }
 
     fn poll(
@@ -269,16 +275,16 @@ impl Open {
         context: &mut Context<'_>,
         now: Instant,
         service: &str,
-        told: &mut Told,
-        heard: &mut Vec<Heard>,
+        last_replies: &mut LastReplies,
+        events: &mut Vec<WatcherEvent>,
     ) -> Result<(), Failure> {
-        for _ in 0..AT_ONCE {
+        for _ in 0..FRAMES_PER_POLL {
             let Poll::Ready(frame) = self.wire.poll(context) else {
                 return Ok(());
             };
             match frame? {
-                Frame::Push(parts) => self.pushed(&parts, service, now),
-                Frame::Reply(reply) => self.answered(reply, told, heard)?,
+                Frame::Push(parts) => self.on_push(&parts, service, now),
+                Frame::Reply(reply) => self.on_reply(reply, last_replies, events)?,
             }
             if self.is_outdated {
                 self.ask(service, now);
@@ -289,13 +295,13 @@ impl Open {
         Ok(())
     }
 
-    fn pushed(&mut self, parts: &[Reply], service: &str, now: Instant) {
+    fn on_push(&mut self, parts: &[Reply], service: &str, now: Instant) {
         match (parts.first().and_then(resp::text), parts.get(2).and_then(resp::text)) {
             (Some("subscribe"), _) => {
-                if let Some(Question::Subscribe(left)) = self.asked.front_mut() {
+                if let Some(Question::Subscribe(left)) = self.pending.front_mut() {
                     *left = left.saturating_sub(1);
                     if *left == 0 {
-                        self.asked.pop_front();
+                        self.pending.pop_front();
                     }
                 }
             }
@@ -304,37 +310,37 @@ impl Open {
         }
     }
 
-    fn answered(
+    fn on_reply(
         &mut self,
         reply: Result<Reply, ServerError>,
-        told: &mut Told,
-        heard: &mut Vec<Heard>,
+        last_replies: &mut LastReplies,
+        events: &mut Vec<WatcherEvent>,
     ) -> Result<(), Failure> {
-        let asked = self.asked.pop_front();
-        self.has_answered |= asked == Some(Question::Address);
-        match (asked, reply) {
+        let pending = self.pending.pop_front();
+        self.has_answered |= pending == Some(Question::Address);
+        match (pending, reply) {
             // A missing right is no failure. Without events the sentinel is only asked at intervals. Without ids each
             // address of a sentinel counts. Without `SENTINELS` it names no others. Without epochs all answers count as
             // equally new.
             (Some(Question::Subscribe(_)), _) | (Some(Question::Others), Err(_)) => {}
-            (Some(Question::Id), reply) => told.id = reply.ok().as_ref().and_then(answer::id),
+            (Some(Question::Id), reply) => last_replies.id = reply.ok().as_ref().and_then(answer::id),
             (Some(Question::Epoch), reply) => self.epoch = reply.ok().as_ref().map_or(0, answer::epoch),
             (Some(Question::Others), Ok(reply)) => {
-                told.others = answer::others(&reply);
-                heard.push(Heard::Others);
+                last_replies.others = answer::others(&reply);
+                events.push(WatcherEvent::OthersListed);
             }
-            (Some(Question::Address), Ok(reply)) => match answer::vote(&reply, self.epoch) {
-                Ok(vote) => {
-                    let before = mem::replace(&mut told.vote, vote.clone());
-                    heard.push(Heard::Says(Said {
-                        is_changed: vote != before,
+            (Some(Question::Address), Ok(reply)) => match answer::parse(&reply, self.epoch) {
+                Ok(answer) => {
+                    let before = mem::replace(&mut last_replies.answer, answer.clone());
+                    events.push(WatcherEvent::Replied(WatcherReply {
+                        is_changed: answer != before,
                         is_outdated: self.is_outdated,
-                        vote,
+                        answer,
                     }));
                 }
-                Err(failure) => heard.push(Heard::Fails(failure)),
+                Err(failure) => events.push(WatcherEvent::Failed(failure)),
             },
-            (Some(Question::Address), Err(error)) => heard.push(Heard::Fails(self.connector.refused(error))),
+            (Some(Question::Address), Err(error)) => events.push(WatcherEvent::Failed(self.connector.refusal(error))),
             (None, _) => return Err(Failure::unavailable("the sentinel answers what was not asked")),
         }
         Ok(())
@@ -350,15 +356,15 @@ mod tests {
     use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
     use super::*;
-    use crate::port::counting::Counting;
+    use crate::port::counting::CountingWaker;
     use crate::settings::Options;
     use crate::target::Target;
     use crate::tls::TlsOptions;
     use crate::transport::redis::membership::Membership;
 
-    const SAYS: &[u8] = b">3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$4\r\nshop\r\n";
+    const SWITCH_EVENT: &[u8] = b">3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$4\r\nshop\r\n";
     /// More bytes than a test can wait for.
-    const TOO_MANY: usize = 1_000 * SAYS.len();
+    const TOO_MANY: usize = 1_000 * SWITCH_EVENT.len();
 
     /// A sentinel that sends events without end, and the number of bytes read.
     struct Endless(usize);
@@ -366,8 +372,8 @@ mod tests {
     impl AsyncRead for Endless {
         fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
             assert!(self.0 < TOO_MANY, "it is read without end");
-            buffer.put_slice(SAYS);
-            self.0 += SAYS.len();
+            buffer.put_slice(SWITCH_EVENT);
+            self.0 += SWITCH_EVENT.len();
             Poll::Ready(Ok(()))
         }
     }
@@ -397,19 +403,19 @@ mod tests {
         let connector = Connector::new(&settings, &target, Membership::Sentinel, None);
         let mut watcher = Watcher::new(&settings, connector, &"shop".into(), true);
         let wire = Wire::new(Endless(0));
-        let mut open = Open::new(&watcher.connector, wire, Instant::ZERO, LOOK);
+        let mut open = Open::new(&watcher.connector, wire, Instant::ZERO, ASK_INTERVAL);
         open.ask(&watcher.service, Instant::ZERO);
         watcher.state = State::Open(Box::new(open));
-        let woken = Arc::new(Counting::default());
-        let waker = Waker::from(Arc::clone(&woken));
-        let (mut context, mut heard) = (Context::from_waker(&waker), Vec::new());
+        let wake_counter = Arc::new(CountingWaker::default());
+        let waker = Waker::from(Arc::clone(&wake_counter));
+        let (mut context, mut events) = (Context::from_waker(&waker), Vec::new());
         for turn in 1..=3 {
-            watcher.poll(&mut context, Instant::ZERO, true, &mut heard);
-            assert_eq!(woken.told(), turn, "it has another turn");
-            assert!(heard.is_empty());
+            watcher.poll(&mut context, Instant::ZERO, true, &mut events);
+            assert_eq!(wake_counter.wake_count(), turn, "it has another turn");
+            assert!(events.is_empty());
         }
         let late = Instant::ZERO + watcher.silence;
-        watcher.poll(&mut context, late, true, &mut heard);
-        assert!(matches!(heard[..], [Heard::Fails(_)]), "{heard:?}");
+        watcher.poll(&mut context, late, true, &mut events);
+        assert!(matches!(events[..], [WatcherEvent::Failed(_)]), "{events:?}");
     }
 }

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 /// The program's clocks and source of randomness.
 #[derive(Clone, Copy, Debug)]
-pub struct Given {
+pub struct Environment {
     /// Returns microseconds since a fixed moment. The clock must never be set and never go back: for example
     /// `performance.now()`.
     pub steady_micros: fn() -> u64,
@@ -15,29 +15,29 @@ pub struct Given {
     pub random: fn() -> u64,
 }
 
-static GIVEN: OnceLock<Given> = OnceLock::new();
+static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
 
 /// Provides the clocks and the randomness. The program must call this before it uses anything else of this crate. Later
 /// calls change nothing.
-pub fn give(given: Given) {
-    let _ = GIVEN.set(given);
+pub fn provide(environment: Environment) {
+    let _ = ENVIRONMENT.set(environment);
 }
 
 pub(crate) fn steady() -> u64 {
     // A lease uses 0 for "no deadline".
-    (given().steady_micros)().saturating_add(1)
+    (provided().steady_micros)().saturating_add(1)
 }
 
 pub(crate) fn wall() -> i64 {
-    (given().wall_micros)()
+    (provided().wall_micros)()
 }
 
 pub(crate) fn random() -> u64 {
-    (given().random)()
+    (provided().random)()
 }
 
-fn given() -> &'static Given {
-    GIVEN
+fn provided() -> &'static Environment {
+    ENVIRONMENT
         .get()
-        .expect("the program calls steadlock::host::give before anything else")
+        .expect("the program calls steadlock::host::provide before anything else")
 }

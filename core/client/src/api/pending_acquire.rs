@@ -12,7 +12,7 @@ use super::spans::Wait;
 use crate::host::{Completion, Host, Pending};
 
 /// An acquisition that was requested. Dropping it cancels the request.
-pub(crate) struct Asked<'a> {
+pub(crate) struct PendingAcquire<'a> {
     pub(super) host: &'a Host,
     pub(super) pending: Pending,
     #[cfg(feature = "tracing")]
@@ -20,21 +20,21 @@ pub(crate) struct Asked<'a> {
 }
 
 /// The lease, or the timeout as a value, because some calls return `None` for it.
-pub(crate) type Answer = Result<Result<Lease, Box<Error>>, Error>;
+pub(crate) type AcquireResult = Result<Result<Lease, Box<Error>>, Error>;
 
-impl Asked<'_> {
-    pub(crate) async fn awaited(mut self) -> Answer {
+impl PendingAcquire<'_> {
+    pub(crate) async fn wait(mut self) -> AcquireResult {
         let result = (&mut self.pending).await;
-        self.answered(result)
+        self.finish(result)
     }
 
     /// Blocks the calling thread for the result.
-    pub(crate) fn blocking(mut self) -> Answer {
-        let result = waited(&mut self.pending);
-        self.answered(result)
+    pub(crate) fn wait_blocking(mut self) -> AcquireResult {
+        let result = block_on(&mut self.pending);
+        self.finish(result)
     }
 
-    fn answered(self, result: Result<Completion, Error>) -> Answer {
+    fn finish(self, result: Result<Completion, Error>) -> AcquireResult {
         #[cfg(feature = "tracing")]
         self.span.end(&result);
         match result? {
@@ -46,7 +46,7 @@ impl Asked<'_> {
 }
 
 /// Blocks until the result arrives.
-pub(crate) fn waited(pending: &mut Pending) -> Result<Completion, Error> {
+pub(crate) fn block_on(pending: &mut Pending) -> Result<Completion, Error> {
     loop {
         if let Some(result) = pending.wait(Duration::MAX) {
             return result;

@@ -6,14 +6,14 @@ use crate::errors::invalid;
 use crate::world::World;
 
 /// The part of the identity that is known before a process uses the client. Each fork adds its own process id.
-pub(crate) struct Introduction {
+pub(crate) struct ClientIdentity {
     /// `None` if the options name no program.
     program: Option<String>,
     language: String,
     label: String,
 }
 
-impl Introduction {
+impl ClientIdentity {
     /// Checks the options. Returns `None` if the client must report nothing.
     ///
     /// # Errors
@@ -60,11 +60,11 @@ impl Introduction {
 
 /// Returns the name of a client's connections in a server's `CLIENT LIST`.
 #[cfg(feature = "native")]
-pub(crate) fn connection_name(introduction: Option<&Introduction>, world: &World) -> String {
-    let Some(introduction) = introduction else {
+pub(crate) fn connection_name(client_identity: Option<&ClientIdentity>, world: &World) -> String {
+    let Some(client_identity) = client_identity else {
         return NAMELESS.into();
     };
-    let name = match (introduction.label.as_str(), &introduction.program) {
+    let name = match (client_identity.label.as_str(), &client_identity.program) {
         ("", Some(program)) => program.clone(),
         ("", None) => world.executable(),
         (label, _) => label.into(),
@@ -91,8 +91,8 @@ mod tests {
 
     use super::*;
 
-    fn label(label: &str) -> Result<Option<Introduction>, Error> {
-        Introduction::check(None, Some(label.into()), None, None)
+    fn label(label: &str) -> Result<Option<ClientIdentity>, Error> {
+        ClientIdentity::check(None, Some(label.into()), None, None)
     }
 
     #[test]
@@ -112,8 +112,8 @@ mod tests {
     #[test]
     fn a_connection_is_named_by_what_the_client_says_of_itself() {
         let name = |label: Option<&str>, program: &str| {
-            let introduction = Introduction::check(None, label.map(Into::into), Some(program.into()), None);
-            connection_name(introduction.unwrap().as_ref(), &World::default())
+            let client_identity = ClientIdentity::check(None, label.map(Into::into), Some(program.into()), None);
+            connection_name(client_identity.unwrap().as_ref(), &World::default())
         };
         assert_eq!(name(None, "worker.js"), "steadlock:worker.js");
         assert_eq!(name(Some("blue"), "worker.js"), "steadlock:blue");
@@ -129,8 +129,8 @@ mod tests {
             assert_eq!(label(odd).err().unwrap().kind(), ErrorKind::InvalidArgument, "{odd}");
         }
         assert!(label(&"ä".repeat(200)).unwrap().is_some());
-        let unseen = Introduction::check(Some(false), Some("x".into()), None, None);
+        let unseen = ClientIdentity::check(Some(false), Some("x".into()), None, None);
         assert_eq!(unseen.err().unwrap().kind(), ErrorKind::InvalidArgument);
-        assert!(Introduction::check(Some(false), None, None, None).unwrap().is_none());
+        assert!(ClientIdentity::check(Some(false), None, None, None).unwrap().is_none());
     }
 }

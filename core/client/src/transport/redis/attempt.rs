@@ -8,7 +8,7 @@ use super::failure::Failure;
 use super::identity::Mark;
 use super::outage::Until;
 use super::place::Announced;
-use super::primary::Elected;
+use super::primary::SentinelPrimary;
 use super::purpose::Purpose;
 use super::tls::{TlsDialer, TlsOutcome};
 use super::wire::Wire;
@@ -21,7 +21,7 @@ pub(super) enum Dialer {
     /// A server that sentinels or cluster nodes announce, at the address that the `address_map` gives for it.
     Announced(Announced),
     /// The server that sentinels name at the time of the attempt.
-    Elected(Elected),
+    SentinelPrimary(SentinelPrimary),
 }
 
 impl Dialer {
@@ -30,13 +30,13 @@ impl Dialer {
         match self {
             Self::Tcp(tcp) => Some(tcp),
             Self::Tls(dialer) => Some(dialer.tcp()),
-            Self::Unix(_) | Self::Announced(_) | Self::Elected(_) => None,
+            Self::Unix(_) | Self::Announced(_) | Self::SentinelPrimary(_) => None,
         }
     }
 }
 
 /// The way to a server, its name in messages, and the purpose of the connection.
-pub(super) struct Way<'a> {
+pub(super) struct Attempt<'a> {
     pub(super) dialer: &'a Dialer,
     pub(super) node: &'a str,
     pub(super) purpose: Purpose,
@@ -44,15 +44,15 @@ pub(super) struct Way<'a> {
 }
 
 /// A connection whose server has accepted the client and has the expected kind.
-pub(super) struct Candidate {
+pub(super) struct Connection {
     pub(super) wire: Wire,
     pub(super) mark: Mark,
     pub(super) outcome: Option<Arc<TlsOutcome>>,
 }
 
-impl Candidate {
+impl Connection {
     /// Returns the TLS library's reason for the failure, if it has one, or else the failure itself.
-    pub(super) fn explained(&self, failure: Failure) -> Failure {
+    pub(super) fn explain(&self, failure: Failure) -> Failure {
         match &self.outcome {
             Some(outcome) => outcome.failure(failure),
             None => failure,
