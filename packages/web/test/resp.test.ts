@@ -14,7 +14,7 @@ interface Row {
   readonly resp2?: string;
   readonly resp3?: string;
   readonly words: readonly string[];
-  /** What this package reads instead. */
+  /** The value that this package reads instead. */
   readonly web?: { readonly value: Value };
 }
 
