@@ -101,8 +101,11 @@ fn line(kind: u8, text: &[u8], out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value as Json;
+
     use super::*;
     use crate::reply::StoreError;
+    use crate::vectors::{bytes, rows};
 
     fn encoded(what: &Reply, protocol: Protocol) -> String {
         let mut out = Vec::new();
@@ -110,34 +113,73 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
+    /// Returns the reply that has this value. `None` if the store has no such type.
+    fn reply_of(value: &Json) -> Option<Reply> {
+        let (kind, of) = value.as_object().unwrap().iter().next().unwrap();
+        Some(match &**kind {
+            "nil" if of == "array" => Reply::NilArray,
+            "nil" => Reply::Nil,
+            "int" => Reply::Int(of.as_str().unwrap().parse().unwrap()),
+            "double" => Reply::Double(of.as_str().unwrap().parse().unwrap()),
+            "bytes" => Reply::Bytes(bytes(of)),
+            "status" => Reply::Status(of.as_str().unwrap().to_owned().into()),
+            "error" => Reply::Error(StoreError::parse(of.as_str().unwrap())),
+            "array" => Reply::Array(all(of)?),
+            "set" => Reply::Set(all(of)?),
+            "map" => {
+                let pairs = of.as_array().unwrap().iter();
+                let pairs = pairs.map(|pair| Some((reply_of(&pair[0])?, reply_of(&pair[1])?)));
+                Reply::Map(pairs.collect::<Option<_>>()?)
+            }
+            _ => return None,
+        })
+    }
+
+    fn all(values: &Json) -> Option<Vec<Reply>> {
+        values.as_array().unwrap().iter().map(reply_of).collect()
+    }
+
     #[test]
-    fn each_reply_has_a_form_in_both_versions() {
-        let pair = || vec![(Reply::bytes("a"), Reply::Double(1.5))];
-        for (what, resp2, resp3) in [
-            (Reply::Nil, "$-1\r\n", "_\r\n"),
-            (Reply::NilArray, "*-1\r\n", "_\r\n"),
-            (Reply::Int(-3), ":-3\r\n", ":-3\r\n"),
-            (Reply::OK, "+OK\r\n", "+OK\r\n"),
-            (Reply::bytes("a\r\n"), "$3\r\na\r\n\r\n", "$3\r\na\r\n\r\n"),
-            (
-                Reply::Map(pair()),
-                "*2\r\n$1\r\na\r\n$3\r\n1.5\r\n",
-                "%1\r\n$1\r\na\r\n,1.5\r\n",
-            ),
-            (
-                Reply::Pairs(pair()),
-                "*2\r\n$1\r\na\r\n$3\r\n1.5\r\n",
-                "*1\r\n*2\r\n$1\r\na\r\n,1.5\r\n",
-            ),
-            (Reply::Set(vec![Reply::Int(1)]), "*1\r\n:1\r\n", "~1\r\n:1\r\n"),
-            (
-                Reply::Error(StoreError::err("a\r\nb")),
-                "-ERR a  b\r\n",
-                "-ERR a  b\r\n",
-            ),
-        ] {
-            assert_eq!(encoded(&what, Protocol::Resp2), resp2);
-            assert_eq!(encoded(&what, Protocol::Resp3), resp3);
+    fn each_reply_is_written_in_both_versions() {
+        let mut written = 0;
+        for row in rows("replies") {
+            for (version, protocol) in [("resp2", Protocol::Resp2), ("resp3", Protocol::Resp3)] {
+                let expected = row.get(version).or_else(|| row.get("bytes"));
+                let mut out = Vec::new();
+                if let Some(what) = reply_of(&row["value"]) {
+                    reply(&what, protocol, &mut out);
+                } else if let Some(items) = row["value"].get("push") {
+                    push(&all(items).unwrap(), protocol, &mut out);
+                } else {
+                    continue;
+                }
+                assert_eq!(out, bytes(expected.unwrap()), "{row}");
+                written += 1;
+                let items = row["value"].get("push").and_then(all).unwrap_or_default();
+                let [Reply::Bytes(kind), Reply::Bytes(channel), Reply::Bytes(payload)] = &items[..] else {
+                    continue;
+                };
+                assert_eq!(kind, b"message");
+                out.clear();
+                message(channel, payload, protocol, &mut out);
+                assert_eq!(out, bytes(expected.unwrap()), "{row}");
+            }
+        }
+        assert!(written > 50, "{written}");
+    }
+
+    #[test]
+    fn pairs_are_a_flat_list_in_the_older_version() {
+        let pairs = Reply::Pairs(vec![(Reply::bytes("a"), Reply::Double(1.5))]);
+        assert_eq!(encoded(&pairs, Protocol::Resp2), "*2\r\n$1\r\na\r\n$3\r\n1.5\r\n");
+        assert_eq!(encoded(&pairs, Protocol::Resp3), "*1\r\n*2\r\n$1\r\na\r\n,1.5\r\n");
+    }
+
+    #[test]
+    fn an_error_has_no_line_break_inside() {
+        let error = Reply::Error(StoreError::err("a\r\nb"));
+        for protocol in [Protocol::Resp2, Protocol::Resp3] {
+            assert_eq!(encoded(&error, protocol), "-ERR a  b\r\n");
         }
     }
 }

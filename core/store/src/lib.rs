@@ -38,6 +38,8 @@ pub mod server;
 mod store;
 mod time;
 mod value;
+#[cfg(test)]
+mod vectors;
 mod zset;
 
 pub use data::Transit;

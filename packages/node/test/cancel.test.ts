@@ -103,7 +103,8 @@ describe('an acquisition that is aborted', () => {
     const controller = new AbortController();
     const aborted = client.lock('a').lock({ signal: controller.signal });
     const next = client.lock('a').lock();
-    await sleep(20);
+    // The server answers a client's calls in order, so the attempt was refused before this reply.
+    assert.equal(await client.lock('a').isLocked(), true);
     controller.abort('enough');
     await assert.rejects(aborted, (reason) => reason === 'enough');
     await lease.release();
@@ -121,13 +122,14 @@ describe('an acquisition that is aborted', () => {
   });
 
   it('leaves no key behind while the reply is in flight', async () => {
-    server.pause();
+    // The server receives the call of a script, and runs it only afterwards.
+    await server.store.client('PAUSE', 20_000, 'WRITE');
     const controller = new AbortController();
     const aborted = client.lock('a').lock({ signal: controller.signal });
-    await sleep(50);
+    await eventually(5_000, async () => / flags=b /.test(String(await server.store.client('LIST'))));
     controller.abort('enough');
     await assert.rejects(aborted, (reason) => reason === 'enough');
-    server.resume();
+    await server.store.client('UNPAUSE');
     // The aborted request and its compensating release reach the server before this request.
     const lease = await client.lock('a').lock({ waitMs: 2_000 });
     await lease.release();

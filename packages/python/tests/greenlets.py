@@ -38,6 +38,14 @@ if ORDER == "late":
 lock = client.lock("door")
 
 
+def until_refused() -> None:
+    """Waits until a greenlet waits for the lock and its first attempt was refused."""
+    while not client._connection.events.waits._requests:
+        gevent.sleep(0.001)
+    # The server answers a client's calls in order, so this reply comes after the refusal.
+    client.lock("another").locked()
+
+
 @contextmanager
 def others_go_on() -> Iterator[None]:
     """Asserts that another greenlet of the thread runs during the block."""
@@ -294,7 +302,7 @@ def a_callback_of_the_hub() -> None:
 def a_fork_beside_waiters() -> None:
     with lock:
         waiting = gevent.spawn(lock.acquire)
-        gevent.sleep(0.05)
+        until_refused()
         child = gevent.os.fork()
         if child == 0:
             # The waiting greenlet exists in the child too, and must not take results of this greenlet.
@@ -346,7 +354,7 @@ def waiters_of_an_ended_thread() -> None:
 
     def thread() -> None:
         gevent.spawn(lock.acquire)
-        gevent.sleep(0.05)
+        until_refused()
 
     with lock:
         one = threading.Thread(target=thread)

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from servers import RedisServer, Store
+from servers import RedisServer, Store, eventually
 
 import steadlock
 
@@ -169,29 +169,35 @@ time.sleep(0.1)
         store.flushall()
 
 
-WAITING_THREADS = """
-import steadlock, sys, threading, time
-client = steadlock.connect(sys.argv[1])
-client.lock("door").acquire()
-begun = threading.Barrier(9)
-def work():
-    begun.wait()
-    client.lock("door").acquire()
-for _ in range(8):
-    threading.Thread(target=work, daemon=True).start()
-begun.wait()
-time.sleep(0.1)
+WAITING = """
+import re
+def waiting(client):
+    return sum(map(int, re.findall(r"^steadlock_waiting{.*} (\\d+)$", client.metrics(), re.MULTILINE)))
 """
 
-WAITING_LOOP = """
+WAITING_THREADS = f"""{WAITING}
+import steadlock, sys, threading, time
+client = steadlock.connect(sys.argv[1], metrics=True)
+client.lock("door").acquire()
+for _ in range(8):
+    threading.Thread(target=client.lock("door").acquire, daemon=True).start()
+while waiting(client) < 8:
+    time.sleep(0.002)
+# The server answers a client's calls in order, so this reply comes after the refusal of the first waiter.
+client.lock("another").locked()
+"""
+
+WAITING_LOOP = f"""{WAITING}
 import asyncio, steadlock, sys, threading, time
 async def work(client):
     await client.lock("door").acquire()
     await asyncio.sleep(60)
 async def main():
-    client = await steadlock.aio.connect(sys.argv[1])
+    client = await steadlock.aio.connect(sys.argv[1], metrics=True)
     tasks = [asyncio.create_task(work(client)) for _ in range(8)]
-    await asyncio.sleep(0.1)
+    while waiting(client) < 8:
+        await asyncio.sleep(0.002)
+    await client.lock("another").locked()
     begun.set()
     await asyncio.gather(*tasks)
 begun = threading.Event()
@@ -201,10 +207,10 @@ threading.Thread(target=asyncio.run, args=[main()], daemon=True).start()
 begun.wait()
 """
 
-WAITING_GREENLETS = """
+WAITING_GREENLETS = f"""{WAITING}
 import sys, threading, time
 import gevent, steadlock
-client = steadlock.connect(sys.argv[1])
+client = steadlock.connect(sys.argv[1], metrics=True)
 client.lock("door").acquire()
 def work():
     client.lock("door").acquire()
@@ -212,7 +218,9 @@ def work():
 begun = threading.Event()
 def run():
     greenlets = [gevent.spawn(work) for _ in range(8)]
-    gevent.sleep(0.1)
+    while waiting(client) < 8:
+        gevent.sleep(0.002)
+    client.lock("another").locked()
     begun.set()
     gevent.joinall(greenlets)
 threading.Thread(target=run, daemon=True).start()
@@ -318,7 +326,7 @@ sys.stdin.readline()
             assert process.stdout is not None
             assert process.stdin is not None
             assert process.stdout.readline() == "waiting\n"
-            time.sleep(0.1)
+            eventually(20, lambda: len(store.pubsub_channels("redisson_lock__channel:*")) == len(names))
             process.stdin.write("\n")
             process.stdin.flush()
             for name in names:

@@ -21,11 +21,9 @@ type Socket = import('../src/adapters/resp.js').Socket;
 interface Tcp {
   tcp(url: string | URL, open: (address: Address) => Socket, options?: TcpOptions): TcpClient;
 }
-type Resp = typeof import('../src/adapters/resp.js');
 
 const ADAPTERS = `${ROOT}packages/web/dist/adapters`;
 const { tcp } = (await import(`${ADAPTERS}/tcp.js`)) as Tcp;
-const { Decoder, encode } = (await import(`${ADAPTERS}/resp.js`)) as Resp;
 
 /** Makes a client with the adapter of Deno and Workers, on Node's sockets. */
 function onSockets(url: string, timeoutMs?: number, onDial = () => {}) {
@@ -305,28 +303,6 @@ describe('upstash', () => {
     ].map(async ([status, body]) => ((await failure(status as number, body)) as Error).name);
     assert.deepEqual(await Promise.all(names), ['ReplyError', 'ReplyError', 'Error', 'Error', 'Error', 'Error']);
     assert.deepEqual(new Headers(asked[0]?.headers).get('authorization'), 'Bearer secret');
-  });
-});
-
-describe('RESP', () => {
-  it('is read whole, whatever pieces it comes in', () => {
-    const bytes = new TextEncoder().encode('*5\r\n:1\r\n$3\r\nä!\r\n$-1\r\n*0\r\n+OK\r\n-ERR no\r\n:-7\r\n*-1\r\n');
-    for (let size = 1; size <= bytes.length; size += 1) {
-      const decoder = new Decoder();
-      const read: unknown[] = [];
-      for (let at = 0; at < bytes.length; at += size) {
-        decoder.push(bytes.subarray(at, at + size));
-        for (let next = decoder.next(); next !== undefined; next = decoder.next()) read.push(next.value);
-      }
-      assert.deepEqual(
-        [read[0], (read[1] as Error).message, ...read.slice(2)],
-        [[1n, 'ä!', null, [], 'OK'], 'ERR no', -7n, null],
-      );
-    }
-  });
-
-  it('is written with lengths in bytes', () => {
-    assert.equal(new TextDecoder().decode(encode(['SET', 'ä', ''])), '*3\r\n$3\r\nSET\r\n$2\r\nä\r\n$0\r\n\r\n');
   });
 });
 

@@ -109,9 +109,15 @@ export function encode(command: readonly string[]): Uint8Array {
   return bytes;
 }
 
-/** Decodes replies from bytes, which arrive in pieces of any size. */
+/**
+ * Decodes replies from bytes, which arrive in pieces of any size. `next` throws at bytes that no server sends in RESP2;
+ * what follows them cannot be read either.
+ */
 export class Decoder {
   #bytes = new Uint8Array();
+  /** The end of what has been read of the next reply, and the number of values that it announced. */
+  #at = 0;
+  #values = 0;
 
   push(bytes: Uint8Array): void {
     const all = new Uint8Array(this.#bytes.length + bytes.length);
@@ -122,55 +128,95 @@ export class Decoder {
 
   /** Returns the next complete reply. */
   next(): { readonly value: Reply | ReplyError } | undefined {
-    const read = this.#reply(0);
-    if (read === undefined) return undefined;
-    this.#bytes = this.#bytes.subarray(read.end);
-    return read;
+    this.#at = this.#values = 0;
+    const value = this.#reply(DEEPEST);
+    if (value === undefined) {
+      if (this.#bytes.length >= MOST_BYTES) throw unreadable();
+      return undefined;
+    }
+    this.#bytes = this.#bytes.subarray(this.#at);
+    return { value };
   }
 
-  #reply(from: number): { value: Reply | ReplyError; end: number } | undefined {
-    const lineEnd = this.#bytes.indexOf(RETURN, from);
-    if (lineEnd < 0 || lineEnd + 1 >= this.#bytes.length) return undefined;
-    const line = text.decode(this.#bytes.subarray(from + 1, lineEnd));
-    const end = lineEnd + 2;
-    switch (String.fromCharCode(this.#bytes[from] as number)) {
+  #reply(depth: number): Reply | ReplyError {
+    if (depth === 0) throw unreadable();
+    const type = this.#bytes[this.#at];
+    if (type === undefined) return undefined;
+    const kind = String.fromCharCode(type);
+    if (!'+-:$*'.includes(kind)) throw unreadable();
+    const line = this.#line();
+    if (line === undefined) return undefined;
+    switch (kind) {
       case '+':
-        return { value: line, end };
+        return line;
       case '-':
-        return { value: new ReplyError(line), end };
+        return new ReplyError(line);
       case ':':
-        return { value: BigInt(line), end };
+        return integer(line);
       case '$':
-        return this.#bulk(Number(line), end);
-      case '*':
-        return this.#array(Number(line), end);
+        return this.#bulk(length(line, MOST_BYTES));
       default:
-        throw new Error('the server does not speak RESP2');
+        return this.#array(length(line, MOST_VALUES), depth - 1);
     }
   }
 
-  #bulk(length: number, from: number): { value: Reply; end: number } | undefined {
-    if (length < 0) return { value: null, end: from };
-    const end = from + length + 2;
-    return end > this.#bytes.length ? undefined : { value: text.decode(this.#bytes.subarray(from, end - 2)), end };
+  /** Reads the rest of a line after its first byte. */
+  #line(): string | undefined {
+    const end = this.#bytes.indexOf(RETURN, this.#at);
+    return end < 0 ? undefined : this.#text(this.#at + 1, end);
   }
 
-  #array(length: number, from: number): { value: Reply; end: number } | undefined {
-    if (length < 0) return { value: null, end: from };
+  /** Reads text between two places, and the end of the line after it. */
+  #text(from: number, end: number): string | undefined {
+    if (end + 1 >= this.#bytes.length) return undefined;
+    if (this.#bytes[end] !== RETURN || this.#bytes[end + 1] !== LINE_FEED) throw unreadable();
+    this.#at = end + 2;
+    return text.decode(this.#bytes.subarray(from, end));
+  }
+
+  #bulk(length: number): Reply {
+    return length < 0 ? null : this.#text(this.#at, this.#at + length);
+  }
+
+  #array(count: number, depth: number): Reply {
+    if (count < 0) return null;
+    this.#values += count;
+    if (this.#values > MOST_VALUES) throw unreadable();
     const items: Reply[] = [];
-    let end = from;
-    while (items.length < length) {
-      const item = this.#reply(end);
+    while (items.length < count) {
+      const item = this.#reply(depth);
       if (item === undefined) return undefined;
       // Scripts of Steadlock never return an error inside a list.
-      items.push(item.value instanceof ReplyError ? item.value.message : item.value);
-      end = item.end;
+      items.push(item instanceof ReplyError ? item.message : item);
     }
-    return { value: items, end };
+    return items;
   }
 }
 
+/** Parses a number of 64 bits; `BigInt` alone would accept nothing, blanks, and other bases. */
+function integer(line: string): bigint {
+  const number = /^[-+]?\d+$/.test(line) ? BigInt(line) : undefined;
+  if (number === undefined || BigInt.asIntN(64, number) !== number) throw unreadable();
+  return number;
+}
+
+/** Parses a length or a count; -1 stands for no value. */
+function length(line: string, most: number): number {
+  const number = Number(integer(line));
+  if (number < -1 || number > most) throw unreadable();
+  return number;
+}
+
+function unreadable(): Error {
+  return new Error('the server does not speak RESP2');
+}
+
+// The limits of a reply, as in `core/client`: a publisher chooses the length of its messages.
+const MOST_BYTES = 2 ** 24;
+const MOST_VALUES = 2 ** 20;
+const DEEPEST = 8;
 const RETURN = 13;
-const LINE_END = new Uint8Array([13, 10]);
+const LINE_FEED = 10;
+const LINE_END = new Uint8Array([RETURN, LINE_FEED]);
 const utf8 = new TextEncoder();
-const text = new TextDecoder();
+const text = new TextDecoder('utf-8', { ignoreBOM: true });

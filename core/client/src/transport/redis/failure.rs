@@ -158,7 +158,7 @@ impl Failure {
     }
 
     /// Marks the failure as an answer of the server itself.
-    const fn as_answer(mut self) -> Self {
+    const fn marked_as_answer(mut self) -> Self {
         self.is_answer = true;
         self
     }
@@ -246,11 +246,11 @@ impl From<ServerError> for Failure {
             "ERR" if error.message.starts_with("max number of clients") => {
                 Self::unavailable("the server has as many connections as it takes (max number of clients reached)")
                     .with_advice("close clients that are not needed, or raise the server's maxclients")
-                    .as_answer()
+                    .marked_as_answer()
             }
             "ERR" if error.message.starts_with("unknown command `HELLO`") => Self::too_old("below 6"),
             "ERR" => Self::misconfigured(format!("the server refused the connection: {error}")).quoting(),
-            _ => Self::unavailable(error.to_string()).quoting().as_answer(),
+            _ => Self::unavailable(error.to_string()).quoting().marked_as_answer(),
         }
     }
 }

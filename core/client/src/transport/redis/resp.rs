@@ -200,11 +200,15 @@ impl<'a> Reader<'a> {
                 return Ok(self.values(count, depth)?.map(Reply::Array));
             }
             b'+' | b',' | b'(' => Reply::Bytes(copy(self.line()?)?),
-            b'#' => Reply::Int(i64::from(self.line()? == b"t")),
-            b'_' => {
-                self.line()?;
-                Reply::Nil
-            }
+            b'#' => Reply::Int(match self.line()? {
+                b"t" => 1,
+                b"f" => 0,
+                _ => return Err(MALFORMED),
+            }),
+            b'_' => match self.line()? {
+                b"" => Reply::Nil,
+                _ => return Err(MALFORMED),
+            },
             b'-' => return Ok(Err(ServerError::read(self.line()?))),
             b'!' => {
                 let length = self.count()?;
@@ -401,7 +405,9 @@ impl Scan {
             _ => 0,
         };
         self.missing = self.missing.saturating_add(values_of);
-        if self.found.saturating_add(self.missing) > limits.values {
+        // The limit is for the values inside of the frame, as in `Reader::values`.
+        let inside = (self.found - 1).saturating_add(self.missing);
+        if inside > limits.values {
             return Err(Unreadable::TooLong);
         }
         Ok(true)
@@ -409,164 +415,166 @@ impl Scan {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
+    use serde_json::Value as Json;
+
     use super::*;
 
-    fn reply(bytes: &[u8]) -> Value {
-        match decode(bytes, Limits::AFTER_LOGIN) {
-            Ok(Some((Frame::Reply(value), length))) => {
-                assert_eq!(length, bytes.len(), "{}", String::from_utf8_lossy(bytes));
-                value
+    /// The replies and commands that all readers and writers share; see `ci/resp/README.md`.
+    const VECTORS: &str = include_str!("../../../../../ci/resp/vectors.json");
+
+    fn vectors(of: &str) -> Vec<Json> {
+        let mut vectors: Json = serde_json::from_str(VECTORS).unwrap();
+        let Json::Array(rows) = vectors[of].take() else {
+            panic!("no {of}")
+        };
+        assert!(!rows.is_empty(), "{of}");
+        rows
+    }
+
+    /// Returns the bytes of a text of the vectors, which has one character for each byte.
+    fn bytes(text: &Json) -> Vec<u8> {
+        let text = text.as_str().unwrap();
+        text.chars().map(|byte| u8::try_from(byte).unwrap()).collect()
+    }
+
+    /// Returns the bytes of a reply in each version of the protocol that has it.
+    fn sent(row: &Json) -> Vec<Vec<u8>> {
+        let versions = ["bytes", "resp2", "resp3"].map(|version| &row[version]);
+        let sent: Vec<_> = versions
+            .into_iter()
+            .filter(|text| text.is_string())
+            .map(bytes)
+            .collect();
+        assert!(!sent.is_empty(), "{row}");
+        sent
+    }
+
+    /// Returns what the client makes of a value, which is the same in both versions of the protocol.
+    fn nearest(value: &Json) -> Value {
+        let (kind, of) = value.as_object().unwrap().iter().next().unwrap();
+        Ok(match &**kind {
+            "status" | "bytes" | "double" | "big number" | "verbatim" => Reply::Bytes(bytes(of)),
+            "int" => Reply::Int(of.as_str().unwrap().parse().unwrap()),
+            "boolean" => Reply::Int(i64::from(of.as_bool().unwrap())),
+            "nil" => Reply::Nil,
+            "array" | "set" => Reply::Array(all(of)),
+            "map" => Reply::Array(of.as_array().unwrap().iter().flat_map(all).collect()),
+            "described" => return nearest(of),
+            "error" | "bulk error" => {
+                let text = of.as_str().unwrap().replace('\r', r"\r").replace('\n', r"\n");
+                let (code, message) = text.split_once(' ').unwrap_or((&text, ""));
+                return Err(ServerError {
+                    code: code.into(),
+                    message: message.into(),
+                });
             }
-            other => panic!("{}: {other:?}", String::from_utf8_lossy(bytes)),
-        }
+            other => panic!("{other} is no type"),
+        })
     }
 
-    fn bytes(text: &str) -> Reply {
-        Reply::Bytes(text.into())
+    fn all(values: &Json) -> Vec<Reply> {
+        values
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|value| nearest(value).unwrap())
+            .collect()
     }
 
-    pub(in super::super) const EVERY_KIND: [&str; 20] = [
-        ":-7\r\n",
-        "+OK\r\n",
-        "$3\r\na\r\n\r\n",
-        "$0\r\n\r\n",
-        "$-1\r\n",
-        "*-1\r\n",
-        "_\r\n",
-        "#t\r\n",
-        "#f\r\n",
-        ",1.5\r\n",
-        "(123456789012345678901234567890\r\n",
-        "=7\r\ntxt:abc\r\n",
-        "*2\r\n:1\r\n$16\r\n1234567890123456\r\n",
-        "~1\r\n:1\r\n",
-        "%1\r\n$4\r\nrole\r\n$6\r\nmaster\r\n",
-        "-NOSCRIPT No matching script.\r\n",
-        "!9\r\nERR a\r\nbc\r\n",
-        "*2\r\n-ERR no\r\n:1\r\n",
-        "|1\r\n+ttl\r\n:3600\r\n:5\r\n",
-        ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\np\r\n",
-    ];
-
-    #[test]
-    fn every_kind_of_value_is_read() {
-        for (sent, expected) in EVERY_KIND.into_iter().zip([
-            Reply::Int(-7),
-            bytes("OK"),
-            bytes("a\r\n"),
-            bytes(""),
-            Reply::Nil,
-            Reply::Nil,
-            Reply::Nil,
-            Reply::Int(1),
-            Reply::Int(0),
-            bytes("1.5"),
-            bytes("123456789012345678901234567890"),
-            bytes("abc"),
-            Reply::Array(vec![Reply::Int(1), bytes("1234567890123456")]),
-            Reply::Array(vec![Reply::Int(1)]),
-            Reply::Array(vec![bytes("role"), bytes("master")]),
-        ]) {
-            assert_eq!(reply(sent.as_bytes()), Ok(expected), "{sent}");
-        }
-        assert_eq!(
-            reply(EVERY_KIND[18].as_bytes()),
-            Ok(Reply::Int(5)),
-            "what is said about it is passed over"
-        );
-        assert_eq!(
-            decode(EVERY_KIND[19].as_bytes(), Limits::AFTER_LOGIN),
-            Ok(Some((
-                Frame::Push(vec![bytes("message"), bytes("c"), bytes("p")]),
-                EVERY_KIND[19].len()
-            )))
-        );
-    }
-
-    #[test]
-    fn an_error_is_one_wherever_it_stands() {
-        for (sent, code, message) in [
-            (EVERY_KIND[15], "NOSCRIPT", "No matching script."),
-            (EVERY_KIND[16], "ERR", r"a\r\nbc"),
-            (EVERY_KIND[17], "ERR", "no"),
-            ("-ALONE\r\n", "ALONE", ""),
-        ] {
-            let error = reply(sent.as_bytes()).unwrap_err();
-            assert_eq!((&*error.code, &*error.message), (code, message));
+    /// Returns the frame of a row, which begins with these bytes.
+    fn frame(row: &Json, sent: &[u8]) -> Frame {
+        let value = row.pointer("/client/value").unwrap_or(&row["value"]);
+        match &value["push"] {
+            Json::Null => Frame::Reply(nearest(value)),
+            parts if sent[0] == b'>' => Frame::Push(all(parts)),
+            parts => Frame::Reply(Ok(Reply::Array(all(parts)))),
         }
     }
 
     #[test]
-    fn what_is_not_whole_is_waited_for_and_what_follows_is_left() {
-        for sent in EVERY_KIND {
-            for length in 0..sent.len() {
-                assert_eq!(
-                    decode(&sent.as_bytes()[..length], Limits::AFTER_LOGIN),
-                    Ok(None),
-                    "{sent} up to {length}"
-                );
+    fn each_reply_is_read_whole_and_what_follows_is_left() {
+        for row in vectors("replies") {
+            for sent in sent(&row) {
+                for length in 0..sent.len() {
+                    assert_eq!(
+                        decode(&sent[..length], Limits::AFTER_LOGIN),
+                        Ok(None),
+                        "{row} up to {length}"
+                    );
+                }
+                let expected = Ok(Some((frame(&row, &sent), sent.len())));
+                assert_eq!(decode(&sent, Limits::AFTER_LOGIN), expected, "{row}");
+                let two = [&sent, b"+more".as_slice()].concat();
+                assert_eq!(decode(&two, Limits::AFTER_LOGIN), expected, "{row}");
             }
-            let two = [sent, "+more"].concat();
-            let whole = decode(two.as_bytes(), Limits::AFTER_LOGIN).unwrap().expect("a frame");
-            assert_eq!(whole.1, sent.len(), "{sent}");
+        }
+    }
+
+    #[test]
+    fn the_beginning_of_a_reply_is_waited_for() {
+        for row in vectors("incomplete") {
+            let sent = bytes(&row["bytes"]);
+            assert_eq!(decode(&sent, Limits::AFTER_LOGIN), Ok(None), "{row}");
+            assert_eq!(Scan::default().is_whole(&sent, Limits::AFTER_LOGIN), Ok(false), "{row}");
         }
     }
 
     #[test]
     fn what_no_server_sends_ends_the_connection() {
-        let deep = "*1\r\n".repeat(20) + ":1\r\n";
-        for sent in [
-            "HTTP/1.1 400 Bad Request\r\n",
-            ":one\r\n",
-            ":\r\n",
-            "$-2\r\n\r\n",
-            "$3\r\nabcd\r\n",
-            "~-1\r\n",
-            ">-1\r\n",
-            ">1\r\n-ERR no\r\n",
-            "=2\r\nab\r\n",
-            "+a\rb\r\n",
-            &deep,
-        ] {
-            assert_eq!(
-                decode(sent.as_bytes(), Limits::AFTER_LOGIN),
-                Err(Unreadable::Malformed),
-                "{sent}"
-            );
+        for row in vectors("refused") {
+            let sent = bytes(&row["bytes"]);
+            let error = match row["error"].as_str().unwrap() {
+                "malformed" => Unreadable::Malformed,
+                "too long" => Unreadable::TooLong,
+                other => panic!("{other} is no error"),
+            };
+            let expected = match row["client"]["value"] {
+                Json::Null => Err(error),
+                _ => Ok(Some((frame(&row, &sent), sent.len()))),
+            };
+            assert_eq!(decode(&sent, Limits::AFTER_LOGIN), expected, "{row}");
+            if error == Unreadable::TooLong {
+                assert_eq!(
+                    Scan::default().is_whole(&sent, Limits::AFTER_LOGIN),
+                    Err(error),
+                    "{row}"
+                );
+            }
         }
     }
 
     #[test]
     fn a_command_is_written_as_an_array_of_strings() {
-        let mut out = b"before".to_vec();
-        command(&mut out, [b"SET".as_slice(), b"", b"a\r\nb"].into_iter());
-        begin(&mut out, 2);
-        bulk(&mut out, b"EVALSHA");
-        bulk_number(&mut out, 10_203);
-        assert_eq!(
-            String::from_utf8(out).unwrap(),
-            "before*3\r\n$3\r\nSET\r\n$0\r\n\r\n$4\r\na\r\nb\r\n*2\r\n$7\r\nEVALSHA\r\n$5\r\n10203\r\n"
-        );
+        for row in vectors("commands") {
+            let words: Vec<_> = row["words"].as_array().unwrap().iter().map(bytes).collect();
+            let expected = [b"before", &*bytes(&row["bytes"])].concat();
+            let mut out = b"before".to_vec();
+            command(&mut out, words.iter().map(Vec::as_slice));
+            assert_eq!(out, expected, "{row}");
+            // Scripts are written word by word.
+            out.truncate(b"before".len());
+            begin(&mut out, words.len());
+            for word in &words {
+                match std::str::from_utf8(word).ok().and_then(|word| word.parse().ok()) {
+                    Some(number) => bulk_number(&mut out, number),
+                    None => bulk(&mut out, word),
+                }
+            }
+            assert_eq!(out, expected, "{row}");
+        }
     }
 
     #[test]
     fn the_end_of_a_frame_is_found_whatever_the_pieces() {
-        let nested = "*3\r\n*2\r\n:1\r\n$5\r\na\r\nb\n\r\n%1\r\n+k\r\n*0\r\n|1\r\n+ttl\r\n:3\r\n$-1\r\n";
-        for sent in EVERY_KIND.into_iter().chain([nested]) {
-            assert_eq!(
-                decode(sent.as_bytes(), Limits::AFTER_LOGIN)
-                    .unwrap()
-                    .expect("a frame")
-                    .1,
-                sent.len()
-            );
-            let two = [sent, "+more\r\n"].concat();
+        for sent in vectors("replies").iter().flat_map(sent) {
+            let shown = String::from_utf8_lossy(&sent);
+            let two = [&sent, b"+more\r\n".as_slice()].concat();
             for piece in 1..=sent.len() {
                 let mut scan = Scan::default();
-                for arrived in (piece..two.len()).step_by(piece) {
-                    let is_whole = scan.is_whole(&two.as_bytes()[..arrived], Limits::AFTER_LOGIN);
-                    assert_eq!(is_whole, Ok(arrived >= sent.len()), "{sent} up to {arrived}");
+                for come in (piece..two.len()).step_by(piece) {
+                    let is_whole = scan.is_whole(&two[..come], Limits::AFTER_LOGIN);
+                    assert_eq!(is_whole, Ok(come >= sent.len()), "{shown} up to {come}");
                 }
             }
         }
@@ -577,11 +585,8 @@ pub(super) mod tests {
         let inner = format!("*100\r\n{}", "$1\r\na\r\n".repeat(100));
         let sent = format!("*1000\r\n{}", inner.repeat(1_000));
         let mut scan = Scan::default();
-        for arrived in (1..sent.len()).step_by(777) {
-            assert_eq!(
-                scan.is_whole(&sent.as_bytes()[..arrived], Limits::AFTER_LOGIN),
-                Ok(false)
-            );
+        for come in (1..sent.len()).step_by(777) {
+            assert_eq!(scan.is_whole(&sent.as_bytes()[..come], Limits::AFTER_LOGIN), Ok(false));
         }
         assert_eq!(scan.is_whole(sent.as_bytes(), Limits::AFTER_LOGIN), Ok(true));
         let pieces = sent.len() / 777 + 2;
@@ -597,13 +602,7 @@ pub(super) mod tests {
     fn what_is_longer_than_any_answer_ends_the_connection_before_it_has_come() {
         let many = format!("*{}\r\n", Limits::AFTER_LOGIN.values + 1);
         let nested = format!("*2\r\n*{0}\r\n{1}*{0}\r\n", 600_000, ":1\r\n".repeat(600_000));
-        for sent in [
-            "$99999999999\r\n",
-            "*99999999999\r\n",
-            "%9223372036854775807\r\n",
-            &many,
-            &nested,
-        ] {
+        for sent in [&many, &nested] {
             let start: String = sent.chars().take(30).collect();
             let decoded = decode(sent.as_bytes(), Limits::AFTER_LOGIN);
             assert_eq!(decoded, Err(Unreadable::TooLong), "{start}");

@@ -169,20 +169,14 @@ impl Queue {
             });
             destination.count += 1;
             let asking = waiting.asking.is_some();
-            let Waiting {
-                call,
-                since,
-                attempts,
-                last_error,
-                ..
-            } = waiting;
+            let call = waiting.call;
             let sent = Sent {
                 flow,
                 key: call.keys.first().cloned().unwrap_or_else(|| Arc::from([])),
                 script: call.script,
-                since,
-                attempts,
-                last_error,
+                since: waiting.since,
+                attempts: waiting.attempts,
+                last_error: waiting.last_error,
             };
             self.sent.insert(call.id, sent);
             send(&node, call, asking);
