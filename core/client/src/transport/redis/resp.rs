@@ -484,7 +484,7 @@ mod tests {
 
     /// Returns the frame of a row, which begins with these bytes.
     fn frame(row: &Json, sent: &[u8]) -> Frame {
-        let value = row.pointer("/client/value").unwrap_or(&row["value"]);
+        let value = row.pointer("/client/value").unwrap_or_else(|| &row["value"]);
         match &value["push"] {
             Json::Null => Frame::Reply(nearest(value)),
             parts if sent[0] == b'>' => Frame::Push(all(parts)),
