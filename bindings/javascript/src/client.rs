@@ -21,7 +21,7 @@ pub struct Client {
     /// The observations of rows, until JavaScript takes them.
     lines: RefCell<VecDeque<Box<Line>>>,
     /// The leases about which JavaScript can ask: granted and not released. Lost leases stay until JavaScript forgets
-    /// them, because the engine uses them to answer requests.
+    /// them, because it can still ask why they were lost.
     leases: RefCell<HashMap<u64, Arc<Lease>>>,
     /// The leases whose release has not been answered, by the number of the request.
     releasing: RefCell<HashMap<u64, Arc<Lease>>>,
@@ -179,8 +179,8 @@ impl Client {
     }
 }
 
-/// Whether a lease must stay known after its end, for later questions of JavaScript. Only a lost lease must stay known,
-/// and none after a close, because a closed client answers without it.
+/// Whether a lease must stay known after its end, for later questions of JavaScript. Only a lost lease must, and only
+/// before a close, because a closed client answers without it.
 fn is_remembered(lost: Option<LostReason>) -> bool {
     lost.is_some_and(|reason| reason != LostReason::Closed)
 }

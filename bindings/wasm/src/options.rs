@@ -9,7 +9,8 @@ use wasm_bindgen::JsValue;
 
 use crate::object::field;
 
-/// Returns the options of `open`. An option that is left out has the core's default.
+/// Returns the options of `open`. An option that is not given has the core's default. An option that is missing in this
+/// function is ignored.
 #[inline(never)]
 pub(crate) fn options(given: &JsValue) -> Options {
     let text = |name| field(given, name).as_string();

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! list                      all locks that are held, on all servers
-//! page                      which keys of a page are records, in a few bounded reads
+//! page                      which keys in a page of SCAN are records, in a few bounded reads
 //! inspect                   everything about one name
 //! locked                    a lock that is held, as it is listed
-//! clients                   the programs that the owners are
+//! clients                   the program behind each owner
 //! answers                   reads the servers' answers
 //! owner                     what an owner id says about its owner
 //! ```

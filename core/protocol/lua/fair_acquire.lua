@@ -66,7 +66,8 @@ end
 local time = redis.call('TIME')
 local now = microseconds(time)
 if waits then
-  -- This is the first write, so that a waiting caller gets its place and the holder even from a full server.
+  -- This is the first write, so that a waiting caller gets its place in the queue, and learns who holds the lock, even
+  -- from a full server.
   wait_in_line({owner, wants_token}, holder, now)
 end
 if not holder then

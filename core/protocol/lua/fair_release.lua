@@ -8,7 +8,8 @@
 -- ARGV[1]  owner id
 -- ARGV[2]  the channel that waiters of the plain lock subscribe to
 --
--- Reply    {1, listeners}       released; how many connections received the message that the lock is free
+-- Reply    {1, listeners}       released; how many connections received the message that the lock is free. This is
+--                               0 if the lock was granted to another client, which gets a grant message
 --          {1, 0, message}      released, and granted to another owner of this client; its grant message
 --          {0}                  there was no record; a waiter was removed from the queue
 --          {2}                  the record belongs to another owner
@@ -36,6 +37,7 @@ local granted, news
 -- One EXISTS for both keys: usually the lock is free by now and has no waiters.
 if redis.call('EXISTS', lock, KEYS[3]) > 0 then
   local holder, wrong = holder_of(lock)
+  -- The lock has other holders, so it is not free.
   if holder or wrong then
     if was_held then
       return {1, 0}

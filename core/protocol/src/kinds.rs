@@ -38,7 +38,8 @@ macro_rules! kinds {
             /// The names of all kinds, as in every language's table of kinds.
             pub const NAMES: [&'static str; [$($spec.name),*].len()] = [$($spec.name),*];
 
-            /// Returns the table of the kind. Only these tables distinguish kinds.
+            /// Returns the table of the kind. Outside of `kinds`, only the wording of errors, RedLock and the limits of a
+    /// semaphore distinguish kinds.
             pub(crate) const fn spec(self) -> &'static Spec {
                 match self {
                     $(Self::$kind { .. } => &$spec,)*
@@ -160,14 +161,14 @@ pub(crate) struct Spec {
     pub(crate) name: &'static str,
     /// The gate at which local waiters queue.
     pub(crate) gate: Gate,
-    /// The gates whose holders exclude this kind, and are excluded by it. A kind with permits is excluded only if too
+    /// The gates that cannot be held beside this kind, nor this kind beside them. A kind with permits is excluded only if too
     /// few permits are left.
     pub(crate) excludes: &'static [Gate],
     /// How many owners can hold the lock at a time.
     pub(crate) holders: Holders,
     /// The treatment of a caller that already holds the lock.
     pub(crate) again: Again,
-    /// The gate of the other side, and what happens to a caller that holds it; `None` if the lock has no sides.
+    /// The gate of the other side, and what happens to a caller that holds a lock of that gate; `None` if the lock has no sides.
     pub(crate) inside: Option<(Gate, Inside)>,
     /// The place where waiters queue.
     pub(crate) waiters: Waiters,
@@ -185,7 +186,7 @@ pub(crate) struct Spec {
     pub(crate) acquire: Form,
     /// The call that extends a hold.
     pub(crate) renew: Form,
-    /// The call that removes a hold, or a waiter's mark, and wakes the waiters.
+    /// The call that removes a hold, or a waiter's mark. It wakes the waiters, or grants a fair lock to the next one.
     pub(crate) release: Form,
     /// The call that asks who holds the lock.
     pub(crate) inspect: Form,
@@ -219,8 +220,8 @@ impl Spec {
     }
 }
 
-/// The local queue of a kind's waiters, by name. Kinds with the same gate and the same record share one local queue
-/// and, if they are reentrant, their holders.
+/// Which kinds share a local queue, and whose holders exclude one another. Kinds with the same gate and the same record
+/// share one local queue and, if they are reentrant, their holders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Gate(&'static str);
 

@@ -219,8 +219,8 @@ impl Session {
         told
     }
 
-    /// Reports the events of members to their composite locks, and completes the refusals that waited for a holder's
-    /// name.
+    /// Reports the events of members to their composite locks, and completes the refusals that waited to learn
+    /// which program the holder is.
     fn settle(&mut self, now: Instant) {
         self.group.settle(&mut self.members, now);
         self.members.tell_refusals(now);

@@ -80,7 +80,7 @@ pub(crate) enum WaiterInput {
     /// The lock may be free.
     MayBeFree(LockId),
     /// A message says that the lock may be free, or the message is not plausible.
-    Heard(LockId),
+    ReleaseMessage(LockId),
     /// A release by this client was received by this many other connections.
     Published(LockId, u32),
     /// The command lane of a node has opened.
@@ -102,7 +102,7 @@ pub(crate) enum WaiterInput {
     /// The answer to a poll names the holder of a lock.
     HolderSeen(LockId, HolderSeen),
     /// The server granted the lock to a waiter in its queue.
-    GrantedUnasked(Ticket, Granted),
+    GrantedInQueue(Ticket, Granted),
     /// The server did so, but too little of the grant is left, or the token is missing; the waiter asks again.
     AskAgain(Ticket),
 }
@@ -110,12 +110,12 @@ pub(crate) enum WaiterInput {
 /// The events that concern waiters in the server's queue.
 #[derive(Debug)]
 pub(crate) enum FairInput {
-    /// A waiter asks for the first time, or under a new owner id.
-    Joined(LockId, Ticket, QueueEntry),
+    /// A waiter is about to ask for the first time, or under a new owner id.
+    WillJoin(LockId, Ticket, QueueEntry),
     /// A waiter no longer waits.
     Left(LockId, Ticket),
     /// The reply to an attempt says that the waiter is in the server's queue.
-    Found(LockId, Ticket, Arc<Keys>, ClockSeen),
+    HasJoined(LockId, Ticket, Arc<Keys>, ClockSeen),
     /// The lock may be free: poll now, or as soon as `MIN_GAP` has passed since the last poll.
     PollSoon(LockId),
     /// Poll no later than at this instant.
@@ -124,8 +124,8 @@ pub(crate) enum FairInput {
     PollDue(LockId),
     /// A poll was answered, or its connection closed.
     Answered(LockId, Answered),
-    /// A grant message arrived, as a notification or in the reply to a release.
-    Told(LockId, Vec<u8>),
+    /// A grant message arrived, by the channel or in the reply to a release.
+    GrantMessage(LockId, Vec<u8>),
     /// A grant message named an owner id that this client had given up; the client releases the lock.
     GhostReleased(LockId),
     /// The lock is no longer in use.

@@ -259,7 +259,7 @@ pub enum Event {
         /** The reason. */
         reason: LostReason,
     },
-    /// The deadline of a lease has moved to a later instant.
+    /// The deadline of a lease has changed. For a RedLock it can be earlier than before.
     Renewed {
         /** The lease. */
         lease: LeaseId,

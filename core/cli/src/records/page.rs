@@ -1,4 +1,4 @@
-//! Finds the keys of a page that are records of locks that are held.
+//! Finds the records of held locks among the keys of one page of SCAN.
 //!
 //! The form of a key shows which record it could be. Its type and a few bounded reads show whether it is one. No
 //! value that can be large is read whole, and all commands about a page are sent together.
@@ -180,7 +180,7 @@ impl PossibleRecord {
     }
 }
 
-/// Returns the holder that a hash with one field, or a short text, names.
+/// Returns the holder in a hash with one field, or in a short text.
 fn short(text: String, is_hash: bool) -> Step {
     let owner = Owner::new(text);
     match owner.library() {

@@ -100,7 +100,7 @@ impl Release {
         }
         let hold = all.iter().flat_map(|one| one.holds()).next();
         let Some(hold) = hold else { return Ok((None, None)) };
-        // With RedLock the record on each primary is that of a mutex.
+        // With RedLock the record on each primary is that of a mutex, so a RedLock is released as a mutex.
         let known = Kind::value_variants().iter().find(|kind| kind.name() == hold.kind);
         Ok((known.copied(), Some(hold.owner.clone())))
     }

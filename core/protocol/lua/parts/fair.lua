@@ -26,7 +26,7 @@ end
 
 -- Grants the lock, which must be free, to the first live waiter. Returns the waiter's owner id, the grant message for
 -- its client ("<owner> <last seen> <token>") and the token; returns nil if it finds no live waiter. Skips a member that
--- is not an owner id, like a dead waiter.
+-- is not an owner id, as it skips a dead waiter.
 local function grant_next(stored, time)
   local now = microseconds(time)
   for _ = 1, MOST_DEAD do

@@ -15,7 +15,7 @@ use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::Keys;
 use crate::lease::{LeaseDuration, LeasePlan};
-use crate::locks::{Locks, Told};
+use crate::locks::{Locks, Output};
 use crate::machines::holds::{self, Hold};
 use crate::machines::inspections::{self, Question};
 use crate::name::LockName;
@@ -34,7 +34,7 @@ pub(crate) struct Members {
     /// yet, or has ended.
     leases: SortedMap<LeaseId, Option<LeaseId>>,
     /// The events of members.
-    member_events: VecDeque<Told>,
+    member_events: VecDeque<Output>,
     /// The events for callers.
     events: VecDeque<Event>,
     /// The refusals that wait for the name of the holder.
@@ -125,12 +125,12 @@ impl Members {
     /// Changes the locks, and passes on the events that follow.
     pub(crate) fn with<R>(&mut self, change: impl FnOnce(&mut Locks) -> R) -> R {
         let result = change(&mut self.locks);
-        while let Some(told) = self.locks.next_told() {
+        while let Some(told) = self.locks.next_output() {
             match told {
-                Told::Event(event) => self.tell(event),
+                Output::Event(event) => self.tell(event),
                 // This event comes first. Another event of the same answer can end the gathering that must receive this
                 // one.
-                entered @ Told::Entered(..) => self.member_events.push_front(entered),
+                entered @ Output::Entered(..) => self.member_events.push_front(entered),
             }
         }
         result
@@ -169,7 +169,7 @@ impl Members {
             Event::Lost { lease, .. } | Event::Renewed { lease, .. } => self.leases.contains_key(lease),
         };
         if is_members {
-            self.member_events.push_back(Told::Event(event));
+            self.member_events.push_back(Output::Event(event));
         } else {
             self.events.extend(self.unnamed.keep(self.locks.io(), event));
         }
@@ -218,16 +218,16 @@ impl Members {
     pub(crate) fn next_member_event(&mut self, now: Instant) -> Option<MemberEvent> {
         loop {
             let event = match self.member_events.pop_front()? {
-                Told::Event(Event::Completed { ticket, outcome }) => self.completed(ticket, outcome, now),
-                Told::Event(Event::Lost { lease, reason }) => Some(match self.member_lease(lease) {
+                Output::Event(Event::Completed { ticket, outcome }) => self.completed(ticket, outcome, now),
+                Output::Event(Event::Lost { lease, reason }) => Some(match self.member_lease(lease) {
                     Some(member) => MemberEvent::Lost(member, reason),
                     None => MemberEvent::LostBefore(lease, reason),
                 }),
-                Told::Event(Event::Renewed { lease, deadline }) => {
+                Output::Event(Event::Renewed { lease, deadline }) => {
                     let member = self.member_lease(lease);
                     member.map(|member| MemberEvent::Renewed(member, deadline))
                 }
-                Told::Entered(ticket, hold, plan) => {
+                Output::Entered(ticket, hold, plan) => {
                     (!self.is_member(ticket)).then_some(MemberEvent::Entered(hold, plan))
                 }
             };
@@ -373,7 +373,7 @@ impl Members {
     /// Asks the server a question.
     pub(crate) fn inspect(&mut self, ticket: Ticket, keys: Arc<Keys>, question: Question, now: Instant) {
         let input = inspections::Input::Asked(ticket, keys, question);
-        self.with(|locks| locks.inspect(input, now));
+        self.with(|locks| locks.to_inspections(input, now));
     }
 
     pub(crate) fn lose(&mut self, hold: HoldId, reason: LostReason, now: Instant) {
@@ -381,6 +381,6 @@ impl Members {
     }
 
     pub(crate) fn hold(&mut self, input: holds::Input, now: Instant) {
-        self.with(|locks| locks.hold(input, now));
+        self.with(|locks| locks.to_holds(input, now));
     }
 }

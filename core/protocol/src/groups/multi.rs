@@ -172,7 +172,7 @@ impl Multi {
     fn holder_returns(&mut self, members: &mut Members, first: LeaseId, now: Instant) {
         for member in self.held.get(first).into_iter().flat_map(|held| held.members()) {
             if let Some(id) = members.locks().holds().of_lease(*member) {
-                members.hold(holds::Input::Return(id), now);
+                members.hold(holds::Input::ContextReturned(id), now);
             }
         }
         self.settle(members, now);

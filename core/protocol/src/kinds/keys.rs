@@ -130,7 +130,8 @@ impl Keys {
         self.call(&self.kind.spec().renew, &values)
     }
 
-    /// Returns the call that removes the hold of `owner`, or its mark, and wakes the waiters.
+    /// Returns the call that removes the hold of `owner`, or its mark. It wakes the waiters, or grants a fair lock to the
+    /// next one.
     pub(crate) fn release(&self, owner: &OwnerId) -> Invocation {
         let values = Values {
             owner: Some(owner),

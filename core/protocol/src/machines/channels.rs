@@ -104,9 +104,9 @@ impl Channels {
                     let ears = self.by_lock.get(&lock);
                     let is_grant = ears.is_some_and(|ears| ears.grants.as_deref() == Some(name));
                     io.step(if is_grant {
-                        Step::Fair(FairInput::Told(lock, payload.to_vec()))
+                        Step::Fair(FairInput::GrantMessage(lock, payload.to_vec()))
                     } else {
-                        Step::Waiter(WaiterInput::Heard(lock))
+                        Step::Waiter(WaiterInput::ReleaseMessage(lock))
                     });
                 }
             }

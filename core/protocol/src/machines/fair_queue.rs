@@ -16,6 +16,9 @@
 //! The server can grant the lock to a waiter while no call of this waiter is running. Such a grant lasts 3 s, and the
 //! client does not know when it began. The grant cannot be older than the last call that found the waiter in the queue,
 //! so the deadline counts from when the client sent that call.
+//!
+//! The script of a release (`fair_release.lua`) grants the lock to the next waiter, without a call of that waiter's
+//! client. The grant arrives in the reply to that release, in a message, or in the reply to a poll.
 
 #[cfg(any(test, feature = "transitions"))]
 mod drawing;
@@ -66,7 +69,7 @@ struct Queue {
     waiting: SortedMap<Ticket, Waiter>,
     /// The keys of the lock; `None` before the first waiter is in the server's queue.
     keys: Option<Arc<Keys>>,
-    /// When a poll was last due.
+    /// When a poll was last sent, or would have been but for an outage.
     last_poll: Option<Instant>,
     /// The polls in flight, and the waiters that each of them names.
     polls: SortedMap<CallId, Vec<Ticket>>,
@@ -94,7 +97,7 @@ impl FairQueue {
     pub(crate) fn input(&mut self, io: &mut Io, input: Input, now: Instant) {
         let before = transitions::before(self, io, &input);
         match input {
-            Input::Joined(lock, ticket, entry) => {
+            Input::WillJoin(lock, ticket, entry) => {
                 let waiter = Waiter { entry, found: None };
                 self.by_lock.get_or_default(lock).waiting.insert(ticket, waiter);
             }
@@ -106,7 +109,7 @@ impl FairQueue {
                     io.stop(Timer::Poll(lock));
                 }
             }
-            Input::Found(lock, ticket, keys, found) => self.found(io, lock, ticket, keys, found, now),
+            Input::HasJoined(lock, ticket, keys, found) => self.found(io, lock, ticket, keys, found, now),
             Input::PollSoon(lock) => self.poll_soon(io, lock, now),
             Input::PollBy(lock, by) => {
                 if io.due(Timer::Poll(lock)).is_some_and(|next| by < next) {
@@ -115,7 +118,7 @@ impl FairQueue {
             }
             Input::PollDue(lock) => self.poll(io, lock, now),
             Input::Answered(lock, poll) => self.answered(io, lock, poll, now),
-            Input::Told(lock, payload) => self.told(io, lock, &payload, now),
+            Input::GrantMessage(lock, payload) => self.grant_message(io, lock, &payload, now),
             Input::GhostReleased(lock) => {
                 if let Some(queue) = self.by_lock.get_mut(&lock) {
                     queue.last_ghost = Some(now);
@@ -218,57 +221,57 @@ impl FairQueue {
                 return;
             }
         };
-        let Some(standing) = poll.call.sent.and_then(|sent| parse_standing(&reply, sent)) else {
+        let Some(poll) = poll.call.sent.and_then(|sent| parse_poll(&reply, sent)) else {
             return;
         };
         let seen = HolderSeen {
-            owner: standing.holder.clone(),
-            remaining: standing.ttl,
-            sent: standing.seen.sent,
+            owner: poll.holder.clone(),
+            remaining: poll.ttl,
+            sent: poll.seen.sent,
         };
         io.step(Step::Waiter(WaiterInput::HolderSeen(lock, seen)));
-        self.stands(io, lock, &standing, &polled, now);
+        self.apply_poll(io, lock, &poll, &polled, now);
     }
 
     /// Handles the reply to a poll that named the waiters in `polled`.
-    fn stands(&mut self, io: &mut Io, lock: LockId, standing: &Standing, polled: &[Ticket], now: Instant) {
+    fn apply_poll(&mut self, io: &mut Io, lock: LockId, poll: &PollReply, polled: &[Ticket], now: Instant) {
         let Some(queue) = self.by_lock.get_mut(&lock) else {
             return;
         };
-        let granted = io.own(standing.holder.as_bytes()).and_then(|owner| queue.find(&owner));
+        let granted = io.own(poll.holder.as_bytes()).and_then(|owner| queue.find(&owner));
         for ticket in polled.iter().filter(|ticket| Some(**ticket) != granted) {
             let waiter = queue.waiting.get_mut(ticket);
             // A waiter that has asked under a new owner id since is not known to be in the queue.
             if let Some(waiter) = waiter.filter(|waiter| waiter.found.is_some()) {
-                waiter.found(standing.seen);
+                waiter.found(poll.seen);
             }
         }
         if let Some(ticket) = granted {
             let granted = Granted {
-                token: standing.token,
-                sent: standing.seen.sent,
-                ttl: standing.ttl.unwrap_or_default(),
+                token: poll.token,
+                sent: poll.seen.sent,
+                ttl: poll.ttl.unwrap_or_default(),
                 provisional: true,
                 is_local: false,
             };
-            self.take_turn(io, lock, ticket, granted, now);
+            self.accept_grant(io, lock, ticket, granted, now);
             return;
         }
-        if standing.holder.is_empty() && !io.has(Defect::DeadEndThePassing) {
+        if poll.holder.is_empty() && !io.has(Defect::DeadEndThePassing) {
             // The call removed its maximum of dead waiters, and left the lock free: the next call goes on from there.
             io.step(Step::Fair(Input::PollSoon(lock)));
         }
         // The server publishes nothing when a record expires, so the client polls at that time.
-        if let Some(ttl) = standing.ttl {
+        if let Some(ttl) = poll.ttl {
             let by = now + ttl.saturating_add(Duration::from_millis(1));
             io.step(Step::Fair(Input::PollBy(lock, by)));
         }
     }
 
     /// Handles a grant message.
-    fn told(&mut self, io: &mut Io, lock: LockId, payload: &[u8], now: Instant) {
+    fn grant_message(&mut self, io: &mut Io, lock: LockId, payload: &[u8], now: Instant) {
         let Some(message) = GrantMessage::parse(payload) else {
-            return io.step(Step::Waiter(WaiterInput::Heard(lock)));
+            return io.step(Step::Waiter(WaiterInput::ReleaseMessage(lock)));
         };
         let Some(owner) = io.own(message.owner) else {
             return;
@@ -276,7 +279,7 @@ impl FairQueue {
         let queue = self.by_lock.get(&lock);
         let granted = queue.and_then(|queue| Some((queue, queue.find(&owner)?)));
         let Some((queue, ticket)) = granted else {
-            return self.told_of_nobody(io, lock, owner, now);
+            return self.grant_to_unknown_owner(io, lock, owner, now);
         };
         let Some(waiter) = queue.waiting.get(&ticket) else {
             return;
@@ -295,16 +298,16 @@ impl FairQueue {
                     provisional: true,
                     is_local: false,
                 };
-                self.take_turn(io, lock, ticket, granted, now);
+                self.accept_grant(io, lock, ticket, granted, now);
             }
             // The message is old or forged. The lock may be free all the same.
-            Some(_) => io.step(Step::Waiter(WaiterInput::Heard(lock))),
+            Some(_) => io.step(Step::Waiter(WaiterInput::ReleaseMessage(lock))),
         }
     }
 
     /// Handles a grant message for an owner id that no waiter here has: the waiter has left, or a call of the waiter
     /// returned the grant first.
-    fn told_of_nobody(&self, io: &mut Io, lock: LockId, owner: OwnerId, now: Instant) {
+    fn grant_to_unknown_owner(&self, io: &mut Io, lock: LockId, owner: OwnerId, now: Instant) {
         let last_ghost = self.by_lock.get(&lock).and_then(|queue| queue.last_ghost);
         if last_ghost.is_some_and(|last| now < last + GHOST_GAP) {
             return;
@@ -315,16 +318,16 @@ impl FairQueue {
 
     /// Handles a grant to a waiter here, which the server made when the call was sent or later. If too little of the
     /// grant is left, or its token is missing, the waiter asks the server.
-    fn take_turn(&mut self, io: &mut Io, lock: LockId, ticket: Ticket, granted: Granted, now: Instant) {
+    fn accept_grant(&mut self, io: &mut Io, lock: LockId, ticket: Ticket, granted: Granted, now: Instant) {
         let queue = self.by_lock.get(&lock);
         let Some(waiter) = queue.and_then(|queue| queue.waiting.get(&ticket)) else {
             return;
         };
-        // A poll draws a token only for a waiter that it names.
+        // A poll draws a token only for a waiter that it names. The holder may be another waiter, and then has none.
         let has_token = granted.token.is_some() || !waiter.entry.fencing;
         let is_worth_it = has_token && deadline(granted.sent, granted.ttl) > now + WORTH_TAKING;
         io.step(Step::Waiter(if is_worth_it {
-            WaiterInput::GrantedUnasked(ticket, granted)
+            WaiterInput::GrantedInQueue(ticket, granted)
         } else {
             WaiterInput::AskAgain(ticket)
         }));
@@ -346,7 +349,7 @@ fn heartbeat(io: &mut Io) -> Duration {
 }
 
 /// The reply to a poll.
-struct Standing {
+struct PollReply {
     /// The server's clock when the poll ran.
     seen: ClockSeen,
     holder: String,
@@ -354,7 +357,7 @@ struct Standing {
     token: Option<Token>,
 }
 
-fn parse_standing(reply: &Reply, sent: Instant) -> Option<Standing> {
+fn parse_poll(reply: &Reply, sent: Instant) -> Option<PollReply> {
     let Reply::Array(parts) = reply else { return None };
     let [
         Reply::Int(ttl),
@@ -365,7 +368,7 @@ fn parse_standing(reply: &Reply, sent: Instant) -> Option<Standing> {
     else {
         return None;
     };
-    Some(Standing {
+    Some(PollReply {
         seen: ClockSeen {
             sent,
             clock: parse_number(now)?,

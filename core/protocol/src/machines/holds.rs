@@ -73,16 +73,16 @@ impl Holds {
                 }
             }
             Input::RenewalDue(id) => self.renewal_due(io, id, now),
-            Input::Renewed(id, ttl, answered) => self.renewed(io, id, ttl, &answered, now),
+            Input::RenewalAnswered(id, ttl, answered) => self.renewal_answered(io, id, ttl, &answered, now),
             Input::RenewalOverdue(id, call) => {
                 let hold = self.hold_mut(id);
-                if let Some(hold) = hold.filter(|hold| hold.watchdog().is_renewed_by(call)) {
+                if let Some(hold) = hold.filter(|hold| hold.watchdog().is_in_flight(call)) {
                     observe_renewal_failed(io, hold, None, now);
                     hold.watchdog_mut().failed(io, id, None, now);
                 }
             }
             Input::DeadlinePassed(id) => self.deadline_passed(io, id, now),
-            Input::Return(id) => {
+            Input::ContextReturned(id) => {
                 let is_over = |hold: &Hold| !hold.plan().renewed && now >= hold.deadline();
                 if self.get(id).is_some_and(is_over) {
                     self.deadline_passed(io, id, now);
@@ -251,13 +251,13 @@ pub(crate) enum Input {
     /// A renewal is due.
     RenewalDue(HoldId),
     /// A renewal that asked for this TTL was answered.
-    Renewed(HoldId, Duration, Answered),
+    RenewalAnswered(HoldId, Duration, Answered),
     /// The reply to a renewal is overdue.
     RenewalOverdue(HoldId, CallId),
     /// The timer of the deadline has fired.
     DeadlinePassed(HoldId),
     /// The context of the hold makes another call, perhaps before the timer of the deadline has fired.
-    Return(HoldId),
+    ContextReturned(HoldId),
     /// The hold is lost, for this reason.
     Lost(HoldId, LostReason),
     /// The client closes, so no caller will release the hold. The ticket, if any, gets the outcome of the release.
@@ -388,8 +388,8 @@ impl Holds {
 }
 
 impl Holds {
-    /// Marks a hold as lost, finally, and reports the loss. Does not remove the record before its TTL has passed,
-    /// because the program may still be in its critical section. Forgets a fixed hold.
+    /// Marks a hold as lost, finally, and reports the loss. Sends no release, because the program may still be in its
+    /// critical section. Forgets a fixed hold; `forget_lost` says when a release is sent for that.
     fn lose(&mut self, io: &mut Io, id: HoldId, reason: LostReason, now: Instant) {
         let Some(hold) = self.hold_mut(id) else { return };
         if !hold.watchdog_mut().lose(io, id, reason) {
@@ -469,7 +469,8 @@ impl Holds {
             }
             None => owe(io, hold, Some(ticket), Send::AtOnce, now),
         }
-        // The next local waiter sends its attempt right after the release, without waiting for the reply.
+        // The next local waiter sends its attempt right after the release, without waiting for the reply. The waiters of
+        // a fair lock send nothing: the script of the release grants the lock to the next one.
         io.step(Step::Waiter(WaiterInput::Freed(lock, id)));
     }
 
@@ -680,7 +681,7 @@ fn observe_lost(io: &mut Io, hold: &Hold, reason: LostReason, now: Instant) {
     io.observe(Detail::Trouble, |io| {
         let node = hold.keys().node;
         let is_unrenewed = reason == LostReason::Expired && hold.plan().renewed;
-        // An older failure says less than that there is no connection.
+        // While there is no connection, that is the cause, and not an older failure of a renewal.
         let why = || {
             hold.watchdog()
                 .failure()

@@ -59,7 +59,7 @@ impl Waiters {
             Input::Refused(refused) => self.refused(io, holds, refused, now),
             Input::Sleep(ticket, remaining) => self.sleep(io, ticket, remaining, now),
             Input::Ask(ticket) => self.with(ticket, |request| request.attempt(io, ticket, now)),
-            Input::MissedMessages(ticket) => self.with(ticket, Request::ask_again),
+            Input::MissedMessages(ticket) => self.with(ticket, Request::mark_stale),
             Input::Advance(lock) => self.advance(io, lock, now),
             Input::Held(lock, hold) => {
                 self.with_queue(lock, |queue| queue.held_by(hold));
@@ -73,7 +73,7 @@ impl Waiters {
                 self.wake_first(io, lock, now);
                 io.step(Step::Fair(FairInput::PollSoon(lock)));
             }
-            Input::Heard(lock) => self.heard(io, lock, now),
+            Input::ReleaseMessage(lock) => self.heard(io, lock, now),
             Input::Published(lock, others) => self.with_queue(lock, |queue| queue.heard_by(others)),
             Input::Connected(node) => self.ask_after_outage(io, node, now),
             Input::Disconnected(node, cause) => self.forget_answers(node, &cause, now),
@@ -88,10 +88,10 @@ impl Waiters {
                 self.note_held(io, lock, holder, now);
                 self.tell_due(io, holds, lock, now);
             }
-            Input::GrantedUnasked(ticket, granted) => self.grant(io, ticket, granted, now),
+            Input::GrantedInQueue(ticket, granted) => self.grant(io, ticket, granted, now),
             Input::AskAgain(ticket) => self.with(ticket, |request| {
                 if request.is_trying() {
-                    request.ask_again();
+                    request.mark_stale();
                 } else {
                     // The server answers this attempt with the same hold, the full lease and a token.
                     request.attempt(io, ticket, now);
@@ -143,7 +143,7 @@ impl Waiters {
         };
         let request = Request::new(arrival, &request, now);
         if place == Place::Server {
-            let joined = FairInput::Joined(lock, ticket, request.queue_entry());
+            let joined = FairInput::WillJoin(lock, ticket, request.queue_entry());
             io.step(Step::Fair(joined));
         }
         self.admit(ticket, request);
@@ -235,7 +235,7 @@ impl Waiters {
             return;
         };
         if request.is_trying() {
-            request.ask_again();
+            request.mark_stale();
         } else if request.is_sleeping() {
             request.attempt_after_gap(io, ticket, now);
         }
@@ -259,7 +259,7 @@ impl Waiters {
         let on_server: Vec<Ticket> = queue.on_server().collect();
         self.with_all(&on_server, |request| {
             if request.is_trying() && !request.is_queued() {
-                request.ask_again();
+                request.mark_stale();
             }
         });
         io.step(Step::Waiter(Input::MayBeFree(lock)));

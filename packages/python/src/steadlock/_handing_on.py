@@ -1,7 +1,7 @@
 """Queues of items to hand on, without a lock.
 
-A signal handler, a finalizer or another thread can hand on the same item during the hand-on, and an interrupt can end
-it. An item is therefore removed only after it was handed on, and handing it on twice must do no harm.
+While an item is handed on, a signal handler, a finalizer or another thread can hand on the same item, and an interrupt
+can stop the hand-on. An item is therefore removed only after it was handed on, and handing it on twice must do no harm.
 """
 
 from __future__ import annotations

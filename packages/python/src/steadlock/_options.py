@@ -215,7 +215,8 @@ _CHECKS: Final[Mapping[str, Callable[[Any, str], object]]] = {
     "client_info": flag,
     "client_label": _required_text,
 }
-"""The check and conversion of each option, except `address_map`. The core has `_ms` after the name of a time."""
+"""The check and conversion of each option, except `address_map`. An option that is missing here never reaches the core,
+which has `_ms` after the name of a time."""
 
 _FLAGS: Final[Mapping[str, bool]] = {"metrics": False, "client_info": True}
 """The options that are either true or false, with their defaults."""

@@ -47,7 +47,7 @@ impl Drawn for FairQueue {
 /// Returns the state of a waiter. The steps show whether the input granted it the lock.
 fn state(io: &Io, ticket: Ticket, waiter: &Waiter) -> State {
     let follows = io.steps().iter().find_map(|step| match step {
-        Step::Waiter(WaiterInput::GrantedUnasked(granted, _)) if *granted == ticket => Some(HOLD),
+        Step::Waiter(WaiterInput::GrantedInQueue(granted, _)) if *granted == ticket => Some(HOLD),
         Step::Waiter(WaiterInput::AskAgain(asking)) if *asking == ticket => Some(TOO_LATE),
         _ => None,
     });
@@ -61,14 +61,14 @@ fn state(io: &Io, ticket: Ticket, waiter: &Waiter) -> State {
 impl Labelled for Input {
     fn label(&self) -> &'static str {
         match self {
-            Self::Joined(..) => "joined",
+            Self::WillJoin(..) => "joined",
             Self::Left(..) => "left",
-            Self::Found(..) => "found",
+            Self::HasJoined(..) => "found",
             Self::PollSoon(_) => "poll soon",
             Self::PollBy(..) => "poll by",
             Self::PollDue(_) => "poll due",
             Self::Answered(..) => "poll answered",
-            Self::Told(..) => "told",
+            Self::GrantMessage(..) => "told",
             Self::GhostReleased(_) => "ghost released",
             Self::Forget(_) => "forget",
         }

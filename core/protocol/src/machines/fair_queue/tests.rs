@@ -41,7 +41,11 @@ impl Alone {
     }
 
     fn join(&mut self, ticket: Ticket, owner: OwnerId) {
-        self.input(Input::Joined(self.lock(), ticket, QueueEntry { owner, fencing: false }));
+        self.input(Input::WillJoin(
+            self.lock(),
+            ticket,
+            QueueEntry { owner, fencing: false },
+        ));
     }
 
     fn find(&mut self, ticket: Ticket) {
@@ -49,13 +53,13 @@ impl Alone {
             sent: self.bench.now,
             clock: CLOCK,
         };
-        self.input(Input::Found(self.lock(), ticket, keys(Kind::Fair), found));
+        self.input(Input::HasJoined(self.lock(), ticket, keys(Kind::Fair), found));
     }
 
     /// Delivers a message that this owner was granted the lock.
     fn told_of(&mut self, owner: &OwnerId) {
         let payload = format!("{owner} {CLOCK} ").into_bytes();
-        self.input(Input::Told(self.lock(), payload));
+        self.input(Input::GrantMessage(self.lock(), payload));
     }
 
     /// Polls, and answers after `after_ms` that this owner holds the lock for 3 s from when the poll was sent.
@@ -70,7 +74,7 @@ impl Alone {
     }
 
     fn is_granted(&self) -> bool {
-        let is_grant = |step: &Step| matches!(step, Step::Waiter(WaiterInput::GrantedUnasked(TICKET, granted)) if granted.provisional);
+        let is_grant = |step: &Step| matches!(step, Step::Waiter(WaiterInput::GrantedInQueue(TICKET, granted)) if granted.provisional);
         self.bench.io.steps().iter().any(is_grant)
     }
 

@@ -4,7 +4,7 @@
 //! The watchdog renews an auto-renewed hold after a third of its lease or a little earlier, counted from when the last
 //! confirmed call was sent. If a renewal is not answered within a sixth of the lease, or within the command timeout if
 //! that is shorter, the watchdog sends another one after a short pause, until the deadline. A fixed lease is renewed
-//! only to reach its own length, because no attempt asks for more than 30 s.
+//! only to reach its own length: an attempt asks for at most 30 s, and a grant to a waiter in a server's queue lasts 3 s.
 //!
 //! A renewal never creates a record and never shortens one, so it can use either lane. It uses the command lane while
 //! the renewal lane is closed, or if the last renewal failed on the renewal lane.
@@ -308,13 +308,13 @@ pub(super) struct Watchdog {
     /// Until when the record should last. Renewals make `record_until` reach this time.
     wanted_until: Instant,
     /// The end of `max_hold`.
-    ends: Option<Instant>,
+    max_hold_until: Option<Instant>,
     /// The renewal in flight.
     renewal: Option<CallId>,
     /// The number of renewals in a row that failed.
     failures: u32,
     /// The lane of the last renewal.
-    renewed_by: Lane,
+    last_lane: Lane,
     /// Why the last renewal failed, if that is known.
     failure: Option<Box<Cause>>,
     /// Whether no server has the record, so that there is nothing to renew.
@@ -323,11 +323,10 @@ pub(super) struct Watchdog {
 
 impl Watchdog {
     pub(super) fn new(new: &NewHold, now: Instant) -> Self {
-        // `sent` is only the earliest time at which the server can have made a provisional grant, so the length of the
-        // lease counts from now.
+        // The server can have made a provisional grant later than `sent`, so the length of the lease counts from now.
         let start = if new.provisional { now } else { new.sent };
         let ends = new.max_hold.map(|max| start + max);
-        let capped = |until: Instant| ends.map_or(until, |ends| until.min(ends));
+        let capped = |until: Instant| ends.map_or(until, |end| until.min(end));
         let is_endless = new.is_local && new.plan.renewed;
         let (length, ttl) = if is_endless {
             (ENDLESS, ENDLESS)
@@ -340,10 +339,10 @@ impl Watchdog {
             deadline: capped(deadline(new.sent, ttl).min(deadline(start, length))),
             record_until: (new.sent + ttl).min(start + length),
             wanted_until: capped(start + length),
-            ends,
+            max_hold_until: ends,
             renewal: None,
             failures: 0,
-            renewed_by: Lane::Renewal,
+            last_lane: Lane::Renewal,
             failure: None,
             is_local: new.is_local,
         }
@@ -375,7 +374,7 @@ impl Watchdog {
     }
 
     /// Whether this call is the renewal in flight.
-    pub(super) fn is_renewed_by(&self, call: CallId) -> bool {
+    pub(super) fn is_in_flight(&self, call: CallId) -> bool {
         self.renewal == Some(call)
     }
 
@@ -415,7 +414,7 @@ impl Watchdog {
 
     /// Returns `until`, or the end of `max_hold` if that comes first.
     pub(super) fn capped(&self, until: Instant) -> Instant {
-        self.ends.map_or(until, |ends| until.min(ends))
+        self.max_hold_until.map_or(until, |end| until.min(end))
     }
 
     /// Whether the record lasts until `until`, or up to 1 ms less. The wire has whole milliseconds, so another renewal
@@ -458,8 +457,8 @@ impl Watchdog {
         is_new
     }
 
-    /// Sets the timers of a provisional grant. The first renewal comes after a third of the grant, or of an
-    /// auto-renewed lease that is shorter. Most holds end before that.
+    /// Sets the timers of a provisional grant. The first renewal comes after a third of the grant, or of the auto-renewed
+    /// lease, whichever is shorter. Most holds end before that.
     pub(super) fn schedule_first(&self, io: &mut Io, id: HoldId, sent: Instant, ttl: Duration) {
         let watched_for = self.plan.renewed.then_some(self.plan.length);
         let first = ttl.min(watched_for.unwrap_or(ttl));
@@ -470,12 +469,12 @@ impl Watchdog {
     /// Sets the timers after the server has confirmed a call that was sent at `sent`.
     pub(super) fn schedule(&mut self, io: &mut Io, record: &Record<'_>, sent: Instant, now: Instant) {
         let id = record.id;
-        if self.is_local && self.plan.renewed && self.ends.is_none() {
+        if self.is_local && self.plan.renewed && self.max_hold_until.is_none() {
             io.stop(Timer::Deadline(id));
             return;
         }
-        // A timer that is set too early stays as it is, and is set again when it fires. This saves work, because most
-        // holds end before it fires.
+        // A timer that would fire before the deadline stays as it is: when it fires, `reason_at_deadline` sets it again.
+        // This saves work, because most holds end before that.
         if io.due(Timer::Deadline(id)).is_none_or(|due| due > self.deadline) {
             io.set(Timer::Deadline(id), self.deadline);
         }
@@ -513,7 +512,7 @@ impl Watchdog {
         if self.is_local || self.lost.is_some() || self.renewal.is_some() || now >= self.deadline {
             return;
         }
-        let failed_on = Some(self.renewed_by).filter(|_| self.failures > 0);
+        let failed_on = Some(self.last_lane).filter(|_| self.failures > 0);
         let Some(lane) = lane.or_else(|| lane_of(io, node, failed_on)) else {
             // No timer is needed: the hold is renewed when a lane opens.
             io.stop(Timer::Renew(id));
@@ -536,7 +535,7 @@ impl Watchdog {
         let overdue = now + io.config().command_timeout.min(sixth.max(RETRY.0));
         let purpose = Purpose::Renew { hold: id, ttl };
         self.renewal = Some(io.call(purpose, node, lane, invocation, Some(overdue)));
-        self.renewed_by = lane;
+        self.last_lane = lane;
         io.stop(Timer::Renew(id));
     }
 
@@ -545,14 +544,14 @@ impl Watchdog {
     pub(super) fn connected(&mut self, io: &mut Io, record: &Record<'_>, lane: Lane, now: Instant) {
         // If the last renewal failed on this lane, the next one may fail there too, and there may be no time for a
         // third.
-        let has_failed = self.failures > 0 && self.renewed_by == lane;
+        let has_failed = self.failures > 0 && self.last_lane == lane;
         if !self.reaches(self.wanted_until) || self.plan.renewed {
             self.renew(io, record, Some(lane).filter(|_| !has_failed), now);
         }
     }
 
-    /// Handles that a lane has closed. A renewal that was not sent yet would wait for the next connection, so it counts
-    /// as failed, and the next renewal uses an open lane.
+    /// Handles that a lane of the node has closed, perhaps not that of the renewal. A renewal that was not sent yet would
+    /// wait for the next connection, so it counts as failed, and the next renewal uses an open lane.
     pub(super) fn lane_closed(&mut self, io: &mut Io, id: HoldId, now: Instant) {
         let call = self.renewal.and_then(|call| io.in_flight(call));
         if call.is_some_and(|call| call.sent.is_none()) {
@@ -560,8 +559,8 @@ impl Watchdog {
         }
     }
 
-    /// Notes that a renewal was answered. Returns whether it was the renewal in flight; the reply to an overdue renewal
-    /// counts as well.
+    /// Notes that a renewal was answered. Returns whether it was the renewal in flight. The reply to an overdue renewal,
+    /// for which this returns false, is used all the same.
     pub(super) fn answered(&mut self, call: CallId) -> bool {
         let is_current = self.renewal == Some(call);
         if is_current {
@@ -591,12 +590,12 @@ impl Watchdog {
 
     /// Returns why the hold is lost, now that the timer of the deadline has fired. Sets the timer again and returns
     /// `None` if the deadline has moved.
-    pub(super) fn ended(&self, io: &mut Io, id: HoldId, now: Instant) -> Option<LostReason> {
+    pub(super) fn reason_at_deadline(&self, io: &mut Io, id: HoldId, now: Instant) -> Option<LostReason> {
         if now < self.deadline {
             io.set(Timer::Deadline(id), self.deadline);
             return None;
         }
-        let lasts_to_its_end = self.ends.is_some_and(|ends| self.reaches(ends));
+        let lasts_to_its_end = self.max_hold_until.is_some_and(|ends| self.reaches(ends));
         Some(if lasts_to_its_end {
             LostReason::MaxHold
         } else {

@@ -148,7 +148,14 @@ impl Holds {
         }
     }
 
-    pub(super) fn renewed(&mut self, io: &mut Io, id: HoldId, ttl: Duration, answered: &Answered, now: Instant) {
+    pub(super) fn renewal_answered(
+        &mut self,
+        io: &mut Io,
+        id: HoldId,
+        ttl: Duration,
+        answered: &Answered,
+        now: Instant,
+    ) {
         let Some(hold) = self.hold_mut(id) else { return };
         let result = &answered.result;
         let is_current = hold.watchdog_mut().answered(answered.id);
@@ -178,7 +185,7 @@ impl Holds {
             }
             Some(Record::Absent) => self.lose(io, id, LostReason::Removed, now),
             Some(Record::Others) => self.lose(io, id, LostReason::Stolen, now),
-            None if is_gone(result) => self.lose(io, id, LostReason::Stolen, now),
+            None if is_foreign_value(result) => self.lose(io, id, LostReason::Stolen, now),
             None if is_current => {
                 self.refuse_extensions(io, id, result);
                 if let Some(hold) = self.hold_mut(id) {
@@ -209,13 +216,13 @@ impl Holds {
 
     pub(super) fn deadline_passed(&mut self, io: &mut Io, id: HoldId, now: Instant) {
         let Some(hold) = self.get(id) else { return };
-        if let Some(reason) = hold.watchdog().ended(io, id, now) {
+        if let Some(reason) = hold.watchdog().reason_at_deadline(io, id, now) {
             self.lose(io, id, reason, now);
         }
     }
 }
 
 /// Whether an error says that the key has a value that is not the record of such a lock.
-fn is_gone(result: &Result<Reply, CallError>) -> bool {
+fn is_foreign_value(result: &Result<Reply, CallError>) -> bool {
     result.as_ref().is_err_and(CallError::is_of_no_lock)
 }

@@ -60,11 +60,11 @@ impl Alone {
         self.input(Input::DeadlinePassed(self.id()));
     }
 
-    fn renewed(&mut self, result: Result<Reply, CallError>) {
+    fn renewal_answered(&mut self, result: Result<Reply, CallError>) {
         self.input(Input::RenewalDue(self.id()));
         let call = self.bench.call();
         let answered = self.bench.answer(call, result);
-        self.input(Input::Renewed(self.id(), LEASE, answered));
+        self.input(Input::RenewalAnswered(self.id(), LEASE, answered));
     }
 
     fn release(&mut self) {
@@ -128,7 +128,7 @@ fn a_renewal_that_is_confirmed_moves_the_deadline() {
     let mut alone = Alone::holding(true);
     let before = alone.hold().deadline();
     alone.bench.pass(3_000);
-    alone.renewed(numbers(&[1]));
+    alone.renewal_answered(numbers(&[1]));
     assert_eq!(alone.hold().deadline(), before + Duration::from_secs(3));
     assert_eq!(alone.why_lost(), None);
 }
@@ -149,7 +149,7 @@ fn an_auto_renewed_lease_is_lost_at_its_deadline_and_its_release_is_told_at_once
 fn a_timer_that_is_early_takes_nothing_away() {
     let mut alone = Alone::holding(true);
     alone.input(Input::DeadlinePassed(alone.id()));
-    alone.input(Input::Return(alone.id()));
+    alone.input(Input::ContextReturned(alone.id()));
     assert_eq!(alone.hold().lost(), None);
 }
 
@@ -160,7 +160,7 @@ fn a_renewal_leaves_the_deadlines_timer_and_that_is_set_again_when_it_comes_too_
     let first = alone.bench.io.due(timer);
     assert_eq!(first, Some(alone.hold().deadline()));
     alone.bench.now += LEASE.checked_div(3).unwrap();
-    alone.renewed(numbers(&[1]));
+    alone.renewal_answered(numbers(&[1]));
     let deadline = alone.hold().deadline();
     assert_eq!(alone.bench.io.due(timer), first);
     assert!(first.is_some_and(|first| first < deadline));
@@ -177,7 +177,7 @@ fn a_renewal_leaves_the_deadlines_timer_and_that_is_set_again_when_it_comes_too_
 fn a_record_that_is_gone_is_a_lost_lease() {
     for (reply, reason) in [(0, LostReason::Removed), (2, LostReason::Stolen)] {
         let mut alone = Alone::holding(true);
-        alone.renewed(numbers(&[reply]));
+        alone.renewal_answered(numbers(&[reply]));
         assert_eq!(alone.why_lost(), Some(reason));
         assert_eq!(alone.hold().lost(), Some(reason));
     }
@@ -197,11 +197,11 @@ fn a_lost_lease_is_not_renewed_any_more() {
 fn a_fixed_lease_is_forgotten_when_its_loss_is_told() {
     let losses: [fn(&mut Alone); 4] = [
         Alone::pass_deadline,
-        |alone| alone.renewed(numbers(&[0])),
+        |alone| alone.renewal_answered(numbers(&[0])),
         |alone| alone.lose(LostReason::Expired),
         |alone| {
             alone.bench.now = alone.hold().deadline();
-            alone.input(Input::Return(alone.id()));
+            alone.input(Input::ContextReturned(alone.id()));
         },
     ];
     for lose in losses {

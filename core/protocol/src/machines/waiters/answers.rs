@@ -64,7 +64,7 @@ impl Waiters {
                 if let Some(found) = found.filter(|_| !request.is_once()) {
                     request.found_queued();
                     let keys = Arc::clone(request.keys());
-                    io.step(Step::Fair(FairInput::Found(lock, ticket, keys, found)));
+                    io.step(Step::Fair(FairInput::HasJoined(lock, ticket, keys, found)));
                 }
                 let refused = Refused {
                     ticket,
@@ -116,7 +116,7 @@ impl Waiters {
             return;
         }
         if request.keys().kind.queues_on_server() {
-            let joined = FairInput::Joined(lock, ticket, request.queue_entry());
+            let joined = FairInput::WillJoin(lock, ticket, request.queue_entry());
             io.step(Step::Fair(joined));
         }
         match lateness.pause() {

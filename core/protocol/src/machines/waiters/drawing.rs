@@ -142,7 +142,7 @@ impl Labelled for Input {
             Self::Held(..) => "held here",
             Self::Freed(..) => "freed here",
             Self::MayBeFree(_) => "may be free",
-            Self::Heard(_) => "message",
+            Self::ReleaseMessage(_) => "message",
             Self::Published(..) => "published",
             Self::Connected(_) => "connected",
             Self::Disconnected(..) => "disconnected",
@@ -153,7 +153,7 @@ impl Labelled for Input {
             Self::PollAnswered(..) => "poll answered",
             Self::PollFailed(..) => "poll failed",
             Self::HolderSeen(..) => "holder seen",
-            Self::GrantedUnasked(..) => "granted unasked",
+            Self::GrantedInQueue(..) => "granted unasked",
             Self::AskAgain(_) => "ask again",
         }
     }

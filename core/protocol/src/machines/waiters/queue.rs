@@ -76,7 +76,7 @@ pub(super) struct Queue {
 struct Waiting {
     /// The waiters of the local queue, in order of arrival. The first one asks the server.
     in_line: VecDeque<Ticket>,
-    /// The waiters in the server's queue.
+    /// The waiters whose kind queues on the server, whether or not the server has confirmed their place.
     on_server: SortedSet<Ticket>,
     /// The requests in no queue: reads inside a write, and single attempts for a lock with several holders.
     alone: SortedSet<Ticket>,
@@ -350,7 +350,7 @@ impl Queue {
         self.is_idle() && !self.is_held_twice() && self.waiters.as_ref().is_none_or(|waiters| waiters.alone.is_empty())
     }
 
-    /// Whether clients elsewhere wait for the lock.
+    /// Whether other clients listened to the last message about a release.
     pub(super) fn is_shared(&self) -> bool {
         self.turn.is_shared()
     }
@@ -485,7 +485,7 @@ impl Turn {
         self.others = others;
     }
 
-    /// Whether clients elsewhere wait for the lock.
+    /// Whether other clients listened to the last message about a release.
     pub(super) fn is_shared(&self) -> bool {
         self.others > 0
     }

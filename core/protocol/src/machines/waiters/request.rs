@@ -296,7 +296,7 @@ impl Request {
     }
 
     /// Notes that the answer to the current attempt may be stale, because a message arrived in the meantime.
-    pub(super) const fn ask_again(&mut self) {
+    pub(super) const fn mark_stale(&mut self) {
         self.again = true;
     }
 

@@ -173,7 +173,7 @@ impl Alone {
             provisional: true,
             is_local: false,
         };
-        self.input(Input::GrantedUnasked(self.ticket, granted));
+        self.input(Input::GrantedInQueue(self.ticket, granted));
     }
 
     fn fail_poll(&mut self) {

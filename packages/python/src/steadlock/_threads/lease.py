@@ -30,7 +30,7 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
     def lost(self) -> threading.Event:
         """An event that is set when the lease is lost, and never after its release.
 
-        A daemon thread of the client waits for losses, at the latest from the first use of this property on.
+        The first use of this property starts the daemon thread that waits for losses, if it does not run yet.
         """
         event = self._event(_new_event)
         self._watch()

@@ -40,7 +40,7 @@ internal enum class Kind(val word: String) {
  *
  * @property kind the core's name for the kind
  * @property name the name for people
- * @property address the address for the core; its format is described in `address.rs` of the core
+ * @property address the address for the core; its format is described in the core's `host/check.rs`
  * @property names the names of the members, or the lock's own name
  */
 internal class LockKey(
