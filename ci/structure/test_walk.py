@@ -55,6 +55,11 @@ def test_a_file_that_is_gone_is_found(tmp_path: Path) -> None:
     assert "gone.py has no function take" in complaints(tmp_path, DOCUMENT.replace("c.py", "gone.py"))
 
 
+def test_a_name_that_is_gone_from_another_table_is_found(tmp_path: Path) -> None:
+    table = "| loss | where | passes | what it adds |\n|---|---|---|---|\n| 1 | `c.py` | `lose` | a loss |\n\n"
+    assert complaints(tmp_path, DOCUMENT + table) == ["c.py has no function lose"]
+
+
 def test_the_numbers_are_compared_and_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (wrong,) = complaints(tmp_path, DOCUMENT.replace("3 different", "4 different"))
     assert "3 different" in wrong

@@ -7,6 +7,8 @@ A row is true if its file has all of these functions, and if the walk can go on 
 mentions the first function of the next row, which it calls; or if the file of the next row mentions a function of this
 row, whose result it takes. Values, such as `instant.rs`, are no steps: the call does not pass through them. The
 document also has the numbers of files.
+
+The rows of the tables "grant" and "loss" name files and functions too. Only the names in these rows are checked.
 """
 
 import re
@@ -17,6 +19,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCUMENT = ROOT / "ARCHITECTURE.md"
 ROW = re.compile(r"^\| \d+ \| `([^`]+)` \| ((?:`\w+`(?:, )?)+) \|", re.MULTILINE)
+OTHER_TABLES = ("grant", "loss")
 MOST, MOST_IN_PROTOCOL = 30, 12
 
 
@@ -43,13 +46,14 @@ def complaints(document: str, root: Path) -> list[str]:
     for walk in (down, back):
         texts = {step.file: text_of(root / step.file) for step in walk}
         for number, step in enumerate(walk):
-            for function in step.functions:
-                if not re.search(rf"\b(?:fn|def) {function}\b", texts[step.file]):
-                    found.append(f"{step.file} has no function {function}")
+            found += missing_functions(step, texts[step.file])
             for following in walk[number + 1 : number + 2]:
                 calls = any(mentions(texts[before.file], following.functions[:1]) for before in walk[: number + 1])
                 if not calls and not mentions(texts[following.file], step.functions):
                     found.append(f"nothing leads from {step.file} to {following.functions[0]} of {following.file}")
+    for name in OTHER_TABLES:
+        for step in steps(document.partition(f"| {name} |")[2].partition("\n\n")[0]):
+            found += missing_functions(step, text_of(root / step.file))
     files = {step.file for step in down + back}
     in_protocol = {file for file in files if file.startswith("core/protocol/")}
     parts = ({step.file for step in down}, {step.file for step in back}, files, in_protocol)
@@ -59,6 +63,11 @@ def complaints(document: str, root: Path) -> list[str]:
     if len(files) > MOST or len(in_protocol) > MOST_IN_PROTOCOL:
         found.append(f"the walk may have {MOST} different files, and {MOST_IN_PROTOCOL} in core/protocol")
     return found
+
+
+def missing_functions(step: Step, text: str) -> list[str]:
+    missing = (name for name in step.functions if not re.search(rf"\b(?:fn|def|function) {name}\b", text))
+    return [f"{step.file} has no function {name}" for name in missing]
 
 
 def text_of(file: Path) -> str:
