@@ -89,10 +89,10 @@ impl PossibleRecord {
     }
 
     fn of(of: LockKey, name: LockName) -> Option<Self> {
-        let holds = matches!(
-            of,
-            LockKey::Named | LockKey::ReadWrite | LockKey::Readers | LockKey::Permits
-        );
+        let holds = match of {
+            LockKey::Named | LockKey::ReadWrite | LockKey::Readers | LockKey::Permits => true,
+            LockKey::Queue | LockKey::Alive | LockKey::Token => false,
+        };
         holds.then_some(Self {
             of,
             name,
@@ -342,7 +342,8 @@ fn locked(record: &PossibleRecord, answers: &[Answer], now: u64, server: &str) -
         LockKey::Named => "lock",
         LockKey::ReadWrite => "write_lock",
         LockKey::Readers => "read_lock",
-        _ => "semaphore",
+        LockKey::Permits => "semaphore",
+        LockKey::Queue | LockKey::Alive | LockKey::Token => return None,
     };
     let has_token =
         matches!(kind, "lock" | "mutex" | "fair_lock" | "write_lock") && owner.library() == Library::Steadlock;
