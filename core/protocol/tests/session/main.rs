@@ -10,6 +10,7 @@
 )]
 
 mod acquiring;
+mod degraded;
 mod giving_up;
 mod grant_messages;
 mod holding;
