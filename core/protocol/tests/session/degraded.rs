@@ -166,7 +166,7 @@ fn late_grants_of_a_fair_queue_are_released_and_no_waiter_relies_on_them() {
     }
     session.on_reply(polls[0].id, Ok(stands(&two, 780)), at(820));
     assert_eq!(grants(&mut session), []);
-    // That reply has closed the breaker. The second waiter asks once the degraded lease is released.
+    // The reply has closed the breaker. The second waiter asks once the degraded lease is released.
     assert!(!calls(&mut session, 820).iter().any(asks));
     session.on_timeout(at(3_000));
     assert!(!calls(&mut session, 3_000).iter().any(asks));
