@@ -61,6 +61,11 @@ impl World {
 
     /// Notes that a client's first waiter for a lock of this channel must ask, if `is_such` is true for it and the lock
     /// is free for it.
+    ///
+    /// RedLock and multi-locks are left out. Waiters for a RedLock listen to no channel: they ask again after a random
+    /// pause, and `Progress` checks how long a majority may stay free. A caller that acquires several locks waits for
+    /// one of them at a time, and the observer does not know for which one. `check_callers` checks such callers, and
+    /// those behind them.
     fn must_ask(&mut self, client: usize, channel: &[u8], is_such: impl Fn(usize, Kind) -> bool) {
         let is_simple = self.nodes.len() == 1 && self.plan.family != Family::Several;
         if !is_simple || !self.is_settled() || !self.clients[client].is_connected() {

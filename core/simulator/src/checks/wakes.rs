@@ -1,5 +1,5 @@
 //! Checks I6 for messages: a waiter whose client is notified that its lock may be free asks at once, and not only when
-//! its next poll is due.
+//! its next poll is due. `World::must_ask` decides which waiters must ask, and says which ones are left out.
 
 use std::collections::BTreeMap;
 
