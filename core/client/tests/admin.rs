@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use steadlock::admin::{CallError, Reply, Servers, Topology};
 use steadlock::{Client, Error, ErrorKind};
 use support::hosts::Hosts;
+use support::proxy::Proxy;
 use support::rig::Rig;
 use support::sentinel::SentinelRig;
 use support::two_servers::{FIRST, NAME, NOBODY, SECOND, TwoServers};
@@ -229,6 +230,20 @@ async fn a_replica_is_passed_over_for_the_primary_as_by_a_client() {
     // A tool may look at a replica if the name leads to no primary.
     hosts.lead(&[(NAME, &[NOBODY, FIRST])]);
     assert_eq!(role(&two.url()).await.unwrap(), "slave");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_distant_primary_is_awaited_although_a_replica_has_answered() {
+    let Some(hosts) = Hosts::of("a_distant_primary_is_awaited_although_a_replica_has_answered") else {
+        return;
+    };
+    let two = TwoServers::start();
+    two.make_first_a_replica();
+    let to_primary = Proxy::far_from(two.servers[1].port, Duration::from_millis(300));
+    let _to_replica = Proxy::at(FIRST, to_primary.port, two.servers[0].port);
+    hosts.lead(&[(NAME, &[FIRST, "127.0.0.1"])]);
+    let url = format!("redis://{NAME}:{}", to_primary.port);
+    assert_eq!(role(&url).await.unwrap(), "master");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
