@@ -171,8 +171,8 @@ impl Deployment {
         }
     }
 
-    /// Returns the server, or the primary that sentinels name, or each node of a cluster that has slots, by address. A
-    /// server whose URL is `redis://` may be a replica: this is not checked.
+    /// Returns the server, or the primary that sentinels name, or each node of a cluster that has slots, by address. The
+    /// server of a `redis://` URL is a replica if the URL leads to no primary.
     #[must_use]
     pub fn primaries(&self) -> &[Server] {
         &self.primaries
@@ -292,6 +292,10 @@ impl Topology {
 }
 
 /// One server. The first command opens the connection. After a command without a reply, the next one opens it again.
+///
+/// If a host name has several addresses, the connection goes to the server to which a [`Client`](crate::Client) would
+/// connect. Two primaries behind one name are `Misconfigured`. Unlike a client, it accepts a replica if no primary
+/// answers.
 #[derive(Debug)]
 pub struct Server(Link);
 
@@ -302,14 +306,27 @@ impl Server {
         self.0.address()
     }
 
+    /// Accepts any server if the address leads to several, for a tool that looks at what is there. Call this before the
+    /// first command.
+    pub const fn accept_any(&mut self) {
+        self.0.accept_any();
+    }
+
+    /// Returns why a client would refuse the address, if this is any of the servers to which it leads. Always `None`
+    /// before the first command, and without [`Server::accept_any`].
+    #[must_use]
+    pub fn ambiguity(&self) -> Option<&str> {
+        self.0.ambiguity()
+    }
+
     /// Runs one command, such as `&["INFO", "memory"]`, and returns its reply. A map arrives as an array that
     /// alternates keys and values.
     ///
     /// # Errors
     /// - `Unavailable`: the server cannot be reached within the connect timeout (5 s), does not answer within the
     ///   command timeout (3 s), or cannot serve for now.
-    /// - `Misconfigured`: the server refuses the password or the command. [`Server::ask`] returns the code of the
-    ///   refusal.
+    /// - `Misconfigured`: the server refuses the password or the command ([`Server::ask`] returns the code of the
+    ///   refusal), or the address leads to several primaries.
     ///
     /// Dropping the future closes the connection; the command may have run.
     pub async fn call<P: AsRef<[u8]>>(&mut self, command: &[P]) -> Result<Reply, Error> {

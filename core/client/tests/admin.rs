@@ -7,8 +7,11 @@ use std::time::{Duration, Instant};
 
 use steadlock::admin::{CallError, Reply, Servers, Topology};
 use steadlock::{Client, Error, ErrorKind};
+use support::hosts::Hosts;
+use support::proxy::Proxy;
 use support::rig::Rig;
 use support::sentinel::SentinelRig;
+use support::two_servers::{FIRST, NAME, NOBODY, SECOND, TwoServers};
 use support::{Redis, unused_port};
 
 async fn open(url: &str) -> Result<Servers, Error> {
@@ -201,4 +204,69 @@ async fn scratch_keys_have_the_prefix_and_are_new_each_time() {
     assert!(start(&plain.key, "steadlock:{shop:"));
     assert!(start(&braced.unwrap().key, "steadlock::shop:{"));
     assert_ne!(plain, servers.test_keys().0);
+}
+
+/// Returns the first word of the reply to ROLE: `master` or `slave`.
+async fn role(url: &str) -> Result<String, Error> {
+    let mut servers = open(url).await?;
+    let server = &mut servers.deployments_mut()[0].primaries_mut()[0];
+    let Reply::Array(role) = server.call(&["ROLE"]).await? else {
+        panic!("no array")
+    };
+    Ok(text(role[0].clone()))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_is_passed_over_for_the_primary_as_by_a_client() {
+    let Some(hosts) = Hosts::of("a_replica_is_passed_over_for_the_primary_as_by_a_client") else {
+        return;
+    };
+    let two = TwoServers::start();
+    two.make_first_a_replica();
+    for addresses in [[FIRST, SECOND], [SECOND, FIRST]].repeat(3) {
+        hosts.lead(&[(NAME, &addresses)]);
+        assert_eq!(role(&two.url()).await.unwrap(), "master");
+    }
+    // A tool may look at a replica if the name leads to no primary.
+    hosts.lead(&[(NAME, &[NOBODY, FIRST])]);
+    assert_eq!(role(&two.url()).await.unwrap(), "slave");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_distant_primary_is_awaited_although_a_replica_has_answered() {
+    let Some(hosts) = Hosts::of("a_distant_primary_is_awaited_although_a_replica_has_answered") else {
+        return;
+    };
+    let two = TwoServers::start();
+    two.make_first_a_replica();
+    let to_primary = Proxy::far_from(two.servers[1].port, Duration::from_millis(300));
+    let _to_replica = Proxy::at(FIRST, to_primary.port, two.servers[0].port);
+    hosts.lead(&[(NAME, &[FIRST, "127.0.0.1"])]);
+    let url = format!("redis://{NAME}:{}", to_primary.port);
+    assert_eq!(role(&url).await.unwrap(), "master");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_leads_to_two_primaries_is_refused_as_to_a_client() {
+    let Some(hosts) = Hosts::of("a_name_that_leads_to_two_primaries_is_refused_as_to_a_client") else {
+        return;
+    };
+    let two = TwoServers::start();
+    two.hide_run_id();
+    hosts.lead(&[(NAME, &[FIRST, SECOND])]);
+    for url in [two.url(), two.url_of_user()] {
+        let error = role(&url).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+        assert!(error.message().contains("several servers"), "{error}");
+    }
+    two.give_all_but(&["info", "set"]);
+    let error = role(&two.url_of_user()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert!(error.message().contains("cannot be told"), "{error}");
+    // Two addresses of one server are one server.
+    two.hide_run_id();
+    two.ways[1].lead_to(two.servers[0].port);
+    for url in [two.url(), two.url_of_user()] {
+        assert_eq!(role(&url).await.unwrap(), "master");
+    }
 }

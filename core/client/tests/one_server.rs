@@ -7,63 +7,22 @@ use std::time::Duration;
 
 use steadlock::{Builder, Client, Error, ErrorKind, Lease, ReleaseOutcome};
 use steadlock_protocol::Reply;
+use support::fake_sentinel::FakeSentinel;
 use support::hosts::Hosts;
 use support::proxy::{Carries, Proxy};
+use support::two_servers::{FIRST, LEASE, NAME, NOBODY, SECOND, TwoServers};
 use support::{Redis, check_lock, eventually, free_port};
 
 const SOON: Duration = Duration::from_secs(10);
-const LEASE: Duration = Duration::from_secs(1);
-const NAME: &str = "locks.test";
-const FIRST: &str = "127.0.0.2";
-const SECOND: &str = "127.0.0.3";
-/// An address at which nothing listens.
-const NOBODY: &str = "127.0.0.4";
-/// The command that creates a user. [`hide_run_id`] takes the right to INFO from this user, so that it cannot read the
-/// run id.
-const HIDDEN: [&str; 8] = ["ACL", "SETUSER", "locks", "on", ">secret", "~*", "&*", "+@all"];
 
-/// Two servers at different addresses, with the same port.
-struct TwoServers {
-    servers: [Redis; 2],
-    ways: [Proxy; 2],
-    port: u16,
-}
-
-impl TwoServers {
-    fn start() -> Self {
-        let servers = [Redis::start(), Redis::start()];
-        let port = free_port();
-        let ways = [
-            Proxy::at(FIRST, port, servers[0].port),
-            Proxy::at(SECOND, port, servers[1].port),
-        ];
-        Self { servers, ways, port }
-    }
-
-    fn builder(&self) -> Builder {
-        Client::builder()
-            .url(format!("redis://{NAME}:{}", self.port))
-            .lease(LEASE)
-    }
-
-    /// Builds a client with the user that cannot read the run id.
-    fn builder_of_user(&self) -> Builder {
-        self.builder().url(format!("redis://locks:secret@{NAME}:{}", self.port))
-    }
-
-    /// Whether a connection leads to this server.
-    fn is_used(&self, server: usize) -> bool {
-        self.ways[server].leading_to(self.servers[server].port) > 0
-    }
-
-    /// Waits until no connection leads to this server. One that only checked the server may still be closing.
-    async fn wait_until_unused(&self, server: usize) {
-        eventually("nothing leads there", SOON, || !self.is_used(server)).await;
-    }
-}
-
-fn hide_run_id(server: &Redis) {
-    server.run(&[&HIDDEN[..], &["-info"]].concat());
+/// Returns the ids of the connections for messages.
+fn subscribers(server: &Redis) -> Vec<String> {
+    let Reply::Bytes(list) = server.run(&["CLIENT", "LIST", "TYPE", "pubsub"]) else {
+        panic!("no list")
+    };
+    let list = String::from_utf8(list).expect("text");
+    let ids = list.lines().filter_map(|line| line.split(' ').next());
+    ids.map(str::to_owned).collect()
 }
 
 async fn refused(builder: Builder) -> Error {
@@ -87,7 +46,7 @@ async fn a_replica_is_passed_over_for_the_primary_wherever_it_stands() {
         return;
     };
     let two = TwoServers::start();
-    two.servers[0].run(&["REPLICAOF", "127.0.0.1", &two.servers[1].port.to_string()]);
+    two.make_first_a_replica();
     for addresses in [[FIRST, SECOND], [SECOND, FIRST]].repeat(3) {
         hosts.lead(&[(NAME, &addresses)]);
         let client = two.builder().connect().await.unwrap();
@@ -102,7 +61,7 @@ async fn two_primaries_of_one_name_are_refused_since_none_is_the_one_that_is_mea
         return;
     };
     let two = TwoServers::start();
-    two.servers.iter().for_each(hide_run_id);
+    two.hide_run_id();
     hosts.lead(&[(NAME, &[FIRST, SECOND])]);
     for _ in 0..5 {
         let error = refused(two.builder()).await;
@@ -113,12 +72,61 @@ async fn two_primaries_of_one_name_are_refused_since_none_is_the_one_that_is_mea
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_addresses_that_nobody_can_tell_apart_are_refused() {
+    let Some(hosts) = Hosts::of("two_addresses_that_nobody_can_tell_apart_are_refused") else {
+        return;
+    };
+    let two = TwoServers::start();
+    hosts.lead(&[(NAME, &[FIRST, SECOND])]);
+    for leads_to in [two.servers[1].port, two.servers[0].port] {
+        // Two servers, and then two addresses of one server, look the same to this user.
+        two.ways[1].lead_to(leads_to);
+        for rights in [["info", "set"], ["info", "get"]] {
+            two.give_all_but(&rights);
+            let error = refused(two.builder_of_user()).await;
+            assert!(error.message().contains("cannot be told"), "{error}");
+            assert!(error.message().contains("+info"), "{error}");
+        }
+    }
+    hosts.lead(&[(NAME, &[FIRST])]);
+    two.builder_of_user()
+        .connect()
+        .await
+        .expect("one address is one server");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_does_not_go_to_an_address_that_it_cannot_tell_from_its_server_s() {
+    let Some(hosts) = Hosts::of("a_client_does_not_go_to_an_address_that_it_cannot_tell_from_its_server_s") else {
+        return;
+    };
+    let two = TwoServers::start();
+    two.hide_run_id();
+    hosts.lead(&[(NAME, &[FIRST])]);
+    let client = two.builder_of_user().connect().await.unwrap();
+    let lease = client.lock("a").acquire().await.unwrap();
+    eventually("it is renewed", SOON, || two.ways[0].count(Carries::Renewals) > 0).await;
+    two.give_all_but(&["info", "set"]);
+    hosts.lead(&[(NAME, &[SECOND])]);
+    two.ways[0].refuse();
+    two.ways[0].cut(Carries::Commands);
+    let error = client.lock("b").acquire().await.map(drop).expect_err("no connection");
+    assert!(error.to_string().contains("cannot be told"), "{error}");
+    check_lease_stays(&lease, &two.servers[0], "a").await;
+    two.hide_run_id();
+    two.ways[0].lead_to(two.servers[0].port);
+    check_lock(&client, "b").await;
+    two.wait_until_unused(1).await;
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_addresses_of_one_server_are_one_server() {
     let Some(hosts) = Hosts::of("several_addresses_of_one_server_are_one_server") else {
         return;
     };
     let two = TwoServers::start();
-    hide_run_id(&two.servers[0]);
+    two.hide_run_id();
     two.ways[1].lead_to(two.servers[0].port);
     hosts.lead(&[(NAME, &[FIRST, SECOND, NOBODY])]);
     for builder in [two.builder(), two.builder_of_user()] {
@@ -136,7 +144,7 @@ async fn a_client_stays_at_its_server_when_the_name_leads_elsewhere() {
         return;
     };
     let two = TwoServers::start();
-    two.servers.iter().for_each(hide_run_id);
+    two.hide_run_id();
     for builder in [two.builder(), two.builder_of_user()] {
         hosts.lead(&[(NAME, &[FIRST])]);
         let client = builder.connect().await.unwrap();
@@ -150,6 +158,42 @@ async fn a_client_stays_at_its_server_when_the_name_leads_elsewhere() {
         }
         two.wait_until_unused(1).await;
         assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_come_from_the_client_s_server_when_the_name_leads_elsewhere() {
+    let Some(hosts) = Hosts::of("messages_come_from_the_client_s_server_when_the_name_leads_elsewhere") else {
+        return;
+    };
+    let two = TwoServers::start();
+    two.hide_run_id();
+    let other = Client::connect(two.servers[0].url()).await.unwrap();
+    for builder in [two.builder(), two.builder_of_user()] {
+        hosts.lead(&[(NAME, &[FIRST])]);
+        let client = builder.connect().await.unwrap();
+        let held = other.lock("a").acquire().await.unwrap();
+        let lock = client.lock("a").wait(3 * SOON);
+        let waiter = tokio::spawn(async move { lock.acquire().await });
+        eventually("it listens", SOON, || {
+            two.ways[0].count(Carries::Subscriptions) > 0 && !subscribers(&two.servers[0]).is_empty()
+        })
+        .await;
+        let before = subscribers(&two.servers[0]);
+        hosts.lead(&[(NAME, &[SECOND])]);
+        two.ways[0].cut(Carries::Subscriptions);
+        eventually("it listens there again", SOON, || {
+            let now = subscribers(&two.servers[0]);
+            !now.is_empty() && now.iter().all(|id| !before.contains(id))
+        })
+        .await;
+        two.wait_until_unused(1).await;
+        assert_eq!(subscribers(&two.servers[1]), Vec::<String>::new());
+        assert_eq!(held.release().await.unwrap(), ReleaseOutcome::Released);
+        let lease = waiter.await.unwrap().unwrap();
+        assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+        client.close().await;
+        eventually("nobody listens", SOON, || subscribers(&two.servers[0]).is_empty()).await;
     }
 }
 
@@ -190,7 +234,7 @@ async fn a_server_that_hangs_is_left_for_the_one_where_the_name_leads_now() {
 async fn an_address_that_leads_elsewhere_is_followed_with_all_connections() {
     for user in ["", "locks:secret@"] {
         let two = TwoServers::start();
-        two.servers.iter().for_each(hide_run_id);
+        two.hide_run_id();
         let way = Proxy::to(two.servers[0].port);
         let url = format!("redis://{user}127.0.0.1:{}", way.port);
         let client = Client::builder().url(url).lease(LEASE).connect().await.unwrap();
@@ -208,12 +252,52 @@ async fn an_address_that_leads_elsewhere_is_followed_with_all_connections() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_address_that_leads_to_two_servers_by_turns_is_refused() {
     let two = TwoServers::start();
-    two.servers.iter().for_each(hide_run_id);
+    two.hide_run_id();
     let balancer = Proxy::to(two.servers[0].port);
     balancer.lead_by_turns_to(two.servers[1].port);
     for user in ["", "locks:secret@"] {
         let url = format!("redis://{user}127.0.0.1:{}", balancer.port);
         let error = refused(Client::builder().url(url)).await;
         assert!(error.message().contains("several servers"), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sentinel_and_the_primary_that_it_names_may_have_several_addresses() {
+    let Some(hosts) = Hosts::of("a_sentinel_and_the_primary_that_it_names_may_have_several_addresses") else {
+        return;
+    };
+    let two = TwoServers::start();
+    two.make_first_a_replica();
+    let sentinel = FakeSentinel::naming_at(NAME, two.port, 1, None);
+    let way = Proxy::at(SECOND, free_port(), sentinel.port);
+    for addresses in [[FIRST, SECOND], [SECOND, FIRST]] {
+        hosts.lead(&[(NAME, &addresses), ("sentinels.test", &[NOBODY, SECOND])]);
+        let url = format!("redis+sentinel://sentinels.test:{}/mymaster", way.port);
+        let client = Client::builder().url(url).lease(LEASE).connect().await.unwrap();
+        check_lock(&client, "a").await;
+        two.wait_until_unused(0).await;
+        assert!(two.is_used(1));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_primary_of_redlock_may_have_several_addresses() {
+    let Some(hosts) = Hosts::of("a_primary_of_redlock_may_have_several_addresses") else {
+        return;
+    };
+    let two = TwoServers::start();
+    two.make_first_a_replica();
+    let others = [Redis::start(), Redis::start()];
+    for addresses in [[FIRST, SECOND], [SECOND, FIRST]] {
+        hosts.lead(&[(NAME, &addresses)]);
+        let urls = [two.url(), others[0].url(), others[1].url()];
+        let client = Client::builder().primaries(urls).lease(LEASE).connect().await.unwrap();
+        let lease = client.lock("a").acquire().await.unwrap();
+        for server in [&two.servers[1], &others[0], &others[1]] {
+            eventually("it is there", SOON, || server.run(&["EXISTS", "a"]) == Reply::Int(1)).await;
+        }
+        two.wait_until_unused(0).await;
+        assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
     }
 }

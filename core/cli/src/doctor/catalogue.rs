@@ -59,6 +59,7 @@ macro_rules! checks {
 
 checks! {
     Unreachable, Error, "unreachable";
+    SeveralServers, Error, "several-servers";
     WritesRefused, Error, "writes-refused";
     Eviction, Error, "eviction";
     MissingCommand, Error, "missing-command";

@@ -76,6 +76,8 @@ pub(crate) struct Unreachable {
 pub(crate) struct Server {
     /// The address of the primary.
     pub(crate) name: String,
+    /// The reason why the address does not lead to this server alone.
+    pub(crate) ambiguity: Option<String>,
     /// Whether the connection to the server stays on this machine.
     pub(crate) is_local: bool,
     pub(crate) is_encrypted: bool,
@@ -215,6 +217,7 @@ pub(crate) mod samples {
     pub(crate) fn server(name: &str) -> Server {
         Server {
             name: name.into(),
+            ambiguity: None,
             is_local: true,
             is_encrypted: false,
             version: Fact::Known(Version::parse(Product::Valkey, "9.1.2").unwrap()),

@@ -20,7 +20,8 @@ pub(crate) const BEYOND: &str = "T4, which alone is safe for correctness, has ev
                                  which the resource checks (docs/fencing.md)";
 
 /// Findings with which locks may fail or have two holders at any time.
-const AGAINST: [Check; 8] = [
+const AGAINST: [Check; 9] = [
+    Check::SeveralServers,
     Check::WritesRefused,
     Check::Eviction,
     Check::MissingCommand,

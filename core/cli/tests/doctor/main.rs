@@ -1,5 +1,6 @@
 //! `steadlock doctor` reports the faults of servers with wrong settings, and reports none on good servers.
 
+mod addresses;
 #[path = "../../../client/tests/support/certificates.rs"]
 mod certificates;
 mod faults;

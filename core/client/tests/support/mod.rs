@@ -9,6 +9,7 @@ pub mod hosts;
 pub mod proxy;
 pub mod rig;
 pub mod sentinel;
+pub mod two_servers;
 pub mod version;
 
 use std::fs::File;

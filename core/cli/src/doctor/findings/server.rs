@@ -18,6 +18,13 @@ const LEAST_SCRIPT_LIMIT: u64 = 1_000;
 
 pub(super) fn check(facts: &Facts, server: &Server) -> Vec<Finding> {
     let mut all = Vec::new();
+    if let Some(why) = &server.ambiguity {
+        all.push(Finding::new(
+            Check::SeveralServers,
+            format!("{why}: programs refuse the address, and this report is about the server that answered first"),
+            "give the address of one server, or use sentinels or a cluster; if it is one server, give the user +info",
+        ));
+    }
     version(server, &mut all);
     memory(server, &mut all);
     persistence(facts, server, &mut all);

@@ -26,6 +26,7 @@ impl Subject<'_> {
     /// # Errors
     /// Fails like [`Link::ask`] if the server does not answer at all.
     pub(super) async fn look_at(&self, link: &mut Link) -> Result<Server, Error> {
+        link.accept_any();
         let hello = link.ask(&["HELLO"]).await?;
         let hello = hello.map(|reply| map(&reply)).unwrap_or_default();
         let info = info(link).await;
@@ -36,6 +37,7 @@ impl Subject<'_> {
         let is_local = is_local(link.address()).await;
         Ok(Server {
             name: link.address().into(),
+            ambiguity: link.ambiguity().map(Into::into),
             is_local,
             is_encrypted: self.login.is_encrypted(),
             run_id: of(&info, |info| info.text("run_id").map(Into::into), "its run id"),

@@ -47,6 +47,8 @@ pub(super) struct Attempt<'a> {
 pub(super) struct Connection {
     pub(super) wire: Wire,
     pub(super) mark: Mark,
+    /// Whether the server's greeting is that of a replica.
+    pub(super) is_replica: bool,
     pub(super) outcome: Option<Arc<TlsOutcome>>,
 }
 

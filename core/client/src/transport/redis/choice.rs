@@ -7,7 +7,8 @@
 //!            one ─► it    the same server, or where it was last ─► that    several servers ─► refused
 //! ```
 //!
-//! Replicas and addresses without an answer are skipped while another address is usable.
+//! Replicas and addresses without an answer are skipped while another address is usable. A tool looks at a replica if no
+//! primary answers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -94,14 +95,20 @@ impl Connector {
         let attempt_at = |route| async move { (route, self.connect_and_greet(attempt, route).await) };
         let mut attempts: FuturesUnordered<_> = routes.into_iter().map(attempt_at).collect();
         let (mut found, mut failures) = (Vec::<Connection>::new(), Vec::new());
+        let mut replica = None;
         let mut end: Option<Instant> = None;
         loop {
-            let next = match end {
+            // A primary may be slower than a replica, so the replica waits almost until the end of the attempt.
+            let round_end = end.or_else(|| replica.is_some().then(|| attempt.until.before_end(ROUND)));
+            let next = match round_end {
                 None => attempts.next().await,
-                Some(end) => timeout_at(end, attempts.next()).await.flatten(),
+                Some(round_end) => timeout_at(round_end, attempts.next()).await.flatten(),
             };
             match next {
                 None => break,
+                Some((_, Ok(connection))) if connection.is_replica && attempt.purpose == Purpose::Tool => {
+                    replica.get_or_insert(connection);
+                }
                 Some((_, Ok(connection))) if is_preferred(&connection.mark, current_server.as_ref(), last.as_ref()) => {
                     return Ok(connection);
                 }
@@ -114,7 +121,7 @@ impl Connector {
         }
         drop(attempts);
         if found.is_empty() {
-            return Err(all_failed(failures));
+            return replica.ok_or_else(|| all_failed(failures));
         }
         let mut chosen = found.swap_remove(0);
         if current_server.is_none() {

@@ -290,7 +290,12 @@ impl Connector {
     ) -> Result<Connection, Failure> {
         let (wire, outcome) = self.dial(attempt, address).await?;
         let mark = Mark { run_id: None, address };
-        let mut connection = Connection { wire, mark, outcome };
+        let mut connection = Connection {
+            wire,
+            mark,
+            is_replica: false,
+            outcome,
+        };
         let asks_run_id =
             attempt.purpose.is_at_server() && (self.peers.is_some() || !self.may_not_ask.load(Ordering::Relaxed));
         self.send_hello(&mut connection.wire, attempt.purpose, asks_run_id);
@@ -361,6 +366,7 @@ impl Connector {
             wire.reply().await??;
         }
         let greeting = Greeting::read(&greeting);
+        connection.is_replica = greeting.is_replica();
         let has_sharded_channels = greeting.numbers().is_some_and(|numbers| numbers >= SHARDED_SINCE);
         self.is_sharded.store(
             self.membership == Membership::Shard && has_sharded_channels,
@@ -368,7 +374,7 @@ impl Connector {
         );
         if purpose != Purpose::Subscriptions {
             self.membership.check(&greeting)?;
-            if purpose.is_for_calls() && greeting.is_replica() {
+            if purpose.is_for_calls() && connection.is_replica {
                 return Err(match self.dialer {
                     Dialer::SentinelPrimary(_) => Failure::unavailable("the server that sentinels name is a replica"),
                     _ => Failure::replica(),

@@ -1,4 +1,5 @@
-//! One connection for the commands of a tool. Unlike a connection for locks, it never retries, and accepts a replica.
+//! One connection for the commands of a tool. It goes to the server where a client's would go. Unlike a connection for
+//! locks, it never retries, and accepts a replica if there is no primary.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -22,13 +23,19 @@ pub(crate) struct Link {
     connector: Arc<Connector>,
     /// The response timeout of a command.
     response_timeout: Duration,
+    purpose: Purpose,
+    /// Whether any server is accepted if the address leads to several.
+    accepts_any: bool,
+    /// The reason why the address does not lead to one server, if the last connection went to any.
+    ambiguity: Option<String>,
     wire: Option<Wire>,
 }
 
 impl Link {
     /// Creates a link to the server of a URL.
     pub(super) fn configured(settings: &Settings, target: &Target, membership: Membership) -> Self {
-        Self::with(settings, Connector::new(settings, target, membership, None))
+        let connector = Connector::new(settings, target, membership, None);
+        Self::with(settings, connector, membership)
     }
 
     /// Creates a link to a server that the URL of `whole` names or that other servers announce.
@@ -43,13 +50,20 @@ impl Link {
 
     /// Creates a link to a server that others announce.
     pub(super) fn announced(settings: &Settings, target: &Target, membership: Membership) -> Self {
-        Self::with(settings, Connector::announced(settings, target, membership))
+        let connector = Connector::announced(settings, target, membership);
+        Self::with(settings, connector, membership)
     }
 
-    fn with(settings: &Settings, connector: Connector) -> Self {
+    fn with(settings: &Settings, connector: Connector, membership: Membership) -> Self {
         Self {
             connector: Arc::new(connector),
             response_timeout: settings.command_timeout,
+            purpose: match membership {
+                Membership::Sentinel => Purpose::Topology,
+                Membership::Alone | Membership::Shard => Purpose::Tool,
+            },
+            accepts_any: false,
+            ambiguity: None,
             wire: None,
         }
     }
@@ -57,6 +71,16 @@ impl Link {
     /// Returns the name of the server in messages.
     pub(crate) fn address(&self) -> &str {
         &self.connector.node
+    }
+
+    /// Accepts any server from now on if the address leads to several.
+    pub(crate) const fn accept_any(&mut self) {
+        self.accepts_any = true;
+    }
+
+    /// Returns why the address does not lead to one server, if the last connection went to any.
+    pub(crate) fn ambiguity(&self) -> Option<&str> {
+        self.ambiguity.as_deref()
     }
 
     /// Sends all commands in one batch, and returns the result of each.
@@ -68,7 +92,11 @@ impl Link {
         // next caller.
         let mut wire = match self.wire.take() {
             Some(wire) => wire,
-            None => self.connect().await?,
+            None => {
+                let (wire, ambiguity) = self.connect().await?;
+                self.ambiguity = ambiguity;
+                wire
+            }
         };
         for command in commands {
             resp::command(wire.out(), command.as_ref().iter().map(AsRef::as_ref));
@@ -97,11 +125,27 @@ impl Link {
         Ok(answers)
     }
 
+    /// Connects. Also returns why the address does not lead to one server, if the connection goes to any.
+    ///
     /// Borrows `self` only while it begins: a future that holds `&self` could not move between threads.
-    fn connect(&mut self) -> impl Future<Output = Result<Wire, Error>> + Send + use<> {
+    fn connect(&mut self) -> impl Future<Output = Result<(Wire, Option<String>), Error>> + Send + use<> {
         let connector = Arc::clone(&self.connector);
-        let connecting = connector.open(Purpose::Topology, &Outage::default(), Instant::ZERO);
-        async move { connecting.await.map_err(|failure| failure.into_error(&connector.node)) }
+        let (purpose, accepts_any) = (self.purpose, self.accepts_any);
+        async move {
+            let open = |purpose| connector.open(purpose, &Outage::default(), Instant::ZERO);
+            let failure = match open(purpose).await {
+                Ok(wire) => return Ok((wire, None)),
+                Err(failure) => failure,
+            };
+            // A failure of another sort, such as a wrong password, fails this attempt as well.
+            if accepts_any
+                && failure.is_lasting()
+                && let Ok(wire) = open(Purpose::Topology).await
+            {
+                return Ok((wire, Some(failure.cause().text().to_owned())));
+            }
+            Err(failure.into_error(&connector.node))
+        }
     }
 }
 

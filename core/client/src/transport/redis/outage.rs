@@ -119,6 +119,11 @@ impl Until {
         }
     }
 
+    /// Returns the moment that is this long before the end.
+    pub(super) fn before_end(&self, time: Duration) -> tokio::time::Instant {
+        self.at.checked_sub(time).unwrap_or(self.at)
+    }
+
     /// Waits for a step of the attempt until the time is up.
     pub(super) async fn wait<T>(&self, step: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         let timeout_error = |limit| Failure::unavailable(format!("no answer within {}", brief(limit)));

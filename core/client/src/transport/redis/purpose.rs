@@ -13,7 +13,13 @@ pub(super) enum Purpose {
     Subscriptions,
     /// A check that the server is none of the other primaries.
     Proof,
-    /// A question to a cluster node, a sentinel or a tool's server about what it knows. A replica is acceptable.
+    /// Commands of a tool. A replica is acceptable if the name leads to no primary.
+    #[cfg_attr(
+        not(feature = "admin"),
+        expect(dead_code, reason = "only tools have such connections")
+    )]
+    Tool,
+    /// A question to a cluster node or a sentinel about what it knows. A replica is acceptable, and so is any address.
     Topology,
 }
 
@@ -29,15 +35,17 @@ impl Purpose {
 
     /// Whether the connection keeps the client at its server.
     pub(super) const fn keeps_server(self) -> bool {
-        matches!(self, Self::FirstCalls(_) | Self::Calls(_))
+        matches!(self, Self::FirstCalls(_) | Self::Calls(_) | Self::Tool)
     }
 
     #[cfg(feature = "simulation")]
     pub(super) const fn path(self) -> Path {
         match self {
-            Self::FirstCalls(Lane::Command) | Self::Calls(Lane::Command) | Self::Proof | Self::Topology => {
-                Path::Commands
-            }
+            Self::FirstCalls(Lane::Command)
+            | Self::Calls(Lane::Command)
+            | Self::Proof
+            | Self::Tool
+            | Self::Topology => Path::Commands,
             Self::FirstCalls(Lane::Renewal) | Self::Calls(Lane::Renewal) => Path::Renewals,
             Self::Subscriptions => Path::Subscriptions,
         }
