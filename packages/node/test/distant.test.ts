@@ -13,8 +13,8 @@ const LONG_MS = 5_000;
 /** No wait may take longer than this, even on a busy machine. */
 const LIMIT_MS = 20_000;
 const REASON = new RegExp(
-  'it was granted too late to be relied on: the answer took \\d+ms, and a lease of 100ms may be relied on for 79ms; ' +
-    'the lease must be longer than \\d+ms',
+  'it was granted too late to be relied on: the answer took [\\d.]+m?s, ' +
+    'and a lease of 100ms may be relied on for 79ms; the lease must be longer than [\\d.]+m?s',
 );
 
 /** A proxy that passes all data on after the delay. */
