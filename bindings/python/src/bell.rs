@@ -18,7 +18,7 @@ use steadlock::host::{OwnFile, Process};
 pub(crate) struct Bell {
     process: Process,
     pair: Mutex<Pair>,
-    child: OnceLock<Option<Box<Self>>>,
+    child: OnceLock<Box<Self>>,
 }
 
 impl Bell {
@@ -57,10 +57,14 @@ impl Bell {
     fn pair(&self) -> io::Result<MutexGuard<'_, Pair>> {
         let mut bell = self;
         while !bell.process.is_current() {
-            let child = bell.child.get_or_init(|| Self::new().ok().map(Box::new));
-            bell = child
-                .as_deref()
-                .ok_or_else(|| io::Error::other("no file descriptor for the bell of a forked child"))?;
+            bell = match bell.child.get() {
+                Some(child) => child,
+                // After an error, the next use tries again: the program may have closed files by then.
+                None => {
+                    let child = Box::new(Self::new()?);
+                    bell.child.get_or_init(|| child)
+                }
+            };
         }
         let mut pair = bell.pair.lock().unwrap_or_else(PoisonError::into_inner);
         if !pair.ring.is_still_ours() || !pair.listen.is_still_ours() {

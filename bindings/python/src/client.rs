@@ -1,6 +1,7 @@
 //! The class `Client`, and its blocking calls: without the GIL, and interruptible.
 
 use std::collections::HashMap;
+use std::io;
 use std::mem;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +11,9 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList};
-use steadlock::host::{Acquire, Completion, Error, Event, Host, Level, OnUnavailable, Op, Options, Pending};
+use steadlock::host::{
+    Acquire, Completion, Error, ErrorKind, Event, Host, Level, OnUnavailable, Op, Operation, Options, Pending,
+};
 
 use crate::bell::Bell;
 use crate::ending::Inside;
@@ -60,7 +63,8 @@ impl Client {
         if let Some(ask) = address_function {
             given.address_map = Some(addresses::map(ask));
         }
-        let bell = Arc::new(Bell::new()?);
+        let bell = Bell::new().map_err(|error| convert::error(py, &no_bell(&error)))?;
+        let bell = Arc::new(bell);
         let rung = Arc::clone(&bell);
         let host = py
             .detach(|| Host::open(given, Box::new(move || ring_unless_ending(&rung))))
@@ -297,6 +301,13 @@ impl Client {
         let done: Completion = wait(py, &self.host, op, interruptible)?;
         convert::completion(py, &done)
     }
+}
+
+/// The error of a client for which the system has no descriptors.
+fn no_bell(error: &io::Error) -> Error {
+    let cause = format!("the client cannot signal its results: {error}");
+    let advice = "allow this process more open files, or close some, and try again";
+    Error::caused(ErrorKind::Unavailable, Operation::Connect, cause).with_advice(advice)
 }
 
 /// Rings the bell, except at the end of the interpreter: no thread takes events then, and a hub of gevent that wakes up

@@ -4,12 +4,16 @@ mod support;
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use steadlock::{Client, Error, ErrorKind, Lock};
 use support::Redis;
 use support::proxy::Proxy;
 
 const DELAY_EACH_WAY: Duration = Duration::from_millis(50);
 const SHORT: Duration = Duration::from_millis(100);
+/// The shortest lease that a client renews, and a delay that makes an answer take longer than that.
+const SHORTEST_RENEWED: Duration = Duration::from_millis(300);
+const LONG_DELAY_EACH_WAY: Duration = Duration::from_millis(200);
 /// No wait may take longer than this, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -50,6 +54,28 @@ async fn a_lease_that_is_shorter_than_the_way_there_and_back_is_refused_with_a_r
         .acquire()
         .await
         .unwrap();
+    lease.release().await.unwrap();
+    client.close().await;
+}
+
+#[tokio::test]
+async fn an_auto_renewed_lease_that_is_too_short_is_refused_with_the_same_reason() {
+    let server = Redis::start();
+    let proxy = Proxy::far_from(server.port, LONG_DELAY_EACH_WAY);
+    let short = Client::builder().url(proxy.url()).lease(SHORTEST_RENEWED);
+    let client = short.connect().await.unwrap();
+    let renewed_by_default = client.lock("client");
+    let renewed_by_lock = client.lock("lock").lease(SHORTEST_RENEWED).renewed();
+    let refusals = [renewed_by_default, renewed_by_lock].map(|lock| async move {
+        says_what_to_change(&refused(&lock).await);
+        says_what_to_change(&refused(&lock.clone().wait(Duration::from_secs(2))).await);
+    });
+    join_all(refusals).await;
+    // A longer lease is renewed for longer than it would last by itself.
+    let long = Duration::from_secs(2);
+    let lease = client.lock("lock").lease(long).renewed().acquire().await.unwrap();
+    tokio::time::sleep(long * 2).await;
+    assert!(lease.is_valid());
     lease.release().await.unwrap();
     client.close().await;
 }

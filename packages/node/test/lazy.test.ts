@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { connect, InvalidArgumentError, MisconfiguredError, redlock, UnavailableError } from 'steadlock';
 import { freePort, RedisServer } from './server.js';
 
@@ -14,6 +15,30 @@ it('is made before its server is up, and waits for it at its first use', async (
   const waits = lock.lock({ waitMs: 30_000 });
   await server.restart();
   assert.equal(await (await waits).release(), 'released');
+});
+
+it('has a first use of eight calls for one lock', async () => {
+  await using server = await RedisServer.start();
+  for (let turn = 0; turn < 5; turn += 1) {
+    await using client = await connect(server.url, { lazy: true });
+    const attempts = await Promise.all(Array.from({ length: 8 }, () => client.lock('door').tryLock()));
+    const [lease, ...others] = attempts.filter((lease) => lease !== null);
+    assert.deepEqual(others, []);
+    assert.equal(await lease?.release(), 'released');
+  }
+  for (let turn = 0; turn < 5; turn += 1) {
+    await using client = await connect(server.url, { lazy: true });
+    let inside = 0;
+    const enter = async () => {
+      const lease = await client.lock('door').lock({ waitMs: 10_000 });
+      inside += 1;
+      await nextTurn();
+      assert.equal(inside, 1);
+      inside -= 1;
+      assert.equal(await lease.release(), 'released');
+    };
+    await Promise.all(Array.from({ length: 8 }, enter));
+  }
 });
 
 it('tells what is wrong for good at its first use', async () => {

@@ -1,5 +1,5 @@
-"""Tests of programs that close descriptors of the client: calls are still answered, losses reported, and the program's
-files not touched.
+"""Tests of programs that close descriptors of the client, or that may open no more: calls are still answered, losses
+reported, and the program's files not touched.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 from servers import RedisServer
 
 BEFORE = """
-import asyncio, fcntl, os, socket, sys, threading, time
+import asyncio, errno, fcntl, os, socket, sys, threading, time, traceback
 import steadlock
 
 def open_ones():
@@ -47,6 +47,37 @@ def are_untouched(pairs):
             pass
         peer.send(b"from the peer")
         assert mine.recv(100) == b"from the peer"
+"""
+
+LIMITED = """
+import resource, redis
+
+LIMITS = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+def no_more_descriptors():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, LIMITS[1]))
+    try:
+        os.dup(1)
+        raise AssertionError("the limit does not hold")
+    except OSError as error:
+        assert error.errno == errno.EMFILE, error
+
+def descriptors_again():
+    resource.setrlimit(resource.RLIMIT_NOFILE, LIMITS)
+
+def cut():
+    # The server ends all connections but this one.
+    for kind in ("normal", "pubsub"):
+        other.execute_command("CLIENT", "KILL", "TYPE", kind)
+
+def check_is_told(error):
+    assert isinstance(error, steadlock.UnavailableError) and "open files" in str(error), repr(error)
+
+other = redis.Redis.from_url(sys.argv[1])
+other.ping()
+# The client looks its server up by name.
+url = sys.argv[1].replace("127.0.0.1", "localhost")
+deadline = time.monotonic() + 30
 """
 
 
@@ -221,4 +252,178 @@ for turn in range(3):
     gevent.spawn(call).get()
 """,
         server.url,
+    )
+
+
+def test_threads_without_another_descriptor_are_told_so_until_there_is_one(server: RedisServer) -> None:
+    passes(
+        LIMITED
+        + """
+def tells(client):
+    try:
+        lease = client.lock("door").try_acquire(wait=0.05)
+    except steadlock.UnavailableError as error:
+        return str(error)
+    assert lease is None or lease.release() == "released"
+    return ""
+
+def until_told(client):
+    while "open files" not in tells(client):
+        assert time.monotonic() < deadline, "the limit does not show"
+
+def until_granted(client):
+    while tells(client):
+        assert time.monotonic() < deadline, "it does not recover"
+
+def in_threads(work, *args):
+    errors = []
+    def run():
+        try:
+            work(*args)
+        except BaseException as error:
+            errors.append(error)
+    threads = [threading.Thread(target=run) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive(), "a call does not end"
+    assert not errors, errors
+
+client = steadlock.connect(url, lease=20, command_timeout=1)
+lazy = steadlock.connect(url, lazy=True, command_timeout=1)
+lock = client.lock("held")
+with lock as held:
+    for turn in range(2):
+        no_more_descriptors()
+        cut()
+        in_threads(until_told, client)
+        for call in (client.lock("held").locked, held.extend, lambda: client.lock("door").try_acquire(wait=0.3)):
+            try:
+                call()
+                raise AssertionError(f"{call} was answered")
+            except steadlock.UnavailableError as error:
+                check_is_told(error)
+        in_threads(until_told, lazy)
+        try:
+            steadlock.connect(url, connect_timeout=1)
+            raise AssertionError("it connects")
+        except steadlock.UnavailableError as error:
+            check_is_told(error)
+        descriptors_again()
+        in_threads(until_granted, client)
+        in_threads(until_granted, lazy)
+        with steadlock.connect(url) as another:
+            until_granted(another)
+        assert held.is_valid()
+        held.extend()
+client.close()
+lazy.close()
+""",
+        server.url,
+    )
+
+
+def test_a_task_without_another_descriptor_is_told_so_until_there_is_one(server: RedisServer) -> None:
+    passes(
+        LIMITED
+        + """
+async def failure(call):
+    try:
+        await call()
+    except steadlock.UnavailableError as error:
+        return error
+
+async def use(client):
+    lease = await client.lock("door").try_acquire(wait=0.05)
+    if lease is not None:
+        assert await lease.release() == "released"
+
+async def connect():
+    await (await steadlock.aio.connect(url, connect_timeout=1)).close()
+
+async def main():
+    client = await steadlock.aio.connect(url, lease=20, command_timeout=1)
+    lazy = steadlock.aio.connect(url, lazy=True, command_timeout=1)
+    held = await client.lock("held").try_acquire()
+    calls = [lambda: use(client), client.lock("held").locked, held.extend]
+    for turn in range(2):
+        no_more_descriptors()
+        cut()
+        while "open files" not in str(await failure(calls[0])):
+            assert time.monotonic() < deadline, "the limit does not show"
+        for call in [*calls, lambda: use(lazy), connect]:
+            check_is_told(await failure(call))
+        descriptors_again()
+        for call in [*calls, lambda: use(lazy), connect]:
+            while await failure(call):
+                assert time.monotonic() < deadline, "it does not recover"
+        assert held.is_valid()
+    assert await held.release() == "released"
+    await client.close()
+    await lazy.close()
+
+asyncio.run(main())
+""",
+        server.url,
+    )
+
+
+@pytest.mark.parametrize("caller", ["thread", "task"])
+def test_the_child_of_a_fork_without_another_descriptor_works_when_there_is_one(
+    server: RedisServer, caller: str
+) -> None:
+    passes(
+        LIMITED
+        + """
+async def connect():
+    return await steadlock.aio.connect(url, command_timeout=1)
+
+async def enter():
+    async with client.lock("door", wait=1):
+        pass
+
+def use():
+    if is_task:
+        return loop.run_until_complete(enter())
+    with client.lock("door", wait=1):
+        pass
+
+def child():
+    no_more_descriptors()
+    for turn in range(3):
+        try:
+            use()
+            raise AssertionError("it was granted")
+        except steadlock.UnavailableError as error:
+            check_is_told(error)
+    descriptors_again()
+    while True:
+        try:
+            use()
+            break
+        except steadlock.UnavailableError:
+            assert time.monotonic() < deadline, "it does not recover"
+    # If nothing signalled the answers, each call would wait for checks, of which there is one a second.
+    start = time.monotonic()
+    for turn in range(10):
+        use()
+    assert time.monotonic() - start < 5, "answers are not signalled"
+
+is_task = sys.argv[2] == "task"
+client = asyncio.run(connect()) if is_task else steadlock.connect(url, command_timeout=1)
+if (process := os.fork()) == 0:
+    threading.Timer(40, os._exit, [3]).start()
+    try:
+        # A loop has descriptors of its own.
+        loop = asyncio.new_event_loop()
+        child()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+""",
+        server.url,
+        caller,
     )

@@ -10,9 +10,10 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
+import crowd
 import pytest
 from servers import RedisServer, Store
 
@@ -246,6 +247,29 @@ def test_a_fork_while_other_threads_use_the_client(server: RedisServer) -> None:
             stop.set()
             for thread in threads:
                 thread.join(10)
+
+
+@pytest.mark.parametrize("ask", [crowd.one_of_the_threads_is_granted, crowd.all_threads_are_granted_in_turn])
+def test_threads_of_the_child_share_the_client_from_its_first_use_there(
+    server: RedisServer, ask: Callable[[steadlock.Lock], None]
+) -> None:
+    with steadlock.connect(server.url) as client:
+        lock = client.lock("door")
+        for _ in range(5):
+            with lock:
+                pass
+            in_child(lambda: ask(lock))
+
+
+@pytest.mark.parametrize("ask", [crowd.one_of_the_tasks_is_granted, crowd.all_tasks_are_granted_in_turn])
+def test_tasks_of_the_child_share_the_client_from_its_first_use_there(
+    server: RedisServer, ask: Callable[[aio.Lock], Coroutine[Any, Any, None]]
+) -> None:
+    client = asyncio.run(connect(server.url))
+    for _ in range(5):
+        asyncio.run(enter(client))
+        in_child(lambda: asyncio.run(ask(client.lock("door"))))
+    asyncio.run(client.close())
 
 
 def test_a_child_that_closes_leaves_its_parent_alone(server: RedisServer) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
 
+import crowd
 import pytest
 from servers import RedisServer, free_port
 
@@ -42,6 +45,22 @@ async def test_a_client_for_tasks_is_made_before_its_server_is_up(own_server: Re
         lease = await waiter
         assert lease is not None
         assert await lease.release() == "released"
+
+
+@pytest.mark.parametrize("ask", [crowd.one_of_the_threads_is_granted, crowd.all_threads_are_granted_in_turn])
+def test_threads_share_its_first_use(server: RedisServer, ask: Callable[[steadlock.Lock], None]) -> None:
+    for _ in range(5):
+        with steadlock.connect(server.url, lazy=True) as client:
+            ask(client.lock("door"))
+
+
+@pytest.mark.parametrize("ask", [crowd.one_of_the_tasks_is_granted, crowd.all_tasks_are_granted_in_turn])
+async def test_tasks_share_its_first_use(
+    server: RedisServer, ask: Callable[[aio.Lock], Coroutine[Any, Any, None]]
+) -> None:
+    for _ in range(5):
+        async with aio.connect(server.url, lazy=True) as client:
+            await ask(client.lock("door"))
 
 
 def test_what_is_wrong_for_good_is_told_at_the_first_use() -> None:

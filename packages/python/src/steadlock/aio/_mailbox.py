@@ -230,7 +230,7 @@ class Mailbox(Generic[L]):
             )
         self.detach()
         self.end_last_loop()
-        loop.add_reader(self._descriptor.look(), self.deliver)
+        self._watch(loop)
         self._level.follow()
         self._next_look = loop.call_later(LOOK, _native.Uninterrupted(self._look))
         # Set last: if an interrupt comes before this, the next request attaches again.
@@ -248,10 +248,13 @@ class Mailbox(Generic[L]):
         if self._descriptor.is_there():
             return
         self._descriptor.leave(loop.remove_reader)
+        self._watch(loop)
+        self.deliver()
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         # If the system has no descriptor left, results arrive at the next check.
         with contextlib.suppress(OSError):
             loop.add_reader(self._descriptor.look(), self.deliver)
-        self.deliver()
 
 
 def _tell(lease: Watched) -> None:
