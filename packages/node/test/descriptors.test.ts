@@ -18,7 +18,7 @@ const PROGRAM = `
   // The client looks its server up by name.
   const url = process.env.STEADLOCK_URL.replace('127.0.0.1', 'localhost');
   const options = { commandTimeoutMs: 1_000, connectTimeoutMs: 1_000 };
-  const client = await connect(url, { ...options, leaseMs: 20_000 });
+  const client = await connect(url, { ...options, leaseMs: 60_000 });
   const lazy = await connect(url, { ...options, lazy: true });
   const lock = client.lock('door');
   const deadline = performance.now() + 30_000;
