@@ -114,10 +114,10 @@ impl Locks {
         // yet.
         let context = request.context.filter(|_| HAS_CALLERS && request.within.is_none());
         if let Some(id) = context.and_then(|context| self.held_by(&keys, context)) {
-            self.to_holds(holds::Input::ContextReturned(id), now);
+            self.pass_to_holds(holds::Input::ContextReturned(id), now);
         }
         let inside = match self.place(&keys, context, request.within, now) {
-            Ok(Place::Reenter(hold)) => return self.to_holds(holds::Input::Enter(ticket, hold, plan), now),
+            Ok(Place::Reenter(hold)) => return self.pass_to_holds(holds::Input::Enter(ticket, hold, plan), now),
             Ok(Place::Inside(writer)) => Some(writer),
             Ok(Place::Outside) => None,
             Err(error) => {
@@ -134,7 +134,7 @@ impl Locks {
             inside,
             plan,
         };
-        self.to_waiters(waiters::Input::Wanted(wanted), now);
+        self.pass_to_waiters(waiters::Input::Wanted(wanted), now);
     }
 
     /// Returns the holds of a context on a lock, at one of the lock's gates.
@@ -158,32 +158,32 @@ impl Locks {
     // Each of the next functions gives one machine an input and routes the steps that follow. Code that runs inside
     // `perform` calls the machines directly instead, because the loop in `route` is already running.
 
-    pub(crate) fn to_holds(&mut self, input: holds::Input, now: Instant) {
+    pub(crate) fn pass_to_holds(&mut self, input: holds::Input, now: Instant) {
         self.holds.input(&mut self.io, input, now);
         self.route(now);
     }
 
-    pub(crate) fn to_inspections(&mut self, input: inspections::Input, now: Instant) {
+    pub(crate) fn pass_to_inspections(&mut self, input: inspections::Input, now: Instant) {
         self.inspections.input(&mut self.io, input, now);
         self.route(now);
     }
 
-    fn to_waiters(&mut self, input: waiters::Input, now: Instant) {
+    fn pass_to_waiters(&mut self, input: waiters::Input, now: Instant) {
         self.waiters.input(&mut self.io, &self.holds, input, now);
         self.route(now);
     }
 
-    fn to_releases(&mut self, input: releases::Input, now: Instant) {
+    fn pass_to_releases(&mut self, input: releases::Input, now: Instant) {
         self.releases.input(&mut self.io, input, now);
         self.route(now);
     }
 
-    fn to_channels(&mut self, input: channels::Input<'_>, now: Instant) {
+    fn pass_to_channels(&mut self, input: channels::Input<'_>, now: Instant) {
         self.channels.input(&mut self.io, input);
         self.route(now);
     }
 
-    fn to_fair_queue(&mut self, input: fair_queue::Input, now: Instant) {
+    fn pass_to_fair_queue(&mut self, input: fair_queue::Input, now: Instant) {
         self.fair_queue.input(&mut self.io, input, now);
         self.route(now);
     }
@@ -192,13 +192,13 @@ impl Locks {
     pub(crate) fn cancel(&mut self, ticket: Ticket, now: Instant) {
         match ticket.verb() {
             Verb::Acquire => {
-                self.to_waiters(waiters::Input::Cancelled(ticket), now);
+                self.pass_to_waiters(waiters::Input::Cancelled(ticket), now);
                 // A caller that re-enters can wait in the hold until its lease is extended.
-                self.to_holds(holds::Input::Cancelled(ticket), now);
+                self.pass_to_holds(holds::Input::Cancelled(ticket), now);
             }
-            Verb::Extend => self.to_holds(holds::Input::Cancelled(ticket), now),
-            Verb::Release => self.to_releases(releases::Input::Cancelled(ticket), now),
-            Verb::Inspect => self.to_inspections(inspections::Input::Cancelled(ticket), now),
+            Verb::Extend => self.pass_to_holds(holds::Input::Cancelled(ticket), now),
+            Verb::Release => self.pass_to_releases(releases::Input::Cancelled(ticket), now),
+            Verb::Inspect => self.pass_to_inspections(inspections::Input::Cancelled(ticket), now),
         }
     }
 
@@ -211,7 +211,7 @@ impl Locks {
 
     /// Sends all releases now that are scheduled for later, because the client closes.
     pub(crate) fn release_at_once(&mut self, now: Instant) {
-        self.to_releases(releases::Input::Closed, now);
+        self.pass_to_releases(releases::Input::Closed, now);
     }
 
     /// Whether no release is owed to the server.
@@ -239,7 +239,7 @@ impl Locks {
     pub(crate) fn sent(&mut self, call: CallId, now: Instant) {
         let purpose = self.io.sent(call, now).map(|call| call.purpose);
         if let Some(Purpose::Release(release)) = purpose {
-            self.to_releases(releases::Input::Sent(release), now);
+            self.pass_to_releases(releases::Input::Sent(release), now);
         }
     }
 
@@ -253,16 +253,20 @@ impl Locks {
         self.note_answer(&call, &health, now);
         for heir in heirs {
             match heir {
-                Heir::Hold(hold) => self.to_holds(holds::Input::Resolved(hold, resolved), now),
-                Heir::Release(release) => self.to_releases(releases::Input::Resolved(release, resolved), now),
+                Heir::Hold(hold) => self.pass_to_holds(holds::Input::Resolved(hold, resolved), now),
+                Heir::Release(release) => self.pass_to_releases(releases::Input::Resolved(release, resolved), now),
             }
         }
         match call.purpose {
-            Purpose::Acquire { ticket, ttl } => self.to_waiters(waiters::Input::Answered(ticket, ttl, answered), now),
-            Purpose::Renew { hold, ttl } => self.to_holds(holds::Input::RenewalAnswered(hold, ttl, answered), now),
-            Purpose::Release(release) => self.to_releases(releases::Input::Answered(release, answered), now),
-            Purpose::Poll(lock) => self.to_fair_queue(fair_queue::Input::Answered(lock, answered), now),
-            Purpose::Inspect(ticket) => self.to_inspections(inspections::Input::Answered(ticket, answered.result), now),
+            Purpose::Acquire { ticket, ttl } => {
+                self.pass_to_waiters(waiters::Input::Answered(ticket, ttl, answered), now)
+            }
+            Purpose::Renew { hold, ttl } => self.pass_to_holds(holds::Input::RenewalAnswered(hold, ttl, answered), now),
+            Purpose::Release(release) => self.pass_to_releases(releases::Input::Answered(release, answered), now),
+            Purpose::Poll(lock) => self.pass_to_fair_queue(fair_queue::Input::Answered(lock, answered), now),
+            Purpose::Inspect(ticket) => {
+                self.pass_to_inspections(inspections::Input::Answered(ticket, answered.result), now)
+            }
             Purpose::Identify => {}
             Purpose::Identity => self.identified(id, &answered.result, now),
             Purpose::Probe(primary) => self.probed(primary, id, &health, now),
@@ -272,12 +276,12 @@ impl Locks {
 
     /// Notes that the server confirmed a subscription.
     pub(crate) fn subscribed(&mut self, node: NodeId, channel: &[u8], now: Instant) {
-        self.to_channels(channels::Input::Confirmed(node, channel), now);
+        self.pass_to_channels(channels::Input::Confirmed(node, channel), now);
     }
 
     /// Handles a message that arrived on a channel.
     pub(crate) fn message(&mut self, node: NodeId, channel: &[u8], payload: &[u8], now: Instant) {
-        self.to_channels(channels::Input::Message(node, channel, payload), now);
+        self.pass_to_channels(channels::Input::Message(node, channel, payload), now);
     }
 
     /// Notes that the connection of a node's subscriptions is closed.
@@ -294,9 +298,9 @@ impl Locks {
     pub(crate) fn lane_closed(&mut self, node: NodeId, lane: Lane, cause: Cause, now: Instant) {
         self.io.lane_closed(node, lane, cause.clone());
         if lane == Lane::Command {
-            self.to_waiters(waiters::Input::Disconnected(node, cause.clone()), now);
+            self.pass_to_waiters(waiters::Input::Disconnected(node, cause.clone()), now);
         }
-        self.to_holds(holds::Input::LaneClosed(node), now);
+        self.pass_to_holds(holds::Input::LaneClosed(node), now);
         if lane == Lane::Command && !self.io.breakers().is_cluster(node) {
             self.primary_seen(Primary::only(node), Some(&cause), now);
         }
@@ -308,21 +312,21 @@ impl Locks {
             self.io.lane_opened(node, *lane);
         }
         // Owed releases go first, then renewals, then attempts.
-        self.to_releases(releases::Input::Connected(node, opened.to_vec()), now);
+        self.pass_to_releases(releases::Input::Connected(node, opened.to_vec()), now);
         // The holds are also informed if the other lane stayed open. The new connection may lead to another server,
         // which then answers that it has no record.
         for lane in opened {
-            self.to_holds(holds::Input::Connected(node, *lane), now);
+            self.pass_to_holds(holds::Input::Connected(node, *lane), now);
         }
         if opened.contains(&Lane::Command) {
             self.io.breakers_connected(node, now);
             self.identify_there(node, now);
-            self.to_inspections(inspections::Input::Connected, now);
+            self.pass_to_inspections(inspections::Input::Connected, now);
             for lock in self.waiters.locks() {
                 self.io.step(Step::Waiter(waiters::Input::MayBeFree(lock)));
                 self.route(now);
             }
-            self.to_waiters(waiters::Input::Connected(node), now);
+            self.pass_to_waiters(waiters::Input::Connected(node), now);
         }
     }
 
@@ -330,17 +334,17 @@ impl Locks {
     pub(crate) fn timer(&mut self, timer: Timer, now: Instant) {
         match timer {
             Timer::CallTimeout(id) => self.call_overdue(id, now),
-            Timer::Wake(ticket) => self.to_waiters(waiters::Input::Woken(ticket), now),
-            Timer::Wait(ticket) => self.to_waiters(waiters::Input::WaitOver(ticket), now),
-            Timer::Answer(ticket) => self.to_inspections(inspections::Input::Overdue(ticket), now),
-            Timer::Extension(ticket) => self.to_holds(holds::Input::ExtensionOver(ticket), now),
-            Timer::Silence(ticket) => self.to_waiters(waiters::Input::Silence(ticket), now),
-            Timer::Renew(hold) => self.to_holds(holds::Input::RenewalDue(hold), now),
-            Timer::Deadline(hold) => self.to_holds(holds::Input::DeadlinePassed(hold), now),
-            Timer::ReleaseAgain(release) => self.to_releases(releases::Input::Due(release), now),
-            Timer::ReleaseWait(release) => self.to_releases(releases::Input::WaitOver(release), now),
-            Timer::Poll(lock) => self.to_fair_queue(fair_queue::Input::PollDue(lock), now),
-            Timer::Heard(lock) => self.to_waiters(waiters::Input::ReleaseMessage(lock), now),
+            Timer::Wake(ticket) => self.pass_to_waiters(waiters::Input::Woken(ticket), now),
+            Timer::Wait(ticket) => self.pass_to_waiters(waiters::Input::WaitOver(ticket), now),
+            Timer::Answer(ticket) => self.pass_to_inspections(inspections::Input::Overdue(ticket), now),
+            Timer::Extension(ticket) => self.pass_to_holds(holds::Input::ExtensionOver(ticket), now),
+            Timer::Silence(ticket) => self.pass_to_waiters(waiters::Input::Silence(ticket), now),
+            Timer::Renew(hold) => self.pass_to_holds(holds::Input::RenewalDue(hold), now),
+            Timer::Deadline(hold) => self.pass_to_holds(holds::Input::DeadlinePassed(hold), now),
+            Timer::ReleaseAgain(release) => self.pass_to_releases(releases::Input::Due(release), now),
+            Timer::ReleaseWait(release) => self.pass_to_releases(releases::Input::WaitOver(release), now),
+            Timer::Poll(lock) => self.pass_to_fair_queue(fair_queue::Input::PollDue(lock), now),
+            Timer::Heard(lock) => self.pass_to_waiters(waiters::Input::ReleaseMessage(lock), now),
             Timer::Linger(lock) => self.linger_over(lock, now),
             Timer::Probe(primary) => self.probe(primary, now),
             Timer::Identify => self.identify_again(now),
@@ -525,9 +529,9 @@ impl Locks {
     fn call_overdue(&mut self, id: CallId, now: Instant) {
         let Some(call) = self.io.in_flight(id) else { return };
         match call.purpose {
-            Purpose::Acquire { ticket, .. } => self.to_waiters(waiters::Input::Overdue(ticket, id), now),
-            Purpose::Renew { hold, .. } => self.to_holds(holds::Input::RenewalOverdue(hold, id), now),
-            Purpose::Release(release) => self.to_releases(releases::Input::Overdue(release, id), now),
+            Purpose::Acquire { ticket, .. } => self.pass_to_waiters(waiters::Input::Overdue(ticket, id), now),
+            Purpose::Renew { hold, .. } => self.pass_to_holds(holds::Input::RenewalOverdue(hold, id), now),
+            Purpose::Release(release) => self.pass_to_releases(releases::Input::Overdue(release, id), now),
             // The caller's own timer ends its wait at the same time, and the next poll has a timer of its own.
             Purpose::Inspect(_) | Purpose::Poll(_) | Purpose::Identify | Purpose::Identity => {}
             Purpose::Probe(primary) => self.io.probe_failed(primary, id, now),
@@ -626,6 +630,6 @@ impl Locks {
     /// Handles the answer to a question about another client, or its failure.
     fn identified(&mut self, call: CallId, result: &Result<Reply, CallError>, now: Instant) {
         self.io.identified(call, result, now);
-        self.to_inspections(inspections::Input::Identified, now);
+        self.pass_to_inspections(inspections::Input::Identified, now);
     }
 }

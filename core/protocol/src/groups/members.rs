@@ -373,7 +373,7 @@ impl Members {
     /// Asks the server a question.
     pub(crate) fn inspect(&mut self, ticket: Ticket, keys: Arc<Keys>, question: Question, now: Instant) {
         let input = inspections::Input::Asked(ticket, keys, question);
-        self.with(|locks| locks.to_inspections(input, now));
+        self.with(|locks| locks.pass_to_inspections(input, now));
     }
 
     pub(crate) fn lose(&mut self, hold: HoldId, reason: LostReason, now: Instant) {
@@ -381,6 +381,6 @@ impl Members {
     }
 
     pub(crate) fn hold(&mut self, input: holds::Input, now: Instant) {
-        self.with(|locks| locks.to_holds(input, now));
+        self.with(|locks| locks.pass_to_holds(input, now));
     }
 }
