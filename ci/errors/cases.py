@@ -306,6 +306,14 @@ def a_limit_of_nothing(world: World) -> steadlock.SteadlockError:
     return raised(lambda: world.client(world.server()).semaphore("uploads", limit=0).acquire())
 
 
+@of("InvalidArgument")
+def a_mutex_in_itself_without_a_bound(world: World) -> steadlock.SteadlockError:
+    """The caller holds this mutex itself, and waits for it without a bound. A mutex is not reentrant; `lock()` is."""
+    mutex = world.client(world.server()).mutex("stock:42")
+    mutex.acquire()
+    return raised(mutex.acquire)
+
+
 # --- NotOwner
 
 

@@ -35,8 +35,8 @@ MEANING = {
     "later.",
     "Misconfigured": "The server answered, and locks cannot work with it as it is set up, or with this key. A retry "
     "does not help; `steadlock doctor URL` looks for more of these.",
-    "InvalidArgument": "An argument is out of its range. Nothing was sent. It is a mistake in the program or its "
-    "configuration.",
+    "InvalidArgument": "An argument is out of its range, or the call would wait for its own caller. Nothing was sent. "
+    "It is a mistake in the program or its configuration.",
     "NotOwner": "The caller does not hold what it wants to release or extend. Nothing was changed on the server, and "
     "no other owner's lock was touched.",
     "LockLost": "The lease ended before its holder was done, so another owner may have worked at the same time. Check "
