@@ -59,6 +59,26 @@ abstract class KindBehaviour {
     }
 
     @Test
+    fun `a thread that locks its mutex again is refused, and with a bound it times out`() {
+        val mutex = client.mutex(name)
+        val bounded = client.mutex(name, LockOptions.DEFAULT.withWait(Duration.ofMillis(50)))
+        // In a thread of its own, because a call that is not refused never returns.
+        val refusal =
+            CompletableFuture.supplyAsync {
+                mutex.lock()
+                val refused = assertThrows(InvalidArgumentException::class.java) { mutex.lock() }
+                assertThrows(LockTimeoutException::class.java) { bounded.lock() }
+                assertEquals(1, mutex.holdCount)
+                mutex.unlock()
+                refused
+            }
+        val refused = refusal.get(10, TimeUnit.SECONDS)
+        assertEquals(name, refused.lockName)
+        assertTrue("a mutex is not reentrant" in checkNotNull(refused.message), refused.message)
+        assertFalse(mutex.isLocked)
+    }
+
+    @Test
     fun `a lock and the fair lock of its name have the same holder`() {
         val (plain, fair) = client.lock(name) to client.fairLock(name)
         plain.lock()
