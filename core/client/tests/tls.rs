@@ -1,5 +1,5 @@
-//! Tests of `rediss://`: the authorities that the client trusts, its certificate, and its errors when one side refuses
-//! the other.
+//! Tests of `rediss://` and `valkeys://`: the authorities that the client trusts, its certificate, and its errors when
+//! one side refuses the other.
 
 #[path = "support/certificates.rs"]
 mod certificates;
@@ -81,9 +81,9 @@ async fn refusal(builder: Builder, kind: ErrorKind, words: &[&str]) -> Error {
 async fn the_given_authority_is_trusted_by_name_and_by_address() {
     let authority = Authority::new();
     let secure = Secure::open(&authority.here());
-    for host in ["localhost", "127.0.0.1"] {
+    for place in ["rediss://localhost", "rediss://127.0.0.1", "valkeys://localhost"] {
         let client = Client::builder()
-            .url(format!("rediss://{host}:{}", secure.port))
+            .url(format!("{place}:{}", secure.port))
             .tls_ca_file(authority.file())
             .connect()
             .await

@@ -82,15 +82,17 @@ fn a_server_with_tls_is_seen_as_one() {
     );
     url_of(&server, "tenant", &tenant());
     let ca = authority.file();
-    let report = Report::of(
-        &[&format!("rediss://tenant:sesame@localhost:{port}")],
-        &["--key-prefix", "tenant:", "--tls-ca-file", ca.to_str().unwrap()],
-    );
-    let loud: Vec<&str> = report.loud().into_iter().filter(|id| *id != "advisory").collect();
-    assert_eq!(loud, Vec::<&str>::new(), "{:#}", report.said);
-    assert_eq!(report.said["servers"][0]["tls"], true);
-    report.is_silent_about("plaintext");
-    report.names("no-password", "default user");
+    for scheme in ["rediss", "valkeys"] {
+        let report = Report::of(
+            &[&format!("{scheme}://tenant:sesame@localhost:{port}")],
+            &["--key-prefix", "tenant:", "--tls-ca-file", ca.to_str().unwrap()],
+        );
+        let loud: Vec<&str> = report.loud().into_iter().filter(|id| *id != "advisory").collect();
+        assert_eq!(loud, Vec::<&str>::new(), "{scheme}: {:#}", report.said);
+        assert_eq!(report.said["servers"][0]["tls"], true, "{scheme}");
+        report.is_silent_about("plaintext");
+        report.names("no-password", "default user");
+    }
 }
 
 #[test]
