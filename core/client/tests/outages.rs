@@ -1,9 +1,11 @@
-//! Tests of acquisitions while a real server does not answer, and afterwards.
+//! Tests of acquisitions and renewals while a real server does not answer, and afterwards.
 
 mod support;
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use steadlock::observe::{Link, Observation, Observer};
 use steadlock::{Builder, Client, Error, ErrorKind, Lease, OnUnavailable, ReleaseOutcome};
 use support::cluster::Cluster;
 use support::{Redis, eventually, on_time};
@@ -209,4 +211,77 @@ async fn what_is_wanted_in_an_outage_needs_a_breaker() {
             .await;
         assert_eq!(error.map(drop).expect_err("no").kind(), ErrorKind::InvalidArgument);
     }
+}
+
+/// An observer that keeps why connections were lost, and how long the answers to renewals took.
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<Vec<Observation>>>);
+
+impl Observer for Seen {
+    fn observe(&self, observation: &Observation) {
+        self.0.lock().unwrap().push(observation.clone());
+    }
+}
+
+impl Seen {
+    fn clear(&self) {
+        self.0.lock().unwrap().clear();
+    }
+
+    fn causes_of_losses(&self) -> Vec<(Link, String)> {
+        let seen = self.0.lock().unwrap();
+        let loss = |observation: &Observation| match observation {
+            Observation::Disconnected { link, cause, .. } => Some((*link, cause.clone())),
+            _ => None,
+        };
+        seen.iter().filter_map(loss).collect()
+    }
+
+    fn slowest_renewal(&self) -> Duration {
+        let seen = self.0.lock().unwrap();
+        let took = |observation: &Observation| match observation {
+            Observation::Renewed { took, .. } => Some(*took),
+            _ => None,
+        };
+        seen.iter().filter_map(took).max().unwrap_or_default()
+    }
+}
+
+/// While a short lease is held, its renewals cannot wait long for an answer. After its end the others can again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_short_lease_that_has_ended_no_longer_shortens_the_silence_of_renewals() {
+    const LEASE: Duration = Duration::from_secs(9);
+    const SHORT: Duration = Duration::from_millis(600);
+    /// The silence that the short lease allows.
+    const SILENCE: Duration = Duration::from_millis(250);
+    let (server, seen) = (Redis::start(), Seen::default());
+    let client = Client::builder().url(server.url()).lease(LEASE).observer(seen.clone());
+    let client = client.connect().await.unwrap();
+    let short = client.lock("short").lease(SHORT).renewed().acquire().await.unwrap();
+    server.pause();
+    let is_short = |(link, cause): (Link, String)| link == Link::Renewals && cause.contains("no answer for 250ms");
+    eventually("the connection is given up", SOON, || {
+        seen.causes_of_losses().into_iter().any(is_short)
+    })
+    .await;
+    server.resume();
+    // The short lease has ended by its release, if it did not expire before.
+    let _ = short.release().await;
+
+    // At each moment one of these leases is renewed soon.
+    let mut leases = Vec::new();
+    for number in 0..10 {
+        leases.push(client.lock(format!("long:{number}")).acquire().await.unwrap());
+        tokio::time::sleep(LEASE / 30).await;
+    }
+    seen.clear();
+    server.pause();
+    tokio::time::sleep(SILENCE * 4).await;
+    server.resume();
+    eventually("a renewal was longer without an answer", SOON, || {
+        seen.slowest_renewal() > SILENCE * 3 / 2
+    })
+    .await;
+    assert_eq!(seen.causes_of_losses(), []);
+    assert!(leases.iter().all(Lease::is_valid));
 }
