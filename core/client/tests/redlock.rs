@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use steadlock::host::{Acquire, Completion, Host, Kind, LockRef, Op, Options};
 use steadlock::{Client, Error, ErrorKind, LostReason, ReleaseOutcome};
 use steadlock_protocol::Reply;
+use support::streaming::Streaming;
 use support::{Redis, eventually, on_time};
 
 const SOON: Duration = Duration::from_secs(5);
@@ -221,6 +222,30 @@ async fn healthy_nodes_are_renewed_while_one_is_stuck() {
     for server in &five.servers[0..3] {
         server.resume();
     }
+}
+
+#[tokio::test]
+async fn healthy_nodes_are_renewed_while_one_streams_without_end() {
+    const LEASE: Duration = Duration::from_secs(3);
+    let servers = [Redis::start(), Redis::start(), Redis::start()];
+    let stream = Streaming::to(servers[0].port);
+    let client = Client::builder()
+        .primaries([stream.url(), servers[1].url(), servers[2].url()])
+        .lease(LEASE)
+        .connect()
+        .await
+        .expect("a majority");
+    let lease = client.lock("a").acquire().await.unwrap();
+    let is_held = |server: &Redis| server.run(&["EXISTS", "a"]) == Reply::Int(1);
+    eventually("all three hold it", SOON, || servers.iter().all(is_held)).await;
+    stream.begin();
+    tokio::time::sleep(LEASE * 3 / 2).await;
+    assert!(lease.is_valid(), "a majority renewed it: {:?}", lease.lost_reason());
+    assert!(servers[1..].iter().all(is_held));
+    // The client has read messages during all of this time, and reads more.
+    let before = stream.messages();
+    eventually("it streams still", SOON, || stream.messages() > before).await;
+    lease.release().await.unwrap();
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ pub mod hosts;
 pub mod proxy;
 pub mod rig;
 pub mod sentinel;
+pub mod streaming;
 pub mod two_servers;
 pub mod version;
 
