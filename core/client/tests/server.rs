@@ -2,9 +2,12 @@
 
 mod support;
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use steadlock::host::{Completion, Host, Kind, LockRef, Op, Options};
+use steadlock::observe::{Observation, Observer};
 use steadlock::{Client, Error, ErrorKind, LostReason, ReleaseOutcome, blocking};
 use steadlock_protocol::Reply;
 use support::{Redis, eventually, unused_port};
@@ -293,15 +296,15 @@ async fn without_the_right_to_subscribe_a_waiter_polls() {
 fn threads_share_a_blocking_client() {
     let server = Redis::start();
     let client = blocking::Client::connect(server.url()).unwrap();
-    let mut counter = std::sync::atomic::AtomicU32::new(0);
+    let mut counter = AtomicU32::new(0);
     std::thread::scope(|scope| {
         for _ in 0..16 {
             scope.spawn(|| {
                 for _ in 0..100 {
                     let lease = client.lock("counter").acquire().unwrap();
-                    let read = counter.load(std::sync::atomic::Ordering::Relaxed);
+                    let read = counter.load(Ordering::Relaxed);
                     std::thread::yield_now();
-                    counter.store(read + 1, std::sync::atomic::Ordering::Relaxed);
+                    counter.store(read + 1, Ordering::Relaxed);
                     lease.release().unwrap();
                 }
             });
@@ -330,7 +333,7 @@ fn callers_that_flood_the_engine_do_not_keep_it_from_sending() {
         for _ in 0..2 {
             scope.spawn(|| {
                 let mut events = Vec::new();
-                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                while !done.load(Ordering::Relaxed) {
                     // A local check, without a server call: the thread makes as many of these as it can.
                     host.submit(Op::Held {
                         lock: LockRef::One(Kind::Lock, "a".into()),
@@ -345,7 +348,65 @@ fn callers_that_flood_the_engine_do_not_keep_it_from_sending() {
             lock: LockRef::One(Kind::Lock, "a".into()),
         });
         let result = pending.wait(Duration::from_secs(5));
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        done.store(true, Ordering::Relaxed);
         assert!(matches!(result, Some(Ok(Completion::State(_)))), "{result:?}");
     });
+}
+
+/// An observer that counts lost connections.
+#[derive(Clone, Default)]
+struct Losses(Arc<AtomicU32>);
+
+impl Observer for Losses {
+    fn observe(&self, observation: &Observation) {
+        if matches!(observation, Observation::Disconnected { .. }) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The other program's data is longer than any reply that a client accepts.
+#[tokio::test]
+async fn another_programs_65_megabytes_do_not_cost_the_connection_of_other_locks() {
+    const WAIT: Duration = Duration::from_secs(2);
+    let (server, losses) = (Redis::start(), Losses::default());
+    let script = "local long = string.rep('x', 65 * 1024 * 1024) \
+                  redis.call('HSET', 'hash', long, '1') \
+                  redis.call('SET', 'text', long)";
+    server.run(&["EVAL", script, "0"]);
+    // The server copies the data at each call that reads them, which can take a second on a busy machine.
+    let client = Client::builder()
+        .url(server.url())
+        .command_timeout(Duration::from_secs(10))
+        .observer(losses.clone())
+        .connect()
+        .await
+        .unwrap();
+    let kept = client.lock("kept").acquire().await.unwrap();
+    let foreign = client.mutex("text").wait(WAIT);
+    let waiter = tokio::spawn(async move { foreign.acquire().await.map(drop) });
+    let (start, mut rounds) = (Instant::now(), 0);
+    while start.elapsed() < WAIT {
+        client.lock("other").acquire().await.unwrap().release().await.unwrap();
+        rounds += 1;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(rounds >= 3, "{rounds} rounds beside the waiter");
+    let timed_out = waiter.await.unwrap().unwrap_err();
+    assert_eq!(timed_out.kind(), ErrorKind::LockTimeout, "{timed_out}");
+    for error in [
+        client.lock("hash").try_acquire().await.map(drop).unwrap_err(),
+        client.mutex("hash").try_acquire().await.map(drop).unwrap_err(),
+        client.fair_lock("hash").holder().await.map(drop).unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+        assert!(error.to_string().len() < 600, "{} bytes", error.to_string().len());
+    }
+    assert!(
+        timed_out.to_string().len() < 600,
+        "{} bytes",
+        timed_out.to_string().len()
+    );
+    assert_eq!(losses.0.load(Ordering::Relaxed), 0, "lost connections");
+    assert_eq!(kept.release().await.unwrap(), ReleaseOutcome::Released);
 }
