@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use steadlock::host::{Acquire, Completion, Event, Host, Kind, Level, Line, LockRef, Op, Options};
-use steadlock::observe::{Detail, Observation, Observer, WaitOutcome};
+use steadlock::observe::{Detail, Field, Observation, Observer, WaitOutcome};
 use steadlock::{Client, ReleaseOutcome};
 use support::{Redis, Server};
 
@@ -166,6 +166,58 @@ fn a_day_with_a_failover_reads_like_a_story() {
         let all = format!("{line} {:?} {line:?}", line.fields());
         assert!(!all.contains("sesame"), "{all}");
         assert!(!all.contains("shop:"), "{all}");
+    }
+    client.host.close_blocking();
+}
+
+/// Control characters of another program's data could hide lines of a log, or forge some.
+#[test]
+fn another_programs_owner_stays_in_one_line_of_the_log() {
+    const CONTROL: [char; 3] = ['\n', '\u{1b}', '\u{202e}'];
+    const OWNER: &str = "a\nERROR all is lost\u{1b}[2J\u{202e}";
+    let redis = Redis::start();
+    let mut client = Logged::connect(Options {
+        url: Some(redis.url()),
+        lease_ms: Some(900.0),
+        log: Some(Level::Debug),
+        ..Options::default()
+    });
+    redis.run(&["SET", "busy", OWNER]);
+    redis.run(&["HSET", "odd", OWNER, "1"]);
+    let refused = [(Kind::Mutex, "busy", 100.0), (Kind::Lock, "odd", 0.0)].map(|(kind, name, wait)| {
+        let mut pending = client.host.start(Op::Acquire(Acquire {
+            lock: LockRef::One(kind, name.into()),
+            wait_ms: Some(wait),
+            ..Acquire::default()
+        }));
+        match pending.wait(Duration::from_secs(10)) {
+            Some(Err(error) | Ok(Completion::NotGranted(error))) => error,
+            other => panic!("{name}: {other:?}"),
+        }
+    });
+    for error in refused {
+        let text = error.to_string();
+        assert!(text.contains("ERROR all is lost\\u{1b}[2J\\u{202e}"), "{text:?}");
+        assert!(!text.contains(CONTROL), "{text:?}");
+    }
+    client.line("mutex \"busy\" was not granted within");
+    client.line("lock \"odd\" failed after");
+    // The text is the owner of a lock that was held, and the name of one.
+    client.acquire("stolen", None);
+    redis.run(&["DEL", "stolen"]);
+    redis.run(&["HSET", "stolen", OWNER, "1"]);
+    client.line("lock \"stolen\" is lost");
+    client.acquire(OWNER, None);
+    client.line("lock \"a\\nERROR all is lost\\u{1b}[2J\\u{202e}\" is held");
+    for line in &client.lines {
+        let mut texts = vec![line.to_string()];
+        texts.extend(line.fields().into_iter().filter_map(|(name, field)| match field {
+            Field::Text(text) if name != "lock" => Some(text),
+            Field::Text(_) | Field::Number(_) => None,
+        }));
+        for text in texts {
+            assert!(!text.contains(CONTROL), "{text:?}");
+        }
     }
     client.host.close_blocking();
 }
