@@ -1,9 +1,10 @@
-"""Tests that a run of all tests runs no command twice.
+"""Tests that a run of all tests runs no command twice, and that no task passes an empty argument on.
 
 Tasks that run in parallel share folders, so the second run of a build would change files that another task uses. just
 runs a dependency only once, except for dependencies after `&&`.
 """
 
+import json
 import subprocess
 import sys
 from collections import Counter
@@ -18,3 +19,21 @@ def test_a_run_of_all_tests_runs_each_command_once() -> None:
     commands = Counter(line for line in plan.stderr.splitlines() if line.startswith(("cargo ", "mvn ", "npm ")))
     assert len(commands) > 20, plan.stderr
     assert [command for command, runs in commands.items() if runs > 1] == []
+
+
+def test_tasks_that_pass_their_arguments_on_are_given_no_empty_one() -> None:
+    """A dependency gets `options` as one string, so with none it gets an empty one, which `"$@"` hands to a program."""
+    dump = subprocess.run(
+        [JUST, "--dump", "--dump-format", "json"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    recipes = json.loads(dump.stdout)["recipes"]
+    depended_on = {
+        dependency["recipe"]
+        for recipe in recipes.values()
+        for dependency in recipe["dependencies"]
+        if any(argument[0] == "variable" for argument in dependency["arguments"] if isinstance(argument, list))
+    }
+    assert depended_on, "no task passes its options on"
+    passes_on = {name for name, recipe in recipes.items() if '"$@"' in json.dumps(recipe["body"]).replace('\\"', '"')}
+    assert passes_on, "no task passes its arguments on"
+    assert sorted(depended_on & passes_on) == []
