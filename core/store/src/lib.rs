@@ -39,6 +39,7 @@ mod store;
 mod time;
 mod value;
 #[cfg(test)]
+#[path = "../../../ci/resp/vectors.rs"]
 mod vectors;
 mod zset;
 

@@ -419,24 +419,7 @@ mod tests {
     use serde_json::Value as Json;
 
     use super::*;
-
-    /// The replies and commands that all readers and writers share; see `ci/resp/README.md`.
-    const VECTORS: &str = include_str!("../../../../../ci/resp/vectors.json");
-
-    fn vectors(of: &str) -> Vec<Json> {
-        let mut vectors: Json = serde_json::from_str(VECTORS).unwrap();
-        let Json::Array(rows) = vectors[of].take() else {
-            panic!("no {of}")
-        };
-        assert!(!rows.is_empty(), "{of}");
-        rows
-    }
-
-    /// Returns the bytes of a text of the vectors, which has one character for each byte.
-    fn bytes(text: &Json) -> Vec<u8> {
-        let text = text.as_str().unwrap();
-        text.chars().map(|byte| u8::try_from(byte).unwrap()).collect()
-    }
+    use crate::vectors::{bytes, rows};
 
     /// Returns the bytes of a reply in each version of the protocol that has it.
     fn sent(row: &Json) -> Vec<Vec<u8>> {
@@ -494,7 +477,7 @@ mod tests {
 
     #[test]
     fn each_reply_is_read_whole_and_what_follows_is_left() {
-        for row in vectors("replies") {
+        for row in rows("replies") {
             for sent in sent(&row) {
                 for length in 0..sent.len() {
                     assert_eq!(
@@ -513,7 +496,7 @@ mod tests {
 
     #[test]
     fn the_beginning_of_a_reply_is_waited_for() {
-        for row in vectors("incomplete") {
+        for row in rows("incomplete") {
             let sent = bytes(&row["bytes"]);
             assert_eq!(decode(&sent, Limits::AFTER_LOGIN), Ok(None), "{row}");
             assert_eq!(Scan::default().is_whole(&sent, Limits::AFTER_LOGIN), Ok(false), "{row}");
@@ -522,7 +505,7 @@ mod tests {
 
     #[test]
     fn what_no_server_sends_ends_the_connection() {
-        for row in vectors("refused") {
+        for row in rows("refused") {
             let sent = bytes(&row["bytes"]);
             let error = match row["error"].as_str().unwrap() {
                 "malformed" => Unreadable::Malformed,
@@ -546,7 +529,7 @@ mod tests {
 
     #[test]
     fn a_command_is_written_as_an_array_of_strings() {
-        for row in vectors("commands") {
+        for row in rows("commands") {
             let words: Vec<_> = row["words"].as_array().unwrap().iter().map(bytes).collect();
             let expected = [b"before", &*bytes(&row["bytes"])].concat();
             let mut out = b"before".to_vec();
@@ -567,7 +550,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_frame_is_found_whatever_the_pieces() {
-        for sent in vectors("replies").iter().flat_map(sent) {
+        for sent in rows("replies").iter().flat_map(sent) {
             let shown = String::from_utf8_lossy(&sent);
             let two = [&sent, b"+more\r\n".as_slice()].concat();
             for piece in 1..=sent.len() {
