@@ -6,10 +6,18 @@ can stop the hand-on. An item is therefore removed only after it was handed on, 
 
 from __future__ import annotations
 
-from collections.abc import MutableSequence
+from collections.abc import Callable, MutableSequence
 from typing import TypeVar
 
+A = TypeVar("A")
 T = TypeVar("T")
+
+
+def keep(results: list[T], call: Callable[[A], T], argument: A) -> None:
+    """Calls a native function, and appends its result. An interrupt comes before the call, or after the result was
+    appended, because both are one native call.
+    """
+    results.extend(map(call, (argument,)))
 
 
 def first(queue: MutableSequence[T]) -> T | None:

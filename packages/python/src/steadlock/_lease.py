@@ -11,6 +11,7 @@ from steadlock._connection import ConnectionT
 from steadlock._context import Owner
 from steadlock._copying import HOW_WITH_LEASES, Uncopied
 from steadlock._endings import LostReason
+from steadlock._handing_on import keep
 from steadlock._reports import is_ctrl_c
 from steadlock._shown import shown
 
@@ -119,8 +120,7 @@ class LeaseBase(ABC, Uncopied, Generic[ConnectionT, OwnerT, EventT]):
         taken: list[Callable[[Any], object]] = []
         try:
             while self._callbacks:
-                # One native call: an interrupt cannot come between the removal and the storing.
-                taken.extend(map(self._callbacks.pop, (0,)))
+                keep(taken, self._callbacks.pop, 0)
                 try:
                     taken[0](self)
                 except BaseException as error:

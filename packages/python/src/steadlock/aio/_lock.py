@@ -12,7 +12,7 @@ from steadlock import _native
 from steadlock._context import this_owner
 from steadlock._copying import HOW_WITH_LOCKS, Uncopied
 from steadlock._endings import LostReason, Released, ReleaseOutcome
-from steadlock._handing_on import take_out
+from steadlock._handing_on import keep, take_out
 from steadlock._lock import NamedLock, ReadWriteLockBase
 from steadlock._settings import INHERIT, Duration, Inherited, LockSettings
 from steadlock._shown import shown
@@ -368,8 +368,7 @@ class Hold(Scope, Uncopied):
         """Undoes the cancellation of the task by this scope, if there was one. Idempotent."""
         task = self._task
         if task is not None and any(self._cancelled) and not self._uncancelled:
-            # One native call, as in `_cancel`.
-            self._uncancelled.extend(map(type(task).uncancel, (task,)))
+            keep(self._uncancelled, type(task).uncancel, task)
 
     def _cancel(self) -> None:
         """Cancels the task in the scope, because the lease is lost. Idempotent: the scope undoes one cancellation."""
@@ -377,8 +376,7 @@ class Hold(Scope, Uncopied):
             return
         message = f"{self._lease!r}"
         if not self._cancelled:
-            # One native call: an interrupt comes before the cancellation or after its answer is stored.
-            self._cancelled.extend(map(self._task.cancel, (message,)))
+            keep(self._cancelled, self._task.cancel, message)
 
 
 def _note(raised: BaseException, error: Exception) -> None:
