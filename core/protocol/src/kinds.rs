@@ -38,8 +38,8 @@ macro_rules! kinds {
             /// The names of all kinds, as in every language's table of kinds.
             pub const NAMES: [&'static str; [$($spec.name),*].len()] = [$($spec.name),*];
 
-            /// Returns the table of the kind. Outside of `kinds`, only the wording of errors, RedLock and the limits of a
-    /// semaphore distinguish kinds.
+            /// Returns the table of the kind. Outside of `kinds`, only the wording of errors, RedLock and the limits of
+            /// a semaphore distinguish kinds.
             pub(crate) const fn spec(self) -> &'static Spec {
                 match self {
                     $(Self::$kind { .. } => &$spec,)*
@@ -161,14 +161,15 @@ pub(crate) struct Spec {
     pub(crate) name: &'static str,
     /// The gate at which local waiters queue.
     pub(crate) gate: Gate,
-    /// The gates that cannot be held beside this kind, nor this kind beside them. A kind with permits is excluded only if too
-    /// few permits are left.
+    /// The gates that cannot be held beside this kind, nor this kind beside them. A kind with permits is excluded only
+    /// if too few permits are left.
     pub(crate) excludes: &'static [Gate],
     /// How many owners can hold the lock at a time.
     pub(crate) holders: Holders,
     /// The treatment of a caller that already holds the lock.
     pub(crate) again: Again,
-    /// The gate of the other side, and what happens to a caller that holds a lock of that gate; `None` if the lock has no sides.
+    /// The gate of the other side, and what happens to a caller that holds a lock of that gate; `None` if the lock has
+    /// no sides.
     pub(crate) inside: Option<(Gate, Inside)>,
     /// The place where waiters queue.
     pub(crate) waiters: Waiters,

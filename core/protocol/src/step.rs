@@ -209,6 +209,19 @@ pub(crate) struct Granted {
     pub(crate) is_local: bool,
 }
 
+impl Granted {
+    /// Returns a grant to a waiter in the server's queue.
+    pub(crate) const fn provisional(token: Option<Token>, sent: Instant, ttl: Duration) -> Self {
+        Self {
+            token,
+            sent,
+            ttl,
+            provisional: true,
+            is_local: false,
+        }
+    }
+}
+
 /// The data of a request that becomes a hold.
 #[derive(Debug)]
 pub(crate) struct NewHold {

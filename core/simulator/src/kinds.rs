@@ -1,7 +1,6 @@
 //! Everything that the simulator must know about each kind of lock: which holds exclude each other, and what its calls
-//! and replies look like. A new kind of lock needs an entry in [`FAMILIES`], and its arm wherever this crate matches on kinds (an arm `_`
-//! hides that it is missing);
-//! `records` knows where its records are.
+//! and replies look like. A new kind of lock needs an entry in [`FAMILIES`], and its arm wherever this crate matches on
+//! kinds (an arm `_` hides that it is missing); `records` knows where its records are.
 
 use steadlock_protocol::{Call, Kind, Permits, Reply, Script, Token};
 

@@ -130,8 +130,8 @@ impl Keys {
         self.call(&self.kind.spec().renew, &values)
     }
 
-    /// Returns the call that removes the hold of `owner`, or its mark. It wakes the waiters, or grants a fair lock to the
-    /// next one.
+    /// Returns the call that removes the hold of `owner`, or its mark. It wakes the waiters, or grants a fair lock to
+    /// the next one.
     pub(crate) fn release(&self, owner: &OwnerId) -> Invocation {
         let values = Values {
             owner: Some(owner),
@@ -168,8 +168,8 @@ impl Keys {
         self.call(&semaphore::SET_LIMIT, &values)
     }
 
-    /// Returns the call that keeps waiters in the server's queue alive. `None` for a kind whose waiters
-    /// queue in the client.
+    /// Returns the call that keeps waiters in the server's queue alive. `None` for a kind whose waiters queue in the
+    /// client.
     pub(crate) fn poll(&self, waiters: &[QueueEntry]) -> Option<Invocation> {
         let Waiters::Server { poll } = self.kind.spec().waiters else {
             return None;

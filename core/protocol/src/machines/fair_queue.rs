@@ -247,13 +247,7 @@ impl FairQueue {
             }
         }
         if let Some(ticket) = granted {
-            let granted = Granted {
-                token: poll.token,
-                sent: poll.seen.sent,
-                ttl: poll.ttl.unwrap_or_default(),
-                provisional: true,
-                is_local: false,
-            };
+            let granted = Granted::provisional(poll.token, poll.seen.sent, poll.ttl.unwrap_or_default());
             self.accept_grant(io, lock, ticket, granted, now);
             return;
         }
@@ -291,13 +285,7 @@ impl FairQueue {
                 if message.is_plausible(found, waiter.entry.fencing, now)
                     || (believes_all && message.is_late_enough(found)) =>
             {
-                let granted = Granted {
-                    token: message.token,
-                    sent: found.sent,
-                    ttl: PROVISIONAL,
-                    provisional: true,
-                    is_local: false,
-                };
+                let granted = Granted::provisional(message.token, found.sent, PROVISIONAL);
                 self.accept_grant(io, lock, ticket, granted, now);
             }
             // The message is old or forged. The lock may be free all the same.

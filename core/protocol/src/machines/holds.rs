@@ -469,8 +469,8 @@ impl Holds {
             }
             None => owe(io, hold, Some(ticket), Send::AtOnce, now),
         }
-        // The next local waiter sends its attempt right after the release, without waiting for the reply. The waiters of
-        // a fair lock send nothing: the script of the release grants the lock to the next one.
+        // The next local waiter sends its attempt right after the release, without waiting for the reply. The waiters
+        // of a fair lock send nothing: the script of the release grants the lock to the next one.
         io.step(Step::Waiter(WaiterInput::Freed(lock, id)));
     }
 

@@ -4,7 +4,8 @@
 //! The watchdog renews an auto-renewed hold after a third of its lease or a little earlier, counted from when the last
 //! confirmed call was sent. If a renewal is not answered within a sixth of the lease, or within the command timeout if
 //! that is shorter, the watchdog sends another one after a short pause, until the deadline. A fixed lease is renewed
-//! only to reach its own length: an attempt asks for at most 30 s, and a grant to a waiter in a server's queue lasts 3 s.
+//! only to reach its own length: an attempt asks for at most 30 s, and a grant to a waiter in a server's queue lasts
+//! 3 s.
 //!
 //! A renewal never creates a record and never shortens one, so it can use either lane. It uses the command lane while
 //! the renewal lane is closed, or if the last renewal failed on the renewal lane.
@@ -457,8 +458,8 @@ impl Watchdog {
         is_new
     }
 
-    /// Sets the timers of a provisional grant. The first renewal comes after a third of the grant, or of the auto-renewed
-    /// lease, whichever is shorter. Most holds end before that.
+    /// Sets the timers of a provisional grant. The first renewal comes after a third of the grant, or of the
+    /// auto-renewed lease, whichever is shorter. Most holds end before that.
     pub(super) fn schedule_first(&self, io: &mut Io, id: HoldId, sent: Instant, ttl: Duration) {
         let watched_for = self.plan.renewed.then_some(self.plan.length);
         let first = ttl.min(watched_for.unwrap_or(ttl));
@@ -473,8 +474,8 @@ impl Watchdog {
             io.stop(Timer::Deadline(id));
             return;
         }
-        // A timer that would fire before the deadline stays as it is: when it fires, `reason_at_deadline` sets it again.
-        // This saves work, because most holds end before that.
+        // A timer that would fire before the deadline stays as it is: when it fires, `reason_at_deadline` sets it
+        // again. This saves work, because most holds end before that.
         if io.due(Timer::Deadline(id)).is_none_or(|due| due > self.deadline) {
             io.set(Timer::Deadline(id), self.deadline);
         }
@@ -550,8 +551,8 @@ impl Watchdog {
         }
     }
 
-    /// Handles that a lane of the node has closed, perhaps not that of the renewal. A renewal that was not sent yet would
-    /// wait for the next connection, so it counts as failed, and the next renewal uses an open lane.
+    /// Handles that a lane of the node has closed, perhaps not that of the renewal. A renewal that was not sent yet
+    /// would wait for the next connection, so it counts as failed, and the next renewal uses an open lane.
     pub(super) fn lane_closed(&mut self, io: &mut Io, id: HoldId, now: Instant) {
         let call = self.renewal.and_then(|call| io.in_flight(call));
         if call.is_some_and(|call| call.sent.is_none()) {
