@@ -14,10 +14,6 @@ pub(super) enum Purpose {
     /// A check that the server is none of the other primaries.
     Proof,
     /// Commands of a tool. A replica is acceptable if the name leads to no primary.
-    #[cfg_attr(
-        not(feature = "admin"),
-        expect(dead_code, reason = "only tools have such connections")
-    )]
     Tool,
     /// A question to a cluster node or a sentinel about what it knows. A replica is acceptable, and so is any address.
     Topology,
