@@ -32,9 +32,17 @@ class Background:
         begun = threading.Lock()
         begun.acquire()
         thread = self._thread = threading.Thread(target=self._run, args=(begun,), name=self._name, daemon=True)
-        begin(thread)
+        refused: list[RuntimeError] = []
+
+        def on_refusal(error: RuntimeError) -> None:
+            refused.append(error)
+            begun.release()
+
+        begin(thread, on_refusal)
         # Waits until the thread runs, so that further calls before that do not start more threads.
         begun.acquire(timeout=BEGIN_LIMIT)
+        if refused:
+            raise refused[0]
 
     def has_begun(self) -> bool:
         thread = self._thread
@@ -66,11 +74,23 @@ class Background:
                 self._thread = None
 
 
-def begin(thread: threading.Thread) -> None:
-    """Starts a thread in one step.
+def begin(thread: threading.Thread, on_refusal: Callable[[RuntimeError], object] | None = None) -> None:
+    """Starts a thread in one step. Raises `RuntimeError` if the system has no more threads.
 
     An error of a signal handler inside `Thread.start` would end the thread that was started. Here `Thread.start` runs
     in a helper thread: signal handlers run only in the main thread, and no other thread knows the helper, so none can
     raise an exception in it.
+
+    The helper can get the last thread that the process may have. `on_refusal` is then called in the helper with the
+    error.
     """
-    _thread.start_new_thread(thread.start, ())
+
+    def start() -> None:
+        try:
+            thread.start()
+        except RuntimeError as error:
+            if on_refusal is None:
+                raise
+            on_refusal(error)
+
+    _thread.start_new_thread(start, ())

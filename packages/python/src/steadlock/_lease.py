@@ -14,6 +14,7 @@ from steadlock._endings import LostReason
 from steadlock._handing_on import keep
 from steadlock._reports import is_ctrl_c
 from steadlock._shown import shown
+from steadlock.errors import UnavailableError
 
 
 class _Event(Protocol):
@@ -101,7 +102,15 @@ class LeaseBase(ABC, Uncopied, Generic[ConnectionT, OwnerT, EventT]):
 
     def _call_when_lost(self, callback: Callable[[Self], object]) -> None:
         self._callbacks.append(callback)
-        self._watch()
+        try:
+            self._watch()
+        except UnavailableError:
+            # The caller gets the error instead of the call, unless another thread has made the call already.
+            try:
+                self._callbacks.remove(callback)
+            except ValueError:
+                return
+            raise
 
     @abstractmethod
     def _watch(self) -> None:

@@ -17,8 +17,10 @@ from steadlock._descriptor import LOOK, Descriptor
 from steadlock._endings import LostReason
 from steadlock._handing_on import first, take_out
 from steadlock._reports import report
+from steadlock._shown import shown
 from steadlock._threads.greenlets import Waits
 from steadlock._watchlist import Watched, Watchlist
+from steadlock.errors import UnavailableError
 
 L = TypeVar("L", bound=Watched)
 UNHEARD_LIMIT = 100
@@ -47,10 +49,21 @@ class Events(Generic[L]):
         self.waits = Waits(native, self._hear)
         """The waits of greenlets. Their results arrive together with the losses."""
 
-    def watch(self, lease: L) -> None:
-        """Notifies the lease when it is lost."""
-        self._watched.add(lease)
-        self._start()
+    def begin(self, name: str) -> None:
+        """Starts the thread, if it does not run, so that the lease of this lock is notified of its loss. Raises
+        `UnavailableError` if the process gets no thread.
+        """
+        try:
+            self._start()
+        except RuntimeError as error:
+            cause = f"no thread can wait for the loss of its lease: {error}"
+            raise UnavailableError(
+                f'inspect of lock "{shown(name)}": {cause}; allow this process more threads, or end some',
+                lock_name=name,
+                operation="inspect",
+                retryable=True,
+                cause=cause,
+            ) from error
 
     def watch_for_log(self) -> None:
         """Makes sure that later events are passed on at once, if the log is on or telemetry measures the client.

@@ -30,7 +30,8 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
     def lost(self) -> threading.Event:
         """An event that is set when the lease is lost, and never after its release.
 
-        The first use of this property starts the daemon thread that waits for losses, if it does not run yet.
+        The first use of this property starts the daemon thread that waits for losses, if it does not run yet. Raises
+        `UnavailableError` if the process gets no thread.
         """
         event = self._event(_new_event)
         self._watch()
@@ -40,6 +41,8 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
         """Calls `callback(lease)` when the lease is lost: in a thread of the client, or at once if it is lost already.
         An error of the callback goes to `threading.excepthook`, and so does `SystemExit`, which does not end the
         program.
+
+        Raises `UnavailableError`, and never calls `callback`, if the process gets no thread to wait for the loss.
         """
         self._call_when_lost(callback)
 
@@ -98,12 +101,15 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
         return None if reason is None else _native.lost_error(self.name, reason, self._native.is_forgotten)
 
     def _watch(self) -> None:
+        watched = self._connection.watched
         if not self._native.is_released:
-            self._connection.events.watch(self)
+            watched.add(self)
         if self._native.lost_reason is not None:
             # The event of the loss can have come before this call. The lease would then stay in the list for ever.
-            self._connection.watched.discard(self._native.id)
+            watched.discard(self._native.id)
             self._on_lost()
+        elif not self._native.is_released:
+            self._connection.events.begin(self.name)
 
     def _report(self, error: BaseException) -> None:
         report(error)

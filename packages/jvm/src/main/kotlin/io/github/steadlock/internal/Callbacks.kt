@@ -27,7 +27,20 @@ internal class Callbacks(private val executor: Executor?) {
     private var idle = 0
     private var lastBegun = System.nanoTime()
     private var lastWarned = lastBegun - WARN_NANOS
-    private val own by lazy { Callbacks(null) }
+    private val lazyOwn = lazy { Callbacks(null).also { it.onShortage { onShortage() } } }
+    private val own by lazyOwn
+
+    /** Whether the system refused the last thread, so that tasks may wait for one. [catchUp] ends this. */
+    @Volatile
+    private var isShort = false
+
+    /** Called when the system refuses a thread. */
+    @Volatile
+    private var onShortage: () -> Unit = {}
+
+    /** Whether [catchUp] has to be called from time to time. */
+    val isBehind: Boolean
+        get() = isShort || (lazyOwn.isInitialized() && own.isShort)
 
     /**
      * Runs [task] on the program's executor, or on a thread of this class if there is no executor or it fails. Never
@@ -40,6 +53,20 @@ internal class Callbacks(private val executor: Executor?) {
 
     /** Runs a task of the library, independently of the program's callbacks. Never throws. */
     fun runHere(task: Runnable) = own.submit(Once(task))
+
+    /** Starts threads for the tasks for which the system refused one. */
+    fun catchUp() {
+        if (isShort) {
+            isShort = false
+            while (!isShort && monitor.withLock { countMissing() }) start(isRepeated = true)
+        }
+        if (lazyOwn.isInitialized()) own.catchUp()
+    }
+
+    /** Sets what is called, on any thread, when the system refuses a thread and [catchUp] has to be called later. */
+    fun onShortage(call: () -> Unit) {
+        onShortage = call
+    }
 
     private fun submit(task: Runnable) {
         val isWorkerMissing =
@@ -68,13 +95,16 @@ internal class Callbacks(private val executor: Executor?) {
     /** Returns whether another thread must be started. If so, counts it already. */
     private fun countMissing(): Boolean = (waiting.size > idle && workers < MOST).also { if (it) workers++ }
 
-    private fun start() {
+    private fun start(isRepeated: Boolean = false) {
         try {
             Worker("steadlock-callback-${count.incrementAndGet()}", this).start()
         } catch (failure: Throwable) {
             // The task stays queued, for a thread that exists already or for the next attempt to start one.
             monitor.withLock { workers-- }
+            isShort = true
+            if (isRepeated) return
             Log.error("no thread could be started for a callback, which has to wait", failure)
+            onShortage()
         }
     }
 

@@ -302,6 +302,15 @@ internal class Engine private constructor(
         start("inspect", null) { face.held(handle, it, ANY_LOCK.bytes, 0) }
     }
 
+    private fun startEvents() {
+        val events = Thread(null, ::fetchEvents, "steadlock-events-$handle", 0, false)
+        try {
+            events.apply { isDaemon = true }.start()
+        } catch (refused: OutOfMemoryError) {
+            throw noThread(refused).toException()
+        }
+    }
+
     private fun fetchEvents() {
         var cause: Throwable? = null
         try {
@@ -318,7 +327,7 @@ internal class Engine private constructor(
         val buffer = ByteBuffer.allocateDirect(BUFFER_BYTES).order(ByteOrder.LITTLE_ENDIAN)
         var swept = System.nanoTime()
         while (true) {
-            val idle = if (leases.isEmpty() && !isDropped) IDLE_MS else SWEEP_MS
+            val idle = if (leases.isEmpty() && !isDropped && !callbacks.isBehind) IDLE_MS else SWEEP_MS
             val written = face.next(handle, min(longestWaitMs, idle), buffer)
             if (written < 0) {
                 return
@@ -329,6 +338,7 @@ internal class Engine private constructor(
             if (now - swept >= TimeUnit.MILLISECONDS.toNanos(SWEEP_MS)) {
                 swept = now
                 sweep()
+                callbacks.catchUp()
             }
             if (isDropped && !closing.get() && leases.isEmpty() && pending.isEmpty()) {
                 callbacks.runHere(::close)
@@ -412,9 +422,9 @@ internal class Engine private constructor(
             if (!options.isLazy) {
                 engine.pending[CONNECT] = connecting
             }
-            val events = Thread(null, engine::fetchEvents, "steadlock-events-${opened.handle}", 0, false)
-            events.apply { isDaemon = true }.start()
+            callbacks.onShortage(engine::wake)
             try {
+                engine.startEvents()
                 if (!options.isLazy) {
                     connecting.await().orThrow()
                 }

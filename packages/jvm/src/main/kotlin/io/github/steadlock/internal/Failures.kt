@@ -37,6 +37,19 @@ internal fun clientFailed(lock: String?, operation: String, cause: Throwable?): 
     return Failure("Unavailable", operation, "$subject: $why; connect again", lock, cause = why)
 }
 
+/** Returns the error of a client whose event thread the system refused. */
+internal fun noThread(refused: OutOfMemoryError): Failure {
+    val why = "no thread can fetch the client's events (${refused.message})"
+    return Failure(
+        "Unavailable",
+        "connect",
+        "connect: $why; allow this process more threads, or end some",
+        lock = null,
+        isRetryable = true,
+        cause = why,
+    )
+}
+
 /** Returns the exception for a bad argument that is found without the core. */
 internal fun invalidArgument(message: String, lock: String?, operation: String): InvalidArgumentException =
     InvalidArgumentException(Failure("InvalidArgument", operation, message, lock))

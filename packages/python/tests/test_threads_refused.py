@@ -1,0 +1,201 @@
+"""Tests of a process that gets no more threads: what needs a new one is refused by name, everything else goes on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from servers import RedisServer
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the threads of a user")
+
+BEFORE = """
+import asyncio, logging, os, resource, sys, threading, time, traceback
+import redis, steadlock
+
+# The id of a user who has no other process.
+NOBODY = 1_000_000 + os.getpid()
+_, HARD = resource.getrlimit(resource.RLIMIT_NPROC)
+other = redis.Redis.from_url(sys.argv[1])
+other.ping()
+# The client looks its server up by name.
+url = sys.argv[1].replace("127.0.0.1", "localhost")
+# Loads every module before this process becomes a user that may not read them.
+steadlock.connect(url).close()
+
+def refuse_threads(more=0):
+    # Limits of threads do not apply to root. They count the threads of all processes of a user.
+    if os.getuid() == 0:
+        os.setresuid(NOBODY, NOBODY, 0)
+    resource.setrlimit(resource.RLIMIT_NPROC, (threads_of_this_user() + more, HARD))
+
+def threads_of_this_user():
+    count = 0
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            status = open(f"/proc/{process}/status").read()
+        except OSError:
+            continue
+        lines = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+        if int(lines["Uid"].split()[0]) == os.getuid():
+            count += int(lines["Threads"])
+    return count
+
+def check_refused():
+    try:
+        threading.Thread(target=int).start()
+        raise AssertionError("the limit does not hold")
+    except RuntimeError:
+        pass
+
+def threads_again():
+    resource.setrlimit(resource.RLIMIT_NPROC, (HARD, HARD))
+
+def cut():
+    for kind in ("normal", "pubsub"):
+        other.execute_command("CLIENT", "KILL", "TYPE", kind)
+
+def is_refused(call):
+    try:
+        call()
+    except steadlock.UnavailableError as error:
+        assert "threads" in str(error), error
+        assert error.retryable
+    else:
+        raise AssertionError("it is not refused")
+
+def recovers(call):
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            return call()
+        except steadlock.UnavailableError:
+            assert time.monotonic() < deadline, traceback.format_exc()
+
+def use(client):
+    with client.lock("door", wait=1):
+        pass
+
+def without_log():
+    # With its log off, a client starts no thread before it is needed.
+    logging.getLogger("steadlock").setLevel(logging.CRITICAL + 1)
+    return steadlock.connect(url, lease=3)
+"""
+
+
+def passes(program: str, server: RedisServer) -> None:
+    """Runs a program in a separate process, because limits belong to a process."""
+    command = [sys.executable, "-c", BEFORE + program + '\nprint("done")', server.url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == "done\n", done.stdout + done.stderr
+    assert done.stderr == "", done.stderr
+
+
+def test_a_client_goes_on_and_new_ones_are_refused_until_there_are_threads(server: RedisServer) -> None:
+    passes(
+        """
+client = steadlock.connect(url, lease=3)
+lazy = steadlock.connect(url, lazy=True)
+held = client.lock("held").try_acquire()
+told = threading.Event()
+held.on_lost(lambda _: told.set())
+refuse_threads()
+check_refused()
+is_refused(lambda: steadlock.connect(url))
+is_refused(lambda: use(lazy))
+for turn in range(3):
+    cut()
+    recovers(lambda: use(client))
+assert held.is_valid()
+assert client.force_release(client.lock("held"))
+assert told.wait(10)
+threads_again()
+use(lazy)
+steadlock.connect(url).close()
+""",
+        server,
+    )
+
+
+def test_tasks_go_on_and_new_clients_are_refused_until_there_are_threads(server: RedisServer) -> None:
+    passes(
+        """
+async def main():
+    client = await steadlock.aio.connect(url, lease=3)
+    held = await client.lock("held").try_acquire()
+    told = asyncio.Event()
+    held.on_lost(lambda _: told.set())
+    refuse_threads()
+    check_refused()
+    for turn in range(3):
+        try:
+            await steadlock.aio.connect(url)
+            raise AssertionError("it is not refused")
+        except steadlock.UnavailableError as error:
+            assert "threads" in str(error), error
+        cut()
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                async with client.lock("door", wait=1):
+                    break
+            except steadlock.UnavailableError:
+                assert time.monotonic() < deadline, traceback.format_exc()
+    assert held.is_valid()
+    assert await client.force_release(client.lock("held"))
+    async with asyncio.timeout(10):
+        await told.wait()
+    threads_again()
+    await (await steadlock.aio.connect(url)).close()
+    await client.close()
+
+asyncio.run(main())
+""",
+        server,
+    )
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_nobody_waits_for_a_loss_that_no_thread_can_tell(server: RedisServer, more: int) -> None:
+    """`more` is the number of threads that the process still gets. The client needs two to start one."""
+    passes(
+        f"""
+client = without_log()
+held = client.lock("held").try_acquire()
+refuse_threads({more})
+called = []
+is_refused(lambda: held.on_lost(called.append))
+is_refused(lambda: held.lost)
+use(client)
+threads_again()
+told = threading.Event()
+held.on_lost(lambda _: told.set())
+lost = held.lost
+assert client.force_release(client.lock("held"))
+assert told.wait(10)
+assert lost.wait(10)
+assert called == [], "a refused callback is called"
+""",
+        server,
+    )
+
+
+def test_a_loss_that_was_told_already_needs_no_thread(server: RedisServer) -> None:
+    passes(
+        """
+client = without_log()
+held = client.lock("held").try_acquire()
+assert client.force_release(client.lock("held"))
+deadline = time.monotonic() + 10
+while held.lost_reason is None:
+    assert time.monotonic() < deadline
+refuse_threads()
+called = []
+held.on_lost(called.append)
+assert called == [held]
+assert held.lost.is_set()
+""",
+        server,
+    )
