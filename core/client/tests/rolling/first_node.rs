@@ -132,7 +132,7 @@ async fn sentinels_that_did_not_forget_the_server_promote_a_replica_which_grants
     wait_until_replicated(&Node::of(&server), &promoted).await;
     let lines = [
         format!("sentinel monitor {SERVICE} 127.0.0.1 {} 1", server.port),
-        format!("sentinel down-after-milliseconds {SERVICE} 1000"),
+        format!("sentinel down-after-milliseconds {SERVICE} 3000"),
         format!("sentinel failover-timeout {SERVICE} 5000"),
     ];
     let sentinel = Sentinel::start(Ipv4Addr::LOCALHOST.into(), &lines);
