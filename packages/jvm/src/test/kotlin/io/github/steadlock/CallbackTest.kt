@@ -305,9 +305,6 @@ class CallbackTest {
         }
     }
 
-    private fun callbackThreads(): Set<Thread> =
-        Thread.getAllStackTraces().keys.filter { it.name.startsWith("steadlock-callback") }.toSet()
-
     private fun connect(executor: Executor): SteadlockClient =
         Steadlock.builder().url("memory://").callbackExecutor(executor).connect()
 

@@ -5,7 +5,6 @@ import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Tag
 import org.junit.jupiter.api.Test
-import java.nio.file.Path
 import java.util.concurrent.TimeUnit
 
 /** Tests how a JVM ends, from outside: each test starts a JVM that runs [ExitProgram]. */
@@ -62,12 +61,7 @@ class ExitTest {
 
     /** Starts the program and waits until it prints `ready`. */
     private fun start(how: String): Process {
-        val java = Path.of(System.getProperty("java.home"), "bin", "java").toString()
-        val classPath = System.getProperty("surefire.test.class.path") ?: System.getProperty("java.class.path")
-        val program =
-            ProcessBuilder(java, NATIVE_ACCESS, "-cp", classPath, "io.github.steadlock.ExitProgram", how, server.url)
-                .redirectError(ProcessBuilder.Redirect.INHERIT)
-                .start()
+        val program = javaProgram("io.github.steadlock.ExitProgram", how, server.url).start()
         programs.add(program)
         assertEquals("ready", program.inputReader().readLine())
         return program
@@ -80,6 +74,5 @@ class ExitTest {
 
     private companion object {
         const val END_MS = 500L
-        const val NATIVE_ACCESS = "--enable-native-access=ALL-UNNAMED"
     }
 }

@@ -14,10 +14,7 @@ import java.util.concurrent.TimeUnit
 
 /** Tests how a program loads the library and unloads it again. */
 class LoadingTest {
-    private val classPath =
-        (System.getProperty("surefire.test.class.path") ?: System.getProperty("java.class.path"))
-            .split(File.pathSeparatorChar)
-            .map(Path::of)
+    private val classPath = testClassPath.split(File.pathSeparatorChar).map(Path::of)
 
     @Test
     fun `a jar without a native library for this platform says so`(
@@ -53,7 +50,9 @@ class LoadingTest {
     @Test
     fun `a class loader whose program closed its clients is unloaded`() {
         val queue = ReferenceQueue<ClassLoader>()
-        val loader = PhantomReference(usedAndClosed(), queue)
+        // On a thread of JUnit's pool, a wait of the program could start another thread of this pool, which would refer
+        // to the program's class loader for good.
+        val loader = PhantomReference(onAnotherThread(::usedAndClosed), queue)
         awaitTrue("the class loader is collected", 60_000) {
             System.gc()
             queue.poll() === loader
@@ -80,13 +79,9 @@ class LoadingTest {
     private fun urls(paths: List<Path>) = paths.map { it.toUri().toURL() }.toTypedArray()
 
     private fun say(classPath: List<Path>, vararg options: String): List<String> {
-        val java = Path.of(System.getProperty("java.home"), "bin", "java").toString()
         val path = classPath.joinToString(File.pathSeparator)
-        val command = listOf(java, "--enable-native-access=ALL-UNNAMED", *options, "-cp", path)
-        val process =
-            ProcessBuilder(command + "io.github.steadlock.LoadingProgram")
-                .redirectError(ProcessBuilder.Redirect.INHERIT)
-                .start()
+        val program = "io.github.steadlock.LoadingProgram"
+        val process = javaProgram(program, options = options.asList(), classPath = path).start()
         val said = process.inputReader().readLines()
         assertTrue(process.waitFor(60, TimeUnit.SECONDS))
         return said

@@ -106,6 +106,10 @@ fun <T> onAnotherThread(work: () -> T): T {
     return checkNotNull(result) { "the other thread did not end within 30 s" }.getOrThrow()
 }
 
+/** Returns the threads of all clients that run callbacks. */
+fun callbackThreads(): Set<Thread> =
+    Thread.getAllStackTraces().keys.filter { it.name.startsWith("steadlock-callback") }.toSet()
+
 /** The calling thread's lease of this lock, which the thread must hold. */
 val NamedLock.held: Lease
     get() = checkNotNull(lease) { "this thread does not hold $this" }

@@ -14,7 +14,7 @@ object ThreadsProgram {
         val (held, other) = client.lock("held") to client.lock("other")
         val lease = held.lockAsync().toCompletableFuture().join()
         other.withLock { }
-        awaitTrue("the callback threads end when they are idle", 20_000) { callbackThreads() == 0 }
+        awaitTrue("the callback threads end when they are idle", 20_000) { callbackThreads().isEmpty() }
         val told = CountDownLatch(1)
         lease.onLost { told.countDown() }
         println("ready")
@@ -60,6 +60,4 @@ object ThreadsProgram {
     }
 
     private const val MOST = 100
-
-    private fun callbackThreads() = Thread.getAllStackTraces().keys.count { it.name.startsWith("steadlock-callback") }
 }

@@ -36,13 +36,8 @@ class ThreadsTest {
     }
 
     private fun start(): Process {
-        val java = Path.of(System.getProperty("java.home"), "bin", "java").toString()
-        val classPath = System.getProperty("surefire.test.class.path") ?: System.getProperty("java.class.path")
-        val options =
-            listOf("--enable-native-access=ALL-UNNAMED", "-Xlog:disable", "-Xmx64m", "-Xss${STACK_BYTES shr 20}m")
-        val name = "io.github.steadlock.ThreadsProgram"
-        return ProcessBuilder(listOf(java) + options + listOf("-cp", classPath, name, "memory://"))
-            .redirectError(ProcessBuilder.Redirect.INHERIT)
+        val options = listOf("-Xlog:disable", "-Xmx64m", "-Xss${STACK_BYTES shr 20}m")
+        return javaProgram("io.github.steadlock.ThreadsProgram", "memory://", options = options)
             .start()
             .also { program = it }
     }
