@@ -4,9 +4,7 @@ reported, and the program's files not touched.
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
+import own_process
 import pytest
 from servers import RedisServer
 
@@ -82,11 +80,7 @@ deadline = time.monotonic() + 30
 
 
 def passes(program: str, *args: str) -> None:
-    """Runs a program in a separate process, so that no other test loses descriptors."""
-    command = [sys.executable, "-c", BEFORE + program + '\nprint("done")', *args]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.endswith("done\n"), done.stdout + done.stderr
+    own_process.passes(BEFORE + program, *args)
 
 
 def test_threads_go_on_when_everything_was_closed_also_in_the_midst_of_calls(server: RedisServer) -> None:
