@@ -14,8 +14,12 @@ ROOT = Path(__file__).parents[2]
 JUST = Path(sys.prefix) / "bin" / "just"
 
 
+def just(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([JUST, *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+
+
 def test_a_run_of_all_tests_runs_each_command_once() -> None:
-    plan = subprocess.run([JUST, "--dry-run", "test"], cwd=ROOT, capture_output=True, text=True, check=True)
+    plan = just("--dry-run", "test")
     commands = Counter(line for line in plan.stderr.splitlines() if line.startswith(("cargo ", "mvn ", "npm ")))
     assert len(commands) > 20, plan.stderr
     assert [command for command, runs in commands.items() if runs > 1] == []
@@ -23,10 +27,7 @@ def test_a_run_of_all_tests_runs_each_command_once() -> None:
 
 def test_tasks_that_pass_their_arguments_on_are_given_no_empty_one() -> None:
     """A dependency gets `options` as one string, so with none it gets an empty one, which `"$@"` hands to a program."""
-    dump = subprocess.run(
-        [JUST, "--dump", "--dump-format", "json"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    recipes = json.loads(dump.stdout)["recipes"]
+    recipes = json.loads(just("--dump", "--dump-format", "json").stdout)["recipes"]
     depended_on = {
         dependency["recipe"]
         for recipe in recipes.values()
@@ -34,6 +35,6 @@ def test_tasks_that_pass_their_arguments_on_are_given_no_empty_one() -> None:
         if any(argument[0] == "variable" for argument in dependency["arguments"] if isinstance(argument, list))
     }
     assert depended_on, "no task passes its options on"
-    passes_on = {name for name, recipe in recipes.items() if '"$@"' in json.dumps(recipe["body"]).replace('\\"', '"')}
+    passes_on = {name for name, recipe in recipes.items() if json.dumps('"$@"')[1:-1] in json.dumps(recipe["body"])}
     assert passes_on, "no task passes its arguments on"
     assert sorted(depended_on & passes_on) == []
