@@ -122,6 +122,12 @@ async fn clients_that_came_by_sentinels_are_told_and_what_they_hold_ends() {
     }
 }
 
+/// Whether a sentinel answers, and what it says of the primary contains `text`.
+fn says(sentinel: &Sentinel, text: &str) -> bool {
+    let told = sentinel.node().try_run(&["INFO", "sentinel"]);
+    matches!(told, Ok(Reply::Bytes(told)) if String::from_utf8_lossy(&told).contains(text))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sentinels_that_did_not_forget_the_server_promote_a_replica_which_grants_the_locks_too() {
     let (mut server, bus) = Redis::start_with_reserved_bus_port();
@@ -137,21 +143,15 @@ async fn sentinels_that_did_not_forget_the_server_promote_a_replica_which_grants
     ];
     let sentinel = Sentinel::start(Ipv4Addr::LOCALHOST.into(), &lines);
     eventually("the sentinel knows the replica", 2 * SOON, || {
-        sentinel.node().text(&["INFO", "sentinel"]).contains("slaves=1")
+        says(&sentinel, "slaves=1")
     })
     .await;
     let before = connect(&SentinelRig::url_of(&[sentinel.port], SERVICE), LEASE).await;
     ends_with_its_data(&mut server);
     // A sentinel that got no processor for 2 s does nothing for the next 30 s. If the server came back meanwhile, the
     // sentinel would give up the failover.
-    eventually("the sentinel names the replica", 3 * SOON, || {
-        let address = format!("address=127.0.0.1:{}", replica.port);
-        matches!(
-            sentinel.node().try_run(&["INFO", "sentinel"]),
-            Ok(Reply::Bytes(text)) if String::from_utf8_lossy(&text).contains(&address)
-        )
-    })
-    .await;
+    let address = format!("address=127.0.0.1:{}", replica.port);
+    eventually("the sentinel names the replica", 3 * SOON, || says(&sentinel, &address)).await;
     assert!(promoted.is_primary());
     starts_as_a_cluster(&mut server, bus).await;
     let after = connect(&cluster_url(&server), LEASE).await;
