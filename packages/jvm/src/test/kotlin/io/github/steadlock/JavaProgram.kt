@@ -6,7 +6,7 @@ import java.nio.file.Path
 val testClassPath: String
     get() = System.getProperty("surefire.test.class.path") ?: System.getProperty("java.class.path")
 
-/** Returns a process that will run a class of the tests in a JVM of its own. Its errors appear among those of this JVM. */
+/** Returns a process that will run a class of the tests in a JVM of its own, with the same stream for errors. */
 fun javaProgram(
     name: String,
     vararg arguments: String,
