@@ -4,9 +4,9 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use steadlock::host::{OwnFile, Process};
+use steadlock::host::{OwnFile, PerProcess};
 
 /// A file descriptor that is readable while events are queued.
 ///
@@ -15,62 +15,45 @@ use steadlock::host::{OwnFile, Process};
 /// closes descriptors which it did not open, for example with `os.closerange`, gets a new pair too. The old numbers can
 /// belong to files of the program by then, so the bell never writes to, reads or closes a number that is not its own
 /// any more. Python checks once a second whether the descriptor is still the same.
-pub(crate) struct Bell {
-    process: Process,
-    pair: Mutex<Pair>,
-    child: OnceLock<Box<Self>>,
-}
+#[derive(Default)]
+pub(crate) struct Bell(PerProcess<Mutex<Option<Pair>>>);
 
 impl Bell {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self {
-            process: Process::current(),
-            pair: Mutex::new(Pair::new()?),
-            child: OnceLock::new(),
-        })
+        let bell = Self::default();
+        bell.with_pair(|_| ())?;
+        Ok(bell)
     }
 
     /// Makes the descriptor readable. An error of a full buffer does not matter, because the descriptor is readable
     /// then.
     pub(crate) fn ring(&self) {
-        if let Ok(pair) = self.pair() {
-            let _ = pair.ring.file().map(|mut file| file.write(&[1]));
-        }
+        let _ = self.with_pair(|pair| pair.ring.file().map(|mut file| file.write(&[1])));
     }
 
     /// Makes the descriptor unreadable until the next ring. Must be called before the events are taken.
     pub(crate) fn silence(&self) {
-        if let Ok(pair) = self.pair() {
-            let mut rings = [0; 16];
-            let _ = pair.listen.file().map(|mut file| file.read(&mut rings));
-        }
+        let mut rings = [0; 16];
+        let _ = self.with_pair(|pair| pair.listen.file().map(|mut file| file.read(&mut rings)));
     }
 
     /// Returns the descriptor to poll for reading, and a number that no other descriptor of this process ever has.
     pub(crate) fn fd(&self) -> io::Result<(RawFd, u64)> {
-        let pair = self.pair()?;
-        let file = pair.listen.file().ok_or(io::ErrorKind::NotConnected)?;
-        Ok((file.as_raw_fd(), pair.number))
+        self.with_pair(|pair| {
+            let file = pair.listen.file().ok_or(io::ErrorKind::NotConnected)?;
+            Ok((file.as_raw_fd(), pair.number))
+        })?
     }
 
-    /// Returns both ends. Makes a new pair if one of them was closed.
-    fn pair(&self) -> io::Result<MutexGuard<'_, Pair>> {
-        let mut bell = self;
-        while !bell.process.is_current() {
-            bell = match bell.child.get() {
-                Some(child) => child,
-                // After an error, the next use tries again: the program may have closed files by then.
-                None => {
-                    let child = Box::new(Self::new()?);
-                    bell.child.get_or_init(|| child)
-                }
-            };
-        }
-        let mut pair = bell.pair.lock().unwrap_or_else(PoisonError::into_inner);
-        if !pair.ring.is_still_ours() || !pair.listen.is_still_ours() {
-            *pair = Pair::new()?;
-        }
-        Ok(pair)
+    /// Calls `work` with both ends. Makes a new pair if this process has none, or if one of its ends was closed.
+    fn with_pair<T>(&self, work: impl FnOnce(&Pair) -> T) -> io::Result<T> {
+        let mut pair = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let pair = match &mut *pair {
+            Some(pair) if pair.is_still_ours() => pair,
+            // After an error, the next use tries again: the program may have closed files by then.
+            other => other.insert(Pair::new()?),
+        };
+        Ok(work(pair))
     }
 }
 
@@ -90,6 +73,10 @@ impl Pair {
             listen: end(listen)?,
             number: COUNT.fetch_add(1, Ordering::Relaxed),
         })
+    }
+
+    fn is_still_ours(&self) -> bool {
+        self.ring.is_still_ours() && self.listen.is_still_ours()
     }
 }
 

@@ -13,6 +13,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList};
 use steadlock::host::{
     Acquire, Completion, Error, ErrorKind, Event, Host, Level, OnUnavailable, Op, Operation, Options, Pending,
+    PerProcess,
 };
 
 use crate::bell::Bell;
@@ -443,7 +444,8 @@ fn look_up(py: Python<'_>) -> PyResult<()> {
 /// and is released if the end comes first.
 #[derive(Default)]
 pub(crate) struct Waits {
-    granted: Mutex<HashMap<u64, u64>>,
+    /// The leases by the numbers of the waits. Locked without the GIL, so also at a fork by another thread.
+    granted: PerProcess<Mutex<HashMap<u64, u64>>>,
     count: AtomicU64,
 }
 

@@ -12,7 +12,7 @@ use std::thread;
 
 use tokio::sync::oneshot;
 
-use crate::process::Process;
+use crate::process::PerProcess;
 use crate::unwind::catch_panic;
 
 /// The limit of threads. Work beyond it waits for a free thread.
@@ -66,28 +66,11 @@ struct State {
     open: usize,
 }
 
-/// The pool of a process, and the pools of its forks. A fork needs a new one, because another thread of the parent may
-/// have held the mutex.
-struct PerProcess {
-    process: Process,
-    pool: Arc<Pool>,
-    child: OnceLock<Box<Self>>,
-}
-
-static FIRST: OnceLock<PerProcess> = OnceLock::new();
+static POOL: OnceLock<PerProcess<Arc<Pool>>> = OnceLock::new();
 
 impl Pool {
     fn current() -> Arc<Self> {
-        let new = || PerProcess {
-            process: Process::current(),
-            pool: Arc::default(),
-            child: OnceLock::new(),
-        };
-        let mut per_process = FIRST.get_or_init(new);
-        while !per_process.process.is_current() {
-            per_process = per_process.child.get_or_init(|| Box::new(new()));
-        }
-        Arc::clone(&per_process.pool)
+        Arc::clone(POOL.get_or_init(|| PerProcess::new(Arc::default(), |_| Arc::default())))
     }
 
     async fn run<T: Send + 'static>(self: &Arc<Self>, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {

@@ -11,13 +11,12 @@
 //!
 //! All ids are below 2⁵³ and are never reused, not even in a forked child.
 //!
-//! `Core` is one client in one process. `PerProcess` is the same client after forks: each process has its own engine.
+//! `Core` is one client in one process. Each process has its own, with an engine of its own.
 
 mod check;
 mod pending;
 
-use std::mem;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 #[cfg(feature = "native")]
 use std::time::Duration;
 
@@ -45,7 +44,7 @@ pub use crate::observe::{Field, Level, Line};
 pub use crate::own_file::OwnFile;
 use crate::port::{CONNECT, Checked, Command, Sink, Slot, Wake, generation_of, host_id};
 pub use crate::port::{Completion, Event, Lease, Released};
-pub use crate::process::Process;
+pub use crate::process::{PerProcess, Process};
 use crate::settings::Settings;
 pub use crate::settings::{OptionKind, OptionValue, Options};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -66,7 +65,7 @@ const CLOSE_LIMIT: Duration = Duration::from_millis(500);
 /// that name is `Misconfigured` in the child, an inherited one and a new one alike. A client that was closed before the
 /// fork stays closed. The parent is not affected.
 #[derive(Clone)]
-pub struct Host(Arc<PerProcess>);
+pub struct Host(Arc<PerProcess<OwnCore>>);
 
 impl Host {
     /// The request number of the event that reports the result of connecting.
@@ -94,6 +93,11 @@ impl Host {
         })
     }
 
+    /// Returns the core of this process.
+    fn core(&self) -> &Arc<Core> {
+        &self.0.0
+    }
+
     /// Opens a client whose owner never drains events: only `start` is used, and a loss shows only in the lease.
     #[cfg(feature = "native")]
     pub(crate) fn open_undrained(options: Options) -> Result<Self, Error> {
@@ -109,8 +113,8 @@ impl Host {
     #[cfg(not(feature = "native"))]
     pub fn open_driven(options: Options, wake: Box<dyn Fn() + Send + Sync>) -> Result<(Self, Driven), Error> {
         let wake: Wake = Arc::from(wake);
-        let first = PerProcess::first(Arc::new(Settings::check(options)?), Some(wake));
-        let engine = first.current().engine();
+        let first = OwnCore::per_process(Arc::new(Settings::check(options)?), Some(wake));
+        let engine = first.0.engine();
         engine.ensure_started()?;
         let driven = engine.take_driven().ok_or_else(crate::errors::closed)?;
         Ok((Self(Arc::new(first)), driven))
@@ -127,16 +131,16 @@ impl Host {
     #[cfg(feature = "native")]
     fn open_with(settings: Settings, wake: Option<Wake>) -> Result<Self, Error> {
         let is_lazy = settings.lazy;
-        let first = PerProcess::first(Arc::new(settings), wake);
+        let first = OwnCore::per_process(Arc::new(settings), wake);
         if !is_lazy {
-            first.current().engine().ensure_started()?;
+            first.0.engine().ensure_started()?;
         }
         Ok(Self(Arc::new(first)))
     }
 
     /// Starts an operation, and returns its request number. Its event arrives later through `drain`. Never blocks.
     pub fn submit(&self, op: Op) -> u64 {
-        let core = self.0.current();
+        let core = self.core();
         let request = core.next_request();
         core.run(request, op, Sink::Queue(request));
         request
@@ -146,7 +150,7 @@ impl Host {
     /// But an event can be drained before the engine learns of the cancel. The caller must then release a grant in that
     /// event.
     pub fn cancel(&self, request: u64) {
-        self.0.current().cancel_queued(request);
+        self.core().cancel_queued(request);
     }
 
     /// Whether a task that holds `held` and waits for `wanted` would wait for itself, unless it re-enters by its lease.
@@ -155,19 +159,17 @@ impl Host {
     /// # Errors
     /// `InvalidArgument` for an address that names no lock.
     pub fn would_wait_for_itself(&self, held: LockRef, wanted: LockRef) -> Result<bool, Error> {
-        catch_as_error(Operation::Acquire, || {
-            self.0.current().would_wait_for_itself(held, wanted)
-        })
+        catch_as_error(Operation::Acquire, || self.core().would_wait_for_itself(held, wanted))
     }
 
     /// Takes all queued events, in order.
     pub fn drain(&self, into: &mut Vec<Event>) {
-        self.0.current().engine().port().drain(into);
+        self.core().engine().port().drain(into);
     }
 
     /// Starts an operation whose result does not pass through the event queue.
     pub fn start(&self, op: Op) -> Pending {
-        let core = self.0.current();
+        let core = self.core();
         let request = core.next_request();
         let (operation, slot) = (op.operation(), Arc::new(Slot::default()));
         core.run(request, op, Sink::Slot(Arc::clone(&slot)));
@@ -177,7 +179,7 @@ impl Host {
     /// Sets the lowest level of the log's lines, in place of [`Options::log`]. For a host whose logger changes. Applies
     /// to later events, in this process and in processes that are forked later.
     pub fn set_log(&self, level: Option<Level>) {
-        self.0.current().set_log(level);
+        self.core().set_log(level);
     }
 
     /// Blocks until the client is connected or connecting has failed, about the connect timeout at most.
@@ -196,7 +198,7 @@ impl Host {
 
     /// Returns a result that completes with `Connected` once the client is connected.
     pub fn connecting(&self) -> Pending {
-        let core = self.0.current();
+        let core = self.core();
         let request = core.next_request();
         let slot = Arc::new(Slot::default());
         core.engine()
@@ -207,7 +209,7 @@ impl Host {
     /// Releases a lease in the background.
     #[cfg(feature = "native")]
     pub(crate) fn release_in_background(&self, lease: u64) {
-        let core = self.0.current();
+        let core = self.core();
         core.run(core.next_request(), Op::Release { lease }, Sink::Discard);
     }
 
@@ -217,7 +219,7 @@ impl Host {
     /// # Errors
     /// `InvalidArgument` if the client was opened without [`Options::metrics`].
     pub fn metrics(&self) -> Result<String, Error> {
-        catch_as_error(Operation::Inspect, || self.0.current().metrics())
+        catch_as_error(Operation::Inspect, || self.core().metrics())
     }
 
     /// Returns the counts as plain data, for packages that make other meters of them. There is a [`Metric`] for every
@@ -226,7 +228,7 @@ impl Host {
     /// # Errors
     /// As [`metrics`](Self::metrics).
     pub fn metric_rows(&self) -> Result<Vec<Metric>, Error> {
-        catch_as_error(Operation::Inspect, || self.0.current().metric_rows())
+        catch_as_error(Operation::Inspect, || self.core().metric_rows())
     }
 
     /// Returns the group of a lock of this name in [`metrics`](Self::metrics), so that other meters can use the same
@@ -235,25 +237,25 @@ impl Host {
     /// # Errors
     /// As [`metrics`](Self::metrics).
     pub fn metrics_group(&self, name: &str) -> Result<Arc<str>, Error> {
-        catch_as_error(Operation::Inspect, || self.0.current().metrics_group(name))
+        catch_as_error(Operation::Inspect, || self.core().metrics_group(name))
     }
 
     /// Returns the server as messages name it, without user and password; all servers if there are several.
     #[must_use]
     pub fn server(&self) -> String {
-        self.0.server()
+        self.0.original().0.server()
     }
 
     /// Whether the client has begun to connect in this process. A lazy client does so with its first operation.
     #[must_use]
     pub fn is_started(&self) -> bool {
-        self.0.current().engine().is_started()
+        self.core().engine().is_started()
     }
 
     /// Whether the client was closed, in this process or in the one from which this one was forked.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.0.current().is_closed()
+        self.core().is_closed()
     }
 
     /// Closes the client: waiters get `Closed`, and the leases are lost with the reason `Closed` and then released.
@@ -269,7 +271,7 @@ impl Host {
     /// keeps no host of a closed client; other bindings can call the release at any time.
     #[must_use]
     pub fn close_outcomes(&self) -> Vec<Released> {
-        self.0.current().engine().port().close_outcomes()
+        self.core().engine().port().close_outcomes()
     }
 
     /// Ends every wait for a lock, at the end of a process whose other threads will not run again. The waiters get no
@@ -278,7 +280,7 @@ impl Host {
     /// used.
     #[must_use]
     pub fn end_waits(&self) -> Option<Pending> {
-        let core = self.0.current();
+        let core = self.core();
         if !core.engine().is_started() {
             return None;
         }
@@ -332,7 +334,9 @@ pub fn clock_micros() -> u64 {
 
 impl std::fmt::Debug for Host {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Host").field("server", &self.0.server()).finish()
+        f.debug_struct("Host")
+            .field("server", &self.0.original().0.server())
+            .finish()
     }
 }
 
@@ -377,12 +381,8 @@ impl Core {
         self.settings.server()
     }
 
-    /// Whether the core belongs to a parent from which this process was forked.
-    fn is_inherited(&self) -> bool {
-        self.engine.port().is_inherited()
-    }
-
-    /// As `is_inherited`, but without a system call, for an operation in progress.
+    /// Whether the core belongs to a parent from which this process was forked. For an operation in progress, whose
+    /// begin has compared the process ids.
     fn is_forked(&self) -> bool {
         self.engine.port().is_forked()
     }
@@ -498,63 +498,20 @@ impl std::fmt::Debug for Core {
     }
 }
 
-/// The cores of a host: the core of the process that made it, and in a forked child the child's.
-///
-/// A child must not touch its parent's core: a thread that does not exist in the child may have held its mutexes. The
-/// child therefore appends a core of its own here, through atomics only, and leaks the parent's.
-struct PerProcess {
-    core: Option<Arc<Core>>,
-    child: OnceLock<Box<Self>>,
-}
+/// The core of a host in one process. The engine ends with it.
+struct OwnCore(Arc<Core>);
 
-impl PerProcess {
-    fn first(settings: Arc<Settings>, wake: Option<Wake>) -> Self {
-        Self::new(Arc::new(Core::new(settings, wake)))
-    }
-
-    const fn new(core: Arc<Core>) -> Self {
-        Self {
-            core: Some(core),
-            child: OnceLock::new(),
-        }
-    }
-
-    /// Returns the core of this process. Its engine starts with its first command.
-    fn current(&self) -> &Arc<Core> {
-        let mut generation = self;
-        loop {
-            let core = generation.own();
-            if !core.is_inherited() {
-                return core;
-            }
-            generation = generation
-                .child
-                .get_or_init(|| Box::new(Self::new(Arc::new(core.for_child()))));
-        }
-    }
-
-    fn server(&self) -> String {
-        self.own().server()
-    }
-
-    fn own(&self) -> &Arc<Core> {
-        match &self.core {
-            Some(core) => core,
-            // Only `drop` takes `core`.
-            None => unreachable!("a dropped host is used"),
-        }
+impl OwnCore {
+    /// Makes the host's core in this process, and in each of its forks. An engine starts with its first command.
+    fn per_process(settings: Arc<Settings>, wake: Option<Wake>) -> PerProcess<Self> {
+        let first = Self(Arc::new(Core::new(settings, wake)));
+        PerProcess::new(first, |parent| Self(Arc::new(parent.0.for_child())))
     }
 }
 
-impl Drop for PerProcess {
+impl Drop for OwnCore {
     fn drop(&mut self) {
-        let Some(core) = self.core.take() else { return };
-        if core.is_inherited() {
-            // Leaked: the engine, the sockets and the mutexes belong to the parent.
-            mem::forget(core);
-        } else {
-            core.engine().shut_down();
-        }
+        self.0.engine().shut_down();
     }
 }
 

@@ -85,12 +85,7 @@ impl Port {
         self.generation
     }
 
-    /// Whether the port belongs to a parent from which this process was forked.
-    pub(crate) fn is_inherited(&self) -> bool {
-        !self.process.is_current()
-    }
-
-    /// As `is_inherited`, but by the counted forks alone, without a system call.
+    /// Whether the port belongs to a parent from which this process was forked, by the counted forks alone.
     pub(crate) fn is_forked(&self) -> bool {
         !self.process.is_unforked()
     }

@@ -1,7 +1,11 @@
 //! Identifies the current process, to detect forks.
 
 use std::fmt;
+use std::mem;
+use std::ops::Deref;
 use std::sync::OnceLock;
+
+use once_cell::race::OnceBox;
 
 /// A process, recorded when this value was made. The value tells later whether the code still runs in that process or
 /// in a fork of it.
@@ -19,7 +23,7 @@ struct Known {
     /// The number of known forks between the first process and this one.
     forks: u64,
     /// The entry of a forked child. Only atomics guard it: at a fork, another thread can hold any lock.
-    child: OnceLock<Box<Self>>,
+    child: OnceBox<Self>,
 }
 
 static FIRST: OnceLock<Known> = OnceLock::new();
@@ -60,6 +64,75 @@ impl Process {
     }
 }
 
+/// A value that each process has for itself: the process that made it, and each process that is forked later.
+///
+/// A child must not use the value of its parent: at the fork, another thread may have held a mutex in it or changed it,
+/// and that thread does not exist in the child. At the first use in a child, the child gets a value of its own, without
+/// any lock. A child never drops the values of its ancestors.
+pub struct PerProcess<T> {
+    process: Process,
+    /// `None` while it is dropped.
+    value: Option<T>,
+    for_child: fn(&T) -> T,
+    child: OnceBox<Self>,
+}
+
+impl<T> PerProcess<T> {
+    /// `for_child` makes the value of a child from its parent's. It must not lock anything in the parent's value.
+    pub fn new(value: T, for_child: fn(&T) -> T) -> Self {
+        Self {
+            process: Process::current(),
+            value: Some(value),
+            for_child,
+            child: OnceBox::new(),
+        }
+    }
+
+    /// Returns the value that the process had which made `self`. For data that never change.
+    pub(crate) fn original(&self) -> &T {
+        match &self.value {
+            Some(value) => value,
+            None => unreachable!("a dropped value is used"),
+        }
+    }
+}
+
+/// The value of this process.
+impl<T> Deref for PerProcess<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        let mut known = self;
+        while !known.process.is_current() {
+            let for_child = || Box::new(Self::new((known.for_child)(known.original()), known.for_child));
+            known = known.child.get_or_init(for_child);
+        }
+        known.original()
+    }
+}
+
+impl<T: Default> Default for PerProcess<T> {
+    fn default() -> Self {
+        Self::new(T::default(), |_| T::default())
+    }
+}
+
+impl<T> Drop for PerProcess<T> {
+    fn drop(&mut self) {
+        if !self.process.is_current() {
+            mem::forget(self.value.take());
+        }
+    }
+}
+
+impl<T> fmt::Debug for PerProcess<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PerProcess")
+            .field("process", &self.process)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Writes a text that differs between a child and its parent.
 impl fmt::Display for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -81,7 +154,7 @@ impl Known {
         Self {
             mark: Mark::of_this_process(),
             forks,
-            child: OnceLock::new(),
+            child: OnceBox::new(),
         }
     }
 }
@@ -141,8 +214,9 @@ fn id() -> u32 {
 #[cfg(test)]
 pub(crate) mod tests {
     use std::cell::Cell;
+    use std::sync::{Arc, Mutex};
 
-    use super::Process;
+    use super::{PerProcess, Process};
 
     thread_local! {
         /// The process id and the number of forks that this thread pretends to have, as if it ran in a forked child. A
@@ -188,6 +262,35 @@ pub(crate) mod tests {
         as_child_of_the_same_id(2, || assert!(!parent.is_current() && !child.is_current()));
         as_child(1, || assert!(!parent.is_current() && !child.is_current()));
         as_child_of_the_same_id(1, || assert!(child.is_current()));
+    }
+
+    #[test]
+    fn each_process_has_a_value_of_its_own() {
+        let parents = PerProcess::new(Mutex::new(1), |_| Mutex::new(0));
+        // As if another thread had locked it at the moment of the fork.
+        let locked = parents.lock().unwrap();
+        as_child_of_the_same_id(1, || {
+            *parents.lock().unwrap() += 5;
+            assert_eq!(*parents.lock().unwrap(), 5);
+            as_child_of_the_same_id(2, || assert_eq!(*parents.lock().unwrap(), 0));
+            assert_eq!(*parents.lock().unwrap(), 5);
+        });
+        assert_eq!(*locked, 1);
+    }
+
+    #[test]
+    fn a_child_does_not_drop_the_values_of_its_parent() {
+        let values = Arc::new(());
+        let of_both = || PerProcess::new(Arc::clone(&values), Arc::clone);
+        let (dropped_by_the_parent, dropped_by_the_child) = (of_both(), of_both());
+        assert_eq!(Arc::strong_count(&values), 3);
+        as_child_of_the_same_id(1, || {
+            assert_eq!(Arc::strong_count(&dropped_by_the_child), 4);
+            drop(dropped_by_the_child);
+            assert_eq!(Arc::strong_count(&values), 3, "only the child's own is dropped");
+        });
+        drop(dropped_by_the_parent);
+        assert_eq!(Arc::strong_count(&values), 2);
     }
 
     #[test]

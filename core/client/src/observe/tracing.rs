@@ -11,14 +11,26 @@ use super::fields::Field;
 use super::journal::{Journal, Line};
 use super::observation::{Level, Observation};
 use crate::clock;
+use crate::process::PerProcess;
 
 /// Reports trouble and recoveries to the subscribers of `tracing`, under the target `steadlock`: losses as `ERROR`,
 /// failing renewals and lost connections as `WARN`, reconnects as `INFO`. If `DEBUG` was enabled when this observer was
 /// made, it also reports each attempt, grant, renewal and release at that level. Trouble that goes on has a line each
 /// minute.
-pub struct Tracing {
+pub struct Tracing(PerProcess<State>);
+
+struct State {
     level: Level,
     journal: Mutex<Journal>,
+}
+
+impl State {
+    fn new(level: Level) -> Self {
+        Self {
+            level,
+            journal: Mutex::new(Journal::new(Some(level))),
+        }
+    }
 }
 
 impl Tracing {
@@ -30,10 +42,7 @@ impl Tracing {
         } else {
             Level::Info
         };
-        Self {
-            level,
-            journal: Mutex::new(Journal::new(Some(level))),
-        }
+        Self(PerProcess::new(State::new(level), |parent| State::new(parent.level)))
     }
 }
 
@@ -46,14 +55,14 @@ impl Default for Tracing {
 impl fmt::Debug for Tracing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tracing")
-            .field("level", &self.level)
+            .field("level", &self.0.level)
             .finish_non_exhaustive()
     }
 }
 
 impl Observer for Tracing {
     fn observe(&self, observation: &Observation) {
-        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut journal = self.0.journal.lock().unwrap_or_else(PoisonError::into_inner);
         let line = journal.line(observation, clock::now());
         drop(journal);
         if let Some(line) = line {
@@ -62,7 +71,7 @@ impl Observer for Tracing {
     }
 
     fn detail(&self) -> Detail {
-        self.level.detail()
+        self.0.level.detail()
     }
 }
 
