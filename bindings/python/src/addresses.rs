@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 use steadlock::host::AddressMap;
 
-/// Whether the interpreter is about to end. Set once.
+/// Whether the interpreter is about to end.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
 /// The number of Rust threads that are in Python, or wait for its GIL, to call a function.
@@ -69,6 +69,12 @@ fn begin(ask: &Py<PyAny>, announced: &str, tell: Sender<Said>) -> Result<(), Str
     }
 }
 
+/// Called in the child of a fork, where the parent's other threads do not exist and nothing ends.
+pub(crate) fn after_fork() {
+    IS_ENDING.store(false, Ordering::SeqCst);
+    ASKING.store(0, Ordering::SeqCst);
+}
+
 /// While a value of this type exists, the end of the interpreter waits.
 struct Asking;
 
@@ -83,7 +89,8 @@ impl Asking {
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        ASKING.fetch_sub(1, Ordering::SeqCst);
+        let one_less = |asking: usize| Some(asking.saturating_sub(1));
+        let _ = ASKING.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
     }
 }
 

@@ -18,7 +18,7 @@ use steadlock::host::{
 
 use crate::bell::Bell;
 use crate::ending::Inside;
-use crate::{addresses, convert, ending};
+use crate::{addresses, convert, ending, names};
 
 /// A client of one server, or of several primaries, with its engine thread.
 ///
@@ -29,7 +29,7 @@ pub(crate) struct Client {
     host: Host,
     bell: Arc<Bell>,
     /// The events of a `drain` that an interrupt ended while it made exceptions. The next `drain` returns them.
-    taken: Mutex<Vec<Event>>,
+    taken: PerProcess<Mutex<Vec<Event>>>,
     waits: Waits,
 }
 
@@ -73,7 +73,7 @@ impl Client {
         Ok(Self {
             host,
             bell,
-            taken: Mutex::default(),
+            taken: PerProcess::default(),
             waits: Waits::default(),
         })
     }
@@ -340,7 +340,6 @@ fn drained<'py>(py: Python<'py>, events: &[Event]) -> PyResult<Drained<'py>> {
 }
 
 /// The settings of an acquisition: an object of the package with these attributes. Times are in milliseconds.
-#[derive(FromPyObject)]
 struct LockSettings {
     address: String,
     wait: Option<f64>,
@@ -349,6 +348,23 @@ struct LockSettings {
     max_hold: Option<f64>,
     fencing: bool,
     on_unavailable: Option<String>,
+}
+
+impl<'py> FromPyObject<'_, 'py> for LockSettings {
+    type Error = PyErr;
+
+    fn extract(settings: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let py = settings.py();
+        Ok(Self {
+            address: settings.getattr(names::address(py))?.extract()?,
+            wait: settings.getattr(names::wait(py))?.extract()?,
+            lease: settings.getattr(names::lease(py))?.extract()?,
+            renew: settings.getattr(names::renew(py))?.extract()?,
+            max_hold: settings.getattr(names::max_hold(py))?.extract()?,
+            fencing: settings.getattr(names::fencing(py))?.extract()?,
+            on_unavailable: settings.getattr(names::on_unavailable(py))?.extract()?,
+        })
+    }
 }
 
 impl LockSettings {

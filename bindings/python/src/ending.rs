@@ -10,13 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
+use once_cell::race::OnceBox;
 use pyo3::exceptions::PySystemExit;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use steadlock::host::Process;
+use steadlock::host::PerProcess;
 
-/// The process whose interpreter ends, and the thread that ends it.
-static ENDING: OnceLock<(Process, ThreadId)> = OnceLock::new();
+/// The thread that ends the interpreter of a process.
+static ENDING: OnceBox<PerProcess<OnceLock<ThreadId>>> = OnceBox::new();
 /// The number of threads that wait without the GIL.
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
 /// Whether no thread may request the GIL any more.
@@ -27,7 +28,7 @@ static IS_OVER: AtomicBool = AtomicBool::new(false);
 pub(crate) fn begin(py: Python<'_>, limit: Duration) {
     const LOOK: Duration = Duration::from_millis(1);
 
-    let _ = ENDING.set((Process::current(), thread::current().id()));
+    let _ = ENDING.get_or_init(Box::default).set(thread::current().id());
     let start = Instant::now();
     while INSIDE.load(Ordering::SeqCst) > 0 && start.elapsed() < limit {
         py.detach(|| thread::sleep(LOOK));
@@ -37,8 +38,7 @@ pub(crate) fn begin(py: Python<'_>, limit: Duration) {
 
 /// Returns the thread that ends the interpreter of this process, if it ends.
 fn ender() -> Option<ThreadId> {
-    let (process, thread) = ENDING.get()?;
-    process.is_current().then_some(*thread)
+    ENDING.get()?.get().copied()
 }
 
 /// Whether the end of the interpreter has begun.
@@ -100,9 +100,10 @@ impl Drop for Inside {
     }
 }
 
-/// Called in the child of a fork, where other threads do not exist.
+/// Called in the child of a fork, where other threads do not exist and nothing ends.
 pub(crate) fn after_fork() {
     INSIDE.store(0, Ordering::SeqCst);
+    IS_OVER.store(false, Ordering::SeqCst);
 }
 
 /// Returns the number of a request that is never answered.

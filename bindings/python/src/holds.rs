@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyWeakrefMethods, PyWeakrefReference};
 use steadlock::host::{self, Host, Op};
@@ -15,6 +14,7 @@ use steadlock::host::{self, Host, Op};
 use crate::client::Client;
 use crate::ending;
 use crate::lease::Lease;
+use crate::names;
 use crate::struck::Struck;
 
 /// The leases that were not released yet, by owner and lock.
@@ -273,8 +273,8 @@ impl Pages {
 /// Returns the kind of a lease's owner, for messages. These attributes run no Python code, so no interrupt can occur.
 fn kind_of_owner(lease: &Bound<'_, PyAny>) -> String {
     let py = lease.py();
-    let owner = lease.getattr(intern!(py, "_owner"));
-    let kind = owner.and_then(|owner| owner.getattr(intern!(py, "kind")));
+    let owner = lease.getattr(names::_owner(py));
+    let kind = owner.and_then(|owner| owner.getattr(names::kind(py)));
     kind.and_then(|kind| kind.extract())
         .unwrap_or_else(|_| "callback".to_owned())
 }

@@ -12,13 +12,15 @@
 //! - [`ends`]: `Uninterrupted` and `AtEnd`, other calls that no interrupt can prevent
 //!
 //! The classes share these files: [`wait`] (blocking without the GIL), [`bell`] (the file descriptor that wakes an
-//! event loop), [`requests`] (requests and their results), [`convert`] (results and errors), [`struck`] (exceptions of
-//! interrupts), [`addresses`] (an address map that is a function), [`ending`] (the end of the interpreter).
+//! event loop), [`requests`] (requests and their results), [`convert`] (results and errors), [`names`] (names of
+//! attributes), [`struck`] (exceptions of interrupts), [`addresses`] (an address map that is a function), [`ending`] (the
+//! end of the interpreter).
 //!
 //! Signal handlers, garbage collections, finalizers and profilers of the program can call the client again in the
 //! middle of its Python code, in the same thread. Therefore no mutex here is locked while a Python object is created,
 //! dropped, compared or called, and changes that must be one step are one native call. Nothing is made at its first use
-//! either, because a second use in the middle of that would wait for itself: `prepare` makes it at the import.
+//! either, because a second use in the middle of that would wait for itself, and a child that another thread forks in
+//! the middle would wait for ever: `prepare` makes it at the import.
 
 #![warn(clippy::too_many_lines)]
 
@@ -30,6 +32,7 @@ mod ending;
 mod ends;
 mod holds;
 mod lease;
+mod names;
 mod requests;
 mod scope_end;
 mod struck;
@@ -90,6 +93,7 @@ mod _native {
     #[pyfunction]
     fn has_forked() {
         crate::ending::after_fork();
+        crate::addresses::after_fork();
     }
 
     /// Called at the end of the interpreter. From now on no function of an address map is called. Waits for running
@@ -105,6 +109,7 @@ mod _native {
         crate::client::prepare(module.py())?;
         crate::scope_end::prepare(module.py())?;
         crate::holds::prepare(module.py());
+        crate::names::prepare(module.py());
         module.add("ERROR_KINDS", crate::convert::error_kinds())?;
         module.add("LOCK_KINDS", crate::convert::lock_kinds())?;
         module.add("ON_UNAVAILABLE", crate::convert::outage_policies())?;

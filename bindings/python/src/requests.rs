@@ -1,26 +1,25 @@
 //! Steps for requests and their results that nothing may interrupt.
 
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
+
+use crate::names;
 
 /// Submits a request once, and stores it in `waiting` under its number. In Python code a signal handler could raise
 /// between the two, or take results meanwhile, and would find no waiter for this request.
 #[pyfunction]
 pub(crate) fn submit(waiting: &Bound<'_, PyDict>, request: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = request.py();
-    // All names are interned first, because the first use of a name can let other threads run.
-    let (submit_name, args_name, number_name) = (intern!(py, "submit"), intern!(py, "args"), intern!(py, "number"));
-    let submit = request.getattr(submit_name)?;
+    let submit = request.getattr(names::submit(py))?;
     if submit.is_none() {
         return Ok(());
     }
-    let args = request.getattr(args_name)?.cast_into::<PyTuple>()?;
+    let args = request.getattr(names::args(py))?.cast_into::<PyTuple>()?;
     // Must be cleared before the call: the call can start a garbage collection, and a finalizer can call this function
     // again.
-    request.setattr(submit_name, py.None())?;
+    request.setattr(names::submit(py), py.None())?;
     let number = submit.call1(args)?;
-    request.setattr(number_name, &number)?;
+    request.setattr(names::number(py), &number)?;
     waiting.set_item(number, request)
 }
 

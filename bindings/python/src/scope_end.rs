@@ -2,10 +2,10 @@
 //! prevent.
 
 use pyo3::exceptions::PyValueError;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
+use crate::names;
 use crate::struck::Struck;
 
 /// The method `__exit__` of a lock, a semaphore or a hold.
@@ -46,19 +46,19 @@ impl ScopeEnd {
         let py = scope.py();
         let mut struck = Struck::default();
         let lease = loop {
-            let lease = struck.until_done(|| scope.call_method0(intern!(py, "_innermost_scope")))?;
+            let lease = struck.until_done(|| scope.call_method0(names::_innermost_scope(py)))?;
             if lease.is_none() || take_out(scope, &lease)? {
                 break lease;
             }
         };
         let error = if lease.is_none() {
-            struck.until_done(|| scope.call_method0(intern!(py, "_not_entered")))?
+            struck.until_done(|| scope.call_method0(names::_not_entered(py)))?
         } else {
-            match lease.call_method0(intern!(py, "_leave")) {
+            match lease.call_method0(names::_leave(py)) {
                 Ok(error) => error,
                 Err(raised) => {
                     struck.note(raised);
-                    struck.until_done(|| lease.call_method0(intern!(py, "_abandon")))?
+                    struck.until_done(|| lease.call_method0(names::_abandon(py)))?
                 }
             }
         };
@@ -116,21 +116,21 @@ impl AsyncScopeEnd {
         let _ = traceback;
         let py = scope.py();
         let mut struck = Struck::default();
-        let hold = struck.until_done(|| scope.call_method0(intern!(py, "_innermost_scope")))?;
+        let hold = struck.until_done(|| scope.call_method0(names::_innermost_scope(py)))?;
         let leaving = if hold.is_none() {
-            scope.call_method1(intern!(py, "_not_entered"), (!kind.is_none(),))
+            scope.call_method1(names::_not_entered(py), (!kind.is_none(),))
         } else {
-            struck.until_done(|| scope.call_method1(intern!(py, "_take_out"), (&hold,)))?;
-            hold.call_method1(intern!(py, "_begin_to_leave"), (kind, raised))
+            struck.until_done(|| scope.call_method1(names::_take_out(py), (&hold,)))?;
+            hold.call_method1(names::_begin_to_leave(py), (kind, raised))
         };
         match leaving {
             Ok(leaving) if struck.is_none() => return Ok(leaving),
             // No caller awaits the coroutine; the release goes on.
-            Ok(leaving) => drop(leaving.call_method0(intern!(py, "close"))),
+            Ok(leaving) => drop(leaving.call_method0(names::close(py))),
             Err(raised) => {
                 struck.note(raised);
                 if !hold.is_none() {
-                    struck.until_done(|| hold.call_method0(intern!(py, "_abandon")))?;
+                    struck.until_done(|| hold.call_method0(names::_abandon(py)))?;
                 }
             }
         }
@@ -169,8 +169,8 @@ fn bound<'py>(function: &Bound<'py, PyAny>, scope: &Bound<'py, PyAny>) -> PyResu
 /// Makes the error as `raise` does, with the handled exception as its context.
 fn raised_here(error: Bound<'_, PyAny>) -> PyResult<PyErr> {
     let py = error.py();
-    let handled = py.import(intern!(py, "sys"))?.call_method0(intern!(py, "exception"))?;
-    let context = intern!(py, "__context__");
+    let handled = py.import(names::sys(py))?.call_method0(names::exception(py))?;
+    let context = names::__context__(py);
     if !handled.is(&error) && error.getattr(context)?.is_none() {
         error.setattr(context, handled)?;
     }
@@ -183,11 +183,11 @@ fn note(raised: &Bound<'_, PyAny>, error: &Bound<'_, PyAny>) {
     let py = raised.py();
     let add = || -> PyResult<()> {
         let text = error.str()?;
-        let notes = raised.getattr_opt(intern!(py, "__notes__"))?;
+        let notes = raised.getattr_opt(names::__notes__(py))?;
         if raised.is_none() || raised.is(error) || notes.is_some_and(|notes| notes.contains(&text).unwrap_or(false)) {
             return Ok(());
         }
-        raised.call_method1(intern!(py, "add_note"), (text,)).map(drop)
+        raised.call_method1(names::add_note(py), (text,)).map(drop)
     };
     drop(add());
 }
@@ -195,8 +195,8 @@ fn note(raised: &Bound<'_, PyAny>, error: &Bound<'_, PyAny>) {
 /// Removes a lease from the entered ones. Returns false if another thread has removed it meanwhile.
 fn take_out(scope: &Bound<'_, PyAny>, lease: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = scope.py();
-    let entered = scope.getattr(intern!(py, "_entered"))?;
-    match entered.call_method1(intern!(py, "remove"), (lease,)) {
+    let entered = scope.getattr(names::_entered(py))?;
+    match entered.call_method1(names::remove(py), (lease,)) {
         Ok(_) => Ok(true),
         Err(error) if error.is_instance_of::<PyValueError>(py) => Ok(false),
         Err(error) => Err(error),

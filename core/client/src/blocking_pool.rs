@@ -7,9 +7,10 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use once_cell::race::OnceBox;
 use tokio::sync::oneshot;
 
 use crate::process::PerProcess;
@@ -66,11 +67,12 @@ struct State {
     open: usize,
 }
 
-static POOL: OnceLock<PerProcess<Arc<Pool>>> = OnceLock::new();
+static POOL: OnceBox<PerProcess<Arc<Pool>>> = OnceBox::new();
 
 impl Pool {
     fn current() -> Arc<Self> {
-        Arc::clone(POOL.get_or_init(|| PerProcess::new(Arc::default(), |_| Arc::default())))
+        let pools = POOL.get_or_init(Box::default);
+        Arc::clone(pools)
     }
 
     async fn run<T: Send + 'static>(self: &Arc<Self>, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {

@@ -210,12 +210,13 @@ use crate::environment as portable;
     not(target_family = "wasm")
 ))]
 mod portable {
-    use std::sync::OnceLock;
     use std::time::{Instant, SystemTime};
 
+    use once_cell::race::OnceBox;
+
     pub(super) fn steady() -> u64 {
-        static ORIGIN: OnceLock<Instant> = OnceLock::new();
-        let origin = ORIGIN.get_or_init(Instant::now);
+        static ORIGIN: OnceBox<Instant> = OnceBox::new();
+        let origin = ORIGIN.get_or_init(|| Box::new(Instant::now()));
         // The origin is 1, because `Lease` uses 0 for "no deadline".
         u64::try_from(origin.elapsed().as_micros())
             .unwrap_or(u64::MAX)

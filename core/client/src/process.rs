@@ -3,7 +3,6 @@
 use std::fmt;
 use std::mem;
 use std::ops::Deref;
-use std::sync::OnceLock;
 
 use once_cell::race::OnceBox;
 
@@ -26,13 +25,13 @@ struct Known {
     child: OnceBox<Self>,
 }
 
-static FIRST: OnceLock<Known> = OnceLock::new();
+static FIRST: OnceBox<Known> = OnceBox::new();
 
 impl Process {
     /// Returns the current process. Forks are counted from the first call on.
     #[must_use]
     pub fn current() -> Self {
-        let mut known = FIRST.get_or_init(|| Known::new(0));
+        let mut known = FIRST.get_or_init(|| Box::new(Known::new(0)));
         while !known.mark.is_current() {
             known = known.child.get_or_init(|| Box::new(Known::new(known.forks + 1)));
         }
@@ -43,7 +42,7 @@ impl Process {
     #[cfg(feature = "native")]
     pub(crate) fn ancestors() -> Vec<Self> {
         let mut ancestors = Vec::new();
-        let mut known = FIRST.get_or_init(|| Known::new(0));
+        let mut known = FIRST.get_or_init(|| Box::new(Known::new(0)));
         while !known.mark.is_current() {
             ancestors.push(Self(known));
             known = known.child.get_or_init(|| Box::new(Known::new(known.forks + 1)));

@@ -1,6 +1,6 @@
 //! The table of `lua/` files and their SHA-1.
 
-use std::sync::OnceLock;
+use once_cell::race::OnceBox;
 
 /// The argument that makes a script publish to sharded channels.
 pub const SHARDED: &[u8] = b"sharded";
@@ -75,9 +75,11 @@ macro_rules! scripts {
             /// Returns the hex SHA-1 for EVALSHA.
             #[must_use]
             pub fn sha1(self) -> &'static str {
-                static OF_EACH: OnceLock<Vec<String>> = OnceLock::new();
+                // No `OnceLock`: at a fork, another thread can be inside its initialization, and no call of the child
+                // would come past it.
+                static OF_EACH: OnceBox<Vec<String>> = OnceBox::new();
                 let of = |script: &Self| sha1_smol::Sha1::from(script.text()).digest().to_string();
-                let of_each = OF_EACH.get_or_init(|| Self::ALL.iter().map(of).collect());
+                let of_each = OF_EACH.get_or_init(|| Box::new(Self::ALL.iter().map(of).collect()));
                 // `ALL` has the scripts in the order of their declaration.
                 of_each.get(self as usize).map_or("", String::as_str)
             }

@@ -11,8 +11,8 @@ mod sorted_sets;
 mod strings;
 
 use std::collections::HashMap;
-use std::sync::OnceLock;
 
+use once_cell::race::OnceBox;
 #[cfg(feature = "server")]
 pub(crate) use server::unknown_subcommand;
 
@@ -109,8 +109,10 @@ impl Command {
 
 /// Returns the command with this name, in upper or lower case.
 pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
-    static BY_NAME: OnceLock<HashMap<&'static [u8], &'static Command>> = OnceLock::new();
-    let by_name = BY_NAME.get_or_init(|| TABLE.iter().map(|command| (command.name.as_bytes(), command)).collect());
+    // No `OnceLock`: at a fork, another thread can be inside its initialization, and the child would wait for that.
+    static BY_NAME: OnceBox<HashMap<&'static [u8], &'static Command>> = OnceBox::new();
+    let all = || TABLE.iter().map(|command| (command.name.as_bytes(), command)).collect();
+    let by_name = BY_NAME.get_or_init(|| Box::new(all()));
     let mut lower = [0; MAX_NAME];
     let lower = lower.get_mut(..name.len())?;
     lower.copy_from_slice(name);

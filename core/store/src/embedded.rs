@@ -3,8 +3,9 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use once_cell::race::OnceBox;
 use steadlock_protocol::Script;
 
 use crate::limits::Limits;
@@ -52,12 +53,18 @@ impl Embedded {
     /// The store lives as long as a caller holds it. After that, the next caller gets an empty store.
     #[must_use]
     pub fn named(name: &str) -> Self {
-        let mut named = lock(NAMED.get_or_init(Mutex::default));
-        if let Some(inner) = named.get(name).and_then(Weak::upgrade) {
-            return Self { inner };
+        let named = NAMED.get_or_init(Box::default);
+        let known = |named: &Named| named.get(name).and_then(Weak::upgrade).map(|inner| Self { inner });
+        if let Some(store) = known(&lock(named)) {
+            return store;
+        }
+        // Made without the lock, because that takes long, and a fork by another thread leaves its child a locked mutex.
+        let store = Self::new();
+        let mut named = lock(named);
+        if let Some(store) = known(&named) {
+            return store;
         }
         named.retain(|_, inner| inner.strong_count() > 0);
-        let store = Self::new();
         named.insert(name.into(), Arc::downgrade(&store.inner));
         store
     }
@@ -65,7 +72,7 @@ impl Embedded {
     /// Returns whether a caller holds a store with this name.
     #[must_use]
     pub fn is_in_use(name: &str) -> bool {
-        let named = lock(NAMED.get_or_init(Mutex::default));
+        let named = lock(NAMED.get_or_init(Box::default));
         named.get(name).is_some_and(|inner| inner.strong_count() > 0)
     }
 
@@ -159,7 +166,9 @@ impl Embedded {
 }
 
 /// The stores with a name.
-static NAMED: OnceLock<Mutex<HashMap<String, Weak<Inner>>>> = OnceLock::new();
+static NAMED: OnceBox<Mutex<Named>> = OnceBox::new();
+
+type Named = HashMap<String, Weak<Inner>>;
 
 /// Lets other threads deliver if a listener panics.
 struct DeliveryDone<'a>(&'a Mutex<Mail>);

@@ -15,6 +15,7 @@ from typing import Any
 
 import crowd
 import pytest
+from own_process import passes
 from servers import RedisServer, Store
 
 import steadlock
@@ -249,6 +250,44 @@ def test_a_fork_while_other_threads_use_the_client(server: RedisServer) -> None:
                 thread.join(10)
 
 
+FIRST_USE = """
+import os, sys, threading, time, traceback
+
+import steadlock
+
+# The threads change places as often as possible.
+sys.setswitchinterval(1e-6)
+client = steadlock.connect(sys.argv[1])
+
+
+def use(name):
+    with client.lock(name):
+        pass
+
+
+thread = threading.Thread(target=use, args=["parent"])
+thread.start()
+time.sleep(float(sys.argv[2]))
+child = os.fork()
+if child == 0:
+    threading.Timer(15, os._exit, [3]).start()
+    try:
+        use("child")
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+_, status = os.waitpid(child, 0)
+thread.join()
+assert os.waitstatus_to_exitcode(status) == 0, "see the child's traceback"
+"""
+
+
+@pytest.mark.parametrize("ms", [0, 0.2, 0.4, 0.6, 0.8, 1, 1.5, 2, 3, 4])
+def test_a_fork_during_the_first_use_in_another_thread(server: RedisServer, ms: float) -> None:
+    passes(FIRST_USE, server.url, str(ms / 1000))
+
+
 @pytest.mark.parametrize("ask", [crowd.one_of_the_threads_is_granted, crowd.all_threads_are_granted_in_turn])
 def test_threads_of_the_child_share_the_client_from_its_first_use_there(
     server: RedisServer, ask: Callable[[steadlock.Lock], None]
@@ -323,6 +362,24 @@ def test_an_inherited_client_of_asyncio_works_in_the_childs_own_loop(server: Red
     in_child(work)
     asyncio.run(enter(client))
     asyncio.run(client.close())
+
+
+def test_an_inherited_event_loop_goes_on_in_the_child(server: RedisServer) -> None:
+    loop = asyncio.new_event_loop()
+    client = loop.run_until_complete(connect(server.url))
+    loop.run_until_complete(enter(client))
+
+    async def enter_for_a_while() -> None:
+        # The client looks after its descriptor once a second.
+        for _ in range(4):
+            async with asyncio.timeout(10):
+                await enter(client)
+            await asyncio.sleep(0.5)
+
+    in_child(lambda: loop.run_until_complete(enter_for_a_while()))
+    loop.run_until_complete(enter(client))
+    loop.run_until_complete(client.close())
+    loop.close()
 
 
 async def connect(url: str) -> aio.Client:

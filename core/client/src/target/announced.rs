@@ -16,6 +16,8 @@ use steadlock_protocol::Error;
 use super::parts::host_and_optional_port;
 #[cfg(feature = "native")]
 use crate::errors::invalid;
+#[cfg(feature = "native")]
+use crate::process::PerProcess;
 
 /// A map from the addresses that cluster nodes and sentinels announce to addresses that this program can reach, for
 /// example across NAT, through port forwarding, or from outside a Kubernetes cluster.
@@ -125,11 +127,11 @@ pub(crate) enum Mapping {
 pub(crate) struct Function {
     call: Arc<Call>,
     /// The numbers of running calls, by address. Several addresses can share a count.
-    running: Arc<[AtomicUsize; COUNTERS]>,
+    running: Arc<PerProcess<[AtomicUsize; COUNTERS]>>,
 }
 
 /// The limit of running calls for one address. A call that never returns keeps its thread, and must not prevent calls
-/// for other addresses. The counts use no mutex, because a fork might leave it locked.
+/// for other addresses. Each process has counts of its own, because the calls of a parent do not go on in its forks.
 #[cfg(feature = "native")]
 pub(crate) const MAX_CALLS_PER_ADDRESS: usize = 4;
 /// The number of counts.

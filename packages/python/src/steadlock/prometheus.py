@@ -321,8 +321,8 @@ def _after_fork() -> None:
     global _folding
     _folding = _Folding()
     for metrics in list(_all):
-        # A fork must not raise in the program.
-        with contextlib.suppress(MisconfiguredError):
+        # A fork must not raise in the program: neither an unusable folder nor a refused thread.
+        with contextlib.suppress(MisconfiguredError, RuntimeError):
             metrics._begin()
 
 

@@ -39,5 +39,9 @@ class Connection(ConnectionBase[L]):
     def _leave(self) -> None:
         self.mailbox.detach_soon()
 
+    def after_fork(self) -> None:
+        self.mailbox.leave_to_parent()
+        super().after_fork()
+
     def stop(self) -> None:
         self.mailbox.end_last_loop()

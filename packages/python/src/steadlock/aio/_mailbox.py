@@ -48,6 +48,8 @@ class Mailbox(Generic[L]):
         # The events that were taken from the engine, and the requests with their results.
         self._taken: deque[tuple[list[_native.Completed], list[tuple[int, LostReason]], list[_native.Line]]] = deque()
         self._settled: list[_native.Settled[Request]] = []
+        # Whether this process is a fork of the one that made the mailbox.
+        self._is_inherited = False
         # Whether to leave the loop when no request is pending.
         self._is_leaving = False
 
@@ -164,8 +166,17 @@ class Mailbox(Generic[L]):
         else:
             self.detach()
 
+    def leave_to_parent(self) -> None:
+        """Called in the child of a fork, where the loop can go on. It must ignore the events of the parent."""
+        self._is_inherited = True
+        self._loop = None
+        if self._next_look is not None:
+            self._next_look.cancel()
+
     def deliver(self) -> None:
         """Passes on the queued events."""
+        if self._is_inherited:
+            return
         try:
             # One atomic step, which no interrupt can end.
             self._taken.extend(starmap(self._native.drain, [()]))

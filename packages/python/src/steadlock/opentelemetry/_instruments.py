@@ -118,6 +118,8 @@ class Instruments:
 
     def after_fork(self) -> None:
         """Called in the child of a fork, where all clients count from zero."""
+        # Another thread of the parent may have been adding up.
+        self._is_adding_up = False
         for number, known in list(self._counted.items()):
             if not isinstance(known, ref):
                 self._counted.pop(number, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -271,5 +272,13 @@ _ERRORS: Final = ("unavailable", "misconfigured", "refused", "lost", "closed")
 """The outcomes of a wait that are errors."""
 _inside: Final[set[int]] = set()
 """The threads that run a provider's code, called from here."""
+
+
+def _after_fork() -> None:
+    """Forgets the other threads of the parent: a new thread of the child can get the identity of one of them."""
+    _inside.intersection_update({threading.get_ident()})
+
+
+os.register_at_fork(after_in_child=_after_fork)
 _FAULTS: Final = ("expired", "removed", "stolen")
 """The reasons for a loss that are faults."""
