@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from operator import index
-from typing import Final, SupportsIndex
+from typing import Final
 
 FACTORIES: Final = {
     "lock": "lock",
@@ -40,8 +40,12 @@ def _count(number: int) -> str:
     """Returns the number as text. For another type returns `-`, which the core refuses: the value could be a secret
     text, which no message may repeat.
     """
-    is_number = isinstance(number, SupportsIndex) and not isinstance(number, bool)
-    return str(index(number)) if is_number else "-"
+    if isinstance(number, bool):
+        return "-"
+    try:
+        return str(index(number))
+    except TypeError:
+        return "-"
 
 
 def multi_address(addresses: Iterable[str]) -> str:
