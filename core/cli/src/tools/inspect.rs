@@ -35,7 +35,8 @@ Exit status:
     1  nobody does
     2  wrong usage
    69  the server could not be reached, or stopped answering
-   78  the URL or the name is not acceptable, or the server refused: SECURITY.md has the rights";
+   78  the URL or the name is not acceptable, the key of this name holds something that is no lock, or
+       the server refused: SECURITY.md has the rights";
 
 impl Inspect {
     pub(crate) async fn run(self) -> Result<ExitCode, Exit> {
@@ -49,6 +50,7 @@ impl Inspect {
         } else {
             print(&as_text(&given, is_held, &all))?;
         }
+        refuse_other(&given, &all, &[])?;
         Ok(ExitCode::from(if is_held { 0 } else { FREE }))
     }
 }
@@ -75,6 +77,19 @@ pub(super) async fn look(servers: &mut Servers, name: &LockName) -> Result<Vec<I
 /// be about to get a majority.
 pub(super) fn is_held(all: &[Inspected], kinds: &[&str]) -> bool {
     all.iter().any(|one| one.is_held(kinds))
+}
+
+/// Refuses a name whose key holds other data, unless the name is held as one of these kinds, or as any if none is given.
+/// Programs get `Misconfigured` for such a name.
+pub(super) fn refuse_other(name: &str, all: &[Inspected], kinds: &[&str]) -> Result<(), Exit> {
+    // Locks of the other kinds have keys of their own.
+    let uses_key = |kind: &&str| ["lock", "mutex", "fair_lock"].contains(kind);
+    let is_concerned = kinds.is_empty() || kinds.iter().any(uses_key);
+    if is_concerned && !is_held(all, kinds) && all.iter().any(|one| one.is_other) {
+        let message = format!("the key of {} holds something that is no lock", plain(name));
+        return Err(Exit::new(Exit::CONFIG, message));
+    }
+    Ok(())
 }
 
 fn hold_as_json(hold: &Hold) -> Value {

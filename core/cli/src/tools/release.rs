@@ -11,7 +11,7 @@ use steadlock::{Client, Lock};
 use tokio::time::timeout;
 
 use super::Kind;
-use super::inspect::look;
+use super::inspect::{look, refuse_other};
 use super::shown::{FREE, owner_as_json};
 use crate::exit::Exit;
 use crate::output::{plain, print, print_json};
@@ -46,8 +46,8 @@ Exit status:
     1  nobody held it
     2  wrong usage, or --force is missing
    69  the server could not be reached, or stopped answering
-   78  the URL or the name is not acceptable, several kinds of lock of this name are held, or the
-       server refused: SECURITY.md has the rights";
+   78  the URL or the name is not acceptable, the key of this name holds something that is no lock,
+       several kinds of lock of this name are held, or the server refused: SECURITY.md has the rights";
 
 impl Release {
     pub(crate) async fn run(self) -> Result<ExitCode, Exit> {
@@ -87,6 +87,7 @@ impl Release {
         let mut servers = self.server.open().await?;
         let name = servers.lock_name(&self.name)?;
         let all = look(&mut servers, &name).await?;
+        refuse_other(&shown(&self.name), &all, &[])?;
         let kinds: BTreeSet<&str> = all.iter().flat_map(|one| one.holds()).map(|hold| hold.kind).collect();
         if kinds.len() > 1 {
             let kinds: Vec<&str> = kinds.into_iter().collect();

@@ -9,7 +9,7 @@ use steadlock::host::shown;
 use tokio::time::{Instant, sleep};
 
 use super::Kind;
-use super::inspect::{is_held, look};
+use super::inspect::{is_held, look, refuse_other};
 use crate::exit::Exit;
 use crate::output::{millis, print_json};
 use crate::server::{ServerOptions, seconds};
@@ -46,7 +46,8 @@ Exit status:
     2  wrong usage
    69  the server could not be reached, or stopped answering for 30 seconds
    75  timed out: somebody held it for as long as --timeout
-   78  the URL or the name is not acceptable, or the server refused: SECURITY.md has the rights";
+   78  the URL or the name is not acceptable, the key of this name holds something that is no lock, or
+       the server refused: SECURITY.md has the rights";
 
 /// The longest time without an answer from a server that has answered before, for example during a failover.
 const OUTAGE: Duration = Duration::from_secs(30);
@@ -63,6 +64,7 @@ impl Wait {
         let mut answered_at = Instant::now();
         loop {
             if !is_held(&all, &kinds) {
+                refuse_other(&shown(&self.name), &all, &kinds)?;
                 self.print_result(true, start)?;
                 return Ok(ExitCode::SUCCESS);
             }

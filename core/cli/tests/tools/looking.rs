@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use steadlock::{Client, LostReason};
+use steadlock_protocol::Reply;
 
 use crate::support::{Rig, Served, command, errors, eventually, json, run, status, text};
 
@@ -162,9 +163,42 @@ async fn records_of_other_libraries_are_told_as_such() {
     node.run(&["HSET", "one", "visits", "3"]);
     for name in ["list", "two", "one"] {
         let output = run(&server.url, &["inspect", name]);
-        assert_eq!(status(&output), 1, "{name}");
+        assert_eq!(status(&output), 78, "{name}");
         assert!(text(&output).contains("no lock"), "{}", text(&output));
     }
+}
+
+#[tokio::test]
+async fn a_key_that_is_no_lock_is_refused_and_left_alone() {
+    let server = Rig::start("standalone");
+    let node = &server.nodes[0];
+    node.run(&["HSET", "user", "name", "a", "mail", "b"]);
+    let refused: [&[&str]; 6] = [
+        &["inspect", "user"],
+        &["wait", "user", "--timeout", "0"],
+        &["wait", "user", "--kind", "mutex", "--timeout", "0"],
+        &["release", "--force", "user"],
+        &["release", "--force", "user", "--kind", "lock"],
+        &["release", "--force", "user", "--kind", "mutex"],
+    ];
+    for arguments in refused {
+        let output = run(&server.url, arguments);
+        assert_eq!(status(&output), 78, "{arguments:?}: {}", errors(&output));
+        assert!(
+            errors(&output).contains("holds something that is no"),
+            "{}",
+            errors(&output)
+        );
+    }
+    assert_eq!(node.run(&["HLEN", "user"]), Reply::Int(2));
+    // A semaphore of this name has a key of its own.
+    let output = run(&server.url, &["wait", "user", "--kind", "semaphore", "--timeout", "0"]);
+    assert_eq!(status(&output), 0, "{}", errors(&output));
+    let client = Client::connect(&*server.url).await.unwrap();
+    let lease = client.semaphore("user", 3).permits(1).acquire().await.unwrap();
+    assert_eq!(status(&run(&server.url, &["inspect", "user"])), 0);
+    assert_eq!(status(&run(&server.url, &["wait", "user", "--timeout", "0"])), 75);
+    lease.release().await.unwrap();
 }
 
 #[tokio::test]
