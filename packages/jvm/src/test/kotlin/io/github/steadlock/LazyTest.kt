@@ -5,6 +5,10 @@ import org.junit.jupiter.api.Assertions.assertNull
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
+import java.util.concurrent.Callable
+import java.util.concurrent.CyclicBarrier
+import java.util.concurrent.Executors
+import java.util.concurrent.TimeUnit.SECONDS
 
 /** Tests clients that connect at their first use. */
 class LazyTest {
@@ -27,6 +31,40 @@ class LazyTest {
                 assertTrue(lock.tryLock())
                 lock.unlock()
             }
+        }
+    }
+
+    @Test
+    fun `threads that begin at the same time are all answered, and one of them is granted the lock`() {
+        RedisServer().use { server ->
+            repeat(5) {
+                Steadlock.builder().url(server.url).lazy().connect().use { client ->
+                    assertEquals(1, countGranted(client.lock("door")))
+                }
+            }
+        }
+    }
+
+    /** Lets eight threads make one attempt each at the same time, and returns how many were granted the lock. */
+    private fun countGranted(lock: NamedLock): Int {
+        val callers = 8
+        val together = CyclicBarrier(callers)
+        val attempt = Callable {
+            together.await(20, SECONDS)
+            // The holder keeps the lock until all were answered.
+            val isGranted = try {
+                lock.tryLock()
+            } finally {
+                together.await(20, SECONDS)
+            }
+            if (isGranted) lock.unlock()
+            isGranted
+        }
+        val threads = Executors.newFixedThreadPool(callers)
+        try {
+            return threads.invokeAll(List(callers) { attempt }).count { it.get() }
+        } finally {
+            threads.shutdownNow()
         }
     }
 
