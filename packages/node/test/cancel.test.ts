@@ -155,7 +155,7 @@ describe('an acquisition that is aborted', () => {
       await settled;
     }
     assert.deepEqual([...outcomes].sort(), ['aborted', 'granted']);
-    await eventually(1_000, async () => (await server.store.keys('point-*')).length === 0);
+    await eventually(20_000, async () => (await server.store.keys('point-*')).length === 0);
   });
 
   it('takes any signal by its shape', async () => {
@@ -210,6 +210,6 @@ describe('an acquisition that is aborted', () => {
     for (const wait of waits) await assert.rejects(wait, (reason) => reason === 'the program ends');
     assert.deepEqual(warnings, []);
     await lease.release();
-    await eventually(1_000, async () => (await server.store.keys('a')).length === 0);
+    await eventually(20_000, async () => (await server.store.keys('a')).length === 0);
   });
 });

@@ -89,7 +89,7 @@ describe('the client of a holder', () => {
   it('is named on a server and in the embedded store, also by the text of an error', async () => {
     const named = `${PROGRAM} (blue), pid ${process.pid} on ${hostname()}`;
     for (const url of [server.url, 'memory://named']) {
-      const { message } = await namesTheHolder((options) => connect(url, options), 50);
+      const { message } = await namesTheHolder((options) => connect(url, options), 250);
       assert.ok(message.includes(named), message);
     }
   });
@@ -113,7 +113,7 @@ describe('the client of a holder', () => {
     assert.equal((await silent.lock('named').holder())?.client, null);
     const refused = await client
       .lock('silent')
-      .lock({ waitMs: 50 })
+      .lock({ waitMs: 250 })
       .catch((error: unknown) => error);
     assert.ok(refused instanceof LockTimeoutError);
     assert.equal(refused.holder?.client, null);

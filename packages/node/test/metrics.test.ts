@@ -57,11 +57,13 @@ it('has a text of heads and samples, and nothing else', async () => {
 
 it('counts losses, renewals and reconnects', async () => {
   await using server = await RedisServer.start();
-  await using client = await connect(server.url, { metrics: true, leaseMs: 1_000 });
+  await using client = await connect(server.url, { metrics: true, leaseMs: 6_000 });
   const lease = await client.lock('stock:1').lock();
   const reaches = (name: string, labels: Record<string, string>) =>
     eventually(20_000, async () => number(client, name, labels) >= 1);
-  await reaches('steadlock_renewals_total', { group: 'stock', outcome: 'renewed' });
+  await client.using('stock:2', { leaseMs: 2_000, renew: true }, () =>
+    reaches('steadlock_renewals_total', { group: 'stock', outcome: 'renewed' }),
+  );
   await server.kill();
   await server.restart();
   await reaches('steadlock_losses_total', { kind: 'lock', group: 'stock', reason: 'removed' });

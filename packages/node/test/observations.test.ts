@@ -10,7 +10,7 @@ const PASSWORD = 'sesame-open-and-more';
 
 it('tells a loss, a disconnect and a reconnect, without secrets', async () => {
   await using server = await RedisServer.start('--requirepass', PASSWORD);
-  await using client = await connect(server.url.replace('//', `//:${PASSWORD}@`), { leaseMs: 900 });
+  await using client = await connect(server.url.replace('//', `//:${PASSWORD}@`), { leaseMs: 6_000 });
   const heard = new Map<string, Observation>();
   for (const event of ['lost', 'disconnected', 'connected'] as const) {
     client.events.on(event, (observation) => heard.set(event, observation));
@@ -18,7 +18,7 @@ it('tells a loss, a disconnect and a reconnect, without secrets', async () => {
   const lease = await client.lock('door').lock();
   await server.kill();
   await server.restart();
-  await eventually(10_000, () => heard.size === 3);
+  await eventually(20_000, () => heard.size === 3);
   assert.equal(await lease.release(), 'expired');
 
   const { level, message, lock, lease: id, reason, heldMs, server: where } = heard.get('lost') as Observation;

@@ -29,9 +29,11 @@ async function works(options: InstrumentOptions): Promise<void> {
   using _instrumented = instrument(client, options);
   const lock = client.lock('stock:42');
   assert.equal(await client.using(lock, async () => (await lock.tryLock()) === null), true);
-  const lease = await lock.lock({ leaseMs: 100 });
-  await assert.rejects(lock.lock({ waitMs: 1 }), LockTimeoutError);
+  const held = await lock.lock();
+  await assert.rejects(lock.lock({ waitMs: 250 }), LockTimeoutError);
   await assert.rejects(lock.lock({ signal: AbortSignal.timeout(1) }), { name: 'TimeoutError' });
+  await held.release();
+  const lease = await lock.lock({ leaseMs: 100 });
   await eventually(20_000, () => lease.signal.aborted);
   assert.equal(lease.lostReason, 'expired');
 }

@@ -168,11 +168,11 @@ describe('spans', () => {
 
   it('say how a wait ended that got nothing', async () => {
     await using server = await RedisServer.start();
-    const [client, recorded] = await instrumented(server.url, { breakerFailures: 1, commandTimeoutMs: 300 });
+    const [client, recorded] = await instrumented(server.url, { breakerFailures: 1, commandTimeoutMs: 2_000 });
     const lock = client.lock('stock:42');
     const token = await client.using(lock, async (lease) => {
       assert.equal(await lock.tryLock(), null);
-      await assert.rejects(lock.lock({ waitMs: 20 }), LockTimeoutError);
+      await assert.rejects(lock.lock({ waitMs: 250 }), LockTimeoutError);
       const abort = new AbortController();
       const waits = lock.lock({ signal: abort.signal });
       await eventually(SOON_MS, () => [...counted(client, 'steadlock_waiting').values()].includes(1));
@@ -188,7 +188,7 @@ describe('spans', () => {
     await server.store.del('stock:42');
     assert.deepEqual(recorded.told(), [wait('misconfigured', 'MisconfiguredError')]);
 
-    const outer = await lock.lock({ leaseMs: 400, renew: true });
+    const outer = await lock.lock({ leaseMs: 3_000, renew: true });
     await client.forceRelease(lock);
     await eventually(SOON_MS, () => outer.signal.aborted);
     await assert.rejects(lock.lock({ within: outer }), LockLostError);
@@ -223,7 +223,7 @@ describe('spans', () => {
 
   it('tell that a lease was lost, and why, and end once', async () => {
     await using server = await RedisServer.start();
-    const [client, recorded] = await instrumented(server.url, { leaseMs: 300 });
+    const [client, recorded] = await instrumented(server.url, { leaseMs: 3_000 });
     const lock = client.lock('stock:42');
     const removed = await lock.lock();
     await client.forceRelease(lock);
@@ -257,7 +257,7 @@ describe('spans', () => {
     const [client, recorded] = await instrumented();
     await client.using('redis://user:secret@host/0', () => {});
     assert.equal((await client.lock('redis://user:secret@host/0').tryLock({ waitMs: 0 }))?.isValid, true);
-    await assert.rejects(client.lock('redis://user:secret@host/0').lock({ waitMs: 1 }), LockTimeoutError);
+    await assert.rejects(client.lock('redis://user:secret@host/0').lock({ waitMs: 0 }), LockTimeoutError);
     await client.close();
     const told = recorded.told();
     assert.equal(told.length, 5);
@@ -295,7 +295,7 @@ describe('metrics', () => {
   it('are those of the table, with its names, units, types and meanings, and what the client has counted', async () => {
     await using server = await RedisServer.start();
     const [client, recorded] = await instrumented(server.url, {
-      leaseMs: 600,
+      leaseMs: 2_000,
       breakerFailures: 3,
       metricsQueues: ['hot'],
     });

@@ -19,6 +19,8 @@ import { elapsed, eventually, RedisServer } from './server.js';
 const SOON_MS = 20_000;
 /** A call that makes no server call takes less; a call that waits takes longer. */
 const AT_ONCE_MS = 10_000;
+/** The failures in a row that open the circuit breaker. */
+const FAILURES = 3;
 const POLICIES: OnUnavailable[] = ['fail', 'local', 'skip'];
 
 const failed = ({ name, skipped, message }: UnavailableError) =>
@@ -37,19 +39,21 @@ describe('while a server is unavailable', () => {
 
   /** Opens a client that notices an outage soon. */
   function quick(options?: ConnectOptions): Promise<Client> {
-    const timeouts = { commandTimeoutMs: 300, connectTimeoutMs: 2_000 };
-    return connect(server.url, { ...timeouts, breakerFailures: 3, breakerPauseMs: 400, ...options });
+    const timeouts = { commandTimeoutMs: 1_000, connectTimeoutMs: 2_000 };
+    return connect(server.url, { ...timeouts, breakerFailures: FAILURES, breakerPauseMs: 400, ...options });
   }
 
-  /** Makes attempts until the circuit breaker is open. */
+  /** Makes attempts until the circuit breaker is open, several at once, as each waits for the command timeout. */
   async function isOpen(client: Client): Promise<void> {
-    await eventually(SOON_MS, async () => {
-      const error = await client
-        .lock('canary')
-        .lock({ onUnavailable: 'fail' })
-        .catch((error) => error);
+    const attempt = async (_: unknown, number: number) => {
+      const lock = client.lock(`canary-${number}`);
+      const error = await lock.lock({ onUnavailable: 'fail' }).catch((error) => error);
       assert.ok(error instanceof UnavailableError, `${error}`);
       return failed(error);
+    };
+    await eventually(SOON_MS, async () => {
+      const attempts = await Promise.all(Array.from({ length: FAILURES }, attempt));
+      return attempts.every(Boolean);
     });
   }
 

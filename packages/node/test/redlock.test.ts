@@ -40,7 +40,7 @@ describe('a lock on a majority of primaries', () => {
     assert.ok(await two.lock('a').isLocked());
     assert.equal(await two.lock('a').tryLock(), null);
     // `lock` and `mutex` return the same lock.
-    await assert.rejects(two.mutex('a').lock({ waitMs: 50 }), LockTimeoutError);
+    await assert.rejects(two.mutex('a').lock({ waitMs: 250 }), LockTimeoutError);
     const next = two.lock('a').lock({ waitMs: 5_000 });
     await lease.extend(40_000);
     assert.equal(await lease.release(), 'released');

@@ -64,7 +64,7 @@ describe('the signal of a lease', () => {
     const program = `
       import { once } from 'node:events';
       import { connect } from 'steadlock';
-      const client = await connect(undefined, { leaseMs: 300 });
+      const client = await connect(undefined, { leaseMs: 3_000 });
       const lease = await client.lock('awaited').lock();
       console.log('held');
       await once(lease.signal, 'abort');

@@ -43,7 +43,7 @@ describe('a worker thread', () => {
     await once(worker, 'message');
     assert.equal(await client.lock('killed').tryLock(), null);
     await worker.terminate();
-    await eventually(2_000, async () => (await server.store.exists('killed')) === 0);
+    await eventually(20_000, async () => (await server.store.exists('killed')) === 0);
     assert.ok(lease.isValid);
     await lease.release();
   });

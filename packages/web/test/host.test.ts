@@ -73,34 +73,36 @@ describe('leases', () => {
     assert.equal(lease.lostReason, 'expired');
   });
 
-  for (const [who, options, lock, call] of [
-    ['the client', { renew: true }, {}, {}],
-    ['the lock', {}, { renew: true }, {}],
-    ['the call', {}, {}, { renew: true }],
-    ['the call, with a lease of its own', {}, {}, { renew: true, leaseMs: 450 }],
-  ] as const) {
-    it(`are renewed where ${who} says so`, async () => {
-      await using client = await open({}, { leaseMs: 450, ...options });
-      const name = fresh();
-      const lease = await client.lock(name, lock).lock(call);
-      const until = performance.now() + 1_000;
-      while (performance.now() < until) {
-        assert.ok(lease.isValid, `${lease.lostReason}`);
-        await sleep(20);
-      }
-      assert.equal(await lease.release(), 'released');
-    });
-  }
+  describe('are renewed', { concurrency: 4 }, () => {
+    for (const [who, options, lock, call] of [
+      ['the client', { renew: true }, {}, {}],
+      ['the lock', {}, { renew: true }, {}],
+      ['the call', {}, {}, { renew: true }],
+      ['the call, with a lease of its own', {}, {}, { renew: true, leaseMs: 3_000 }],
+    ] as const) {
+      it(`where ${who} says so`, async () => {
+        await using client = await open({}, { leaseMs: 3_000, ...options });
+        const name = fresh();
+        const lease = await client.lock(name, lock).lock(call);
+        const until = performance.now() + 4_000;
+        while (performance.now() < until) {
+          assert.ok(lease.isValid, `${lease.lostReason}`);
+          await sleep(20);
+        }
+        assert.equal(await lease.release(), 'released');
+      });
+    }
+  });
 
   it('end before an invocation does, and so does the wait', async () => {
     await using client = await open();
     const lock = client.lock(fresh());
-    const atOnce = await lock.lock({ remainingMs: () => 2_000, waitMs: 0 });
-    assert.ok(atOnce.remainingMs <= 2_000 && atOnce.remainingMs > 1_700, `${atOnce.remainingMs}`);
+    const atOnce = await lock.lock({ remainingMs: () => 20_000, waitMs: 0 });
+    assert.ok(atOnce.remainingMs <= 20_000 && atOnce.remainingMs > 17_000, `${atOnce.remainingMs}`);
     const started = performance.now();
-    await assert.rejects(lock.lock({ remainingMs: 600 }), LockTimeoutError);
+    await assert.rejects(lock.lock({ remainingMs: 4_000 }), LockTimeoutError);
     const waited = performance.now() - started;
-    assert.ok(waited >= 295 && waited < 550, `${waited}`);
+    assert.ok(waited >= 1_995 && waited < 3_800, `${waited}`);
     await atOnce.release();
     // Half of the remaining time is reserved for the wait, so the lease gets the other half.
     const granted = await lock.lock({ remainingMs: 2_000, renew: true });
@@ -133,7 +135,8 @@ describe('connecting', () => {
       const started = performance.now();
       const error = await connect({ eval: run }, { connectTimeoutMs: 200 }).catch((error) => error);
       assert.ok(error instanceof UnavailableError, `${error}`);
-      assert.ok(performance.now() - started < 1_500);
+      // Without the option, the limit is 5 s.
+      assert.ok(performance.now() - started < 4_500);
     }
   });
 
@@ -290,7 +293,7 @@ describe('a client that fails', () => {
     const name = fresh();
     let isDown = false;
     const flaky: RedisClient['eval'] = (...call) => (isDown ? Promise.reject(new Error('down')) : run(...call));
-    await using client = await open({ eval: flaky }, { leaseMs: 1_500, renew: true });
+    await using client = await open({ eval: flaky }, { leaseMs: 4_500, renew: true });
     const told: Observation[] = [];
     client.events.on('renewalFailing', (observation) => told.push(observation));
     client.events.once('renewed', (observation) => told.push(observation));

@@ -89,8 +89,8 @@ describe('keys that are renamed', () => {
     await (await connect(counted)).close();
     assert.equal(calls, 1);
     const started = performance.now();
-    await assert.rejects(connect(renaming(counted)), isRefused);
-    assert.ok(performance.now() - started < 1_000);
+    await assert.rejects(connect(renaming(counted), { connectTimeoutMs: 30_000 }), isRefused);
+    assert.ok(performance.now() - started < 10_000);
     const rest = await EmbeddedServer.start('--http', '0');
     await assert.rejects(connect(renaming(upstash({ url: rest.http }))), isRefused);
     await rest[Symbol.asyncDispose]();

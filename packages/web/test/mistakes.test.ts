@@ -227,10 +227,10 @@ const NAMES = [
 async function told(door: Given, client: unknown): Promise<unknown> {
   const started = performance.now();
   try {
-    await (await connect(door(client as never), { connectTimeoutMs: 2_000 })).close();
+    await (await connect(door(client as never), { connectTimeoutMs: 30_000 })).close();
     return 'well';
   } catch (error) {
-    assert.ok(performance.now() - started < 1_500, `${error}`);
+    assert.ok(performance.now() - started < 10_000, `${error}`);
     return error;
   }
 }
@@ -326,8 +326,9 @@ describe('options of adapters', () => {
     await using server = await EmbeddedServer.start('--http', '0', '--http-token-file', tokenFile());
     for (const token of [undefined, '', 'other']) {
       const started = performance.now();
-      await assert.rejects(connect(upstash({ url: server.http, token })), { kind: 'Misconfigured' });
-      assert.ok(performance.now() - started < 1_500);
+      const refused = connect(upstash({ url: server.http, token }), { connectTimeoutMs: 30_000 });
+      await assert.rejects(refused, { kind: 'Misconfigured' });
+      assert.ok(performance.now() - started < 10_000);
     }
     await (await connect(upstash({ url: server.http, token: 'right' }))).close();
   });

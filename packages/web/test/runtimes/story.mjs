@@ -13,7 +13,7 @@ export async function story({ connect, LockLostError, LockTimeoutError, Unavaila
   lines.push(`refused ${(await other.lock(name).tryLock()) === null}`);
   const late = await other
     .lock(name)
-    .lock({ waitMs: 50 })
+    .lock({ waitMs: 250 })
     .catch((error) => error);
   lines.push(`timed out ${late instanceof LockTimeoutError} ${late.holder !== null}`);
 

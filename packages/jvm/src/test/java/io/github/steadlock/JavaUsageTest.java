@@ -166,20 +166,28 @@ class JavaUsageTest {
     @Test
     void a_lease_of_minus_one_is_renewed_and_other_negative_ones_are_refused() throws Exception {
         try (SteadlockClient client =
-                Steadlock.builder().url("memory://").lease(Duration.ofMillis(300)).connect()) {
-            LockOptions second = LockOptions.DEFAULT.withLease(Duration.ofSeconds(1));
+                Steadlock.builder().url("memory://").lease(Duration.ofSeconds(3)).connect()) {
+            LockOptions own = LockOptions.DEFAULT.withLease(Duration.ofSeconds(3));
             List<NamedLock> locks =
                     List.of(
                             client.lock("a"),
                             client.lock("b"),
-                            client.lock("c", second),
-                            client.lock("d", second.renewed()));
+                            client.lock("c", own),
+                            client.lock("d", own.renewed()));
             locks.get(0).lock(-1, TimeUnit.SECONDS);
             assertTrue(locks.get(1).tryLock(5, -1, TimeUnit.MINUTES));
             locks.get(2).lockInterruptibly(-1, TimeUnit.DAYS);
             assertTrue(locks.get(3).tryLock(-5, -1, TimeUnit.NANOSECONDS));
-            Thread.sleep(1_500);
+            long locked = System.nanoTime();
             for (NamedLock lock : locks) {
+                // Without a renewal, a lease lasts at most 3 s from here.
+                RedisServerKt.awaitTrue(
+                        lock + " is renewed",
+                        20_000,
+                        () -> {
+                            Duration left = lock.getLease().getRemaining();
+                            return System.nanoTime() - locked + left.toNanos() > 3_500_000_000L;
+                        });
                 assertTrue(lock.isHeldByCurrentThread(), lock.toString());
                 lock.unlock();
             }

@@ -99,7 +99,7 @@ abstract class CoroutineBehaviour {
     fun `a wait that ends without the lock throws LockTimeout`() {
         client.lock(name).lock()
         assertThrows(LockTimeoutException::class.java) {
-            runBlocking { client.withLock(name, wait = 50.milliseconds) { } }
+            runBlocking { client.withLock(name, wait = 250.milliseconds) { } }
         }
         assertThrows(LockTimeoutException::class.java) {
             runBlocking { client.withLock(name, wait = Duration.ZERO) { } }
@@ -212,7 +212,7 @@ abstract class CoroutineBehaviour {
             client.withPermits(semaphore, 2) {
                 client.withPermits(semaphore) { assertEquals(0, semaphore.available()) }
                 assertThrows(LockTimeoutException::class.java) {
-                    runBlocking { client.withPermits(semaphore, 2, wait = 50.milliseconds) { } }
+                    runBlocking { client.withPermits(semaphore, 2, wait = 250.milliseconds) { } }
                 }
                 val waiting = launch(start = CoroutineStart.UNDISPATCHED) { client.withPermits(semaphore, 3) { } }
                 waiting.cancelAndJoin()

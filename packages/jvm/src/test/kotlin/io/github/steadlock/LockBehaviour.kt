@@ -125,9 +125,9 @@ abstract class LockBehaviour {
     @Test
     fun `tryLock gives up after its wait`() {
         lock.lock()
-        assertFalse(other.lock(name).tryLock(50, TimeUnit.MILLISECONDS))
+        assertFalse(other.lock(name).tryLock(250, TimeUnit.MILLISECONDS))
         assertFalse(other.lock(name).tryLock(-1, TimeUnit.SECONDS))
-        assertFalse(other.lock(name).tryLock(Duration.ofMillis(50), Duration.ofSeconds(5)))
+        assertFalse(other.lock(name).tryLock(Duration.ofMillis(250), Duration.ofSeconds(5)))
         assertFalse(other.lock(name).tryLock(Duration.ZERO))
     }
 
@@ -425,7 +425,7 @@ abstract class LockBehaviour {
     @Test
     fun `a wait in the lock's own options bounds lock as well`() {
         lock.lock()
-        val bounded = other.lock(name, LockOptions.DEFAULT.withWait(Duration.ofMillis(50)))
+        val bounded = other.lock(name, LockOptions.DEFAULT.withWait(Duration.ofMillis(250)))
         assertThrows(LockTimeoutException::class.java) { bounded.lock() }
         assertThrows(LockTimeoutException::class.java) { bounded.lockInterruptibly() }
         assertThrows(LockTimeoutException::class.java) { bounded.withLock { } }

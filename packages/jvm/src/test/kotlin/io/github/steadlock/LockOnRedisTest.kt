@@ -24,7 +24,7 @@ class LockOnRedisTest : LockBehaviour() {
     @Test
     fun `an unlock that is not answered throws nothing`() {
         RedisServer().use { silent ->
-            Steadlock.builder().url(silent.url).commandTimeout(Duration.ofMillis(300)).connect().use { client ->
+            Steadlock.builder().url(silent.url).commandTimeout(Duration.ofSeconds(1)).connect().use { client ->
                 val lock = client.lock("silent")
                 lock.lock()
                 silent.pause()

@@ -32,7 +32,7 @@ class LogTest {
             val logger = Logger.getLogger("io.github.steadlock")
             logger.addHandler(handler)
             try {
-                Steadlock.builder().url(url).lease(Duration.ofMillis(900)).connect().use { client ->
+                Steadlock.builder().url(url).lease(Duration.ofSeconds(6)).connect().use { client ->
                     client.lock("door").lock()
                     server.kill()
                     server.startAgain()

@@ -59,11 +59,14 @@ class MetricsTest {
     @Test
     fun `losses, renewals and reconnects are counted`() {
         RedisServer().use { server ->
-            val builder = Steadlock.builder().url(server.url).lease(Duration.ofSeconds(1)).metrics()
+            val builder = Steadlock.builder().url(server.url).lease(Duration.ofSeconds(6)).metrics()
             builder.connect().use { client ->
                 val lock = client.lock("stock:1")
                 lock.lock()
-                awaitTrue("a renewal") { client.number("steadlock_renewals_total", "outcome" to "renewed") >= 1 }
+                val short = LockOptions.DEFAULT.withLease(Duration.ofSeconds(2)).renewed()
+                client.lock("stock:2", short).withLock {
+                    awaitTrue("a renewal") { client.number("steadlock_renewals_total", "outcome" to "renewed") >= 1 }
+                }
                 server.kill()
                 server.startAgain()
                 val removed = arrayOf("kind" to "lock", "group" to "stock", "reason" to "removed")

@@ -143,16 +143,16 @@ class OutageTest {
     }
 
     /** Returns a builder whose client notices an outage quickly. */
-    private fun quick(): SteadlockBuilder =
-        Steadlock.builder().url(server.url).commandTimeout(Duration.ofMillis(300)).breaker(3, Duration.ofMillis(400))
+    private fun quick(): SteadlockBuilder {
+        val builder = Steadlock.builder().url(server.url).commandTimeout(Duration.ofSeconds(1))
+        return builder.breaker(FAILURES, Duration.ofMillis(400))
+    }
 
+    /** Makes several attempts at once, because each one waits for the command timeout. */
     private fun awaitOpen(client: SteadlockClient) =
         awaitTrue("the breaker opens", SOON_MS) {
-            try {
-                client.lock("canary", SKIP.withWait(Duration.ZERO)).withLock { false }
-            } catch (refused: UnavailableException) {
-                refused.isSkipped
-            }
+            val attempts = List(FAILURES) { client.lock("canary$it").lockAsync(SKIP.withWait(Duration.ZERO)) }
+            attempts.map(::refusalOf).all { it.isSkipped }
         }
 
     private fun awaitClosed(client: SteadlockClient) {
@@ -208,6 +208,9 @@ class OutageTest {
 
     private companion object {
         const val SOON_MS = 20_000L
+
+        /** The failures in a row that open the circuit breaker. */
+        const val FAILURES = 3
         val SOON: Duration = Duration.ofMillis(SOON_MS)
         val SKIP: LockOptions = LockOptions.DEFAULT.onUnavailable(OnUnavailable.SKIP)
     }

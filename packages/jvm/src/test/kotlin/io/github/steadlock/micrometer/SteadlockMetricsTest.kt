@@ -49,7 +49,7 @@ class SteadlockMetricsTest {
 
     @Test
     fun `a Prometheus registry says the very names and numbers of the client, also of what comes later`() =
-        counting().lease(Duration.ofMillis(300)).metricsQueues("hot").connect().use { client ->
+        counting().lease(Duration.ofSeconds(3)).metricsQueues("hot").connect().use { client ->
             awaitQueue(client)
             val registry = prometheus()
             SteadlockMetrics(client).bindTo(registry)

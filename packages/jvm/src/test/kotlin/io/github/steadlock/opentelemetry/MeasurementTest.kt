@@ -34,11 +34,14 @@ class MeasurementTest {
         RedisServer().use { server ->
             counting(
                 server.url,
-            ).lease(Duration.ofMillis(600)).metricsGroups(4).metricsQueues("hot").connect().use { client ->
+            ).lease(Duration.ofSeconds(6)).metricsGroups(4).metricsQueues("hot").connect().use { client ->
                 SteadlockTelemetry.instrument(client, collected.sdk)
                 client.lock("held:1").lock()
                 val held = "steadlock_renewals_total{kind=\"lock\",group=\"held\",outcome=\"renewed\"} "
-                awaitTrue("a renewal") { held in client.metrics() && "${held}0" !in client.metrics() }
+                val short = LockOptions.DEFAULT.withLease(Duration.ofSeconds(2)).renewed()
+                client.lock("held:2", short).withLock {
+                    awaitTrue("a renewal") { held in client.metrics() && "${held}0" !in client.metrics() }
+                }
                 useAll(client)
                 awaitTrue("the queue") { "steadlock_fair_queue{queue=\"hot\"} 0" in client.metrics() }
                 server.kill()

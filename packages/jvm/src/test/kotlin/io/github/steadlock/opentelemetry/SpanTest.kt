@@ -134,7 +134,7 @@ class SpanTest {
 
     @Test
     fun `a lease that is lost says why, and its release says nothing more`() =
-        counting("memory://lost").lease(Duration.ofMillis(300)).connect().use { client ->
+        counting("memory://lost").lease(Duration.ofSeconds(3)).connect().use { client ->
             SteadlockTelemetry.instrument(client, collected.sdk)
             client.lock("expired").lock(Duration.ofMillis(100))
             client.lock("max_hold", LockOptions.DEFAULT.withMaxHold(Duration.ofMillis(400))).lock()

@@ -1,8 +1,10 @@
 package io.github.steadlock.spring.aop;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.github.steadlock.Lease;
+import io.github.steadlock.LockLostException;
 import io.github.steadlock.Steadlock;
 import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.spring.CurrentLease;
@@ -11,6 +13,7 @@ import io.github.steadlock.spring.OnBusy;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -232,9 +235,14 @@ class OtherAnnotationsTableTest {
         work.body =
                 run -> {
                     if (run == 1 || row.eachTime) {
+                        var lease = work.lease.get();
                         var lost = new CompletableFuture<Object>();
-                        work.lease.get().onLost(lost::complete);
+                        lease.onLost(lost::complete);
                         other.forceRelease(other.lock("stock"));
+                        // The extension finds the loss at once, and the watchdog only at the
+                        // next renewal.
+                        assertThatThrownBy(() -> lease.extend(Duration.ofMinutes(1)))
+                                .isInstanceOf(LockLostException.class);
                         join(lost);
                     }
                 };
@@ -298,8 +306,7 @@ class OtherAnnotationsTableTest {
                         .withBean(Work.class)
                         .withBean("shop", row.bean)
                         .withPropertyValues(row.properties.toArray(new String[0]))
-                        .withPropertyValues(
-                                "steadlock.lease=300ms", "test.database=" + UUID.randomUUID());
+                        .withPropertyValues("test.database=" + UUID.randomUUID());
         program.run(
                 context -> {
                     assertThat(context).hasNotFailed();

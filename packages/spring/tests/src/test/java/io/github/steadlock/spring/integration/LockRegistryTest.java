@@ -90,9 +90,9 @@ class LockRegistryTest {
                     assertThatThrownBy(
                                     () ->
                                             registry.executeLocked(
-                                                    "busy", Duration.ofMillis(50), () -> {}))
+                                                    "busy", Duration.ofMillis(250), () -> {}))
                             .isInstanceOf(TimeoutException.class);
-                    assertThat(registry.obtain("busy").tryLock(10, TimeUnit.MILLISECONDS))
+                    assertThat(registry.obtain("busy").tryLock(250, TimeUnit.MILLISECONDS))
                             .isFalse();
                     lease.release();
                     assertThat(registry.obtain("busy").tryLock()).isTrue();
