@@ -161,7 +161,7 @@ def test_a_grant_whose_answer_came_too_late_is_released() -> None:
     with (
         redis_process() as server,
         redis.Redis(port=server.port) as store,
-        steadlock.connect(server.url, command_timeout=0.3) as client,
+        steadlock.connect(server.url, command_timeout=1) as client,
     ):
         lock = client.lock("stock:42")
         with lock:

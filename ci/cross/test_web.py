@@ -67,7 +67,7 @@ def test_a_lock_that_is_taken_away_is_told_as_lost(server: Server) -> None:
     name = "web-taken-away"
     with (
         steadlock.connect(server.url) as client,
-        Contender("web", "watch", server, name, lease_ms=900) as web,
+        Contender("web", "watch", server, name, lease_ms=3000) as web,
     ):
         web.expect("held")
         assert client.force_release(client.lock(name))

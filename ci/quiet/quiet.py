@@ -1,12 +1,13 @@
-"""Runs a command that asserts milliseconds. Runs it again if it failed while the hypervisor stole processor time.
+"""Runs a command that asserts milliseconds. Runs it again if it failed while the machine was disturbed.
 
 A virtual machine shares its processors with others. Sometimes it has none for a tenth of a second or longer, and
-everything in it is late. The kernel counts that time as stolen. A test that fails during such a moment proves nothing.
+everything in it is late. The kernel counts that time as stolen. A pause of the whole machine is not counted, but then a
+sleeping thread wakes up late. A test that fails during such a moment proves nothing.
 
     quiet.py [--again OPTION] COMMAND...
 
 OPTION is added to the command when it is run again. The exit status is that of the last run. A failure counts at once
-if no time was stolen during the run, and after `ATTEMPTS` runs if time was stolen during each of them.
+if there was no disturbance during the run, and after `ATTEMPTS` runs if there was one during each of them.
 """
 
 import argparse
@@ -21,9 +22,11 @@ from types import TracebackType
 from typing import Self
 
 ATTEMPTS = 4
-# Seconds. If at least DISTURBANCE was stolen in one SAMPLE, on all processors together, the machine was disturbed.
+# Seconds. The machine was disturbed if at least DISTURBANCE was stolen in one SAMPLE, on all processors together, or if
+# a SAMPLE ended later than it should by at least PAUSE.
 SAMPLE = 0.1
 DISTURBANCE = 0.03
+PAUSE = 0.4
 # Seconds. The command begins after UNDISTURBED_BEFORE without a disturbance, and after LONGEST_WAIT in any case.
 UNDISTURBED_BEFORE = 2.0
 LONGEST_WAIT = 45.0
@@ -41,7 +44,7 @@ def stolen_seconds() -> float:
 
 
 class Watch:
-    """Measures the stolen time every tenth of a second while its context is open."""
+    """Looks for disturbances every tenth of a second while its context is open."""
 
     def __init__(self, stolen: Clock = stolen_seconds) -> None:
         self.disturbances = 0
@@ -55,14 +58,17 @@ class Watch:
         return time.monotonic() - self.since
 
     def _look(self) -> None:
-        before = self._stolen()
-        while not self._end.wait(SAMPLE):
-            now = self._stolen()
-            if now - before >= DISTURBANCE:
+        before, began = self._stolen(), time.monotonic()
+        has_ended = False
+        while not has_ended:
+            has_ended = self._end.wait(SAMPLE)
+            now, ended = self._stolen(), time.monotonic()
+            stolen, late = now - before, ended - began - SAMPLE
+            if stolen >= DISTURBANCE or late >= PAUSE:
                 self.disturbances += 1
-                self.worst = max(self.worst, now - before)
-                self.since = time.monotonic()
-            before = now
+                self.worst = max(self.worst, stolen, late)
+                self.since = ended
+            before, began = now, ended
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -96,7 +102,7 @@ def run_until_undisturbed(
         if status == 0 or not watch.disturbances:
             break
         report(
-            f"quiet: failed while processor time was stolen {watch.disturbances} times, "
+            f"quiet: failed while the machine was disturbed {watch.disturbances} times, "
             f"for {watch.worst * 1000:.0f} ms at the worst (attempt {number} of {ATTEMPTS})"
         )
     return status

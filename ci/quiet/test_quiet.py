@@ -57,6 +57,32 @@ def test_a_failure_on_a_disturbed_machine_is_tried_again_and_then_counts() -> No
     assert len(reports) == 1
 
 
+def test_a_pause_that_nothing_counts_is_a_disturbance_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quiet, "PAUSE", 0.2)
+    pause = 0.0
+    command = Command(1, 0)
+    reports: list[str] = []
+
+    def run(again: bool) -> int:
+        nonlocal pause
+        pause = 0.0 if again else 0.3
+        return command(again)
+
+    def stolen() -> float:
+        # Delays the thread that measures, as a pause of the machine does.
+        time.sleep(pause)
+        return 0.0
+
+    def report(text: str) -> None:
+        nonlocal pause
+        pause = 0.0
+        reports.append(text)
+
+    assert quiet.run_until_undisturbed(run, stolen, report) == 0
+    assert command.again == [False, True]
+    assert len(reports) == 1
+
+
 def test_a_failure_counts_as_soon_as_the_machine_is_calm() -> None:
     is_calm = False
     times = disturbed()

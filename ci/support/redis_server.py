@@ -13,6 +13,9 @@ from pathlib import Path
 
 import redis
 
+# The number of attempts to start a server, each with another port.
+ATTEMPTS = 5
+
 
 @dataclass(frozen=True)
 class RedisProcess:
@@ -55,27 +58,33 @@ def redis_process(*options: str, environment: Mapping[str, str] | None = None) -
     """Starts a server and yields it once the server answers.
 
     The caller may stop or kill the server (SIGSTOP, SIGKILL). Without `environment`, the server inherits ours."""
-    port = free_port()
     with tempfile.TemporaryDirectory() as folder:
-        command = [server_program(), "--port", str(port), "--save", "", "--appendonly", "no", "--dir", folder, *options]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
-        try:
-            _wait_until_up(port)
-            yield RedisProcess(port, process)
-        finally:
-            # SIGKILL, as SIGTERM does not end a process that SIGSTOP has stopped.
-            process.kill()
-            process.wait()
-
-
-def _wait_until_up(port: int) -> None:
-    deadline = time.monotonic() + 10
-    with redis.Redis(port=port) as store:
-        while True:
+        # Another program can take the port after it was found free. The server ends then.
+        for _ in range(ATTEMPTS):
+            port = free_port()
+            command = [server_program(), "--port", str(port), "--save", "", "--appendonly", "no", "--dir", folder]
+            process = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL, env=environment)
             try:
-                store.ping()
-                return
-            except redis.ConnectionError as error:
-                if time.monotonic() > deadline:
-                    raise RuntimeError("redis-server did not start") from error
-                time.sleep(0.02)
+                if _is_up(port, process):
+                    yield RedisProcess(port, process)
+                    return
+            finally:
+                # SIGKILL, as SIGTERM does not end a process that SIGSTOP has stopped.
+                process.kill()
+                process.wait()
+        raise RuntimeError(f"redis-server has ended {ATTEMPTS} times at its start")
+
+
+def _is_up(port: int, process: "subprocess.Popen[bytes]") -> bool:
+    """Waits until this server answers, and not one of another program that took the port. Returns false if this server
+    has ended."""
+    deadline = time.monotonic() + 20
+    with redis.Redis(port=port, socket_timeout=5) as store:
+        while process.poll() is None:
+            with contextlib.suppress(redis.RedisError):
+                if store.info("server")["process_id"] == process.pid:
+                    return True
+            if time.monotonic() > deadline:
+                raise RuntimeError("redis-server did not start")
+            time.sleep(0.02)
+    return False

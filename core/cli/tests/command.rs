@@ -139,7 +139,7 @@ fn serve_answers_and_stops_at_once() {
         send(&served.process, signal);
         let asked = Instant::now();
         assert_eq!(wait(&mut served.process), 0);
-        assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+        assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
     }
 }
 
@@ -389,7 +389,7 @@ fn run_tells_the_command_the_lock_and_the_token() {
 fn a_second_run_waits_or_is_refused() {
     let served = Served::start(&[]);
     let (mut first, _output) = served.run_until_ready(&["stock", "--", "sh", "-c", "echo ready; cat > /dev/null"]);
-    for wait in ["0", "0.2"] {
+    for wait in ["0", "0.5"] {
         let refused = served
             .run(&["--wait", wait, "stock", "--", "echo", "ran"])
             .output()
@@ -412,7 +412,7 @@ fn a_second_run_waits_or_is_refused() {
 fn a_lost_lock_ends_the_command() {
     let served = Served::start(&[]);
     let trap = "trap 'echo ended; exit 0' TERM; echo ready; while :; do sleep 0.05; done";
-    let (mut child, mut output) = served.run_until_ready(&["--lease", "1", "stock", "--", "sh", "-c", trap]);
+    let (mut child, mut output) = served.run_until_ready(&["--lease", "3", "stock", "--", "sh", "-c", trap]);
     assert_eq!(served.say("DEL stock"), ":1");
     assert_eq!(first_line(&mut output), "ended");
     assert_eq!(wait(&mut child), 74);

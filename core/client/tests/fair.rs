@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use steadlock::Client;
 use steadlock_protocol::Reply;
-use support::{Redis, Server, eventually};
+use support::{Redis, Server, eventually, on_time};
 
 const QUEUE: &str = "steadlock:{f}:fair";
 const ALIVE: &str = "steadlock:{f}:alive";
@@ -52,14 +52,14 @@ async fn behind_500_killed_waiters_the_next_live_one_is_served_within_4_seconds(
         let start = Instant::now();
         let lock = two.fair_lock("f").wait(Duration::from_secs(30));
         let waiter = tokio::spawn(async move { lock.acquire().await });
-        eventually("the live one waits, too", Duration::from_secs(2), || {
+        eventually("the live one waits, too", Duration::from_secs(20), || {
             server.run(&["ZCARD", QUEUE]) == Reply::Int(501)
         })
         .await;
         held.release().await.unwrap();
         let lease = waiter.await.unwrap().unwrap();
         let took = start.elapsed();
-        assert!(took < Duration::from_secs(4), "{took:?}");
+        assert!(took < on_time(Duration::from_secs(4)), "{took:?}");
         lease.release().await.unwrap();
         one.close().await;
         two.close().await;
@@ -129,9 +129,9 @@ async fn ten_thousand_invented_messages_grant_nothing_and_stop_nobody() {
             Reply::Array(channels) => channels,
             other => panic!("{other:?}"),
         };
-        eventually("it listens", Duration::from_secs(5), || !listened("").is_empty()).await;
+        eventually("it listens", Duration::from_secs(20), || !listened("").is_empty()).await;
         if kind == "fair" {
-            eventually("it hears of grants", Duration::from_secs(5), || {
+            eventually("it hears of grants", Duration::from_secs(20), || {
                 !listened(":grants:").is_empty()
             })
             .await;
@@ -165,7 +165,7 @@ async fn ten_thousand_invented_messages_grant_nothing_and_stop_nobody() {
         held.release().await.unwrap();
         let lease = waiter.await.unwrap().unwrap();
         assert!(
-            start.elapsed() < Duration::from_secs(2),
+            start.elapsed() < on_time(Duration::from_secs(2)),
             "{kind}: {:?}",
             start.elapsed()
         );

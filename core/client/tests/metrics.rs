@@ -58,7 +58,7 @@ async fn each_acquisition_is_counted_by_how_it_ended() {
         1.0
     );
     // One caller times out, and another one is cancelled.
-    let timed_out = lock.clone().wait(Duration::from_millis(30)).acquire().await;
+    let timed_out = lock.clone().wait(Duration::from_millis(250)).acquire().await;
     assert_eq!(timed_out.unwrap_err().kind(), ErrorKind::LockTimeout);
     let waiter = tokio::spawn({
         let lock = lock.clone();
@@ -89,9 +89,9 @@ async fn each_acquisition_is_counted_by_how_it_ended() {
         );
     }
     assert_eq!(number(&text, "steadlock_wait_seconds_count", &stock), 3.0);
-    assert!(number(&text, "steadlock_wait_seconds_sum", &stock) >= 0.03);
+    assert!(number(&text, "steadlock_wait_seconds_sum", &stock) >= 0.25);
     assert_eq!(number(&text, "steadlock_hold_seconds_count", &stock), 1.0);
-    assert!(number(&text, "steadlock_hold_seconds_sum", &stock) >= 0.03);
+    assert!(number(&text, "steadlock_hold_seconds_sum", &stock) >= 0.25);
     let multi = ["kind=\"multi_lock\"", "group=\"a\""];
     assert_eq!(number(&text, "steadlock_hold_seconds_count", &multi), 1.0);
     for gauge in ["steadlock_held", "steadlock_waiting"] {
@@ -106,7 +106,7 @@ async fn losses_renewals_and_reconnects_are_counted() {
     let mut redis = Redis::start();
     let client = Client::builder()
         .url(redis.url())
-        .lease(Duration::from_millis(900))
+        .lease(Duration::from_secs(6))
         .metrics()
         .connect()
         .await
@@ -116,7 +116,7 @@ async fn losses_renewals_and_reconnects_are_counted() {
         &client,
         "steadlock_renewals_total",
         &["group=\"stock\"", "outcome=\"renewed\""],
-        2.0,
+        1.0,
     )
     .await;
     // The server starts again without its data, like a promoted replica that had not received them.
@@ -129,13 +129,14 @@ async fn losses_renewals_and_reconnects_are_counted() {
         reaches(&client, "steadlock_reconnects_total", &[link], 1.0).await;
         assert!(number(&client.metrics().unwrap(), "steadlock_connections_lost_total", &[link]) >= 1.0);
     }
-    // The server stays away for longer than the lease.
-    let lease = client.lock("stock:2").acquire().await.unwrap();
+    // The server stays away for longer than this lease.
+    let short = client.lock("stock:2").lease(Duration::from_millis(1_500)).renewed();
+    let lease = short.acquire().await.unwrap();
     redis.stop();
     lease.lost().await;
     reaches(&client, "steadlock_losses_total", &["reason=\"expired\""], 1.0).await;
-    let short = client.lock("stock:3").wait(Duration::from_millis(50)).acquire().await;
-    assert_eq!(short.unwrap_err().kind(), ErrorKind::Unavailable);
+    let refused = client.lock("stock:3").wait(Duration::from_millis(50)).acquire().await;
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unavailable);
 
     let text = client.metrics().unwrap();
     let of = |metric, label| number(&text, metric, &["group=\"stock\"", label]);
@@ -247,7 +248,7 @@ async fn a_redlock_counts_as_one_lock_whatever_the_number_of_its_servers() {
     let servers = [Server::memory(), Server::memory(), Server::memory()];
     let client = Client::builder()
         .primaries(servers.iter().map(Server::url))
-        .lease(Duration::from_millis(900))
+        .lease(Duration::from_secs(3))
         .metrics()
         .connect()
         .await

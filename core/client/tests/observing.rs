@@ -116,7 +116,7 @@ fn a_day_with_a_failover_reads_like_a_story() {
     let server = format!("127.0.0.1:{}", redis.port);
     let mut client = Logged::connect(Options {
         url: Some(redis.url()),
-        lease_ms: Some(1_500.0),
+        lease_ms: Some(4_000.0),
         key_prefix: Some("shop:".into()),
         log: Some(Level::Info),
         ..Options::default()
@@ -152,7 +152,7 @@ fn a_day_with_a_failover_reads_like_a_story() {
     assert!(failing.contains(" of its lease are left"), "{failing}");
     assert!(
         unrenewed.contains(&format!(
-            ": it expired, as {server} confirmed no renewal for its lease of 1.5 s: not connected"
+            ": it expired, as {server} confirmed no renewal for its lease of 4 s: not connected"
         )),
         "{unrenewed}"
     );
@@ -184,7 +184,7 @@ fn another_programs_owner_stays_in_one_line_of_the_log() {
     });
     redis.run(&["SET", "busy", OWNER]);
     redis.run(&["HSET", "odd", OWNER, "1"]);
-    let refused = [(Kind::Mutex, "busy", 100.0), (Kind::Lock, "odd", 0.0)].map(|(kind, name, wait)| {
+    let refused = [(Kind::Mutex, "busy", 500.0), (Kind::Lock, "odd", 0.0)].map(|(kind, name, wait)| {
         let mut pending = client.host.start(Op::Acquire(Acquire {
             lock: LockRef::One(kind, name.into()),
             wait_ms: Some(wait),

@@ -5,6 +5,7 @@ mod support;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use steadlock::observe::{Link, Observation, Observer};
 use steadlock::{Builder, Client, Error, ErrorKind, Lease, OnUnavailable, ReleaseOutcome};
 use support::cluster::Cluster;
@@ -13,12 +14,14 @@ use support::{Redis, eventually, on_time};
 const SOON: Duration = Duration::from_secs(20);
 /// The time after which an open breaker sends a probe.
 const PAUSE: Duration = Duration::from_millis(500);
+/// The number of failures that open a breaker.
+const FAILURES: u32 = 3;
 
 /// Builds a client that soon notices an outage.
 fn quick() -> Builder {
     Client::builder()
-        .command_timeout(Duration::from_millis(300))
-        .breaker(3, PAUSE)
+        .command_timeout(Duration::from_secs(1))
+        .breaker(FAILURES, PAUSE)
 }
 
 fn refusal(result: Result<Lease, Error>) -> Error {
@@ -29,15 +32,23 @@ fn names_open_breaker(error: &Error) -> bool {
     error.kind() == ErrorKind::Unavailable && error.to_string().contains("circuit breaker")
 }
 
-/// Repeats attempts for a lock of this name until the breaker is open.
+/// Repeats attempts for locks with the slot of this name until the breaker is open. Attempts that time out together are
+/// enough to open it.
 async fn is_open(client: &Client, name: &str) {
     let start = Instant::now();
     loop {
-        let result = client.lock(name).on_unavailable(OnUnavailable::Fail).acquire().await;
-        if result.as_ref().is_err_and(names_open_breaker) {
+        let attempts = (0..FAILURES).map(|number| {
+            let lock = client.lock(format!("{{{name}}}-{number}"));
+            async move { lock.on_unavailable(OnUnavailable::Fail).acquire().await }
+        });
+        let results = join_all(attempts).await;
+        if results
+            .iter()
+            .any(|result| result.as_ref().is_err_and(names_open_breaker))
+        {
             return;
         }
-        assert!(start.elapsed() < SOON, "the breaker does not open: {result:?}");
+        assert!(start.elapsed() < SOON, "the breaker does not open: {results:?}");
     }
 }
 
@@ -275,13 +286,15 @@ async fn a_short_lease_that_has_ended_no_longer_shortens_the_silence_of_renewals
         tokio::time::sleep(LEASE / 30).await;
     }
     seen.clear();
-    server.pause();
-    tokio::time::sleep(SILENCE * 4).await;
-    server.resume();
-    eventually("a renewal was longer without an answer", SOON, || {
-        seen.slowest_renewal() > SILENCE * 3 / 2
-    })
-    .await;
+    let start = Instant::now();
+    // On a busy machine a pause of the server can pass without a renewal.
+    while seen.slowest_renewal() <= SILENCE * 3 / 2 {
+        assert!(start.elapsed() < SOON, "no renewal was longer without an answer");
+        server.pause();
+        tokio::time::sleep(SILENCE * 4).await;
+        server.resume();
+        tokio::time::sleep(SILENCE * 2).await;
+    }
     assert_eq!(seen.causes_of_losses(), []);
     assert!(leases.iter().all(Lease::is_valid));
 }

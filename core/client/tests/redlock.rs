@@ -5,12 +5,12 @@ mod support;
 use std::time::{Duration, Instant};
 
 use steadlock::host::{Acquire, Completion, Host, Kind, LockRef, Op, Options};
-use steadlock::{Client, Error, ErrorKind, LostReason, ReleaseOutcome};
+use steadlock::{Client, Error, ErrorKind, Lease, LostReason, ReleaseOutcome};
 use steadlock_protocol::Reply;
 use support::streaming::Streaming;
 use support::{Redis, eventually, on_time};
 
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(20);
 
 struct FiveServers {
     servers: Vec<Redis>,
@@ -62,7 +62,7 @@ async fn a_majority_holds_it_and_others_are_refused_and_woken() {
     assert!(two.lock("a").try_acquire().await.unwrap().is_none());
     assert!(one.lock("a").try_acquire().await.unwrap().is_none());
     assert_eq!(
-        kind(two.lock("a").wait(Duration::from_millis(400)).acquire().await),
+        kind(two.lock("a").wait(Duration::from_secs(1)).acquire().await),
         ErrorKind::LockTimeout
     );
     let next = two.lock("a").wait(SOON);
@@ -168,53 +168,72 @@ async fn a_stopped_node_does_not_delay_the_others() {
     eventually("nothing is left", Duration::from_secs(10), || five.holders("a") == 0).await;
 }
 
+/// Acquires a lock that two servers grant at once and three servers only 100 ms later. Returns the time of the first two
+/// grants, and the lease.
+async fn granted_late(five: &FiveServers, client: &Client) -> (Instant, Lease) {
+    let (began, mut number) = (Instant::now(), 0);
+    loop {
+        number += 1;
+        for server in &five.servers[0..3] {
+            server.pause();
+        }
+        let name = format!("a-{number}");
+        let lock = client.lock(&name);
+        let acquiring = tokio::spawn(async move { lock.try_acquire().await });
+        eventually("two granted it", SOON, || {
+            let granted = |server: &Redis| server.run(&["EXISTS", &name]) == Reply::Int(1);
+            acquiring.is_finished() || five.servers[3..].iter().all(granted)
+        })
+        .await;
+        let start = Instant::now();
+        // Stays within the response timeout of a round, 500 ms.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        for server in &five.servers[0..3] {
+            server.resume();
+        }
+        match acquiring.await.unwrap() {
+            Ok(lease) => return (start, lease.expect("nobody else has it")),
+            // On a busy machine the round can end before all have answered.
+            Err(error) => assert!(
+                error.kind() == ErrorKind::Unavailable && began.elapsed() < SOON,
+                "{error}"
+            ),
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_lease_counts_from_before_the_primaries_were_asked() {
     let five = FiveServers::start();
-    let client = five.quick(5_000, 3_000).await;
-    for server in &five.servers[0..3] {
-        server.pause();
-    }
-    let lock = client.lock("a");
-    let acquiring = tokio::spawn(async move { lock.try_acquire().await });
-    eventually("two granted it", SOON, || {
-        let granted = |server: &Redis| server.run(&["EXISTS", "a"]) == Reply::Int(1);
-        five.servers[3..].iter().all(granted)
-    })
-    .await;
-    let start = Instant::now();
-    // Stays within the response timeout of a round, which is a tenth of the lease.
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    for server in &five.servers[0..3] {
-        server.resume();
-    }
-    let lease = acquiring.await.unwrap().unwrap().expect("nobody else has it");
+    let client = five.quick(30_000, 3_000).await;
+    let (start, lease) = granted_late(&five, &client).await;
     let (passed, left) = (start.elapsed(), lease.remaining());
     assert!(passed >= Duration::from_millis(100));
     // The deadline allows for the drift of clocks: 1 % of the lease and 20 ms.
-    assert!(passed + left <= Duration::from_millis(5_000 - 50 - 20), "{left:?}");
-    let outlives_it = |server: &&Redis| match server.run(&["PTTL", "a"]) {
+    assert!(passed + left <= Duration::from_millis(30_000 - 300 - 20), "{left:?}");
+    let name = lease.name().to_owned();
+    let outlives_it = |server: &&Redis| match server.run(&["PTTL", &name]) {
         Reply::Int(millis) => u128::try_from(millis).is_ok_and(|millis| millis >= lease.remaining().as_millis()),
         _ => false,
     };
     assert!(five.servers.iter().filter(outlives_it).count() >= 3);
     lease.release().await.unwrap();
-    eventually("nothing is left", SOON, || five.holders("a") == 0).await;
+    eventually("nothing is left", SOON, || five.holders(&name) == 0).await;
 }
 
 #[tokio::test]
 async fn healthy_nodes_are_renewed_while_one_is_stuck() {
     let five = FiveServers::start();
-    let client = five.quick(1_800, 3_000).await;
+    let client = five.quick(4_000, 3_000).await;
     let lease = client.lock("a").acquire().await.unwrap();
     eventually("all five hold it", SOON, || five.holders("a") == 5).await;
     five.servers[0].pause();
     five.servers[1].pause();
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
     assert!(lease.is_valid(), "a majority renewed it: {:?}", lease.lost_reason());
     let lost = lease.lost();
     five.servers[2].pause();
-    let reason = tokio::time::timeout(on_time(Duration::from_millis(2_400)), lost)
+    let reason = tokio::time::timeout(on_time(Duration::from_millis(4_600)), lost)
         .await
         .unwrap();
     assert_eq!(reason, LostReason::Expired);
@@ -251,13 +270,14 @@ async fn healthy_nodes_are_renewed_while_one_streams_without_end() {
 #[tokio::test]
 async fn a_lock_that_a_majority_lost_is_lost() {
     let five = FiveServers::start();
-    let client = five.quick(1_800, 3_000).await;
+    let client = five.quick(4_000, 3_000).await;
     let lease = client.lock("a").acquire().await.unwrap();
     eventually("all five hold it", SOON, || five.holders("a") == 5).await;
     for server in &five.servers[0..2] {
         server.run(&["DEL", "a"]);
     }
-    tokio::time::sleep(Duration::from_millis(1_300)).await;
+    // All renewals come within a third of the lease.
+    tokio::time::sleep(Duration::from_millis(1_800)).await;
     assert!(lease.is_valid());
     assert_eq!(five.holders("a"), 3, "a renewal takes nothing again");
     five.servers[2].run(&["DEL", "a"]);

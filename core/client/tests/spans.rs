@@ -142,7 +142,7 @@ async fn who_waits_for_another_owner_times_out_or_goes_away() {
     let _guard = spans.listen();
     client
         .lock("a")
-        .wait(Duration::from_millis(30))
+        .wait(Duration::from_millis(250))
         .acquire()
         .await
         .unwrap_err();
@@ -366,7 +366,7 @@ fn threads_that_block_have_the_same() {
     let _guard = spans.listen();
     let caller = info_span!("caller");
     let lease = caller.in_scope(|| client.lock("a").acquire()).unwrap();
-    let refused = caller.in_scope(|| client.lock("a").wait(Duration::from_millis(30)).acquire());
+    let refused = caller.in_scope(|| client.lock("a").wait(Duration::from_millis(250)).acquire());
     refused.unwrap_err();
     assert!(client.lock("a").try_acquire().unwrap().is_none());
     thread::scope(|scope| scope.spawn(|| lease.release().unwrap()).join().unwrap());

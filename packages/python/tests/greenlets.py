@@ -106,9 +106,9 @@ def greenlets_own() -> None:
 def ended_waits_leave_nothing() -> None:
     with lock:
         killed = gevent.spawn(lock.acquire)
-        late = gevent.spawn(gevent.with_timeout, 0.02, lock.acquire, timeout_value="late")
+        late = gevent.spawn(gevent.with_timeout, 0.2, lock.acquire, timeout_value="late")
         with others_go_on():
-            assert gevent.spawn(lock.try_acquire, 0.02).get() is None
+            assert gevent.spawn(lock.try_acquire, 0.2).get() is None
             assert late.get() == "late"
         killed.kill()
     with steadlock.connect(URL) as other:
@@ -191,7 +191,7 @@ def losses_are_heard() -> None:
         gevent.sleep(0.001)
         heard.append(lease)
 
-    lease = lock.try_acquire(lease=0.15)
+    lease = lock.try_acquire(lease=0.3)
     assert lease is not None
     lease.on_lost(hear)
     with others_go_on():
@@ -220,14 +220,15 @@ def a_stuck_handler_holds_up_no_loss() -> None:
     for name in ("door", "window"):
         lease = client.lock(name, max_hold=0.15).try_acquire()
         assert lease is not None
-        with gevent.Timeout(5):
+        with gevent.Timeout(20):
             while not lease.lost.is_set():
                 gevent.sleep(0.001)
             while not stuck.events:
                 gevent.sleep(0.001)
     started = time.monotonic()
     client.close()
-    assert time.monotonic() - started < 1
+    # The handler blocks for 30 s.
+    assert time.monotonic() - started < 15
     stuck.may_go_on.set()
     with gevent.Timeout(5):
         while len(stuck.events) < 2:

@@ -30,37 +30,58 @@ def server_program() -> str:
     return subprocess.check_output([str(script)], text=True).strip()
 
 
+BUS = 10_000
+"""A cluster node uses its port plus this number for the connections to other nodes."""
+ATTEMPTS = 5
+"""The number of attempts to start a server, each with another port."""
+
+
 def free_port() -> int:
-    """Returns a free port outside the range from which systems choose ports of outgoing connections: one of these could
-    occupy it before the server starts.
+    """Returns a port that is free, as is the bus port of a cluster node there. Both are outside the range from which
+    systems choose ports of outgoing connections: one of these could occupy it before the server starts.
     """
     while True:
-        port = random.randrange(10_000, 32_000)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
+        port = random.randrange(10_000, 22_000)
+        with contextlib.ExitStack() as probes, contextlib.suppress(OSError):
+            for one in (port, port + BUS):
+                probes.enter_context(socket.socket()).bind(("127.0.0.1", one))
             return port
 
 
 class RedisServer:
     """A redis-server that runs during a `with` block. A test can pause it, kill it and start it again meanwhile."""
 
-    def __init__(self, *options: str, port: int | None = None) -> None:
-        self.port = port or free_port()
-        self.url = f"redis://127.0.0.1:{self.port}"
+    def __init__(self, *options: str) -> None:
         self._options = options
         self._folder = tempfile.TemporaryDirectory()
         self._process: subprocess.Popen[bytes] | None = None
+        self._choose_port()
 
     def start(self) -> None:
+        assert self._is_started(), f"redis-server has ended: {self._log.read_text()}"
+
+    def _choose_port(self) -> None:
+        self.port = free_port()
+        self.url = f"redis://127.0.0.1:{self.port}"
+
+    @property
+    def _log(self) -> Path:
+        return Path(self._folder.name) / "log"
+
+    def _is_started(self) -> bool:
+        """Starts the server and waits until it accepts connections. Returns false if it has ended."""
         command = [server_program(), "--port", str(self.port), "--save", "", "--appendonly", "no"]
         command += ["--dir", self._folder.name, *self._options]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(command, stdout=log)
         deadline = time.monotonic() + 20
-        while True:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
-                return
-            assert time.monotonic() < deadline, "redis-server did not start"
+        # A connection would not tell this server from one of another program that took the port.
+        while b"Ready to accept connections" not in self._log.read_bytes():
+            if self._process.poll() is not None:
+                return False
+            assert time.monotonic() < deadline, f"redis-server did not start: {self._log.read_text()}"
             time.sleep(0.01)
+        return True
 
     def kill(self) -> None:
         """Kills the server. The port then refuses connections."""
@@ -82,6 +103,11 @@ class RedisServer:
             self._process.send_signal(signal.SIGCONT)
 
     def __enter__(self) -> Self:
+        for _ in range(ATTEMPTS - 1):
+            if self._is_started():
+                return self
+            # Another program can have taken the port after it was found free.
+            self._choose_port()
         self.start()
         return self
 

@@ -62,7 +62,7 @@ def test_a_holder_is_named(place: str) -> None:
     with steadlock.connect(place, client_label="blue") as theirs, steadlock.connect(place) as ours:
         with theirs.lock("door"):
             is_this_process(ours.lock("door").holder())
-            with pytest.raises(steadlock.LockTimeoutError) as refusal, ours.lock("door", wait=0.1):
+            with pytest.raises(steadlock.LockTimeoutError) as refusal, ours.lock("door", wait=0.25):
                 pass
             names_this_process(refusal.value)
         with theirs.semaphore("seats", 1).hold():
@@ -76,7 +76,7 @@ async def test_a_holder_is_named_in_tasks(place: str) -> None:
         async with theirs.lock("door"):
             is_this_process(await ours.lock("door").holder())
             with pytest.raises(steadlock.LockTimeoutError) as refusal:
-                async with ours.lock("door", wait=0.1):
+                async with ours.lock("door", wait=0.25):
                     pass
             names_this_process(refusal.value)
         async with ours.lock("door"):
@@ -95,7 +95,7 @@ def test_the_holder_of_a_redlock_is_named(memories: list[str]) -> None:
         theirs.lock("door"),
     ):
         is_this_process(ours.lock("door").holder())
-        with pytest.raises(steadlock.LockTimeoutError) as refusal, ours.lock("door", wait=0.1):
+        with pytest.raises(steadlock.LockTimeoutError) as refusal, ours.lock("door", wait=0.25):
             pass
         is_this_process(refusal.value.holder)
 
@@ -210,7 +210,7 @@ def test_a_client_may_say_and_ask_nothing(server: RedisServer, store: Store) -> 
             holder = silent.lock("window").holder()
             assert holder is not None
             assert holder.client is None
-            with pytest.raises(steadlock.LockTimeoutError) as refusal, silent.lock("window", wait=0.1):
+            with pytest.raises(steadlock.LockTimeoutError) as refusal, silent.lock("window", wait=0.25):
                 pass
             assert refusal.value.holder is not None
             assert refusal.value.holder.client is None

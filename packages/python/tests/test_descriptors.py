@@ -136,7 +136,7 @@ async def other(client):
 
 async def main():
     before = open_ones()
-    client = await steadlock.aio.connect(sys.argv[1], lease=3)
+    client = await steadlock.aio.connect(sys.argv[1], lease=5)
     async with asyncio.timeout(30):
         async with client.lock("held").hold() as held:
             waits = asyncio.create_task(other(client))
@@ -164,7 +164,7 @@ def test_a_loss_is_told_to_a_task_and_no_socket_of_the_program_is_touched(server
     passes(
         """
 async def main():
-    client = await steadlock.aio.connect(sys.argv[1], lease=1)
+    client = await steadlock.aio.connect(sys.argv[1], lease=1.5)
     async with asyncio.timeout(30):
         lock = client.lock("lost")
         assert await lock.acquire()
@@ -194,7 +194,7 @@ asyncio.run(main())
 def test_a_loss_is_told_to_a_thread_and_no_socket_of_the_program_is_touched(server: RedisServer, how: str) -> None:
     passes(
         """
-client = steadlock.connect(sys.argv[1], lease=1)
+client = steadlock.connect(sys.argv[1], lease=1.5)
 lock = client.lock("lost")
 assert lock.acquire()
 lease = lock.lease

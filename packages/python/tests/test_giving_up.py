@@ -175,8 +175,14 @@ def test_ctrl_c_ends_a_wait_within_100_ms(server: RedisServer, store: Store, cal
 
 def test_interrupts_at_any_moment_leave_no_key(server: RedisServer, store: Store) -> None:
     # Signals come between any two byte codes: before, during and after the native call.
+    is_armed = False
+
     def strike(*_: object) -> None:
-        raise StruckError
+        # If another thread gets the signal, it can come after the timer was stopped.
+        nonlocal is_armed
+        if is_armed:
+            is_armed = False
+            raise StruckError
 
     before = signal.signal(signal.SIGALRM, strike)
     struck = 0
@@ -185,9 +191,10 @@ def test_interrupts_at_any_moment_leave_no_key(server: RedisServer, store: Store
             lock = client.lock("door")
             for round_ in range(300):
                 try:
+                    is_armed = True
                     signal.setitimer(signal.ITIMER_REAL, 0.00002 + (round_ % 60) * 0.00001)
                     lease = lock.try_acquire()
-                    signal.setitimer(signal.ITIMER_REAL, 0)
+                    is_armed = False
                 except StruckError:
                     struck += 1
                     lease = lock.lease
@@ -500,7 +507,7 @@ def test_an_interrupt_by_another_thread_ends_a_wait_and_leaves_nothing(
             "permits": permits.acquire,
         }
         # This takes about 0.1 s on an idle machine, as with redis-py. An uninterrupted wait would take a minute.
-        assert struck_in_a_thread(calls[call]) < 2
+        assert struck_in_a_thread(calls[call]) < 15
         assert nothing_of_ours(store)
         if call == "permits":
             permits.release()
@@ -531,8 +538,8 @@ def test_an_interrupt_by_another_thread_ends_what_a_stopped_server_does_not_answ
         "close": client.close,
     }
     with own_server.paused():
-        # A close alone takes 0.5 s.
-        assert struck_in_a_thread(calls[call], 0.05) < 2
+        # A close alone takes 0.5 s. An uninterrupted call would take 20 s.
+        assert struck_in_a_thread(calls[call], 0.05) < 15
     with steadlock.connect(own_server.url) as other:
         if call in ("release", "close"):
             assert other.lock("door").acquire(timeout=10)
@@ -543,7 +550,7 @@ def test_an_interrupt_by_another_thread_ends_what_a_stopped_server_does_not_answ
 
 def test_an_interrupt_by_another_thread_ends_connecting(own_server: RedisServer) -> None:
     with own_server.paused():
-        assert struck_in_a_thread(lambda: steadlock.connect(own_server.url, connect_timeout=30)) < 2
+        assert struck_in_a_thread(lambda: steadlock.connect(own_server.url, connect_timeout=30)) < 15
 
 
 @pytest.mark.timing

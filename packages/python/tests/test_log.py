@@ -20,7 +20,8 @@ from servers import RedisServer, eventually
 import steadlock
 from steadlock import _log, aio
 
-LEASE = 0.9
+# The server is killed and started again. If that took longer than the lease, the reason of the loss would be `expired`.
+LEASE = 6
 PASSWORD = "sesame-open-and-more"
 DEMO = Path(__file__).parents[3] / "examples" / "failover" / "run.py"
 
@@ -62,7 +63,7 @@ def test_the_log_tells_a_loss_a_disconnect_and_a_reconnect(
         secret_server.kill()
         secret_server.start()
         # The test does not ask the lease about the loss.
-        eventually(10, lambda: told(caplog, "lost") and told(caplog, "connected"))
+        eventually(20, lambda: told(caplog, "lost") and told(caplog, "connected"))
         assert lease.release() == "expired"
     check(caplog, secret_server)
 
@@ -74,7 +75,7 @@ async def test_so_it_does_in_asyncio(secret_server: RedisServer, caplog: pytest.
         assert lease is not None
         secret_server.kill()
         secret_server.start()
-        await asyncio.to_thread(eventually, 10, lambda: told(caplog, "lost") and told(caplog, "connected"))
+        await asyncio.to_thread(eventually, 20, lambda: told(caplog, "lost") and told(caplog, "connected"))
     check(caplog, secret_server)
 
 
@@ -121,21 +122,22 @@ def test_a_stuck_handler_holds_up_no_loss_and_no_close(slow: Slow) -> None:
     for name in ("door", "window"):
         lease = client.lock(name, max_hold=0.1).try_acquire()
         assert lease is not None
-        assert lease.lost.wait(2)
+        assert lease.lost.wait(20)
         assert slow.is_stuck.wait(10)
     started = time.monotonic()
     client.close()
-    assert time.monotonic() - started < 0.5
+    # The handler blocks for 30 s.
+    assert time.monotonic() - started < 15
 
 
 async def test_so_it_does_not_in_asyncio(slow: Slow) -> None:
     client = await aio.connect("memory://")
     for name in ("door", "window"):
         with pytest.raises(steadlock.LockLostError):
-            async with asyncio.timeout(2), client.lock(name, max_hold=0.1):
+            async with asyncio.timeout(20), client.lock(name, max_hold=0.1):
                 await asyncio.sleep(30)
         assert await asyncio.to_thread(slow.is_stuck.wait, 10)
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(15):
         await client.close()
 
 

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -14,7 +13,7 @@ from servers import RedisServer, eventually
 from test_forks import in_child
 
 import steadlock
-from steadlock import _log, aio
+from steadlock import _log, _native, aio
 
 LOGGER = "steadlock"
 
@@ -32,27 +31,43 @@ def events(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [vars(record)["event"] for record in caplog.records if record.name == LOGGER]
 
 
-def set_level(logger: str | None, level: int) -> None:
-    """Sets the level, and waits until every client has checked it."""
-    logging.getLogger(logger).setLevel(level)
-    time.sleep(1.2)
-
-
 @pytest.mark.parametrize("logger", [None, LOGGER])
-def test_a_level_that_is_set_later_counts_up_and_down(caplog: pytest.LogCaptureFixture, logger: str | None) -> None:
+def test_a_level_that_is_set_later_counts_up_and_down(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, logger: str | None
+) -> None:
+    made: list[_native.Line] = []
+    write = _log.write
+
+    def count_and_write(lines: list[_native.Line]) -> None:
+        made.extend(lines)
+        write(lines)
+
+    monkeypatch.setattr(_log, "write", count_and_write)
     logging.getLogger(logger).setLevel(logging.WARNING)
     with steadlock.connect("memory://") as client:
-        set_level(logger, logging.DEBUG)
-        with client.lock("told"):
-            pass
-        eventually(5, lambda: "released" in events(caplog))
-        set_level(logger, logging.WARNING)
+
+        def is_told() -> bool:
+            with client.lock("told"):
+                pass
+            return "released" in events(caplog)
+
+        def makes_no_line() -> bool:
+            made.clear()
+            lease = client.lock("quiet", lease=0.1).try_acquire(wait=20)
+            assert lease is not None
+            # A loss is reported after the lines that were made before it.
+            assert lease.lost.wait(20)
+            return made == []
+
+        # The client checks the level from time to time.
+        logging.getLogger(logger).setLevel(logging.DEBUG)
+        eventually(20, is_told)
+        logging.getLogger(logger).setLevel(logging.WARNING)
+        eventually(20, lambda: not _log.is_behind())
         caplog.clear()
-        with client.lock("quiet"):
-            pass
         # The core itself makes no lines any more, because lines that the logger drops would cost time.
-        assert client.lock("door", max_hold=0.1).try_acquire()
-        eventually(5, lambda: client._connection.native.drain()[2] == [] and not _log.is_behind())
+        eventually(20, makes_no_line)
+        eventually(20, lambda: not _log.is_behind())
     assert events(caplog) == []
 
 
@@ -60,10 +75,10 @@ async def test_so_it_does_in_asyncio(caplog: pytest.LogCaptureFixture) -> None:
     logging.getLogger(LOGGER).setLevel(logging.CRITICAL)
     async with aio.connect("memory://") as client:
         logging.getLogger(LOGGER).setLevel(logging.DEBUG)
-        await asyncio.sleep(1.2)
-        async with client.lock("told"):
-            pass
-        await asyncio.to_thread(eventually, 5, lambda: "released" in events(caplog))
+        async with asyncio.timeout(20):
+            while "released" not in events(caplog):
+                async with client.lock("told"):
+                    await asyncio.sleep(0.01)
 
 
 def test_a_logger_that_nobody_listened_to_is_told_of_the_loss_of_what_was_acquired_before(
@@ -71,11 +86,11 @@ def test_a_logger_that_nobody_listened_to_is_told_of_the_loss_of_what_was_acquir
 ) -> None:
     logging.getLogger(LOGGER).setLevel(logging.CRITICAL)
     with steadlock.connect("memory://") as client:
-        assert client.lock("door", max_hold=2).try_acquire()
+        assert client.lock("door", max_hold=3).try_acquire()
         assert not client._connection.events._thread.has_begun()
         logging.getLogger(LOGGER).setLevel(logging.INFO)
         # The program makes no call meanwhile.
-        eventually(10, lambda: "lost" in events(caplog))
+        eventually(20, lambda: "lost" in events(caplog))
 
 
 def test_a_client_of_a_forked_child_follows_the_level_there(server: RedisServer) -> None:
@@ -87,9 +102,9 @@ def test_a_client_of_a_forked_child_follows_the_level_there(server: RedisServer)
             handler = logging.Handler()
             handler.emit = lambda record: heard.append(vars(record)["event"])  # type: ignore[method-assign]
             logging.getLogger(LOGGER).addHandler(handler)
-            assert client.lock("door", max_hold=2).try_acquire()
+            assert client.lock("door", max_hold=3).try_acquire()
             logging.getLogger(LOGGER).setLevel(logging.INFO)
-            eventually(10, lambda: "lost" in heard)
+            eventually(20, lambda: "lost" in heard)
 
         in_child(listen)
 

@@ -45,7 +45,7 @@ def test_a_client_of_threads_counts_what_it_does(url: str) -> None:
     assert number(text, acquisitions, kind="lock", group="stock", outcome="timed_out") == 1
     assert number(text, acquisitions, kind="semaphore", group="none", outcome="granted") == 1
     assert number(text, "steadlock_wait_seconds_count", group="stock") == 2
-    assert number(text, "steadlock_wait_seconds_sum", group="stock") >= 0.05
+    assert number(text, "steadlock_wait_seconds_sum", group="stock") >= 0.25
     assert number(text, "steadlock_hold_seconds_count") == 2
     assert number(text, "steadlock_held") == number(text, "steadlock_waiting") == 0
     assert "stock:" not in text
@@ -53,9 +53,9 @@ def test_a_client_of_threads_counts_what_it_does(url: str) -> None:
 
 
 def tried_by_another_thread(client: steadlock.Client) -> bool:
-    """Whether another thread gets the lock within 50 ms."""
+    """Whether another thread gets the lock within 250 ms."""
     got: list[bool] = []
-    thread = threading.Thread(target=lambda: got.append(client.lock("stock:42").acquire(timeout=0.05)))
+    thread = threading.Thread(target=lambda: got.append(client.lock("stock:42").acquire(timeout=0.25)))
     thread.start()
     thread.join()
     return got[0]
@@ -83,7 +83,7 @@ async def test_a_client_of_tasks_counts_what_it_does(url: str) -> None:
 
 
 def test_losses_and_reconnects_are_counted(own_server: RedisServer) -> None:
-    with steadlock.connect(own_server.url, metrics=True, lease=1) as client:
+    with steadlock.connect(own_server.url, metrics=True, lease=6) as client:
         lease = client.lock("stock:1").try_acquire()
         reaches(client.metrics, "steadlock_renewals_total", 1, outcome="renewed", group="stock")
         own_server.kill()

@@ -23,9 +23,9 @@ SECRET = "redis://:hunter2@host"
 
 
 QUICK: dict[str, Any] = {
-    "command_timeout": 0.3,
+    "command_timeout": 1,
     "connect_timeout": 1,
-    "breaker_failures": 3,
+    "breaker_failures": 1,
     "breaker_pause": 0.4,
 }
 """The options of a client that notices an outage soon."""

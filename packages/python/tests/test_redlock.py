@@ -50,19 +50,19 @@ def test_every_primary_has_the_record_and_none_after_the_release(primaries: list
             assert lock.lease is lease
             assert lock.owned()
             assert lock.locked()
-            eventually(5, lambda: records(primaries) == ["door"] * 3)
+            eventually(20, lambda: records(primaries) == ["door"] * 3)
             assert two.lock("door").try_acquire() is None
-            assert two.mutex("door").acquire(timeout=0.1) is False
+            assert two.mutex("door").acquire(timeout=0.25) is False
         assert lock.acquire()
         assert lock.release() == "released"
         with two.mutex("door"):
             assert lock.locked()
-        eventually(5, lambda: records(primaries) == [])
+        eventually(20, lambda: records(primaries) == [])
 
 
 def test_one_primary_may_fail_and_two_may_not(primaries: list[RedisServer]) -> None:
     with steadlock.redlock(urls(primaries)) as client:
-        lock = client.lock("door", wait=1)
+        lock = client.lock("door", wait=20)
         with lock as before:
             primaries[0].kill()
             assert before.is_valid()
@@ -74,16 +74,16 @@ def test_one_primary_may_fail_and_two_may_not(primaries: list[RedisServer]) -> N
         primaries[1].kill()
         started = time.monotonic()
         with pytest.raises(steadlock.UnavailableError):
-            lock.acquire()
-        assert time.monotonic() - started < 2
+            client.lock("door", wait=1).acquire()
+        assert time.monotonic() - started < 15
         with pytest.raises(steadlock.UnavailableError):
             steadlock.redlock(urls(primaries))
-        eventually(5, lambda: records(primaries[2:]) == [])
+        eventually(20, lambda: records(primaries[2:]) == [])
 
 
 async def test_one_primary_may_fail_and_two_may_not_in_asyncio(primaries: list[RedisServer]) -> None:
     async with aio.redlock(urls(primaries)) as client:
-        lock = client.lock("door", wait=1)
+        lock = client.lock("door", wait=20)
         async with lock as lease:
             assert lease.token is None
             primaries[0].kill()
@@ -94,11 +94,11 @@ async def test_one_primary_may_fail_and_two_may_not_in_asyncio(primaries: list[R
         primaries[1].kill()
         started = time.monotonic()
         with pytest.raises(steadlock.UnavailableError):
-            await lock.acquire()
-        assert time.monotonic() - started < 2
+            await client.lock("door", wait=1).acquire()
+        assert time.monotonic() - started < 15
         with pytest.raises(steadlock.UnavailableError):
             await aio.redlock(urls(primaries))
-        eventually(5, lambda: records(primaries[2:]) == [])
+        eventually(20, lambda: records(primaries[2:]) == [])
 
 
 def test_a_failed_try_leaves_nothing_behind(primaries: list[RedisServer]) -> None:
@@ -108,23 +108,23 @@ def test_a_failed_try_leaves_nothing_behind(primaries: list[RedisServer]) -> Non
             two.set("door", "another")
             assert client.lock("door").try_acquire() is None
             assert one.get("door") == two.get("door") == "another"
-        eventually(5, lambda: records(primaries[2:]) == [])
+        eventually(20, lambda: records(primaries[2:]) == [])
 
 
 def test_it_is_renewed_and_its_loss_is_told(primaries: list[RedisServer]) -> None:
-    with steadlock.redlock(urls(primaries), lease=1) as client:
+    with steadlock.redlock(urls(primaries), lease=2.5) as client:
         lease = client.lock("door").try_acquire()
         assert lease is not None
-        eventually(5, lambda: records(primaries) == ["door"] * 3)
-        assert not lease.lost.wait(1.5)
+        eventually(20, lambda: records(primaries) == ["door"] * 3)
+        assert not lease.lost.wait(3)
         assert lease.is_valid()
         for server in primaries[:2]:
             with store_of(server) as store:
                 store.delete("door")
-        assert lease.lost.wait(5)
+        assert lease.lost.wait(20)
         assert lease.lost_reason == "removed"
         lease.release()
-        eventually(5, lambda: records(primaries) == [])
+        eventually(20, lambda: records(primaries) == [])
 
 
 def test_the_child_of_a_fork_takes_locks_of_its_own(primaries: list[RedisServer]) -> None:
@@ -141,7 +141,7 @@ def test_the_child_of_a_fork_takes_locks_of_its_own(primaries: list[RedisServer]
 
             in_child(work)
             assert lease.is_valid()
-        eventually(5, lambda: records(primaries) == [])
+        eventually(20, lambda: records(primaries) == [])
 
 
 def test_a_primary_that_is_listed_twice_is_misconfigured(primaries: list[RedisServer]) -> None:

@@ -60,7 +60,7 @@ def test_a_guarded_function_may_call_itself(client: steadlock.Client) -> None:
 
 
 def test_other_threads_wait_and_give_up(client: steadlock.Client) -> None:
-    @client.synchronized("door", wait=0.02)
+    @client.synchronized("door", wait=0.25)
     def enter() -> None:
         pass
 

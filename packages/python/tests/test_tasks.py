@@ -48,7 +48,7 @@ async def test_acquire_and_release_work_as_in_threading(aclient: aio.Client) -> 
     lock = aclient.lock("door")
     assert await lock.acquire()
     assert await asyncio.create_task(call(lock, blocking=False)) is False
-    assert await asyncio.create_task(call(lock, timeout=0.05)) is False
+    assert await asyncio.create_task(call(lock, timeout=0.25)) is False
     assert await lock.release() == "released"
 
     async def others() -> tuple[bool, str]:
@@ -79,7 +79,7 @@ async def test_hold_raises_after_its_wait(aclient: aio.Client) -> None:
     lock = aclient.lock("door")
 
     async def enter() -> None:
-        async with lock.hold(wait=0.03):
+        async with lock.hold(wait=0.25):
             pytest.fail("entered a held lock")
 
     async with lock:

@@ -91,7 +91,7 @@ def test_acquire_and_release_are_those_of_threading(client: steadlock.Client) ->
     lock = client.lock("door")
     assert lock.acquire()
     assert in_another_thread(lambda: lock.acquire(blocking=False)) is False
-    assert in_another_thread(lambda: lock.acquire(timeout=0.05)) is False
+    assert in_another_thread(lambda: lock.acquire(timeout=0.25)) is False
     assert lock.release() == "released"
     assert in_another_thread(lambda: (lock.acquire(), lock.release())) == (True, "released")
 
@@ -109,7 +109,7 @@ def test_hold_raises_after_its_wait_and_says_who_holds_the_lock(client: steadloc
     lock = client.lock("door")
 
     def enter() -> None:
-        with lock.hold(wait=timedelta(milliseconds=30)):
+        with lock.hold(wait=timedelta(milliseconds=250)):
             pytest.fail("entered a held lock")
 
     with lock, pytest.raises(steadlock.LockTimeoutError) as caught:
@@ -134,7 +134,7 @@ def test_the_holder_in_another_client_is_named(server: RedisServer, store: Store
 
 
 def test_the_wait_of_a_lock_bounds_with_and_acquire(client: steadlock.Client) -> None:
-    lock = client.lock("door", wait=0.02)
+    lock = client.lock("door", wait=0.25)
     with client.lock("door"):
         assert in_another_thread(lock.acquire) is False
         with pytest.raises(steadlock.LockTimeoutError):

@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -144,6 +144,7 @@ static TURN: Mutex<()> = Mutex::new(());
 impl Witness {
     pub(crate) fn start(served: &Served) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        standstill::watch();
         let end = Arc::new(AtomicBool::new(false));
         let (ended, port, process) = (Arc::clone(&end), served.port, served.process.id());
         let thread = std::thread::spawn(move || {
@@ -162,11 +163,17 @@ impl Witness {
                     (&["SET", "witness", "1"], "+OK -OOM"),
                     (&["GET", "witness"], "$1 $-1"),
                 ] {
-                    let (asked, queued) = (Instant::now(), time_in_run_queue(process));
+                    let (asked, queued, stood) = (Instant::now(), time_in_run_queue(process), standstill::total());
                     let reply = wire.call(words).unwrap_or_else(|| panic!("no answer to {words:?}"));
-                    // The time for which the server waited for a processor does not count: other programs took it.
                     let taken = asked.elapsed();
-                    slowest = slowest.max(taken.saturating_sub(time_in_run_queue(process).saturating_sub(queued)));
+                    // The time for which the server waited for a processor does not count: other programs took it. Nor
+                    // does the time for which the machine or this process stood still.
+                    let queued = time_in_run_queue(process).saturating_sub(queued);
+                    if taken > standstill::SHORTEST {
+                        standstill::wait_until_noted();
+                    }
+                    let stood = standstill::total().saturating_sub(stood);
+                    slowest = slowest.max(taken.saturating_sub(queued).saturating_sub(stood));
                     let begin = reply.split(' ').next().unwrap();
                     assert!(expected.split(' ').any(|one| one == begin), "{words:?}: {reply}");
                 }
@@ -217,4 +224,48 @@ fn resident_kilobytes(process: u32) -> u64 {
         .find_map(|line| line.strip_prefix("VmRSS:"))
         .expect("its size");
     line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// The times for which the machine or this process stood still. A thread that sleeps for short times notices them.
+mod standstill {
+    use super::{AtomicU64, Duration, Instant, Once, Ordering};
+
+    /// A shorter delay is not noted: a busy machine delays every sleep a little.
+    pub(super) const SHORTEST: Duration = Duration::from_millis(50);
+    const SLEEP: Duration = Duration::from_millis(2);
+
+    static NANOSECONDS: AtomicU64 = AtomicU64::new(0);
+    static SLEEPS: AtomicU64 = AtomicU64::new(0);
+
+    /// Starts the thread, if it does not run yet.
+    pub(super) fn watch() {
+        static STARTED: Once = Once::new();
+        STARTED.call_once(|| {
+            std::thread::spawn(|| {
+                loop {
+                    let start = Instant::now();
+                    std::thread::sleep(SLEEP);
+                    let late = start.elapsed().saturating_sub(SLEEP);
+                    if late >= SHORTEST {
+                        let late = u64::try_from(late.as_nanos()).expect("less than centuries");
+                        NANOSECONDS.fetch_add(late, Ordering::SeqCst);
+                    }
+                    SLEEPS.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        });
+    }
+
+    /// Returns the sum of all standstills so far.
+    pub(super) fn total() -> Duration {
+        Duration::from_nanos(NANOSECONDS.load(Ordering::SeqCst))
+    }
+
+    /// Waits until a standstill that has just ended is in the sum.
+    pub(super) fn wait_until_noted() {
+        let before = SLEEPS.load(Ordering::SeqCst);
+        while SLEEPS.load(Ordering::SeqCst) == before {
+            std::thread::sleep(SLEEP);
+        }
+    }
 }

@@ -71,7 +71,9 @@ struct Hanging {
 }
 
 impl Hanging {
-    const LEASE: Duration = Duration::from_secs(2);
+    const LEASE: Duration = Duration::from_secs(4);
+    /// The time of [`Self::rounds`], longer than a lease.
+    const ROUNDS: Duration = Duration::from_secs(6);
 
     async fn prepare(full_coverage: &str) -> Self {
         let cluster = Cluster::start_failing_over();
@@ -85,6 +87,11 @@ impl Hanging {
             .await
             .unwrap();
         let primaries = cluster.primaries();
+        for node in &primaries[1..] {
+            // A replica must not take over from a primary that a busy machine has delayed.
+            let replica = cluster.replica_of(node).unwrap();
+            replica.run(&["CONFIG", "SET", "cluster-replica-no-failover", "yes"]);
+        }
         let mut held = Vec::new();
         for node in &primaries {
             held.push(client.lock(cluster.name_at(node, "held")).acquire().await.unwrap());
@@ -98,14 +105,14 @@ impl Hanging {
         }
     }
 
-    /// Acquires and releases locks on the other shards for the time of three leases. Returns the sorted durations.
+    /// Acquires and releases locks on the other shards for some seconds. Returns the sorted durations.
     async fn rounds(&self) -> Vec<Duration> {
         let names: Vec<_> = self
             .others
             .iter()
             .map(|lease| format!("{{{}}}-round", lease.name()))
             .collect();
-        let (end, mut took) = (Instant::now() + 3 * Self::LEASE, Vec::new());
+        let (end, mut took) = (Instant::now() + Self::ROUNDS, Vec::new());
         while Instant::now() < end {
             for name in &names {
                 let start = Instant::now();
@@ -126,7 +133,8 @@ impl Hanging {
         }
         // Otherwise a failover could happen between the grant and the release of a lock, and its record would be lost.
         eventually("no node takes another for failed", PROMOTED, || {
-            let sees_all = |node: &Node| !node.text(&["CLUSTER", "NODES"]).contains("fail");
+            // Some nodes have the flag `nofailover`.
+            let sees_all = |node: &Node| !node.text(&["CLUSTER", "NODES"]).contains(",fail");
             self.cluster.nodes.iter().all(sees_all) && self.cluster.owner(self.theirs.name()).is_some()
         })
         .await;

@@ -1,6 +1,6 @@
 //! Tests of slots that move from one node to another while callers hold, await and acquire their locks.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::cluster::Cluster;
 use crate::support::crowd::{kinds, spawn_waiter, wait_until_subscribed};
@@ -12,10 +12,11 @@ use steadlock::{Client, ReleaseOutcome};
 /// other calls while some of their keys are missing, so these wait until the slot has moved.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_kind_is_kept_while_its_slot_migrates_and_given_on_after_it() {
-    const STAY: Duration = Duration::from_millis(2_500);
+    /// The number of renewals of each lease during each of these two states.
+    const RENEWALS: u32 = 2;
     const ONE_KEY: [&str; 4] = ["lock", "mutex", "write_lock", "semaphore"];
     let cluster = Cluster::start();
-    let lease = Duration::from_millis(1_500);
+    let lease = Duration::from_secs(4);
     let connect = async || {
         Client::builder()
             .url(&cluster.url)
@@ -34,7 +35,7 @@ async fn every_kind_is_kept_while_its_slot_migrates_and_given_on_after_it() {
     for ((kind, lock), (_, theirs)) in kinds(&client, &name).into_iter().zip(kinds(&other, &name)) {
         held.push((kind, lock.acquire().await.unwrap()));
         if kind != "read_lock" {
-            waiters.push((kind, spawn_waiter(theirs, SOON)));
+            waiters.push((kind, spawn_waiter(theirs, 3 * SOON)));
         }
     }
     wait_until_subscribed(from, &name).await;
@@ -42,19 +43,23 @@ async fn every_kind_is_kept_while_its_slot_migrates_and_given_on_after_it() {
     cluster.begin_move(slot, from, to);
     let fresh: Vec<_> = fresh
         .into_iter()
-        .map(|(kind, lock)| (kind, spawn_waiter(lock, SOON)))
+        .map(|(kind, lock)| (kind, spawn_waiter(lock, 3 * SOON)))
         .collect();
     for has_moved in [false, true] {
         if has_moved {
             assert!(cluster.move_keys(slot, from, to) >= held.len());
         }
-        let end = Instant::now() + STAY;
-        while Instant::now() < end {
+        let mut renewed: Vec<_> = held.iter().map(|(_, lease)| (lease.remaining(), 0)).collect();
+        while renewed.iter().any(|(_, renewals)| *renewals < RENEWALS) {
             let permit = client.semaphore(format!("{{{name}}}-permits"), 1).permits(1);
             let lease = permit.acquire().await.unwrap();
             assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{has_moved}");
-            for (kind, lease) in &held {
+            for ((kind, lease), (before, renewals)) in held.iter().zip(&mut renewed) {
                 assert!(lease.is_valid(), "{has_moved}: {kind}: {:?}", lease.lost_reason());
+                let now = lease.remaining();
+                // Only a renewal makes a lease last longer.
+                *renewals += u32::from(now > *before);
+                *before = now;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

@@ -134,8 +134,9 @@ const LEASE: Duration = Duration::from_secs(6);
 const OVERDUE: Duration = Duration::from_millis(3_200);
 /// A lease with more time left than this after its renewal was due has been renewed.
 const RENEWED: Duration = Duration::from_millis(3_500);
-const WAIT: Duration = Duration::from_millis(700);
-const COMMAND_TIMEOUT: Duration = Duration::from_millis(900);
+const WAIT: Duration = Duration::from_millis(1_300);
+/// A server is loading its data for about twice this time.
+const COMMAND_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// Longer than the default of the tests, because a server that is loading its data replies late.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(2_500);
 const SOON: Duration = Duration::from_secs(10);

@@ -13,7 +13,7 @@ use crate::support::rig::Node;
 use crate::support::sentinel::{SERVICE, Sentinel, SentinelRig};
 use crate::support::version::Version;
 use crate::support::{Redis, eventually};
-use crate::{LEASE, SOON, connect, is_released, lost_within, refusal};
+use crate::{IN_TIME, LEASE, SOON, connect, is_released, lost_within, refusal};
 
 /// Restarts a server with its data, as a cluster of one node.
 async fn comes_back_as_a_cluster(server: &mut Redis, bus: TcpListener) {
@@ -60,7 +60,7 @@ async fn a_server_that_comes_back_as_a_cluster_has_its_locks_and_clients_of_one_
     let after = connect(&url, LEASE).await;
     assert!(fixed.is_valid(), "too slow to tell");
     assert!(after.lock("fixed").try_acquire().await.unwrap().is_none());
-    assert_eq!(lost_within(&held, LEASE).await, LostReason::Expired);
+    assert_eq!(lost_within(&held, LEASE + IN_TIME).await, LostReason::Expired);
     let error = refusal(before.lock("new").wait(Duration::from_millis(500)).acquire().await);
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("redis+cluster://"), "{error}");
@@ -103,7 +103,7 @@ async fn clients_that_came_by_sentinels_are_told_and_what_they_hold_ends() {
         let after = connect(&cluster_url(&server), LEASE).await;
         assert!(fixed.is_valid(), "too slow to tell");
         assert!(after.lock("fixed").try_acquire().await.unwrap().is_none());
-        assert_eq!(lost_within(&held, LEASE).await, LostReason::Expired);
+        assert_eq!(lost_within(&held, LEASE + IN_TIME).await, LostReason::Expired);
         let error = refusal(before.lock("new").wait(Duration::from_millis(500)).acquire().await);
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         let words = if is_forgotten {

@@ -343,7 +343,7 @@ pub fn free_port() -> u16 {
 
 /// Checks that the client can acquire and release a lock.
 pub async fn check_lock(client: &Client, name: &str) {
-    let lease = client.lock(name).wait(Duration::from_secs(10)).acquire().await.unwrap();
+    let lease = client.lock(name).wait(Duration::from_secs(20)).acquire().await.unwrap();
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{name}");
 }
 

@@ -7,14 +7,14 @@ use steadlock::{Builder, Client};
 use super::proxy::Proxy;
 use super::{Redis, eventually, free_port};
 
-pub const LEASE: Duration = Duration::from_secs(1);
+pub const LEASE: Duration = Duration::from_secs(4);
 pub const NAME: &str = "locks.test";
 pub const FIRST: &str = "127.0.0.2";
 pub const SECOND: &str = "127.0.0.3";
 /// An address at which nothing listens.
 pub const NOBODY: &str = "127.0.0.4";
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(20);
 /// The command that creates a user with all rights.
 const USER: [&str; 8] = ["ACL", "SETUSER", "locks", "on", ">secret", "~*", "&*", "+@all"];
 

@@ -11,7 +11,7 @@ from careless import IS_LAZY, add_one, store
 import steadlock
 
 LIMIT = 1
-"""The time limit of a job in seconds."""
+"""The time limit of a job in seconds. `rq` gets its limit from the test."""
 client = steadlock.connect(lazy=IS_LAZY)
 lock = client.lock("door")
 
