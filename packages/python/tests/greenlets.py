@@ -106,9 +106,9 @@ def greenlets_own() -> None:
 def ended_waits_leave_nothing() -> None:
     with lock:
         killed = gevent.spawn(lock.acquire)
-        late = gevent.spawn(gevent.with_timeout, 0.2, lock.acquire, timeout_value="late")
+        late = gevent.spawn(gevent.with_timeout, 0.15, lock.acquire, timeout_value="late")
         with others_go_on():
-            assert gevent.spawn(lock.try_acquire, 0.2).get() is None
+            assert gevent.spawn(lock.try_acquire, 0.15).get() is None
             assert late.get() == "late"
         killed.kill()
     with steadlock.connect(URL) as other:

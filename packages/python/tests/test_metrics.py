@@ -83,7 +83,7 @@ async def test_a_client_of_tasks_counts_what_it_does(url: str) -> None:
 
 
 def test_losses_and_reconnects_are_counted(own_server: RedisServer) -> None:
-    with steadlock.connect(own_server.url, metrics=True, lease=6) as client:
+    with steadlock.connect(own_server.url, metrics=True, lease=4) as client:
         lease = client.lock("stock:1").try_acquire()
         reaches(client.metrics, "steadlock_renewals_total", 1, outcome="renewed", group="stock")
         own_server.kill()
