@@ -203,7 +203,7 @@ async fn a_client_of_an_address_that_sentinels_left_is_told_and_its_locks_end() 
     let both = granted_at(&after, "both", &promoted).await;
     assert!(ours.is_valid() && both.is_valid(), "there were two owners");
     let next = spawn_waiter(after.lock("held"), SOON);
-    eventually("the old primary is a replica", SOON, || !primary.is_primary()).await;
+    eventually("the old primary is a replica", SOON, || primary.is_replica()).await;
     println!("the old primary was one for {:?} more", start.elapsed());
     assert_eq!(lost_within(&ours, LEASE + IN_TIME).await, LostReason::Expired);
     // A renewal may have succeeded just before, so the loss can take a whole lease.

@@ -141,11 +141,19 @@ impl Node {
         }
     }
 
+    /// Whether the server says that it is a primary. A server that does not answer says nothing.
     pub fn is_primary(&self) -> bool {
-        let Ok(Reply::Array(role)) = self.try_run(&["ROLE"]) else {
-            return false;
-        };
-        role.first() == Some(&Reply::Bytes(b"master".to_vec()))
+        self.has_role("master")
+    }
+
+    /// Whether the server says that it is a replica.
+    pub fn is_replica(&self) -> bool {
+        self.has_role("slave")
+    }
+
+    fn has_role(&self, role: &str) -> bool {
+        let told = self.try_run(&["ROLE"]);
+        matches!(told, Ok(Reply::Array(parts)) if parts.first() == Some(&Reply::Bytes(role.into())))
     }
 
     pub fn kill(&self) {
