@@ -9,6 +9,7 @@ use steadlock::{Client, Error, ErrorKind, Lease, LostReason, ReleaseOutcome};
 use steadlock_protocol::Reply;
 use support::streaming::Streaming;
 use support::{Redis, eventually, on_time};
+use tokio::time::timeout;
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -331,6 +332,26 @@ async fn other_kinds_and_reentry_are_refused() {
     );
     assert_eq!(held.release().await.unwrap(), ReleaseOutcome::Expired);
     client.lock("a").acquire().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_forced_release_takes_nothing_from_the_next_owner() {
+    let five = FiveServers::start();
+    let client = five.quick(30_000, 20_000).await;
+    let held = client.lock("a").acquire().await.unwrap();
+    eventually("all five hold it", SOON, || five.holders("a") == 5).await;
+    let operator = five.quick(30_000, 20_000).await;
+    let slow = &five.servers[4];
+    slow.pause();
+    let mut forced = tokio::spawn(async move { operator.force_release(&operator.lock("a")).await });
+    let taken = |server: &Redis| server.run(&["EXISTS", "a"]) == Reply::Int(0);
+    eventually("four are free", SOON, || five.servers[..4].iter().all(taken)).await;
+    // Until the last server has run it, it could take the record of another owner there.
+    assert!(timeout(Duration::from_millis(300), &mut forced).await.is_err());
+    slow.resume();
+    assert!(forced.await.unwrap().unwrap());
+    assert_eq!(five.holders("a"), 0);
+    assert_ne!(held.release().await.unwrap(), ReleaseOutcome::Released);
 }
 
 #[tokio::test]

@@ -498,7 +498,8 @@ impl Broadcasts {
         }
     }
 
-    /// Completes the caller's ticket, if a majority agrees or all primaries have answered.
+    /// Completes the caller's ticket, if a majority agrees or all primaries have answered. A forced release waits for
+    /// all in any case.
     pub(super) fn decide(&mut self, members: &mut Members, holds: &QuorumHolds, ticket: Ticket) {
         let broadcast = self.by_ticket.get(&ticket);
         let Some(outcome) = broadcast.and_then(|broadcast| broadcast.outcome(members, holds)) else {
@@ -547,7 +548,9 @@ fn result_of(outcomes: &[Outcome], majority: usize, is_all: bool) -> Option<Outc
     if let Some(deadline) = last_of_majority(extended, majority) {
         return Some(Outcome::Extended(deadline));
     }
-    if count(good) >= majority {
+    // A forced release takes the record of any owner. Where it is still in flight, it could take that of the next one.
+    let is_forced = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Forced(_)));
+    if count(good) >= majority && (is_all || !is_forced) {
         return first(good);
     }
     if !is_all {
@@ -596,6 +599,27 @@ mod tests {
         assert_eq!(result_of(&[released(), released()], 2, false), Some(released()));
         assert_eq!(result_of(&[released(), expired()], 2, false), None);
         assert_eq!(result_of(&[released(), expired(), expired()], 2, true), Some(expired()));
+    }
+
+    #[test]
+    fn a_forced_release_counts_once_no_primary_can_run_it_any_more() {
+        let failed = || {
+            Outcome::Failed(Error::new(
+                ErrorKind::Unavailable,
+                Operation::Release,
+                "it did not answer",
+            ))
+        };
+        assert_eq!(
+            result_of(&[Outcome::Forced(true), Outcome::Forced(true)], 2, false),
+            None
+        );
+        for last in [Outcome::Forced(true), Outcome::Forced(false), failed()] {
+            let all = [Outcome::Forced(true), Outcome::Forced(true), last];
+            assert_eq!(result_of(&all, 2, true), Some(Outcome::Forced(true)));
+        }
+        let few = [Outcome::Forced(true), failed(), failed()];
+        assert_eq!(result_of(&few, 2, true), Some(failed()));
     }
 
     #[test]
