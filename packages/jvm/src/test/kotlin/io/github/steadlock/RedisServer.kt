@@ -1,7 +1,6 @@
 package io.github.steadlock
 
 import redis.clients.jedis.Jedis
-import redis.clients.jedis.exceptions.JedisException
 import java.net.BindException
 import java.net.ServerSocket
 import java.nio.file.Files
@@ -11,19 +10,23 @@ import kotlin.random.Random
 
 /** A redis-server of its own, on a free port, in a temporary directory. */
 class RedisServer(vararg options: String) : AutoCloseable {
+    private val options = options.toList()
     private val directory: Path = Files.createTempDirectory("steadlock-test")
-    val port: Int = freePort()
-    private val command =
-        ProcessBuilder("redis-server", "--port", "$port", "--save", "", "--appendonly", "no", *options)
-            .directory(directory.toFile())
-            .redirectErrorStream(true)
-            .redirectOutput(directory.resolve("log").toFile())
-    private var process: Process = command.start()
-    val url: String = "redis://127.0.0.1:$port"
-    private val password = options.toList().zipWithNext().firstOrNull { it.first == "--requirepass" }?.second
+    private val log: Path = directory.resolve("log")
+    var port: Int = freePort()
+        private set
+    private var process: Process = start()
+    private val password = this.options.zipWithNext().firstOrNull { it.first == "--requirepass" }?.second
+    val url: String get() = "redis://127.0.0.1:$port"
 
     init {
-        awaitTrue("redis-server answers") { answers() }
+        var attempts = 1
+        while (!isReady()) {
+            check(attempts++ < MAX_ATTEMPTS) { Files.readString(log) }
+            // Another program can have taken the port after it was found free.
+            port = freePort()
+            process = start()
+        }
     }
 
     /** Runs [question] on a new connection to the server. */
@@ -51,8 +54,8 @@ class RedisServer(vararg options: String) : AutoCloseable {
 
     /** Starts the server again, without its data, on the same port. */
     fun startAgain() {
-        process = command.start()
-        awaitTrue("redis-server answers") { answers() }
+        process = start()
+        check(isReady()) { Files.readString(log) }
     }
 
     override fun close() {
@@ -64,13 +67,26 @@ class RedisServer(vararg options: String) : AutoCloseable {
         check(ProcessBuilder("sh", "-c", "kill -$name ${process.pid()}").start().waitFor() == 0)
     }
 
-    private fun answers(): Boolean =
-        try {
-            ask { it.ping() } == "PONG" && process.isAlive
-        } catch (_: JedisException) {
-            check(process.isAlive) { Files.readString(directory.resolve("log")) }
-            false
-        }
+    private fun start(): Process =
+        ProcessBuilder("redis-server", "--port", "$port", "--save", "", "--appendonly", "no", *options.toTypedArray())
+            .directory(directory.toFile())
+            .redirectErrorStream(true)
+            .redirectOutput(log.toFile())
+            .start()
+
+    /** Waits until the server accepts connections. Returns false if the server has ended. */
+    private fun isReady(): Boolean {
+        // A connection would not tell this server from one of another program that took the port.
+        awaitTrue("redis-server starts", withinMs = 20_000) { hasStarted() || !process.isAlive }
+        return hasStarted()
+    }
+
+    private fun hasStarted(): Boolean = "Ready to accept connections" in Files.readString(log)
+
+    private companion object {
+        /** The number of attempts to start a server, each on another port. */
+        const val MAX_ATTEMPTS = 5
+    }
 }
 
 /**

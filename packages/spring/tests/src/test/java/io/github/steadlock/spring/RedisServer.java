@@ -15,22 +15,32 @@ import org.springframework.util.FileSystemUtils;
 
 /** A redis-server of its own, on a free port, in a temporary folder. */
 public final class RedisServer implements AutoCloseable {
+    /** The number of attempts to start a server, each on another port. */
+    private static final int MAX_ATTEMPTS = 5;
+
     private final Path folder;
-    private final int port;
-    private final List<String> command;
+    private final List<String> options;
+    private int port;
     private Process process;
 
     /** Starts the server with these options, such as {@code "--requirepass", "secret"}. */
     public RedisServer(String... options) {
+        this.options = List.of(options);
         try {
             folder = Files.createTempDirectory("steadlock-test");
-            port = freePort();
+            for (int attempt = 1; ; attempt++) {
+                port = freePort();
+                // Another program can have taken the port after it was found free.
+                if (isStarted()) {
+                    return;
+                }
+                if (attempt == MAX_ATTEMPTS) {
+                    throw new IllegalStateException(Files.readString(log()));
+                }
+            }
         } catch (IOException failed) {
             throw new UncheckedIOException(failed);
         }
-        command = new ArrayList<>(List.of("redis-server", "--port", "" + port, "--save", ""));
-        command.addAll(List.of(options));
-        start();
     }
 
     /**
@@ -58,16 +68,12 @@ public final class RedisServer implements AutoCloseable {
     /** Starts the server again, on the same port and without data. */
     public void start() {
         try {
-            process =
-                    new ProcessBuilder(command)
-                            .directory(folder.toFile())
-                            .redirectErrorStream(true)
-                            .redirectOutput(folder.resolve("log").toFile())
-                            .start();
+            if (!isStarted()) {
+                throw new IllegalStateException(Files.readString(log()));
+            }
         } catch (IOException failed) {
             throw new UncheckedIOException(failed);
         }
-        Waiting.until("redis-server answers", this::answers);
     }
 
     /** Returns the server's reply to an inline command, on a new connection. */
@@ -99,8 +105,31 @@ public final class RedisServer implements AutoCloseable {
         FileSystemUtils.deleteRecursively(folder.toFile());
     }
 
-    private boolean answers() {
-        String answer = ask("PING");
-        return process.isAlive() && (answer.startsWith("+PONG") || answer.startsWith("-NOAUTH"));
+    private Path log() {
+        return folder.resolve("log");
+    }
+
+    /** Starts the server and waits until it accepts connections. Returns false if it has ended. */
+    private boolean isStarted() throws IOException {
+        var command =
+                new ArrayList<>(List.of("redis-server", "--port", "" + port, "--save", ""));
+        command.addAll(options);
+        process =
+                new ProcessBuilder(command)
+                        .directory(folder.toFile())
+                        .redirectErrorStream(true)
+                        .redirectOutput(log().toFile())
+                        .start();
+        Waiting.until("redis-server starts", () -> isReady() || !process.isAlive());
+        return isReady();
+    }
+
+    /** Reads the log. A connection could reach another program, if it took the port. */
+    private boolean isReady() {
+        try {
+            return Files.readString(log()).contains("Ready to accept connections");
+        } catch (IOException failed) {
+            throw new UncheckedIOException(failed);
+        }
     }
 }
