@@ -108,7 +108,7 @@ def test_a_lapsed_lease_of_an_ended_thread_is_no_news(client: steadlock.Client) 
     lock = client.lock("door")
 
     def lapse() -> None:
-        lease = lock.try_acquire(lease=0.1)
+        lease = lock.try_acquire(wait=20, lease=0.1)
         while lease is not None and lease.is_valid():
             time.sleep(0.01)
 

@@ -291,7 +291,7 @@ def test_an_interrupt_while_a_thread_begins_leaves_losses_told(caplog: pytest.Lo
     for strike in strikes(StruckError, threading.__file__, PACKAGE):
         told: list[object] = []
         with steadlock.connect("memory://") as client:
-            lease = client.lock("door", max_hold=0.1).try_acquire()
+            lease = client.lock("door", max_hold=0.1).try_acquire(wait=20)
             assert lease
             assert not client._connection.events._thread.has_begun()
             sys.setprofile(strike)
