@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ClosedError, connect, redlock, UnavailableError } from 'steadlock';
 import { collectGarbage, nativeClients, residentMemory, threads } from './garbage.js';
-import { eventually, freePort, RedisServer } from './server.js';
+import { eventually, RedisServer, unusedPort } from './server.js';
 
 const MANY = 1_000;
 const AT_ONCE = 25;
@@ -46,7 +46,7 @@ function listening(): { warnings: Warning[] } & Disposable {
 
 describe('a client', () => {
   it('is freed when it could not connect', async () => {
-    const url = `redis://127.0.0.1:${await freePort()}`;
+    const url = `redis://127.0.0.1:${await unusedPort()}`;
     await leavesNothing(() => assert.rejects(connect(url, { connectTimeoutMs: 10 }), UnavailableError));
   });
 
