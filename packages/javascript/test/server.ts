@@ -162,12 +162,24 @@ export async function elapsed(promise: PromiseLike<unknown>): Promise<number> {
 }
 
 /**
- * Returns a port without a listener. The port is outside the range from which systems choose ports of outgoing
- * connections: one of these could occupy it before the server starts.
+ * Returns a port without a listener, for a server. The port is outside the range from which systems choose ports of
+ * outgoing connections: one of these could occupy it before the server starts.
  */
-export async function freePort(): Promise<number> {
+export function freePort(): Promise<number> {
+  return freePortBetween(10_000, 32_000);
+}
+
+/**
+ * Returns a port without a listener, outside the range in which other tests start servers. `fetch` refuses some lower
+ * ports.
+ */
+export function unusedPort(): Promise<number> {
+  return freePortBetween(7_000, 10_000);
+}
+
+async function freePortBetween(first: number, end: number): Promise<number> {
   for (;;) {
-    const port = randomInt(10_000, 32_000);
+    const port = randomInt(first, end);
     const server = createServer();
     server.listen(port, '127.0.0.1');
     try {

@@ -95,7 +95,9 @@ describe('an acquisition that is aborted', () => {
     const calls = await server.scriptCalls();
     const reason = new Error('changed my mind');
     await assert.rejects(client.lock('a').lock({ signal: AbortSignal.abort(reason) }), (error) => error === reason);
-    assert.equal(await server.scriptCalls(), calls);
+    // The server answers a client's calls in order, so it would have counted an attempt before this call.
+    assert.equal(await client.lock('a').isLocked(), false);
+    assert.equal(await server.scriptCalls(), calls + 1);
   });
 
   it('rejects with the reason while it waits, and the next waiter is granted', async () => {
@@ -166,13 +168,16 @@ describe('an acquisition that is aborted', () => {
     assert.equal(foreign.listeners.size, 1);
     foreign.abort('enough');
     await assert.rejects(aborted, (reason) => reason === 'enough');
+    // The server has counted the aborted attempt when it answers this call.
+    assert.equal(await client.lock('a').isLocked(), true);
     // Signals that have aborted already; the first is from a polyfill without reasons.
     const old = new ForeignSignal();
     old.abort();
     const calls = await server.scriptCalls();
     await assert.rejects(client.lock('a').tryLock({ signal: old.signal }), { name: 'AbortError' });
     await assert.rejects(client.semaphore('s', 1).acquire(1, { signal: foreign.signal }), (why) => why === 'enough');
-    assert.equal(await server.scriptCalls(), calls);
+    assert.equal(await client.lock('a').isLocked(), true);
+    assert.equal(await server.scriptCalls(), calls + 1);
     await lease.release();
     const quiet = new ForeignSignal();
     await client.using('a', { signal: quiet.signal }, (held) => assert.ok(held.isValid));

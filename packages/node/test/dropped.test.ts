@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ClosedError, connect, redlock, UnavailableError } from 'steadlock';
 import { collectGarbage, nativeClients, residentMemory, threads } from './garbage.js';
-import { eventually, freePort, RedisServer } from './server.js';
+import { eventually, RedisServer, unusedPort } from './server.js';
 
 const MANY = 1_000;
 const AT_ONCE = 25;
@@ -46,7 +46,7 @@ function listening(): { warnings: Warning[] } & Disposable {
 
 describe('a client', () => {
   it('is freed when it could not connect', async () => {
-    const url = `redis://127.0.0.1:${await freePort()}`;
+    const url = `redis://127.0.0.1:${await unusedPort()}`;
     await leavesNothing(() => assert.rejects(connect(url, { connectTimeoutMs: 10 }), UnavailableError));
   });
 
@@ -82,10 +82,11 @@ describe('a client', () => {
       const client = await connect(server.url);
       await (await client.lock('idle').lock()).release();
       // This lease expires and needs no release.
-      await client.lock('lapses').tryLock({ leaseMs: 100 });
+      await client.lock('lapses').tryLock({ leaseMs: 100, waitMs: 20_000 });
     };
     for (let round = 0; round < 5; round += 1) await drop();
-    await sleep(200);
+    // A garbage collection before the engine has noticed the expiry would warn, so this time is long.
+    await sleep(2_000);
     await eventually(10_000, () => nativeClients().left === 0);
     // The one line that is left is the test's own connection.
     await eventually(10_000, async () => /^[^\n]*\n?$/.test(String(await server.store.client('LIST'))));

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { connect, InvalidArgumentError, MisconfiguredError, redlock, UnavailableError } from 'steadlock';
-import { freePort, RedisServer } from './server.js';
+import { RedisServer, unusedPort } from './server.js';
 
 it('is made before its server is up, and waits for it at its first use', async () => {
   await using server = await RedisServer.start();
@@ -50,7 +50,7 @@ it('tells what is wrong for good at its first use', async () => {
 });
 
 it('connects to nothing while nobody uses it', async () => {
-  const nowhere = async () => `redis://127.0.0.1:${await freePort()}`;
+  const nowhere = async () => `redis://127.0.0.1:${await unusedPort()}`;
   await using _one = await connect(await nowhere(), { lazy: true });
   await using _majority = await redlock([await nowhere(), await nowhere(), await nowhere()], { lazy: true });
 });

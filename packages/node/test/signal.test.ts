@@ -38,7 +38,7 @@ describe('the signal of a lease', () => {
 
   it('has a reason that speaks of the hold, as nothing was called', async () => {
     await using client = await connect('memory://');
-    const lease = await client.lock('fixed').lock({ leaseMs: 100, waitMs: 0 });
+    const lease = await client.lock('fixed').lock({ leaseMs: 100, waitMs: 20_000 });
     await once(lease.signal, 'abort');
     const { reason } = lease.signal;
     assert.ok(reason instanceof LockLostError);
@@ -49,7 +49,7 @@ describe('the signal of a lease', () => {
 
   it('does not abort after a release that comes before the message of a loss', async () => {
     await using client = await connect('memory://');
-    const lease = await client.lock('blocked').lock({ leaseMs: 100, waitMs: 0 });
+    const lease = await client.lock('blocked').lock({ leaseMs: 100, waitMs: 20_000 });
     const { signal } = lease;
     // The event loop cannot tell of the loss in this time.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 150);

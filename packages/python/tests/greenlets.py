@@ -191,7 +191,7 @@ def losses_are_heard() -> None:
         gevent.sleep(0.001)
         heard.append(lease)
 
-    lease = lock.try_acquire(lease=0.3)
+    lease = lock.try_acquire(wait=20, lease=0.3)
     assert lease is not None
     lease.on_lost(hear)
     with others_go_on():
@@ -218,7 +218,7 @@ def a_stuck_handler_holds_up_no_loss() -> None:
     stuck = Stuck()
     logging.getLogger("steadlock").addHandler(stuck)
     for name in ("door", "window"):
-        lease = client.lock(name, max_hold=0.15).try_acquire()
+        lease = client.lock(name, max_hold=0.15).try_acquire(wait=20)
         assert lease is not None
         with gevent.Timeout(20):
             while not lease.lost.is_set():
@@ -240,7 +240,7 @@ def the_log_of_who_only_waits() -> None:
     stuck = Stuck()
     stuck.may_go_on.set()
     logging.getLogger("steadlock").addHandler(stuck)
-    assert client.lock("window", max_hold=0.15).try_acquire()
+    assert client.lock("window", max_hold=0.15).try_acquire(wait=20)
     with gevent.Timeout(5):
         while not stuck.events:
             gevent.sleep(0.01)

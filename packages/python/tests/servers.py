@@ -48,6 +48,15 @@ def free_port() -> int:
             return port
 
 
+def unused_port() -> int:
+    """Returns a port without a listener, outside the range in which other tests start servers."""
+    while True:
+        port = random.randrange(2_000, 9_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
 class RedisServer:
     """A redis-server that runs during a `with` block. A test can pause it, kill it and start it again meanwhile."""
 

@@ -91,7 +91,7 @@ def test_a_lease_of_asyncio_is_released_after_its_loop_and_its_client_in_another
 
 
 def test_a_release_after_the_close_says_how_the_lease_was_lost_before(client: steadlock.Client) -> None:
-    removed, lapsed = client.lock("a").try_acquire(), client.lock("b").try_acquire(lease=0.1)
+    removed, lapsed = client.lock("a").try_acquire(), client.lock("b").try_acquire(wait=20, lease=0.1)
     assert removed is not None
     assert lapsed is not None
     assert client.force_release(client.lock("a"))

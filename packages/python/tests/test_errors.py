@@ -8,7 +8,7 @@ import pickle
 from typing import Any
 
 import pytest
-from servers import RedisServer, Store, free_port, store_of
+from servers import RedisServer, Store, store_of, unused_port
 
 import steadlock
 from steadlock import _native, aio, errors
@@ -71,7 +71,7 @@ def test_errors_survive_pickling() -> None:
 
 
 def test_the_cause_is_told_without_advice() -> None:
-    url = f"redis://127.0.0.1:{free_port()}"
+    url = f"redis://127.0.0.1:{unused_port()}"
     with pytest.raises(steadlock.UnavailableError, match="is the server running") as caught:
         steadlock.connect(url)
     cause = caught.value.cause
@@ -176,7 +176,7 @@ def test_no_url_at_all_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_refused_connection_is_unavailable() -> None:
-    url = f"redis://127.0.0.1:{free_port()}"
+    url = f"redis://127.0.0.1:{unused_port()}"
     with pytest.raises(steadlock.UnavailableError):
         steadlock.connect(url, connect_timeout=1)
     with pytest.raises(steadlock.UnavailableError):

@@ -48,8 +48,12 @@ async def test_wait_for_gives_up_and_leaves_nothing(server: RedisServer, store: 
     occupy(store)
     async with aio.connect(server.url) as client:
         lock = client.lock("door")
+        waiting = asyncio.create_task(asyncio.wait_for(lock.acquire(), 0.5))
+        # Before Python 3.12, `wait_for` starts a task, which sends its request after the first of these.
+        for _ in range(2):
+            assert await has_answered(lock)
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(lock.acquire(), 0.1)
+            await waiting
         store.delete("door")
         assert not await has_answered(lock)
         async with lock:
@@ -85,7 +89,7 @@ async def test_cancelling_at_any_moment_leaves_no_key(server: RedisServer, store
                 continue
             with pytest.raises(asyncio.CancelledError):
                 await task
-        await asyncio.to_thread(eventually, 1, lambda: not store.exists("door"))
+        await asyncio.to_thread(eventually, 20, lambda: not store.exists("door"))
 
 
 async def test_a_release_whose_caller_is_cancelled_goes_on(server: RedisServer, store: Store) -> None:
@@ -104,9 +108,14 @@ async def test_a_release_whose_caller_is_cancelled_goes_on(server: RedisServer, 
 
 async def test_leaving_a_scope_by_cancellation_frees_the_lock(server: RedisServer, store: Store) -> None:
     async with aio.connect(server.url) as client:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05), client.lock("door"):
+
+        async def stay() -> None:
+            async with asyncio.timeout(None) as limit, client.lock("door"):
+                limit.reschedule(asyncio.get_running_loop().time())
                 await asyncio.sleep(30)
+
+        with pytest.raises(TimeoutError):
+            await stay()
         assert not store.exists("door")
 
 
@@ -203,8 +212,7 @@ def test_interrupts_at_any_moment_leave_no_key(server: RedisServer, store: Store
                 if lease is not None:
                     lease.release()
             assert struck > 10
-            lock.locked()
-            assert not store.exists("door")
+            eventually(20, lambda: not store.exists("door"))
             assert client._connection.holds.all() == []
     finally:
         signal.signal(signal.SIGALRM, before)
@@ -291,7 +299,7 @@ def test_an_interrupt_while_a_thread_begins_leaves_losses_told(caplog: pytest.Lo
     for strike in strikes(StruckError, threading.__file__, PACKAGE):
         told: list[object] = []
         with steadlock.connect("memory://") as client:
-            lease = client.lock("door", max_hold=0.1).try_acquire()
+            lease = client.lock("door", max_hold=0.1).try_acquire(wait=20)
             assert lease
             assert not client._connection.events._thread.has_begun()
             sys.setprofile(strike)

@@ -166,7 +166,7 @@ def test_a_loss_is_told_once_though_it_is_told_at_each_moment_of_that() -> None:
     told: list[str] = []
 
     def lose(name: str) -> steadlock.Lease:
-        lease = client.lock(name, lease=0.1).try_acquire()
+        lease = client.lock(name, lease=0.1).try_acquire(wait=20)
         assert lease is not None
         lease.on_lost(lambda lost: told.append(lost.name))
         assert lease.lost is lease.lost

@@ -27,7 +27,8 @@ def are_lost(leases: list[steadlock.Lease | None]) -> bool:
 def test_leases_that_lapse_do_not_pile_up(listens: bool) -> None:
     with steadlock.connect("memory://") as client:
         for batch in range(BATCHES):
-            leases = [client.lock(f"door-{batch}-{number}", lease=0.1).try_acquire() for number in range(BATCH)]
+            locks = [client.lock(f"door-{batch}-{number}", lease=0.1) for number in range(BATCH)]
+            leases = [lock.try_acquire(wait=20) for lock in locks]
             for lease in leases:
                 assert lease is not None
                 if listens:
@@ -48,7 +49,7 @@ async def test_leases_that_lapse_do_not_pile_up_in_asyncio() -> None:
     async with aio.connect("memory://") as client:
         for batch in range(BATCHES):
             locks = [client.lock(f"door-{batch}-{number}", lease=0.1) for number in range(BATCH)]
-            leases = [await lock.try_acquire() for lock in locks]
+            leases = [await lock.try_acquire(wait=20) for lock in locks]
             for lease in leases:
                 assert lease is not None
                 await asyncio.wait_for(lease.lost.wait(), 5)
@@ -91,7 +92,7 @@ async def test_a_scope_whose_lease_lapsed_leaves_what_its_task_took_anew(url: st
 
 def test_levels_entered_inside_of_a_lease_that_lapsed_are_forgotten_with_it(client: steadlock.Client) -> None:
     lock = client.lock("door", lease=0.2)
-    outer, inner = lock.try_acquire(), lock.try_acquire()
+    outer, inner = lock.try_acquire(wait=20), lock.try_acquire()
     assert outer is not None
     assert inner is not None
     assert outer.lost.wait(5)

@@ -83,6 +83,7 @@ def test_grants_and_releases_are_told_if_debug_is_enabled(caplog: pytest.LogCapt
     caplog.set_level(logging.DEBUG, "steadlock")
     with steadlock.connect("memory://") as client, client.lock("door"):
         pass
+    eventually(20, lambda: not _log.is_behind())
     assert told(caplog, "granted")
     assert told(caplog, "released")
 
@@ -91,6 +92,7 @@ def test_an_ordinary_day_has_no_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "steadlock")
     with steadlock.connect("memory://") as client, client.lock("door"):
         pass
+    eventually(20, lambda: not _log.is_behind())
     assert [record for record in caplog.records if record.name == "steadlock"] == []
 
 
@@ -120,7 +122,7 @@ def slow() -> Iterator[Slow]:
 def test_a_stuck_handler_holds_up_no_loss_and_no_close(slow: Slow) -> None:
     client = steadlock.connect("memory://")
     for name in ("door", "window"):
-        lease = client.lock(name, max_hold=0.1).try_acquire()
+        lease = client.lock(name, max_hold=0.1).try_acquire(wait=20)
         assert lease is not None
         assert lease.lost.wait(20)
         assert slow.is_stuck.wait(10)
@@ -214,7 +216,7 @@ def test_the_log_of_a_forked_child(server: RedisServer) -> None:
             handler.emit = lambda record: heard.set()  # type: ignore[method-assign]
             logging.getLogger("steadlock").addHandler(handler)
             # The program does not ask for the loss.
-            client.lock("door", max_hold=0.2).try_acquire()
+            client.lock("door", max_hold=0.2).try_acquire(wait=20)
             os._exit(0 if heard.wait(10) else 1)
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == 0
@@ -235,7 +237,7 @@ def test_a_handler_may_use_the_client_that_it_tells_of(url: str) -> None:
         logging.getLogger("steadlock").addHandler(handler)
         try:
             for number in range(3 * 64):
-                assert client.lock(f"door-{number}", max_hold=0.1).try_acquire()
+                assert client.lock(f"door-{number}", max_hold=0.1).try_acquire(wait=20)
             eventually(10, lambda: results and results[0])
         finally:
             logging.getLogger("steadlock").removeHandler(handler)
@@ -249,7 +251,7 @@ def test_nothing_is_started_for_a_log_that_nobody_reads(caplog: pytest.LogCaptur
 
 def test_two_threads_that_take_events_lose_none() -> None:
     with steadlock.connect("memory://") as client:
-        leases = [client.lock(f"door-{number}", max_hold=0.1).try_acquire() for number in range(200)]
+        leases = [client.lock(f"door-{number}", max_hold=0.1).try_acquire(wait=20) for number in range(200)]
         lost = [lease.lost for lease in leases if lease]
         stop = threading.Event()
         raised: list[BaseException] = []

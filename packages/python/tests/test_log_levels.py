@@ -117,6 +117,7 @@ def lose(after_connect, after_acquire):
     after_acquire()
     assert lease.lost.wait(10)
     client.close()
+    until_written()
 """
 TASKS = """
 import asyncio
@@ -130,6 +131,7 @@ def lose(after_connect, after_acquire):
             after_acquire()
             await asyncio.wait_for(lease.lost.wait(), 10)
     asyncio.run(main())
+    until_written()
 """
 GREENLETS = """
 from gevent import monkey; monkey.patch_all()
@@ -143,12 +145,18 @@ def lose(after_connect, after_acquire):
     other = client.lock("other").try_acquire()
     gevent.spawn(lambda: client.lock("other").acquire(timeout=5)).join()
     client.close()
+    until_written()
 """
 PROGRAM = """
-import logging, logging.config, sys
+import logging, logging.config, sys, time
 import steadlock
 
 def nothing(): pass
+
+def until_written():
+    # A close and the end of the process wait for the log only briefly.
+    while steadlock._log.is_behind():
+        time.sleep(0.001)
 
 def configure():
     # By default it disables the loggers that exist and that it does not name.

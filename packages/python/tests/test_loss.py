@@ -191,7 +191,7 @@ def test_no_callback_ends_the_thread_that_tells_of_losses(
 
     with steadlock.connect(server.url) as client:
         for turn in range(2):
-            leases = [client.lock(f"door-{turn}-{n}").try_acquire(lease=0.1) for n in range(3)]
+            leases = [client.lock(f"door-{turn}-{n}").try_acquire(wait=20, lease=0.1) for n in range(3)]
             for lease in leases:
                 assert lease is not None
                 lease.on_lost(fail)
@@ -210,7 +210,7 @@ def test_a_hook_that_raises_keeps_nobody_from_being_told(server: RedisServer, mo
     told: list[steadlock.Lease] = []
     with steadlock.connect(server.url) as client:
         for n in range(3):
-            lease = client.lock(f"door-{n}").try_acquire(lease=0.1)
+            lease = client.lock(f"door-{n}").try_acquire(wait=20, lease=0.1)
             assert lease is not None
             lease.on_lost(fail)
             lease.on_lost(told.append)
@@ -232,7 +232,7 @@ async def test_no_callback_keeps_the_others_of_a_loop_from_being_told(
 
     async with aio.connect(server.url) as client:
         for n in range(3):
-            lease = await client.lock(f"door-{n}").try_acquire(lease=0.1)
+            lease = await client.lock(f"door-{n}").try_acquire(wait=20, lease=0.1)
             assert lease is not None
             lease.on_lost(fail)
             lease.on_lost(told.append)
@@ -280,7 +280,7 @@ def test_what_telemetry_raises_keeps_nobody_from_being_told(
             raise SystemExit
 
     with steadlock.connect(server.url) as client:
-        leases = [client.lock(f"door-{n}").try_acquire(lease=0.3) for n in range(3)]
+        leases = [client.lock(f"door-{n}").try_acquire(wait=20, lease=0.3) for n in range(3)]
         for lease in leases:
             assert lease is not None
             client._connection.watched.telemetry = Broken()  # type: ignore[assignment]
@@ -311,7 +311,7 @@ def test_nothing_is_lost_after_a_release(client: steadlock.Client) -> None:
 
 
 def test_a_fixed_lease_ends_by_itself(client: steadlock.Client) -> None:
-    lease = client.lock("door", lease=0.2).try_acquire()
+    lease = client.lock("door", lease=0.2).try_acquire(wait=20)
     assert lease is not None
     assert lease.lost.wait(5)
     assert lease.lost_reason == "expired"
@@ -400,7 +400,7 @@ async def test_a_release_that_finds_out_that_the_lock_is_lost_says_so(
 async def test_re_entry_into_a_lost_lock_is_refused_in_asyncio(url: str) -> None:
     async with aio.connect(url) as client:
         lock = client.lock("door", max_hold=0.1)
-        lease = await lock.try_acquire()
+        lease = await lock.try_acquire(wait=20)
         assert lease is not None
         await asyncio.wait_for(lease.lost.wait(), 10)
         with pytest.raises(steadlock.LockLostError) as caught:
@@ -410,7 +410,7 @@ async def test_re_entry_into_a_lost_lock_is_refused_in_asyncio(url: str) -> None
 
 def test_a_fixed_lease_that_lapsed_is_forgotten(client: steadlock.Client) -> None:
     lock = client.lock("door", lease=0.2)
-    lease = lock.try_acquire()
+    lease = lock.try_acquire(wait=20)
     assert lease is not None
     assert lease.lost.wait(5)
     assert lock.lease is None
@@ -429,7 +429,7 @@ def test_a_fixed_lease_that_lapsed_is_forgotten(client: steadlock.Client) -> Non
 async def test_a_fixed_lease_that_lapsed_is_forgotten_in_asyncio(url: str) -> None:
     async with aio.connect(url) as client:
         lock = client.lock("door", lease=0.2)
-        lease = await lock.try_acquire()
+        lease = await lock.try_acquire(wait=20)
         assert lease is not None
         await asyncio.wait_for(lease.lost.wait(), 5)
         assert lock.lease is None

@@ -100,13 +100,13 @@ async def test_so_it_has_in_asyncio(server: RedisServer, store: Store) -> None:
 
 def test_several_levels_of_one_lock_have_one_note_and_several_locks_have_one_each() -> None:
     def enter_again(lease: steadlock.Lease) -> None:
-        with client.lock("door", max_hold=0.1):
+        with client.lock("door", max_hold=1):
             until_lost(lease)
             raise error
 
     error = KeyError("mine")
-    with steadlock.connect("memory://") as client, contextlib.suppress(KeyError), client.lock("outer", max_hold=0.1):
-        raised_in(client.lock("door", max_hold=0.1), enter_again, error)
+    with steadlock.connect("memory://") as client, contextlib.suppress(KeyError), client.lock("outer", max_hold=1):
+        raised_in(client.lock("door", max_hold=1), enter_again, error)
         raise error
     assert ["door" in note for note in notes_of(error)] == [True, False]
 
@@ -119,7 +119,7 @@ def test_what_is_well_leaves_no_note() -> None:
 def test_a_synchronized_functions_exception_says_it_too() -> None:
     with steadlock.connect("memory://") as client:
 
-        @client.synchronized("door", lease=0.1)
+        @client.synchronized("door", lease=0.5)
         def work() -> None:
             lease = client.lock("door").lease
             assert lease is not None

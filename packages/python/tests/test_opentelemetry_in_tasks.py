@@ -77,7 +77,7 @@ async def test_every_kind_and_every_way_to_take_it_has_both_spans(client: aio.Cl
 
 async def test_waits_that_come_to_nothing(client: aio.Client, collected: Collected) -> None:
     async def other() -> None:
-        assert await client.lock("stock:42").try_acquire(0.05) is None
+        assert await client.lock("stock:42").try_acquire(0.25) is None
         assert not await client.lock("stock:42").acquire(blocking=False)
 
     async def wait() -> None:

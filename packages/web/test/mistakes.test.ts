@@ -18,7 +18,7 @@ import { ioredis } from 'steadlock-web/ioredis';
 import { nodeRedis } from 'steadlock-web/node-redis';
 import { upstash } from 'steadlock-web/upstash';
 import { Redis, ROOT } from './package.js';
-import { EmbeddedServer, eventually, freePort, RedisServer } from './server.js';
+import { EmbeddedServer, elapsed, eventually, RedisServer, unusedPort } from './server.js';
 
 type Address = { readonly hostname: string; readonly port: number };
 type Socket = import('../src/adapters/resp.js').Socket;
@@ -354,7 +354,7 @@ describe('what is no REST API', () => {
     const page = createHttpServer((_, response) => response.end('<html></html>'));
     await new Promise<void>((resolve) => page.listen(0, '127.0.0.1', resolve));
     const url = `http://127.0.0.1:${(page.address() as { port: number }).port}`;
-    const error = await connect(upstash({ url }), { connectTimeoutMs: 300 }).catch((error) => error);
+    const error = await connect(upstash({ url }), { connectTimeoutMs: 3_000 }).catch((error) => error);
     assert.ok(error instanceof UnavailableError);
     assert.match(error.message, /answered with 200 and no JSON; is it that of the REST API\?/);
     page.closeAllConnections();
@@ -365,23 +365,30 @@ describe('what is no REST API', () => {
 describe('a server that is down', () => {
   it('is told of once connectTimeoutMs is over', async () => {
     const failing: RedisClient = { eval: () => Promise.reject(new Error('down')) };
-    const started = performance.now();
-    // The pauses between attempts grow, but the last attempt is at the deadline, not after it.
-    await assert.rejects(connect(failing, { connectTimeoutMs: 1_600 }), UnavailableError);
-    const tookMs = performance.now() - started;
-    assert.ok(tookMs >= 1_590 && tookMs < 2_500, `${tookMs} ms`);
+    const timesMs: number[] = [];
+    // A busy machine can be late once.
+    while (timesMs.length < 3 && !timesMs.some((tookMs) => tookMs < 2_500)) {
+      const refused = connect(failing, { connectTimeoutMs: 1_600 });
+      timesMs.push(await elapsed(refused));
+      await assert.rejects(refused, UnavailableError);
+    }
+    // The pauses between attempts grow, but the last attempt is at the deadline, not after it. Otherwise it would be
+    // after 2,550 ms each time.
+    const shortestMs = Math.min(...timesMs);
+    assert.ok(shortestMs >= 1_590 && shortestMs < 2_500, `${timesMs} ms`);
   });
 
   it('is named with what the system said, by every adapter', async () => {
-    const port = await freePort();
+    const port = await unusedPort();
     const url = `redis://127.0.0.1:${port}`;
     const io = new Redis(url);
     const node = createClient({ url });
     for (const client of [io, node]) client.on('error', () => {});
     void node.connect().catch(() => {});
     const refused = new RegExp(`ECONNREFUSED 127\\.0\\.0\\.1:${port}`);
-    for (const client of [upstash({ url: `http://127.0.0.1:${port}` }), onSockets(url), ioredis(io), nodeRedis(node)]) {
-      const error = await connect(client, { connectTimeoutMs: 700 }).catch((error: unknown) => error);
+    const all = [upstash({ url: `http://127.0.0.1:${port}` }), onSockets(url), ioredis(io), nodeRedis(node)];
+    const told = all.map((client) => connect(client, { connectTimeoutMs: 3_000 }).catch((error: unknown) => error));
+    for (const error of await Promise.all(told)) {
       assert.ok(error instanceof UnavailableError, `${error}`);
       assert.match(error.message, refused);
       assert.match(`${error.cause}`, refused);
@@ -396,11 +403,9 @@ describe('a server that is down', () => {
       sockets.add(socket);
       socket.on('error', () => {}).destroy();
     });
-    const port = await freePort();
-    await new Promise<void>((resolve) => balancer.listen(port, '127.0.0.1', resolve));
-    const error = await connect(upstash({ url: `http://127.0.0.1:${port}` }), { connectTimeoutMs: 300 }).catch(
-      (error) => error,
-    );
+    await new Promise<void>((resolve) => balancer.listen(0, '127.0.0.1', resolve));
+    const url = `http://127.0.0.1:${(balancer.address() as { port: number }).port}`;
+    const error = await connect(upstash({ url }), { connectTimeoutMs: 3_000 }).catch((error) => error);
     assert.ok(error instanceof UnavailableError);
     assert.match(error.message, /fetch failed: ./);
     balancer.close();

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import TextIO
 
@@ -23,7 +23,7 @@ import pytest
 import redis
 import rq.job
 from dramatiq.brokers.redis import RedisBroker
-from servers import RedisServer, Store, eventually, free_port
+from servers import ATTEMPTS, RedisServer, Store, eventually, free_port
 
 import steadlock
 
@@ -220,20 +220,42 @@ def gunicorn(
         yield connections
 
 
+class EndedError(Exception):
+    """The web server has ended by itself."""
+
+
 @contextmanager
 def serving(
     server: RedisServer, command: list[str], workers: int, callers: int, lazy: bool
 ) -> Iterator[list[HTTPConnection]]:
     """Runs a web server, and yields `callers` connections, equally many to each of its workers."""
-    port = free_port()
+    with ExitStack() as stack:
+        for attempts_left in reversed(range(ATTEMPTS)):
+            try:
+                connections = stack.enter_context(serving_on(free_port(), server, command, workers, callers, lazy))
+                break
+            except EndedError:
+                # Another program can have taken the port after it was found free.
+                if not attempts_left:
+                    raise
+        yield connections
+
+
+@contextmanager
+def serving_on(
+    port: int, server: RedisServer, command: list[str], workers: int, callers: int, lazy: bool
+) -> Iterator[list[HTTPConnection]]:
+    """Does the same on this port. Raises `EndedError` if the server ends before all connections are made."""
     bind = ["--bind", f"127.0.0.1:{port}"] if command[0] == "gunicorn" else ["--port", str(port)]
     found: defaultdict[int, list[HTTPConnection]] = defaultdict(list)
 
     def are_found() -> bool:
-        assert process.poll() is None, "it has ended"
+        if process.poll() is not None:
+            raise EndedError
         connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
         stack.enter_context(closing(connection))
-        with suppress(ConnectionError):
+        # A program that has taken the port may speak another protocol.
+        with suppress(ConnectionError, HTTPException):
             worker, _ = ask(connection, "/ready")
             if len(found[worker]) < callers // workers:
                 found[worker].append(connection)
