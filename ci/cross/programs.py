@@ -2,6 +2,7 @@
 
 import atexit
 import functools
+import http.client
 import os
 import queue
 import shutil
@@ -10,6 +11,8 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +21,8 @@ from types import TracebackType
 from typing import Self
 
 import redis
+
+from redis_server import ATTEMPTS, free_port
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -157,6 +162,40 @@ def together(contenders: Iterable[Contender]) -> Iterator[list[Contender]]:
     finally:
         for contender in started:
             contender.kill()
+
+
+@contextmanager
+def listening(command: Callable[[int], list[str]], folder: Path | None = None) -> Iterator[int]:
+    """Runs a program that serves HTTP on a port, and yields the port. `command` returns the command for a port.
+
+    Another program can take the port before this one listens. This one ends then, and is started on another port.
+    """
+    for _ in range(ATTEMPTS):
+        port = free_port()
+        with subprocess.Popen(command(port), cwd=folder, stdout=subprocess.DEVNULL) as process:
+            try:
+                if _is_up(process, port):
+                    yield port
+                    return
+            finally:
+                process.kill()
+    raise AssertionError(f"the program has ended {ATTEMPTS} times at its start")
+
+
+def _is_up(process: "subprocess.Popen[bytes]", port: int) -> bool:
+    """Waits until the program answers. Returns false if it has ended."""
+    wait_until("the program listens", lambda: process.poll() is not None or _answers(port))
+    return process.poll() is None
+
+
+def _answers(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10):
+            return True
+    except urllib.error.HTTPError:
+        return True
+    except (OSError, http.client.HTTPException):
+        return False
 
 
 def start_round(contenders: list[Contender]) -> None:

@@ -216,8 +216,8 @@ def test_two_workers_get_two_jobs_though_neither_has_committed(shop: Postgres) -
         assert tell(first, f"BEGIN; {NEXT_JOB}", answers=1) == ["1|one"]
         assert shop.run(NEXT_JOB) == "2|two"
         assert shop.run(NEXT_JOB) == ""
-    # The first session ended without a commit, so its job is available again.
-    assert shop.run(NEXT_JOB) == "1|one"
+    # The first session ended without a commit, so its job is available again once the server has noticed that.
+    wait_until("the first job is available", lambda: shop.run(NEXT_JOB) == "1|one")
 
 
 #: Counts the sessions that wait for a lock of another session.

@@ -7,16 +7,13 @@ import os
 import re
 import subprocess
 import sys
-import time
-import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from programs import JARS, OUTPUT_TIMEOUT, ROOT, Server, java
-from redis_server import free_port
+from programs import JARS, OUTPUT_TIMEOUT, ROOT, Server, java, listening
 
 README = (ROOT / "README.md").read_text()
 METRICS = (ROOT / "docs" / "metrics.md").read_text()
@@ -61,30 +58,23 @@ def test_the_readme_s_java_runs(server: Server, tmp_path: Path) -> None:
         assert "fencing token 1" in output_of([java(), "-cp", f"{JARS}/*", "Snippet.java"], tmp_path)
 
 
-def page_of(command: list[str], folder: Path, port: int) -> str:
-    """Runs a program and returns the page that it serves on a port."""
-    with subprocess.Popen(command, cwd=folder) as process:
-        try:
-            deadline = time.monotonic() + OUTPUT_TIMEOUT
-            while True:
-                try:
-                    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-                        assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
-                        return str(answer.read().decode())
-                except urllib.error.URLError:
-                    assert process.poll() is None, "it has ended"
-                    assert time.monotonic() < deadline, "it does not listen"
-                    time.sleep(0.05)
-        finally:
-            process.kill()
+def page_of(language: str, snippet: str, folder: Path) -> str:
+    """Runs a program and returns the page that it serves."""
+    in_folder = NODE if language == "js" else folder
+    with (
+        listening(lambda port: command_of(language, snippet.replace("9464", str(port)), folder), in_folder) as port,
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=OUTPUT_TIMEOUT) as answer,
+    ):
+        assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        return str(answer.read().decode())
 
 
-def program_of(language: str, snippet: str, folder: Path) -> tuple[list[str], Path]:
-    """Returns the command that runs a program, and its folder."""
+def command_of(language: str, snippet: str, folder: Path) -> list[str]:
+    """Returns the command that runs a program. A Java program becomes a file in the folder."""
     if language == "python":
-        return [sys.executable, "-c", snippet], folder
+        return [sys.executable, "-c", snippet]
     if language == "js":
-        return ["node", "--input-type=module", "--eval", snippet], NODE
+        return ["node", "--input-type=module", "--eval", snippet]
     imports = "".join(
         f"import {name};\n"
         for name in (
@@ -96,7 +86,7 @@ def program_of(language: str, snippet: str, folder: Path) -> tuple[list[str], Pa
     )
     body = f"class Snippet {{ public static void main(String[] args) throws Exception {{\n{snippet}}} }}\n"
     (folder / "Snippet.java").write_text(imports + body)
-    return [java(), "-cp", f"{JARS}/*", "Snippet.java"], folder
+    return [java(), "-cp", f"{JARS}/*", "Snippet.java"]
 
 
 @pytest.mark.parametrize("language", ["python", "js", "java"])
@@ -104,9 +94,7 @@ def test_the_programs_of_the_page_on_metrics_serve_what_prometheus_reads(
     language: str, server: Server, tmp_path: Path
 ) -> None:
     for snippet in snippets(language, server, METRICS):
-        port = free_port()
-        command, folder = program_of(language, snippet.replace("9464", str(port)), tmp_path)
-        families = text_string_to_metric_families(page_of(command, folder, port))
+        families = text_string_to_metric_families(page_of(language, snippet, tmp_path))
         samples = {(one.name, one.labels.get("outcome")): one for family in families for one in family.samples}
         granted = samples["steadlock_acquisitions_total", "granted"]
         assert (granted.value, granted.labels["kind"], granted.labels["group"]) == (1, "lock", "stock")

@@ -15,8 +15,8 @@ import pytest
 import redis
 
 import steadlock
-from programs import JARS, JVM_FLAGS, OUTPUT_TIMEOUT, ROOT, Server, java, wait_until
-from redis_server import free_port, redis_process
+from programs import JARS, JVM_FLAGS, OUTPUT_TIMEOUT, ROOT, Server, java, listening, wait_until
+from redis_server import redis_process
 
 PAGE = (ROOT / "docs" / "usage.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
@@ -71,25 +71,9 @@ def test_a_renewed_lease_outlasts_the_work_and_a_fixed_one_does_not(server: Serv
 @contextmanager
 def service(url: str, folder: Path) -> Iterator[str]:
     """Runs the page's service while the context is open, and yields its URL."""
-    port = free_port()
-    source = program("java", "createContext", url).replace(HTTP_PORT, str(port))
-    with subprocess.Popen(java_command(source, folder), stdout=subprocess.DEVNULL) as process:
-        try:
-            wait_until("the service listens", lambda: process.poll() is not None or answers(port))
-            assert process.poll() is None, "the service has ended"
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.kill()
-
-
-def answers(port: int) -> bool:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10):
-            return True
-    except urllib.error.HTTPError:
-        return True
-    except OSError:
-        return False
+    source = program("java", "createContext", url)
+    with listening(lambda port: java_command(source.replace(HTTP_PORT, str(port)), folder)) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def order(address: str, user: str) -> tuple[int, str | None]:

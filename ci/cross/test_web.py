@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from monitor import Monitor
 
 import steadlock
 from programs import Contender, Server, contend, wait_until
@@ -29,14 +30,24 @@ def take(client: steadlock.Client, kind: str, name: str) -> steadlock.Lease:
     return lease
 
 
+def attempts(monitor: Monitor, name: str) -> int:
+    """Returns the number of script calls with keys of this name."""
+    calls = [command.words for command in monitor.commands() if command.words[0].lower().startswith("eval")]
+    return sum(any(name in word for word in words) for words in calls)
+
+
 @pytest.mark.parametrize("listen", [1, 0], ids=["by message", "by poll"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_waits_for_the_other(server: Server, kind: str, listen: int) -> None:
     name = f"web-{kind}-{listen},web-{kind}-{listen}-b" if kind == "multi" else f"web-{kind}-{listen}"
     with steadlock.connect(server.url) as client:
         ours = take(client, kind, name)
-        with Contender("web", "hold", server, name, kind=kind, listen=listen) as web:
-            time.sleep(0.7)
+        with (
+            Monitor(server.port) as monitor,
+            Contender("web", "hold", server, name, kind=kind, listen=listen) as web,
+        ):
+            wait_until("it has asked twice", lambda: attempts(monitor, name.partition(",")[0]) >= 2)
+            time.sleep(0.2)
             assert not web.has_printed(), "it was granted beside the holder"
             ours.release()
             web.expect("held")

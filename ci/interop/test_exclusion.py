@@ -91,17 +91,22 @@ def test_both_have_their_turns_and_never_at_once(pair: Pair) -> None:
     assert pair.record is None
 
 
+def stay_briefly() -> None:
+    time.sleep(0.002)
+
+
 class Room:
     """A critical section that counts the visits which overlap with another one."""
 
-    def __init__(self) -> None:
+    def __init__(self, stay: Callable[[], object] = stay_briefly) -> None:
         self.visits = self.met = 0
         self._door = threading.Lock()
+        self._stay = stay
 
     def visit(self) -> None:
         alone = self._door.acquire(blocking=False)
         visits = self.visits
-        time.sleep(0.002)
+        self._stay()
         self.visits = visits + 1
         if alone:
             self._door.release()
@@ -110,10 +115,11 @@ class Room:
 
 
 def test_a_room_notices_two_at_once() -> None:
-    room = Room()
+    # Each stays until all four are inside.
+    room = Room(threading.Barrier(4).wait)
     threads = [threading.Thread(target=room.visit) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert room.met > 0
+    assert (room.visits, room.met) == (1, 3)

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -31,14 +32,14 @@ class RunError(Exception):
     """The run cannot continue. The message has the reason."""
 
 
-def free_port() -> int:
-    """Returns a free port.
+def free_port(first: int = 10_000, end: int = 32_000) -> int:
+    """Returns a free port from `first` on and below `end`.
 
     The port is below the range that systems give to outgoing connections: such a connection could take the port
     before the program starts.
     """
     while True:
-        port = random.randrange(10_000, 32_000)
+        port = random.randrange(first, end)
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
@@ -178,21 +179,28 @@ def h2(folder: Path, boot: str) -> Iterator[Databases]:
 
 @dataclass(frozen=True)
 class Service:
-    """An instance of the service."""
+    """An instance of the service. It listens on a port that the system chooses."""
 
     name: str
-    port: int
     process: "subprocess.Popen[bytes]"
     log: Path
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        """The URL of an instance that is up."""
+        (port,) = self._ports()
+        return f"http://127.0.0.1:{port}"
+
+    def _ports(self) -> list[str]:
+        """Returns the port that the log names, or nothing while the instance does not listen."""
+        return re.findall(r"Tomcat started on port (\d+)", self.log.read_text(errors="replace"))
 
     def wait_until_up(self) -> None:
         wait_until(self._is_up, self.process, f"instance {self.name}", self.log)
 
     def _is_up(self) -> bool:
+        if not self._ports():
+            return False
         try:
             with urllib.request.urlopen(f"{self.url}/actuator/health", timeout=5):
                 return True
@@ -203,8 +211,8 @@ class Service:
 @contextlib.contextmanager
 def service(name: str, folder: Path, boot: str, properties: dict[str, str]) -> Iterator[Service]:
     """Starts an instance without waiting until it is up, so that two instances can start in parallel."""
-    port, log = free_port(), folder / f"{name}.log"
-    properties = properties | {"server.port": str(port), "server.address": "127.0.0.1", "seckill.instance": name}
+    log = folder / f"{name}.log"
+    properties = properties | {"server.port": "0", "server.address": "127.0.0.1", "seckill.instance": name}
     command = [
         java(),
         # The instance runs for seconds only, so the compiler with the shorter start-up is the better one.
@@ -213,7 +221,7 @@ def service(name: str, folder: Path, boot: str, properties: dict[str, str]) -> I
         *("-jar", str(jar(boot)), *(f"--{key}={value}" for key, value in properties.items())),
     ]
     with program(command, log) as process:
-        yield Service(name, port, process, log)
+        yield Service(name, process, log)
 
 
 @functools.cache

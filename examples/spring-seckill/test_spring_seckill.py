@@ -150,7 +150,8 @@ def health(instance: Service) -> str:
 
 @pytest.mark.parametrize("boot", BOOTS)
 def test_health_follows_redis_and_prometheus_is_shown_the_locks_of_users(boot: str, folder: Path) -> None:
-    port = free_port()
+    # The port is free while Redis is down. No other test starts a server on such a port.
+    port = free_port(9_000, 10_000)
     with service("one", folder, boot, {"steadlock.url": f"redis://127.0.0.1:{port}"}) as instance:
         with redis_server(folder, port):
             instance.wait_until_up()

@@ -96,29 +96,45 @@ describe('the tour', () => {
 
   after(() => visited?.close());
 
-  async function play(scene, check) {
+  /**
+   * Plays a scene and checks it. Repeats that if the scene was slow, at most twice: another program may have kept the
+   * processors busy.
+   */
+  async function play(scene, check, isSlow = () => false) {
     const { page, problems } = visited;
-    await page.click(`#tab-${scene}`);
-    await page.click('#play');
-    await page.waitForFunction(isOver);
-    // The page shows changes within a frame.
-    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
-    check(await facts(page));
-    assert.deepEqual(problems, []);
+    for (let repeats = 2; ; repeats -= 1) {
+      await page.click(`#tab-${scene}`);
+      await page.click('#play');
+      await page.waitForFunction(isOver);
+      // The page shows changes within a frame.
+      await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+      const shown = await facts(page);
+      check(shown);
+      assert.deepEqual(problems, []);
+      const slow = isSlow(shown);
+      if (!slow) return;
+      assert.ok(repeats > 0, `slow three times: ${slow}`);
+    }
   }
 
   test('one holder: each hands over to a waiter by its release', () =>
-    play('hand-over', (shown) => {
-      assert.equal(order(shown)[0], 'Ada');
-      assert.deepEqual(order(shown).toSorted(), ['Ada', 'Ben', 'Cleo']);
-      assert.equal(believedAtOnce(holds(shown), 2), 0);
-      assertTokensRise(shown);
-      assert.match(shown.seen, /had the lock \d+ ms after Ada released it/);
-      // The waiter was notified of the release: polling alone takes at least 500 ms.
-      assert.ok(holds(shown)[1].from - holds(shown)[0].to < 500);
-      assert.equal(shown.stores.fenced.balance, 140);
-      assert.equal(shown.stores.unfenced.balance, 140);
-    }));
+    play(
+      'hand-over',
+      (shown) => {
+        assert.equal(order(shown)[0], 'Ada');
+        assert.deepEqual(order(shown).toSorted(), ['Ada', 'Ben', 'Cleo']);
+        assert.equal(believedAtOnce(holds(shown), 2), 0);
+        assertTokensRise(shown);
+        assert.match(shown.seen, /had the lock \d+ ms after Ada released it/);
+        assert.equal(shown.stores.fenced.balance, 140);
+        assert.equal(shown.stores.unfenced.balance, 140);
+      },
+      (shown) => {
+        // The waiters were notified of the release. With polls alone, about one hand-over in four is slower.
+        const took = holds(shown)[1].from - holds(shown)[0].to;
+        return took >= 300 && `a hand-over of ${took} ms`;
+      },
+    ));
 
   test('the lease of a killed holder ends by itself, and a waiter has the lock', () =>
     play('killed', (shown) => {
@@ -182,20 +198,26 @@ describe('the tour', () => {
     }));
 
   test('an outage within the lease costs nothing; lost data may make two holders until the next renewal; tokens rise', () =>
-    play('data-lost', (shown) => {
-      assert.deepEqual(order(shown), ['Ada', 'Ben']);
-      assertTokensRise(shown);
-      const [ada] = holds(shown);
-      const stopped = shown.spans.find(({ kind }) => kind === 'stopped');
-      assert.ok(ada.from < stopped.from && stopped.to < end(ada));
-      const both = believedAtOnce(holds(shown), 2);
-      // The limit is a third of the lease of 4 s, and time for calls on a busy machine.
-      assert.ok(both > 0 && both < 4_000 / 3 + 700, `${both}`);
-      assert.ok(
-        shown.log.some((line) => line.includes('Ada knows that its lease is lost: the record is another’s now')),
-      );
-      assert.match(shown.seen, /Both believed for \d\.\d\d s.*Ben’s token is higher than Ada’s/);
-    }));
+    play(
+      'data-lost',
+      (shown) => {
+        assert.deepEqual(order(shown), ['Ada', 'Ben']);
+        assertTokensRise(shown);
+        const [ada] = holds(shown);
+        const stopped = shown.spans.find(({ kind }) => kind === 'stopped');
+        assert.ok(ada.from < stopped.from && stopped.to < end(ada));
+        assert.ok(believedAtOnce(holds(shown), 2) > 0);
+        assert.ok(
+          shown.log.some((line) => line.includes('Ada knows that its lease is lost: the record is another’s now')),
+        );
+        assert.match(shown.seen, /Both believed for \d\.\d\d s.*Ben’s token is higher than Ada’s/);
+      },
+      (shown) => {
+        // The limit is a third of the lease of 4 s, and time for calls on a busy machine.
+        const both = believedAtOnce(holds(shown), 2);
+        return both >= 4_000 / 3 + 700 && `two believed for ${both} ms`;
+      },
+    ));
 
   test('a scene can be stopped, and begins afresh', async () => {
     const { page } = visited;

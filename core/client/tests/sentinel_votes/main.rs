@@ -117,7 +117,9 @@ async fn a_switch_is_followed_at_once_with_all_that_waits_though_the_old_primary
     new.run(&["REPLICAOF", "NO", "ONE"]);
     sentinel.switch(new.port, 2);
     let listens = || matches!(new.run(&["PUBSUB", "CHANNELS", "*held*"]), Reply::Array(of) if !of.is_empty());
-    eventually("it waits there", Duration::from_secs(3), listens).await;
+    // A client that does not notice the switch asks its sentinel 10 s after it has connected.
+    eventually("it waits there", Duration::from_secs(6), listens).await;
+    is_at(&client, &new, "moved").await;
     assert!(held.is_valid());
     let before = old.calls("evalsha") + old.calls("eval");
     assert_eq!(held.release().await.unwrap(), ReleaseOutcome::Released);

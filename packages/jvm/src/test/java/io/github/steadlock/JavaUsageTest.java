@@ -258,7 +258,7 @@ class JavaUsageTest {
             try (Lease lease = semaphore.acquire()) {
                 assertNull(lease.getToken());
                 assertNotNull(semaphore.tryAcquire());
-                assertNull(semaphore.tryAcquire(1, Duration.ofMillis(10)));
+                assertNull(semaphore.tryAcquire(1, Duration.ofMillis(250)));
             }
             semaphore.release();
             int free = semaphore.withPermits(2, lease -> semaphore.available());

@@ -29,7 +29,7 @@ class ClientInfoTest {
             connect { this }.use { other ->
                 client.lock("a").withLock {
                     assertIsThisProcess(other.lock("a").holder()!!.client, "blue")
-                    val bounded = other.lock("a", LockOptions.DEFAULT.withWait(Duration.ofMillis(100)))
+                    val bounded = other.lock("a", LockOptions.DEFAULT.withWait(Duration.ofMillis(250)))
                     val refused = assertThrows(LockTimeoutException::class.java) { bounded.lock() }
                     assertTrue("(blue), pid ${ProcessHandle.current().pid()} on " in refused.message!!, refused.message)
                     assertIsThisProcess(refused.holder!!.client, "blue")

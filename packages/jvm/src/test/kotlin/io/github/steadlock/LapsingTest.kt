@@ -65,8 +65,10 @@ class LapsingTest {
     @Test
     fun `levels that were entered inside of a lease that lapsed are forgotten with it`() {
         val lock = client.lock("door")
-        val outer = lock.lock(SHORT)
-        val inner = lock.lock(SHORT)
+        // The inner level is entered long before the outer lease expires.
+        val lease = Duration.ofSeconds(1)
+        val outer = lock.lock(lease)
+        val inner = lock.lock(lease)
         awaitTrue("both are lost") { outer.lostReason != null && inner.lostReason != null }
         assertEquals(0, lock.holdCount)
         lock.lock()

@@ -179,7 +179,7 @@ abstract class LockBehaviour {
 
     @Test
     fun `a lost lease does not count as held, and is there until it is left`() {
-        val bounded = client.lock(name, LockOptions.DEFAULT.withMaxHold(Duration.ofMillis(100)))
+        val bounded = client.lock(name, LockOptions.DEFAULT.withMaxHold(Duration.ofSeconds(1)))
         bounded.lock()
         bounded.lock()
         assertEquals(2, bounded.holdCount)
@@ -278,7 +278,7 @@ abstract class LockBehaviour {
         waiting.join(5_000)
         assertInstanceOf(InterruptedException::class.java, thrown.get())
         lock.unlock()
-        assertTrue(lock.tryLock(Duration.ofSeconds(1)))
+        assertTrue(lock.tryLock(Duration.ofSeconds(20)))
     }
 
     @Test
@@ -366,7 +366,7 @@ abstract class LockBehaviour {
         waiting.cancel(true)
         assertThrows(CancellationException::class.java) { waiting.join() }
         lock.unlock()
-        assertTrue(lock.tryLock(Duration.ofSeconds(1)))
+        assertTrue(lock.tryLock(Duration.ofSeconds(20)))
     }
 
     @Test

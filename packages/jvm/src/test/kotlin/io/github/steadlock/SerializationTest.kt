@@ -22,7 +22,7 @@ class SerializationTest {
                 other.lock("door").lock()
                 val busy =
                     assertThrows(LockTimeoutException::class.java) {
-                        client.lock("door", LockOptions.DEFAULT.withWait(Duration.ofMillis(10))).lock()
+                        client.lock("door", LockOptions.DEFAULT.withWait(Duration.ofMillis(250))).lock()
                     }
                 val back = copied(busy)
                 assertEquals(busy.message, back.message)

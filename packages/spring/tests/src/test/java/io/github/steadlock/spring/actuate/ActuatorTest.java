@@ -13,6 +13,8 @@ import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.time.Duration;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Predicate;
 import org.assertj.core.api.Assertions;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -40,7 +42,7 @@ class ActuatorTest {
                                 "steadlock.host=127.0.0.1",
                                 "steadlock.port=" + server.port(),
                                 "steadlock.password=" + PASSWORD,
-                                "steadlock.command-timeout=500ms",
+                                "steadlock.command-timeout=2s",
                                 "steadlock.breaker.pause=200ms",
                                 "steadlock.metrics.queues=tickets",
                                 "management.health.redis.enabled=false",
@@ -89,12 +91,10 @@ class ActuatorTest {
                 .startsWith("{\"")
                 .contains("\"status\":\"UP\"");
         server.stop();
-        Waiting.until("health is down", () -> get("health").contains("\"status\":\"DOWN\""));
-        String down = get("health");
+        String down = awaitText("health", text -> text.contains("\"status\":\"DOWN\""));
         assertThat(down).contains("\"kind\":\"Unavailable\"").doesNotContain(PASSWORD);
         server.start();
-        Waiting.until("health is up", () -> !get("health").contains("DOWN"));
-        assertThat(get("health")).contains("roundTrip");
+        assertThat(awaitText("health", text -> !text.contains("DOWN"))).contains("roundTrip");
     }
 
     @Test
@@ -122,6 +122,18 @@ class ActuatorTest {
         } catch (IllegalMonitorStateException | LockLostException expected) {
             // Either exception is documented.
         }
+    }
+
+    /** Asks until the answer is as it should be. Returns this answer. */
+    private static String awaitText(String endpoint, Predicate<String> isRight) {
+        var last = new AtomicReference<String>();
+        Waiting.until(
+                "the answer of " + endpoint,
+                () -> {
+                    last.set(get(endpoint));
+                    return isRight.test(last.get());
+                });
+        return last.get();
     }
 
     private static String get(String endpoint) {

@@ -117,8 +117,10 @@ class CommitGuardTest {
         with(
                 context -> {
                     var client = context.getBean(SteadlockClient.class);
-                    var brief = LockOptions.DEFAULT.withLease(Duration.ofMillis(500));
+                    var brief = LockOptions.DEFAULT.withLease(Duration.ofSeconds(1));
                     var transaction = context.getBean(TransactionTemplate.class);
+                    // The first use of the database takes long.
+                    assertThat(OrderTest.numberIn(context)).isZero();
                     Lease lease = client.lock("own").lockAsync(brief).toCompletableFuture().get();
                     assertThatThrownBy(
                                     () ->
