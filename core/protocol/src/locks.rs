@@ -30,7 +30,7 @@ use crate::machines::{channels, fair_queue, holds, inspections, releases, waiter
 use crate::name::LockName;
 use crate::owner::OwnerId;
 use crate::reply::{CallError, Reply};
-use crate::step::{OwnerSeen, Step, Wanted};
+use crate::step::{OwnerSeen, Reentry, Step, Wanted};
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Event, Lane, Outcome};
 
@@ -55,8 +55,8 @@ pub(crate) struct Locks {
 pub(crate) enum Output {
     /// An event for a caller. For a member of a composite lock, the event goes to the composite lock.
     Event(Event),
-    /// A caller re-entered a hold, which must be renewed by this plan.
-    Entered(Ticket, HoldId, LeasePlan),
+    /// A caller re-entered a hold.
+    Entered(Reentry),
 }
 
 /// The relation of a caller to the lock that it wants.
@@ -117,7 +117,10 @@ impl Locks {
             self.pass_to_holds(holds::Input::ContextReturned(id), now);
         }
         let inside = match self.place(&keys, context, request.within, now) {
-            Ok(Place::Reenter(hold)) => return self.pass_to_holds(holds::Input::Enter(ticket, hold, plan), now),
+            Ok(Place::Reenter(hold)) => {
+                let reentry = Reentry { ticket, hold, plan };
+                return self.pass_to_holds(holds::Input::Enter(reentry), now);
+            }
             Ok(Place::Inside(writer)) => Some(writer),
             Ok(Place::Outside) => None,
             Err(error) => {
@@ -373,7 +376,7 @@ impl Locks {
                 self.holds.input(&mut self.io, holds::Input::Granted(ticket, new), now);
                 self.answer_other_waits(&keys, context, now);
             }
-            Step::Entered(ticket, hold, plan) => self.outputs.push_back(Output::Entered(ticket, hold, plan)),
+            Step::Entered(reentry) => self.outputs.push_back(Output::Entered(reentry)),
             Step::Listen(to, ticket) => self.channels.input(&mut self.io, channels::Input::Listen(to, ticket)),
             Step::ListenForGrants(to) => self.channels.input(&mut self.io, channels::Input::ListenForGrants(to)),
             Step::Waiter(input) => self.waiters.input(&mut self.io, &self.holds, input, now),
@@ -490,8 +493,12 @@ impl Locks {
         match self.place(&wait.keys, Some(context), None, now) {
             Ok(Place::Reenter(hold)) => {
                 self.give_up(ticket, now);
-                let input = holds::Input::Enter(ticket, hold, wait.plan);
-                self.holds.input(&mut self.io, input, now);
+                let reentry = Reentry {
+                    ticket,
+                    hold,
+                    plan: wait.plan,
+                };
+                self.holds.input(&mut self.io, holds::Input::Enter(reentry), now);
             }
             Ok(Place::Inside(writer)) if wait.is_endless => {
                 self.give_up(ticket, now);

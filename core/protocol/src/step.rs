@@ -30,8 +30,8 @@ pub(crate) enum Step {
     Fair(FairInput),
     /// A request is granted.
     Granted(Ticket, NewHold),
-    /// A caller re-entered a hold, which must be renewed by this plan.
-    Entered(Ticket, HoldId, LeasePlan),
+    /// A caller re-entered a hold.
+    Entered(Reentry),
     /// A waiter needs the messages about releases. The ticket is `None` for waiters in the server's queue.
     Listen(Listen, Option<Ticket>),
     /// A waiter in the server's queue needs the grant messages.
@@ -140,6 +140,15 @@ pub(crate) struct Wanted {
     pub(crate) keys: Arc<Keys>,
     /// The owner id of the write hold inside which the caller reads.
     pub(crate) inside: Option<OwnerId>,
+    pub(crate) plan: LeasePlan,
+}
+
+/// The re-entry of a hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reentry {
+    pub(crate) ticket: Ticket,
+    pub(crate) hold: HoldId,
+    /// The plan of the new level. The hold must be renewed by it.
     pub(crate) plan: LeasePlan,
 }
 

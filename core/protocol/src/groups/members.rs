@@ -20,6 +20,7 @@ use crate::machines::holds::{self, Hold};
 use crate::machines::inspections::{self, Question};
 use crate::name::LockName;
 use crate::sorted::SortedMap;
+use crate::step::Reentry;
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Event, Grant, Outcome};
 
@@ -51,8 +52,8 @@ pub(crate) enum MemberEvent {
     LostBefore(LeaseId, LostReason),
     /// The deadline of a member has moved to a later instant.
     Renewed(MemberLease, Instant),
-    /// A caller re-entered a hold, which must be renewed by this plan.
-    Entered(HoldId, LeasePlan),
+    /// A caller re-entered a hold.
+    Entered(Reentry),
 }
 
 /// An acquisition, a release, an extension or a question of a member that is done.
@@ -227,9 +228,7 @@ impl Members {
                     let member = self.member_lease(lease);
                     member.map(|member| MemberEvent::Renewed(member, deadline))
                 }
-                Output::Entered(ticket, hold, plan) => {
-                    (!self.is_member(ticket)).then_some(MemberEvent::Entered(hold, plan))
-                }
+                Output::Entered(reentry) => (!self.is_member(reentry.ticket)).then_some(MemberEvent::Entered(reentry)),
             };
             if event.is_some() {
                 return event;

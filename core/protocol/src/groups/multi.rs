@@ -86,7 +86,7 @@ impl Multi {
                 MemberEvent::Lost(of, reason) => self.held.member_lost(members, of.composite, reason, now),
                 MemberEvent::LostBefore(lease, reason) => self.gatherings.lost(members, lease, reason, now),
                 MemberEvent::Renewed(of, _) => self.held.member_renewed(members, of.composite),
-                MemberEvent::Entered(hold, plan) => self.gatherings.stays_renewed(hold, plan),
+                MemberEvent::Entered(reentry) => self.gatherings.stays_renewed(reentry),
             }
         }
     }

@@ -44,7 +44,7 @@ use crate::io::Io;
 use crate::lease::{LeaseDuration, LeasePlan};
 use crate::observed::{Detail, Observed, Place};
 use crate::sorted::SortedMap;
-use crate::step::{NewHold, Owed, Step, WaiterInput};
+use crate::step::{NewHold, Owed, Reentry, Step, WaiterInput};
 use crate::table::Table;
 use crate::timers::Timer;
 use crate::transitions;
@@ -55,7 +55,7 @@ impl Holds {
         let before = transitions::before(self, io, &input);
         match input {
             Input::Granted(ticket, new) => self.start(io, ticket, new, now),
-            Input::Enter(ticket, id, plan) => self.enter_again(io, ticket, id, plan, now),
+            Input::Enter(reentry) => self.enter_again(io, reentry, now),
             Input::Confirm(ticket, confirm) => self.confirm(io, ticket, confirm, now),
             Input::Release(ticket, lease) => self.release(io, ticket, lease, now),
             Input::Extend(ticket, lease, by) => self.extend(io, ticket, lease, by, now),
@@ -137,9 +137,10 @@ impl Holds {
     }
 
     /// Handles a re-entry. Calls the server only if the hold must last longer than it does.
-    fn enter_again(&mut self, io: &mut Io, ticket: Ticket, id: HoldId, plan: LeasePlan, now: Instant) {
+    fn enter_again(&mut self, io: &mut Io, reentry: Reentry, now: Instant) {
+        let (ticket, id) = (reentry.ticket, reentry.hold);
         let Some(hold) = self.hold_mut(id) else { return };
-        let plan = misread_reentry(io, hold, plan);
+        let plan = misread_reentry(io, hold, reentry.plan);
         if io.has(Defect::ReentryShortens) {
             hold.watchdog_mut().shorten(io, id, plan, now);
         }
@@ -161,7 +162,7 @@ impl Holds {
                 self.extend_here(io, ticket, &extension, now);
                 return;
             }
-            io.step(Step::Entered(ticket, id, plan));
+            io.step(Step::Entered(Reentry { plan, ..reentry }));
             self.enter(io, ticket, id);
             if let Some(hold) = self.hold_mut(id).filter(|_| is_new) {
                 hold.schedule(io, id, now, now);
@@ -231,7 +232,7 @@ pub(crate) enum Input {
     /// A request was granted.
     Granted(Ticket, NewHold),
     /// The context of a hold, or a caller that names its lease, re-enters the hold.
-    Enter(Ticket, HoldId, LeasePlan),
+    Enter(Reentry),
     /// A member of a composite lock is held, and the server must confirm how long.
     Confirm(Ticket, Confirm),
     /// A caller releases one lease.
@@ -287,7 +288,7 @@ pub(crate) struct Holds {
     by_id: Table<HoldId, Hold>,
     by_lease: Table<LeaseId, HoldId>,
     extensions: Extensions,
-    reentry: Reentry,
+    reentry: ReentryMap,
 }
 
 impl Holds {
@@ -511,11 +512,11 @@ fn owe(io: &mut Io, hold: Hold, ticket: Option<Ticket>, send: Send, now: Instant
 /// as if nothing had happened. A lost fixed hold leaves the map when the loss is reported, because its holder need not
 /// release it.
 #[derive(Debug, Default)]
-struct Reentry {
+struct ReentryMap {
     holds: SortedMap<(LockId, Context), Vec<HoldId>>,
 }
 
-impl Reentry {
+impl ReentryMap {
     /// Adds a hold of `context`.
     fn insert(&mut self, lock: LockId, context: Context, hold: HoldId) {
         self.holds.get_or_default((lock, context)).push(hold);

@@ -24,6 +24,7 @@ use crate::machines::holds;
 use crate::machines::holds::Hold;
 use crate::periods::{FIRST_ANSWER_GRACE, MIN_GAP};
 use crate::sorted::SortedMap;
+use crate::step::Reentry;
 use crate::types::{AcquireRequest, Outcome};
 use crate::wording::brief;
 
@@ -339,8 +340,9 @@ impl Gathering {
 
     /// Notes that a caller re-entered a hold that this multi-lock has also acquired. The hold then stays renewed for
     /// that caller.
-    pub(super) fn stays_renewed(&mut self, id: HoldId, plan: LeasePlan) {
-        let before = self.around.get_mut(&id);
+    pub(super) fn stays_renewed(&mut self, reentry: Reentry) {
+        let plan = reentry.plan;
+        let before = self.around.get_mut(&reentry.hold);
         if let Some(before) = before.filter(|before| plan.renewed && !before.renews_for(plan)) {
             *before = plan;
         }
@@ -436,9 +438,9 @@ impl Gatherings {
 
     /// Notes that a caller re-entered a hold. The hold stays renewed for that caller, even if a multi-lock that is
     /// being acquired has the same hold.
-    pub(super) fn stays_renewed(&mut self, id: HoldId, plan: LeasePlan) {
+    pub(super) fn stays_renewed(&mut self, reentry: Reentry) {
         for gathering in self.by_ticket.values_mut() {
-            gathering.stays_renewed(id, plan);
+            gathering.stays_renewed(reentry);
         }
     }
 

@@ -52,7 +52,7 @@ impl Labelled for Input {
     fn label(&self) -> &'static str {
         match self {
             Self::Granted(..) => "granted",
-            Self::Enter(..) => "enter",
+            Self::Enter(_) => "enter",
             Self::Confirm(..) => "confirm",
             Self::Release(..) => "released",
             Self::Extend(..) => "extend",

@@ -115,8 +115,12 @@ fn a_grant_is_told_and_its_deadline_set_in_one_step() {
 #[test]
 fn the_last_level_takes_the_hold_with_it_and_a_release_is_owed() {
     let mut alone = Alone::holding(true);
-    let plan = alone.hold().plan();
-    alone.input(Input::Enter(Ticket::from_u64(3), alone.id(), plan));
+    let reentry = Reentry {
+        ticket: Ticket::from_u64(3),
+        hold: alone.id(),
+        plan: alone.hold().plan(),
+    };
+    alone.input(Input::Enter(reentry));
     alone.input(Input::Release(Ticket::from_u64(2), LeaseId::from_u64(2)));
     assert!(!alone.is_release_owed());
     alone.release();
