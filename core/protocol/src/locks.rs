@@ -377,8 +377,7 @@ impl Locks {
                 self.answer_other_waits(&keys, context, now);
             }
             Step::Entered(reentry) => self.outputs.push_back(Output::Entered(reentry)),
-            Step::Listen(to, ticket) => self.channels.input(&mut self.io, channels::Input::Listen(to, ticket)),
-            Step::ListenForGrants(to) => self.channels.input(&mut self.io, channels::Input::ListenForGrants(to)),
+            Step::Listen(to) => self.channels.input(&mut self.io, channels::Input::Listen(to)),
             Step::Waiter(input) => self.waiters.input(&mut self.io, &self.holds, input, now),
             Step::Published(lock, listeners) => {
                 let input = waiters::Input::Published(lock, self.channels.others(lock, listeners));

@@ -32,10 +32,8 @@ pub(crate) enum Step {
     Granted(Ticket, NewHold),
     /// A caller re-entered a hold.
     Entered(Reentry),
-    /// A waiter needs the messages about releases. The ticket is `None` for waiters in the server's queue.
-    Listen(Listen, Option<Ticket>),
-    /// A waiter in the server's queue needs the grant messages.
-    ListenForGrants(Listen),
+    /// A waiter needs the messages of a channel.
+    Listen(Listen),
     /// The message about a release was received by this many connections.
     Published(LockId, u32),
     /// The reply to a release has a grant message for a waiter of this client.
@@ -204,6 +202,25 @@ pub(crate) struct Listen {
     pub(crate) lock: LockId,
     pub(crate) node: NodeId,
     pub(crate) channel: Arc<[u8]>,
+    pub(crate) topic: Topic,
+}
+
+/// The topic of the messages of a channel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Topic {
+    /// Releases of the lock.
+    Releases(Listener),
+    /// Grants to waiters of this client in the server's queue.
+    Grants,
+}
+
+/// The waiter that needs the messages about releases. It asks the server if it may have missed one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Listener {
+    /// This waiter sends an attempt.
+    Waiter(Ticket),
+    /// The waiters in the server's queue are polled.
+    ServerQueue,
 }
 
 /// A grant, and the earliest time at which it can have begun.

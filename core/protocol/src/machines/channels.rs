@@ -21,20 +21,17 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::ids::{LockId, NodeId, Ticket};
+use crate::ids::{LockId, NodeId};
 use crate::io::Io;
 use crate::sorted::{SortedMap, SortedSet};
-use crate::step::{FairInput, Listen, Step, WaiterInput};
+use crate::step::{FairInput, Listen, Listener, Step, Topic, WaiterInput};
 use crate::transitions;
 
 /// The events that concern channels.
 #[derive(Debug)]
 pub(crate) enum Input<'a> {
-    /// A waiter of a lock needs the messages about releases. The ticket is `None` for waiters in the server's queue.
-    Listen(Listen, Option<Ticket>),
-    /// A waiter in the server's queue needs the grant messages. They may be lost until the server has confirmed the
-    /// subscription; the waiters ask the server then.
-    ListenForGrants(Listen),
+    /// A waiter of a lock needs the messages of a channel.
+    Listen(Listen),
     /// The lock has no waiters any more.
     Leave(LockId),
     /// The server confirmed a subscription.
@@ -82,14 +79,10 @@ impl Channels {
     pub(crate) fn input(&mut self, io: &mut Io, input: Input<'_>) {
         let before = transitions::before(self, io, &input);
         match input {
-            Input::Listen(to, ticket) => self.listen_for_releases(io, to, ticket),
-            Input::ListenForGrants(to) => {
-                let ears = self.ears(&to);
-                if ears.grants.is_none() {
-                    ears.grants = Some(Arc::clone(&to.channel));
-                    self.listen(io, &to);
-                }
-            }
+            Input::Listen(to) => match to.topic {
+                Topic::Releases(listener) => self.listen_for_releases(io, to, listener),
+                Topic::Grants => self.listen_for_grants(io, &to),
+            },
             Input::Leave(lock) => {
                 if let Some(ears) = self.by_lock.remove(&lock) {
                     let releases = ears.releases.map(|releases| releases.channel);
@@ -145,7 +138,7 @@ impl Channels {
 
     /// Subscribes to the channel for releases of a lock. If the channel was confirmed earlier, for another lock, a
     /// message for this lock may have arrived already, so the waiters ask the server.
-    fn listen_for_releases(&mut self, io: &mut Io, to: Listen, ticket: Option<Ticket>) {
+    fn listen_for_releases(&mut self, io: &mut Io, to: Listen, listener: Listener) {
         let lock = to.lock;
         if self.is_listening(lock) {
             return;
@@ -157,10 +150,20 @@ impl Channels {
             is_confirmed,
         });
         if is_confirmed {
-            io.step(match ticket {
-                Some(ticket) => Step::Waiter(WaiterInput::MissedMessages(ticket)),
-                None => Step::Fair(FairInput::PollSoon(lock)),
+            io.step(match listener {
+                Listener::Waiter(ticket) => Step::Waiter(WaiterInput::MissedMessages(ticket)),
+                Listener::ServerQueue => Step::Fair(FairInput::PollSoon(lock)),
             });
+        }
+    }
+
+    /// Subscribes to the channel for grants. Grant messages may be lost until the server has confirmed the subscription;
+    /// the waiters ask the server then.
+    fn listen_for_grants(&mut self, io: &mut Io, to: &Listen) {
+        let ears = self.ears(to);
+        if ears.grants.is_none() {
+            ears.grants = Some(Arc::clone(&to.channel));
+            self.listen(io, to);
         }
     }
 

@@ -42,7 +42,7 @@ use crate::periods::{MIN_GAP, PROVISIONAL};
 use crate::reply::Reply;
 use crate::sorted::SortedMap;
 pub(crate) use crate::step::FairInput as Input;
-use crate::step::{ClockSeen, Granted, HolderSeen, Listen, OwnerSeen, Report, Step, WaiterInput};
+use crate::step::{ClockSeen, Granted, HolderSeen, Listen, Listener, OwnerSeen, Report, Step, Topic, WaiterInput};
 use crate::timers::Timer;
 use crate::token::Token;
 use crate::transitions;
@@ -156,14 +156,16 @@ impl FairQueue {
             lock,
             node,
             channel: keys.grants(io.config().client),
+            topic: Topic::Grants,
         };
-        io.step(Step::ListenForGrants(grants));
+        io.step(Step::Listen(grants));
         let releases = Listen {
             lock,
             node,
             channel: keys.channel(),
+            topic: Topic::Releases(Listener::ServerQueue),
         };
-        io.step(Step::Listen(releases, None));
+        io.step(Step::Listen(releases));
         queue.keys = Some(keys);
     }
 

@@ -89,7 +89,11 @@ fn a_waiter_that_was_found_in_the_queue_listens_and_is_polled_for() {
     let mut alone = Alone::joined();
     alone.find(TICKET);
     let steps = alone.bench.io.steps();
-    assert!(matches!(steps, [Step::ListenForGrants(..), Step::Listen(..)]));
+    let [Step::Listen(grants), Step::Listen(releases)] = steps else {
+        panic!("{steps:?}")
+    };
+    assert!(matches!(grants.topic, Topic::Grants));
+    assert!(matches!(releases.topic, Topic::Releases(Listener::ServerQueue)));
     assert!(alone.bench.io.due(Timer::Poll(alone.lock())).is_some());
     alone.bench.pass(10);
     alone.find(TICKET);

@@ -19,7 +19,9 @@ use crate::machines::holds::Holds;
 use crate::observed::{Attempted, Detail, Observed, Place};
 use crate::periods::{FIRST_ANSWER_GRACE, MIN_GAP};
 use crate::reply::{CallError, Refusal};
-use crate::step::{ClockSeen, FairInput, Granted, HolderSeen, Listen, OwnerSeen, Refused, Report, Step, WaiterInput};
+use crate::step::{
+    ClockSeen, FairInput, Granted, HolderSeen, Listen, Listener, OwnerSeen, Refused, Report, Step, Topic, WaiterInput,
+};
 use crate::timers::Timer;
 use crate::types::Outcome;
 use crate::wording::{brief, cause_of, explain};
@@ -204,8 +206,9 @@ impl Waiters {
             lock,
             node: keys.node,
             channel: keys.channel(),
+            topic: Topic::Releases(Listener::Waiter(ticket)),
         };
-        io.step(Step::Listen(releases, Some(ticket)));
+        io.step(Step::Listen(releases));
         io.step(Step::Waiter(WaiterInput::Sleep(ticket, refused.remaining)));
     }
 
