@@ -223,16 +223,26 @@ pub(crate) enum Listener {
     ServerQueue,
 }
 
-/// A grant, and the earliest time at which it can have begun.
+/// A grant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Granted {
     pub(crate) token: Option<Token>,
+    /// When the call was sent from which the lease counts. The grant cannot have begun earlier.
     pub(crate) sent: Instant,
+    /// The TTL of the grant, counted from `sent`.
     pub(crate) ttl: Duration,
-    /// Whether the server granted the lock for a short time, to a waiter in its queue.
-    pub(crate) provisional: bool,
-    /// Whether no server granted the lock, so that only this client knows the hold.
-    pub(crate) is_local: bool,
+    pub(crate) kind: GrantKind,
+}
+
+/// The kind of a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GrantKind {
+    /// The server granted the lock for the TTL that an attempt asked for.
+    Full,
+    /// The server granted the lock for a short time, to a waiter in its queue.
+    Provisional,
+    /// No server granted the lock, so only this client knows the hold.
+    Degraded,
 }
 
 impl Granted {
@@ -242,8 +252,7 @@ impl Granted {
             token,
             sent,
             ttl,
-            provisional: true,
-            is_local: false,
+            kind: GrantKind::Provisional,
         }
     }
 }
@@ -257,19 +266,11 @@ pub(crate) struct NewHold {
     pub(crate) context: Option<Context>,
     pub(crate) plan: LeasePlan,
     pub(crate) max_hold: Option<Duration>,
-    pub(crate) token: Option<Token>,
-    /// When the call that was granted was sent.
-    pub(crate) sent: Instant,
-    /// The TTL that the server granted, counted from `sent`.
-    pub(crate) ttl: Duration,
-    /// Whether the server granted the lock for a short time, to a waiter in its queue.
-    pub(crate) provisional: bool,
+    pub(crate) granted: Granted,
     /// Whether the first call of the request was refused, because other owners came first.
     pub(crate) waited: bool,
     /// The unresolved attempts of the same owner.
     pub(crate) unresolved: Unresolved,
-    /// Whether no server knows the hold.
-    pub(crate) is_local: bool,
 }
 
 /// A release that is owed to the server.

@@ -44,7 +44,7 @@ use crate::io::Io;
 use crate::lease::{LeaseDuration, LeasePlan};
 use crate::observed::{Detail, Observed, Place};
 use crate::sorted::SortedMap;
-use crate::step::{NewHold, Owed, Reentry, Step, WaiterInput};
+use crate::step::{GrantKind, NewHold, Owed, Reentry, Step, WaiterInput};
 use crate::table::Table;
 use crate::timers::Timer;
 use crate::transitions;
@@ -114,17 +114,16 @@ impl Holds {
     fn start(&mut self, io: &mut Io, ticket: Ticket, new: NewHold, now: Instant) {
         let id = self.next_id();
         io.leave_to(new.unresolved.in_flight(), Heir::Hold(id));
-        let (lock, sent, ttl, provisional) = (new.lock, new.sent, new.ttl, new.provisional);
+        let granted = new.granted;
         if new.keys.kind.is_exclusive() {
-            io.step(Step::Waiter(WaiterInput::Held(lock, id)));
+            io.step(Step::Waiter(WaiterInput::Held(new.lock, id)));
         }
         self.insert(id, new, now);
         self.enter(io, ticket, id);
         let Some(hold) = self.hold_mut(id) else { return };
-        if provisional {
-            hold.watchdog().schedule_first(io, id, sent, ttl);
-        } else {
-            hold.schedule(io, id, sent, now);
+        match granted.kind {
+            GrantKind::Provisional => hold.watchdog().schedule_first(io, id, granted),
+            GrantKind::Full | GrantKind::Degraded => hold.schedule(io, id, granted.sent, now),
         }
     }
 

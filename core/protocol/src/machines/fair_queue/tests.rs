@@ -4,6 +4,7 @@ use super::*;
 use crate::calls::Resolved;
 use crate::kinds::Kind;
 use crate::machines::bench::{Bench, cut, keys};
+use crate::step::GrantKind;
 
 const TICKET: Ticket = Ticket::from_u64(1);
 /// The server's clock when the waiter was found, in µs.
@@ -74,8 +75,10 @@ impl Alone {
     }
 
     fn is_granted(&self) -> bool {
-        let is_grant = |step: &Step| matches!(step, Step::Waiter(WaiterInput::GrantedInQueue(TICKET, granted)) if granted.provisional);
-        self.bench.io.steps().iter().any(is_grant)
+        self.bench.io.steps().iter().any(|step| match step {
+            Step::Waiter(WaiterInput::GrantedInQueue(TICKET, granted)) => granted.kind == GrantKind::Provisional,
+            _ => false,
+        })
     }
 
     fn asks_again(&self) -> bool {

@@ -27,7 +27,7 @@ use crate::lease::{LeasePlan, deadline};
 use crate::name::LockName;
 use crate::owner::OwnerId;
 use crate::periods::PROVISIONAL;
-use crate::step::{Ended, NewHold, Owed, Step};
+use crate::step::{Ended, GrantKind, Granted, NewHold, Owed, Step};
 use crate::timers::Timer;
 use crate::token::Token;
 use crate::types::{Event, Grant, Lane};
@@ -62,7 +62,7 @@ impl Hold {
             keys: new.keys,
             owner: new.owner,
             context: new.context,
-            token: new.token,
+            token: new.granted.token,
             levels: Levels::new(),
             since: now,
             waited: new.waited,
@@ -324,28 +324,33 @@ pub(super) struct Watchdog {
 
 impl Watchdog {
     pub(super) fn new(new: &NewHold, now: Instant) -> Self {
+        let granted = new.granted;
         // The server can have made a provisional grant later than `sent`, so the length of the lease counts from now.
-        let start = if new.provisional { now } else { new.sent };
+        let start = match granted.kind {
+            GrantKind::Provisional => now,
+            GrantKind::Full | GrantKind::Degraded => granted.sent,
+        };
         let ends = new.max_hold.map(|max| start + max);
         let capped = |until: Instant| ends.map_or(until, |end| until.min(end));
-        let is_endless = new.is_local && new.plan.renewed;
+        let is_local = granted.kind == GrantKind::Degraded;
+        let is_endless = is_local && new.plan.renewed;
         let (length, ttl) = if is_endless {
             (ENDLESS, ENDLESS)
         } else {
-            (new.plan.length, new.ttl)
+            (new.plan.length, granted.ttl)
         };
         Self {
             plan: new.plan,
             lost: None,
-            deadline: capped(deadline(new.sent, ttl).min(deadline(start, length))),
-            record_until: (new.sent + ttl).min(start + length),
+            deadline: capped(deadline(granted.sent, ttl).min(deadline(start, length))),
+            record_until: (granted.sent + ttl).min(start + length),
             wanted_until: capped(start + length),
             max_hold_until: ends,
             renewal: None,
             failures: 0,
             last_lane: Lane::Renewal,
             failure: None,
-            is_local: new.is_local,
+            is_local,
         }
     }
 
@@ -460,11 +465,12 @@ impl Watchdog {
 
     /// Sets the timers of a provisional grant. The first renewal comes after a third of the grant, or of the
     /// auto-renewed lease, whichever is shorter. Most holds end before that.
-    pub(super) fn schedule_first(&self, io: &mut Io, id: HoldId, sent: Instant, ttl: Duration) {
+    pub(super) fn schedule_first(&self, io: &mut Io, id: HoldId, granted: Granted) {
         let watched_for = self.plan.renewed.then_some(self.plan.length);
-        let first = ttl.min(watched_for.unwrap_or(ttl));
+        let first = granted.ttl.min(watched_for.unwrap_or(granted.ttl));
         io.set(Timer::Deadline(id), self.deadline);
-        io.set(Timer::Renew(id), sent + first.checked_div(3).unwrap_or_default());
+        let third = first.checked_div(3).unwrap_or_default();
+        io.set(Timer::Renew(id), granted.sent + third);
     }
 
     /// Sets the timers after the server has confirmed a call that was sent at `sent`.

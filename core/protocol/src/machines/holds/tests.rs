@@ -7,6 +7,7 @@ use crate::calls::Unresolved;
 use crate::ids::{Context, LockId};
 use crate::kinds::Kind;
 use crate::machines::bench::{Bench, keys, numbers};
+use crate::step::{GrantKind, Granted};
 use crate::{CallError, Event, LostReason, ReleaseOutcome, Reply};
 
 const LEASE: Duration = Duration::from_secs(9);
@@ -34,11 +35,12 @@ impl Alone {
                 renewed: is_renewed,
             },
             max_hold: None,
-            token: None,
-            sent: alone.bench.now,
-            ttl: LEASE,
-            provisional: false,
-            is_local: false,
+            granted: Granted {
+                token: None,
+                sent: alone.bench.now,
+                ttl: LEASE,
+                kind: GrantKind::Full,
+            },
             waited: false,
             unresolved: Unresolved::default(),
         };

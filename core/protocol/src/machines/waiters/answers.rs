@@ -20,7 +20,8 @@ use crate::observed::{Attempted, Detail, Observed, Place};
 use crate::periods::{FIRST_ANSWER_GRACE, MIN_GAP};
 use crate::reply::{CallError, Refusal};
 use crate::step::{
-    ClockSeen, FairInput, Granted, HolderSeen, Listen, Listener, OwnerSeen, Refused, Report, Step, Topic, WaiterInput,
+    ClockSeen, FairInput, GrantKind, Granted, HolderSeen, Listen, Listener, OwnerSeen, Refused, Report, Step, Topic,
+    WaiterInput,
 };
 use crate::timers::Timer;
 use crate::types::Outcome;
@@ -325,8 +326,7 @@ impl Verdict {
                         token,
                         sent,
                         ttl,
-                        provisional: false,
-                        is_local: false,
+                        kind: GrantKind::Full,
                     })
                 } else {
                     Self::TooLate(LateGrant {

@@ -17,7 +17,7 @@ use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::Keys;
 use crate::name::LockName;
-use crate::step::{FairInput, Granted, Step, WaiterInput};
+use crate::step::{FairInput, GrantKind, Granted, Step, WaiterInput};
 use crate::timers::Timer;
 use crate::types::{OnUnavailable, Outcome};
 
@@ -146,8 +146,7 @@ impl Waiters {
             token: None,
             sent: now,
             ttl: request.plan().length,
-            provisional: false,
-            is_local: true,
+            kind: GrantKind::Degraded,
         };
         self.grant(io, ticket, granted, now);
     }

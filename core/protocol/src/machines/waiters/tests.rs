@@ -10,7 +10,7 @@ use crate::kinds::Kind;
 use crate::lease::{LeasePlan, LeaseTerms};
 use crate::machines::bench::{Bench, NODE, cut, keys, numbers, refusal};
 use crate::reply::{CallError, Reply};
-use crate::step::{Granted, Refused};
+use crate::step::{GrantKind, Granted, Refused};
 use crate::types::{AcquireRequest, Lane, OnUnavailable};
 use crate::{ErrorKind, Outcome};
 
@@ -170,8 +170,7 @@ impl Alone {
             token: None,
             sent: self.bench.now,
             ttl: LEASE,
-            provisional: true,
-            is_local: false,
+            kind: GrantKind::Provisional,
         };
         self.input(Input::GrantedInQueue(self.ticket, granted));
     }
