@@ -262,7 +262,12 @@ impl Locks {
         }
         match call.purpose {
             Purpose::Acquire { ticket, ttl } => {
-                self.pass_to_waiters(waiters::Input::Answered(ticket, ttl, answered), now)
+                let input = waiters::Input::Answered {
+                    ticket,
+                    ttl,
+                    attempt: answered,
+                };
+                self.pass_to_waiters(input, now)
             }
             Purpose::Renew { hold, ttl } => self.pass_to_holds(holds::Input::RenewalAnswered(hold, ttl, answered), now),
             Purpose::Release(release) => self.pass_to_releases(releases::Input::Answered(release, answered), now),
@@ -379,14 +384,15 @@ impl Locks {
             Step::Entered(reentry) => self.outputs.push_back(Output::Entered(reentry)),
             Step::Listen(to) => self.channels.input(&mut self.io, channels::Input::Listen(to)),
             Step::Waiter(input) => self.waiters.input(&mut self.io, &self.holds, input, now),
-            Step::Published(lock, listeners) => {
-                let input = waiters::Input::Published(lock, self.channels.others(lock, listeners));
+            Step::Published { lock, listeners } => {
+                let others = self.channels.others(lock, listeners);
+                let input = waiters::Input::Published { lock, others };
                 self.waiters.input(&mut self.io, &self.holds, input, now);
             }
             Step::Fair(input) => self.fair_queue.input(&mut self.io, input, now),
-            Step::GrantReplied(keys, payload) => {
+            Step::GrantReplied { keys, payload } => {
                 if let Some(lock) = self.waiters.find(&keys) {
-                    let input = fair_queue::Input::GrantMessage(lock, payload);
+                    let input = fair_queue::Input::GrantMessage { lock, payload };
                     self.fair_queue.input(&mut self.io, input, now);
                 }
             }

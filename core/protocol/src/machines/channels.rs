@@ -97,7 +97,8 @@ impl Channels {
                     let ears = self.by_lock.get(&lock);
                     let is_grant = ears.is_some_and(|ears| ears.grants.as_deref() == Some(name));
                     io.step(if is_grant {
-                        Step::Fair(FairInput::GrantMessage(lock, payload.to_vec()))
+                        let payload = payload.to_vec();
+                        Step::Fair(FairInput::GrantMessage { lock, payload })
                     } else {
                         Step::Waiter(WaiterInput::ReleaseMessage(lock))
                     });

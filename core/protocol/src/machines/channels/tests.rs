@@ -109,7 +109,7 @@ fn a_message_tells_of_a_release_or_of_a_grant() {
         let mut alone = Alone::listening(topic);
         let name = Arc::clone(&alone.name);
         alone.input(Input::Message(NODE, &name, b"0"));
-        let is_grant = matches!(alone.bench.io.steps(), [Step::Fair(FairInput::GrantMessage(..))]);
+        let is_grant = matches!(alone.bench.io.steps(), [Step::Fair(FairInput::GrantMessage { .. })]);
         assert_eq!(is_grant, matches!(topic, Topic::Grants));
     }
 }

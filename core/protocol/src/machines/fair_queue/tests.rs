@@ -42,11 +42,11 @@ impl Alone {
     }
 
     fn join(&mut self, ticket: Ticket, owner: OwnerId) {
-        self.input(Input::WillJoin(
-            self.lock(),
+        self.input(Input::WillJoin {
+            lock: self.lock(),
             ticket,
-            QueueEntry { owner, fencing: false },
-        ));
+            entry: QueueEntry { owner, fencing: false },
+        });
     }
 
     fn find(&mut self, ticket: Ticket) {
@@ -54,13 +54,20 @@ impl Alone {
             sent: self.bench.now,
             clock: CLOCK,
         };
-        self.input(Input::HasJoined(self.lock(), ticket, keys(Kind::Fair), found));
+        self.input(Input::HasJoined {
+            lock: self.lock(),
+            ticket,
+            keys: keys(Kind::Fair),
+            found,
+        });
     }
 
     /// Delivers a message that this owner was granted the lock.
     fn told_of(&mut self, owner: &OwnerId) {
-        let payload = format!("{owner} {CLOCK} ").into_bytes();
-        self.input(Input::GrantMessage(self.lock(), payload));
+        self.input(Input::GrantMessage {
+            lock: self.lock(),
+            payload: format!("{owner} {CLOCK} ").into_bytes(),
+        });
     }
 
     /// Polls, and answers after `after_ms` that this owner holds the lock for 3 s from when the poll was sent.
@@ -121,8 +128,11 @@ fn a_poll_that_was_cut_off_changes_nothing() {
     assert!(matches!(
         alone.bench.io.steps(),
         [
-            Step::Waiter(WaiterInput::PollAnswered(Resolved { was_cut: true, .. }, _)),
-            Step::Waiter(WaiterInput::PollFailed(..)),
+            Step::Waiter(WaiterInput::PollAnswered {
+                poll: Resolved { was_cut: true, .. },
+                ..
+            }),
+            Step::Waiter(WaiterInput::PollFailed { .. }),
         ]
     ));
 }

@@ -66,8 +66,12 @@ impl Waiters {
                 // attempt after it may never be answered.
                 if let Some(found) = found.filter(|_| !request.is_once()) {
                     request.found_queued();
-                    let keys = Arc::clone(request.keys());
-                    io.step(Step::Fair(FairInput::HasJoined(lock, ticket, keys, found)));
+                    io.step(Step::Fair(FairInput::HasJoined {
+                        lock,
+                        ticket,
+                        keys: Arc::clone(request.keys()),
+                        found,
+                    }));
                 }
                 let refused = Refused {
                     ticket,
@@ -119,8 +123,11 @@ impl Waiters {
             return;
         }
         if request.keys().kind.queues_on_server() {
-            let joined = FairInput::WillJoin(lock, ticket, request.queue_entry());
-            io.step(Step::Fair(joined));
+            io.step(Step::Fair(FairInput::WillJoin {
+                lock,
+                ticket,
+                entry: request.queue_entry(),
+            }));
         }
         match lateness.pause() {
             None => io.step(Step::Waiter(WaiterInput::Ask(ticket))),
@@ -210,7 +217,10 @@ impl Waiters {
             topic: Topic::Releases(Listener::Waiter(ticket)),
         };
         io.step(Step::Listen(releases));
-        io.step(Step::Waiter(WaiterInput::Sleep(ticket, refused.remaining)));
+        io.step(Step::Waiter(WaiterInput::Sleep {
+            ticket,
+            remaining: refused.remaining,
+        }));
     }
 
     /// Lets a refused waiter sleep until its next attempt, or ask at once if the refusal may be stale.

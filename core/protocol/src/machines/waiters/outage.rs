@@ -82,7 +82,7 @@ impl Waiters {
             };
             let entry = request.queue_entry();
             self.move_to(ticket, Place::Server);
-            io.step(Step::Fair(FairInput::WillJoin(lock, ticket, entry)));
+            io.step(Step::Fair(FairInput::WillJoin { lock, ticket, entry }));
             self.with(ticket, |request| request.attempt(io, ticket, now));
         }
         io.step(Step::Waiter(WaiterInput::Advance(lock)));
