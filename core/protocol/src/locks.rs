@@ -269,7 +269,9 @@ impl Locks {
                 };
                 self.pass_to_waiters(input, now)
             }
-            Purpose::Renew { hold, ttl } => self.pass_to_holds(holds::Input::RenewalAnswered(hold, ttl, answered), now),
+            Purpose::Renew { hold, ttl } => {
+                self.pass_to_holds(holds::Input::RenewalAnswered { hold, ttl, answered }, now)
+            }
             Purpose::Release(release) => self.pass_to_releases(releases::Input::Answered(release, answered), now),
             Purpose::Poll(lock) => self.pass_to_fair_queue(fair_queue::Input::Answered(lock, answered), now),
             Purpose::Inspect(ticket) => {
@@ -284,12 +286,13 @@ impl Locks {
 
     /// Notes that the server confirmed a subscription.
     pub(crate) fn subscribed(&mut self, node: NodeId, channel: &[u8], now: Instant) {
-        self.pass_to_channels(channels::Input::Confirmed(node, channel), now);
+        self.pass_to_channels(channels::Input::Confirmed { node, channel }, now);
     }
 
     /// Handles a message that arrived on a channel.
     pub(crate) fn message(&mut self, node: NodeId, channel: &[u8], payload: &[u8], now: Instant) {
-        self.pass_to_channels(channels::Input::Message(node, channel, payload), now);
+        let input = channels::Input::Message { node, channel, payload };
+        self.pass_to_channels(input, now);
     }
 
     /// Notes that the connection of a node's subscriptions is closed.
@@ -300,7 +303,7 @@ impl Locks {
     /// Notes that one of a node's subscriptions is lost.
     pub(crate) fn subscription_lost(&mut self, node: NodeId, channel: &[u8]) {
         self.channels
-            .input(&mut self.io, channels::Input::LostOne(node, channel));
+            .input(&mut self.io, channels::Input::LostOne { node, channel });
     }
 
     pub(crate) fn lane_closed(&mut self, node: NodeId, lane: Lane, cause: Cause, now: Instant) {
@@ -320,7 +323,11 @@ impl Locks {
             self.io.lane_opened(node, *lane);
         }
         // Owed releases go first, then renewals, then attempts.
-        self.pass_to_releases(releases::Input::Connected(node, opened.to_vec()), now);
+        let input = releases::Input::Connected {
+            node,
+            opened: opened.to_vec(),
+        };
+        self.pass_to_releases(input, now);
         // The holds are also informed if the other lane stayed open. The new connection may lead to another server,
         // which then answers that it has no record.
         for lane in opened {

@@ -210,7 +210,7 @@ impl Session {
             let ticket = ticket(&mut self.members);
             let leases = self.members.locks().holds().get(id).map(|hold| hold.levels().to_vec());
             told.extend(ticket.zip(leases));
-            self.members.hold(holds::Input::Dropped(id, ticket), now);
+            self.members.hold(holds::Input::Dropped { hold: id, ticket }, now);
         }
         self.members.io_mut().closed();
         self.group.close(&mut self.members, now);

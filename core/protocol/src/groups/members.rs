@@ -356,7 +356,7 @@ impl Members {
     }
 
     pub(crate) fn extend(&mut self, ticket: Ticket, lease: LeaseId, by: Option<LeaseDuration>, now: Instant) {
-        self.hold(holds::Input::Extend(ticket, lease, by), now);
+        self.hold(holds::Input::Extend { ticket, lease, by }, now);
     }
 
     /// Whether a caller is already refused, but not informed yet.
@@ -371,7 +371,7 @@ impl Members {
 
     /// Asks the server a question.
     pub(crate) fn inspect(&mut self, ticket: Ticket, keys: Arc<Keys>, question: Question, now: Instant) {
-        let input = inspections::Input::Asked(ticket, keys, question);
+        let input = inspections::Input::Asked { ticket, keys, question };
         self.with(|locks| locks.pass_to_inspections(input, now));
     }
 

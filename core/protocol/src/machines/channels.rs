@@ -35,13 +35,17 @@ pub(crate) enum Input<'a> {
     /// The lock has no waiters any more.
     Leave(LockId),
     /// The server confirmed a subscription.
-    Confirmed(NodeId, &'a [u8]),
-    /// A message arrived: node, channel, payload.
-    Message(NodeId, &'a [u8], &'a [u8]),
+    Confirmed { node: NodeId, channel: &'a [u8] },
+    /// A message arrived.
+    Message {
+        node: NodeId,
+        channel: &'a [u8],
+        payload: &'a [u8],
+    },
     /// The connection that carried the subscriptions closed. The driver subscribes again on the next connection.
     Lost(NodeId),
     /// One subscription was lost. The driver subscribes again.
-    LostOne(NodeId, &'a [u8]),
+    LostOne { node: NodeId, channel: &'a [u8] },
 }
 
 /// The channels that are subscribed to, and the locks that use each channel.
@@ -91,11 +95,11 @@ impl Channels {
                     }
                 }
             }
-            Input::Confirmed(node, name) => self.confirmed(io, node, name),
-            Input::Message(node, name, payload) => {
-                for lock in self.locks(node, name) {
+            Input::Confirmed { node, channel } => self.confirmed(io, node, channel),
+            Input::Message { node, channel, payload } => {
+                for lock in self.locks(node, channel) {
                     let ears = self.by_lock.get(&lock);
-                    let is_grant = ears.is_some_and(|ears| ears.grants.as_deref() == Some(name));
+                    let is_grant = ears.is_some_and(|ears| ears.grants.as_deref() == Some(channel));
                     io.step(if is_grant {
                         let payload = payload.to_vec();
                         Step::Fair(FairInput::GrantMessage { lock, payload })
@@ -105,7 +109,7 @@ impl Channels {
                 }
             }
             Input::Lost(node) => self.lost(node),
-            Input::LostOne(node, name) => self.lost_one(node, name),
+            Input::LostOne { node, channel } => self.lost_one(node, channel),
         }
         transitions::after(self, io, &before);
     }

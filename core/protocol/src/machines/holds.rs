@@ -58,7 +58,7 @@ impl Holds {
             Input::Enter(reentry) => self.enter_again(io, reentry, now),
             Input::Confirm(ticket, confirm) => self.confirm(io, ticket, confirm, now),
             Input::Release(ticket, lease) => self.release(io, ticket, lease, now),
-            Input::Extend(ticket, lease, by) => self.extend(io, ticket, lease, by, now),
+            Input::Extend { ticket, lease, by } => self.extend(io, ticket, lease, by, now),
             Input::ExtensionOver(ticket) => self.extension_over(io, ticket, now),
             Input::Cancelled(ticket) => self.cancel_extension(io, ticket),
             Input::Watch(lease, plan) => self.watch(io, lease, plan, now),
@@ -73,7 +73,7 @@ impl Holds {
                 }
             }
             Input::RenewalDue(id) => self.renewal_due(io, id, now),
-            Input::RenewalAnswered(id, ttl, answered) => self.renewal_answered(io, id, ttl, &answered, now),
+            Input::RenewalAnswered { hold, ttl, answered } => self.renewal_answered(io, hold, ttl, &answered, now),
             Input::RenewalOverdue(id, call) => {
                 let hold = self.hold_mut(id);
                 if let Some(hold) = hold.filter(|hold| hold.watchdog().is_in_flight(call)) {
@@ -89,7 +89,7 @@ impl Holds {
                 }
             }
             Input::Lost(id, reason) => self.lose(io, id, reason, now),
-            Input::Dropped(id, ticket) => self.abandon(io, id, ticket, now),
+            Input::Dropped { hold, ticket } => self.abandon(io, hold, ticket, now),
             Input::Resolved(id, resolved) => {
                 if let Some(hold) = self.hold_mut(id) {
                     hold.resolved(resolved);
@@ -236,8 +236,13 @@ pub(crate) enum Input {
     Confirm(Ticket, Confirm),
     /// A caller releases one lease.
     Release(Ticket, LeaseId),
-    /// A caller extends a lease to this length from now; `None` stands for the length of the lease.
-    Extend(Ticket, LeaseId, Option<LeaseDuration>),
+    /// A caller extends a lease.
+    Extend {
+        ticket: Ticket,
+        lease: LeaseId,
+        /// The new length, from now; `None` stands for the length of the lease.
+        by: Option<LeaseDuration>,
+    },
     /// The wait for an extension is over.
     ExtensionOver(Ticket),
     /// The caller of an extension no longer waits.
@@ -250,8 +255,13 @@ pub(crate) enum Input {
     RenewNoMore(HoldId),
     /// A renewal is due.
     RenewalDue(HoldId),
-    /// A renewal that asked for this TTL was answered.
-    RenewalAnswered(HoldId, Duration, Answered),
+    /// A renewal was answered.
+    RenewalAnswered {
+        hold: HoldId,
+        /// The TTL that the renewal asked for.
+        ttl: Duration,
+        answered: Answered,
+    },
     /// The reply to a renewal is overdue.
     RenewalOverdue(HoldId, CallId),
     /// The timer of the deadline has fired.
@@ -261,7 +271,7 @@ pub(crate) enum Input {
     /// The hold is lost, for this reason.
     Lost(HoldId, LostReason),
     /// The client closes, so no caller will release the hold. The ticket, if any, gets the outcome of the release.
-    Dropped(HoldId, Option<Ticket>),
+    Dropped { hold: HoldId, ticket: Option<Ticket> },
     /// An attempt of the hold's owner was answered, or was cut off.
     Resolved(HoldId, Resolved),
     /// A lane of a node has opened.

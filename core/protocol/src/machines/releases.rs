@@ -72,7 +72,7 @@ pub(crate) enum Input {
     /// The caller no longer waits; the release goes on.
     Cancelled(Ticket),
     /// These lanes of a node have opened.
-    Connected(NodeId, Vec<Lane>),
+    Connected { node: NodeId, opened: Vec<Lane> },
     /// The client closes.
     Closed,
     /// An owner id of this client holds the lock with these keys.
@@ -143,7 +143,7 @@ impl Releases {
                     release.ticket = None;
                 }
             }
-            Input::Connected(node, opened) => self.connected(io, node, &opened, now),
+            Input::Connected { node, opened } => self.connected(io, node, &opened, now),
             Input::Closed => self.send_late_ones(io, now),
             Input::Seen(seen, keys) => self.seen(io, seen, keys, now),
         }

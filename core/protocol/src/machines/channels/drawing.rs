@@ -42,9 +42,9 @@ impl Labelled for Input<'_> {
                 Topic::Grants => "listen for grants",
             },
             Self::Leave(_) => "leave",
-            Self::Confirmed(..) => "confirmed",
-            Self::Message(..) => "message",
-            Self::Lost(_) | Self::LostOne(..) => "lost",
+            Self::Confirmed { .. } => "confirmed",
+            Self::Message { .. } => "message",
+            Self::Lost(_) | Self::LostOne { .. } => "lost",
         }
     }
 }

@@ -39,9 +39,20 @@ impl Alone {
 
     fn confirmed() -> Self {
         let mut alone = Self::listening(RELEASES);
-        let name = Arc::clone(&alone.name);
-        alone.input(Input::Confirmed(NODE, &name));
+        alone.confirm();
         alone
+    }
+
+    fn confirm(&mut self) {
+        let name = Arc::clone(&self.name);
+        self.input(Input::Confirmed {
+            node: NODE,
+            channel: &name,
+        });
+    }
+
+    fn lose(&mut self, channel: &[u8]) {
+        self.input(Input::LostOne { node: NODE, channel });
     }
 
     fn input(&mut self, input: Input<'_>) {
@@ -59,8 +70,7 @@ fn a_channel_is_subscribed_once_and_counts_when_the_server_confirms_it() {
     for topic in [RELEASES, Topic::Grants] {
         let mut alone = Alone::listening(topic);
         assert!(matches!(alone.last_transmit(), Some(Transmit::Subscribe { .. })));
-        let name = Arc::clone(&alone.name);
-        alone.input(Input::Confirmed(NODE, &name));
+        alone.confirm();
         assert!(matches!(
             alone.bench.io.steps(),
             [Step::Waiter(WaiterInput::MayBeFree(_))]
@@ -81,12 +91,11 @@ fn only_a_confirmed_subscription_is_among_those_that_heard_a_release() {
 #[test]
 fn a_subscription_that_is_lost_alone_is_the_only_one_that_counts_no_more() {
     let mut alone = Alone::confirmed();
-    alone.input(Input::LostOne(NODE, b"another"));
+    alone.lose(b"another");
     assert_eq!(alone.channels.others(alone.lock, 3), 2);
-    let name = Arc::clone(&alone.name);
-    alone.input(Input::LostOne(NODE, &name));
+    alone.lose(&Arc::clone(&alone.name));
     assert_eq!(alone.channels.others(alone.lock, 3), 3);
-    alone.input(Input::Confirmed(NODE, &name));
+    alone.confirm();
     assert_eq!(alone.channels.others(alone.lock, 3), 2);
 }
 
@@ -107,8 +116,11 @@ fn a_channel_that_nobody_listens_to_is_left() {
 fn a_message_tells_of_a_release_or_of_a_grant() {
     for topic in [RELEASES, Topic::Grants] {
         let mut alone = Alone::listening(topic);
-        let name = Arc::clone(&alone.name);
-        alone.input(Input::Message(NODE, &name, b"0"));
+        alone.input(Input::Message {
+            node: NODE,
+            channel: &Arc::clone(&alone.name),
+            payload: b"0",
+        });
         let is_grant = matches!(alone.bench.io.steps(), [Step::Fair(FairInput::GrantMessage { .. })]);
         assert_eq!(is_grant, matches!(topic, Topic::Grants));
     }

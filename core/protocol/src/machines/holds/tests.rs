@@ -66,7 +66,11 @@ impl Alone {
         self.input(Input::RenewalDue(self.id()));
         let call = self.bench.call();
         let answered = self.bench.answer(call, result);
-        self.input(Input::RenewalAnswered(self.id(), LEASE, answered));
+        self.input(Input::RenewalAnswered {
+            hold: self.id(),
+            ttl: LEASE,
+            answered,
+        });
     }
 
     fn release(&mut self) {
@@ -224,7 +228,10 @@ fn a_client_that_closes_loses_what_it_holds_and_owes_its_releases() {
         let mut alone = Alone::holding(is_renewed);
         alone.lose(LostReason::Closed);
         assert!(!alone.is_release_owed());
-        alone.input(Input::Dropped(alone.id(), None));
+        alone.input(Input::Dropped {
+            hold: alone.id(),
+            ticket: None,
+        });
         assert!(alone.is_release_owed());
         assert_eq!(alone.holds.len(), 0);
     }
