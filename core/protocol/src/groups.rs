@@ -76,8 +76,8 @@ impl Group {
         now: Instant,
     ) {
         match self {
-            Self::Multi(multi) => multi.input(members, multi::Input::Extend(ticket, lease, by), now),
-            Self::Quorum(quorum) => quorum.input(members, quorum::Input::Extend(ticket, lease, by), now),
+            Self::Multi(multi) => multi.input(members, multi::Input::Extend { ticket, lease, by }, now),
+            Self::Quorum(quorum) => quorum.input(members, quorum::Input::Extend { ticket, lease, by }, now),
         }
     }
 

@@ -536,7 +536,11 @@ impl Session {
     fn put_question(&mut self, ticket: Ticket, kind: Kind, name: &LockName, question: Question, now: Instant) {
         match &mut self.group {
             Group::Quorum(quorum) => {
-                let input = quorum::Input::Inspect(ticket, name.clone(), question);
+                let input = quorum::Input::Inspect {
+                    ticket,
+                    name: name.clone(),
+                    question,
+                };
                 quorum.input(&mut self.members, input, now);
             }
             Group::Multi(_) => {

@@ -50,8 +50,8 @@ pub(crate) enum MemberEvent {
     Lost(MemberLease, LostReason),
     /// A lease was lost before its composite lock was granted.
     LostBefore(LeaseId, LostReason),
-    /// The deadline of a member has moved to a later instant.
-    Renewed(MemberLease, Instant),
+    /// The deadline of a member has changed.
+    Renewed { of: MemberLease, deadline: Instant },
     /// A caller re-entered a hold.
     Entered(Reentry),
 }
@@ -69,6 +69,16 @@ pub(crate) struct Completed {
 pub(crate) struct MemberLease {
     pub(crate) composite: LeaseId,
     pub(crate) member: LeaseId,
+}
+
+/// A new lease of a composite lock.
+pub(crate) struct CompositeLease<'a> {
+    pub(crate) lease: LeaseId,
+    /// The leases of the members that may be degraded.
+    pub(crate) members: &'a [LeaseId],
+    pub(crate) deadline: Instant,
+    /// How many levels the composite lock has with this one.
+    pub(crate) levels: usize,
 }
 
 impl Members {
@@ -189,14 +199,7 @@ impl Members {
     }
 
     /// Grants the caller of a composite lock one more lease of it, without a token.
-    pub(crate) fn grant(
-        &mut self,
-        ticket: Ticket,
-        lease: LeaseId,
-        members: &[LeaseId],
-        deadline: Instant,
-        levels: usize,
-    ) {
+    pub(crate) fn grant(&mut self, ticket: Ticket, granted: CompositeLease<'_>) {
         let holds = self.locks.holds();
         let is_local = |lease: &LeaseId| {
             holds
@@ -204,12 +207,12 @@ impl Members {
                 .and_then(|id| holds.get(id))
                 .is_some_and(Hold::is_local)
         };
-        let degraded = members.iter().any(is_local);
+        let degraded = granted.members.iter().any(is_local);
         let grant = Grant {
-            lease,
+            lease: granted.lease,
             token: None,
-            deadline,
-            levels: u32::try_from(levels).unwrap_or(u32::MAX),
+            deadline: granted.deadline,
+            levels: u32::try_from(granted.levels).unwrap_or(u32::MAX),
             degraded,
         };
         self.complete(ticket, Outcome::Granted(grant));
@@ -226,7 +229,7 @@ impl Members {
                 }),
                 Output::Event(Event::Renewed { lease, deadline }) => {
                     let member = self.member_lease(lease);
-                    member.map(|member| MemberEvent::Renewed(member, deadline))
+                    member.map(|of| MemberEvent::Renewed { of, deadline })
                 }
                 Output::Entered(reentry) => (!self.is_member(reentry.ticket)).then_some(MemberEvent::Entered(reentry)),
             };

@@ -26,7 +26,7 @@ mod held;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use self::gathering::{Gathered, Gathering, Gatherings, Wanted};
+use self::gathering::{Gathered, Gathering, Gatherings, Reentered, Wanted};
 use self::held::{HeldLocks, Released};
 
 use super::members::{Completed, MemberEvent, Members};
@@ -48,8 +48,13 @@ pub(crate) enum Input {
     Acquire(Ticket, Vec<AcquireRequest>),
     /// A caller releases one lease of a multi-lock.
     Release(Ticket, LeaseId),
-    /// A caller extends a lease to this length from now; `None` stands for the length that it was granted with.
-    Extend(Ticket, LeaseId, Option<LeaseDuration>),
+    /// A caller extends a lease.
+    Extend {
+        ticket: Ticket,
+        lease: LeaseId,
+        /// The new length, from now; `None` stands for the length that the lease was granted with.
+        by: Option<LeaseDuration>,
+    },
     /// The caller of a ticket no longer waits.
     Cancel(Ticket),
     /// The client closes: multi-locks receive no more events of their members.
@@ -69,7 +74,7 @@ impl Multi {
         match input {
             Input::Acquire(ticket, requests) => self.acquire(members, ticket, requests, now),
             Input::Release(ticket, lease) => self.release(members, ticket, lease, now),
-            Input::Extend(ticket, lease, by) => self.extend(members, ticket, lease, by, now),
+            Input::Extend { ticket, lease, by } => self.extend(members, ticket, lease, by, now),
             Input::Cancel(ticket) => {
                 self.gatherings.stop(members, ticket, now);
                 self.endings.cancel(members, ticket, now);
@@ -85,7 +90,7 @@ impl Multi {
                 MemberEvent::Completed(completed) => self.member_completed(members, completed, now),
                 MemberEvent::Lost(of, reason) => self.held.member_lost(members, of.composite, reason, now),
                 MemberEvent::LostBefore(lease, reason) => self.gatherings.lost(members, lease, reason, now),
-                MemberEvent::Renewed(of, _) => self.held.member_renewed(members, of.composite),
+                MemberEvent::Renewed { of, .. } => self.held.member_renewed(members, of.composite),
                 MemberEvent::Entered(reentry) => self.gatherings.stays_renewed(reentry),
             }
         }
@@ -141,7 +146,7 @@ impl Multi {
         self.gathered(members, ticket, gathered, now);
     }
 
-    /// Returns the multi-lock that these requests re-enter, with its members; `Err` if the requests cannot be granted.
+    /// Returns the multi-lock that these requests re-enter; `Err` if the requests cannot be granted.
     fn entered_again(
         &mut self,
         members: &mut Members,
@@ -149,7 +154,7 @@ impl Multi {
         locks: &LockSet,
         context: Option<Context>,
         now: Instant,
-    ) -> Result<Option<(LeaseId, Vec<LeaseId>)>, Error> {
+    ) -> Result<Option<Reentered>, Error> {
         if requests.iter().any(|request| request.within.is_some()) {
             let message = "`within` names the lease of one lock; leave it out";
             return Err(Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message));
@@ -163,7 +168,10 @@ impl Multi {
         };
         match held.lost_at(now) {
             Some(reason) => Err(held.lost_error(Operation::Acquire, Some(reason))),
-            None => Ok(Some((first, held.members().to_vec()))),
+            None => Ok(Some(Reentered {
+                first,
+                members: held.members().to_vec(),
+            })),
         }
     }
 
@@ -209,7 +217,9 @@ impl Multi {
     fn release(&mut self, members: &mut Members, ticket: Ticket, lease: LeaseId, now: Instant) {
         match self.held.release(lease) {
             Some(Released::Level(outcome)) => members.complete(ticket, outcome),
-            Some(Released::All(leases, outcome)) => self.endings.release(members, ticket, &leases, outcome, now),
+            Some(Released::All { leases, outcome }) => {
+                self.endings.release(members, ticket, &leases, outcome, now);
+            }
             None => {}
         }
     }

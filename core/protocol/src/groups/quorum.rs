@@ -49,10 +49,19 @@ pub(crate) enum Input {
     Acquire(Ticket, AcquireRequest),
     /// A caller releases a quorum hold.
     Release(Ticket, LeaseId),
-    /// A caller extends a quorum hold to this length from now; `None` stands for the length that it was granted with.
-    Extend(Ticket, LeaseId, Option<LeaseDuration>),
+    /// A caller extends a quorum hold.
+    Extend {
+        ticket: Ticket,
+        lease: LeaseId,
+        /// The new length, from now; `None` stands for the length that the hold was granted with.
+        by: Option<LeaseDuration>,
+    },
     /// A caller asks a question about a lock.
-    Inspect(Ticket, LockName, Question),
+    Inspect {
+        ticket: Ticket,
+        name: LockName,
+        question: Question,
+    },
     /// The caller of a ticket no longer waits; a release, an extension or a question goes on.
     Cancel(Ticket),
     /// A timer of a quorum hold or attempt has fired.
@@ -74,8 +83,8 @@ impl Quorum {
         match input {
             Input::Acquire(ticket, request) => self.acquire(members, ticket, request, now),
             Input::Release(ticket, lease) => self.release(members, ticket, lease, now),
-            Input::Extend(ticket, lease, by) => self.extend(members, ticket, lease, by, now),
-            Input::Inspect(ticket, name, question) => {
+            Input::Extend { ticket, lease, by } => self.extend(members, ticket, lease, by, now),
+            Input::Inspect { ticket, name, question } => {
                 self.broadcasts.inspect(members, ticket, name, question, now);
                 self.broadcasts.decide(members, &self.holds, ticket);
             }
@@ -99,7 +108,7 @@ impl Quorum {
                     }
                 }
                 MemberEvent::LostBefore(member, _) => self.attempts.member_lost(members, member, now),
-                MemberEvent::Renewed(of, deadline) => self.holds.member_renewed(members, of, deadline, now),
+                MemberEvent::Renewed { of, deadline } => self.holds.member_renewed(members, of, deadline, now),
                 // The mutex of a primary is never re-entered.
                 MemberEvent::Entered(..) => {}
             }

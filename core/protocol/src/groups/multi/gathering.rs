@@ -70,8 +70,15 @@ pub(super) struct Wanted {
     pub(super) wait: Option<Duration>,
     pub(super) context: Option<Context>,
     pub(super) plan: LeasePlan,
-    /// The multi-lock of these locks that the caller already holds, with its members.
-    pub(super) again: Option<(LeaseId, Vec<LeaseId>)>,
+    /// The multi-lock of these locks that the caller already holds.
+    pub(super) again: Option<Reentered>,
+}
+
+/// A multi-lock that its holder re-enters.
+pub(super) struct Reentered {
+    /// The lease of its first level.
+    pub(super) first: LeaseId,
+    pub(super) members: Vec<LeaseId>,
 }
 
 /// The result when all locks are held.
@@ -88,11 +95,9 @@ pub(super) struct Gathered {
 
 impl Gathering {
     pub(super) fn new(wanted: Wanted, now: Instant) -> Self {
-        let (again, leases) = wanted.again.unzip();
-        let todo = if again.is_some() {
-            VecDeque::new()
-        } else {
-            wanted.requests.clone().into()
+        let (again, leases, todo) = match wanted.again {
+            Some(again) => (Some(again.first), again.members, VecDeque::new()),
+            None => (None, Vec::new(), wanted.requests.clone().into()),
         };
         Self {
             all: wanted.requests,
@@ -102,7 +107,7 @@ impl Gathering {
             lateness: Lateness::default(),
             waited: false,
             renewed_in_vain: false,
-            leases: leases.unwrap_or_default(),
+            leases,
             under_way: Vec::new(),
             plan: wanted.plan,
             until: wanted.wait.map(|wait| now + wait),

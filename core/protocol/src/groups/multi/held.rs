@@ -7,7 +7,7 @@ use super::gathering::Gathered;
 use crate::defects::Defect;
 use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Error, Operation};
-use crate::groups::members::Members;
+use crate::groups::members::{CompositeLease, Members};
 use crate::ids::{Context, HoldId, LeaseId, Ticket};
 use crate::instant::Instant;
 use crate::lease::LeasePlan;
@@ -43,9 +43,13 @@ pub(super) struct MultiLock {
 pub(super) enum Released {
     /// Outer levels still hold the multi-lock.
     Level(Outcome),
-    /// The last level was released. These members must be released, and this is the outcome unless a server reports a
-    /// worse one.
-    All(Vec<LeaseId>, Outcome),
+    /// The last level was released.
+    All {
+        /// The members, which must be released.
+        leases: Vec<LeaseId>,
+        /// The outcome, unless a server reports a worse one.
+        outcome: Outcome,
+    },
 }
 
 impl MultiLock {
@@ -125,7 +129,13 @@ impl HeldLocks {
             lost: None,
             deadline,
         };
-        members.grant(ticket, lease, &multi.members, deadline, 1);
+        let granted = CompositeLease {
+            lease,
+            members: &multi.members,
+            deadline,
+            levels: 1,
+        };
+        members.grant(ticket, granted);
         self.by_lease.insert(lease, multi);
     }
 
@@ -149,7 +159,13 @@ impl HeldLocks {
         for member in &multi.members {
             members.hold(holds::Input::Watch(*member, plan), now);
         }
-        members.grant(ticket, lease, &multi.members, multi.deadline, multi.levels.len());
+        let granted = CompositeLease {
+            lease,
+            members: &multi.members,
+            deadline: multi.deadline,
+            levels: multi.levels.len(),
+        };
+        members.grant(ticket, granted);
     }
 
     /// Releases one level.
@@ -162,8 +178,10 @@ impl HeldLocks {
             }
         }
         let multi = self.remove(first)?;
-        let outcome = multi.released();
-        Some(Released::All(multi.members, outcome))
+        Some(Released::All {
+            outcome: multi.released(),
+            leases: multi.members,
+        })
     }
 
     /// Handles the loss of one member: all members are lost, and the loss is reported to the caller.

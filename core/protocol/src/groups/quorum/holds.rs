@@ -10,7 +10,7 @@ use super::{last_of_majority, majority, primaries};
 use crate::defects::Defect;
 use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Error, ErrorKind, Operation};
-use crate::groups::members::{Completed, MemberLease, Members};
+use crate::groups::members::{Completed, CompositeLease, MemberLease, Members};
 use crate::groups::self_wait::{BLOCKED, is_waiting, refusal};
 use crate::ids::{Context, LeaseId, Ticket, Verb};
 use crate::instant::Instant;
@@ -171,7 +171,14 @@ impl QuorumHolds {
         };
         self.by_lease.insert(lease, hold);
         members.set(Timer::Majority(lease), deadline);
-        members.grant(ticket, lease, &[], deadline, 1);
+        let granted = CompositeLease {
+            lease,
+            // The mutex of a primary is never degraded.
+            members: &[],
+            deadline,
+            levels: 1,
+        };
+        members.grant(ticket, granted);
     }
 
     /// Handles the answer of a primary after its round was granted: a mutex that it grants joins the members.
@@ -394,7 +401,15 @@ impl Broadcast {
             Some(extension) if !members.io().has(Defect::ExtensionOfMembers) => {
                 self.extended(extension, holds, majority)
             }
-            _ => result_of(&self.outcomes, majority, self.unanswered.is_empty()),
+            _ => result_of(&self.outcomes, majority, self.answers()),
+        }
+    }
+
+    fn answers(&self) -> Answers {
+        if self.unanswered.is_empty() {
+            Answers::Complete
+        } else {
+            Answers::Missing
         }
     }
 
@@ -526,8 +541,16 @@ impl Broadcasts {
     }
 }
 
+/// Whether all primaries have answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answers {
+    Complete,
+    Missing,
+}
+
 /// Returns the answer of a majority, if there is one by now, or the best answer if all primaries have answered.
-fn result_of(outcomes: &[Outcome], majority: usize, is_all: bool) -> Option<Outcome> {
+fn result_of(outcomes: &[Outcome], majority: usize, answers: Answers) -> Option<Outcome> {
+    let is_all = answers == Answers::Complete;
     let count = |is_it: fn(&Outcome) -> bool| outcomes.iter().filter(|outcome| is_it(outcome)).count();
     let first = |is_it: fn(&Outcome) -> bool| outcomes.iter().find(|outcome| is_it(outcome)).cloned();
     let is_failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed(_));
@@ -592,13 +615,19 @@ fn result_of(outcomes: &[Outcome], majority: usize, is_all: bool) -> Option<Outc
 mod tests {
     use super::*;
 
+    /// Returns the result once all of three primaries have answered.
+    fn complete(outcomes: &[Outcome]) -> Option<Outcome> {
+        result_of(outcomes, 2, Answers::Complete)
+    }
+
     #[test]
     fn a_release_counts_once_a_majority_has_it() {
         let released = || Outcome::Released(ReleaseOutcome::Released);
         let expired = || Outcome::Released(ReleaseOutcome::Expired);
-        assert_eq!(result_of(&[released(), released()], 2, false), Some(released()));
-        assert_eq!(result_of(&[released(), expired()], 2, false), None);
-        assert_eq!(result_of(&[released(), expired(), expired()], 2, true), Some(expired()));
+        let missing = |outcomes: &[Outcome]| result_of(outcomes, 2, Answers::Missing);
+        assert_eq!(missing(&[released(), released()]), Some(released()));
+        assert_eq!(missing(&[released(), expired()]), None);
+        assert_eq!(complete(&[released(), expired(), expired()]), Some(expired()));
     }
 
     #[test]
@@ -610,23 +639,21 @@ mod tests {
                 "it did not answer",
             ))
         };
-        assert_eq!(
-            result_of(&[Outcome::Forced(true), Outcome::Forced(true)], 2, false),
-            None
-        );
+        let two = [Outcome::Forced(true), Outcome::Forced(true)];
+        assert_eq!(result_of(&two, 2, Answers::Missing), None);
         for last in [Outcome::Forced(true), Outcome::Forced(false), failed()] {
             let all = [Outcome::Forced(true), Outcome::Forced(true), last];
-            assert_eq!(result_of(&all, 2, true), Some(Outcome::Forced(true)));
+            assert_eq!(complete(&all), Some(Outcome::Forced(true)));
         }
         let few = [Outcome::Forced(true), failed(), failed()];
-        assert_eq!(result_of(&few, 2, true), Some(failed()));
+        assert_eq!(complete(&few), Some(failed()));
     }
 
     #[test]
     fn a_release_says_stolen_if_most_primaries_have_another_holder() {
         let stolen = || Outcome::Released(ReleaseOutcome::Stolen);
         let expired = || Outcome::Released(ReleaseOutcome::Expired);
-        assert_eq!(result_of(&[expired(), stolen(), stolen()], 2, true), Some(stolen()));
-        assert_eq!(result_of(&[stolen(), expired(), expired()], 2, true), Some(expired()));
+        assert_eq!(complete(&[expired(), stolen(), stolen()]), Some(stolen()));
+        assert_eq!(complete(&[stolen(), expired(), expired()]), Some(expired()));
     }
 }
