@@ -12,6 +12,7 @@
 //! | notifications of releases | the subscriptions; without them waiters poll |
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -111,7 +112,8 @@ impl Io {
     /// Returns how long a caller without a bound waits while no answer arrives: one lease, but at least the longest
     /// retry interval plus the command timeout.
     pub(crate) fn longest_silence(&self) -> Duration {
-        let asked_again = self.config.retry_interval.1.saturating_add(self.config.command_timeout);
+        let longest_pause = self.config.retry_interval.end();
+        let asked_again = longest_pause.saturating_add(self.config.command_timeout);
         self.config.lease.get().max(asked_again)
     }
 
@@ -142,8 +144,9 @@ impl Io {
         OwnerId::of_client(&self.client, owner)
     }
 
-    /// Returns a random duration between two bounds.
-    pub(crate) fn between(&mut self, (low, high): (Duration, Duration)) -> Duration {
+    /// Returns a random duration in a range.
+    pub(crate) fn between(&mut self, range: RangeInclusive<Duration>) -> Duration {
+        let (low, high) = range.into_inner();
         let span = micros(high.saturating_sub(low));
         let drawn = self.entropy.next_u64().checked_rem(span.saturating_add(1)).unwrap_or(0);
         low.saturating_add(Duration::from_micros(drawn))

@@ -4,6 +4,7 @@
 //! A member is acquired and held like any other lock, but its events go to the composite lock instead of a caller.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -125,7 +126,7 @@ impl Members {
         self.locks.io_mut().stop(timer);
     }
 
-    pub(crate) fn between(&mut self, range: (Duration, Duration)) -> Duration {
+    pub(crate) fn between(&mut self, range: RangeInclusive<Duration>) -> Duration {
         self.locks.io_mut().between(range)
     }
 

@@ -345,7 +345,7 @@ impl Queue {
 
 /// Returns the time until the next poll: the configured poll interval, but short enough to keep the waiters alive.
 fn heartbeat(io: &mut Io) -> Duration {
-    let poll = io.between(io.config().retry_interval);
+    let poll = io.between(io.config().retry_interval.clone());
     poll.min(LONGEST_HEARTBEAT)
 }
 

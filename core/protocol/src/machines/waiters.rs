@@ -14,6 +14,7 @@ mod request;
 #[cfg(test)]
 mod tests;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,9 +39,9 @@ use crate::types::Outcome;
 use crate::wording::cut_off;
 
 /// The pause of a client whose turn is over, in which other clients can acquire the lock.
-const TURN_PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(5));
+const TURN_PAUSE: RangeInclusive<Duration> = Duration::from_millis(2)..=Duration::from_millis(5);
 /// The pause after a failed attempt, which did not return the holder of the lock.
-const FAILURE_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(200));
+const FAILURE_PAUSE: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_millis(200);
 /// The longest time between two attempts of a waiting writer. Its mark on the server expires after 2 s.
 const LONGEST_HEARTBEAT: Duration = Duration::from_secs(1);
 
@@ -249,7 +250,7 @@ impl Waiters {
         if io.has(Defect::MessagesWakeNobody) {
             return;
         }
-        let poll = io.config().retry_interval.0;
+        let poll = *io.config().retry_interval.start();
         let Some(queue) = self.queue_mut(lock).filter(|queue| queue.is_waited_at()) else {
             return;
         };

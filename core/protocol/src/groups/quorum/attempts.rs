@@ -2,6 +2,7 @@
 //! primary is asked for its mutex once.
 
 use std::collections::{BinaryHeap, VecDeque};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::holds::NewHold;
@@ -22,7 +23,7 @@ use crate::types::{AcquireRequest, OnUnavailable, Outcome};
 use crate::wording::brief;
 
 /// The bounds of the random pause after a round without a majority.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(200));
+const PAUSE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_millis(200);
 /// How recent an answer must be so that a single attempt uses its round trip.
 const RECENT: Duration = Duration::from_secs(1);
 
@@ -384,15 +385,17 @@ impl Attempts {
     }
 }
 
-/// The bounds of the response timeout of a round.
-const RESPONSE_TIMEOUT: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
+/// The shortest response timeout of a round.
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
+/// The longest response timeout of a round.
+const LONGEST_TIMEOUT: Duration = Duration::from_millis(500);
 /// The ratio of the lease to the response timeout, within these bounds.
 const LEASE_BY_TIMEOUT: u32 = 10;
 
 /// Returns the response timeout of a round for a lease.
 pub(super) fn response_timeout(io: &Io, lease: Duration) -> Duration {
     let timeout = lease.checked_div(LEASE_BY_TIMEOUT).unwrap_or_default();
-    let timeout = timeout.clamp(RESPONSE_TIMEOUT.0, RESPONSE_TIMEOUT.1);
+    let timeout = timeout.clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
     timeout.min(io.config().command_timeout)
 }
 
@@ -483,7 +486,7 @@ impl Round {
         ));
         let command_timeout = io.config().command_timeout;
         Some(cause.with_advice(match took {
-            took if took >= RESPONSE_TIMEOUT.1 => format!("they have to answer within {:?}", RESPONSE_TIMEOUT.1),
+            took if took >= LONGEST_TIMEOUT => format!("they have to answer within {LONGEST_TIMEOUT:?}"),
             took if took >= command_timeout => format!("the command timeout must be longer than {took:?}"),
             took => format!(
                 "the lease must be longer than {:?}",

@@ -280,8 +280,10 @@ pub(super) fn lost_error(lost: Option<LostReason>, plan: LeasePlan, name: &LockN
     error.with_lock(name.as_str())
 }
 
-/// The pause after a failed renewal: the first one, and the longest one.
-const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+/// The pause after the first failed renewal. The pause doubles with each that follows.
+const FIRST_RETRY: Duration = Duration::from_millis(20);
+/// The longest pause after a failed renewal.
+const LONGEST_RETRY: Duration = Duration::from_secs(1);
 /// A divisor: a renewal comes earlier than a third of the lease by a random time of up to a tenth of that third.
 const SPREAD: u32 = 10;
 /// The length of an auto-renewed degraded lease, which ends only when it is released.
@@ -539,7 +541,7 @@ impl Watchdog {
         }
         let invocation = record.keys.renew(record.owner, ttl);
         let sixth = self.plan.length.checked_div(6).unwrap_or_default();
-        let overdue = now + io.config().command_timeout.min(sixth.max(RETRY.0));
+        let overdue = now + io.config().command_timeout.min(sixth.max(FIRST_RETRY));
         let purpose = Purpose::Renew { hold: id, ttl };
         self.renewal = Some(io.call(purpose, node, lane, invocation, Some(overdue)));
         self.last_lane = lane;
@@ -590,9 +592,9 @@ impl Watchdog {
         self.failure = why.map(Box::new);
         let doublings = self.failures.min(8);
         self.failures = self.failures.saturating_add(1);
-        let pause = RETRY.0.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(1));
-        let longest = RETRY.1.min(self.plan.length.checked_div(10).unwrap_or_default());
-        io.set(Timer::Renew(id), now + pause.min(longest.max(RETRY.0)));
+        let pause = FIRST_RETRY.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(1));
+        let longest = LONGEST_RETRY.min(self.plan.length.checked_div(10).unwrap_or_default());
+        io.set(Timer::Renew(id), now + pause.min(longest.max(FIRST_RETRY)));
     }
 
     /// Returns why the hold is lost, now that the timer of the deadline has fired. Sets the timer again and returns

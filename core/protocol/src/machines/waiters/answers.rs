@@ -235,7 +235,7 @@ impl Waiters {
         if io.has(Defect::WaiterParks) {
             return;
         }
-        let poll = io.between(io.config().retry_interval);
+        let poll = io.between(io.config().retry_interval.clone());
         let poll = if request.is_marked() {
             poll.min(LONGEST_HEARTBEAT)
         } else {
