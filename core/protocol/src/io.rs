@@ -599,8 +599,15 @@ pub(crate) struct Links {
     renewals: SortedSet<NodeId>,
     /// The reason why each node's last command lane closed.
     outages: SortedMap<NodeId, Cause>,
-    /// When each primary last answered, and how long that took; only in a client with several primaries.
-    round_trips: SortedMap<NodeId, (Instant, Duration)>,
+    /// The last answer of each primary; only in a client with several primaries.
+    round_trips: SortedMap<NodeId, RoundTrip>,
+}
+
+#[derive(Debug)]
+struct RoundTrip {
+    /// When the answer came.
+    at: Instant,
+    took: Duration,
 }
 
 impl Links {
@@ -645,15 +652,15 @@ impl Links {
         !self.commands.contains(&node) && !self.outages.contains_key(&node)
     }
 
-    /// Notes that a node answered a call after this time.
+    /// Notes that a node answered a call, and how long that took.
     pub(crate) fn answered(&mut self, node: NodeId, took: Duration, now: Instant) {
-        self.round_trips.insert(node, (now, took));
+        self.round_trips.insert(node, RoundTrip { at: now, took });
     }
 
     /// Returns the last round trip of a node, if its answer came no earlier than `since`.
     pub(crate) fn round_trip(&self, node: NodeId, since: Instant) -> Option<Duration> {
-        let (at, took) = self.round_trips.get(&node)?;
-        (*at >= since).then_some(*took)
+        let last = self.round_trips.get(&node)?;
+        (last.at >= since).then_some(last.took)
     }
 
     /// Returns why a node does not answer.

@@ -18,8 +18,23 @@ struct Alone {
 }
 
 impl Alone {
-    /// Makes a hold with a lease of 9 s that was granted now.
-    fn holding(is_renewed: bool) -> Self {
+    /// Makes an auto-renewed hold with a lease of 9 s that was granted now.
+    fn renewed() -> Self {
+        Self::holding(LeasePlan {
+            length: LEASE,
+            renewed: true,
+        })
+    }
+
+    /// Makes the same hold with a fixed lease.
+    fn fixed() -> Self {
+        Self::holding(LeasePlan {
+            length: LEASE,
+            renewed: false,
+        })
+    }
+
+    fn holding(plan: LeasePlan) -> Self {
         let holds = Holds::default();
         let mut alone = Self {
             bench: Bench::new(),
@@ -30,10 +45,7 @@ impl Alone {
             keys: keys(Kind::Lock),
             owner: alone.bench.io.owner_id(),
             context: Some(Context::from_u64(1)),
-            plan: LeasePlan {
-                length: LEASE,
-                renewed: is_renewed,
-            },
+            plan,
             max_hold: None,
             granted: Granted {
                 token: None,
@@ -109,7 +121,7 @@ impl Alone {
 
 #[test]
 fn a_grant_is_told_and_its_deadline_set_in_one_step() {
-    let mut alone = Alone::holding(true);
+    let mut alone = Alone::renewed();
     assert!(alone.hold().is_valid(alone.bench.now));
     assert_eq!(
         alone.bench.io.due(Timer::Deadline(alone.id())),
@@ -120,7 +132,7 @@ fn a_grant_is_told_and_its_deadline_set_in_one_step() {
 
 #[test]
 fn the_last_level_takes_the_hold_with_it_and_a_release_is_owed() {
-    let mut alone = Alone::holding(true);
+    let mut alone = Alone::renewed();
     let reentry = Reentry {
         ticket: Ticket::from_u64(3),
         hold: alone.id(),
@@ -135,7 +147,7 @@ fn the_last_level_takes_the_hold_with_it_and_a_release_is_owed() {
 
 #[test]
 fn a_renewal_that_is_confirmed_moves_the_deadline() {
-    let mut alone = Alone::holding(true);
+    let mut alone = Alone::renewed();
     let before = alone.hold().deadline();
     alone.bench.pass(3_000);
     alone.renewal_answered(numbers(&[1]));
@@ -145,7 +157,7 @@ fn a_renewal_that_is_confirmed_moves_the_deadline() {
 
 #[test]
 fn an_auto_renewed_lease_is_lost_at_its_deadline_and_its_release_is_told_at_once() {
-    let mut alone = Alone::holding(true);
+    let mut alone = Alone::renewed();
     alone.pass_deadline();
     assert_eq!(alone.why_lost(), Some(LostReason::Expired));
     assert!(alone.is_freed() && !alone.is_release_owed());
@@ -157,7 +169,7 @@ fn an_auto_renewed_lease_is_lost_at_its_deadline_and_its_release_is_told_at_once
 
 #[test]
 fn a_timer_that_is_early_takes_nothing_away() {
-    let mut alone = Alone::holding(true);
+    let mut alone = Alone::renewed();
     alone.input(Input::DeadlinePassed(alone.id()));
     alone.input(Input::ContextReturned(alone.id()));
     assert_eq!(alone.hold().lost(), None);
@@ -165,7 +177,7 @@ fn a_timer_that_is_early_takes_nothing_away() {
 
 #[test]
 fn a_renewal_leaves_the_deadlines_timer_and_that_is_set_again_when_it_comes_too_early() {
-    let mut alone = Alone::holding(true);
+    let mut alone = Alone::renewed();
     let timer = Timer::Deadline(alone.id());
     let first = alone.bench.io.due(timer);
     assert_eq!(first, Some(alone.hold().deadline()));
@@ -186,7 +198,7 @@ fn a_renewal_leaves_the_deadlines_timer_and_that_is_set_again_when_it_comes_too_
 #[test]
 fn a_record_that_is_gone_is_a_lost_lease() {
     for (reply, reason) in [(0, LostReason::Removed), (2, LostReason::Stolen)] {
-        let mut alone = Alone::holding(true);
+        let mut alone = Alone::renewed();
         alone.renewal_answered(numbers(&[reply]));
         assert_eq!(alone.why_lost(), Some(reason));
         assert_eq!(alone.hold().lost(), Some(reason));
@@ -195,7 +207,7 @@ fn a_record_that_is_gone_is_a_lost_lease() {
 
 #[test]
 fn a_lost_lease_is_not_renewed_any_more() {
-    let mut alone = Alone::holding(true);
+    let mut alone = Alone::renewed();
     alone.lose(LostReason::Stolen);
     alone.lose(LostReason::Expired);
     assert_eq!(alone.why_lost(), None);
@@ -215,7 +227,7 @@ fn a_fixed_lease_is_forgotten_when_its_loss_is_told() {
         },
     ];
     for lose in losses {
-        let mut alone = Alone::holding(false);
+        let mut alone = Alone::fixed();
         lose(&mut alone);
         assert!(alone.why_lost().is_some());
         assert!(alone.is_forgotten());
@@ -224,8 +236,7 @@ fn a_fixed_lease_is_forgotten_when_its_loss_is_told() {
 
 #[test]
 fn a_client_that_closes_loses_what_it_holds_and_owes_its_releases() {
-    for is_renewed in [false, true] {
-        let mut alone = Alone::holding(is_renewed);
+    for mut alone in [Alone::fixed(), Alone::renewed()] {
         alone.lose(LostReason::Closed);
         assert!(!alone.is_release_owed());
         alone.input(Input::Dropped {
