@@ -2,7 +2,7 @@
 //! the identities of other clients there.
 //!
 //! Identities are for people who read errors and lists. No lock depends on them. A refusal and the answer to a question
-//! wait for an identity, the refusal only for a short time (`groups/unnamed.rs`). A failure to get one is not reported.
+//! wait for an identity, the refusal only for a short time (`client.rs`). A failure to get one is not reported.
 
 use std::sync::Arc;
 use std::time::Duration;

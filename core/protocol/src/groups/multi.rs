@@ -70,7 +70,7 @@ pub(crate) struct Multi {
 }
 
 impl Multi {
-    pub(crate) fn input(&mut self, members: &mut Members, input: Input, now: Instant) {
+    pub(crate) fn input(&mut self, members: &mut Members<'_>, input: Input, now: Instant) {
         match input {
             Input::Acquire(ticket, requests) => self.acquire(members, ticket, requests, now),
             Input::Release(ticket, lease) => self.release(members, ticket, lease, now),
@@ -84,7 +84,7 @@ impl Multi {
     }
 
     /// Handles the events of members until there are none.
-    pub(crate) fn settle(&mut self, members: &mut Members, now: Instant) {
+    pub(crate) fn settle(&mut self, members: &mut Members<'_>, now: Instant) {
         while let Some(event) = members.next_member_event(now) {
             match event {
                 MemberEvent::Completed(completed) => self.member_completed(members, completed, now),
@@ -124,7 +124,7 @@ impl Multi {
         held.map_or(&[], |held| held.levels())
     }
 
-    fn acquire(&mut self, members: &mut Members, ticket: Ticket, requests: Vec<AcquireRequest>, now: Instant) {
+    fn acquire(&mut self, members: &mut Members<'_>, ticket: Ticket, requests: Vec<AcquireRequest>, now: Instant) {
         let Some(first) = requests.first() else { return };
         let (wait, context) = (first.wait, first.context);
         let plan = LeasePlan::of(first.lease, members.io().config().lease);
@@ -149,7 +149,7 @@ impl Multi {
     /// Returns the multi-lock that these requests re-enter; `Err` if the requests cannot be granted.
     fn entered_again(
         &mut self,
-        members: &mut Members,
+        members: &mut Members<'_>,
         requests: &[AcquireRequest],
         locks: &LockSet,
         context: Option<Context>,
@@ -177,7 +177,7 @@ impl Multi {
 
     /// Handles the return of a holder. If its fixed lease has expired, it holds nothing, even if the expiry timer has
     /// not fired yet.
-    fn holder_returns(&mut self, members: &mut Members, first: LeaseId, now: Instant) {
+    fn holder_returns(&mut self, members: &mut Members<'_>, first: LeaseId, now: Instant) {
         for member in self.held.get(first).into_iter().flat_map(|held| held.members()) {
             if let Some(id) = members.locks().holds().of_lease(*member) {
                 members.hold(holds::Input::ContextReturned(id), now);
@@ -187,7 +187,7 @@ impl Multi {
     }
 
     /// Grants the caller its lease, if all locks are held now.
-    fn gathered(&mut self, members: &mut Members, ticket: Ticket, gathered: Option<Gathered>, now: Instant) {
+    fn gathered(&mut self, members: &mut Members<'_>, ticket: Ticket, gathered: Option<Gathered>, now: Instant) {
         let Some(gathered) = gathered else { return };
         match gathered.again {
             Some(first) => self.held.enter(members, ticket, first, gathered.plan, now),
@@ -196,7 +196,7 @@ impl Multi {
     }
 
     /// Handles the outcome of a member's acquisition, renewal, release or extension.
-    fn member_completed(&mut self, members: &mut Members, completed: Completed, now: Instant) {
+    fn member_completed(&mut self, members: &mut Members<'_>, completed: Completed, now: Instant) {
         let ticket = completed.caller;
         if !self.endings.has(ticket) {
             let gathered = self.gatherings.completed(members, completed, now);
@@ -214,7 +214,7 @@ impl Multi {
         members.complete(ticket, outcome);
     }
 
-    fn release(&mut self, members: &mut Members, ticket: Ticket, lease: LeaseId, now: Instant) {
+    fn release(&mut self, members: &mut Members<'_>, ticket: Ticket, lease: LeaseId, now: Instant) {
         match self.held.release(lease) {
             Some(Released::Level(outcome)) => members.complete(ticket, outcome),
             Some(Released::All { leases, outcome }) => {
@@ -226,7 +226,7 @@ impl Multi {
 
     fn extend(
         &mut self,
-        members: &mut Members,
+        members: &mut Members<'_>,
         ticket: Ticket,
         lease: LeaseId,
         by: Option<LeaseDuration>,
@@ -303,7 +303,14 @@ impl Endings {
     }
 
     /// Releases members, the newest first. `outcome` is the result unless a server reports a worse one.
-    fn release(&mut self, members: &mut Members, ticket: Ticket, leases: &[LeaseId], outcome: Outcome, now: Instant) {
+    fn release(
+        &mut self,
+        members: &mut Members<'_>,
+        ticket: Ticket,
+        leases: &[LeaseId],
+        outcome: Outcome,
+        now: Instant,
+    ) {
         let mut under_way = Vec::new();
         for member in leases.iter().rev() {
             members.exclude(*member);
@@ -322,7 +329,7 @@ impl Endings {
     /// Extends the members of a multi-lock.
     fn extend(
         &mut self,
-        members: &mut Members,
+        members: &mut Members<'_>,
         ticket: Ticket,
         first: LeaseId,
         leases: &[LeaseId],
@@ -360,7 +367,7 @@ impl Endings {
     }
 
     /// Cancels a release or an extension whose caller no longer waits.
-    fn cancel(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+    fn cancel(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) {
         if let Some(ending) = self.by_ticket.remove(&ticket) {
             members.cancel_all(&ending.under_way, now);
         }

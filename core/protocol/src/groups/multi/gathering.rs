@@ -134,7 +134,7 @@ impl Gathering {
     }
 
     /// Whether one of the acquired locks has expired in the meantime.
-    pub(super) fn has_expired(&self, members: &Members, now: Instant) -> bool {
+    pub(super) fn has_expired(&self, members: &Members<'_>, now: Instant) -> bool {
         self.again.is_none() && members.earliest_deadline(&self.leases) <= now
     }
 
@@ -152,7 +152,7 @@ impl Gathering {
     }
 
     /// Requests the next lock. Returns `false` if all locks are granted.
-    pub(super) fn ask_next(&mut self, members: &mut Members, ticket: Ticket, now: Instant) -> bool {
+    pub(super) fn ask_next(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) -> bool {
         let Some(mut request) = self.todo.pop_front() else {
             return false;
         };
@@ -185,7 +185,7 @@ impl Gathering {
 
     /// Adds a lock that was granted. Also notes whether the earlier locks were held for long in the meantime: either
     /// the first attempt of this lock was not granted, or its answer was late.
-    pub(super) fn granted(&mut self, members: &Members, lease: LeaseId, now: Instant) {
+    pub(super) fn granted(&mut self, members: &Members<'_>, lease: LeaseId, now: Instant) {
         self.leases.push(lease);
         let holds = members.locks().holds();
         let Some(hold) = holds.of_lease(lease).and_then(|id| holds.get(id)) else {
@@ -198,7 +198,7 @@ impl Gathering {
     }
 
     /// Renews all locks, now that they are held. Each gets its full length, counted from the last lock's call or later.
-    pub(super) fn renew_all(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+    pub(super) fn renew_all(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) {
         let enough = self.enough(members, now);
         let leases = self.leases.iter();
         self.under_way = leases
@@ -209,7 +209,7 @@ impl Gathering {
     /// Renews one lock, unless it lasts long enough. Returns the ticket of the renewal.
     fn renew(
         &self,
-        members: &mut Members,
+        members: &mut Members<'_>,
         ticket: Ticket,
         lease: LeaseId,
         enough: Instant,
@@ -251,7 +251,7 @@ impl Gathering {
 
     /// Returns the instant until which each lock must last: as long as a single lock that the last call had granted. A
     /// multi-lock that is re-entered gets its full length from now.
-    fn enough(&self, members: &Members, now: Instant) -> Instant {
+    fn enough(&self, members: &Members<'_>, now: Instant) -> Instant {
         let full = now + self.plan.length;
         if self.again.is_some() {
             return full;
@@ -265,7 +265,7 @@ impl Gathering {
     }
 
     /// Whether the lock is certainly still held, so that the server need not confirm it.
-    fn is_known(&self, members: &Members, lease: LeaseId) -> bool {
+    fn is_known(&self, members: &Members<'_>, lease: LeaseId) -> bool {
         let waited = self.waited || self.renewed_in_vain;
         // The newest lock was granted just now.
         let is_newest = !self.renewed_in_vain && self.leases.last() == Some(&lease);
@@ -281,7 +281,7 @@ impl Gathering {
     }
 
     /// Notes that one of the last renewals failed. The others are cancelled.
-    pub(super) fn renewal_failed(&mut self, members: &mut Members, now: Instant) {
+    pub(super) fn renewal_failed(&mut self, members: &mut Members<'_>, now: Instant) {
         self.renewed_in_vain = true;
         members.cancel_all(&std::mem::take(&mut self.under_way), now);
     }
@@ -309,7 +309,7 @@ impl Gathering {
     }
 
     /// Releases all locks after a loss, so that they can be acquired again.
-    pub(super) fn restart(&mut self, members: &mut Members, now: Instant) {
+    pub(super) fn restart(&mut self, members: &mut Members<'_>, now: Instant) {
         self.began = now;
         self.waited = false;
         self.renewed_in_vain = false;
@@ -319,7 +319,7 @@ impl Gathering {
     }
 
     /// Ends the request of a caller that no longer waits or cannot get the locks. All acquired locks are released.
-    pub(super) fn stop(self, members: &mut Members, now: Instant) {
+    pub(super) fn stop(self, members: &mut Members<'_>, now: Instant) {
         members.cancel_all(&self.under_way, now);
         if self.again.is_none() {
             members.discard_all(&self.leases, now);
@@ -328,7 +328,7 @@ impl Gathering {
     }
 
     /// Returns the result, now that all locks are held for their full length.
-    pub(super) fn finish(self, members: &mut Members, now: Instant) -> Gathered {
+    pub(super) fn finish(self, members: &mut Members<'_>, now: Instant) -> Gathered {
         let deadline = members.earliest_deadline(&self.leases);
         if !self.plan.renewed {
             self.renew_as_before(members, now);
@@ -354,7 +354,7 @@ impl Gathering {
     }
 
     /// Restores the plans of the holds that the caller had before.
-    fn renew_as_before(&self, members: &mut Members, now: Instant) {
+    fn renew_as_before(&self, members: &mut Members<'_>, now: Instant) {
         for (id, plan) in self.around.iter() {
             members.hold(holds::Input::Plan(*id, *plan), now);
             members.hold(holds::Input::RenewNoMore(*id), now);
@@ -381,7 +381,7 @@ impl Gatherings {
     /// Adds a caller that wants several locks. Returns the locks if all are held.
     pub(super) fn start(
         &mut self,
-        members: &mut Members,
+        members: &mut Members<'_>,
         ticket: Ticket,
         gathering: Gathering,
         now: Instant,
@@ -391,7 +391,12 @@ impl Gatherings {
     }
 
     /// Handles the outcome of a member's acquisition or renewal. Returns the locks if all are held.
-    pub(super) fn completed(&mut self, members: &mut Members, completed: Completed, now: Instant) -> Option<Gathered> {
+    pub(super) fn completed(
+        &mut self,
+        members: &mut Members<'_>,
+        completed: Completed,
+        now: Instant,
+    ) -> Option<Gathered> {
         let ticket = completed.caller;
         let gathering = self.by_ticket.get_mut(&ticket)?;
         gathering.done(completed.member);
@@ -422,7 +427,7 @@ impl Gatherings {
     }
 
     /// Handles the loss of a lock before the last lock is granted.
-    pub(super) fn lost(&mut self, members: &mut Members, lease: LeaseId, reason: LostReason, now: Instant) {
+    pub(super) fn lost(&mut self, members: &mut Members<'_>, lease: LeaseId, reason: LostReason, now: Instant) {
         if members.io().has(Defect::LostMemberIsGranted) {
             return;
         }
@@ -435,7 +440,7 @@ impl Gatherings {
     }
 
     /// Ends the request of a caller that no longer waits or cannot get the locks.
-    pub(super) fn stop(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+    pub(super) fn stop(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) {
         if let Some(gathering) = self.by_ticket.remove(&ticket) {
             gathering.stop(members, now);
         }
@@ -450,7 +455,7 @@ impl Gatherings {
     }
 
     /// Requests the next lock, or renews all locks if the last one is held.
-    fn advance(&mut self, members: &mut Members, ticket: Ticket, now: Instant) -> Option<Gathered> {
+    fn advance(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) -> Option<Gathered> {
         let is_asked = self.by_ticket.get_mut(&ticket)?.ask_next(members, ticket, now);
         if is_asked {
             return None;
@@ -458,13 +463,13 @@ impl Gatherings {
         self.renew_all(members, ticket, now)
     }
 
-    fn renew_all(&mut self, members: &mut Members, ticket: Ticket, now: Instant) -> Option<Gathered> {
+    fn renew_all(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) -> Option<Gathered> {
         self.by_ticket.get_mut(&ticket)?.renew_all(members, ticket, now);
         self.finish(members, ticket, now)
     }
 
     /// Returns the locks, if all are held for their full length.
-    fn finish(&mut self, members: &mut Members, ticket: Ticket, now: Instant) -> Option<Gathered> {
+    fn finish(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) -> Option<Gathered> {
         let gathering = self.by_ticket.get(&ticket)?;
         if gathering.is_under_way() {
             return None;
@@ -478,7 +483,7 @@ impl Gatherings {
     }
 
     /// Handles the expiry of a lock before all were held: acquires all of them again, unless that would be useless.
-    fn expired(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+    fn expired(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) {
         let Some(gathering) = self.by_ticket.get_mut(&ticket) else {
             return;
         };
@@ -493,7 +498,7 @@ impl Gatherings {
     }
 
     /// Acquires all locks again, unless the caller's wait is over.
-    fn restart(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+    fn restart(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) {
         let Some(gathering) = self.by_ticket.get_mut(&ticket) else {
             return;
         };

@@ -109,7 +109,7 @@ impl HeldLocks {
     }
 
     /// Adds a multi-lock whose locks are all granted, and grants its caller the lease.
-    pub(super) fn add(&mut self, members: &mut Members, ticket: Ticket, gathered: Gathered) {
+    pub(super) fn add(&mut self, members: &mut Members<'_>, ticket: Ticket, gathered: Gathered) {
         let lease = members.next_lease();
         for member in &gathered.leases {
             members.include(*member, lease);
@@ -142,7 +142,7 @@ impl HeldLocks {
     /// Re-enters a multi-lock: its holder gets one more lease.
     pub(super) fn enter(
         &mut self,
-        members: &mut Members,
+        members: &mut Members<'_>,
         ticket: Ticket,
         first: LeaseId,
         plan: LeasePlan,
@@ -185,7 +185,7 @@ impl HeldLocks {
     }
 
     /// Handles the loss of one member: all members are lost, and the loss is reported to the caller.
-    pub(super) fn member_lost(&mut self, members: &mut Members, first: LeaseId, reason: LostReason, now: Instant) {
+    pub(super) fn member_lost(&mut self, members: &mut Members<'_>, first: LeaseId, reason: LostReason, now: Instant) {
         let Some(multi) = self.by_lease.get_mut(&first).filter(|multi| multi.lost.is_none()) else {
             return;
         };
@@ -212,7 +212,7 @@ impl HeldLocks {
     }
 
     /// Handles a later deadline of a member. The multi-lock lasts as long as the member that ends first.
-    pub(super) fn member_renewed(&mut self, members: &mut Members, first: LeaseId) {
+    pub(super) fn member_renewed(&mut self, members: &mut Members<'_>, first: LeaseId) {
         let Some(multi) = self.by_lease.get_mut(&first) else {
             return;
         };
@@ -257,7 +257,7 @@ impl HeldLocks {
     }
 
     /// Closes the client's multi-locks: they receive no more events of their members.
-    pub(super) fn close(&mut self, members: &mut Members) {
+    pub(super) fn close(&mut self, members: &mut Members<'_>) {
         self.levels.clear();
         self.by_holder.clear();
         for member in std::mem::take(&mut self.by_lease)

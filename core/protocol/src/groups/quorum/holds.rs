@@ -128,7 +128,12 @@ impl QuorumHolds {
     }
 
     /// Returns the error for a wait for this lock that no other caller could end.
-    pub(super) fn waits_for_itself(&self, members: &Members, request: &AcquireRequest, now: Instant) -> Option<Error> {
+    pub(super) fn waits_for_itself(
+        &self,
+        members: &Members<'_>,
+        request: &AcquireRequest,
+        now: Instant,
+    ) -> Option<Error> {
         if !is_waiting(request) || members.io().has(Defect::CompositeWaitsForItself) {
             return None;
         }
@@ -148,7 +153,7 @@ impl QuorumHolds {
     }
 
     /// Adds a hold that a majority granted, and grants its caller the lease.
-    pub(super) fn add(&mut self, members: &mut Members, ticket: Ticket, new: NewHold, now: Instant) {
+    pub(super) fn add(&mut self, members: &mut Members<'_>, ticket: Ticket, new: NewHold, now: Instant) {
         let lease = members.next_lease();
         for member in new.members.keys() {
             members.include(*member, lease);
@@ -182,7 +187,7 @@ impl QuorumHolds {
     }
 
     /// Handles the answer of a primary after its round was granted: a mutex that it grants joins the members.
-    pub(super) fn late_answer(&mut self, members: &mut Members, member: Ticket, outcome: Outcome, now: Instant) {
+    pub(super) fn late_answer(&mut self, members: &mut Members<'_>, member: Ticket, outcome: Outcome, now: Instant) {
         let Some(lease) = self.late.remove(&member) else {
             return;
         };
@@ -198,7 +203,13 @@ impl QuorumHolds {
     }
 
     /// Handles a new deadline of a primary's mutex, which can be later or earlier than the old one.
-    pub(super) fn member_renewed(&mut self, members: &mut Members, of: MemberLease, deadline: Instant, now: Instant) {
+    pub(super) fn member_renewed(
+        &mut self,
+        members: &mut Members<'_>,
+        of: MemberLease,
+        deadline: Instant,
+        now: Instant,
+    ) {
         if let Some(hold) = self.by_lease.get_mut(&of.composite) {
             hold.members.insert(of.member, deadline);
             self.recount(members, of.composite, now);
@@ -208,7 +219,7 @@ impl QuorumHolds {
     /// Handles the loss of a primary's mutex. Returns whether the majority is lost with it.
     pub(super) fn member_lost(
         &mut self,
-        members: &mut Members,
+        members: &mut Members<'_>,
         of: MemberLease,
         reason: LostReason,
         now: Instant,
@@ -226,7 +237,7 @@ impl QuorumHolds {
     }
 
     /// Sets the deadline of the hold to that of the last member of the majority.
-    fn recount(&mut self, members: &mut Members, lease: LeaseId, now: Instant) {
+    fn recount(&mut self, members: &mut Members<'_>, lease: LeaseId, now: Instant) {
         let Some(hold) = self.by_lease.get_mut(&lease) else {
             return;
         };
@@ -241,7 +252,7 @@ impl QuorumHolds {
     /// Handles the loss of a hold, and reports it to the caller. Returns the lock; `None` if the hold was lost before.
     pub(super) fn lose(
         &mut self,
-        members: &mut Members,
+        members: &mut Members<'_>,
         lease: LeaseId,
         reason: LostReason,
         now: Instant,
@@ -275,7 +286,7 @@ impl QuorumHolds {
     /// Releases the members of a hold. Late grants of primaries are released as well.
     pub(super) fn release(
         &mut self,
-        members: &mut Members,
+        members: &mut Members<'_>,
         ticket: Ticket,
         lease: LeaseId,
         now: Instant,
@@ -300,7 +311,7 @@ impl QuorumHolds {
     /// Extends the members of a hold. Returns the ticket of each extension, with its member.
     pub(super) fn extend(
         &self,
-        members: &mut Members,
+        members: &mut Members<'_>,
         ticket: Ticket,
         lease: LeaseId,
         by: Option<LeaseDuration>,
@@ -336,7 +347,7 @@ impl QuorumHolds {
     }
 
     /// Closes the client's holds: they receive no more events of their members.
-    pub(super) fn close(&mut self, members: &mut Members) {
+    pub(super) fn close(&mut self, members: &mut Members<'_>) {
         self.by_name.clear();
         self.late.clear();
         for (lease, hold) in std::mem::take(&mut self.by_lease) {
@@ -395,7 +406,7 @@ impl Broadcast {
     }
 
     /// Returns the outcome, if it is known by now.
-    fn outcome(&self, members: &Members, holds: &QuorumHolds) -> Option<Outcome> {
+    fn outcome(&self, members: &Members<'_>, holds: &QuorumHolds) -> Option<Outcome> {
         let majority = majority(members.io());
         match &self.extension {
             Some(extension) if !members.io().has(Defect::ExtensionOfMembers) => {
@@ -485,7 +496,7 @@ impl Broadcasts {
     /// Asks every primary a question about one lock.
     pub(super) fn inspect(
         &mut self,
-        members: &mut Members,
+        members: &mut Members<'_>,
         ticket: Ticket,
         name: LockName,
         question: Question,
@@ -515,7 +526,7 @@ impl Broadcasts {
 
     /// Completes the caller's ticket, if a majority agrees or all primaries have answered. A forced release waits for
     /// all in any case.
-    pub(super) fn decide(&mut self, members: &mut Members, holds: &QuorumHolds, ticket: Ticket) {
+    pub(super) fn decide(&mut self, members: &mut Members<'_>, holds: &QuorumHolds, ticket: Ticket) {
         let broadcast = self.by_ticket.get(&ticket);
         let Some(outcome) = broadcast.and_then(|broadcast| broadcast.outcome(members, holds)) else {
             return;
@@ -531,7 +542,7 @@ impl Broadcasts {
 
     /// Stops waiting for the answers of a broadcast. Returns the lock to name in an error, if the ticket belongs to a
     /// broadcast.
-    pub(super) fn stop(&mut self, members: &mut Members, ticket: Ticket) -> Option<Option<LockName>> {
+    pub(super) fn stop(&mut self, members: &mut Members<'_>, ticket: Ticket) -> Option<Option<LockName>> {
         let broadcast = self.by_ticket.remove(&ticket)?;
         // Calls that are still in progress go on.
         for member in broadcast.unanswered {
