@@ -24,6 +24,37 @@ use crate::name::LockName;
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Event, Outcome};
 
+/// The events that concern composite locks.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// A caller requests a RedLock.
+    Acquire(Ticket, AcquireRequest),
+    /// A caller requests several locks as one, in the order of their places. The wait, the lease and the context are
+    /// those of the first one.
+    AcquireAll(Ticket, Vec<AcquireRequest>),
+    /// A caller releases one lease.
+    Release(Ticket, LeaseId),
+    /// A caller extends a lease.
+    Extend {
+        ticket: Ticket,
+        lease: LeaseId,
+        /// The new length, from now; `None` stands for the length that the lease was granted with.
+        by: Option<LeaseDuration>,
+    },
+    /// A caller asks a question about a RedLock.
+    Inspect {
+        ticket: Ticket,
+        name: LockName,
+        question: Question,
+    },
+    /// The caller of a ticket no longer waits. The release or the extension of a RedLock, or a question, goes on.
+    Cancel(Ticket),
+    /// A timer of a RedLock has fired.
+    Timer(Timer),
+    /// The client closes: composite locks receive no more events of their members.
+    Close,
+}
+
 /// The composite locks of a client.
 pub(crate) struct Group {
     composites: Composites,
@@ -103,15 +134,16 @@ impl Group {
         Members::new(client, &mut self.members).waits_in_vain(request, now)
     }
 
-    /// Acquires a RedLock.
-    pub(crate) fn acquire(&mut self, client: &mut Client, ticket: Ticket, request: AcquireRequest, now: Instant) {
+    /// Handles an input. The locks are those of `client`.
+    pub(crate) fn input(&mut self, client: &mut Client, input: Input, now: Instant) {
         let members = &mut Members::new(client, &mut self.members);
-        if let Composites::Quorum(quorum) = &mut self.composites {
-            quorum.input(members, quorum::Input::Acquire(ticket, request), now);
+        match &mut self.composites {
+            Composites::Multi(multi) => multi.input(members, input, now),
+            Composites::Quorum(quorum) => quorum.input(members, input, now),
         }
     }
 
-    /// Acquires several locks as one.
+    /// Acquires several locks as one. Fails if the requests make no multi-lock.
     pub(crate) fn acquire_all(
         &mut self,
         client: &mut Client,
@@ -119,84 +151,16 @@ impl Group {
         requests: Vec<AcquireRequest>,
         now: Instant,
     ) {
-        let members = &mut Members::new(client, &mut self.members);
-        let why = match (&mut self.composites, multi::in_order(requests)) {
-            (Composites::Multi(multi), Ok(requests)) => {
-                return multi.input(members, multi::Input::Acquire(ticket, requests), now);
+        let requests = multi::in_order(requests).and_then(|requests| match self.composites {
+            Composites::Quorum(_) => Err("a RedLock is one lock of several primaries, and no part of several locks"),
+            Composites::Multi(_) => Ok(requests),
+        });
+        match requests {
+            Ok(requests) => self.input(client, Input::AcquireAll(ticket, requests), now),
+            Err(why) => {
+                let error = Error::new(ErrorKind::InvalidArgument, Operation::Acquire, why);
+                client.complete(ticket, Outcome::Failed(error));
             }
-            (Composites::Quorum(_), Ok(_)) => {
-                "a RedLock is one lock of several primaries, and no part of several locks"
-            }
-            (_, Err(why)) => why,
-        };
-        let error = Error::new(ErrorKind::InvalidArgument, Operation::Acquire, why);
-        members.complete(ticket, Outcome::Failed(error));
-    }
-
-    /// Releases a lease of a composite lock.
-    pub(crate) fn release(&mut self, client: &mut Client, ticket: Ticket, lease: LeaseId, now: Instant) {
-        let members = &mut Members::new(client, &mut self.members);
-        match &mut self.composites {
-            Composites::Multi(multi) => multi.input(members, multi::Input::Release(ticket, lease), now),
-            Composites::Quorum(quorum) => quorum.input(members, quorum::Input::Release(ticket, lease), now),
-        }
-    }
-
-    /// Extends a lease of a composite lock.
-    pub(crate) fn extend(
-        &mut self,
-        client: &mut Client,
-        ticket: Ticket,
-        lease: LeaseId,
-        by: Option<LeaseDuration>,
-        now: Instant,
-    ) {
-        let members = &mut Members::new(client, &mut self.members);
-        match &mut self.composites {
-            Composites::Multi(multi) => multi.input(members, multi::Input::Extend { ticket, lease, by }, now),
-            Composites::Quorum(quorum) => quorum.input(members, quorum::Input::Extend { ticket, lease, by }, now),
-        }
-    }
-
-    /// Asks all primaries a question about a RedLock.
-    pub(crate) fn inspect(
-        &mut self,
-        client: &mut Client,
-        ticket: Ticket,
-        name: LockName,
-        question: Question,
-        now: Instant,
-    ) {
-        let members = &mut Members::new(client, &mut self.members);
-        if let Composites::Quorum(quorum) = &mut self.composites {
-            quorum.input(members, quorum::Input::Inspect { ticket, name, question }, now);
-        }
-    }
-
-    /// Cancels the request of a ticket.
-    pub(crate) fn cancel(&mut self, client: &mut Client, ticket: Ticket, now: Instant) {
-        let members = &mut Members::new(client, &mut self.members);
-        match &mut self.composites {
-            Composites::Multi(multi) => multi.input(members, multi::Input::Cancel(ticket), now),
-            Composites::Quorum(quorum) => quorum.input(members, quorum::Input::Cancel(ticket), now),
-        }
-    }
-
-    /// Handles a timer of a composite lock.
-    pub(crate) fn timer(&mut self, client: &mut Client, timer: Timer, now: Instant) {
-        let members = &mut Members::new(client, &mut self.members);
-        match &mut self.composites {
-            Composites::Multi(_) => {}
-            Composites::Quorum(quorum) => quorum.input(members, quorum::Input::Timer(timer), now),
-        }
-    }
-
-    /// Closes the group: composite locks receive no more events of their members.
-    pub(crate) fn close(&mut self, client: &mut Client, now: Instant) {
-        let members = &mut Members::new(client, &mut self.members);
-        match &mut self.composites {
-            Composites::Multi(multi) => multi.input(members, multi::Input::Close, now),
-            Composites::Quorum(quorum) => quorum.input(members, quorum::Input::Close, now),
         }
     }
 

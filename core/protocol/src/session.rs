@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::defects::Defect;
 use crate::ending::LostReason;
 use crate::error::{Cause, Error, ErrorKind, Operation};
-use crate::groups::{Composites, Group, SIMPLE_LOCKS_ONLY};
+use crate::groups::{self, Composites, Group, SIMPLE_LOCKS_ONLY};
 use crate::ids::{CallId, Context, LeaseId, NodeId, Primary, Ticket, Verb};
 use crate::instant::Instant;
 use crate::io::Io;
@@ -63,7 +63,7 @@ impl Session {
             return ticket;
         }
         if self.group.is_quorum() {
-            self.group.acquire(&mut self.client, ticket, request, now);
+            self.composite(groups::Input::Acquire(ticket, request), now);
         } else if let Some(error) = self.group.waits_in_vain(&mut self.client, &request, now) {
             self.client.complete(ticket, Outcome::Failed(error));
         } else {
@@ -97,7 +97,7 @@ impl Session {
 
     fn release_any(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) {
         if self.group.has(lease) {
-            self.group.release(&mut self.client, ticket, lease, now);
+            self.composite(groups::Input::Release(ticket, lease), now);
         } else if self.client.locks().has_lease(lease) {
             self.hold(holds::Input::Release(ticket, lease), now);
         } else {
@@ -127,7 +127,7 @@ impl Session {
         let ticket = self.client.ticket(Verb::Extend);
         if !self.client.fail_if_closed(ticket, Operation::Extend, None) {
             if self.group.has(lease) {
-                self.group.extend(&mut self.client, ticket, lease, by, now);
+                self.composite(groups::Input::Extend { ticket, lease, by }, now);
             } else {
                 self.hold(holds::Input::Extend { ticket, lease, by }, now);
             }
@@ -146,7 +146,7 @@ impl Session {
     /// Cancels the request of a ticket; no event follows for it. A cancelled acquisition leaves no record behind. A
     /// release or an extension goes on.
     pub fn cancel(&mut self, ticket: Ticket, now: Instant) {
-        self.group.cancel(&mut self.client, ticket, now);
+        self.composite(groups::Input::Cancel(ticket), now);
         self.client.forget_refusal(ticket);
         self.with(|locks| locks.cancel(ticket, now));
         self.settle(now);
@@ -200,7 +200,7 @@ impl Session {
             self.hold(holds::Input::Dropped { hold: id, ticket }, now);
         }
         self.client.io_mut().closed();
-        self.group.close(&mut self.client, now);
+        self.composite(groups::Input::Close, now);
         self.with(|locks| locks.release_at_once(now));
         self.settle(now);
         told
@@ -214,6 +214,10 @@ impl Session {
 
     fn hold(&mut self, input: holds::Input, now: Instant) {
         self.with(|locks| locks.pass_to_holds(input, now));
+    }
+
+    fn composite(&mut self, input: groups::Input, now: Instant) {
+        self.group.input(&mut self.client, input, now);
     }
 
     /// Reports the events of members to their composite locks, and completes the refusals that waited to learn
@@ -372,7 +376,7 @@ impl Session {
     pub fn on_timeout(&mut self, now: Instant) {
         while let Some(timer) = self.client.io_mut().take_due(now) {
             if timer.is_composites() {
-                self.group.timer(&mut self.client, timer, now);
+                self.composite(groups::Input::Timer(timer), now);
             } else {
                 self.with(|locks| locks.timer(timer, now));
             }
@@ -530,8 +534,8 @@ impl Session {
 
     fn put_question(&mut self, ticket: Ticket, kind: Kind, name: &LockName, question: Question, now: Instant) {
         if self.group.is_quorum() {
-            self.group
-                .inspect(&mut self.client, ticket, name.clone(), question, now);
+            let name = name.clone();
+            self.composite(groups::Input::Inspect { ticket, name, question }, now);
         } else {
             let keys = Arc::new(Keys::new(kind, name, NodeId::default()));
             let input = inspections::Input::Asked { ticket, keys, question };

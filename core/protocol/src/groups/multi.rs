@@ -29,6 +29,7 @@ use std::sync::Arc;
 use self::gathering::{Gathered, Gathering, Gatherings, Reentered, Wanted};
 use self::held::{HeldLocks, Released};
 
+use super::Input;
 use super::members::{Completed, MemberEvent, Members};
 use crate::ending::ReleaseOutcome;
 use crate::error::{Error, ErrorKind, Operation};
@@ -41,26 +42,6 @@ use crate::name::LockName;
 use crate::sorted::SortedMap;
 use crate::types::{AcquireRequest, Outcome};
 
-/// The events that concern multi-locks.
-#[derive(Debug)]
-pub(crate) enum Input {
-    /// A caller requests several locks, in order. The wait, the lease and the context are those of the first one.
-    Acquire(Ticket, Vec<AcquireRequest>),
-    /// A caller releases one lease of a multi-lock.
-    Release(Ticket, LeaseId),
-    /// A caller extends a lease.
-    Extend {
-        ticket: Ticket,
-        lease: LeaseId,
-        /// The new length, from now; `None` stands for the length that the lease was granted with.
-        by: Option<LeaseDuration>,
-    },
-    /// The caller of a ticket no longer waits.
-    Cancel(Ticket),
-    /// The client closes: multi-locks receive no more events of their members.
-    Close,
-}
-
 /// The multi-locks of a client.
 #[derive(Debug, Default)]
 pub(crate) struct Multi {
@@ -72,7 +53,7 @@ pub(crate) struct Multi {
 impl Multi {
     pub(crate) fn input(&mut self, members: &mut Members<'_>, input: Input, now: Instant) {
         match input {
-            Input::Acquire(ticket, requests) => self.acquire(members, ticket, requests, now),
+            Input::AcquireAll(ticket, requests) => self.acquire(members, ticket, requests, now),
             Input::Release(ticket, lease) => self.release(members, ticket, lease, now),
             Input::Extend { ticket, lease, by } => self.extend(members, ticket, lease, by, now),
             Input::Cancel(ticket) => {
@@ -80,6 +61,8 @@ impl Multi {
                 self.endings.cancel(members, ticket, now);
             }
             Input::Close => self.held.close(members),
+            // Only RedLocks have these inputs.
+            Input::Acquire(..) | Input::Inspect { .. } | Input::Timer(_) => {}
         }
     }
 

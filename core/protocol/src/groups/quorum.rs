@@ -23,6 +23,7 @@ mod holds;
 use self::attempts::{Attempts, Decision, Wait};
 use self::holds::{Broadcasts, QuorumHolds};
 
+use super::Input;
 use super::members::{Completed, MemberEvent, Members};
 use crate::LostReason;
 use crate::breakers::Outage;
@@ -32,7 +33,6 @@ use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::{Keys, Kind};
 use crate::lease::LeaseDuration;
-use crate::machines::inspections::Question;
 use crate::machines::waiters::refused_unasked;
 use crate::name::LockName;
 use crate::periods::FIRST_ANSWER_GRACE;
@@ -41,34 +41,6 @@ use crate::types::{AcquireRequest, Outcome};
 
 /// The error for kinds that several primaries do not support.
 pub(crate) const SIMPLE_LOCKS_ONLY: &str = "a majority of primaries keeps simple locks only; use lock() or mutex()";
-
-/// The events that concern the locks of a client with several primaries.
-#[derive(Debug)]
-pub(crate) enum Input {
-    /// A caller requests a lock.
-    Acquire(Ticket, AcquireRequest),
-    /// A caller releases a quorum hold.
-    Release(Ticket, LeaseId),
-    /// A caller extends a quorum hold.
-    Extend {
-        ticket: Ticket,
-        lease: LeaseId,
-        /// The new length, from now; `None` stands for the length that the hold was granted with.
-        by: Option<LeaseDuration>,
-    },
-    /// A caller asks a question about a lock.
-    Inspect {
-        ticket: Ticket,
-        name: LockName,
-        question: Question,
-    },
-    /// The caller of a ticket no longer waits; a release, an extension or a question goes on.
-    Cancel(Ticket),
-    /// A timer of a quorum hold or attempt has fired.
-    Timer(Timer),
-    /// The client closes: quorum holds receive no more events of their members.
-    Close,
-}
 
 /// The locks of a client with several primaries.
 #[derive(Debug, Default)]
@@ -94,6 +66,8 @@ impl Quorum {
             }
             Input::Timer(timer) => self.timer(members, timer, now),
             Input::Close => self.holds.close(members),
+            // Several RedLocks make no multi-lock.
+            Input::AcquireAll(..) => {}
         }
     }
 
