@@ -427,7 +427,7 @@ impl Core {
     /// Whether a caller that holds `held` and waits for `wanted` would wait for itself.
     fn would_wait_for_itself(&self, held: LockRef, wanted: LockRef) -> Result<bool, Error> {
         let parse = |lock: LockRef| lock.parse(|name| self.settings.lock_name(name));
-        Ok(parse(held)?.keeps_out(&parse(wanted)?, self.settings.targets.len() > 1))
+        Ok(parse(held)?.keeps_out(&parse(wanted)?, self.settings.targets.len()))
     }
 
     fn set_log(&self, level: Option<Level>) {

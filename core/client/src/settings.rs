@@ -7,6 +7,7 @@ mod options;
 mod tests;
 
 use std::env::VarError;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ pub(crate) struct Settings {
     pub(crate) renew: bool,
     pub(crate) command_timeout: Duration,
     pub(crate) connect_timeout: Duration,
-    pub(crate) retry_interval: (Duration, Duration),
+    pub(crate) retry_interval: RangeInclusive<Duration>,
     #[cfg_attr(
         not(feature = "native"),
         expect(dead_code, reason = "nobody announces anything there")
@@ -259,20 +260,18 @@ fn url_of_the_environment() -> Result<String, Error> {
 }
 
 /// Returns the shortest and the longest time after which a waiter asks again.
-fn retry_interval(interval: Option<(f64, f64)>) -> Result<(Duration, Duration), Error> {
+fn retry_interval(interval: Option<(f64, f64)>) -> Result<RangeInclusive<Duration>, Error> {
     let Some((low, high)) = interval else {
         return Ok(Config::RETRY_INTERVAL);
     };
-    let bounds = (
-        timeout("the retry interval's lower bound", low)?,
-        timeout("the retry interval's upper bound", high)?,
-    );
-    if bounds.0 > bounds.1 {
+    let low = timeout("the retry interval's lower bound", low)?;
+    let high = timeout("the retry interval's upper bound", high)?;
+    if low > high {
         return Err(invalid(
             "the retry interval's lower bound is above its upper one; swap them",
         ));
     }
-    Ok(bounds)
+    Ok(low..=high)
 }
 
 fn misconfigured(message: String) -> Error {

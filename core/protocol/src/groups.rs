@@ -1,25 +1,68 @@
 //! Composite locks: several locks as one (multi-lock), and one lock on several primaries (RedLock).
 //!
 //! Composite locks use single locks as callers do. The events of a member reach its composite lock (`members`) instead
-//! of a caller. A client has one of the two groups: with several primaries, every lock is a RedLock.
+//! of a caller. A client has one of the two kinds: with several primaries, every lock is a RedLock.
 
-pub(crate) mod members;
-pub(crate) mod multi;
-pub(crate) mod quorum;
+mod members;
+mod multi;
+mod quorum;
 mod self_wait;
-mod unnamed;
 
-use self::members::Members;
+use self::members::{Members, Table};
 use self::multi::Multi;
 use self::quorum::Quorum;
+pub(crate) use self::quorum::SIMPLE_LOCKS_ONLY;
 
+use crate::client::Client;
+use crate::error::{Error, ErrorKind, Operation};
 use crate::ids::{LeaseId, Ticket};
 use crate::instant::Instant;
 use crate::lease::LeaseDuration;
+use crate::locks::Output;
+use crate::machines::inspections::Question;
+use crate::name::LockName;
 use crate::timers::Timer;
+use crate::types::{AcquireRequest, Event, Outcome};
+
+/// The events that concern composite locks.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// A caller requests a RedLock.
+    Acquire(Ticket, AcquireRequest),
+    /// A caller requests several locks as one, in the order of their places. The wait, the lease and the context are
+    /// those of the first one.
+    AcquireAll(Ticket, Vec<AcquireRequest>),
+    /// A caller releases one lease.
+    Release(Ticket, LeaseId),
+    /// A caller extends a lease.
+    Extend {
+        ticket: Ticket,
+        lease: LeaseId,
+        /// The new length, from now; `None` stands for the length that the lease was granted with.
+        by: Option<LeaseDuration>,
+    },
+    /// A caller asks a question about a RedLock.
+    Inspect {
+        ticket: Ticket,
+        name: LockName,
+        question: Question,
+    },
+    /// The caller of a ticket no longer waits. The release or the extension of a RedLock, or a question, goes on.
+    Cancel(Ticket),
+    /// A timer of a RedLock has fired.
+    Timer(Timer),
+    /// The client closes: composite locks receive no more events of their members.
+    Close,
+}
 
 /// The composite locks of a client.
-pub(crate) enum Group {
+pub(crate) struct Group {
+    composites: Composites,
+    members: Table,
+}
+
+/// The composite locks of a client, by their kind.
+pub(crate) enum Composites {
     Multi(Multi),
     Quorum(Quorum),
 }
@@ -27,89 +70,106 @@ pub(crate) enum Group {
 impl Group {
     /// Makes the group of a client with this many primaries.
     pub(crate) fn new(primaries: u16) -> Self {
-        if primaries > 1 {
-            Self::Quorum(Quorum::default())
-        } else {
-            Self::Multi(Multi::default())
+        Self {
+            composites: if primaries > 1 {
+                Composites::Quorum(Quorum::default())
+            } else {
+                Composites::Multi(Multi::default())
+            },
+            members: Table::default(),
         }
+    }
+
+    pub(crate) const fn composites(&self) -> &Composites {
+        &self.composites
+    }
+
+    /// Whether every lock of the client is a RedLock.
+    pub(crate) const fn is_quorum(&self) -> bool {
+        matches!(self.composites, Composites::Quorum(_))
     }
 
     /// Whether a lease is that of a composite lock.
     pub(crate) fn has(&self, lease: LeaseId) -> bool {
-        match self {
-            Self::Multi(multi) => multi.has(lease),
-            Self::Quorum(quorum) => quorum.has(lease),
+        match &self.composites {
+            Composites::Multi(multi) => multi.has(lease),
+            Composites::Quorum(quorum) => quorum.has(lease),
         }
+    }
+
+    /// Whether a lease is that of a member of a composite lock.
+    pub(crate) fn has_member(&self, lease: LeaseId) -> bool {
+        self.members.composite(lease).is_some()
     }
 
     /// Returns the tickets of the callers that wait for a composite lock.
     pub(crate) fn waiting(&self) -> Vec<Ticket> {
-        match self {
-            Self::Multi(multi) => multi.waiting(),
-            Self::Quorum(quorum) => quorum.waiting(),
+        match &self.composites {
+            Composites::Multi(multi) => multi.waiting(),
+            Composites::Quorum(quorum) => quorum.waiting(),
         }
     }
 
     /// Returns the number of entries that are kept.
     pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::Multi(multi) => multi.len(),
-            Self::Quorum(quorum) => quorum.len(),
-        }
+        let composites = match &self.composites {
+            Composites::Multi(multi) => multi.len(),
+            Composites::Quorum(quorum) => quorum.len(),
+        };
+        composites.saturating_add(self.members.len())
     }
 
-    /// Releases a lease of a composite lock.
-    pub(crate) fn release(&mut self, members: &mut Members, ticket: Ticket, lease: LeaseId, now: Instant) {
-        match self {
-            Self::Multi(multi) => multi.input(members, multi::Input::Release(ticket, lease), now),
-            Self::Quorum(quorum) => quorum.input(members, quorum::Input::Release(ticket, lease), now),
-        }
+    /// Takes what concerns composite locks. Returns an event that is for a caller.
+    pub(crate) fn divert(&mut self, output: Output) -> Option<Event> {
+        self.members.divert(output)
     }
 
-    /// Extends a lease of a composite lock.
-    pub(crate) fn extend(
+    /// Returns the error for a wait for one lock that no other caller could end.
+    pub(crate) fn waits_in_vain(
         &mut self,
-        members: &mut Members,
+        client: &mut Client,
+        request: &AcquireRequest,
+        now: Instant,
+    ) -> Option<Error> {
+        Members::new(client, &mut self.members).waits_in_vain(request, now)
+    }
+
+    /// Handles an input. The locks are those of `client`.
+    pub(crate) fn input(&mut self, client: &mut Client, input: Input, now: Instant) {
+        let members = &mut Members::new(client, &mut self.members);
+        match &mut self.composites {
+            Composites::Multi(multi) => multi.input(members, input, now),
+            Composites::Quorum(quorum) => quorum.input(members, input, now),
+        }
+    }
+
+    /// Acquires several locks as one. Fails if the requests make no multi-lock.
+    pub(crate) fn acquire_all(
+        &mut self,
+        client: &mut Client,
         ticket: Ticket,
-        lease: LeaseId,
-        by: Option<LeaseDuration>,
+        requests: Vec<AcquireRequest>,
         now: Instant,
     ) {
-        match self {
-            Self::Multi(multi) => multi.input(members, multi::Input::Extend(ticket, lease, by), now),
-            Self::Quorum(quorum) => quorum.input(members, quorum::Input::Extend(ticket, lease, by), now),
-        }
-    }
-
-    /// Cancels the request of a ticket.
-    pub(crate) fn cancel(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
-        match self {
-            Self::Multi(multi) => multi.input(members, multi::Input::Cancel(ticket), now),
-            Self::Quorum(quorum) => quorum.input(members, quorum::Input::Cancel(ticket), now),
-        }
-    }
-
-    /// Handles a timer of a composite lock.
-    pub(crate) fn timer(&mut self, members: &mut Members, timer: Timer, now: Instant) {
-        match self {
-            Self::Multi(_) => {}
-            Self::Quorum(quorum) => quorum.input(members, quorum::Input::Timer(timer), now),
-        }
-    }
-
-    /// Closes the group: composite locks receive no more events of their members.
-    pub(crate) fn close(&mut self, members: &mut Members, now: Instant) {
-        match self {
-            Self::Multi(multi) => multi.input(members, multi::Input::Close, now),
-            Self::Quorum(quorum) => quorum.input(members, quorum::Input::Close, now),
+        let requests = multi::in_order(requests).and_then(|requests| match self.composites {
+            Composites::Quorum(_) => Err("a RedLock is one lock of several primaries, and no part of several locks"),
+            Composites::Multi(_) => Ok(requests),
+        });
+        match requests {
+            Ok(requests) => self.input(client, Input::AcquireAll(ticket, requests), now),
+            Err(why) => {
+                let error = Error::new(ErrorKind::InvalidArgument, Operation::Acquire, why);
+                client.complete(ticket, Outcome::Failed(error));
+            }
         }
     }
 
     /// Handles the events of members until there are none.
-    pub(crate) fn settle(&mut self, members: &mut Members, now: Instant) {
-        match self {
-            Self::Multi(multi) => multi.settle(members, now),
-            Self::Quorum(quorum) => quorum.settle(members, now),
+    pub(crate) fn settle(&mut self, client: &mut Client, now: Instant) {
+        let members = &mut Members::new(client, &mut self.members);
+        match &mut self.composites {
+            Composites::Multi(multi) => multi.settle(members, now),
+            Composites::Quorum(quorum) => quorum.settle(members, now),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! the identities of other clients there.
 //!
 //! Identities are for people who read errors and lists. No lock depends on them. A refusal and the answer to a question
-//! wait for an identity, the refusal only for a short time (`groups/unnamed.rs`). A failure to get one is not reported.
+//! wait for an identity, the refusal only for a short time (`client.rs`). A failure to get one is not reported.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,8 +58,8 @@ struct Own {
 enum Other {
     /// The question is in flight.
     Asked,
-    /// The answer came at this instant; `None` if the other client says nothing about itself.
-    Known(Option<Arc<ClientInfo>>, Instant),
+    /// The answer came; `info` is `None` if the other client says nothing about itself.
+    Known { info: Option<Arc<ClientInfo>>, at: Instant },
 }
 
 impl Identities {
@@ -108,7 +108,7 @@ impl Identities {
             return Some(Arc::clone(&own.identity.info));
         }
         match self.others.get(client)? {
-            Other::Known(info, _) => info.clone(),
+            Other::Known { info, .. } => info.clone(),
             Other::Asked => None,
         }
     }
@@ -118,7 +118,7 @@ impl Identities {
         let own = self.own.as_ref()?;
         let (client, _) = OwnerId::parts(owner)?;
         let is_known = match self.others.get(client) {
-            Some(Other::Known(_, at)) => now.saturating_since(*at) < BELIEVED,
+            Some(Other::Known { at, .. }) => now.saturating_since(*at) < BELIEVED,
             Some(Other::Asked) => true,
             None => *client == *own.client,
         };
@@ -144,7 +144,7 @@ impl Identities {
             let is_believed = |at: &Instant| now.saturating_since(*at) < BELIEVED;
             self.others.retain(|_, other| match other {
                 Other::Asked => true,
-                Other::Known(_, at) => is_believed(at),
+                Other::Known { at, .. } => is_believed(at),
             });
         }
         if self.others.len() >= MOST {
@@ -160,11 +160,12 @@ impl Identities {
         let Some(client) = self.asked.remove(&call) else { return };
         match result {
             Ok(reply) => {
-                self.others.insert(client, Other::Known(parse(reply), now));
+                let info = parse(reply);
+                self.others.insert(client, Other::Known { info, at: now });
             }
             // The server does not let this client read identities.
             Err(CallError::Server { code, .. }) if Refusal::of(code) != Refusal::Temporary => {
-                self.others.insert(client, Other::Known(None, now));
+                self.others.insert(client, Other::Known { info: None, at: now });
             }
             // The next refusal that names the client asks again.
             Err(_) => {

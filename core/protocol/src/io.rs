@@ -12,6 +12,7 @@
 //! | notifications of releases | the subscriptions; without them waiters poll |
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -111,7 +112,8 @@ impl Io {
     /// Returns how long a caller without a bound waits while no answer arrives: one lease, but at least the longest
     /// retry interval plus the command timeout.
     pub(crate) fn longest_silence(&self) -> Duration {
-        let asked_again = self.config.retry_interval.1.saturating_add(self.config.command_timeout);
+        let longest_pause = self.config.retry_interval.end();
+        let asked_again = longest_pause.saturating_add(self.config.command_timeout);
         self.config.lease.get().max(asked_again)
     }
 
@@ -142,8 +144,9 @@ impl Io {
         OwnerId::of_client(&self.client, owner)
     }
 
-    /// Returns a random duration between two bounds.
-    pub(crate) fn between(&mut self, (low, high): (Duration, Duration)) -> Duration {
+    /// Returns a random duration in a range.
+    pub(crate) fn between(&mut self, range: RangeInclusive<Duration>) -> Duration {
+        let (low, high) = range.into_inner();
         let span = micros(high.saturating_sub(low));
         let drawn = self.entropy.next_u64().checked_rem(span.saturating_add(1)).unwrap_or(0);
         low.saturating_add(Duration::from_micros(drawn))
@@ -596,8 +599,15 @@ pub(crate) struct Links {
     renewals: SortedSet<NodeId>,
     /// The reason why each node's last command lane closed.
     outages: SortedMap<NodeId, Cause>,
-    /// When each primary last answered, and how long that took; only in a client with several primaries.
-    round_trips: SortedMap<NodeId, (Instant, Duration)>,
+    /// The last answer of each primary; only in a client with several primaries.
+    round_trips: SortedMap<NodeId, RoundTrip>,
+}
+
+#[derive(Debug)]
+struct RoundTrip {
+    /// When the answer came.
+    at: Instant,
+    took: Duration,
 }
 
 impl Links {
@@ -642,15 +652,15 @@ impl Links {
         !self.commands.contains(&node) && !self.outages.contains_key(&node)
     }
 
-    /// Notes that a node answered a call after this time.
+    /// Notes that a node answered a call, and how long that took.
     pub(crate) fn answered(&mut self, node: NodeId, took: Duration, now: Instant) {
-        self.round_trips.insert(node, (now, took));
+        self.round_trips.insert(node, RoundTrip { at: now, took });
     }
 
     /// Returns the last round trip of a node, if its answer came no earlier than `since`.
     pub(crate) fn round_trip(&self, node: NodeId, since: Instant) -> Option<Duration> {
-        let (at, took) = self.round_trips.get(&node)?;
-        (*at >= since).then_some(*took)
+        let last = self.round_trips.get(&node)?;
+        (last.at >= since).then_some(last.took)
     }
 
     /// Returns why a node does not answer.

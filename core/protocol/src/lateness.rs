@@ -4,6 +4,7 @@
 //! left, and the lock is released again. One late answer may be an accident, so the caller asks again. Several in a row
 //! show that the lease is too short for the network, and that the caller would ask forever.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::error::Cause;
@@ -15,7 +16,7 @@ use crate::wording::brief;
 /// After this many late grants in a row, callers without a bound of their own stop asking.
 const MOST: u32 = 5;
 /// The bounds of the random pause after the second late grant in a row. The pause doubles with each that follows.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(100));
+const PAUSE: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_millis(100);
 /// The maximum number of doublings.
 const MOST_DOUBLINGS: u32 = 4;
 
@@ -45,10 +46,11 @@ impl Lateness {
     }
 
     /// Returns the bounds of the pause before the next attempt; `None` to ask at once.
-    pub(crate) fn pause(self) -> Option<(Duration, Duration)> {
+    pub(crate) fn pause(self) -> Option<RangeInclusive<Duration>> {
         let doublings = self.0.checked_sub(2)?.min(MOST_DOUBLINGS);
         let times = |pause: Duration| pause.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(1));
-        Some((times(PAUSE.0), times(PAUSE.1)))
+        let (shortest, longest) = PAUSE.into_inner();
+        Some(times(shortest)..=times(longest))
     }
 }
 
@@ -100,7 +102,7 @@ mod tests {
         let mut lateness = Lateness::default();
         let pauses = (0..8).map(|_| {
             lateness.again();
-            lateness.pause().map(|(least, _)| least.as_millis())
+            lateness.pause().map(|pause| pause.start().as_millis())
         });
         let expected = [
             None,

@@ -34,6 +34,7 @@
 
 mod breakers;
 mod calls;
+mod client;
 mod client_info;
 mod defects;
 mod digits;

@@ -30,7 +30,7 @@ use crate::machines::{channels, fair_queue, holds, inspections, releases, waiter
 use crate::name::LockName;
 use crate::owner::OwnerId;
 use crate::reply::{CallError, Reply};
-use crate::step::{OwnerSeen, Step, Wanted};
+use crate::step::{OwnerSeen, Reentry, Step, Wanted};
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Event, Lane, Outcome};
 
@@ -55,8 +55,8 @@ pub(crate) struct Locks {
 pub(crate) enum Output {
     /// An event for a caller. For a member of a composite lock, the event goes to the composite lock.
     Event(Event),
-    /// A caller re-entered a hold, which must be renewed by this plan.
-    Entered(Ticket, HoldId, LeasePlan),
+    /// A caller re-entered a hold.
+    Entered(Reentry),
 }
 
 /// The relation of a caller to the lock that it wants.
@@ -117,7 +117,10 @@ impl Locks {
             self.pass_to_holds(holds::Input::ContextReturned(id), now);
         }
         let inside = match self.place(&keys, context, request.within, now) {
-            Ok(Place::Reenter(hold)) => return self.pass_to_holds(holds::Input::Enter(ticket, hold, plan), now),
+            Ok(Place::Reenter(hold)) => {
+                let reentry = Reentry { ticket, hold, plan };
+                return self.pass_to_holds(holds::Input::Enter(reentry), now);
+            }
             Ok(Place::Inside(writer)) => Some(writer),
             Ok(Place::Outside) => None,
             Err(error) => {
@@ -259,9 +262,16 @@ impl Locks {
         }
         match call.purpose {
             Purpose::Acquire { ticket, ttl } => {
-                self.pass_to_waiters(waiters::Input::Answered(ticket, ttl, answered), now)
+                let input = waiters::Input::Answered {
+                    ticket,
+                    ttl,
+                    attempt: answered,
+                };
+                self.pass_to_waiters(input, now)
             }
-            Purpose::Renew { hold, ttl } => self.pass_to_holds(holds::Input::RenewalAnswered(hold, ttl, answered), now),
+            Purpose::Renew { hold, ttl } => {
+                self.pass_to_holds(holds::Input::RenewalAnswered { hold, ttl, answered }, now)
+            }
             Purpose::Release(release) => self.pass_to_releases(releases::Input::Answered(release, answered), now),
             Purpose::Poll(lock) => self.pass_to_fair_queue(fair_queue::Input::Answered(lock, answered), now),
             Purpose::Inspect(ticket) => {
@@ -276,12 +286,13 @@ impl Locks {
 
     /// Notes that the server confirmed a subscription.
     pub(crate) fn subscribed(&mut self, node: NodeId, channel: &[u8], now: Instant) {
-        self.pass_to_channels(channels::Input::Confirmed(node, channel), now);
+        self.pass_to_channels(channels::Input::Confirmed { node, channel }, now);
     }
 
     /// Handles a message that arrived on a channel.
     pub(crate) fn message(&mut self, node: NodeId, channel: &[u8], payload: &[u8], now: Instant) {
-        self.pass_to_channels(channels::Input::Message(node, channel, payload), now);
+        let input = channels::Input::Message { node, channel, payload };
+        self.pass_to_channels(input, now);
     }
 
     /// Notes that the connection of a node's subscriptions is closed.
@@ -292,7 +303,7 @@ impl Locks {
     /// Notes that one of a node's subscriptions is lost.
     pub(crate) fn subscription_lost(&mut self, node: NodeId, channel: &[u8]) {
         self.channels
-            .input(&mut self.io, channels::Input::LostOne(node, channel));
+            .input(&mut self.io, channels::Input::LostOne { node, channel });
     }
 
     pub(crate) fn lane_closed(&mut self, node: NodeId, lane: Lane, cause: Cause, now: Instant) {
@@ -312,7 +323,11 @@ impl Locks {
             self.io.lane_opened(node, *lane);
         }
         // Owed releases go first, then renewals, then attempts.
-        self.pass_to_releases(releases::Input::Connected(node, opened.to_vec()), now);
+        let input = releases::Input::Connected {
+            node,
+            opened: opened.to_vec(),
+        };
+        self.pass_to_releases(input, now);
         // The holds are also informed if the other lane stayed open. The new connection may lead to another server,
         // which then answers that it has no record.
         for lane in opened {
@@ -373,18 +388,18 @@ impl Locks {
                 self.holds.input(&mut self.io, holds::Input::Granted(ticket, new), now);
                 self.answer_other_waits(&keys, context, now);
             }
-            Step::Entered(ticket, hold, plan) => self.outputs.push_back(Output::Entered(ticket, hold, plan)),
-            Step::Listen(to, ticket) => self.channels.input(&mut self.io, channels::Input::Listen(to, ticket)),
-            Step::ListenForGrants(to) => self.channels.input(&mut self.io, channels::Input::ListenForGrants(to)),
+            Step::Entered(reentry) => self.outputs.push_back(Output::Entered(reentry)),
+            Step::Listen(to) => self.channels.input(&mut self.io, channels::Input::Listen(to)),
             Step::Waiter(input) => self.waiters.input(&mut self.io, &self.holds, input, now),
-            Step::Published(lock, listeners) => {
-                let input = waiters::Input::Published(lock, self.channels.others(lock, listeners));
+            Step::Published { lock, listeners } => {
+                let others = self.channels.others(lock, listeners);
+                let input = waiters::Input::Published { lock, others };
                 self.waiters.input(&mut self.io, &self.holds, input, now);
             }
             Step::Fair(input) => self.fair_queue.input(&mut self.io, input, now),
-            Step::GrantReplied(keys, payload) => {
+            Step::GrantReplied { keys, payload } => {
                 if let Some(lock) = self.waiters.find(&keys) {
-                    let input = fair_queue::Input::GrantMessage(lock, payload);
+                    let input = fair_queue::Input::GrantMessage { lock, payload };
                     self.fair_queue.input(&mut self.io, input, now);
                 }
             }
@@ -490,8 +505,12 @@ impl Locks {
         match self.place(&wait.keys, Some(context), None, now) {
             Ok(Place::Reenter(hold)) => {
                 self.give_up(ticket, now);
-                let input = holds::Input::Enter(ticket, hold, wait.plan);
-                self.holds.input(&mut self.io, input, now);
+                let reentry = Reentry {
+                    ticket,
+                    hold,
+                    plan: wait.plan,
+                };
+                self.holds.input(&mut self.io, holds::Input::Enter(reentry), now);
             }
             Ok(Place::Inside(writer)) if wait.is_endless => {
                 self.give_up(ticket, now);

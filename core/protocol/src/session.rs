@@ -1,26 +1,23 @@
 //! The session: the calls of callers, operators and the driver, and the events that they cause.
 //!
 //! The session has no rule of its own. The machines (`locks`) have the rules of locks, and the groups those of composite
-//! locks. The groups use locks as callers do.
+//! locks. The groups use locks as callers do. `client` tells callers what became of their requests.
 
 use std::sync::Arc;
 
+use crate::client::Client;
 use crate::defects::Defect;
 use crate::ending::LostReason;
 use crate::error::{Cause, Error, ErrorKind, Operation};
-use crate::groups::members::Members;
-use crate::groups::multi::Multi;
-use crate::groups::quorum::SIMPLE_LOCKS_ONLY;
-use crate::groups::{Group, multi, quorum};
+use crate::groups::{self, Composites, Group, SIMPLE_LOCKS_ONLY};
 use crate::ids::{CallId, Context, LeaseId, NodeId, Primary, Ticket, Verb};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::{Keys, Kind, Permits};
 use crate::lease::{LeasePlan, LeaseTerms};
-use crate::locks::Locks;
-use crate::machines::holds;
-use crate::machines::holds::Hold;
-use crate::machines::inspections::Question;
+use crate::locks::{Locks, Output};
+use crate::machines::holds::{self, Hold};
+use crate::machines::inspections::{self, Question};
 use crate::name::LockName;
 use crate::observed::{Detail, Observed};
 use crate::owner::Entropy;
@@ -30,7 +27,7 @@ use crate::types::{AcquireRequest, Config, Event, Lane, Limits, Outcome, Transmi
 
 /// The local state of every lock of one client. See the crate's documentation for the contract that its driver keeps.
 pub struct Session {
-    members: Members,
+    client: Client,
     group: Group,
 }
 
@@ -40,43 +37,38 @@ impl Session {
     pub fn new(config: Config, entropy: Box<dyn Entropy>) -> Self {
         Self {
             group: Group::new(config.primaries),
-            members: Members::new(Locks::new(Io::new(config, entropy))),
+            client: Client::new(Locks::new(Io::new(config, entropy))),
         }
     }
 
     /// Sets lower limits for one call than users have, so that a simulator reaches the limits.
     pub const fn set_limits(&mut self, limits: Limits) {
-        self.members.io_mut().set_limits(limits);
+        self.client.io_mut().set_limits(limits);
     }
 
     /// Sets which observations [`Session::poll_observed`] returns; a new session makes none.
     pub const fn set_detail(&mut self, detail: Detail) {
-        self.members.io_mut().set_detail(detail);
+        self.client.io_mut().set_detail(detail);
     }
 
     /// Requests a lock. Completes with [`Outcome::Granted`], [`Outcome::NotGranted`] (the wait is over and another
     /// owner holds the lock), or [`Outcome::Failed`].
     pub fn acquire(&mut self, mut request: AcquireRequest, now: Instant) -> Ticket {
         self.misread(&mut request);
-        let ticket = self.members.ticket(Verb::Acquire);
+        let ticket = self.client.ticket(Verb::Acquire);
         if self
-            .members
+            .client
             .fail_if_closed(ticket, Operation::Acquire, Some(&request.name))
         {
             return ticket;
         }
-        match &mut self.group {
-            Group::Quorum(quorum) => {
-                quorum.input(&mut self.members, quorum::Input::Acquire(ticket, request), now);
-            }
-            Group::Multi(_) => {
-                if let Some(error) = self.members.waits_in_vain(&request, now) {
-                    self.members.complete(ticket, Outcome::Failed(error));
-                } else {
-                    let plan = LeasePlan::of(request.lease, self.members.io().config().lease);
-                    self.members.acquire(ticket, request, NodeId::default(), plan, now);
-                }
-            }
+        if self.group.is_quorum() {
+            self.composite(groups::Input::Acquire(ticket, request), now);
+        } else if let Some(error) = self.group.waits_in_vain(&mut self.client, &request, now) {
+            self.client.complete(ticket, Outcome::Failed(error));
+        } else {
+            let plan = LeasePlan::of(request.lease, self.client.io().config().lease);
+            self.with(|locks| locks.acquire(ticket, request, NodeId::default(), plan, now));
         }
         self.settle(now);
         ticket
@@ -85,24 +77,11 @@ impl Session {
     /// Requests several locks, all or none. The kind and the name of each request count; all other settings are those
     /// of the first request. Completes like [`Session::acquire`]. The locks share one lease, which has no token.
     pub fn acquire_all(&mut self, requests: Vec<AcquireRequest>, now: Instant) -> Ticket {
-        let ticket = self.members.ticket(Verb::Acquire);
-        if self.members.fail_if_closed(ticket, Operation::Acquire, None) {
+        let ticket = self.client.ticket(Verb::Acquire);
+        if self.client.fail_if_closed(ticket, Operation::Acquire, None) {
             return ticket;
         }
-        let requests = multi::in_order(requests).and_then(|requests| match &self.group {
-            Group::Quorum(_) => Err("a RedLock is one lock of several primaries, and no part of several locks"),
-            Group::Multi(_) => Ok(requests),
-        });
-        match (&mut self.group, requests) {
-            (Group::Multi(multi), Ok(requests)) => {
-                multi.input(&mut self.members, multi::Input::Acquire(ticket, requests), now);
-            }
-            (_, requests) => {
-                let message = requests.err().unwrap_or_default();
-                let error = Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message);
-                self.members.complete(ticket, Outcome::Failed(error));
-            }
-        }
+        self.group.acquire_all(&mut self.client, ticket, requests, now);
         self.settle(now);
         ticket
     }
@@ -111,18 +90,18 @@ impl Session {
     /// the lease. The lease was then released before, or it was a fixed lease that was lost and forgotten. Releasing is
     /// idempotent.
     pub fn release(&mut self, lease: LeaseId, now: Instant) -> Ticket {
-        let ticket = self.members.ticket(Verb::Release);
+        let ticket = self.client.ticket(Verb::Release);
         self.release_any(ticket, lease, now);
         ticket
     }
 
     fn release_any(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) {
         if self.group.has(lease) {
-            self.group.release(&mut self.members, ticket, lease, now);
-        } else if self.members.locks().has_lease(lease) {
-            self.members.release(ticket, lease, now);
+            self.composite(groups::Input::Release(ticket, lease), now);
+        } else if self.client.locks().has_lease(lease) {
+            self.hold(holds::Input::Release(ticket, lease), now);
         } else {
-            self.members.complete(ticket, Outcome::Failed(unknown_lease()));
+            self.client.complete(ticket, Outcome::Failed(unknown_lease()));
         }
         self.settle(now);
     }
@@ -130,13 +109,13 @@ impl Session {
     /// Releases the innermost lease of `context`. Completes with [`Outcome::Released`], or fails with `NotOwner` if the
     /// context has no lease of the subject.
     pub fn release_innermost(&mut self, subject: &Subject, context: Context, now: Instant) -> Ticket {
-        let ticket = self.members.ticket(Verb::Release);
-        if self.members.fail_if_closed(ticket, Operation::Release, subject.name()) {
+        let ticket = self.client.ticket(Verb::Release);
+        if self.client.fail_if_closed(ticket, Operation::Release, subject.name()) {
             return ticket;
         }
         match self.innermost(subject, context) {
             Some(lease) => self.release_any(ticket, lease, now),
-            None => self.members.complete(ticket, Outcome::Failed(not_owner(subject))),
+            None => self.client.complete(ticket, Outcome::Failed(not_owner(subject))),
         }
         ticket
     }
@@ -145,12 +124,12 @@ impl Session {
     /// shortens a lease. Completes with [`Outcome::Extended`], or fails with `LockLost`, `NotOwner` (the lease was
     /// released, or was lost and forgotten) or `Unavailable`.
     pub fn extend(&mut self, lease: LeaseId, by: Option<crate::LeaseDuration>, now: Instant) -> Ticket {
-        let ticket = self.members.ticket(Verb::Extend);
-        if !self.members.fail_if_closed(ticket, Operation::Extend, None) {
+        let ticket = self.client.ticket(Verb::Extend);
+        if !self.client.fail_if_closed(ticket, Operation::Extend, None) {
             if self.group.has(lease) {
-                self.group.extend(&mut self.members, ticket, lease, by, now);
+                self.composite(groups::Input::Extend { ticket, lease, by }, now);
             } else {
-                self.members.extend(ticket, lease, by, now);
+                self.hold(holds::Input::Extend { ticket, lease, by }, now);
             }
             self.settle(now);
         }
@@ -161,14 +140,15 @@ impl Session {
     /// lost fixed lease as soon as it has reported the loss.
     #[must_use]
     pub fn has_lease(&self, lease: LeaseId) -> bool {
-        self.group.has(lease) || self.members.locks().has_lease(lease)
+        self.group.has(lease) || self.client.locks().has_lease(lease)
     }
 
     /// Cancels the request of a ticket; no event follows for it. A cancelled acquisition leaves no record behind. A
     /// release or an extension goes on.
     pub fn cancel(&mut self, ticket: Ticket, now: Instant) {
-        self.group.cancel(&mut self.members, ticket, now);
-        self.members.cancel(ticket, now);
+        self.composite(groups::Input::Cancel(ticket), now);
+        self.client.forget_refusal(ticket);
+        self.with(|locks| locks.cancel(ticket, now));
         self.settle(now);
     }
 
@@ -182,70 +162,92 @@ impl Session {
     /// [`Outcome::Released`] if the server answers. Returns the ticket of each release, with the leases that it ends.
     /// The result does not say which leases are those of a composite lock's members.
     pub fn close_telling(&mut self, now: Instant) -> Vec<(Ticket, Vec<LeaseId>)> {
-        self.end(|members| Some(members.ticket(Verb::Release)), now)
+        self.end(|client| Some(client.ticket(Verb::Release)), now)
     }
 
-    fn end(&mut self, ticket: impl Fn(&mut Members) -> Option<Ticket>, now: Instant) -> Vec<(Ticket, Vec<LeaseId>)> {
+    fn end(&mut self, ticket: impl Fn(&mut Client) -> Option<Ticket>, now: Instant) -> Vec<(Ticket, Vec<LeaseId>)> {
         let mut told = Vec::new();
-        if !self.members.close() {
+        if !self.client.close() {
             return told;
         }
+        let closed = |ticket| Event::Completed {
+            ticket,
+            outcome: Outcome::Failed(Error::closed(Operation::Acquire)),
+        };
         // Composite locks come first, so that their members are cancelled with them. The newest waiter is cancelled
         // first: after the end of an older one, the next waiter would send an attempt.
         for ticket in self.group.waiting().into_iter().rev() {
-            self.members.fail_if_closed(ticket, Operation::Acquire, None);
+            self.client.tell(closed(ticket));
             self.cancel(ticket, now);
         }
-        let waiting = self.members.locks().waiting();
+        let waiting = self.client.locks().waiting();
         for ticket in &waiting {
-            self.members.fail_if_closed(*ticket, Operation::Acquire, None);
+            // The ticket may be that of a question to one of several primaries.
+            if let Some(event) = self.group.divert(Output::Event(closed(*ticket))) {
+                self.client.tell(event);
+            }
         }
         // The newest waiter is cancelled first: after the end of an older one, the next waiter would send an attempt.
         for ticket in waiting.into_iter().rev() {
             self.cancel(ticket, now);
         }
-        for id in self.members.locks().holds().ids() {
-            self.members.lose(id, LostReason::Closed, now);
+        for id in self.client.locks().holds().ids() {
+            self.hold(holds::Input::Lost(id, LostReason::Closed), now);
             self.settle(now);
-            let ticket = ticket(&mut self.members);
-            let leases = self.members.locks().holds().get(id).map(|hold| hold.levels().to_vec());
+            let ticket = ticket(&mut self.client);
+            let leases = self.client.locks().holds().get(id).map(|hold| hold.levels().to_vec());
             told.extend(ticket.zip(leases));
-            self.members.hold(holds::Input::Dropped(id, ticket), now);
+            self.hold(holds::Input::Dropped { hold: id, ticket }, now);
         }
-        self.members.io_mut().closed();
-        self.group.close(&mut self.members, now);
-        self.members.with(|locks| locks.release_at_once(now));
+        self.client.io_mut().closed();
+        self.composite(groups::Input::Close, now);
+        self.with(|locks| locks.release_at_once(now));
         self.settle(now);
         told
+    }
+
+    /// Changes the locks, and passes on the events that follow.
+    fn with(&mut self, change: impl FnOnce(&mut Locks)) {
+        change(self.client.locks_mut());
+        self.client.pass_on(|output| self.group.divert(output));
+    }
+
+    fn hold(&mut self, input: holds::Input, now: Instant) {
+        self.with(|locks| locks.pass_to_holds(input, now));
+    }
+
+    fn composite(&mut self, input: groups::Input, now: Instant) {
+        self.group.input(&mut self.client, input, now);
     }
 
     /// Reports the events of members to their composite locks, and completes the refusals that waited to learn
     /// which program the holder is.
     fn settle(&mut self, now: Instant) {
-        self.group.settle(&mut self.members, now);
-        self.members.tell_refusals(now);
+        self.group.settle(&mut self.client, now);
+        self.client.tell_refusals(now);
     }
 
     /// Whether no release is owed to the server.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        self.members.locks().is_drained()
+        self.client.locks().is_drained()
     }
 
     /// Whether a caller is already refused, but not informed yet: the refusal waits for the name of the holder. For
     /// observers of a session.
     #[must_use]
     pub fn awaits_name(&self, ticket: Ticket) -> bool {
-        self.members.awaits_name(ticket)
+        self.client.awaits_name(ticket)
     }
 
     /// Returns how many levels `context` holds of the lock, or of several locks together.
     #[must_use]
     pub fn levels(&self, subject: &Subject, context: Context) -> u32 {
-        let levels = match (subject, &self.group) {
-            (Subject::One(_, name), Group::Quorum(quorum)) => quorum.of_context(name, context).count(),
-            (Subject::One(kind, name), Group::Multi(_)) => self.leases_of(*kind, name, context).count(),
-            (Subject::All(locks), _) => self.multi().map_or(0, |multi| multi.of_context(locks, context).len()),
+        let levels = match (subject, self.group.composites()) {
+            (Subject::One(_, name), Composites::Quorum(quorum)) => quorum.of_context(name, context).count(),
+            (Subject::One(kind, name), Composites::Multi(_)) => self.leases_of(*kind, name, context).count(),
+            (Subject::All(locks), Composites::Multi(multi)) => multi.of_context(locks, context).len(),
+            (Subject::All(_), Composites::Quorum(_)) => 0,
         };
         u32::try_from(levels).unwrap_or(u32::MAX)
     }
@@ -253,37 +255,34 @@ impl Session {
     /// Returns the innermost lease of `context` on the lock, or on several locks together.
     #[must_use]
     pub fn innermost(&self, subject: &Subject, context: Context) -> Option<LeaseId> {
-        match (subject, &self.group) {
-            (Subject::One(_, name), Group::Quorum(quorum)) => quorum.of_context(name, context).last(),
-            (Subject::One(kind, name), Group::Multi(_)) => self.leases_of(*kind, name, context).last(),
-            (Subject::All(locks), _) => self.multi()?.of_context(locks, context).last().copied(),
+        match (subject, self.group.composites()) {
+            (Subject::One(_, name), Composites::Quorum(quorum)) => quorum.of_context(name, context).last(),
+            (Subject::One(kind, name), Composites::Multi(_)) => self.leases_of(*kind, name, context).last(),
+            (Subject::All(locks), Composites::Multi(multi)) => multi.of_context(locks, context).last().copied(),
+            (Subject::All(_), Composites::Quorum(_)) => None,
         }
     }
 
     /// Returns the names of the locks of a lease that no server granted. A lease with such a lock is degraded.
     #[must_use]
     pub fn degraded_locks(&self, lease: LeaseId) -> Vec<LockName> {
-        let members = self.multi().map_or(&[][..], |multi| multi.members_of(lease));
+        let members = match self.group.composites() {
+            Composites::Multi(multi) => multi.members_of(lease),
+            Composites::Quorum(_) => &[],
+        };
         let leases = if members.is_empty() { &[lease][..] } else { members };
-        let holds = self.members.locks().holds();
+        let holds = self.client.locks().holds();
         let of_leases = leases.iter().filter_map(|lease| holds.get(holds.of_lease(*lease)?));
         let local = of_leases.filter(|hold| hold.is_local());
         local.map(|hold| hold.keys().name.clone()).collect()
     }
 
-    const fn multi(&self) -> Option<&Multi> {
-        match &self.group {
-            Group::Multi(multi) => Some(multi),
-            Group::Quorum(_) => None,
-        }
-    }
-
     /// Returns the leases of `context` on the lock, outermost first. Leases of a composite lock's members are left out:
     /// they belong to the composite lock.
     fn leases_of(&self, kind: Kind, name: &LockName, context: Context) -> impl Iterator<Item = LeaseId> {
-        let holds = self.members.locks().holds_of(kind, name, context);
+        let holds = self.client.locks().holds_of(kind, name, context);
         let leases = holds.flat_map(Hold::levels).copied();
-        leases.filter(|lease| self.members.composite(*lease).is_none())
+        leases.filter(|lease| !self.group.has_member(*lease))
     }
 
     /// Notes that both lanes of a node are open.
@@ -297,7 +296,7 @@ impl Session {
         let cause = cause.into();
         self.lane_closed(node, Lane::Command, cause.clone(), now);
         self.lane_closed(node, Lane::Renewal, cause, now);
-        self.members.with(|locks| locks.subscriptions_lost(node));
+        self.with(|locks| locks.subscriptions_lost(node));
     }
 
     /// Notes that one of a node's lanes is open.
@@ -308,7 +307,7 @@ impl Session {
     /// Notes that one of a node's lanes is closed, or could not be opened; `cause` says why. The driver also answers
     /// every call that was on the lane.
     pub fn on_lane_closed(&mut self, node: NodeId, lane: Lane, cause: impl Into<Cause>, now: Instant) {
-        if self.members.io().has(Defect::LaneLossIsOutage) {
+        if self.client.io().has(Defect::LaneLossIsOutage) {
             return self.on_disconnected(node, cause, now);
         }
         self.lane_closed(node, lane, cause.into(), now);
@@ -317,69 +316,69 @@ impl Session {
     /// Notes that the connection of a node's subscriptions is closed. Messages are lost until the driver has subscribed
     /// again on the next connection.
     pub fn on_subscriptions_lost(&mut self, node: NodeId) {
-        self.members.with(|locks| locks.subscriptions_lost(node));
+        self.with(|locks| locks.subscriptions_lost(node));
     }
 
     /// Notes that one of a node's subscriptions is lost. The driver subscribes again, perhaps on another connection.
     /// Messages are lost until then.
     pub fn on_subscription_lost(&mut self, node: NodeId, channel: &[u8]) {
-        self.members.with(|locks| locks.subscription_lost(node, channel));
+        self.with(|locks| locks.subscription_lost(node, channel));
     }
 
     /// Notes which primary of a cluster has each of the 16,384 slots. Each primary has a number that does not change.
     /// Only the circuit breakers need this.
     pub fn on_slots(&mut self, node: NodeId, slots: Arc<[u16]>, now: Instant) {
-        self.members.with(|locks| locks.slots_seen(node, slots, now));
+        self.with(|locks| locks.slots_seen(node, slots, now));
         self.settle(now);
     }
 
     /// Notes that a connection to a primary of a cluster has opened, or with `failure` that it closed or could not be
     /// made. Only the circuit breakers need this.
     pub fn on_primary(&mut self, primary: Primary, failure: Option<&Cause>, now: Instant) {
-        self.members.with(|locks| locks.primary_seen(primary, failure, now));
+        self.with(|locks| locks.primary_seen(primary, failure, now));
         self.settle(now);
     }
 
     fn lane_closed(&mut self, node: NodeId, lane: Lane, cause: Cause, now: Instant) {
-        self.members.with(|locks| locks.lane_closed(node, lane, cause, now));
+        self.with(|locks| locks.lane_closed(node, lane, cause, now));
         self.settle(now);
     }
 
     fn lanes_opened(&mut self, node: NodeId, lanes: &[Lane], now: Instant) {
-        self.members.with(|locks| locks.lanes_opened(node, lanes, now));
+        self.with(|locks| locks.lanes_opened(node, lanes, now));
         self.settle(now);
     }
 
     /// Notes that the bytes of a call are about to be written to the socket.
     pub fn on_sent(&mut self, call: CallId, now: Instant) {
-        self.members.with(|locks| locks.sent(call, now));
+        self.with(|locks| locks.sent(call, now));
     }
 
     /// Handles the answer to a call.
     pub fn on_reply(&mut self, id: CallId, result: Result<Reply, CallError>, now: Instant) {
-        self.members.with(|locks| locks.replied(id, result, now));
+        self.with(|locks| locks.replied(id, result, now));
         self.settle(now);
     }
 
     /// Notes that the server confirmed a subscription.
     pub fn on_subscribed(&mut self, node: NodeId, channel: &[u8], now: Instant) {
-        self.members.with(|locks| locks.subscribed(node, channel, now));
+        self.with(|locks| locks.subscribed(node, channel, now));
         self.settle(now);
     }
 
     /// Handles a message that arrived on a channel.
     pub fn on_message(&mut self, node: NodeId, channel: &[u8], payload: &[u8], now: Instant) {
-        self.members.with(|locks| locks.message(node, channel, payload, now));
+        self.with(|locks| locks.message(node, channel, payload, now));
         self.settle(now);
     }
 
     /// Handles all timers that are due. Spurious calls are harmless.
     pub fn on_timeout(&mut self, now: Instant) {
-        while let Some(timer) = self.members.io_mut().take_due(now) {
+        while let Some(timer) = self.client.io_mut().take_due(now) {
             if timer.is_composites() {
-                self.group.timer(&mut self.members, timer, now);
+                self.composite(groups::Input::Timer(timer), now);
             } else {
-                self.members.with(|locks| locks.timer(timer, now));
+                self.with(|locks| locks.timer(timer, now));
             }
             self.settle(now);
         }
@@ -389,46 +388,46 @@ impl Session {
     /// has no such time. The result may change with any input.
     #[must_use]
     pub fn next_renewal(&self) -> Option<Instant> {
-        self.members.io().next_renewal()
+        self.client.io().next_renewal()
     }
 
     /// Returns the next thing to send.
     #[must_use]
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
-        self.members.io_mut().next_transmit()
+        self.client.io_mut().next_transmit()
     }
 
     /// Returns the next event for callers.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.members.next_event()
+        self.client.next_event()
     }
 
     /// Returns the next observation. Drain the observations before the events, because an observation has details that
     /// its event lacks.
     #[must_use]
     pub fn poll_observed(&mut self) -> Option<Observed> {
-        self.members.io_mut().next_observed()
+        self.client.io_mut().next_observed()
     }
 
     /// Returns when to call [`Session::on_timeout`] if no other input comes first; `None` if no timer is set. The
     /// result may change with any input.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.members.io().next_due()
+        self.client.io().next_due()
     }
 
     /// Returns how many script calls are not answered yet, whether they were sent or wait to be sent.
     #[must_use]
     pub fn calls_in_flight(&self) -> usize {
-        self.members.io().calls()
+        self.client.io().calls()
     }
 
     /// Returns how many entries of any kind the session keeps: zero when no request waits, no lock is held, no release
     /// is owed, and no channel is subscribed to.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.members.len().saturating_add(self.group.len())
+        self.client.len().saturating_add(self.group.len())
     }
 
     /// Whether the session keeps no entries.
@@ -440,21 +439,21 @@ impl Session {
     /// Switches on a defect for the rest of the session.
     #[cfg(feature = "defects")]
     pub fn switch_on(&mut self, defect: Defect) {
-        self.members.io_mut().switch_on(defect);
+        self.client.io_mut().switch_on(defect);
     }
 
     /// Changes a request if a defect is switched on that misreads requests.
     fn misread(&mut self, request: &mut AcquireRequest) {
-        if self.members.io().has(Defect::OwnerIsTheThread) {
+        if self.client.io().has(Defect::OwnerIsTheThread) {
             request.context = request.context.and(Some(Context::from_u64(0)));
         }
-        if self.members.io().has(Defect::TokenIgnoresLease) && request.fencing {
+        if self.client.io().has(Defect::TokenIgnoresLease) && request.fencing {
             request.lease = LeaseTerms::CLIENT;
         }
-        if self.members.io().has(Defect::LeaseLeaks)
+        if self.client.io().has(Defect::LeaseLeaks)
             && let Some(lease) = request.lease.length()
         {
-            self.members.io_mut().set_lease(lease);
+            self.client.io_mut().set_lease(lease);
         }
     }
 }
@@ -480,8 +479,8 @@ fn not_owner(subject: &Subject) -> Error {
 impl Session {
     /// Asks the server who holds a lock. Completes with [`Outcome::State`].
     pub fn inspect(&mut self, kind: Kind, name: &LockName, now: Instant) -> Ticket {
-        let ticket = self.members.ticket(Verb::Inspect);
-        if !self.members.fail_if_closed(ticket, Operation::Inspect, Some(name)) {
+        let ticket = self.client.ticket(Verb::Inspect);
+        if !self.client.fail_if_closed(ticket, Operation::Inspect, Some(name)) {
             self.put_question(ticket, kind, name, Question::State, now);
         }
         ticket
@@ -496,8 +495,8 @@ impl Session {
     /// Removes a lock from its holder: for operators. The holder learns of the loss at its next renewal. Completes with
     /// [`Outcome::Forced`].
     pub fn force_release(&mut self, kind: Kind, name: &LockName, now: Instant) -> Ticket {
-        let ticket = self.members.ticket(Verb::Inspect);
-        if !self.members.fail_if_closed(ticket, Operation::Release, Some(name)) {
+        let ticket = self.client.ticket(Verb::Inspect);
+        if !self.client.fail_if_closed(ticket, Operation::Release, Some(name)) {
             self.put_question(ticket, kind, name, Question::Force, now);
         }
         ticket
@@ -519,13 +518,13 @@ impl Session {
         question: Question,
         now: Instant,
     ) -> Ticket {
-        let ticket = self.members.ticket(Verb::Inspect);
-        if self.members.fail_if_closed(ticket, operation, Some(name)) {
+        let ticket = self.client.ticket(Verb::Inspect);
+        if self.client.fail_if_closed(ticket, operation, Some(name)) {
             return ticket;
         }
-        if let Group::Quorum(_) = self.group {
+        if self.group.is_quorum() {
             let error = Error::new(ErrorKind::InvalidArgument, operation, SIMPLE_LOCKS_ONLY);
-            self.members
+            self.client
                 .complete(ticket, Outcome::Failed(error.with_lock(name.as_str())));
         } else {
             self.put_question(ticket, kind, name, question, now);
@@ -534,15 +533,13 @@ impl Session {
     }
 
     fn put_question(&mut self, ticket: Ticket, kind: Kind, name: &LockName, question: Question, now: Instant) {
-        match &mut self.group {
-            Group::Quorum(quorum) => {
-                let input = quorum::Input::Inspect(ticket, name.clone(), question);
-                quorum.input(&mut self.members, input, now);
-            }
-            Group::Multi(_) => {
-                let keys = Arc::new(Keys::new(kind, name, NodeId::default()));
-                self.members.inspect(ticket, keys, question, now);
-            }
+        if self.group.is_quorum() {
+            let name = name.clone();
+            self.composite(groups::Input::Inspect { ticket, name, question }, now);
+        } else {
+            let keys = Arc::new(Keys::new(kind, name, NodeId::default()));
+            let input = inspections::Input::Asked { ticket, keys, question };
+            self.with(|locks| locks.pass_to_inspections(input, now));
         }
         self.settle(now);
     }

@@ -30,16 +30,14 @@ pub(crate) enum Step {
     Fair(FairInput),
     /// A request is granted.
     Granted(Ticket, NewHold),
-    /// A caller re-entered a hold, which must be renewed by this plan.
-    Entered(Ticket, HoldId, LeasePlan),
-    /// A waiter needs the messages about releases. The ticket is `None` for waiters in the server's queue.
-    Listen(Listen, Option<Ticket>),
-    /// A waiter in the server's queue needs the grant messages.
-    ListenForGrants(Listen),
+    /// A caller re-entered a hold.
+    Entered(Reentry),
+    /// A waiter needs the messages of a channel.
+    Listen(Listen),
     /// The message about a release was received by this many connections.
-    Published(LockId, u32),
+    Published { lock: LockId, listeners: u32 },
     /// The reply to a release has a grant message for a waiter of this client.
-    GrantReplied(Arc<Keys>, Vec<u8>),
+    GrantReplied { keys: Arc<Keys>, payload: Vec<u8> },
     /// An owner id of this client holds a fair lock.
     OwnerSeen(OwnerSeen),
 }
@@ -49,8 +47,13 @@ pub(crate) enum Step {
 pub(crate) enum WaiterInput {
     /// A caller requests a lock.
     Wanted(Wanted),
-    /// An attempt of this request that asked for this TTL was answered, or was cut off.
-    Answered(Ticket, Duration, Answered),
+    /// An attempt of this request was answered, or was cut off.
+    Answered {
+        ticket: Ticket,
+        /// The TTL that the attempt asked for.
+        ttl: Duration,
+        attempt: Answered,
+    },
     /// The answer to an attempt is overdue.
     Overdue(Ticket, CallId),
     /// A pause, a sleep or a gap is over.
@@ -63,9 +66,12 @@ pub(crate) enum WaiterInput {
     Cancelled(Ticket),
     /// An attempt was refused, and the fair queue has noted whether the waiter is in the server's queue.
     Refused(Refused),
-    /// A refused waiter goes to sleep, now that the client has subscribed to the channel of the lock. The duration is
-    /// what is left of the other hold.
-    Sleep(Ticket, Option<Duration>),
+    /// A refused waiter goes to sleep, now that the client has subscribed to the channel of the lock.
+    Sleep {
+        ticket: Ticket,
+        /// The time that is left of the other hold; `None` for a record without TTL.
+        remaining: Option<Duration>,
+    },
     /// A waiter sends an attempt. The release for its former owner id comes first.
     Ask(Ticket),
     /// The answer to the current attempt may be stale. Messages from before the subscription are lost, or a message
@@ -81,8 +87,8 @@ pub(crate) enum WaiterInput {
     MayBeFree(LockId),
     /// A message says that the lock may be free, or the message is not plausible.
     ReleaseMessage(LockId),
-    /// A release by this client was received by this many other connections.
-    Published(LockId, u32),
+    /// The message about a release by this client was received by this many other connections.
+    Published { lock: LockId, others: u32 },
     /// The command lane of a node has opened.
     Connected(NodeId),
     /// The command lane of a node has closed, for this reason.
@@ -94,11 +100,15 @@ pub(crate) enum WaiterInput {
     /// The lock is no longer in use.
     Forget(LockId),
     /// A poll that names these waiters was sent.
-    Polled(CallId, Vec<Ticket>),
+    Polled { poll: CallId, waiters: Vec<Ticket> },
     /// A poll that names these waiters was answered, or was cut off.
-    PollAnswered(Resolved, Vec<Ticket>),
+    PollAnswered { poll: Resolved, waiters: Vec<Ticket> },
     /// A poll that names these waiters failed.
-    PollFailed(LockId, Vec<Ticket>, CallError),
+    PollFailed {
+        lock: LockId,
+        waiters: Vec<Ticket>,
+        failure: CallError,
+    },
     /// The answer to a poll names the holder of a lock.
     HolderSeen(LockId, HolderSeen),
     /// The server granted the lock to a waiter in its queue.
@@ -111,11 +121,21 @@ pub(crate) enum WaiterInput {
 #[derive(Debug)]
 pub(crate) enum FairInput {
     /// A waiter is about to ask for the first time, or under a new owner id.
-    WillJoin(LockId, Ticket, QueueEntry),
+    WillJoin {
+        lock: LockId,
+        ticket: Ticket,
+        entry: QueueEntry,
+    },
     /// A waiter no longer waits.
     Left(LockId, Ticket),
     /// The reply to an attempt says that the waiter is in the server's queue.
-    HasJoined(LockId, Ticket, Arc<Keys>, ClockSeen),
+    HasJoined {
+        lock: LockId,
+        ticket: Ticket,
+        keys: Arc<Keys>,
+        /// The reading of the server's clock in that reply.
+        found: ClockSeen,
+    },
     /// The lock may be free: poll now, or as soon as `MIN_GAP` has passed since the last poll.
     PollSoon(LockId),
     /// Poll no later than at this instant.
@@ -125,7 +145,7 @@ pub(crate) enum FairInput {
     /// A poll was answered, or its connection closed.
     Answered(LockId, Answered),
     /// A grant message arrived, by the channel or in the reply to a release.
-    GrantMessage(LockId, Vec<u8>),
+    GrantMessage { lock: LockId, payload: Vec<u8> },
     /// A grant message named an owner id that this client had given up; the client releases the lock.
     GhostReleased(LockId),
     /// The lock is no longer in use.
@@ -140,6 +160,15 @@ pub(crate) struct Wanted {
     pub(crate) keys: Arc<Keys>,
     /// The owner id of the write hold inside which the caller reads.
     pub(crate) inside: Option<OwnerId>,
+    pub(crate) plan: LeasePlan,
+}
+
+/// The re-entry of a hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reentry {
+    pub(crate) ticket: Ticket,
+    pub(crate) hold: HoldId,
+    /// The plan of the new level. The hold must be renewed by it.
     pub(crate) plan: LeasePlan,
 }
 
@@ -195,18 +224,47 @@ pub(crate) struct Listen {
     pub(crate) lock: LockId,
     pub(crate) node: NodeId,
     pub(crate) channel: Arc<[u8]>,
+    pub(crate) topic: Topic,
 }
 
-/// A grant, and the earliest time at which it can have begun.
+/// The topic of the messages of a channel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Topic {
+    /// Releases of the lock.
+    Releases(Listener),
+    /// Grants to waiters of this client in the server's queue.
+    Grants,
+}
+
+/// The waiter that needs the messages about releases. It asks the server if it may have missed one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Listener {
+    /// This waiter sends an attempt.
+    Waiter(Ticket),
+    /// The waiters in the server's queue are polled.
+    ServerQueue,
+}
+
+/// A grant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Granted {
     pub(crate) token: Option<Token>,
+    /// When the call was sent from which the lease counts. The grant cannot have begun earlier.
     pub(crate) sent: Instant,
+    /// The TTL of the grant, counted from `sent`.
     pub(crate) ttl: Duration,
-    /// Whether the server granted the lock for a short time, to a waiter in its queue.
-    pub(crate) provisional: bool,
-    /// Whether no server granted the lock, so that only this client knows the hold.
-    pub(crate) is_local: bool,
+    pub(crate) kind: GrantKind,
+}
+
+/// The kind of a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GrantKind {
+    /// The server granted the lock for the TTL that an attempt asked for.
+    Full,
+    /// The server granted the lock for a short time, to a waiter in its queue.
+    Provisional,
+    /// No server granted the lock, so only this client knows the hold.
+    Degraded,
 }
 
 impl Granted {
@@ -216,8 +274,7 @@ impl Granted {
             token,
             sent,
             ttl,
-            provisional: true,
-            is_local: false,
+            kind: GrantKind::Provisional,
         }
     }
 }
@@ -231,19 +288,11 @@ pub(crate) struct NewHold {
     pub(crate) context: Option<Context>,
     pub(crate) plan: LeasePlan,
     pub(crate) max_hold: Option<Duration>,
-    pub(crate) token: Option<Token>,
-    /// When the call that was granted was sent.
-    pub(crate) sent: Instant,
-    /// The TTL that the server granted, counted from `sent`.
-    pub(crate) ttl: Duration,
-    /// Whether the server granted the lock for a short time, to a waiter in its queue.
-    pub(crate) provisional: bool,
+    pub(crate) granted: Granted,
     /// Whether the first call of the request was refused, because other owners came first.
     pub(crate) waited: bool,
     /// The unresolved attempts of the same owner.
     pub(crate) unresolved: Unresolved,
-    /// Whether no server knows the hold.
-    pub(crate) is_local: bool,
 }
 
 /// A release that is owed to the server.

@@ -22,15 +22,14 @@ impl Subject {
         }
     }
 
-    /// Whether a caller that holds this and waits for `wanted` would wait for itself. A hold of permits does not count,
-    /// because there may be enough permits for both. `by_majority` says that the locks are kept by a majority of
-    /// several servers.
+    /// Whether a caller that holds this and waits for `wanted` would wait for itself, in a client with this many
+    /// primaries. A hold of permits does not count, because there may be enough permits for both.
     #[must_use]
-    pub fn keeps_out(&self, wanted: &Self, by_majority: bool) -> bool {
+    pub fn keeps_out(&self, wanted: &Self, primaries: usize) -> bool {
         let keeps_out = |(held, held_name): &(Kind, &LockName)| {
             let mut same = wanted.locks().filter(|(_, name)| name == held_name);
             // On several primaries, all kinds of one name are the same lock.
-            same.any(|(wanted, _)| by_majority || held.keeps_out(wanted))
+            same.any(|(wanted, _)| primaries > 1 || held.keeps_out(wanted))
         };
         self.locks().any(|lock| keeps_out(&lock))
     }
@@ -88,9 +87,9 @@ mod tests {
             let alone = Subject::from(one(held, "a"));
             let several = Subject::All(vec![one(Kind::Mutex, "c"), one(held, "a")]);
             for outer in [alone, several] {
-                assert_eq!(outer.keeps_out(&inner, false), expected, "{held:?} and {wanted:?}");
-                assert!(!outer.keeps_out(&other, false) && !outer.keeps_out(&other, true));
-                assert!(outer.keeps_out(&inner, true));
+                assert_eq!(outer.keeps_out(&inner, 1), expected, "{held:?} and {wanted:?}");
+                assert!(!outer.keeps_out(&other, 1) && !outer.keeps_out(&other, 3));
+                assert!(outer.keeps_out(&inner, 3));
             }
         }
     }

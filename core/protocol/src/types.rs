@@ -1,5 +1,6 @@
 //! The inputs and outputs of a session, as plain data.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ pub struct Config {
     /// of the program itself, a later call can overtake an earlier one.
     pub keeps_order: bool,
     /// The bounds of the random time between two attempts of a waiter.
-    pub retry_interval: (Duration, Duration),
+    pub retry_interval: RangeInclusive<Duration>,
     /// The circuit breaker of each primary; `None` for none.
     pub breaker: Option<Breaker>,
     /// The information that this client gives to others about itself, for their users. With `None` the client neither
@@ -44,7 +45,7 @@ impl Config {
     /// The default of `command_timeout`.
     pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(3);
     /// The default of `retry_interval`.
-    pub const RETRY_INTERVAL: (Duration, Duration) = (Duration::from_millis(500), Duration::from_millis(750));
+    pub const RETRY_INTERVAL: RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_millis(750);
 
     /// Makes the default configuration of a client with one primary: without a circuit breaker, and without an
     /// identity.

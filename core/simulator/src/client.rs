@@ -79,7 +79,7 @@ impl Client {
             primaries: u16::try_from(plan.nodes).unwrap_or(1),
             command_timeout: plan.command_timeout,
             keeps_order: true,
-            retry_interval: plan.poll,
+            retry_interval: plan.poll.0..=plan.poll.1,
             breaker: plan.breaker,
             identity: plan.write_identities.then(|| identity(id)),
         };

@@ -70,7 +70,7 @@ impl Engine {
             primaries: u16::try_from(settings.targets.len()).unwrap_or(u16::MAX),
             command_timeout: settings.command_timeout,
             keeps_order: settings.targets.iter().all(Target::keeps_order),
-            retry_interval: settings.retry_interval,
+            retry_interval: settings.retry_interval.clone(),
             breaker: settings.breaker,
             identity: settings.identity(),
         };

@@ -1,15 +1,16 @@
 //! The members of composite locks: which tickets and leases belong to members, and how their events reach the composite
 //! lock.
 //!
-//! A member is acquired and held like any other lock, but its events go to the composite lock instead of a caller.
+//! A member is acquired and held like any other lock, but its events go to the composite lock instead of a caller. The
+//! events of all other locks only pass `Table::divert`, which leaves them to the callers.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::unnamed::Unnamed;
+use crate::client::Client;
 use crate::ending::LostReason;
-use crate::error::{Error, Operation};
 use crate::ids::{HoldId, LeaseId, NodeId, Ticket, Verb};
 use crate::instant::Instant;
 use crate::io::Io;
@@ -18,15 +19,20 @@ use crate::lease::{LeaseDuration, LeasePlan};
 use crate::locks::{Locks, Output};
 use crate::machines::holds::{self, Hold};
 use crate::machines::inspections::{self, Question};
-use crate::name::LockName;
 use crate::sorted::SortedMap;
+use crate::step::Reentry;
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Event, Grant, Outcome};
 
-/// The locks of a client, and the events for callers and for composite locks.
-pub(crate) struct Members {
-    locks: Locks,
-    closed: bool,
+/// The locks of a client and their members, as composite locks use them.
+pub(crate) struct Members<'a> {
+    client: &'a mut Client,
+    table: &'a mut Table,
+}
+
+/// The tickets and the leases of all members.
+#[derive(Default)]
+pub(super) struct Table {
     /// The tickets of members, each with the ticket of the composite lock's caller; `None` if no caller waits for the
     /// member.
     tickets: SortedMap<Ticket, Option<Ticket>>,
@@ -34,11 +40,44 @@ pub(crate) struct Members {
     /// yet, or has ended.
     leases: SortedMap<LeaseId, Option<LeaseId>>,
     /// The events of members.
-    member_events: VecDeque<Output>,
-    /// The events for callers.
-    events: VecDeque<Event>,
-    /// The refusals that wait for the name of the holder.
-    unnamed: Unnamed,
+    events: VecDeque<Output>,
+}
+
+impl Table {
+    /// Returns the number of entries that are kept.
+    pub(super) fn len(&self) -> usize {
+        self.tickets.len().saturating_add(self.leases.len())
+    }
+
+    /// Returns the composite lock of a member.
+    pub(super) fn composite(&self, member: LeaseId) -> Option<LeaseId> {
+        self.leases.get(&member).copied().flatten()
+    }
+
+    /// Takes what concerns composite locks. Returns an event that is for a caller.
+    pub(super) fn divert(&mut self, output: Output) -> Option<Event> {
+        match output {
+            Output::Event(event) if !self.is_members(&event) => return Some(event),
+            event @ Output::Event(_) => self.events.push_back(event),
+            // This event comes first. Another event of the same answer can end the gathering that must receive this
+            // one.
+            entered @ Output::Entered(_) => self.events.push_front(entered),
+        }
+        None
+    }
+
+    /// Whether an event is that of a member.
+    fn is_members(&self, event: &Event) -> bool {
+        match event {
+            Event::Completed { ticket, .. } => self.tickets.contains_key(ticket),
+            Event::Lost { lease, .. } | Event::Renewed { lease, .. } => self.leases.contains_key(lease),
+        }
+    }
+
+    fn member_lease(&self, member: LeaseId) -> Option<MemberLease> {
+        let composite = self.composite(member)?;
+        Some(MemberLease { composite, member })
+    }
 }
 
 /// An event of a member.
@@ -49,10 +88,10 @@ pub(crate) enum MemberEvent {
     Lost(MemberLease, LostReason),
     /// A lease was lost before its composite lock was granted.
     LostBefore(LeaseId, LostReason),
-    /// The deadline of a member has moved to a later instant.
-    Renewed(MemberLease, Instant),
-    /// A caller re-entered a hold, which must be renewed by this plan.
-    Entered(HoldId, LeasePlan),
+    /// The deadline of a member has changed.
+    Renewed { of: MemberLease, deadline: Instant },
+    /// A caller re-entered a hold.
+    Entered(Reentry),
 }
 
 /// An acquisition, a release, an extension or a question of a member that is done.
@@ -70,34 +109,38 @@ pub(crate) struct MemberLease {
     pub(crate) member: LeaseId,
 }
 
-impl Members {
-    pub(crate) fn new(locks: Locks) -> Self {
-        Self {
-            locks,
-            closed: false,
-            tickets: SortedMap::new(),
-            leases: SortedMap::new(),
-            member_events: VecDeque::new(),
-            events: VecDeque::new(),
-            unnamed: Unnamed::default(),
-        }
-    }
+/// A new lease of a composite lock.
+pub(crate) struct CompositeLease<'a> {
+    pub(crate) lease: LeaseId,
+    /// The leases of the members that may be degraded.
+    pub(crate) members: &'a [LeaseId],
+    pub(crate) deadline: Instant,
+    /// How many levels the composite lock has with this one.
+    pub(crate) levels: usize,
+}
 
+impl<'a> Members<'a> {
+    pub(super) const fn new(client: &'a mut Client, table: &'a mut Table) -> Self {
+        Self { client, table }
+    }
+}
+
+impl Members<'_> {
     pub(crate) const fn locks(&self) -> &Locks {
-        &self.locks
+        self.client.locks()
     }
 
     pub(crate) const fn io(&self) -> &Io {
-        self.locks.io()
+        self.client.io()
     }
 
     pub(crate) const fn io_mut(&mut self) -> &mut Io {
-        self.locks.io_mut()
+        self.client.io_mut()
     }
 
     /// Returns the earliest deadline of these leases; an instant in the past if one of them is lost.
     pub(crate) fn earliest_deadline(&self, leases: &[LeaseId]) -> Instant {
-        let holds = self.locks.holds();
+        let holds = self.locks().holds();
         let deadline = |lease: &LeaseId| {
             let hold = holds.get(holds.of_lease(*lease)?)?;
             hold.lost().is_none().then_some(hold.deadline())
@@ -107,80 +150,30 @@ impl Members {
     }
 
     pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
-        self.locks.io_mut().set(timer, at);
+        self.io_mut().set(timer, at);
     }
 
     pub(crate) fn stop(&mut self, timer: Timer) {
-        self.locks.io_mut().stop(timer);
+        self.io_mut().stop(timer);
     }
 
-    pub(crate) fn between(&mut self, range: (Duration, Duration)) -> Duration {
-        self.locks.io_mut().between(range)
+    pub(crate) fn between(&mut self, range: RangeInclusive<Duration>) -> Duration {
+        self.io_mut().between(range)
     }
 
     pub(crate) const fn next_lease(&mut self) -> LeaseId {
-        self.locks.io_mut().next_lease()
+        self.io_mut().next_lease()
     }
 
     /// Changes the locks, and passes on the events that follow.
-    pub(crate) fn with<R>(&mut self, change: impl FnOnce(&mut Locks) -> R) -> R {
-        let result = change(&mut self.locks);
-        while let Some(told) = self.locks.next_output() {
-            match told {
-                Output::Event(event) => self.tell(event),
-                // This event comes first. Another event of the same answer can end the gathering that must receive this
-                // one.
-                entered @ Output::Entered(..) => self.member_events.push_front(entered),
-            }
-        }
-        result
+    fn with(&mut self, change: impl FnOnce(&mut Locks)) {
+        change(self.client.locks_mut());
+        self.client.pass_on(|output| self.table.divert(output));
     }
 
-    /// Returns the next event for a caller.
-    pub(crate) fn next_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
-    }
-
-    /// Returns the number of entries that are kept.
-    pub(crate) fn len(&self) -> usize {
-        let members = self.tickets.len().saturating_add(self.leases.len());
-        members
-            .saturating_add(self.unnamed.len())
-            .saturating_add(self.locks.len())
-    }
-
-    /// Closes the client, so that it acquires nothing any more. Returns `false` if it was closed before.
-    pub(crate) const fn close(&mut self) -> bool {
-        !std::mem::replace(&mut self.closed, true)
-    }
-
-    pub(crate) fn fail_if_closed(&mut self, ticket: Ticket, operation: Operation, lock: Option<&LockName>) -> bool {
-        if self.closed {
-            let error = Error::closed(operation).with_lock_if_known(lock.map(LockName::as_str));
-            self.complete(ticket, Outcome::Failed(error));
-        }
-        self.closed
-    }
-
-    /// Passes an event to its caller. The event of a member goes to the composite lock.
+    /// Passes an event of a composite lock to its caller.
     pub(crate) fn tell(&mut self, event: Event) {
-        let is_members = match &event {
-            Event::Completed { ticket, .. } => self.tickets.contains_key(ticket),
-            Event::Lost { lease, .. } | Event::Renewed { lease, .. } => self.leases.contains_key(lease),
-        };
-        if is_members {
-            self.member_events.push_back(Output::Event(event));
-        } else {
-            self.events.extend(self.unnamed.keep(self.locks.io(), event));
-        }
-    }
-
-    /// Completes the refusals whose holders' names have arrived, or whose time limit for the name is over.
-    pub(crate) fn tell_refusals(&mut self, now: Instant) {
-        if self.unnamed.len() > 0 {
-            let told = self.unnamed.take_due(self.locks.io_mut(), self.closed, now);
-            self.events.extend(told);
-        }
+        self.client.tell(event);
     }
 
     pub(crate) fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
@@ -188,27 +181,20 @@ impl Members {
     }
 
     /// Grants the caller of a composite lock one more lease of it, without a token.
-    pub(crate) fn grant(
-        &mut self,
-        ticket: Ticket,
-        lease: LeaseId,
-        members: &[LeaseId],
-        deadline: Instant,
-        levels: usize,
-    ) {
-        let holds = self.locks.holds();
+    pub(crate) fn grant(&mut self, ticket: Ticket, granted: CompositeLease<'_>) {
+        let holds = self.locks().holds();
         let is_local = |lease: &LeaseId| {
             holds
                 .of_lease(*lease)
                 .and_then(|id| holds.get(id))
                 .is_some_and(Hold::is_local)
         };
-        let degraded = members.iter().any(is_local);
+        let degraded = granted.members.iter().any(is_local);
         let grant = Grant {
-            lease,
+            lease: granted.lease,
             token: None,
-            deadline,
-            levels: u32::try_from(levels).unwrap_or(u32::MAX),
+            deadline: granted.deadline,
+            levels: u32::try_from(granted.levels).unwrap_or(u32::MAX),
             degraded,
         };
         self.complete(ticket, Outcome::Granted(grant));
@@ -217,18 +203,19 @@ impl Members {
     /// Returns the next event of a member. Every input of a session ends by handling all of them.
     pub(crate) fn next_member_event(&mut self, now: Instant) -> Option<MemberEvent> {
         loop {
-            let event = match self.member_events.pop_front()? {
+            let event = match self.table.events.pop_front()? {
                 Output::Event(Event::Completed { ticket, outcome }) => self.completed(ticket, outcome, now),
-                Output::Event(Event::Lost { lease, reason }) => Some(match self.member_lease(lease) {
+                Output::Event(Event::Lost { lease, reason }) => Some(match self.table.member_lease(lease) {
                     Some(member) => MemberEvent::Lost(member, reason),
                     None => MemberEvent::LostBefore(lease, reason),
                 }),
                 Output::Event(Event::Renewed { lease, deadline }) => {
-                    let member = self.member_lease(lease);
-                    member.map(|member| MemberEvent::Renewed(member, deadline))
+                    let member = self.table.member_lease(lease);
+                    member.map(|of| MemberEvent::Renewed { of, deadline })
                 }
-                Output::Entered(ticket, hold, plan) => {
-                    (!self.is_member(ticket)).then_some(MemberEvent::Entered(hold, plan))
+                Output::Entered(reentry) => {
+                    let is_member = self.table.tickets.contains_key(&reentry.ticket);
+                    (!is_member).then_some(MemberEvent::Entered(reentry))
                 }
             };
             if event.is_some() {
@@ -238,7 +225,7 @@ impl Members {
     }
 
     fn completed(&mut self, member: Ticket, outcome: Outcome, now: Instant) -> Option<MemberEvent> {
-        let caller = self.tickets.remove(&member).flatten();
+        let caller = self.table.tickets.remove(&member).flatten();
         if let Outcome::Granted(grant) = &outcome {
             self.tell_nobody_of(grant.lease);
         }
@@ -257,31 +244,17 @@ impl Members {
         })
     }
 
-    fn member_lease(&self, member: LeaseId) -> Option<MemberLease> {
-        let composite = self.composite(member)?;
-        Some(MemberLease { composite, member })
-    }
-
-    pub(crate) fn ticket(&mut self, verb: Verb) -> Ticket {
-        self.locks.io_mut().next_ticket(verb)
-    }
-
     /// Returns a ticket for a member of the composite lock of `caller`, or with `None` for an operation that no caller
     /// waits for.
     pub(crate) fn ticket_for(&mut self, caller: Option<Ticket>, verb: Verb) -> Ticket {
-        let ticket = self.ticket(verb);
-        self.tickets.insert(ticket, caller);
+        let ticket = self.client.ticket(verb);
+        self.table.tickets.insert(ticket, caller);
         ticket
-    }
-
-    /// Whether a ticket belongs to a member.
-    fn is_member(&self, ticket: Ticket) -> bool {
-        self.tickets.contains_key(&ticket)
     }
 
     /// Notes that no caller waits for a member any more. The member goes on, and a grant is released.
     pub(crate) fn disown(&mut self, member: Ticket) {
-        if let Some(caller) = self.tickets.get_mut(&member) {
+        if let Some(caller) = self.table.tickets.get_mut(&member) {
             *caller = None;
         }
     }
@@ -289,36 +262,36 @@ impl Members {
     /// Cancels members that are in progress; late grants are released.
     pub(crate) fn cancel_all<'a>(&mut self, members: impl IntoIterator<Item = &'a Ticket>, now: Instant) {
         for member in members {
-            self.tickets.remove(member);
-            self.cancel(*member, now);
+            self.table.tickets.remove(member);
+            self.with(|locks| locks.cancel(*member, now));
         }
     }
 
     /// Makes a lease a member of a composite lock.
     pub(crate) fn include(&mut self, member: LeaseId, composite: LeaseId) {
-        self.leases.insert(member, Some(composite));
+        self.table.leases.insert(member, Some(composite));
     }
 
     /// Makes a lease a member whose events go to no composite lock.
     pub(crate) fn tell_nobody_of(&mut self, member: LeaseId) {
-        self.leases.insert(member, None);
+        self.table.leases.insert(member, None);
     }
 
     /// Notes that a lease is not a member any more.
     pub(crate) fn exclude(&mut self, member: LeaseId) {
-        self.leases.remove(&member);
+        self.table.leases.remove(&member);
     }
 
     /// Returns the composite lock of a member.
     pub(crate) fn composite(&self, member: LeaseId) -> Option<LeaseId> {
-        self.leases.get(&member).copied().flatten()
+        self.table.composite(member)
     }
 
     /// Forgets the members of a lost composite lock with a fixed lease. A member that still has its lease, because
     /// another level keeps it or because it is auto-renewed, is released.
     pub(crate) fn forget<'a>(&mut self, members: impl IntoIterator<Item = &'a LeaseId>, now: Instant) {
         for member in members {
-            if self.locks.has_lease(*member) {
+            if self.locks().has_lease(*member) {
                 self.discard(*member, now);
             } else {
                 self.exclude(*member);
@@ -357,22 +330,12 @@ impl Members {
     }
 
     pub(crate) fn extend(&mut self, ticket: Ticket, lease: LeaseId, by: Option<LeaseDuration>, now: Instant) {
-        self.hold(holds::Input::Extend(ticket, lease, by), now);
-    }
-
-    /// Whether a caller is already refused, but not informed yet.
-    pub(crate) fn awaits_name(&self, ticket: Ticket) -> bool {
-        self.unnamed.contains(ticket)
-    }
-
-    pub(crate) fn cancel(&mut self, ticket: Ticket, now: Instant) {
-        self.unnamed.forget(self.locks.io_mut(), ticket);
-        self.with(|locks| locks.cancel(ticket, now));
+        self.hold(holds::Input::Extend { ticket, lease, by }, now);
     }
 
     /// Asks the server a question.
     pub(crate) fn inspect(&mut self, ticket: Ticket, keys: Arc<Keys>, question: Question, now: Instant) {
-        let input = inspections::Input::Asked(ticket, keys, question);
+        let input = inspections::Input::Asked { ticket, keys, question };
         self.with(|locks| locks.pass_to_inspections(input, now));
     }
 

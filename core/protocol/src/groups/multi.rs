@@ -26,9 +26,10 @@ mod held;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use self::gathering::{Gathered, Gathering, Gatherings, Wanted};
+use self::gathering::{Gathered, Gathering, Gatherings, Reentered, Wanted};
 use self::held::{HeldLocks, Released};
 
+use super::Input;
 use super::members::{Completed, MemberEvent, Members};
 use crate::ending::ReleaseOutcome;
 use crate::error::{Error, ErrorKind, Operation};
@@ -41,21 +42,6 @@ use crate::name::LockName;
 use crate::sorted::SortedMap;
 use crate::types::{AcquireRequest, Outcome};
 
-/// The events that concern multi-locks.
-#[derive(Debug)]
-pub(crate) enum Input {
-    /// A caller requests several locks, in order. The wait, the lease and the context are those of the first one.
-    Acquire(Ticket, Vec<AcquireRequest>),
-    /// A caller releases one lease of a multi-lock.
-    Release(Ticket, LeaseId),
-    /// A caller extends a lease to this length from now; `None` stands for the length that it was granted with.
-    Extend(Ticket, LeaseId, Option<LeaseDuration>),
-    /// The caller of a ticket no longer waits.
-    Cancel(Ticket),
-    /// The client closes: multi-locks receive no more events of their members.
-    Close,
-}
-
 /// The multi-locks of a client.
 #[derive(Debug, Default)]
 pub(crate) struct Multi {
@@ -65,28 +51,30 @@ pub(crate) struct Multi {
 }
 
 impl Multi {
-    pub(crate) fn input(&mut self, members: &mut Members, input: Input, now: Instant) {
+    pub(crate) fn input(&mut self, members: &mut Members<'_>, input: Input, now: Instant) {
         match input {
-            Input::Acquire(ticket, requests) => self.acquire(members, ticket, requests, now),
+            Input::AcquireAll(ticket, requests) => self.acquire(members, ticket, requests, now),
             Input::Release(ticket, lease) => self.release(members, ticket, lease, now),
-            Input::Extend(ticket, lease, by) => self.extend(members, ticket, lease, by, now),
+            Input::Extend { ticket, lease, by } => self.extend(members, ticket, lease, by, now),
             Input::Cancel(ticket) => {
                 self.gatherings.stop(members, ticket, now);
                 self.endings.cancel(members, ticket, now);
             }
             Input::Close => self.held.close(members),
+            // Only RedLocks have these inputs.
+            Input::Acquire(..) | Input::Inspect { .. } | Input::Timer(_) => {}
         }
     }
 
     /// Handles the events of members until there are none.
-    pub(crate) fn settle(&mut self, members: &mut Members, now: Instant) {
+    pub(crate) fn settle(&mut self, members: &mut Members<'_>, now: Instant) {
         while let Some(event) = members.next_member_event(now) {
             match event {
                 MemberEvent::Completed(completed) => self.member_completed(members, completed, now),
                 MemberEvent::Lost(of, reason) => self.held.member_lost(members, of.composite, reason, now),
                 MemberEvent::LostBefore(lease, reason) => self.gatherings.lost(members, lease, reason, now),
-                MemberEvent::Renewed(of, _) => self.held.member_renewed(members, of.composite),
-                MemberEvent::Entered(hold, plan) => self.gatherings.stays_renewed(hold, plan),
+                MemberEvent::Renewed { of, .. } => self.held.member_renewed(members, of.composite),
+                MemberEvent::Entered(reentry) => self.gatherings.stays_renewed(reentry),
             }
         }
     }
@@ -119,7 +107,7 @@ impl Multi {
         held.map_or(&[], |held| held.levels())
     }
 
-    fn acquire(&mut self, members: &mut Members, ticket: Ticket, requests: Vec<AcquireRequest>, now: Instant) {
+    fn acquire(&mut self, members: &mut Members<'_>, ticket: Ticket, requests: Vec<AcquireRequest>, now: Instant) {
         let Some(first) = requests.first() else { return };
         let (wait, context) = (first.wait, first.context);
         let plan = LeasePlan::of(first.lease, members.io().config().lease);
@@ -141,15 +129,15 @@ impl Multi {
         self.gathered(members, ticket, gathered, now);
     }
 
-    /// Returns the multi-lock that these requests re-enter, with its members; `Err` if the requests cannot be granted.
+    /// Returns the multi-lock that these requests re-enter; `Err` if the requests cannot be granted.
     fn entered_again(
         &mut self,
-        members: &mut Members,
+        members: &mut Members<'_>,
         requests: &[AcquireRequest],
         locks: &LockSet,
         context: Option<Context>,
         now: Instant,
-    ) -> Result<Option<(LeaseId, Vec<LeaseId>)>, Error> {
+    ) -> Result<Option<Reentered>, Error> {
         if requests.iter().any(|request| request.within.is_some()) {
             let message = "`within` names the lease of one lock; leave it out";
             return Err(Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message));
@@ -163,13 +151,16 @@ impl Multi {
         };
         match held.lost_at(now) {
             Some(reason) => Err(held.lost_error(Operation::Acquire, Some(reason))),
-            None => Ok(Some((first, held.members().to_vec()))),
+            None => Ok(Some(Reentered {
+                first,
+                members: held.members().to_vec(),
+            })),
         }
     }
 
     /// Handles the return of a holder. If its fixed lease has expired, it holds nothing, even if the expiry timer has
     /// not fired yet.
-    fn holder_returns(&mut self, members: &mut Members, first: LeaseId, now: Instant) {
+    fn holder_returns(&mut self, members: &mut Members<'_>, first: LeaseId, now: Instant) {
         for member in self.held.get(first).into_iter().flat_map(|held| held.members()) {
             if let Some(id) = members.locks().holds().of_lease(*member) {
                 members.hold(holds::Input::ContextReturned(id), now);
@@ -179,7 +170,7 @@ impl Multi {
     }
 
     /// Grants the caller its lease, if all locks are held now.
-    fn gathered(&mut self, members: &mut Members, ticket: Ticket, gathered: Option<Gathered>, now: Instant) {
+    fn gathered(&mut self, members: &mut Members<'_>, ticket: Ticket, gathered: Option<Gathered>, now: Instant) {
         let Some(gathered) = gathered else { return };
         match gathered.again {
             Some(first) => self.held.enter(members, ticket, first, gathered.plan, now),
@@ -188,7 +179,7 @@ impl Multi {
     }
 
     /// Handles the outcome of a member's acquisition, renewal, release or extension.
-    fn member_completed(&mut self, members: &mut Members, completed: Completed, now: Instant) {
+    fn member_completed(&mut self, members: &mut Members<'_>, completed: Completed, now: Instant) {
         let ticket = completed.caller;
         if !self.endings.has(ticket) {
             let gathered = self.gatherings.completed(members, completed, now);
@@ -206,17 +197,19 @@ impl Multi {
         members.complete(ticket, outcome);
     }
 
-    fn release(&mut self, members: &mut Members, ticket: Ticket, lease: LeaseId, now: Instant) {
+    fn release(&mut self, members: &mut Members<'_>, ticket: Ticket, lease: LeaseId, now: Instant) {
         match self.held.release(lease) {
             Some(Released::Level(outcome)) => members.complete(ticket, outcome),
-            Some(Released::All(leases, outcome)) => self.endings.release(members, ticket, &leases, outcome, now),
+            Some(Released::All { leases, outcome }) => {
+                self.endings.release(members, ticket, &leases, outcome, now);
+            }
             None => {}
         }
     }
 
     fn extend(
         &mut self,
-        members: &mut Members,
+        members: &mut Members<'_>,
         ticket: Ticket,
         lease: LeaseId,
         by: Option<LeaseDuration>,
@@ -293,7 +286,14 @@ impl Endings {
     }
 
     /// Releases members, the newest first. `outcome` is the result unless a server reports a worse one.
-    fn release(&mut self, members: &mut Members, ticket: Ticket, leases: &[LeaseId], outcome: Outcome, now: Instant) {
+    fn release(
+        &mut self,
+        members: &mut Members<'_>,
+        ticket: Ticket,
+        leases: &[LeaseId],
+        outcome: Outcome,
+        now: Instant,
+    ) {
         let mut under_way = Vec::new();
         for member in leases.iter().rev() {
             members.exclude(*member);
@@ -312,7 +312,7 @@ impl Endings {
     /// Extends the members of a multi-lock.
     fn extend(
         &mut self,
-        members: &mut Members,
+        members: &mut Members<'_>,
         ticket: Ticket,
         first: LeaseId,
         leases: &[LeaseId],
@@ -350,7 +350,7 @@ impl Endings {
     }
 
     /// Cancels a release or an extension whose caller no longer waits.
-    fn cancel(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+    fn cancel(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) {
         if let Some(ending) = self.by_ticket.remove(&ticket) {
             members.cancel_all(&ending.under_way, now);
         }

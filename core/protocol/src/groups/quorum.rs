@@ -23,6 +23,7 @@ mod holds;
 use self::attempts::{Attempts, Decision, Wait};
 use self::holds::{Broadcasts, QuorumHolds};
 
+use super::Input;
 use super::members::{Completed, MemberEvent, Members};
 use crate::LostReason;
 use crate::breakers::Outage;
@@ -32,7 +33,6 @@ use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::{Keys, Kind};
 use crate::lease::LeaseDuration;
-use crate::machines::inspections::Question;
 use crate::machines::waiters::refused_unasked;
 use crate::name::LockName;
 use crate::periods::FIRST_ANSWER_GRACE;
@@ -41,25 +41,6 @@ use crate::types::{AcquireRequest, Outcome};
 
 /// The error for kinds that several primaries do not support.
 pub(crate) const SIMPLE_LOCKS_ONLY: &str = "a majority of primaries keeps simple locks only; use lock() or mutex()";
-
-/// The events that concern the locks of a client with several primaries.
-#[derive(Debug)]
-pub(crate) enum Input {
-    /// A caller requests a lock.
-    Acquire(Ticket, AcquireRequest),
-    /// A caller releases a quorum hold.
-    Release(Ticket, LeaseId),
-    /// A caller extends a quorum hold to this length from now; `None` stands for the length that it was granted with.
-    Extend(Ticket, LeaseId, Option<LeaseDuration>),
-    /// A caller asks a question about a lock.
-    Inspect(Ticket, LockName, Question),
-    /// The caller of a ticket no longer waits; a release, an extension or a question goes on.
-    Cancel(Ticket),
-    /// A timer of a quorum hold or attempt has fired.
-    Timer(Timer),
-    /// The client closes: quorum holds receive no more events of their members.
-    Close,
-}
 
 /// The locks of a client with several primaries.
 #[derive(Debug, Default)]
@@ -70,12 +51,12 @@ pub(crate) struct Quorum {
 }
 
 impl Quorum {
-    pub(crate) fn input(&mut self, members: &mut Members, input: Input, now: Instant) {
+    pub(crate) fn input(&mut self, members: &mut Members<'_>, input: Input, now: Instant) {
         match input {
             Input::Acquire(ticket, request) => self.acquire(members, ticket, request, now),
             Input::Release(ticket, lease) => self.release(members, ticket, lease, now),
-            Input::Extend(ticket, lease, by) => self.extend(members, ticket, lease, by, now),
-            Input::Inspect(ticket, name, question) => {
+            Input::Extend { ticket, lease, by } => self.extend(members, ticket, lease, by, now),
+            Input::Inspect { ticket, name, question } => {
                 self.broadcasts.inspect(members, ticket, name, question, now);
                 self.broadcasts.decide(members, &self.holds, ticket);
             }
@@ -85,11 +66,13 @@ impl Quorum {
             }
             Input::Timer(timer) => self.timer(members, timer, now),
             Input::Close => self.holds.close(members),
+            // Several RedLocks make no multi-lock.
+            Input::AcquireAll(..) => {}
         }
     }
 
     /// Handles the events of members until there are none.
-    pub(crate) fn settle(&mut self, members: &mut Members, now: Instant) {
+    pub(crate) fn settle(&mut self, members: &mut Members<'_>, now: Instant) {
         while let Some(event) = members.next_member_event(now) {
             match event {
                 MemberEvent::Completed(completed) => self.primary_answered(members, completed, now),
@@ -99,7 +82,7 @@ impl Quorum {
                     }
                 }
                 MemberEvent::LostBefore(member, _) => self.attempts.member_lost(members, member, now),
-                MemberEvent::Renewed(of, deadline) => self.holds.member_renewed(members, of, deadline, now),
+                MemberEvent::Renewed { of, deadline } => self.holds.member_renewed(members, of, deadline, now),
                 // The mutex of a primary is never re-entered.
                 MemberEvent::Entered(..) => {}
             }
@@ -126,7 +109,7 @@ impl Quorum {
         self.attempts.tickets().chain(self.broadcasts.tickets()).collect()
     }
 
-    fn acquire(&mut self, members: &mut Members, ticket: Ticket, request: AcquireRequest, now: Instant) {
+    fn acquire(&mut self, members: &mut Members<'_>, ticket: Ticket, request: AcquireRequest, now: Instant) {
         if let Some(error) = refusal(&request).or_else(|| self.holds.waits_for_itself(members, &request, now)) {
             members.complete(ticket, Outcome::Failed(error));
             return;
@@ -152,7 +135,7 @@ impl Quorum {
     }
 
     /// Handles the answer of a primary to a quorum attempt or a broadcast. Its round may have been granted already.
-    fn primary_answered(&mut self, members: &mut Members, completed: Completed, now: Instant) {
+    fn primary_answered(&mut self, members: &mut Members<'_>, completed: Completed, now: Instant) {
         let ticket = completed.caller;
         if self.broadcasts.has(ticket) {
             self.broadcasts.answered(completed);
@@ -166,7 +149,7 @@ impl Quorum {
         }
     }
 
-    fn timer(&mut self, members: &mut Members, timer: Timer, now: Instant) {
+    fn timer(&mut self, members: &mut Members<'_>, timer: Timer, now: Instant) {
         match timer {
             Timer::Round(ticket) => self.decide(members, ticket, Wait::IsOver, now),
             Timer::Majority(lease) => self.lose(members, lease, LostReason::Expired, now),
@@ -177,7 +160,7 @@ impl Quorum {
     }
 
     /// Decides a round, if possible.
-    fn decide(&mut self, members: &mut Members, ticket: Ticket, wait: Wait, now: Instant) {
+    fn decide(&mut self, members: &mut Members<'_>, ticket: Ticket, wait: Wait, now: Instant) {
         match self.attempts.decide(members, ticket, wait, now) {
             Decision::Open => {}
             Decision::Granted => {
@@ -195,7 +178,7 @@ impl Quorum {
 
     /// Handles the end of a caller's wait. If no majority has answered yet and the first answers are still due, the
     /// wait is prolonged by `FIRST_ANSWER_GRACE`.
-    fn wait_over(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+    fn wait_over(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) {
         let is_held = self.is_held(ticket);
         let outcome = self.attempts.refusal(members, ticket, is_held, now);
         if matches!(outcome, Some(Outcome::Failed(_))) && self.attempts.is_due_grace(members, ticket) {
@@ -212,7 +195,7 @@ impl Quorum {
     }
 
     /// Completes the ticket of a caller that does not get the lock.
-    fn refuse(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+    fn refuse(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) {
         let is_held = self.is_held(ticket);
         if let Some(outcome) = self.attempts.refusal(members, ticket, is_held, now) {
             if self.attempts.is_graced(ticket) {
@@ -225,28 +208,28 @@ impl Quorum {
     }
 
     /// Removes a caller that no longer waits; the next one in its queue starts a round.
-    fn withdraw(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+    fn withdraw(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) {
         if let Some(name) = self.attempts.remove(members, ticket, now) {
             self.advance(members, &name, now);
         }
     }
 
     /// Starts a round for the first waiter of a lock, if this client does not hold the lock.
-    fn advance(&mut self, members: &mut Members, name: &LockName, now: Instant) {
+    fn advance(&mut self, members: &mut Members<'_>, name: &LockName, now: Instant) {
         if !self.holds.is_held(name) {
             self.attempts.ask_for_first(members, name, now);
         }
     }
 
     /// Handles the loss of a quorum hold.
-    fn lose(&mut self, members: &mut Members, lease: LeaseId, reason: LostReason, now: Instant) {
+    fn lose(&mut self, members: &mut Members<'_>, lease: LeaseId, reason: LostReason, now: Instant) {
         if let Some(name) = self.holds.lose(members, lease, reason, now) {
             self.attempts.was_held_here(members, &name, now);
             self.advance(members, &name, now);
         }
     }
 
-    fn release(&mut self, members: &mut Members, ticket: Ticket, lease: LeaseId, now: Instant) {
+    fn release(&mut self, members: &mut Members<'_>, ticket: Ticket, lease: LeaseId, now: Instant) {
         let Some(released) = self.holds.release(members, ticket, lease, now) else {
             return;
         };
@@ -263,7 +246,7 @@ impl Quorum {
 
     fn extend(
         &mut self,
-        members: &mut Members,
+        members: &mut Members<'_>,
         ticket: Ticket,
         lease: LeaseId,
         by: Option<LeaseDuration>,

@@ -27,7 +27,7 @@ use crate::kinds::{Again, Gate, Inside, Keys, Kind, Permits};
 use crate::machines::holds::Hold;
 use crate::types::AcquireRequest;
 
-impl Members {
+impl Members<'_> {
     /// Returns the error for a wait for one lock that no other caller could end.
     pub(crate) fn waits_in_vain(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
         self.waits_inside_several(request, now)

@@ -21,30 +21,31 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::ids::{LockId, NodeId, Ticket};
+use crate::ids::{LockId, NodeId};
 use crate::io::Io;
 use crate::sorted::{SortedMap, SortedSet};
-use crate::step::{FairInput, Listen, Step, WaiterInput};
+use crate::step::{FairInput, Listen, Listener, Step, Topic, WaiterInput};
 use crate::transitions;
 
 /// The events that concern channels.
 #[derive(Debug)]
 pub(crate) enum Input<'a> {
-    /// A waiter of a lock needs the messages about releases. The ticket is `None` for waiters in the server's queue.
-    Listen(Listen, Option<Ticket>),
-    /// A waiter in the server's queue needs the grant messages. They may be lost until the server has confirmed the
-    /// subscription; the waiters ask the server then.
-    ListenForGrants(Listen),
+    /// A waiter of a lock needs the messages of a channel.
+    Listen(Listen),
     /// The lock has no waiters any more.
     Leave(LockId),
     /// The server confirmed a subscription.
-    Confirmed(NodeId, &'a [u8]),
-    /// A message arrived: node, channel, payload.
-    Message(NodeId, &'a [u8], &'a [u8]),
+    Confirmed { node: NodeId, channel: &'a [u8] },
+    /// A message arrived.
+    Message {
+        node: NodeId,
+        channel: &'a [u8],
+        payload: &'a [u8],
+    },
     /// The connection that carried the subscriptions closed. The driver subscribes again on the next connection.
     Lost(NodeId),
     /// One subscription was lost. The driver subscribes again.
-    LostOne(NodeId, &'a [u8]),
+    LostOne { node: NodeId, channel: &'a [u8] },
 }
 
 /// The channels that are subscribed to, and the locks that use each channel.
@@ -82,14 +83,10 @@ impl Channels {
     pub(crate) fn input(&mut self, io: &mut Io, input: Input<'_>) {
         let before = transitions::before(self, io, &input);
         match input {
-            Input::Listen(to, ticket) => self.listen_for_releases(io, to, ticket),
-            Input::ListenForGrants(to) => {
-                let ears = self.ears(&to);
-                if ears.grants.is_none() {
-                    ears.grants = Some(Arc::clone(&to.channel));
-                    self.listen(io, &to);
-                }
-            }
+            Input::Listen(to) => match to.topic {
+                Topic::Releases(listener) => self.listen_for_releases(io, to, listener),
+                Topic::Grants => self.listen_for_grants(io, &to),
+            },
             Input::Leave(lock) => {
                 if let Some(ears) = self.by_lock.remove(&lock) {
                     let releases = ears.releases.map(|releases| releases.channel);
@@ -98,20 +95,21 @@ impl Channels {
                     }
                 }
             }
-            Input::Confirmed(node, name) => self.confirmed(io, node, name),
-            Input::Message(node, name, payload) => {
-                for lock in self.locks(node, name) {
+            Input::Confirmed { node, channel } => self.confirmed(io, node, channel),
+            Input::Message { node, channel, payload } => {
+                for lock in self.locks(node, channel) {
                     let ears = self.by_lock.get(&lock);
-                    let is_grant = ears.is_some_and(|ears| ears.grants.as_deref() == Some(name));
+                    let is_grant = ears.is_some_and(|ears| ears.grants.as_deref() == Some(channel));
                     io.step(if is_grant {
-                        Step::Fair(FairInput::GrantMessage(lock, payload.to_vec()))
+                        let payload = payload.to_vec();
+                        Step::Fair(FairInput::GrantMessage { lock, payload })
                     } else {
                         Step::Waiter(WaiterInput::ReleaseMessage(lock))
                     });
                 }
             }
             Input::Lost(node) => self.lost(node),
-            Input::LostOne(node, name) => self.lost_one(node, name),
+            Input::LostOne { node, channel } => self.lost_one(node, channel),
         }
         transitions::after(self, io, &before);
     }
@@ -145,7 +143,7 @@ impl Channels {
 
     /// Subscribes to the channel for releases of a lock. If the channel was confirmed earlier, for another lock, a
     /// message for this lock may have arrived already, so the waiters ask the server.
-    fn listen_for_releases(&mut self, io: &mut Io, to: Listen, ticket: Option<Ticket>) {
+    fn listen_for_releases(&mut self, io: &mut Io, to: Listen, listener: Listener) {
         let lock = to.lock;
         if self.is_listening(lock) {
             return;
@@ -157,10 +155,20 @@ impl Channels {
             is_confirmed,
         });
         if is_confirmed {
-            io.step(match ticket {
-                Some(ticket) => Step::Waiter(WaiterInput::MissedMessages(ticket)),
-                None => Step::Fair(FairInput::PollSoon(lock)),
+            io.step(match listener {
+                Listener::Waiter(ticket) => Step::Waiter(WaiterInput::MissedMessages(ticket)),
+                Listener::ServerQueue => Step::Fair(FairInput::PollSoon(lock)),
             });
+        }
+    }
+
+    /// Subscribes to the channel for grants. Grant messages may be lost until the server has confirmed the subscription;
+    /// the waiters ask the server then.
+    fn listen_for_grants(&mut self, io: &mut Io, to: &Listen) {
+        let ears = self.ears(to);
+        if ears.grants.is_none() {
+            ears.grants = Some(Arc::clone(&to.channel));
+            self.listen(io, to);
         }
     }
 

@@ -42,7 +42,7 @@ use crate::periods::{MIN_GAP, PROVISIONAL};
 use crate::reply::Reply;
 use crate::sorted::SortedMap;
 pub(crate) use crate::step::FairInput as Input;
-use crate::step::{ClockSeen, Granted, HolderSeen, Listen, OwnerSeen, Report, Step, WaiterInput};
+use crate::step::{ClockSeen, Granted, HolderSeen, Listen, Listener, OwnerSeen, Report, Step, Topic, WaiterInput};
 use crate::timers::Timer;
 use crate::token::Token;
 use crate::transitions;
@@ -97,7 +97,7 @@ impl FairQueue {
     pub(crate) fn input(&mut self, io: &mut Io, input: Input, now: Instant) {
         let before = transitions::before(self, io, &input);
         match input {
-            Input::WillJoin(lock, ticket, entry) => {
+            Input::WillJoin { lock, ticket, entry } => {
                 let waiter = Waiter { entry, found: None };
                 self.by_lock.get_or_default(lock).waiting.insert(ticket, waiter);
             }
@@ -109,7 +109,12 @@ impl FairQueue {
                     io.stop(Timer::Poll(lock));
                 }
             }
-            Input::HasJoined(lock, ticket, keys, found) => self.found(io, lock, ticket, keys, found, now),
+            Input::HasJoined {
+                lock,
+                ticket,
+                keys,
+                found,
+            } => self.found(io, lock, ticket, keys, found, now),
             Input::PollSoon(lock) => self.poll_soon(io, lock, now),
             Input::PollBy(lock, by) => {
                 if io.due(Timer::Poll(lock)).is_some_and(|next| by < next) {
@@ -118,7 +123,7 @@ impl FairQueue {
             }
             Input::PollDue(lock) => self.poll(io, lock, now),
             Input::Answered(lock, poll) => self.answered(io, lock, poll, now),
-            Input::GrantMessage(lock, payload) => self.grant_message(io, lock, &payload, now),
+            Input::GrantMessage { lock, payload } => self.grant_message(io, lock, &payload, now),
             Input::GhostReleased(lock) => {
                 if let Some(queue) = self.by_lock.get_mut(&lock) {
                     queue.last_ghost = Some(now);
@@ -156,14 +161,16 @@ impl FairQueue {
             lock,
             node,
             channel: keys.grants(io.config().client),
+            topic: Topic::Grants,
         };
-        io.step(Step::ListenForGrants(grants));
+        io.step(Step::Listen(grants));
         let releases = Listen {
             lock,
             node,
             channel: keys.channel(),
+            topic: Topic::Releases(Listener::ServerQueue),
         };
-        io.step(Step::Listen(releases, None));
+        io.step(Step::Listen(releases));
         queue.keys = Some(keys);
     }
 
@@ -194,17 +201,18 @@ impl FairQueue {
             return;
         }
         let queued = queue.waiting.iter().filter(|(_, waiter)| waiter.found.is_some());
-        let (tickets, waiters): (Vec<Ticket>, Vec<QueueEntry>) =
+        let (tickets, entries): (Vec<Ticket>, Vec<QueueEntry>) =
             queued.map(|(ticket, waiter)| (*ticket, waiter.entry.clone())).unzip();
         let most = io.limits().waiters_per_poll.max(1);
-        for (some, tickets) in waiters.chunks(most).zip(tickets.chunks(most)) {
-            let Some(poll) = keys.poll(some) else { return };
-            let call = io.call(Purpose::Poll(lock), keys.node, Lane::Command, poll, None);
+        for (entries, tickets) in entries.chunks(most).zip(tickets.chunks(most)) {
+            let Some(invocation) = keys.poll(entries) else { return };
+            let poll = io.call(Purpose::Poll(lock), keys.node, Lane::Command, invocation, None);
             // A poll appends waiters that are missing from the queue, so it counts as an attempt of each waiter in it.
             if !io.has(Defect::PollsAreNoAttempts) {
-                io.step(Step::Waiter(WaiterInput::Polled(call, tickets.to_vec())));
+                let waiters = tickets.to_vec();
+                io.step(Step::Waiter(WaiterInput::Polled { poll, waiters }));
             }
-            queue.polls.insert(call, tickets.to_vec());
+            queue.polls.insert(poll, tickets.to_vec());
         }
     }
 
@@ -212,13 +220,18 @@ impl FairQueue {
         let queue = self.by_lock.get_mut(&lock);
         let polled = queue.and_then(|queue| queue.polls.remove(&poll.id)).unwrap_or_default();
         // A poll whose connection closed may run after the release of a waiter that has left.
-        let answered = WaiterInput::PollAnswered(poll.resolved(), polled.clone());
-        io.step(Step::Waiter(answered));
+        io.step(Step::Waiter(WaiterInput::PollAnswered {
+            poll: poll.resolved(),
+            waiters: polled.clone(),
+        }));
         let reply = match poll.result {
             Ok(reply) => reply,
             Err(failure) => {
-                io.step(Step::Waiter(WaiterInput::PollFailed(lock, polled, failure)));
-                return;
+                return io.step(Step::Waiter(WaiterInput::PollFailed {
+                    lock,
+                    waiters: polled,
+                    failure,
+                }));
             }
         };
         let Some(poll) = poll.call.sent.and_then(|sent| parse_poll(&reply, sent)) else {
@@ -332,7 +345,7 @@ impl Queue {
 
 /// Returns the time until the next poll: the configured poll interval, but short enough to keep the waiters alive.
 fn heartbeat(io: &mut Io) -> Duration {
-    let poll = io.between(io.config().retry_interval);
+    let poll = io.between(io.config().retry_interval.clone());
     poll.min(LONGEST_HEARTBEAT)
 }
 

@@ -44,7 +44,7 @@ use crate::io::Io;
 use crate::lease::{LeaseDuration, LeasePlan};
 use crate::observed::{Detail, Observed, Place};
 use crate::sorted::SortedMap;
-use crate::step::{NewHold, Owed, Step, WaiterInput};
+use crate::step::{GrantKind, NewHold, Owed, Reentry, Step, WaiterInput};
 use crate::table::Table;
 use crate::timers::Timer;
 use crate::transitions;
@@ -55,10 +55,10 @@ impl Holds {
         let before = transitions::before(self, io, &input);
         match input {
             Input::Granted(ticket, new) => self.start(io, ticket, new, now),
-            Input::Enter(ticket, id, plan) => self.enter_again(io, ticket, id, plan, now),
+            Input::Enter(reentry) => self.enter_again(io, reentry, now),
             Input::Confirm(ticket, confirm) => self.confirm(io, ticket, confirm, now),
             Input::Release(ticket, lease) => self.release(io, ticket, lease, now),
-            Input::Extend(ticket, lease, by) => self.extend(io, ticket, lease, by, now),
+            Input::Extend { ticket, lease, by } => self.extend(io, ticket, lease, by, now),
             Input::ExtensionOver(ticket) => self.extension_over(io, ticket, now),
             Input::Cancelled(ticket) => self.cancel_extension(io, ticket),
             Input::Watch(lease, plan) => self.watch(io, lease, plan, now),
@@ -73,7 +73,7 @@ impl Holds {
                 }
             }
             Input::RenewalDue(id) => self.renewal_due(io, id, now),
-            Input::RenewalAnswered(id, ttl, answered) => self.renewal_answered(io, id, ttl, &answered, now),
+            Input::RenewalAnswered { hold, ttl, answered } => self.renewal_answered(io, hold, ttl, &answered, now),
             Input::RenewalOverdue(id, call) => {
                 let hold = self.hold_mut(id);
                 if let Some(hold) = hold.filter(|hold| hold.watchdog().is_in_flight(call)) {
@@ -89,7 +89,7 @@ impl Holds {
                 }
             }
             Input::Lost(id, reason) => self.lose(io, id, reason, now),
-            Input::Dropped(id, ticket) => self.abandon(io, id, ticket, now),
+            Input::Dropped { hold, ticket } => self.abandon(io, hold, ticket, now),
             Input::Resolved(id, resolved) => {
                 if let Some(hold) = self.hold_mut(id) {
                     hold.resolved(resolved);
@@ -114,17 +114,16 @@ impl Holds {
     fn start(&mut self, io: &mut Io, ticket: Ticket, new: NewHold, now: Instant) {
         let id = self.next_id();
         io.leave_to(new.unresolved.in_flight(), Heir::Hold(id));
-        let (lock, sent, ttl, provisional) = (new.lock, new.sent, new.ttl, new.provisional);
+        let granted = new.granted;
         if new.keys.kind.is_exclusive() {
-            io.step(Step::Waiter(WaiterInput::Held(lock, id)));
+            io.step(Step::Waiter(WaiterInput::Held(new.lock, id)));
         }
         self.insert(id, new, now);
         self.enter(io, ticket, id);
         let Some(hold) = self.hold_mut(id) else { return };
-        if provisional {
-            hold.watchdog().schedule_first(io, id, sent, ttl);
-        } else {
-            hold.schedule(io, id, sent, now);
+        match granted.kind {
+            GrantKind::Provisional => hold.watchdog().schedule_first(io, id, granted),
+            GrantKind::Full | GrantKind::Degraded => hold.schedule(io, id, granted.sent, now),
         }
     }
 
@@ -137,9 +136,10 @@ impl Holds {
     }
 
     /// Handles a re-entry. Calls the server only if the hold must last longer than it does.
-    fn enter_again(&mut self, io: &mut Io, ticket: Ticket, id: HoldId, plan: LeasePlan, now: Instant) {
+    fn enter_again(&mut self, io: &mut Io, reentry: Reentry, now: Instant) {
+        let (ticket, id) = (reentry.ticket, reentry.hold);
         let Some(hold) = self.hold_mut(id) else { return };
-        let plan = misread_reentry(io, hold, plan);
+        let plan = misread_reentry(io, hold, reentry.plan);
         if io.has(Defect::ReentryShortens) {
             hold.watchdog_mut().shorten(io, id, plan, now);
         }
@@ -161,7 +161,7 @@ impl Holds {
                 self.extend_here(io, ticket, &extension, now);
                 return;
             }
-            io.step(Step::Entered(ticket, id, plan));
+            io.step(Step::Entered(Reentry { plan, ..reentry }));
             self.enter(io, ticket, id);
             if let Some(hold) = self.hold_mut(id).filter(|_| is_new) {
                 hold.schedule(io, id, now, now);
@@ -231,13 +231,18 @@ pub(crate) enum Input {
     /// A request was granted.
     Granted(Ticket, NewHold),
     /// The context of a hold, or a caller that names its lease, re-enters the hold.
-    Enter(Ticket, HoldId, LeasePlan),
+    Enter(Reentry),
     /// A member of a composite lock is held, and the server must confirm how long.
     Confirm(Ticket, Confirm),
     /// A caller releases one lease.
     Release(Ticket, LeaseId),
-    /// A caller extends a lease to this length from now; `None` stands for the length of the lease.
-    Extend(Ticket, LeaseId, Option<LeaseDuration>),
+    /// A caller extends a lease.
+    Extend {
+        ticket: Ticket,
+        lease: LeaseId,
+        /// The new length, from now; `None` stands for the length of the lease.
+        by: Option<LeaseDuration>,
+    },
     /// The wait for an extension is over.
     ExtensionOver(Ticket),
     /// The caller of an extension no longer waits.
@@ -250,8 +255,13 @@ pub(crate) enum Input {
     RenewNoMore(HoldId),
     /// A renewal is due.
     RenewalDue(HoldId),
-    /// A renewal that asked for this TTL was answered.
-    RenewalAnswered(HoldId, Duration, Answered),
+    /// A renewal was answered.
+    RenewalAnswered {
+        hold: HoldId,
+        /// The TTL that the renewal asked for.
+        ttl: Duration,
+        answered: Answered,
+    },
     /// The reply to a renewal is overdue.
     RenewalOverdue(HoldId, CallId),
     /// The timer of the deadline has fired.
@@ -261,7 +271,7 @@ pub(crate) enum Input {
     /// The hold is lost, for this reason.
     Lost(HoldId, LostReason),
     /// The client closes, so no caller will release the hold. The ticket, if any, gets the outcome of the release.
-    Dropped(HoldId, Option<Ticket>),
+    Dropped { hold: HoldId, ticket: Option<Ticket> },
     /// An attempt of the hold's owner was answered, or was cut off.
     Resolved(HoldId, Resolved),
     /// A lane of a node has opened.
@@ -287,7 +297,7 @@ pub(crate) struct Holds {
     by_id: Table<HoldId, Hold>,
     by_lease: Table<LeaseId, HoldId>,
     extensions: Extensions,
-    reentry: Reentry,
+    reentry: ReentryMap,
 }
 
 impl Holds {
@@ -511,11 +521,11 @@ fn owe(io: &mut Io, hold: Hold, ticket: Option<Ticket>, send: Send, now: Instant
 /// as if nothing had happened. A lost fixed hold leaves the map when the loss is reported, because its holder need not
 /// release it.
 #[derive(Debug, Default)]
-struct Reentry {
+struct ReentryMap {
     holds: SortedMap<(LockId, Context), Vec<HoldId>>,
 }
 
-impl Reentry {
+impl ReentryMap {
     /// Adds a hold of `context`.
     fn insert(&mut self, lock: LockId, context: Context, hold: HoldId) {
         self.holds.get_or_default((lock, context)).push(hold);

@@ -50,7 +50,11 @@ pub(crate) enum Question {
 #[derive(Debug)]
 pub(crate) enum Input {
     /// A caller asks a question about a lock.
-    Asked(Ticket, Arc<Keys>, Question),
+    Asked {
+        ticket: Ticket,
+        keys: Arc<Keys>,
+        question: Question,
+    },
     /// A connection has opened.
     Connected,
     /// A question was answered, or its connection closed.
@@ -83,12 +87,11 @@ impl Inspections {
     pub(crate) fn input(&mut self, io: &mut Io, input: Input, now: Instant) {
         let before = transitions::before(self, io, &input);
         match input {
-            Input::Asked(ticket, keys, question) => {
-                let is_asked = false;
+            Input::Asked { ticket, keys, question } => {
                 let inspection = Inspection {
                     keys,
                     question,
-                    is_asked,
+                    is_asked: false,
                     answer: None,
                 };
                 io.note_lock(&inspection.keys);

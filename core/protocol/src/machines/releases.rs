@@ -72,7 +72,7 @@ pub(crate) enum Input {
     /// The caller no longer waits; the release goes on.
     Cancelled(Ticket),
     /// These lanes of a node have opened.
-    Connected(NodeId, Vec<Lane>),
+    Connected { node: NodeId, opened: Vec<Lane> },
     /// The client closes.
     Closed,
     /// An owner id of this client holds the lock with these keys.
@@ -143,7 +143,7 @@ impl Releases {
                     release.ticket = None;
                 }
             }
-            Input::Connected(node, opened) => self.connected(io, node, &opened, now),
+            Input::Connected { node, opened } => self.connected(io, node, &opened, now),
             Input::Closed => self.send_late_ones(io, now),
             Input::Seen(seen, keys) => self.seen(io, seen, keys, now),
         }
@@ -272,7 +272,10 @@ impl Releases {
             release.other_lane = None;
         }
         if let Some(grant) = answered.result.as_ref().ok().and_then(parse_grant) {
-            io.step(Step::GrantReplied(Arc::clone(&release.keys), grant.to_vec()));
+            io.step(Step::GrantReplied {
+                keys: Arc::clone(&release.keys),
+                payload: grant.to_vec(),
+            });
         }
         let Some(record) = record_of(&answered.result) else {
             self.not_done(io, id, answered, now);
@@ -285,7 +288,7 @@ impl Releases {
         }
         let (lock, outcome) = (release.lock, release.outcome(record));
         if let Record::Mine { listeners } = record {
-            io.step(Step::Published(lock, listeners));
+            io.step(Step::Published { lock, listeners });
         }
         self.answer(io, id, Outcome::Released(outcome));
         if !is_asked_again {

@@ -14,6 +14,7 @@ mod request;
 #[cfg(test)]
 mod tests;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,9 +39,9 @@ use crate::types::Outcome;
 use crate::wording::cut_off;
 
 /// The pause of a client whose turn is over, in which other clients can acquire the lock.
-const TURN_PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(5));
+const TURN_PAUSE: RangeInclusive<Duration> = Duration::from_millis(2)..=Duration::from_millis(5);
 /// The pause after a failed attempt, which did not return the holder of the lock.
-const FAILURE_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(200));
+const FAILURE_PAUSE: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_millis(200);
 /// The longest time between two attempts of a waiting writer. Its mark on the server expires after 2 s.
 const LONGEST_HEARTBEAT: Duration = Duration::from_secs(1);
 
@@ -50,14 +51,14 @@ impl Waiters {
         let before = transitions::before(self, io, &input);
         match input {
             Input::Wanted(wanted) => self.arrive(io, holds, wanted, now),
-            Input::Answered(ticket, ttl, attempt) => self.answered(io, holds, ticket, ttl, attempt, now),
+            Input::Answered { ticket, ttl, attempt } => self.answered(io, holds, ticket, ttl, attempt, now),
             Input::Overdue(ticket, call) => self.overdue(io, holds, ticket, call, now),
             Input::Woken(ticket) => self.with(ticket, |request| request.wake(io, ticket, now)),
             Input::WaitOver(ticket) => self.wait_over(io, holds, ticket, now),
             Input::Silence(ticket) => self.silence(io, ticket, now),
             Input::Cancelled(ticket) => self.remove(io, ticket),
             Input::Refused(refused) => self.refused(io, holds, refused, now),
-            Input::Sleep(ticket, remaining) => self.sleep(io, ticket, remaining, now),
+            Input::Sleep { ticket, remaining } => self.sleep(io, ticket, remaining, now),
             Input::Ask(ticket) => self.with(ticket, |request| request.attempt(io, ticket, now)),
             Input::MissedMessages(ticket) => self.with(ticket, Request::mark_stale),
             Input::Advance(lock) => self.advance(io, lock, now),
@@ -74,15 +75,15 @@ impl Waiters {
                 io.step(Step::Fair(FairInput::PollSoon(lock)));
             }
             Input::ReleaseMessage(lock) => self.heard(io, lock, now),
-            Input::Published(lock, others) => self.with_queue(lock, |queue| queue.heard_by(others)),
+            Input::Published { lock, others } => self.with_queue(lock, |queue| queue.heard_by(others)),
             Input::Connected(node) => self.ask_after_outage(io, node, now),
             Input::Disconnected(node, cause) => self.forget_answers(node, &cause, now),
             Input::Outage(primary) => self.outage(io, primary, now),
             Input::OutageOver(primary) => self.outage_over(io, primary),
             Input::Forget(lock) => self.close(lock),
-            Input::Polled(call, tickets) => self.with_all(&tickets, |request| request.polled(call)),
-            Input::PollAnswered(poll, tickets) => self.with_all(&tickets, |request| request.resolved(poll)),
-            Input::PollFailed(lock, tickets, failure) => self.poll_failed(io, lock, &tickets, &failure, now),
+            Input::Polled { poll, waiters } => self.with_all(&waiters, |request| request.polled(poll)),
+            Input::PollAnswered { poll, waiters } => self.with_all(&waiters, |request| request.resolved(poll)),
+            Input::PollFailed { lock, waiters, failure } => self.poll_failed(io, lock, &waiters, &failure, now),
             Input::HolderSeen(lock, holder) => {
                 self.with_queue(lock, |queue| queue.answered(now));
                 self.note_held(io, lock, holder, now);
@@ -143,8 +144,11 @@ impl Waiters {
         };
         let request = Request::new(arrival, &request, now);
         if place == Place::Server {
-            let joined = FairInput::WillJoin(lock, ticket, request.queue_entry());
-            io.step(Step::Fair(joined));
+            io.step(Step::Fair(FairInput::WillJoin {
+                lock,
+                ticket,
+                entry: request.queue_entry(),
+            }));
         }
         self.admit(ticket, request);
         if is_mistaken {
@@ -246,7 +250,7 @@ impl Waiters {
         if io.has(Defect::MessagesWakeNobody) {
             return;
         }
-        let poll = io.config().retry_interval.0;
+        let poll = *io.config().retry_interval.start();
         let Some(queue) = self.queue_mut(lock).filter(|queue| queue.is_waited_at()) else {
             return;
         };

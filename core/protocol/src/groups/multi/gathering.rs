@@ -24,6 +24,7 @@ use crate::machines::holds;
 use crate::machines::holds::Hold;
 use crate::periods::{FIRST_ANSWER_GRACE, MIN_GAP};
 use crate::sorted::SortedMap;
+use crate::step::Reentry;
 use crate::types::{AcquireRequest, Outcome};
 use crate::wording::brief;
 
@@ -69,8 +70,15 @@ pub(super) struct Wanted {
     pub(super) wait: Option<Duration>,
     pub(super) context: Option<Context>,
     pub(super) plan: LeasePlan,
-    /// The multi-lock of these locks that the caller already holds, with its members.
-    pub(super) again: Option<(LeaseId, Vec<LeaseId>)>,
+    /// The multi-lock of these locks that the caller already holds.
+    pub(super) again: Option<Reentered>,
+}
+
+/// A multi-lock that its holder re-enters.
+pub(super) struct Reentered {
+    /// The lease of its first level.
+    pub(super) first: LeaseId,
+    pub(super) members: Vec<LeaseId>,
 }
 
 /// The result when all locks are held.
@@ -87,11 +95,9 @@ pub(super) struct Gathered {
 
 impl Gathering {
     pub(super) fn new(wanted: Wanted, now: Instant) -> Self {
-        let (again, leases) = wanted.again.unzip();
-        let todo = if again.is_some() {
-            VecDeque::new()
-        } else {
-            wanted.requests.clone().into()
+        let (again, leases, todo) = match wanted.again {
+            Some(again) => (Some(again.first), again.members, VecDeque::new()),
+            None => (None, Vec::new(), wanted.requests.clone().into()),
         };
         Self {
             all: wanted.requests,
@@ -101,7 +107,7 @@ impl Gathering {
             lateness: Lateness::default(),
             waited: false,
             renewed_in_vain: false,
-            leases: leases.unwrap_or_default(),
+            leases,
             under_way: Vec::new(),
             plan: wanted.plan,
             until: wanted.wait.map(|wait| now + wait),
@@ -128,7 +134,7 @@ impl Gathering {
     }
 
     /// Whether one of the acquired locks has expired in the meantime.
-    pub(super) fn has_expired(&self, members: &Members, now: Instant) -> bool {
+    pub(super) fn has_expired(&self, members: &Members<'_>, now: Instant) -> bool {
         self.again.is_none() && members.earliest_deadline(&self.leases) <= now
     }
 
@@ -146,7 +152,7 @@ impl Gathering {
     }
 
     /// Requests the next lock. Returns `false` if all locks are granted.
-    pub(super) fn ask_next(&mut self, members: &mut Members, ticket: Ticket, now: Instant) -> bool {
+    pub(super) fn ask_next(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) -> bool {
         let Some(mut request) = self.todo.pop_front() else {
             return false;
         };
@@ -179,7 +185,7 @@ impl Gathering {
 
     /// Adds a lock that was granted. Also notes whether the earlier locks were held for long in the meantime: either
     /// the first attempt of this lock was not granted, or its answer was late.
-    pub(super) fn granted(&mut self, members: &Members, lease: LeaseId, now: Instant) {
+    pub(super) fn granted(&mut self, members: &Members<'_>, lease: LeaseId, now: Instant) {
         self.leases.push(lease);
         let holds = members.locks().holds();
         let Some(hold) = holds.of_lease(lease).and_then(|id| holds.get(id)) else {
@@ -192,7 +198,7 @@ impl Gathering {
     }
 
     /// Renews all locks, now that they are held. Each gets its full length, counted from the last lock's call or later.
-    pub(super) fn renew_all(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+    pub(super) fn renew_all(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) {
         let enough = self.enough(members, now);
         let leases = self.leases.iter();
         self.under_way = leases
@@ -203,7 +209,7 @@ impl Gathering {
     /// Renews one lock, unless it lasts long enough. Returns the ticket of the renewal.
     fn renew(
         &self,
-        members: &mut Members,
+        members: &mut Members<'_>,
         ticket: Ticket,
         lease: LeaseId,
         enough: Instant,
@@ -245,7 +251,7 @@ impl Gathering {
 
     /// Returns the instant until which each lock must last: as long as a single lock that the last call had granted. A
     /// multi-lock that is re-entered gets its full length from now.
-    fn enough(&self, members: &Members, now: Instant) -> Instant {
+    fn enough(&self, members: &Members<'_>, now: Instant) -> Instant {
         let full = now + self.plan.length;
         if self.again.is_some() {
             return full;
@@ -259,7 +265,7 @@ impl Gathering {
     }
 
     /// Whether the lock is certainly still held, so that the server need not confirm it.
-    fn is_known(&self, members: &Members, lease: LeaseId) -> bool {
+    fn is_known(&self, members: &Members<'_>, lease: LeaseId) -> bool {
         let waited = self.waited || self.renewed_in_vain;
         // The newest lock was granted just now.
         let is_newest = !self.renewed_in_vain && self.leases.last() == Some(&lease);
@@ -275,7 +281,7 @@ impl Gathering {
     }
 
     /// Notes that one of the last renewals failed. The others are cancelled.
-    pub(super) fn renewal_failed(&mut self, members: &mut Members, now: Instant) {
+    pub(super) fn renewal_failed(&mut self, members: &mut Members<'_>, now: Instant) {
         self.renewed_in_vain = true;
         members.cancel_all(&std::mem::take(&mut self.under_way), now);
     }
@@ -303,7 +309,7 @@ impl Gathering {
     }
 
     /// Releases all locks after a loss, so that they can be acquired again.
-    pub(super) fn restart(&mut self, members: &mut Members, now: Instant) {
+    pub(super) fn restart(&mut self, members: &mut Members<'_>, now: Instant) {
         self.began = now;
         self.waited = false;
         self.renewed_in_vain = false;
@@ -313,7 +319,7 @@ impl Gathering {
     }
 
     /// Ends the request of a caller that no longer waits or cannot get the locks. All acquired locks are released.
-    pub(super) fn stop(self, members: &mut Members, now: Instant) {
+    pub(super) fn stop(self, members: &mut Members<'_>, now: Instant) {
         members.cancel_all(&self.under_way, now);
         if self.again.is_none() {
             members.discard_all(&self.leases, now);
@@ -322,7 +328,7 @@ impl Gathering {
     }
 
     /// Returns the result, now that all locks are held for their full length.
-    pub(super) fn finish(self, members: &mut Members, now: Instant) -> Gathered {
+    pub(super) fn finish(self, members: &mut Members<'_>, now: Instant) -> Gathered {
         let deadline = members.earliest_deadline(&self.leases);
         if !self.plan.renewed {
             self.renew_as_before(members, now);
@@ -339,15 +345,16 @@ impl Gathering {
 
     /// Notes that a caller re-entered a hold that this multi-lock has also acquired. The hold then stays renewed for
     /// that caller.
-    pub(super) fn stays_renewed(&mut self, id: HoldId, plan: LeasePlan) {
-        let before = self.around.get_mut(&id);
+    pub(super) fn stays_renewed(&mut self, reentry: Reentry) {
+        let plan = reentry.plan;
+        let before = self.around.get_mut(&reentry.hold);
         if let Some(before) = before.filter(|before| plan.renewed && !before.renews_for(plan)) {
             *before = plan;
         }
     }
 
     /// Restores the plans of the holds that the caller had before.
-    fn renew_as_before(&self, members: &mut Members, now: Instant) {
+    fn renew_as_before(&self, members: &mut Members<'_>, now: Instant) {
         for (id, plan) in self.around.iter() {
             members.hold(holds::Input::Plan(*id, *plan), now);
             members.hold(holds::Input::RenewNoMore(*id), now);
@@ -374,7 +381,7 @@ impl Gatherings {
     /// Adds a caller that wants several locks. Returns the locks if all are held.
     pub(super) fn start(
         &mut self,
-        members: &mut Members,
+        members: &mut Members<'_>,
         ticket: Ticket,
         gathering: Gathering,
         now: Instant,
@@ -384,7 +391,12 @@ impl Gatherings {
     }
 
     /// Handles the outcome of a member's acquisition or renewal. Returns the locks if all are held.
-    pub(super) fn completed(&mut self, members: &mut Members, completed: Completed, now: Instant) -> Option<Gathered> {
+    pub(super) fn completed(
+        &mut self,
+        members: &mut Members<'_>,
+        completed: Completed,
+        now: Instant,
+    ) -> Option<Gathered> {
         let ticket = completed.caller;
         let gathering = self.by_ticket.get_mut(&ticket)?;
         gathering.done(completed.member);
@@ -415,7 +427,7 @@ impl Gatherings {
     }
 
     /// Handles the loss of a lock before the last lock is granted.
-    pub(super) fn lost(&mut self, members: &mut Members, lease: LeaseId, reason: LostReason, now: Instant) {
+    pub(super) fn lost(&mut self, members: &mut Members<'_>, lease: LeaseId, reason: LostReason, now: Instant) {
         if members.io().has(Defect::LostMemberIsGranted) {
             return;
         }
@@ -428,7 +440,7 @@ impl Gatherings {
     }
 
     /// Ends the request of a caller that no longer waits or cannot get the locks.
-    pub(super) fn stop(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+    pub(super) fn stop(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) {
         if let Some(gathering) = self.by_ticket.remove(&ticket) {
             gathering.stop(members, now);
         }
@@ -436,14 +448,14 @@ impl Gatherings {
 
     /// Notes that a caller re-entered a hold. The hold stays renewed for that caller, even if a multi-lock that is
     /// being acquired has the same hold.
-    pub(super) fn stays_renewed(&mut self, id: HoldId, plan: LeasePlan) {
+    pub(super) fn stays_renewed(&mut self, reentry: Reentry) {
         for gathering in self.by_ticket.values_mut() {
-            gathering.stays_renewed(id, plan);
+            gathering.stays_renewed(reentry);
         }
     }
 
     /// Requests the next lock, or renews all locks if the last one is held.
-    fn advance(&mut self, members: &mut Members, ticket: Ticket, now: Instant) -> Option<Gathered> {
+    fn advance(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) -> Option<Gathered> {
         let is_asked = self.by_ticket.get_mut(&ticket)?.ask_next(members, ticket, now);
         if is_asked {
             return None;
@@ -451,13 +463,13 @@ impl Gatherings {
         self.renew_all(members, ticket, now)
     }
 
-    fn renew_all(&mut self, members: &mut Members, ticket: Ticket, now: Instant) -> Option<Gathered> {
+    fn renew_all(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) -> Option<Gathered> {
         self.by_ticket.get_mut(&ticket)?.renew_all(members, ticket, now);
         self.finish(members, ticket, now)
     }
 
     /// Returns the locks, if all are held for their full length.
-    fn finish(&mut self, members: &mut Members, ticket: Ticket, now: Instant) -> Option<Gathered> {
+    fn finish(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) -> Option<Gathered> {
         let gathering = self.by_ticket.get(&ticket)?;
         if gathering.is_under_way() {
             return None;
@@ -471,7 +483,7 @@ impl Gatherings {
     }
 
     /// Handles the expiry of a lock before all were held: acquires all of them again, unless that would be useless.
-    fn expired(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+    fn expired(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) {
         let Some(gathering) = self.by_ticket.get_mut(&ticket) else {
             return;
         };
@@ -486,7 +498,7 @@ impl Gatherings {
     }
 
     /// Acquires all locks again, unless the caller's wait is over.
-    fn restart(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+    fn restart(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) {
         let Some(gathering) = self.by_ticket.get_mut(&ticket) else {
             return;
         };

@@ -7,7 +7,7 @@ use super::gathering::Gathered;
 use crate::defects::Defect;
 use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Error, Operation};
-use crate::groups::members::Members;
+use crate::groups::members::{CompositeLease, Members};
 use crate::ids::{Context, HoldId, LeaseId, Ticket};
 use crate::instant::Instant;
 use crate::lease::LeasePlan;
@@ -43,9 +43,13 @@ pub(super) struct MultiLock {
 pub(super) enum Released {
     /// Outer levels still hold the multi-lock.
     Level(Outcome),
-    /// The last level was released. These members must be released, and this is the outcome unless a server reports a
-    /// worse one.
-    All(Vec<LeaseId>, Outcome),
+    /// The last level was released.
+    All {
+        /// The members, which must be released.
+        leases: Vec<LeaseId>,
+        /// The outcome, unless a server reports a worse one.
+        outcome: Outcome,
+    },
 }
 
 impl MultiLock {
@@ -105,7 +109,7 @@ impl HeldLocks {
     }
 
     /// Adds a multi-lock whose locks are all granted, and grants its caller the lease.
-    pub(super) fn add(&mut self, members: &mut Members, ticket: Ticket, gathered: Gathered) {
+    pub(super) fn add(&mut self, members: &mut Members<'_>, ticket: Ticket, gathered: Gathered) {
         let lease = members.next_lease();
         for member in &gathered.leases {
             members.include(*member, lease);
@@ -125,14 +129,20 @@ impl HeldLocks {
             lost: None,
             deadline,
         };
-        members.grant(ticket, lease, &multi.members, deadline, 1);
+        let granted = CompositeLease {
+            lease,
+            members: &multi.members,
+            deadline,
+            levels: 1,
+        };
+        members.grant(ticket, granted);
         self.by_lease.insert(lease, multi);
     }
 
     /// Re-enters a multi-lock: its holder gets one more lease.
     pub(super) fn enter(
         &mut self,
-        members: &mut Members,
+        members: &mut Members<'_>,
         ticket: Ticket,
         first: LeaseId,
         plan: LeasePlan,
@@ -149,7 +159,13 @@ impl HeldLocks {
         for member in &multi.members {
             members.hold(holds::Input::Watch(*member, plan), now);
         }
-        members.grant(ticket, lease, &multi.members, multi.deadline, multi.levels.len());
+        let granted = CompositeLease {
+            lease,
+            members: &multi.members,
+            deadline: multi.deadline,
+            levels: multi.levels.len(),
+        };
+        members.grant(ticket, granted);
     }
 
     /// Releases one level.
@@ -162,12 +178,14 @@ impl HeldLocks {
             }
         }
         let multi = self.remove(first)?;
-        let outcome = multi.released();
-        Some(Released::All(multi.members, outcome))
+        Some(Released::All {
+            outcome: multi.released(),
+            leases: multi.members,
+        })
     }
 
     /// Handles the loss of one member: all members are lost, and the loss is reported to the caller.
-    pub(super) fn member_lost(&mut self, members: &mut Members, first: LeaseId, reason: LostReason, now: Instant) {
+    pub(super) fn member_lost(&mut self, members: &mut Members<'_>, first: LeaseId, reason: LostReason, now: Instant) {
         let Some(multi) = self.by_lease.get_mut(&first).filter(|multi| multi.lost.is_none()) else {
             return;
         };
@@ -194,7 +212,7 @@ impl HeldLocks {
     }
 
     /// Handles a later deadline of a member. The multi-lock lasts as long as the member that ends first.
-    pub(super) fn member_renewed(&mut self, members: &mut Members, first: LeaseId) {
+    pub(super) fn member_renewed(&mut self, members: &mut Members<'_>, first: LeaseId) {
         let Some(multi) = self.by_lease.get_mut(&first) else {
             return;
         };
@@ -239,7 +257,7 @@ impl HeldLocks {
     }
 
     /// Closes the client's multi-locks: they receive no more events of their members.
-    pub(super) fn close(&mut self, members: &mut Members) {
+    pub(super) fn close(&mut self, members: &mut Members<'_>) {
         self.levels.clear();
         self.by_holder.clear();
         for member in std::mem::take(&mut self.by_lease)

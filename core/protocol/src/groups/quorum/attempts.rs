@@ -2,6 +2,7 @@
 //! primary is asked for its mutex once.
 
 use std::collections::{BinaryHeap, VecDeque};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::holds::NewHold;
@@ -22,7 +23,7 @@ use crate::types::{AcquireRequest, OnUnavailable, Outcome};
 use crate::wording::brief;
 
 /// The bounds of the random pause after a round without a majority.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(200));
+const PAUSE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_millis(200);
 /// How recent an answer must be so that a single attempt uses its round trip.
 const RECENT: Duration = Duration::from_secs(1);
 
@@ -124,7 +125,7 @@ impl Attempts {
     }
 
     /// Starts a round. Every connected primary is asked at once, and each of the others as soon as it is connected.
-    pub(super) fn ask(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+    pub(super) fn ask(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) {
         let Some(attempt) = self.by_ticket.get_mut(&ticket) else {
             return;
         };
@@ -151,7 +152,7 @@ impl Attempts {
     }
 
     /// Starts a round for the first waiter of a lock, unless it has a round in progress or pauses.
-    pub(super) fn ask_for_first(&mut self, members: &mut Members, name: &LockName, now: Instant) {
+    pub(super) fn ask_for_first(&mut self, members: &mut Members<'_>, name: &LockName, now: Instant) {
         let Some(ticket) = self.first(name) else {
             return;
         };
@@ -163,7 +164,7 @@ impl Attempts {
     }
 
     /// Starts the next round after a pause.
-    pub(super) fn pause_over(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+    pub(super) fn pause_over(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) {
         let is_idle = |attempt: &Attempt| attempt.round.is_none();
         if self.by_ticket.get(&ticket).is_some_and(is_idle) && self.is_first(ticket) {
             self.ask(members, ticket, now);
@@ -179,7 +180,7 @@ impl Attempts {
     }
 
     /// Handles the loss of a primary's mutex before its round was decided: the mutex does not count any more.
-    pub(super) fn member_lost(&mut self, members: &mut Members, member: LeaseId, now: Instant) {
+    pub(super) fn member_lost(&mut self, members: &mut Members<'_>, member: LeaseId, now: Instant) {
         let mut was_granted = false;
         for attempt in self.by_ticket.values_mut() {
             was_granted |= attempt.round.as_mut().is_some_and(|round| round.lost(member));
@@ -190,7 +191,7 @@ impl Attempts {
     }
 
     /// Decides the round of a quorum attempt, if possible.
-    pub(super) fn decide(&mut self, members: &Members, ticket: Ticket, wait: Wait, now: Instant) -> Decision {
+    pub(super) fn decide(&mut self, members: &Members<'_>, ticket: Ticket, wait: Wait, now: Instant) -> Decision {
         let majority = majority(members.io());
         let Some(attempt) = self.by_ticket.get(&ticket) else {
             return Decision::Open;
@@ -214,7 +215,7 @@ impl Attempts {
     }
 
     /// Removes and returns a quorum attempt that a majority granted.
-    pub(super) fn granted(&mut self, members: &mut Members, ticket: Ticket) -> Option<NewHold> {
+    pub(super) fn granted(&mut self, members: &mut Members<'_>, ticket: Ticket) -> Option<NewHold> {
         let attempt = self.by_ticket.remove(&ticket)?;
         self.leave_queue(members, ticket, &attempt.request.name);
         let (granted, unanswered) = attempt.round?.into_members();
@@ -229,7 +230,7 @@ impl Attempts {
 
     /// Handles a round without a majority. The next round follows after a pause. Returns `true` if no round follows,
     /// because it would be useless or the caller does not wait for it.
-    pub(super) fn round_failed(&mut self, members: &mut Members, ticket: Ticket, now: Instant) -> bool {
+    pub(super) fn round_failed(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) -> bool {
         let attempt = self.by_ticket.get_mut(&ticket);
         let Some((attempt, round)) = attempt.and_then(|attempt| attempt.round.take().map(|round| (attempt, round)))
         else {
@@ -271,7 +272,7 @@ impl Attempts {
     /// Prolongs the wait of a quorum attempt whose wait is over, and returns whether it did. The wait is prolonged only
     /// once. No round may have had a result for this waiter yet, a round for the lock must be in progress, and a
     /// majority of the primaries must be connected or connecting.
-    pub(super) fn is_due_grace(&mut self, members: &Members, ticket: Ticket) -> bool {
+    pub(super) fn is_due_grace(&mut self, members: &Members<'_>, ticket: Ticket) -> bool {
         let io = members.io();
         let may_answer = primaries(io).filter(|node| io.is_connected(*node) || io.is_connecting(*node));
         if may_answer.count() < majority(io) {
@@ -299,7 +300,13 @@ impl Attempts {
 
     /// Returns the outcome of a quorum attempt that ends without the lock, because its wait is over or its rounds are
     /// useless.
-    pub(super) fn refusal(&self, members: &Members, ticket: Ticket, is_held: bool, now: Instant) -> Option<Outcome> {
+    pub(super) fn refusal(
+        &self,
+        members: &Members<'_>,
+        ticket: Ticket,
+        is_held: bool,
+        now: Instant,
+    ) -> Option<Outcome> {
         let attempt = self.by_ticket.get(&ticket)?;
         if let Some(outcome) = outage(members.io(), &attempt.request, now).filter(|_| !is_held) {
             return Some(outcome);
@@ -334,7 +341,7 @@ impl Attempts {
     }
 
     /// Removes a quorum attempt, and returns its lock. Its grants, also late ones, are released.
-    pub(super) fn remove(&mut self, members: &mut Members, ticket: Ticket, now: Instant) -> Option<LockName> {
+    pub(super) fn remove(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) -> Option<LockName> {
         let attempt = self.by_ticket.remove(&ticket)?;
         if let Some(round) = attempt.round {
             round.undo(members, now);
@@ -343,7 +350,7 @@ impl Attempts {
         Some(attempt.request.name)
     }
 
-    fn leave_queue(&mut self, members: &mut Members, ticket: Ticket, name: &LockName) {
+    fn leave_queue(&mut self, members: &mut Members<'_>, ticket: Ticket, name: &LockName) {
         for timer in [Timer::QuorumWait(ticket), Timer::Pause(ticket), Timer::Round(ticket)] {
             members.stop(timer);
         }
@@ -357,7 +364,7 @@ impl Attempts {
 
     /// Notes that a lease of this client held the lock until now, so that no waiter asked. For the waiters, the silence
     /// of the servers counts from their first attempt, not from the beginning of their wait.
-    pub(super) fn was_held_here(&mut self, members: &Members, name: &LockName, now: Instant) {
+    pub(super) fn was_held_here(&mut self, members: &Members<'_>, name: &LockName, now: Instant) {
         if !members.io().has(Defect::SilenceOfTheHolder) {
             self.heard_of(name, now);
         }
@@ -384,15 +391,17 @@ impl Attempts {
     }
 }
 
-/// The bounds of the response timeout of a round.
-const RESPONSE_TIMEOUT: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
+/// The shortest response timeout of a round.
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
+/// The longest response timeout of a round.
+const LONGEST_TIMEOUT: Duration = Duration::from_millis(500);
 /// The ratio of the lease to the response timeout, within these bounds.
 const LEASE_BY_TIMEOUT: u32 = 10;
 
 /// Returns the response timeout of a round for a lease.
 pub(super) fn response_timeout(io: &Io, lease: Duration) -> Duration {
     let timeout = lease.checked_div(LEASE_BY_TIMEOUT).unwrap_or_default();
-    let timeout = timeout.clamp(RESPONSE_TIMEOUT.0, RESPONSE_TIMEOUT.1);
+    let timeout = timeout.clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
     timeout.min(io.config().command_timeout)
 }
 
@@ -483,7 +492,7 @@ impl Round {
         ));
         let command_timeout = io.config().command_timeout;
         Some(cause.with_advice(match took {
-            took if took >= RESPONSE_TIMEOUT.1 => format!("they have to answer within {:?}", RESPONSE_TIMEOUT.1),
+            took if took >= LONGEST_TIMEOUT => format!("they have to answer within {LONGEST_TIMEOUT:?}"),
             took if took >= command_timeout => format!("the command timeout must be longer than {took:?}"),
             took => format!(
                 "the lease must be longer than {:?}",
@@ -514,7 +523,7 @@ impl Round {
     }
 
     /// Releases all grants of the round, and cancels the calls that are not answered.
-    pub(super) fn undo(self, members: &mut Members, now: Instant) {
+    pub(super) fn undo(self, members: &mut Members<'_>, now: Instant) {
         members.cancel_all(self.unanswered.keys(), now);
         for lease in self.granted.into_keys() {
             members.discard(lease, now);

@@ -10,7 +10,7 @@ use super::{last_of_majority, majority, primaries};
 use crate::defects::Defect;
 use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Error, ErrorKind, Operation};
-use crate::groups::members::{Completed, MemberLease, Members};
+use crate::groups::members::{Completed, CompositeLease, MemberLease, Members};
 use crate::groups::self_wait::{BLOCKED, is_waiting, refusal};
 use crate::ids::{Context, LeaseId, Ticket, Verb};
 use crate::instant::Instant;
@@ -128,7 +128,12 @@ impl QuorumHolds {
     }
 
     /// Returns the error for a wait for this lock that no other caller could end.
-    pub(super) fn waits_for_itself(&self, members: &Members, request: &AcquireRequest, now: Instant) -> Option<Error> {
+    pub(super) fn waits_for_itself(
+        &self,
+        members: &Members<'_>,
+        request: &AcquireRequest,
+        now: Instant,
+    ) -> Option<Error> {
         if !is_waiting(request) || members.io().has(Defect::CompositeWaitsForItself) {
             return None;
         }
@@ -148,7 +153,7 @@ impl QuorumHolds {
     }
 
     /// Adds a hold that a majority granted, and grants its caller the lease.
-    pub(super) fn add(&mut self, members: &mut Members, ticket: Ticket, new: NewHold, now: Instant) {
+    pub(super) fn add(&mut self, members: &mut Members<'_>, ticket: Ticket, new: NewHold, now: Instant) {
         let lease = members.next_lease();
         for member in new.members.keys() {
             members.include(*member, lease);
@@ -171,11 +176,18 @@ impl QuorumHolds {
         };
         self.by_lease.insert(lease, hold);
         members.set(Timer::Majority(lease), deadline);
-        members.grant(ticket, lease, &[], deadline, 1);
+        let granted = CompositeLease {
+            lease,
+            // The mutex of a primary is never degraded.
+            members: &[],
+            deadline,
+            levels: 1,
+        };
+        members.grant(ticket, granted);
     }
 
     /// Handles the answer of a primary after its round was granted: a mutex that it grants joins the members.
-    pub(super) fn late_answer(&mut self, members: &mut Members, member: Ticket, outcome: Outcome, now: Instant) {
+    pub(super) fn late_answer(&mut self, members: &mut Members<'_>, member: Ticket, outcome: Outcome, now: Instant) {
         let Some(lease) = self.late.remove(&member) else {
             return;
         };
@@ -191,7 +203,13 @@ impl QuorumHolds {
     }
 
     /// Handles a new deadline of a primary's mutex, which can be later or earlier than the old one.
-    pub(super) fn member_renewed(&mut self, members: &mut Members, of: MemberLease, deadline: Instant, now: Instant) {
+    pub(super) fn member_renewed(
+        &mut self,
+        members: &mut Members<'_>,
+        of: MemberLease,
+        deadline: Instant,
+        now: Instant,
+    ) {
         if let Some(hold) = self.by_lease.get_mut(&of.composite) {
             hold.members.insert(of.member, deadline);
             self.recount(members, of.composite, now);
@@ -201,7 +219,7 @@ impl QuorumHolds {
     /// Handles the loss of a primary's mutex. Returns whether the majority is lost with it.
     pub(super) fn member_lost(
         &mut self,
-        members: &mut Members,
+        members: &mut Members<'_>,
         of: MemberLease,
         reason: LostReason,
         now: Instant,
@@ -219,7 +237,7 @@ impl QuorumHolds {
     }
 
     /// Sets the deadline of the hold to that of the last member of the majority.
-    fn recount(&mut self, members: &mut Members, lease: LeaseId, now: Instant) {
+    fn recount(&mut self, members: &mut Members<'_>, lease: LeaseId, now: Instant) {
         let Some(hold) = self.by_lease.get_mut(&lease) else {
             return;
         };
@@ -234,7 +252,7 @@ impl QuorumHolds {
     /// Handles the loss of a hold, and reports it to the caller. Returns the lock; `None` if the hold was lost before.
     pub(super) fn lose(
         &mut self,
-        members: &mut Members,
+        members: &mut Members<'_>,
         lease: LeaseId,
         reason: LostReason,
         now: Instant,
@@ -268,7 +286,7 @@ impl QuorumHolds {
     /// Releases the members of a hold. Late grants of primaries are released as well.
     pub(super) fn release(
         &mut self,
-        members: &mut Members,
+        members: &mut Members<'_>,
         ticket: Ticket,
         lease: LeaseId,
         now: Instant,
@@ -293,7 +311,7 @@ impl QuorumHolds {
     /// Extends the members of a hold. Returns the ticket of each extension, with its member.
     pub(super) fn extend(
         &self,
-        members: &mut Members,
+        members: &mut Members<'_>,
         ticket: Ticket,
         lease: LeaseId,
         by: Option<LeaseDuration>,
@@ -329,7 +347,7 @@ impl QuorumHolds {
     }
 
     /// Closes the client's holds: they receive no more events of their members.
-    pub(super) fn close(&mut self, members: &mut Members) {
+    pub(super) fn close(&mut self, members: &mut Members<'_>) {
         self.by_name.clear();
         self.late.clear();
         for (lease, hold) in std::mem::take(&mut self.by_lease) {
@@ -388,13 +406,21 @@ impl Broadcast {
     }
 
     /// Returns the outcome, if it is known by now.
-    fn outcome(&self, members: &Members, holds: &QuorumHolds) -> Option<Outcome> {
+    fn outcome(&self, members: &Members<'_>, holds: &QuorumHolds) -> Option<Outcome> {
         let majority = majority(members.io());
         match &self.extension {
             Some(extension) if !members.io().has(Defect::ExtensionOfMembers) => {
                 self.extended(extension, holds, majority)
             }
-            _ => result_of(&self.outcomes, majority, self.unanswered.is_empty()),
+            _ => result_of(&self.outcomes, majority, self.answers()),
+        }
+    }
+
+    fn answers(&self) -> Answers {
+        if self.unanswered.is_empty() {
+            Answers::Complete
+        } else {
+            Answers::Missing
         }
     }
 
@@ -470,7 +496,7 @@ impl Broadcasts {
     /// Asks every primary a question about one lock.
     pub(super) fn inspect(
         &mut self,
-        members: &mut Members,
+        members: &mut Members<'_>,
         ticket: Ticket,
         name: LockName,
         question: Question,
@@ -500,7 +526,7 @@ impl Broadcasts {
 
     /// Completes the caller's ticket, if a majority agrees or all primaries have answered. A forced release waits for
     /// all in any case.
-    pub(super) fn decide(&mut self, members: &mut Members, holds: &QuorumHolds, ticket: Ticket) {
+    pub(super) fn decide(&mut self, members: &mut Members<'_>, holds: &QuorumHolds, ticket: Ticket) {
         let broadcast = self.by_ticket.get(&ticket);
         let Some(outcome) = broadcast.and_then(|broadcast| broadcast.outcome(members, holds)) else {
             return;
@@ -516,7 +542,7 @@ impl Broadcasts {
 
     /// Stops waiting for the answers of a broadcast. Returns the lock to name in an error, if the ticket belongs to a
     /// broadcast.
-    pub(super) fn stop(&mut self, members: &mut Members, ticket: Ticket) -> Option<Option<LockName>> {
+    pub(super) fn stop(&mut self, members: &mut Members<'_>, ticket: Ticket) -> Option<Option<LockName>> {
         let broadcast = self.by_ticket.remove(&ticket)?;
         // Calls that are still in progress go on.
         for member in broadcast.unanswered {
@@ -526,8 +552,16 @@ impl Broadcasts {
     }
 }
 
+/// Whether all primaries have answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answers {
+    Complete,
+    Missing,
+}
+
 /// Returns the answer of a majority, if there is one by now, or the best answer if all primaries have answered.
-fn result_of(outcomes: &[Outcome], majority: usize, is_all: bool) -> Option<Outcome> {
+fn result_of(outcomes: &[Outcome], majority: usize, answers: Answers) -> Option<Outcome> {
+    let is_all = answers == Answers::Complete;
     let count = |is_it: fn(&Outcome) -> bool| outcomes.iter().filter(|outcome| is_it(outcome)).count();
     let first = |is_it: fn(&Outcome) -> bool| outcomes.iter().find(|outcome| is_it(outcome)).cloned();
     let is_failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed(_));
@@ -592,13 +626,19 @@ fn result_of(outcomes: &[Outcome], majority: usize, is_all: bool) -> Option<Outc
 mod tests {
     use super::*;
 
+    /// Returns the result once all of three primaries have answered.
+    fn complete(outcomes: &[Outcome]) -> Option<Outcome> {
+        result_of(outcomes, 2, Answers::Complete)
+    }
+
     #[test]
     fn a_release_counts_once_a_majority_has_it() {
         let released = || Outcome::Released(ReleaseOutcome::Released);
         let expired = || Outcome::Released(ReleaseOutcome::Expired);
-        assert_eq!(result_of(&[released(), released()], 2, false), Some(released()));
-        assert_eq!(result_of(&[released(), expired()], 2, false), None);
-        assert_eq!(result_of(&[released(), expired(), expired()], 2, true), Some(expired()));
+        let missing = |outcomes: &[Outcome]| result_of(outcomes, 2, Answers::Missing);
+        assert_eq!(missing(&[released(), released()]), Some(released()));
+        assert_eq!(missing(&[released(), expired()]), None);
+        assert_eq!(complete(&[released(), expired(), expired()]), Some(expired()));
     }
 
     #[test]
@@ -610,23 +650,21 @@ mod tests {
                 "it did not answer",
             ))
         };
-        assert_eq!(
-            result_of(&[Outcome::Forced(true), Outcome::Forced(true)], 2, false),
-            None
-        );
+        let two = [Outcome::Forced(true), Outcome::Forced(true)];
+        assert_eq!(result_of(&two, 2, Answers::Missing), None);
         for last in [Outcome::Forced(true), Outcome::Forced(false), failed()] {
             let all = [Outcome::Forced(true), Outcome::Forced(true), last];
-            assert_eq!(result_of(&all, 2, true), Some(Outcome::Forced(true)));
+            assert_eq!(complete(&all), Some(Outcome::Forced(true)));
         }
         let few = [Outcome::Forced(true), failed(), failed()];
-        assert_eq!(result_of(&few, 2, true), Some(failed()));
+        assert_eq!(complete(&few), Some(failed()));
     }
 
     #[test]
     fn a_release_says_stolen_if_most_primaries_have_another_holder() {
         let stolen = || Outcome::Released(ReleaseOutcome::Stolen);
         let expired = || Outcome::Released(ReleaseOutcome::Expired);
-        assert_eq!(result_of(&[expired(), stolen(), stolen()], 2, true), Some(stolen()));
-        assert_eq!(result_of(&[stolen(), expired(), expired()], 2, true), Some(expired()));
+        assert_eq!(complete(&[expired(), stolen(), stolen()]), Some(stolen()));
+        assert_eq!(complete(&[stolen(), expired(), expired()]), Some(expired()));
     }
 }

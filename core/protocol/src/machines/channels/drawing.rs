@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{Channels, Input};
 use crate::ids::NodeId;
 use crate::io::Io;
+use crate::step::Topic;
 use crate::transitions::{Drawn, GONE, Labelled, NEW, Row, State};
 
 const REQUESTED: &str = "Requested";
@@ -36,12 +37,14 @@ impl Drawn for Channels {
 impl Labelled for Input<'_> {
     fn label(&self) -> &'static str {
         match self {
-            Self::Listen(..) => "listen",
-            Self::ListenForGrants(..) => "listen for grants",
+            Self::Listen(to) => match to.topic {
+                Topic::Releases(_) => "listen",
+                Topic::Grants => "listen for grants",
+            },
             Self::Leave(_) => "leave",
-            Self::Confirmed(..) => "confirmed",
-            Self::Message(..) => "message",
-            Self::Lost(_) | Self::LostOne(..) => "lost",
+            Self::Confirmed { .. } => "confirmed",
+            Self::Message { .. } => "message",
+            Self::Lost(_) | Self::LostOne { .. } => "lost",
         }
     }
 }

@@ -5,6 +5,8 @@ use crate::kinds::Kind;
 use crate::machines::bench::{Bench, NODE, keys};
 use crate::types::Transmit;
 
+const RELEASES: Topic = Topic::Releases(Listener::ServerQueue);
+
 struct Alone {
     bench: Bench,
     channels: Channels,
@@ -13,36 +15,44 @@ struct Alone {
 }
 
 impl Alone {
-    /// Makes channels on which one lock waits for messages about releases, or about grants.
-    fn listening(for_grants: bool) -> Self {
+    /// Makes channels on which one lock waits for messages about this topic.
+    fn listening(topic: Topic) -> Self {
         let mut alone = Self {
             bench: Bench::new(),
             channels: Channels::default(),
             lock: LockId::default(),
             name: keys(Kind::Fair).channel(),
         };
-        let to = alone.to(alone.lock);
-        alone.input(if for_grants {
-            Input::ListenForGrants(to)
-        } else {
-            Input::Listen(to, None)
-        });
+        let to = alone.to(alone.lock, topic);
+        alone.input(Input::Listen(to));
         alone
     }
 
-    fn to(&self, lock: LockId) -> Listen {
+    fn to(&self, lock: LockId, topic: Topic) -> Listen {
         Listen {
             lock,
             node: NODE,
             channel: Arc::clone(&self.name),
+            topic,
         }
     }
 
     fn confirmed() -> Self {
-        let mut alone = Self::listening(false);
-        let name = Arc::clone(&alone.name);
-        alone.input(Input::Confirmed(NODE, &name));
+        let mut alone = Self::listening(RELEASES);
+        alone.confirm();
         alone
+    }
+
+    fn confirm(&mut self) {
+        let name = Arc::clone(&self.name);
+        self.input(Input::Confirmed {
+            node: NODE,
+            channel: &name,
+        });
+    }
+
+    fn lose(&mut self, channel: &[u8]) {
+        self.input(Input::LostOne { node: NODE, channel });
     }
 
     fn input(&mut self, input: Input<'_>) {
@@ -57,11 +67,10 @@ impl Alone {
 
 #[test]
 fn a_channel_is_subscribed_once_and_counts_when_the_server_confirms_it() {
-    for for_grants in [false, true] {
-        let mut alone = Alone::listening(for_grants);
+    for topic in [RELEASES, Topic::Grants] {
+        let mut alone = Alone::listening(topic);
         assert!(matches!(alone.last_transmit(), Some(Transmit::Subscribe { .. })));
-        let name = Arc::clone(&alone.name);
-        alone.input(Input::Confirmed(NODE, &name));
+        alone.confirm();
         assert!(matches!(
             alone.bench.io.steps(),
             [Step::Waiter(WaiterInput::MayBeFree(_))]
@@ -71,7 +80,7 @@ fn a_channel_is_subscribed_once_and_counts_when_the_server_confirms_it() {
 
 #[test]
 fn only_a_confirmed_subscription_is_among_those_that_heard_a_release() {
-    let alone = Alone::listening(false);
+    let alone = Alone::listening(RELEASES);
     assert_eq!(alone.channels.others(alone.lock, 3), 3);
     let mut alone = Alone::confirmed();
     assert_eq!(alone.channels.others(alone.lock, 3), 2);
@@ -82,18 +91,21 @@ fn only_a_confirmed_subscription_is_among_those_that_heard_a_release() {
 #[test]
 fn a_subscription_that_is_lost_alone_is_the_only_one_that_counts_no_more() {
     let mut alone = Alone::confirmed();
-    alone.input(Input::LostOne(NODE, b"another"));
+    alone.lose(b"another");
     assert_eq!(alone.channels.others(alone.lock, 3), 2);
-    let name = Arc::clone(&alone.name);
-    alone.input(Input::LostOne(NODE, &name));
+    alone.lose(&Arc::clone(&alone.name));
     assert_eq!(alone.channels.others(alone.lock, 3), 3);
-    alone.input(Input::Confirmed(NODE, &name));
+    alone.confirm();
     assert_eq!(alone.channels.others(alone.lock, 3), 2);
 }
 
 #[test]
 fn a_channel_that_nobody_listens_to_is_left() {
-    for mut alone in [Alone::listening(false), Alone::listening(true), Alone::confirmed()] {
+    for mut alone in [
+        Alone::listening(RELEASES),
+        Alone::listening(Topic::Grants),
+        Alone::confirmed(),
+    ] {
         alone.input(Input::Leave(alone.lock));
         assert!(matches!(alone.last_transmit(), Some(Transmit::Unsubscribe { .. })));
         assert_eq!(alone.channels.len(), 0);
@@ -102,18 +114,22 @@ fn a_channel_that_nobody_listens_to_is_left() {
 
 #[test]
 fn a_message_tells_of_a_release_or_of_a_grant() {
-    for for_grants in [false, true] {
-        let mut alone = Alone::listening(for_grants);
-        let name = Arc::clone(&alone.name);
-        alone.input(Input::Message(NODE, &name, b"0"));
-        let is_grant = matches!(alone.bench.io.steps(), [Step::Fair(FairInput::GrantMessage(..))]);
-        assert_eq!(is_grant, for_grants);
+    for topic in [RELEASES, Topic::Grants] {
+        let mut alone = Alone::listening(topic);
+        alone.input(Input::Message {
+            node: NODE,
+            channel: &Arc::clone(&alone.name),
+            payload: b"0",
+        });
+        let is_grant = matches!(alone.bench.io.steps(), [Step::Fair(FairInput::GrantMessage { .. })]);
+        assert_eq!(is_grant, matches!(topic, Topic::Grants));
     }
 }
 
 #[test]
 fn who_comes_to_a_channel_that_was_confirmed_before_has_missed_news() {
     let mut alone = Alone::confirmed();
-    alone.input(Input::Listen(alone.to(alone.lock.next()), None));
+    let to = alone.to(alone.lock.next(), RELEASES);
+    alone.input(Input::Listen(to));
     assert!(matches!(alone.bench.io.steps(), [Step::Fair(FairInput::PollSoon(_))]));
 }

@@ -61,14 +61,14 @@ fn state(io: &Io, ticket: Ticket, waiter: &Waiter) -> State {
 impl Labelled for Input {
     fn label(&self) -> &'static str {
         match self {
-            Self::WillJoin(..) => "joined",
+            Self::WillJoin { .. } => "joined",
             Self::Left(..) => "left",
-            Self::HasJoined(..) => "found",
+            Self::HasJoined { .. } => "found",
             Self::PollSoon(_) => "poll soon",
             Self::PollBy(..) => "poll by",
             Self::PollDue(_) => "poll due",
             Self::Answered(..) => "poll answered",
-            Self::GrantMessage(..) => "told",
+            Self::GrantMessage { .. } => "told",
             Self::GhostReleased(_) => "ghost released",
             Self::Forget(_) => "forget",
         }

@@ -27,7 +27,7 @@ use crate::lease::{LeasePlan, deadline};
 use crate::name::LockName;
 use crate::owner::OwnerId;
 use crate::periods::PROVISIONAL;
-use crate::step::{Ended, NewHold, Owed, Step};
+use crate::step::{Ended, GrantKind, Granted, NewHold, Owed, Step};
 use crate::timers::Timer;
 use crate::token::Token;
 use crate::types::{Event, Grant, Lane};
@@ -62,7 +62,7 @@ impl Hold {
             keys: new.keys,
             owner: new.owner,
             context: new.context,
-            token: new.token,
+            token: new.granted.token,
             levels: Levels::new(),
             since: now,
             waited: new.waited,
@@ -280,8 +280,10 @@ pub(super) fn lost_error(lost: Option<LostReason>, plan: LeasePlan, name: &LockN
     error.with_lock(name.as_str())
 }
 
-/// The pause after a failed renewal: the first one, and the longest one.
-const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+/// The pause after the first failed renewal. The pause doubles with each that follows.
+const FIRST_RETRY: Duration = Duration::from_millis(20);
+/// The longest pause after a failed renewal.
+const LONGEST_RETRY: Duration = Duration::from_secs(1);
 /// A divisor: a renewal comes earlier than a third of the lease by a random time of up to a tenth of that third.
 const SPREAD: u32 = 10;
 /// The length of an auto-renewed degraded lease, which ends only when it is released.
@@ -324,28 +326,33 @@ pub(super) struct Watchdog {
 
 impl Watchdog {
     pub(super) fn new(new: &NewHold, now: Instant) -> Self {
+        let granted = new.granted;
         // The server can have made a provisional grant later than `sent`, so the length of the lease counts from now.
-        let start = if new.provisional { now } else { new.sent };
+        let start = match granted.kind {
+            GrantKind::Provisional => now,
+            GrantKind::Full | GrantKind::Degraded => granted.sent,
+        };
         let ends = new.max_hold.map(|max| start + max);
         let capped = |until: Instant| ends.map_or(until, |end| until.min(end));
-        let is_endless = new.is_local && new.plan.renewed;
+        let is_local = granted.kind == GrantKind::Degraded;
+        let is_endless = is_local && new.plan.renewed;
         let (length, ttl) = if is_endless {
             (ENDLESS, ENDLESS)
         } else {
-            (new.plan.length, new.ttl)
+            (new.plan.length, granted.ttl)
         };
         Self {
             plan: new.plan,
             lost: None,
-            deadline: capped(deadline(new.sent, ttl).min(deadline(start, length))),
-            record_until: (new.sent + ttl).min(start + length),
+            deadline: capped(deadline(granted.sent, ttl).min(deadline(start, length))),
+            record_until: (granted.sent + ttl).min(start + length),
             wanted_until: capped(start + length),
             max_hold_until: ends,
             renewal: None,
             failures: 0,
             last_lane: Lane::Renewal,
             failure: None,
-            is_local: new.is_local,
+            is_local,
         }
     }
 
@@ -460,11 +467,12 @@ impl Watchdog {
 
     /// Sets the timers of a provisional grant. The first renewal comes after a third of the grant, or of the
     /// auto-renewed lease, whichever is shorter. Most holds end before that.
-    pub(super) fn schedule_first(&self, io: &mut Io, id: HoldId, sent: Instant, ttl: Duration) {
+    pub(super) fn schedule_first(&self, io: &mut Io, id: HoldId, granted: Granted) {
         let watched_for = self.plan.renewed.then_some(self.plan.length);
-        let first = ttl.min(watched_for.unwrap_or(ttl));
+        let first = granted.ttl.min(watched_for.unwrap_or(granted.ttl));
         io.set(Timer::Deadline(id), self.deadline);
-        io.set(Timer::Renew(id), sent + first.checked_div(3).unwrap_or_default());
+        let third = first.checked_div(3).unwrap_or_default();
+        io.set(Timer::Renew(id), granted.sent + third);
     }
 
     /// Sets the timers after the server has confirmed a call that was sent at `sent`.
@@ -533,7 +541,7 @@ impl Watchdog {
         }
         let invocation = record.keys.renew(record.owner, ttl);
         let sixth = self.plan.length.checked_div(6).unwrap_or_default();
-        let overdue = now + io.config().command_timeout.min(sixth.max(RETRY.0));
+        let overdue = now + io.config().command_timeout.min(sixth.max(FIRST_RETRY));
         let purpose = Purpose::Renew { hold: id, ttl };
         self.renewal = Some(io.call(purpose, node, lane, invocation, Some(overdue)));
         self.last_lane = lane;
@@ -584,9 +592,9 @@ impl Watchdog {
         self.failure = why.map(Box::new);
         let doublings = self.failures.min(8);
         self.failures = self.failures.saturating_add(1);
-        let pause = RETRY.0.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(1));
-        let longest = RETRY.1.min(self.plan.length.checked_div(10).unwrap_or_default());
-        io.set(Timer::Renew(id), now + pause.min(longest.max(RETRY.0)));
+        let pause = FIRST_RETRY.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(1));
+        let longest = LONGEST_RETRY.min(self.plan.length.checked_div(10).unwrap_or_default());
+        io.set(Timer::Renew(id), now + pause.min(longest.max(FIRST_RETRY)));
     }
 
     /// Returns why the hold is lost, now that the timer of the deadline has fired. Sets the timer again and returns

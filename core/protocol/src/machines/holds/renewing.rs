@@ -13,7 +13,7 @@ use crate::io::Io;
 use crate::kinds::{Record, parse_record};
 use crate::lease::LeaseDuration;
 use crate::reply::{CallError, Refusal, Reply};
-use crate::step::Step;
+use crate::step::{Reentry, Step};
 use crate::timers::Timer;
 use crate::types::{Event, Outcome};
 use crate::wording::{cause_of, explain};
@@ -43,7 +43,8 @@ impl Holds {
         let deadline = hold.last_here(io, id, extension.until, now);
         match aim {
             Aim::Enter(plan) => {
-                io.step(Step::Entered(ticket, id, plan));
+                let reentry = Reentry { ticket, hold: id, plan };
+                io.step(Step::Entered(reentry));
                 self.enter(io, ticket, id);
             }
             Aim::Extend | Aim::Confirm => io.complete(ticket, Outcome::Extended(deadline)),
@@ -104,7 +105,8 @@ impl Holds {
                     if let Some(hold) = self.hold_mut(id) {
                         hold.watchdog_mut().watch(plan);
                     }
-                    io.step(Step::Entered(ticket, id, plan));
+                    let reentry = Reentry { ticket, hold: id, plan };
+                    io.step(Step::Entered(reentry));
                     self.enter(io, ticket, id);
                 }
                 Aim::Extend | Aim::Confirm => io.complete(ticket, Outcome::Extended(deadline)),

@@ -7,6 +7,7 @@ use crate::calls::Unresolved;
 use crate::ids::{Context, LockId};
 use crate::kinds::Kind;
 use crate::machines::bench::{Bench, keys, numbers};
+use crate::step::{GrantKind, Granted};
 use crate::{CallError, Event, LostReason, ReleaseOutcome, Reply};
 
 const LEASE: Duration = Duration::from_secs(9);
@@ -17,8 +18,23 @@ struct Alone {
 }
 
 impl Alone {
-    /// Makes a hold with a lease of 9 s that was granted now.
-    fn holding(is_renewed: bool) -> Self {
+    /// Makes an auto-renewed hold with a lease of 9 s that was granted now.
+    fn renewed() -> Self {
+        Self::holding(LeasePlan {
+            length: LEASE,
+            renewed: true,
+        })
+    }
+
+    /// Makes the same hold with a fixed lease.
+    fn fixed() -> Self {
+        Self::holding(LeasePlan {
+            length: LEASE,
+            renewed: false,
+        })
+    }
+
+    fn holding(plan: LeasePlan) -> Self {
         let holds = Holds::default();
         let mut alone = Self {
             bench: Bench::new(),
@@ -29,16 +45,14 @@ impl Alone {
             keys: keys(Kind::Lock),
             owner: alone.bench.io.owner_id(),
             context: Some(Context::from_u64(1)),
-            plan: LeasePlan {
-                length: LEASE,
-                renewed: is_renewed,
-            },
+            plan,
             max_hold: None,
-            token: None,
-            sent: alone.bench.now,
-            ttl: LEASE,
-            provisional: false,
-            is_local: false,
+            granted: Granted {
+                token: None,
+                sent: alone.bench.now,
+                ttl: LEASE,
+                kind: GrantKind::Full,
+            },
             waited: false,
             unresolved: Unresolved::default(),
         };
@@ -64,7 +78,11 @@ impl Alone {
         self.input(Input::RenewalDue(self.id()));
         let call = self.bench.call();
         let answered = self.bench.answer(call, result);
-        self.input(Input::RenewalAnswered(self.id(), LEASE, answered));
+        self.input(Input::RenewalAnswered {
+            hold: self.id(),
+            ttl: LEASE,
+            answered,
+        });
     }
 
     fn release(&mut self) {
@@ -103,7 +121,7 @@ impl Alone {
 
 #[test]
 fn a_grant_is_told_and_its_deadline_set_in_one_step() {
-    let mut alone = Alone::holding(true);
+    let mut alone = Alone::renewed();
     assert!(alone.hold().is_valid(alone.bench.now));
     assert_eq!(
         alone.bench.io.due(Timer::Deadline(alone.id())),
@@ -114,9 +132,13 @@ fn a_grant_is_told_and_its_deadline_set_in_one_step() {
 
 #[test]
 fn the_last_level_takes_the_hold_with_it_and_a_release_is_owed() {
-    let mut alone = Alone::holding(true);
-    let plan = alone.hold().plan();
-    alone.input(Input::Enter(Ticket::from_u64(3), alone.id(), plan));
+    let mut alone = Alone::renewed();
+    let reentry = Reentry {
+        ticket: Ticket::from_u64(3),
+        hold: alone.id(),
+        plan: alone.hold().plan(),
+    };
+    alone.input(Input::Enter(reentry));
     alone.input(Input::Release(Ticket::from_u64(2), LeaseId::from_u64(2)));
     assert!(!alone.is_release_owed());
     alone.release();
@@ -125,7 +147,7 @@ fn the_last_level_takes_the_hold_with_it_and_a_release_is_owed() {
 
 #[test]
 fn a_renewal_that_is_confirmed_moves_the_deadline() {
-    let mut alone = Alone::holding(true);
+    let mut alone = Alone::renewed();
     let before = alone.hold().deadline();
     alone.bench.pass(3_000);
     alone.renewal_answered(numbers(&[1]));
@@ -135,7 +157,7 @@ fn a_renewal_that_is_confirmed_moves_the_deadline() {
 
 #[test]
 fn an_auto_renewed_lease_is_lost_at_its_deadline_and_its_release_is_told_at_once() {
-    let mut alone = Alone::holding(true);
+    let mut alone = Alone::renewed();
     alone.pass_deadline();
     assert_eq!(alone.why_lost(), Some(LostReason::Expired));
     assert!(alone.is_freed() && !alone.is_release_owed());
@@ -147,7 +169,7 @@ fn an_auto_renewed_lease_is_lost_at_its_deadline_and_its_release_is_told_at_once
 
 #[test]
 fn a_timer_that_is_early_takes_nothing_away() {
-    let mut alone = Alone::holding(true);
+    let mut alone = Alone::renewed();
     alone.input(Input::DeadlinePassed(alone.id()));
     alone.input(Input::ContextReturned(alone.id()));
     assert_eq!(alone.hold().lost(), None);
@@ -155,7 +177,7 @@ fn a_timer_that_is_early_takes_nothing_away() {
 
 #[test]
 fn a_renewal_leaves_the_deadlines_timer_and_that_is_set_again_when_it_comes_too_early() {
-    let mut alone = Alone::holding(true);
+    let mut alone = Alone::renewed();
     let timer = Timer::Deadline(alone.id());
     let first = alone.bench.io.due(timer);
     assert_eq!(first, Some(alone.hold().deadline()));
@@ -176,7 +198,7 @@ fn a_renewal_leaves_the_deadlines_timer_and_that_is_set_again_when_it_comes_too_
 #[test]
 fn a_record_that_is_gone_is_a_lost_lease() {
     for (reply, reason) in [(0, LostReason::Removed), (2, LostReason::Stolen)] {
-        let mut alone = Alone::holding(true);
+        let mut alone = Alone::renewed();
         alone.renewal_answered(numbers(&[reply]));
         assert_eq!(alone.why_lost(), Some(reason));
         assert_eq!(alone.hold().lost(), Some(reason));
@@ -185,7 +207,7 @@ fn a_record_that_is_gone_is_a_lost_lease() {
 
 #[test]
 fn a_lost_lease_is_not_renewed_any_more() {
-    let mut alone = Alone::holding(true);
+    let mut alone = Alone::renewed();
     alone.lose(LostReason::Stolen);
     alone.lose(LostReason::Expired);
     assert_eq!(alone.why_lost(), None);
@@ -205,7 +227,7 @@ fn a_fixed_lease_is_forgotten_when_its_loss_is_told() {
         },
     ];
     for lose in losses {
-        let mut alone = Alone::holding(false);
+        let mut alone = Alone::fixed();
         lose(&mut alone);
         assert!(alone.why_lost().is_some());
         assert!(alone.is_forgotten());
@@ -214,11 +236,13 @@ fn a_fixed_lease_is_forgotten_when_its_loss_is_told() {
 
 #[test]
 fn a_client_that_closes_loses_what_it_holds_and_owes_its_releases() {
-    for is_renewed in [false, true] {
-        let mut alone = Alone::holding(is_renewed);
+    for mut alone in [Alone::fixed(), Alone::renewed()] {
         alone.lose(LostReason::Closed);
         assert!(!alone.is_release_owed());
-        alone.input(Input::Dropped(alone.id(), None));
+        alone.input(Input::Dropped {
+            hold: alone.id(),
+            ticket: None,
+        });
         assert!(alone.is_release_owed());
         assert_eq!(alone.holds.len(), 0);
     }

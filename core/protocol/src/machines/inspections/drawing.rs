@@ -59,7 +59,7 @@ impl Drawn for Inspections {
 impl Labelled for Input {
     fn label(&self) -> &'static str {
         match self {
-            Self::Asked(..) => "asked",
+            Self::Asked { .. } => "asked",
             Self::Connected => "connected",
             Self::Answered(_, Err(CallError::Disconnected(_))) => "disconnected",
             Self::Answered(..) => "answered",

@@ -15,7 +15,11 @@ impl Alone {
     fn asking(bench: Bench, question: Question) -> Self {
         let inspections = Inspections::default();
         let mut alone = Self { bench, inspections };
-        alone.input(Input::Asked(TICKET, keys(Kind::Lock), question));
+        alone.input(Input::Asked {
+            ticket: TICKET,
+            keys: keys(Kind::Lock),
+            question,
+        });
         alone
     }
 

@@ -67,7 +67,7 @@ impl Labelled for Input {
             Self::Resolved(..) => "attempt answered",
             Self::WaitOver(_) => "wait over",
             Self::Cancelled(_) => "cancelled",
-            Self::Connected(..) => "connected",
+            Self::Connected { .. } => "connected",
             Self::Closed => "client closes",
             Self::Seen(..) => "seen",
         }

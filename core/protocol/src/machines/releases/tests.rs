@@ -79,7 +79,10 @@ impl Alone {
 
     fn connected(&mut self, lanes: &[Lane]) {
         self.bench.open(lanes);
-        self.input(Input::Connected(NODE, lanes.to_vec()));
+        self.input(Input::Connected {
+            node: NODE,
+            opened: lanes.to_vec(),
+        });
     }
 }
 

@@ -19,7 +19,10 @@ use crate::machines::holds::Holds;
 use crate::observed::{Attempted, Detail, Observed, Place};
 use crate::periods::{FIRST_ANSWER_GRACE, MIN_GAP};
 use crate::reply::{CallError, Refusal};
-use crate::step::{ClockSeen, FairInput, Granted, HolderSeen, Listen, OwnerSeen, Refused, Report, Step, WaiterInput};
+use crate::step::{
+    ClockSeen, FairInput, GrantKind, Granted, HolderSeen, Listen, Listener, OwnerSeen, Refused, Report, Step, Topic,
+    WaiterInput,
+};
 use crate::timers::Timer;
 use crate::types::Outcome;
 use crate::wording::{brief, cause_of, explain};
@@ -63,8 +66,12 @@ impl Waiters {
                 // attempt after it may never be answered.
                 if let Some(found) = found.filter(|_| !request.is_once()) {
                     request.found_queued();
-                    let keys = Arc::clone(request.keys());
-                    io.step(Step::Fair(FairInput::HasJoined(lock, ticket, keys, found)));
+                    io.step(Step::Fair(FairInput::HasJoined {
+                        lock,
+                        ticket,
+                        keys: Arc::clone(request.keys()),
+                        found,
+                    }));
                 }
                 let refused = Refused {
                     ticket,
@@ -116,8 +123,11 @@ impl Waiters {
             return;
         }
         if request.keys().kind.queues_on_server() {
-            let joined = FairInput::WillJoin(lock, ticket, request.queue_entry());
-            io.step(Step::Fair(joined));
+            io.step(Step::Fair(FairInput::WillJoin {
+                lock,
+                ticket,
+                entry: request.queue_entry(),
+            }));
         }
         match lateness.pause() {
             None => io.step(Step::Waiter(WaiterInput::Ask(ticket))),
@@ -204,9 +214,13 @@ impl Waiters {
             lock,
             node: keys.node,
             channel: keys.channel(),
+            topic: Topic::Releases(Listener::Waiter(ticket)),
         };
-        io.step(Step::Listen(releases, Some(ticket)));
-        io.step(Step::Waiter(WaiterInput::Sleep(ticket, refused.remaining)));
+        io.step(Step::Listen(releases));
+        io.step(Step::Waiter(WaiterInput::Sleep {
+            ticket,
+            remaining: refused.remaining,
+        }));
     }
 
     /// Lets a refused waiter sleep until its next attempt, or ask at once if the refusal may be stale.
@@ -221,7 +235,7 @@ impl Waiters {
         if io.has(Defect::WaiterParks) {
             return;
         }
-        let poll = io.between(io.config().retry_interval);
+        let poll = io.between(io.config().retry_interval.clone());
         let poll = if request.is_marked() {
             poll.min(LONGEST_HEARTBEAT)
         } else {
@@ -322,8 +336,7 @@ impl Verdict {
                         token,
                         sent,
                         ttl,
-                        provisional: false,
-                        is_local: false,
+                        kind: GrantKind::Full,
                     })
                 } else {
                     Self::TooLate(LateGrant {

@@ -4,11 +4,9 @@
 //! The lock therefore has one holder in this client, no matter whether the server or the client granted it. Once the
 //! primary serves again, the waiters ask it.
 
-use std::sync::Arc;
-
 use super::Waiters;
 use super::queue::{Place, Queue};
-use super::request::Renounced;
+use super::request::{Renounced, Request};
 use crate::breakers::Outage;
 use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};
@@ -17,7 +15,7 @@ use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::Keys;
 use crate::name::LockName;
-use crate::step::{FairInput, Granted, Step, WaiterInput};
+use crate::step::{FairInput, GrantKind, Granted, Step, WaiterInput};
 use crate::timers::Timer;
 use crate::types::{OnUnavailable, Outcome};
 
@@ -51,9 +49,10 @@ fn is_granted_locally(keys: &Keys) -> bool {
 impl Waiters {
     /// Handles that the circuit breaker of a primary has opened.
     pub(super) fn outage(&mut self, io: &mut Io, primary: Primary, now: Instant) {
-        for (ticket, keys, policy) in self.waiting_for(io, primary) {
-            io.note_lock(&keys);
-            match refusal(io, &keys, policy, now) {
+        for ticket in self.waiting_for(io, primary) {
+            let Some(request) = self.request(ticket) else { continue };
+            io.note_lock(request.keys());
+            match refusal(io, request.keys(), request.on_unavailable(), now) {
                 Some(outcome) => {
                     io.complete(ticket, outcome);
                     self.remove(io, ticket);
@@ -65,7 +64,7 @@ impl Waiters {
 
     /// Handles that a primary serves again: the first waiter for each lock asks it, once no caller here holds the lock.
     pub(super) fn outage_over(&mut self, io: &mut Io, primary: Primary) {
-        for (ticket, _, _) in self.waiting_for(io, primary) {
+        for ticket in self.waiting_for(io, primary) {
             if let Some(request) = self.request(ticket) {
                 io.step(Step::Waiter(WaiterInput::Advance(request.lock())));
             }
@@ -82,19 +81,18 @@ impl Waiters {
             };
             let entry = request.queue_entry();
             self.move_to(ticket, Place::Server);
-            io.step(Step::Fair(FairInput::WillJoin(lock, ticket, entry)));
+            io.step(Step::Fair(FairInput::WillJoin { lock, ticket, entry }));
             self.with(ticket, |request| request.attempt(io, ticket, now));
         }
         io.step(Step::Waiter(WaiterInput::Advance(lock)));
     }
 
-    fn waiting_for(&self, io: &Io, primary: Primary) -> Vec<(Ticket, Arc<Keys>, OnUnavailable)> {
-        let tickets = self.tickets().into_iter();
-        let waiting = tickets.filter_map(|ticket| {
-            let request = self.request(ticket)?;
-            Some((ticket, Arc::clone(request.keys()), request.on_unavailable()))
-        });
-        waiting.filter(|(_, keys, _)| io.primary(keys) == primary).collect()
+    /// Returns the tickets of the waiters for the locks of a primary, oldest first.
+    fn waiting_for(&self, io: &Io, primary: Primary) -> Vec<Ticket> {
+        let is_its = |request: &Request| io.primary(request.keys()) == primary;
+        let mut tickets = self.tickets();
+        tickets.retain(|ticket| self.request(*ticket).is_some_and(is_its));
+        tickets
     }
 
     /// Moves a waiter to the local queue. A compensating release is owed for its unresolved attempts.
@@ -146,8 +144,7 @@ impl Waiters {
             token: None,
             sent: now,
             ttl: request.plan().length,
-            provisional: false,
-            is_local: true,
+            kind: GrantKind::Degraded,
         };
         self.grant(io, ticket, granted, now);
     }

@@ -51,7 +51,7 @@ use crate::lateness::Lateness;
 use crate::lease::{LeasePlan, LeaseTerms};
 use crate::owner::OwnerId;
 use crate::periods::{MAX_ATTEMPT, MIN_GAP};
-use crate::step::{Granted, NewHold, Owed, Wanted};
+use crate::step::{GrantKind, Granted, NewHold, Owed, Wanted};
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Lane, OnUnavailable, Outcome};
 use crate::wording::brief;
@@ -457,12 +457,11 @@ impl Request {
             plan: self.plan,
             max_hold: self.max_hold,
             unresolved: self.unresolved,
-            token: granted.token.filter(|_| self.fencing),
-            sent: granted.sent,
-            ttl: granted.ttl,
-            provisional: granted.provisional,
-            is_local: granted.is_local,
-            waited: granted.provisional || granted.sent > self.started + MIN_GAP,
+            granted: Granted {
+                token: granted.token.filter(|_| self.fencing),
+                ..granted
+            },
+            waited: granted.kind == GrantKind::Provisional || granted.sent > self.started + MIN_GAP,
         }
     }
 

@@ -10,7 +10,7 @@ use crate::kinds::Kind;
 use crate::lease::{LeasePlan, LeaseTerms};
 use crate::machines::bench::{Bench, NODE, cut, keys, numbers, refusal};
 use crate::reply::{CallError, Reply};
-use crate::step::{Granted, Refused};
+use crate::step::{GrantKind, Granted, Refused};
 use crate::types::{AcquireRequest, Lane, OnUnavailable};
 use crate::{ErrorKind, Outcome};
 
@@ -100,7 +100,10 @@ impl Alone {
     fn granted_among_others() -> Self {
         let mut alone = Self::trying();
         alone.answer_last(numbers(&[1]));
-        alone.input(Input::Published(alone.lock(), 1));
+        alone.input(Input::Published {
+            lock: alone.lock(),
+            others: 1,
+        });
         alone
     }
 
@@ -139,8 +142,12 @@ impl Alone {
     }
 
     fn answer(&mut self, call: CallId, result: Result<Reply, CallError>) {
-        let answered = self.bench.answer(call, result);
-        self.input(Input::Answered(self.ticket, LEASE, answered));
+        let attempt = self.bench.answer(call, result);
+        self.input(Input::Answered {
+            ticket: self.ticket,
+            ttl: LEASE,
+            attempt,
+        });
     }
 
     fn answer_last(&mut self, result: Result<Reply, CallError>) {
@@ -170,15 +177,18 @@ impl Alone {
             token: None,
             sent: self.bench.now,
             ttl: LEASE,
-            provisional: true,
-            is_local: false,
+            kind: GrantKind::Provisional,
         };
         self.input(Input::GrantedInQueue(self.ticket, granted));
     }
 
     fn fail_poll(&mut self) {
         let Err(failure) = refusal("WRONGTYPE") else { return };
-        self.input(Input::PollFailed(self.lock(), vec![self.ticket], failure));
+        self.input(Input::PollFailed {
+            lock: self.lock(),
+            waiters: vec![self.ticket],
+            failure,
+        });
     }
 
     /// Opens the circuit breaker of the primary. The request has this policy for an outage.
@@ -352,7 +362,10 @@ fn a_refusal_that_may_be_stale_makes_it_ask_at_once() {
     let mut alone = Alone::sleeping();
     alone.bench.pass(2);
     alone.input(Input::MissedMessages(alone.ticket));
-    alone.input(Input::Sleep(alone.ticket, None));
+    alone.input(Input::Sleep {
+        ticket: alone.ticket,
+        remaining: None,
+    });
     assert_eq!(alone.state(), Some(TRYING));
     let mut alone = Alone::trying_of(Kind::Fair, LONG);
     alone.bench.pass(2);

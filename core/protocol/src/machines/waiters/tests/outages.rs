@@ -58,6 +58,6 @@ fn after_an_outage_the_first_here_asks_or_all_if_the_server_has_their_queue() {
     assert!(alone.bench.io.steps().iter().any(is_next));
     alone.input(Input::Advance(alone.lock()));
     assert_eq!(alone.state(), Some(TRYING));
-    let joined = |step: &Step| matches!(step, Step::Fair(FairInput::WillJoin(..)));
+    let joined = |step: &Step| matches!(step, Step::Fair(FairInput::WillJoin { .. }));
     assert!(alone.bench.io.steps().iter().any(joined));
 }
