@@ -23,9 +23,10 @@ use std::mem;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::task::{self, Poll, Waker};
 
+use steadlock_collections::Table;
 use steadlock_protocol::{
     AcquireRequest, Context, Error, ErrorKind, Kind, LeaseDuration, LeaseId, LockName, LockState, LostReason,
-    Operation, Permits, ReleaseOutcome, Subject, Table,
+    Operation, Permits, ReleaseOutcome, Subject,
 };
 
 pub use self::lease::Lease;

@@ -16,13 +16,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadlock_collections::SortedMap;
+
 use crate::error::Cause;
 use crate::ids::{CallId, NodeId, Primary};
 use crate::instant::Instant;
 use crate::kinds::{Invocation, Keys};
 use crate::reply::{CallError, Reply};
 use crate::slot::slot;
-use crate::sorted::SortedMap;
 use crate::wording::brief;
 
 /// The settings of a circuit breaker.

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use steadlock_collections::Table;
+
 use crate::ids::{CallId, HoldId, LockId, Primary, ReleaseId, Ticket};
 use crate::instant::Instant;
 use crate::reply::{CallError, Reply};
-use crate::table::Table;
 
 /// The unresolved attempts of one owner id: attempts whose results are unknown.
 #[derive(Clone, Debug, Default)]

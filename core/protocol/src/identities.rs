@@ -7,6 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadlock_collections::{SortedMap, SortedSet};
+
 use crate::client_info::ClientInfo;
 use crate::ids::{CallId, NodeId};
 use crate::instant::Instant;
@@ -15,7 +17,6 @@ use crate::name::KeyPrefix;
 use crate::owner::{ClientId, OwnerId};
 use crate::reply::{CallError, Refusal, Reply};
 use crate::script::Script;
-use crate::sorted::{SortedMap, SortedSet};
 
 /// How often a client that is in use repeats its identity.
 pub(crate) const EVERY: Duration = Duration::from_secs(30);

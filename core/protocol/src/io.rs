@@ -16,6 +16,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadlock_collections::{SortedMap, SortedSet};
+
 use crate::breakers::{Breakers, NothingToAsk, Outage};
 use crate::calls::{Calls, Heir, InFlight, Purpose};
 use crate::client_info::ClientInfo;
@@ -29,7 +31,6 @@ use crate::observed::{Detail, Observed};
 use crate::owner::{ClientId, Entropy, OwnerId};
 use crate::reply::{CallError, Reply};
 use crate::server_clocks::ServerClocks;
-use crate::sorted::{SortedMap, SortedSet};
 use crate::step::{Step, WaiterInput};
 use crate::timers::{Timer, Timers};
 use crate::token::Token;

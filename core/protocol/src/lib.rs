@@ -37,7 +37,6 @@ mod calls;
 mod client;
 mod client_info;
 mod defects;
-mod digits;
 mod ending;
 mod error;
 mod foreign;
@@ -61,10 +60,8 @@ mod server_clocks;
 mod session;
 mod shown;
 mod slot;
-mod sorted;
 mod step;
 mod subject;
-mod table;
 mod timers;
 mod token;
 mod transitions;
@@ -75,8 +72,6 @@ pub use breakers::Breaker;
 pub use client_info::ClientInfo;
 #[cfg(feature = "defects")]
 pub use defects::Defect;
-#[doc(hidden)]
-pub use digits::Digits;
 pub use ending::{LostReason, ReleaseOutcome};
 pub use error::{Cause, Error, ErrorKind, Holder, Operation};
 pub use foreign::{around, is_harmful, readable, shown_owner, shown_words};
@@ -93,11 +88,7 @@ pub use script::{SHARDED, Script};
 pub use session::Session;
 pub use shown::shown;
 pub use slot::slot;
-#[doc(hidden)]
-pub use sorted::{SortedMap, SortedSet};
 pub use subject::Subject;
-#[doc(hidden)]
-pub use table::Table;
 pub use token::Token;
 pub use types::{
     AcquireRequest, Call, Config, Event, Grant, Lane, Limits, LockState, OnUnavailable, Outcome, Transmit,

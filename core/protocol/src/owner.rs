@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::digits::Digits;
+use steadlock_collections::Digits;
 
 /// A source of randomness, which the driver supplies: the operating system's generator in production, a seeded one in
 /// tests.

@@ -6,10 +6,11 @@
 
 use std::time::Duration;
 
+use steadlock_collections::SortedMap;
+
 use crate::ids::NodeId;
 use crate::instant::Instant;
 use crate::lease::{LeaseDuration, reliable};
-use crate::sorted::SortedMap;
 use crate::token::Token;
 
 /// A server, or a slot of a cluster, which another server can take over.

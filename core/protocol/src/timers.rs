@@ -3,9 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use steadlock_collections::Table;
+
 use crate::ids::{CallId, HoldId, LeaseId, LockId, Primary, ReleaseId, Ticket};
 use crate::instant::Instant;
-use crate::table::Table;
 
 /// The timers, by their purposes. Each timer is set at most once at a time. If several timers are due at the same
 /// instant, they fire in the order of this enum.

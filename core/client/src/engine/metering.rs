@@ -6,7 +6,8 @@
 use std::mem;
 use std::sync::Arc;
 
-use steadlock_protocol::{Error, ErrorKind, Instant, LeaseId, LostReason, Outcome, Table, Ticket};
+use steadlock_collections::Table;
+use steadlock_protocol::{Error, ErrorKind, Instant, LeaseId, LostReason, Outcome, Ticket};
 
 use crate::observe::Link;
 use crate::observe::metrics::{self, Groups, Metrics, Series};

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadlock_collections::{SortedMap, Table};
 use steadlock_protocol::{
-    Cause, Detail, Error, Instant, Kind, Lane, LeaseId, LostReason, NodeId, Observed, Outcome, Primary, SortedMap,
-    Table, Ticket, shown,
+    Cause, Detail, Error, Instant, Kind, Lane, LeaseId, LostReason, NodeId, Observed, Outcome, Primary, Ticket, shown,
 };
 
 use super::metering::Metering;

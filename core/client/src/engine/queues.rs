@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use steadlock_protocol::{Instant, LockName, Outcome, Session, SortedMap, Ticket};
+use steadlock_collections::SortedMap;
+use steadlock_protocol::{Instant, LockName, Outcome, Session, Ticket};
 
 use crate::observe::metrics::Metrics;
 

@@ -8,7 +8,8 @@ use std::sync::{Arc, Weak};
 use std::task::Context;
 use std::time::Duration;
 
-use steadlock_protocol::{Error, Instant, LeaseId, LeaseTerms, LostReason, Operation, SortedMap, Table, Ticket};
+use steadlock_collections::{SortedMap, Table};
+use steadlock_protocol::{Error, Instant, LeaseId, LeaseTerms, LostReason, Operation, Ticket};
 
 #[cfg(feature = "native")]
 use super::spin::CallerKind;

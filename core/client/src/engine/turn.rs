@@ -6,10 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadlock_collections::{SortedMap, Table};
 use steadlock_protocol::{
     AcquireRequest, ClientId, Config, Context, Error, ErrorKind, Event as SessionEvent, Grant, Instant, Lane, LeaseId,
-    LeaseTerms, LostReason, NodeId, Operation, Outcome, Primary, ReleaseOutcome, Session, SortedMap, Subject, Table,
-    Ticket,
+    LeaseTerms, LostReason, NodeId, Operation, Outcome, Primary, ReleaseOutcome, Session, Subject, Ticket,
 };
 
 use super::connecting::Connecting;

@@ -19,7 +19,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use steadlock_protocol::{Instant, SortedMap, SortedSet};
+use steadlock_collections::{SortedMap, SortedSet};
+use steadlock_protocol::Instant;
 
 use super::fields::Field;
 use super::observation::{Level, Link, Observation};

@@ -3,7 +3,8 @@
 use std::task::Context;
 use std::time::Duration;
 
-use steadlock_protocol::{CallId, Cause, Error, ErrorKind, Instant, Lane, NodeId, Operation, SortedSet, Transmit};
+use steadlock_collections::SortedSet;
+use steadlock_protocol::{CallId, Cause, Error, ErrorKind, Instant, Lane, NodeId, Operation, Transmit};
 
 use super::{Transport, TransportEvent};
 

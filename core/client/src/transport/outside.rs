@@ -12,9 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Context;
 use std::time::Duration;
 
-use steadlock_protocol::{
-    Call, CallError, CallId, Error, Instant, Lane, NodeId, Reply, SortedMap, SortedSet, Transmit,
-};
+use steadlock_collections::{SortedMap, SortedSet};
+use steadlock_protocol::{Call, CallError, CallId, Error, Instant, Lane, NodeId, Reply, Transmit};
 
 use super::fleet::Fleet;
 use super::{NODE, Transport, TransportEvent};

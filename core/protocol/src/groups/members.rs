@@ -9,6 +9,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadlock_collections::SortedMap;
+
 use crate::client::Client;
 use crate::ending::LostReason;
 use crate::ids::{HoldId, LeaseId, NodeId, Ticket, Verb};
@@ -19,7 +21,6 @@ use crate::lease::{LeaseDuration, LeasePlan};
 use crate::locks::{Locks, Output};
 use crate::machines::holds::{self, Hold};
 use crate::machines::inspections::{self, Question};
-use crate::sorted::SortedMap;
 use crate::step::Reentry;
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Event, Grant, Outcome};

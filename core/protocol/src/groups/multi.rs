@@ -26,9 +26,10 @@ mod held;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
+use steadlock_collections::SortedMap;
+
 use self::gathering::{Gathered, Gathering, Gatherings, Reentered, Wanted};
 use self::held::{HeldLocks, Released};
-
 use super::Input;
 use super::members::{Completed, MemberEvent, Members};
 use crate::ending::ReleaseOutcome;
@@ -39,7 +40,6 @@ use crate::kinds::{Gate, Keys, Kind};
 use crate::lease::{LeaseDuration, LeasePlan};
 use crate::machines::holds;
 use crate::name::LockName;
-use crate::sorted::SortedMap;
 use crate::types::{AcquireRequest, Outcome};
 
 /// The multi-locks of a client.

@@ -17,8 +17,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadlock_collections::Digits;
+
 use super::{Arg, Channel, Form, HeldReply, Key, Kind, Permits, Waiters, fair, read_write, semaphore};
-use crate::digits::Digits;
 use crate::foreign::shown_owner;
 use crate::ids::NodeId;
 use crate::name::{LockName, Word};

@@ -21,9 +21,10 @@ mod tests;
 
 use std::sync::Arc;
 
+use steadlock_collections::{SortedMap, SortedSet};
+
 use crate::ids::{LockId, NodeId};
 use crate::io::Io;
-use crate::sorted::{SortedMap, SortedSet};
 use crate::step::{FairInput, Listen, Listener, Step, Topic, WaiterInput};
 use crate::transitions;
 

@@ -28,6 +28,8 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadlock_collections::SortedMap;
+
 use super::grant_message::GrantMessage;
 use crate::calls::{Answered, Purpose};
 use crate::defects::Defect;
@@ -40,7 +42,6 @@ use crate::lease::deadline;
 use crate::owner::OwnerId;
 use crate::periods::{MIN_GAP, PROVISIONAL};
 use crate::reply::Reply;
-use crate::sorted::SortedMap;
 pub(crate) use crate::step::FairInput as Input;
 use crate::step::{ClockSeen, Granted, HolderSeen, Listen, Listener, OwnerSeen, Report, Step, Topic, WaiterInput};
 use crate::timers::Timer;

@@ -10,9 +10,10 @@
 
 use std::collections::VecDeque;
 
+use steadlock_collections::SortedSet;
+
 use crate::instant::Instant;
 use crate::owner::OwnerId;
-use crate::sorted::SortedSet;
 
 /// The maximum number of owner ids that are kept. The oldest are dropped first; a late grant to a dropped one expires
 /// by its TTL.

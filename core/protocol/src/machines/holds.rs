@@ -32,6 +32,8 @@ mod tests;
 
 use std::time::Duration;
 
+use steadlock_collections::{SortedMap, Table};
+
 pub(crate) use self::hold::Hold;
 use self::hold::{Send, lost_error};
 use crate::calls::{Answered, Heir, Resolved};
@@ -43,9 +45,7 @@ use crate::instant::Instant;
 use crate::io::Io;
 use crate::lease::{LeaseDuration, LeasePlan};
 use crate::observed::{Detail, Observed, Place};
-use crate::sorted::SortedMap;
 use crate::step::{GrantKind, NewHold, Owed, Reentry, Step, WaiterInput};
-use crate::table::Table;
 use crate::timers::Timer;
 use crate::transitions;
 use crate::types::{Event, Lane, Outcome};

@@ -19,6 +19,8 @@ mod tests;
 
 use std::sync::Arc;
 
+use steadlock_collections::SortedMap;
+
 use crate::calls::Purpose;
 use crate::error::Cause;
 use crate::error::{Error, ErrorKind, Holder, Operation};
@@ -27,7 +29,6 @@ use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::{Answer, Keys, Record, parse_record};
 use crate::reply::{CallError, Refusal, Reply};
-use crate::sorted::SortedMap;
 use crate::timers::Timer;
 use crate::transitions;
 use crate::types::{Lane, LockState, Outcome};

@@ -28,6 +28,8 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadlock_collections::Table;
+
 use super::ghosts::Ghosts;
 use crate::calls::{Answered, Heir, Purpose, Resolved, Unresolved};
 use crate::defects::Defect;
@@ -41,7 +43,6 @@ use crate::owner::OwnerId;
 use crate::periods::MAX_ATTEMPT;
 use crate::reply::{CallError, Refusal, Reply};
 use crate::step::{FairInput, Owed, OwnerSeen, Report, Step};
-use crate::table::Table;
 use crate::timers::Timer;
 use crate::transitions;
 use crate::types::{Lane, Outcome};

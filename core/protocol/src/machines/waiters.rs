@@ -18,6 +18,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadlock_collections::{SortedMap, Table};
+
 pub(crate) use self::outage::refused_unasked;
 use self::queue::{Place, Queue, Queues};
 pub(crate) use self::request::CallerWait;
@@ -29,10 +31,8 @@ use crate::ids::{Context, LockId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::{Gate, Keys};
-use crate::sorted::SortedMap;
 pub(crate) use crate::step::WaiterInput as Input;
 use crate::step::{FairInput, Step, Wanted};
-use crate::table::Table;
 use crate::timers::Timer;
 use crate::transitions;
 use crate::types::Outcome;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use steadlock_protocol::SortedSet;
+use steadlock_collections::SortedSet;
 
 use super::links::{BreakerCounts, LinkCounts, Links};
 use super::queues::QueueLengths;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use steadlock_protocol::SortedMap;
+use steadlock_collections::SortedMap;
 
 /// The limit of chosen locks.
 pub(crate) const MAX_QUEUES: usize = 100;

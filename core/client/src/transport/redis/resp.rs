@@ -8,7 +8,8 @@
 
 use std::fmt;
 
-use steadlock_protocol::{CallError, Digits, Reply, shown_words};
+use steadlock_collections::Digits;
+use steadlock_protocol::{CallError, Reply, shown_words};
 
 /// A message of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]

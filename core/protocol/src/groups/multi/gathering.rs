@@ -10,6 +10,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use steadlock_collections::SortedMap;
+
 use super::LockSet;
 use crate::defects::Defect;
 use crate::ending::LostReason;
@@ -23,7 +25,6 @@ use crate::lease::LeasePlan;
 use crate::machines::holds;
 use crate::machines::holds::Hold;
 use crate::periods::{FIRST_ANSWER_GRACE, MIN_GAP};
-use crate::sorted::SortedMap;
 use crate::step::Reentry;
 use crate::types::{AcquireRequest, Outcome};
 use crate::wording::brief;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use steadlock_collections::SortedMap;
+
 use super::LockSet;
 use super::gathering::Gathered;
 use crate::defects::Defect;
@@ -12,7 +14,6 @@ use crate::ids::{Context, HoldId, LeaseId, Ticket};
 use crate::instant::Instant;
 use crate::lease::LeasePlan;
 use crate::machines::holds;
-use crate::sorted::SortedMap;
 use crate::types::{Event, Outcome};
 
 /// The multi-locks that a client holds. The lease of the first level identifies each of them.

@@ -5,6 +5,8 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use steadlock_collections::{SortedMap, SortedSet};
+
 use super::holds::NewHold;
 use super::{last_of_majority, majority, outage, primaries};
 use crate::defects::Defect;
@@ -17,7 +19,6 @@ use crate::kinds::Kind;
 use crate::lateness::{Lateness, whole_millis};
 use crate::lease::LeasePlan;
 use crate::name::LockName;
-use crate::sorted::{SortedMap, SortedSet};
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, OnUnavailable, Outcome};
 use crate::wording::brief;

@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use steadlock_collections::{SortedMap, SortedSet};
+
 use super::{last_of_majority, majority, primaries};
 use crate::defects::Defect;
 use crate::ending::{LostReason, ReleaseOutcome};
@@ -19,7 +21,6 @@ use crate::kinds::{Keys, Kind};
 use crate::lease::LeaseDuration;
 use crate::machines::inspections::Question;
 use crate::name::LockName;
-use crate::sorted::{SortedMap, SortedSet};
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Event, LockState, Outcome};
 

@@ -22,13 +22,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadlock_collections::{SortedMap, SortedSet, Table};
+
 use crate::error::{Cause, Holder};
 use crate::ids::{HoldId, LockId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::{Gate, Holders, Keys};
 use crate::periods::MIN_GAP;
-use crate::sorted::{SortedMap, SortedSet};
-use crate::table::Table;
 
 /// The longest time for which messages about a semaphore cause no call.
 const SHARED_GAP: Duration = Duration::from_millis(16);

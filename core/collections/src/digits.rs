@@ -10,7 +10,7 @@ pub struct Digits {
 
 impl Digits {
     /// The number of digits of the longest number.
-    pub(crate) const MOST: usize = 20;
+    pub const MOST: usize = 20;
 
     /// Makes the digits of a number, without leading zeros.
     #[must_use]

@@ -1,4 +1,4 @@
-//! A hash table for the ids that this crate assigns.
+//! A hash table for ids that the program assigns.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
@@ -127,10 +127,10 @@ fn in_order<K: Ord, V>(all: BinaryHeap<Named<K, V>>) -> impl Iterator<Item = (K,
         .map(|Named(name, value)| (name, value))
 }
 
-/// A hasher without the standard library's random seed, because this crate draws no randomness of its own.
+/// A hasher without the standard library's random seed, because a session draws no randomness of its own.
 type Hashing = BuildHasherDefault<OfNumbers>;
 
-/// A hasher for ids. Only this crate assigns the ids, so nobody can choose ids that collide. One multiplication is
+/// A hasher for ids. Only the program assigns the ids, so nobody can choose ids that collide. One multiplication is
 /// therefore enough, and much cheaper than the standard library's hash.
 #[derive(Default)]
 struct OfNumbers(u64);
