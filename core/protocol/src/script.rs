@@ -19,7 +19,7 @@ macro_rules! scripts {
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// Returns the text of the script: the parts that it uses, then its own file. Comment lines are empty. They
-            /// would be two thirds of what is sent, and the other lines keep their numbers.
+            /// would be half of what is sent, and the other lines keep their numbers.
             #[must_use]
             pub const fn text(self) -> &'static str {
                 match self {
