@@ -45,7 +45,7 @@ def test_a_process_is_found_whatever_its_environment_and_its_depth_are() -> None
     ended = run(f"env -i sh -c '{LEAVE_ONE}' & wait; env -i sh -c 'sh -c \"sleep 301 & sleep 302\" &'")
     assert ended.returncode == 1
     found = [line.partition("command: ")[2] for line in ended.stderr.splitlines() if ": sleep" in line]
-    # They are named by process id, which is not always the order of their starts.
+    # The lines are in the order of process ids, which is not always the order of the starts.
     assert sorted(found) == ["sleep 300", "sleep 301", "sleep 302"]
 
 
