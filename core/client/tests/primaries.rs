@@ -10,7 +10,7 @@ use steadlock::observe::{Observation, Observer};
 use steadlock::{Client, Error, ErrorKind, ReleaseOutcome};
 use steadlock_protocol::Reply;
 use support::fake_sentinel::FakeSentinel;
-use support::proxy::{Carries, Proxy};
+use support::proxy::Proxy;
 use support::sentinel::{SERVICE, SentinelRig};
 use support::version::Version;
 use support::{Redis, eventually, unused_port};
@@ -260,9 +260,7 @@ impl Behind {
     /// Leads an address to this server from now on, and cuts its connections.
     fn lead(&self, address: usize, server: usize) {
         self.proxies[address].lead_to(self.servers[server].port);
-        for carries in Carries::ALL {
-            self.proxies[address].cut(carries);
-        }
+        self.proxies[address].cut_all();
     }
 }
 

@@ -214,9 +214,7 @@ async fn a_running_client_says_why_sentinels_name_no_primary_and_goes_on_when_th
     let lease = take(&client, "before").await;
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
     sentinel.forget();
-    for carries in Carries::ALL {
-        proxy.cut(carries);
-    }
+    proxy.cut_all();
     let (start, mut said_at) = (Instant::now(), None);
     while said_at.is_none_or(|at: Instant| at.elapsed() < SOON / 2) {
         let lock = client.lock("new").wait(SOON / 100);

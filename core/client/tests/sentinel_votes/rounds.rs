@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use steadlock::{Client, ErrorKind, ReleaseOutcome};
 
 use super::support::fake_sentinel::FakeSentinel;
-use super::support::proxy::{Carries, Proxy};
+use super::support::proxy::Proxy;
 use super::support::{Redis, eventually, on_time, unused_port};
 use super::{SERVICE, SOON, SentinelRig, connect, has, take, url};
 
@@ -27,12 +27,6 @@ async fn grants(server: &Redis, client: &Client, name: &str) {
     let lease = take(client, name).await;
     assert!(has(server, name), "{name} is granted elsewhere");
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
-}
-
-fn cut(proxy: &Proxy) {
-    for carries in Carries::ALL {
-        proxy.cut(carries);
-    }
 }
 
 /// Checks that several new clients use one server and never the other.
@@ -103,7 +97,7 @@ async fn after_a_loss(are_sentinels_lost: bool) {
         if are_sentinels_lost {
             [&near, &far[0], &far[1]].iter().for_each(|one| one.cut());
         }
-        cut(&to_old);
+        to_old.cut_all();
         grants(&new, &client, &format!("after-{number}.")).await;
         assert_eq!(scripts_called(&old), before, "the deposed primary was used");
         drop(client);
@@ -135,7 +129,7 @@ async fn a_majority_that_agrees_does_not_wait_for_a_sentinel_that_is_down_or_sil
         let start = Instant::now();
         let client = options.connect().await.unwrap();
         grants(&primary, &client, &format!("first-{third}.")).await;
-        cut(&proxy);
+        proxy.cut_all();
         grants(&primary, &client, &format!("again-{third}.")).await;
         assert!(start.elapsed() < on_time(SHORT_ROUND), "{:?}", start.elapsed());
     }
@@ -224,7 +218,7 @@ async fn one_sentinel_that_is_cut_off_does_not_lead_back_to_an_older_primary() {
         .await;
     }
     to_new.refuse();
-    cut(&to_new);
+    to_new.cut_all();
     let lock = client.lock("lost").wait(2 * BOUND);
     let error = lock.acquire().await.map(drop).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");

@@ -46,6 +46,8 @@ struct Inner {
     next: Option<u16>,
     connections: Vec<Connection>,
     last: u64,
+    /// How often all connections were cut.
+    cuts: u64,
 }
 
 struct Connection {
@@ -80,6 +82,7 @@ impl Proxy {
                 next: None,
                 connections: Vec::new(),
                 last: 0,
+                cuts: 0,
             }),
             is_over: AtomicBool::new(false),
             delay,
@@ -113,9 +116,9 @@ impl Proxy {
 
     /// Cuts all connections.
     pub fn cut_all(&self) {
-        for connection in &self.shared.lock().connections {
-            connection.close();
-        }
+        let mut inner = self.shared.lock();
+        inner.cuts += 1;
+        inner.connections.iter().for_each(Connection::close);
     }
 
     /// Cuts the connections with this use.
@@ -173,23 +176,29 @@ impl Shared {
                 return;
             }
             self.accepted.fetch_add(1, Ordering::Relaxed);
-            let target = self.lock().turn();
+            let (target, cuts) = {
+                let mut inner = self.lock();
+                (inner.turn(), inner.cuts)
+            };
             let server = target.and_then(|target| Some((target, TcpStream::connect(("127.0.0.1", target)).ok()?)));
             if let Some((target, server)) = server {
                 // Without this, Nagle's algorithm would delay an acquisition from tens of microseconds to tens of
                 // milliseconds.
                 let _ = (client.set_nodelay(true), server.set_nodelay(true));
-                self.join(target, client, server);
+                self.join(target, client, server, cuts);
             }
         }
     }
 
-    /// Forwards all data between the client and the server.
-    fn join(self: &Arc<Self>, target: u16, client: TcpStream, server: TcpStream) {
+    /// Forwards all data between the client and the server, unless all connections were cut since the cut `cuts`.
+    fn join(self: &Arc<Self>, target: u16, client: TcpStream, server: TcpStream, cuts: u64) {
         let both = (|| Some((client.try_clone().ok()?, server.try_clone().ok()?)))();
         let Some((client_too, server_too)) = both else { return };
         let number = {
             let mut inner = self.lock();
+            if inner.cuts != cuts {
+                return;
+            }
             inner.last += 1;
             let number = inner.last;
             inner.connections.push(Connection {
