@@ -43,11 +43,6 @@ impl Client {
         &self.locks
     }
 
-    /// Returns the locks, to change them. The events that follow must then be passed on.
-    pub(crate) const fn locks_mut(&mut self) -> &mut Locks {
-        &mut self.locks
-    }
-
     pub(crate) const fn io(&self) -> &Io {
         self.locks.io()
     }
@@ -61,9 +56,10 @@ impl Client {
         self.locks.io_mut().next_ticket(verb)
     }
 
-    /// Passes on the events that have left the machines. `divert` takes what concerns composite locks, and returns an
-    /// event that is for a caller.
-    pub(crate) fn pass_on(&mut self, mut divert: impl FnMut(Output) -> Option<Event>) {
+    /// Changes the locks, and passes on the events that follow. `divert` takes what concerns composite locks, and
+    /// returns an event that is for a caller.
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut Locks), mut divert: impl FnMut(Output) -> Option<Event>) {
+        change(&mut self.locks);
         while let Some(output) = self.locks.next_output() {
             if let Some(event) = divert(output) {
                 self.tell(event);

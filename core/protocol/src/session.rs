@@ -208,8 +208,7 @@ impl Session {
 
     /// Changes the locks, and passes on the events that follow.
     fn with(&mut self, change: impl FnOnce(&mut Locks)) {
-        change(self.client.locks_mut());
-        self.client.pass_on(|output| self.group.divert(output));
+        self.client.change(change, |output| self.group.divert(output));
     }
 
     fn hold(&mut self, input: holds::Input, now: Instant) {

@@ -168,8 +168,7 @@ impl Members<'_> {
 
     /// Changes the locks, and passes on the events that follow.
     fn with(&mut self, change: impl FnOnce(&mut Locks)) {
-        change(self.client.locks_mut());
-        self.client.pass_on(|output| self.table.divert(output));
+        self.client.change(change, |output| self.table.divert(output));
     }
 
     /// Passes an event of a composite lock to its caller.
