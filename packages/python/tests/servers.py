@@ -40,20 +40,21 @@ def free_port() -> int:
     """Returns a port that is free, as is the bus port of a cluster node there. Both are outside the range from which
     systems choose ports of outgoing connections: one of these could occupy it before the server starts.
     """
-    while True:
-        port = random.randrange(10_000, 22_000)
-        with contextlib.ExitStack() as probes, contextlib.suppress(OSError):
-            for one in (port, port + BUS):
-                probes.enter_context(socket.socket()).bind(("127.0.0.1", one))
-            return port
+    return _free_port_of(range(10_000, 22_000), BUS)
 
 
 def unused_port() -> int:
     """Returns a port without a listener, outside the range in which other tests start servers."""
+    return _free_port_of(range(2_000, 9_000))
+
+
+def _free_port_of(ports: range, *further: int) -> int:
+    """Returns a port that is free, as are the ports at these distances above it."""
     while True:
-        port = random.randrange(2_000, 9_000)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
+        port = random.choice(ports)
+        with contextlib.ExitStack() as probes, contextlib.suppress(OSError):
+            for distance in (0, *further):
+                probes.enter_context(socket.socket()).bind(("127.0.0.1", port + distance))
             return port
 
 

@@ -22,28 +22,29 @@ other.ping()
 # The client looks its server up by name.
 url = sys.argv[1].replace("127.0.0.1", "localhost")
 
-def threads_of_clients():
-    names = []
+def threads_named(name):
+    found = 0
     for task in os.listdir("/proc/self/task"):
         try:
-            names.append(open(f"/proc/self/task/{task}/comm").read().strip())
+            found += open(f"/proc/self/task/{task}/comm").read().strip() == name
         except OSError:
             continue
-    return [name for name in names if name in ("steadlock-engin", "steadlock-block")]
+    return found
 
-def wait_for_threads(most, name=""):
+def wait_for_threads(name, most):
     # A thread that is about to end still counts.
     deadline = time.monotonic() + 20
-    while sum(name in thread for thread in threads_of_clients()) > most:
-        assert time.monotonic() < deadline, threads_of_clients()
+    while threads_named(name) > most:
+        assert time.monotonic() < deadline, name
 
 # Loads every module before this process becomes a user that may not read them.
 steadlock.connect(url).close()
-wait_for_threads(0)
+wait_for_threads("steadlock-engin", 0)
+wait_for_threads("steadlock-block", 0)
 
 def refuse_threads(more=0):
     # Clients keep one thread for lookups.
-    wait_for_threads(1, "block")
+    wait_for_threads("steadlock-block", 1)
     # Limits of threads do not apply to root. They count the threads of all processes of a user.
     if os.getuid() == 0:
         os.setresuid(NOBODY, NOBODY, 0)
