@@ -185,7 +185,7 @@ class Service:
     process: "subprocess.Popen[bytes]"
     log: Path
 
-    @property
+    @functools.cached_property
     def url(self) -> str:
         """The URL of an instance that is up."""
         (port,) = self._ports()
