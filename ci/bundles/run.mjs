@@ -229,7 +229,7 @@ function withTables(tables) {
 
 function compare(tables) {
   if (withTables(tables) === readFileSync(PAGE, 'utf8')) return;
-  console.error('the tables of docs/platforms.md are not what was measured; run `./ci/just bundles-table`:');
+  console.error('the tables of docs/platforms.md are not what was measured; run `./ci/just test-bundles --write`:');
   for (const [name, rows] of Object.entries(tables)) console.error(table(COLUMNS[name], rows));
   process.exitCode = 1;
 }

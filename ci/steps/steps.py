@@ -1,4 +1,7 @@
-"""Runs steps in parallel, and prints one line for each with its duration in seconds."""
+"""Runs steps in parallel, and prints one line for each with its duration in seconds.
+
+A step begins when the steps that it needs have ended and its lane has room.
+"""
 
 import os
 import signal
@@ -26,6 +29,8 @@ class Step(NamedTuple):
     #: The titles of other steps.
     needs: frozenset[str] = frozenset()
     environment: Mapping[str, str] = {}
+    #: At most so many steps of one lane run at once as `run` is told. The steps that were listed first begin first.
+    lane: str = ""
 
 
 class StepError(Exception):
@@ -36,9 +41,19 @@ class StepError(Exception):
         self.output = output
 
 
-def run(steps: Sequence[Step], folder: Path, console: Console) -> None:
-    """Runs all steps. The first failure stops all other steps and is raised. An interrupt does the same."""
-    all_steps = Run(steps, folder, console)
+def run(
+    steps: Sequence[Step],
+    folder: Path,
+    console: Console,
+    lanes: Mapping[str, int] | None = None,
+    shows_output: bool = False,
+) -> None:
+    """Runs all steps. The first failure stops all other steps and is raised. An interrupt does the same.
+
+    `lanes` says how many steps of a lane run at once; a lane that is not named has no limit. `shows_output` prints
+    that a step begins, and what each of its commands has written when the command has ended, also if it was stopped.
+    """
+    all_steps = Run(steps, folder, console, lanes or {}, shows_output)
     threads = [threading.Thread(target=all_steps.run_when_ready, args=[step]) for step in steps]
     with all_steps.progress:
         for thread in threads:
@@ -56,30 +71,53 @@ def run(steps: Sequence[Step], folder: Path, console: Console) -> None:
 class Run:
     """The steps of one call of `run`."""
 
-    def __init__(self, steps: Sequence[Step], folder: Path, console: Console) -> None:
-        self.folder, self.console = folder, console
+    def __init__(
+        self, steps: Sequence[Step], folder: Path, console: Console, lanes: Mapping[str, int], shows_output: bool
+    ) -> None:
+        self.steps, self.folder, self.console, self.shows_output = steps, folder, console, shows_output
         self.failure: BaseException | None = None
         # Only a terminal shows the steps that are still running.
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self._changed = threading.Condition()
         self._waiting_for = {step.title: set(step.needs) for step in steps}
+        self._room = dict(lanes)
+        self._begun: set[str] = set()
         self._processes: set[subprocess.Popen[bytes]] = set()
         self._is_stopped = False
 
     def run_when_ready(self, step: Step) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._is_stopped or not self._waiting_for[step.title])
+            self._changed.wait_for(lambda: self._is_stopped or self._is_next(step))
+            self._begun.add(step.title)
+            if step.lane in self._room:
+                self._room[step.lane] -= 1
+            self._changed.notify_all()
         try:
             self._run(step)
         except BaseException as failure:
             # `run` raises it.
             self.stop(failure)
 
+    def _is_next(self, step: Step) -> bool:
+        """Returns whether nothing that the step needs is missing, and no earlier step should begin in its stead."""
+        if step.lane not in self._room:
+            return not self._waiting_for[step.title]
+        if self._room[step.lane] == 0:
+            return False
+        ready = (
+            other.title
+            for other in self.steps
+            if other.lane == step.lane and other.title not in self._begun and not self._waiting_for[other.title]
+        )
+        return next(ready, None) == step.title
+
     def _run(self, step: Step) -> None:
         if self._is_stopped:
             return
         task = self.progress.add_task(step.title)
+        if self.shows_output:
+            self.console.print(f"{step.title} begins")
         began = time.monotonic()
         try:
             for command in step.commands:
@@ -90,6 +128,8 @@ class Run:
             return
         self.console.print(f"{step.title:<58} {time.monotonic() - began:4.0f} s", highlight=False)
         with self._changed:
+            if step.lane in self._room:
+                self._room[step.lane] += 1
             for titles in self._waiting_for.values():
                 titles.discard(step.title)
             self._changed.notify_all()
@@ -116,9 +156,13 @@ class Run:
             status = process.wait()
             with self._changed:
                 self._processes.discard(process)
+            output.seek(0)
+            text = output.read().decode(errors="replace")
             if status != 0 and not self._is_stopped:
-                output.seek(0)
-                raise StepError(step, command, output.read().decode(errors="replace"))
+                raise StepError(step, command, text)
+            if self.shows_output:
+                stopped = f"{step.title} was stopped\n" if self._is_stopped else ""
+                self.console.out(text + stopped, end="", highlight=False)
 
     def stop(self, failure: BaseException | None) -> None:
         """Ends all running commands. Only the first call has an effect, so its failure is kept."""
@@ -132,13 +176,15 @@ class Run:
             self._changed.notify_all()
 
 
-def main(steps: Sequence[Step], folder: Path) -> int:
+def main(
+    steps: Sequence[Step], folder: Path, lanes: Mapping[str, int] | None = None, shows_output: bool = False
+) -> int:
     """Runs all steps, and prints the output of a failed command at the end. Returns the exit status."""
     console = Console(highlight=False, soft_wrap=True)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
-        run(steps, folder, console)
+        run(steps, folder, console, lanes, shows_output)
     except StepError as failure:
         sys.stdout.flush()
         sys.stderr.write(f"{failure.output.rstrip()}\n{failure}\n")

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-import build
+import demo
 from steps import Step, StepError, run
 
 
-def shown(steps: list[Step], folder: Path) -> str:
+def shown(steps: list[Step], folder: Path, lanes: dict[str, int] | None = None, shows_output: bool = False) -> str:
     output = io.StringIO()
-    run(steps, folder, Console(file=output, soft_wrap=True))
+    run(steps, folder, Console(file=output, soft_wrap=True), lanes, shows_output)
     return output.getvalue()
 
 
@@ -49,6 +49,34 @@ def test_steps_that_need_nothing_run_side_by_side(tmp_path: Path) -> None:
 
     steps = [Step("one", [*touch("a"), until("b")]), Step("other", [until("a"), *touch("b")])]
     assert len(shown(steps, tmp_path).splitlines()) == 2
+
+
+def test_a_lane_runs_its_steps_one_by_one_in_the_order_in_which_they_are_listed(tmp_path: Path) -> None:
+    alone = "mkdir alone && sleep 0.1 && rmdir alone"
+    steps = [Step(f"step {number}", [["sh", "-c", alone]], lane="narrow") for number in range(4)]
+    # This step comes first in its lane once it is ready.
+    late = Step("late", [["sh", "-c", alone]], frozenset({"before"}), lane="narrow")
+    before = Step("before", [["sh", "-c", "until [ -e alone ]; do sleep 0.01; done"]])
+    lines = shown([late, *steps, before], tmp_path, lanes={"narrow": 1}).splitlines()
+    ended = [line.rpartition("  ")[0].strip() for line in lines if not line.startswith("before")]
+    assert ended == ["step 0", "late", "step 1", "step 2", "step 3"]
+
+
+def test_the_output_of_a_step_is_shown_in_one_piece_when_it_has_ended(tmp_path: Path) -> None:
+    one = Step("one", [["sh", "-c", "echo a; until [ -e b ]; do sleep 0.01; done; echo z"]])
+    other = Step("other", [["sh", "-c", "echo c; touch b; echo d"]])
+    lines = shown([one, other], tmp_path, shows_output=True).splitlines()
+    assert lines[lines.index("a") + 1] == "z"
+    assert lines[lines.index("c") + 1] == "d"
+
+
+def test_a_step_that_is_stopped_shows_what_it_had_written(tmp_path: Path) -> None:
+    output = io.StringIO()
+    failing = Step("failing", [["sh", "-c", "until [ -e begun ]; do sleep 0.01; done; exit 3"]])
+    other = Step("other", [["sh", "-c", "echo so far; touch begun; sleep 300"]])
+    with pytest.raises(StepError, match="failing"):
+        run([failing, other], tmp_path, Console(file=output, soft_wrap=True), shows_output=True)
+    assert output.getvalue().splitlines()[2:] == ["so far", "other was stopped"]
 
 
 def test_the_first_failure_has_the_output_of_its_command_and_stops_the_others(tmp_path: Path) -> None:
@@ -114,6 +142,6 @@ def test_a_command_that_does_not_exist_fails_its_step(tmp_path: Path) -> None:
 
 
 def test_the_steps_of_the_demo_need_one_another_by_their_titles() -> None:
-    titles = [step.title for step in build.STEPS]
+    titles = [step.title for step in demo.STEPS]
     assert len(titles) == len(set(titles))
-    assert {title for step in build.STEPS for title in step.needs} <= set(titles)
+    assert {title for step in demo.STEPS for title in step.needs} <= set(titles)

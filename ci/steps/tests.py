@@ -1,0 +1,148 @@
+"""Runs the tasks of a run of all tests side by side, each as soon as all that it needs is there.
+
+The justfile says what a task needs: this program asks `just` for the dependencies of each task below, and runs each of
+them once. It prints the output of a task when the task has ended, and then its seconds.
+
+tests.py           runs all
+tests.py --plan    prints what each task waits for
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from steps import Step, main
+
+ROOT = Path(__file__).resolve().parents[2]
+JUST = Path(sys.prefix) / "bin" / "just"
+IS_LINUX = sys.platform == "linux"
+
+#: Builds and lints, at low priority. Others that the justfile names come last.
+BUILDS = [
+    *("lint-rust", "build-cli", "build-jvm", "build-web", "build-tests", "build-python", "build-node"),
+    *("build-contender", "build-example", "lint-dependencies", "lint-words", "lint-structure"),
+    *("lint-shell", "lint-node", "lint-jvm", "lint-python"),
+    *("build-interop", "build-spring", "build-spring-seckill"),
+]
+
+#: Tests that keep a processor busy, the longest first.
+BUSY = [
+    *("test-python", "test-jvm", "test-crates", "test-node", "test-web", "test-spring", "test-spring-aot"),
+    *("test-cross", "test-demo-spring", "test-interop", "test-fleets", "test-driven", "test-wasm"),
+    *("test-storm", "test-storm-newest", "test-playground", "test-bundles", "test-runners", "test-demo"),
+    *("test-api", "test-errors", "test-site", "test-monitoring", "test-transitions", "test-schedules"),
+]
+
+#: Tests that mostly wait, for servers, clocks and downloads.
+WAITING = ["test-server valkey", "test-server 8.2", "test-server 6.2", "test-client-most", "test-client-longest"]
+WAITING += ["test-token-expiry", "test-rigs", "test-install", "test-steps"]
+#: Packages for users are built for Linux, on the processor time that tests leave, and installed on a bare machine.
+PACKED = ["pack", "test-packed"] if IS_LINUX else []
+
+#: Tests that assert milliseconds: one by one, after all others.
+LAST = ["test-timed-failovers", *(["test-packed-timing"] if IS_LINUX else []), "test-timing"]
+
+RUST_TESTS = ("test-crates", "test-client-most", "test-client-longest", "test-transitions", "test-schedules")
+#: Tasks that a task waits for besides its dependencies. Builds of cargo into one folder wait for each other in any case.
+AFTER = {
+    "build-tests": ["lint-rust"],
+    "build-python": ["build-cli"],
+    "build-jvm": ["build-python"],
+    "build-node": ["build-python"],
+    "build-contender": ["build-node"],
+    # Maven writes all that it downloads into one folder.
+    "build-spring": ["build-example"],
+    "build-interop": ["build-spring-seckill"],
+    "test-driven": ["build-contender"],
+    # `cargo test` would build these tests itself, each task while the others wait for it.
+    **{task: ["build-tests"] for task in RUST_TESTS},
+    "test-client-longest": ["build-tests", "build-contender"],
+    **{task: ["build-tests"] for task in WAITING if task.startswith("test-server ")},
+    # These compile in one folder, or read what is compiled there.
+    "test-jvm": ["build-jvm", "build-example"],
+    "test-fleets": ["test-jvm", "test-node"],
+    "test-api": ["test-jvm"],
+    "test-spring": ["build-spring"],
+    "pack": [*BUILDS],
+}
+
+#: Steps of `ci/install` that take long and that one task needs: it runs them itself.
+OF_ONE_TASK = {"wasm-bindgen", "newest-python"}
+#: Steps of `ci/install` that lints and builds of Rust need at once.
+EARLY = {"rust-lints", "wasm-target", "python-just"}
+LANES = {"builds": (os.cpu_count() or 2) + 1, "busy": os.cpu_count() or 2, "waiting": 8}
+
+
+def recipes() -> dict[str, Any]:
+    dumped = subprocess.run([JUST, "--dump", "--dump-format", "json"], cwd=ROOT, check=True, capture_output=True)
+    found: dict[str, Any] = json.loads(dumped.stdout)["recipes"]
+    return found
+
+
+class Plan:
+    """The steps of a run, in the order in which those of one lane begin."""
+
+    def __init__(self) -> None:
+        self._recipes = recipes()
+        self._installed: set[str] = set()
+        self._needs: dict[str, set[str]] = {}
+        self._by_itself: dict[str, set[str]] = {}
+        for task in [*BUILDS, *BUSY, *WAITING, *PACKED]:
+            self._add(task)
+
+    def _add(self, task: str) -> None:
+        if task in self._needs:
+            return
+        words: set[str] = set()
+        needs = self._needs[task] = set(AFTER.get(task, []))
+        for dependency in self._recipes[task.split()[0]]["dependencies"]:
+            if dependency["recipe"] == "install":
+                for argument in dependency["arguments"]:
+                    words |= set(argument.split()) if isinstance(argument, str) else set()
+            else:
+                needs |= set(self._with_commands(dependency["recipe"]))
+        self._by_itself[task] = words & OF_ONE_TASK
+        self._installed |= words - OF_ONE_TASK - EARLY
+        needs.add("install" if words - OF_ONE_TASK - EARLY else "install-early")
+        for needed in needs - {"install", "install-early"}:
+            self._add(needed)
+
+    def _with_commands(self, task: str) -> Iterator[str]:
+        """Yields the task, or, if it only names others, these."""
+        if self._recipes[task]["body"]:
+            yield task
+        else:
+            for dependency in self._recipes[task]["dependencies"]:
+                yield from self._with_commands(dependency["recipe"])
+
+    def steps(self) -> Iterator[Step]:
+        install = ROOT / "ci" / "install"
+        yield Step("install-early", [[install, *sorted(EARLY)]])
+        yield Step("install", [[install, *sorted(self._installed)]], frozenset({"install-early"}))
+        listed = {task: place for place, task in enumerate([*BUILDS, *BUSY, *WAITING])}
+        for task in sorted(self._needs, key=lambda task: listed.get(task, len(listed))):
+            lane = "busy" if task in BUSY else "waiting" if task in WAITING else "" if task in PACKED else "builds"
+            run: list[str | Path] = [*(["nice"] if lane == "builds" else []), JUST, "--no-deps", *task.split()]
+            commands = [run]
+            if self._by_itself[task]:
+                commands.insert(0, [install, *sorted(self._by_itself[task])])
+            yield Step(task, commands, frozenset(self._needs[task]), lane=lane)
+        before = frozenset(self._needs)
+        for task in LAST:
+            # `just` runs what a task without commands names.
+            options = ["--no-deps"] if self._recipes[task]["body"] else []
+            yield Step(task, [[JUST, *options, task]], before)
+            before = frozenset({task})
+
+
+if __name__ == "__main__":
+    planned = list(Plan().steps())
+    if sys.argv[1:] == ["--plan"]:
+        for step in planned:
+            print(f"{step.lane or '-':8} {step.title:22} after {' '.join(sorted(step.needs))}")
+    else:
+        sys.exit(main(planned, ROOT, LANES, shows_output=True))
