@@ -1,5 +1,4 @@
 # The tasks of contributors: run one by `./ci/just TASK`. Each task calls `ci/install` for just the tools that it needs.
-
 set positional-arguments := true
 
 export VIRTUAL_ENV := justfile_directory() / ".tools/venv"
@@ -138,7 +137,8 @@ site-api: (install "python-site python-test node-site node-package") build-pytho
     ci/site/api
 
 # Runs all lints; changes no file
-lint: lint-rust lint-structure lint-words lint-python lint-node lint-jvm lint-shell lint-dependencies
+lint: (install "python-demo")
+    @{{ python }} ci/steps/tests.py lint-rust lint-structure lint-words lint-python lint-node lint-jvm lint-shell lint-dependencies
 
 lint-rust: (install "rust-lints wasm-target")
     cargo fmt --all --check

@@ -56,9 +56,9 @@ def run(
     all_steps = Run(steps, folder, console, lanes or {}, shows_output)
     threads = [threading.Thread(target=all_steps.run_when_ready, args=[step]) for step in steps]
     with all_steps.progress:
-        for thread in threads:
-            thread.start()
         try:
+            for thread in threads:
+                thread.start()
             for thread in threads:
                 thread.join()
         except BaseException:

@@ -1,5 +1,7 @@
 """Tests what a run of all tests runs, and in which order."""
 
+import json
+import re
 import subprocess
 from collections import Counter
 from itertools import pairwise
@@ -34,6 +36,18 @@ def test_a_run_of_all_tests_runs_each_command_once() -> None:
                 commands.update(line for line in lines if line.startswith(("cargo ", "mvn ", "npm ")))
     assert len(commands) > 20
     assert [command for command, runs in commands.items() if runs > 1] == []
+
+
+def test_all_lints_are_what_the_task_lint_runs() -> None:
+    run = json.dumps(recipes()["lint"]["body"])
+    assert {name for name in recipes() if name.startswith("lint-")} == set(re.findall(r"lint-[a-z]+", run))
+
+
+def test_chosen_tasks_run_with_what_they_need_and_nothing_else() -> None:
+    found = {step.title: step.needs for step in Plan("build-tests", "lint-python").steps()}
+    assert set(found) == {"install-early", "install", "build-tests", "build-python", "lint-python"}
+    assert found["lint-python"] == {"install", "build-python"}
+    assert found["build-tests"] == {"install-early"}
 
 
 def test_each_step_can_begin() -> None:

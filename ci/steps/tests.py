@@ -3,8 +3,9 @@
 The justfile says what a task needs: this program asks `just` for the dependencies of each task below, and runs each of
 them once. It prints the output of a task when the task has ended, and then its seconds.
 
-tests.py           runs all
-tests.py --plan    prints what each task waits for
+tests.py            runs all
+tests.py TASK...    runs these, with what they need
+tests.py --plan     prints what each task waits for
 """
 
 import json
@@ -47,7 +48,7 @@ PACKED = ["pack", "test-packed"] if IS_LINUX else []
 LAST = ["test-timed-failovers", *(["test-packed-timing"] if IS_LINUX else []), "test-timing"]
 
 RUST_TESTS = ("test-crates", "test-client-most", "test-client-longest", "test-transitions", "test-schedules")
-#: Tasks that a task waits for besides its dependencies. Builds of cargo into one folder wait for each other in any case.
+#: Tasks that a task waits for besides its dependencies. Builds of cargo into one folder wait for each other anyway.
 AFTER = {
     "build-tests": ["lint-rust"],
     "build-python": ["build-cli"],
@@ -86,19 +87,24 @@ def recipes() -> dict[str, Any]:
 class Plan:
     """The steps of a run, in the order in which those of one lane begin."""
 
-    def __init__(self) -> None:
+    def __init__(self, *chosen: str) -> None:
         self._recipes = recipes()
         self._installed: set[str] = set()
         self._needs: dict[str, set[str]] = {}
         self._by_itself: dict[str, set[str]] = {}
-        for task in [*BUILDS, *BUSY, *WAITING, *PACKED]:
+        self._last = [] if chosen else LAST
+        for task in chosen or [*BUILDS, *BUSY, *WAITING, *PACKED]:
             self._add(task)
+        for needs in self._needs.values():
+            # Without this, a chosen task would bring those that only come before it in a run of all.
+            needs &= {*self._needs, "install", "install-early"}
 
     def _add(self, task: str) -> None:
         if task in self._needs:
             return
         words: set[str] = set()
-        needs = self._needs[task] = set(AFTER.get(task, []))
+        needs: set[str] = set()
+        self._needs[task] = needs | set(AFTER.get(task, []))
         for dependency in self._recipes[task.split()[0]]["dependencies"]:
             if dependency["recipe"] == "install":
                 for argument in dependency["arguments"]:
@@ -107,8 +113,8 @@ class Plan:
                 needs |= set(self._with_commands(dependency["recipe"]))
         self._by_itself[task] = words & OF_ONE_TASK
         self._installed |= words - OF_ONE_TASK - EARLY
-        needs.add("install" if words - OF_ONE_TASK - EARLY else "install-early")
-        for needed in needs - {"install", "install-early"}:
+        self._needs[task] |= needs | {"install" if words - OF_ONE_TASK - EARLY else "install-early"}
+        for needed in sorted(needs):
             self._add(needed)
 
     def _with_commands(self, task: str) -> Iterator[str]:
@@ -132,7 +138,7 @@ class Plan:
                 commands.insert(0, [install, *sorted(self._by_itself[task])])
             yield Step(task, commands, frozenset(self._needs[task]), lane=lane)
         before = frozenset(self._needs)
-        for task in LAST:
+        for task in self._last:
             # `just` runs what a task without commands names.
             options = ["--no-deps"] if self._recipes[task]["body"] else []
             yield Step(task, [[JUST, *options, task]], before)
@@ -140,8 +146,9 @@ class Plan:
 
 
 if __name__ == "__main__":
-    planned = list(Plan().steps())
-    if sys.argv[1:] == ["--plan"]:
+    shows_plan = sys.argv[1:] == ["--plan"]
+    planned = list(Plan(*([] if shows_plan else sys.argv[1:])).steps())
+    if shows_plan:
         for step in planned:
             print(f"{step.lane or '-':8} {step.title:22} after {' '.join(sorted(step.needs))}")
     else:
