@@ -75,7 +75,8 @@ AFTER = {
 OF_ONE_TASK = {"wasm-bindgen", "newest-python"}
 #: Steps of `ci/install` that lints and builds of Rust need at once.
 EARLY = {"rust-lints", "wasm-target", "python-just"}
-LANES = {"builds": (os.cpu_count() or 2) + 1, "busy": os.cpu_count() or 2, "waiting": 8}
+PROCESSORS = os.cpu_count() or 2
+LANES = {"builds": PROCESSORS + 1, "busy": PROCESSORS, "waiting": PROCESSORS + 2}
 
 
 def recipes() -> dict[str, Any]:
