@@ -13,7 +13,7 @@ def just(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([JUST, *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
 
 
-def test_tasks_that_pass_their_arguments_on_are_given_no_empty_one() -> None:
+def test_tasks_that_forward_their_arguments_get_no_empty_one() -> None:
     """A dependency gets `options` as one string, so with none it gets an empty one, which `"$@"` hands to a program."""
     recipes = json.loads(just("--dump", "--dump-format", "json").stdout)["recipes"]
     depended_on = {

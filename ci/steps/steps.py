@@ -46,14 +46,14 @@ def run(
     folder: Path,
     console: Console,
     lanes: Mapping[str, int] | None = None,
-    shows_output: bool = False,
+    prints_output: bool = False,
 ) -> None:
     """Runs all steps. The first failure stops all other steps and is raised. An interrupt does the same.
 
-    `lanes` says how many steps of a lane run at once; a lane that is not named has no limit. `shows_output` prints
+    `lanes` says how many steps of a lane run at once; a lane that is not named has no limit. `prints_output` prints
     that a step begins, and what each of its commands has written when the command has ended, also if it was stopped.
     """
-    all_steps = Run(steps, folder, console, lanes or {}, shows_output)
+    all_steps = Run(steps, folder, console, lanes or {}, prints_output)
     threads = [threading.Thread(target=all_steps.run_when_ready, args=[step]) for step in steps]
     with all_steps.progress:
         try:
@@ -72,9 +72,9 @@ class Run:
     """The steps of one call of `run`."""
 
     def __init__(
-        self, steps: Sequence[Step], folder: Path, console: Console, lanes: Mapping[str, int], shows_output: bool
+        self, steps: Sequence[Step], folder: Path, console: Console, lanes: Mapping[str, int], prints_output: bool
     ) -> None:
-        self.steps, self.folder, self.console, self.shows_output = steps, folder, console, shows_output
+        self.steps, self.folder, self.console, self.prints_output = steps, folder, console, prints_output
         self.failure: BaseException | None = None
         # Only a terminal shows the steps that are still running.
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
@@ -116,7 +116,7 @@ class Run:
         if self._is_stopped:
             return
         task = self.progress.add_task(step.title)
-        if self.shows_output:
+        if self.prints_output:
             self.console.print(f"{step.title} begins")
         began = time.monotonic()
         try:
@@ -160,7 +160,7 @@ class Run:
             text = output.read().decode(errors="replace")
             if status != 0 and not self._is_stopped:
                 raise StepError(step, command, text)
-            if self.shows_output:
+            if self.prints_output:
                 stopped = f"{step.title} was stopped\n" if self._is_stopped else ""
                 self.console.out(text + stopped, end="", highlight=False)
 
@@ -177,14 +177,14 @@ class Run:
 
 
 def main(
-    steps: Sequence[Step], folder: Path, lanes: Mapping[str, int] | None = None, shows_output: bool = False
+    steps: Sequence[Step], folder: Path, lanes: Mapping[str, int] | None = None, prints_output: bool = False
 ) -> int:
     """Runs all steps, and prints the output of a failed command at the end. Returns the exit status."""
     console = Console(highlight=False, soft_wrap=True)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
-        run(steps, folder, console, lanes, shows_output)
+        run(steps, folder, console, lanes, prints_output)
     except StepError as failure:
         sys.stdout.flush()
         sys.stderr.write(f"{failure.output.rstrip()}\n{failure}\n")

@@ -16,7 +16,7 @@ LEFT_OUT = {
 }
 
 
-def test_a_run_of_all_tests_has_every_task_that_tests_or_lints() -> None:
+def test_a_run_of_all_tests_has_every_test_and_lint() -> None:
     has = {step.title.split()[0] for step in STEPS}
     wanted = {name for name, recipe in recipes().items() if name.startswith(("test-", "lint-")) and recipe["body"]}
     assert wanted - has == LEFT_OUT
@@ -38,12 +38,12 @@ def test_a_run_of_all_tests_runs_each_command_once() -> None:
     assert [command for command, runs in commands.items() if runs > 1] == []
 
 
-def test_all_lints_are_what_the_task_lint_runs() -> None:
+def test_the_task_lint_runs_every_lint() -> None:
     run = json.dumps(recipes()["lint"]["body"])
     assert {name for name in recipes() if name.startswith("lint-")} == set(re.findall(r"lint-[a-z]+", run))
 
 
-def test_chosen_tasks_run_with_what_they_need_and_nothing_else() -> None:
+def test_chosen_tasks_run_with_their_needs_alone() -> None:
     found = {step.title: step.needs for step in Plan("build-tests", "lint-python").steps()}
     assert set(found) == {"install-early", "install", "build-tests", "build-python", "lint-python"}
     assert found["lint-python"] == {"install", "build-python"}
@@ -59,7 +59,7 @@ def test_each_step_can_begin() -> None:
     assert waiting == {}
 
 
-def test_what_asserts_milliseconds_waits_for_everything_else() -> None:
+def test_tests_of_milliseconds_wait_for_everything_else() -> None:
     needs = {step.title: step.needs for step in STEPS}
     assert needs[LAST[0]] == {step.title for step in STEPS} - {*LAST, "install", "install-early"}
     for before, after in pairwise(LAST):

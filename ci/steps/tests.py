@@ -147,10 +147,10 @@ class Plan:
 
 
 if __name__ == "__main__":
-    shows_plan = sys.argv[1:] == ["--plan"]
-    planned = list(Plan(*([] if shows_plan else sys.argv[1:])).steps())
-    if shows_plan:
+    prints_plan = sys.argv[1:] == ["--plan"]
+    planned = list(Plan(*([] if prints_plan else sys.argv[1:])).steps())
+    if prints_plan:
         for step in planned:
             print(f"{step.lane or '-':8} {step.title:22} after {' '.join(sorted(step.needs))}")
     else:
-        sys.exit(main(planned, ROOT, LANES, shows_output=True))
+        sys.exit(main(planned, ROOT, LANES, prints_output=True))
