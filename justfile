@@ -152,16 +152,13 @@ lint-structure *folders: (install "python-lint python-test")
     {{ python }} ci/structure/structure.py "$@"
     {{ python }} ci/structure/walk.py
 
-# Finds words that docs/glossary.md has replaced, in documents, comments and identifiers, and the project's former name
+# Finds words that docs/glossary.md has replaced, in documents and comments, and the project's former name
 lint-words: (install "python-test")
     cd ci/lint && {{ python }} -m pytest --quiet
-    {{ python }} ci/lint/words.py
-    {{ python }} ci/lint/openings.py
-    {{ python }} ci/lint/former_name.py
+    for check in words openings former_name; do {{ python }} ci/lint/$check.py || exit 1; done
 
 lint-python: (install "python-lint python-test python-demo python-package python-site node-lint") build-python
-    {{ venv }}/ruff check --quiet .
-    {{ venv }}/ruff format --quiet --check .
+    {{ venv }}/ruff check --quiet . && {{ venv }}/ruff format --quiet --check .
     {{ python }} ci/lint/imports.py packages/python/src
     cd packages/python && {{ venv }}/mypy && ../../ci/node_modules/.bin/pyright --pythonpath {{ python }}
     {{ python }} ci/lint/snippets.py target/snippets
@@ -198,8 +195,7 @@ third-party-licenses:
 # Formats all sources
 format: (install "rust-lints python-lint node-lint")
     cargo fmt --all
-    {{ venv }}/ruff check --fix --quiet .
-    {{ venv }}/ruff format --quiet .
+    {{ venv }}/ruff check --fix --quiet . && {{ venv }}/ruff format --quiet .
     ci/node_modules/.bin/biome check --write .
     for folder in {{ formatted }}; do {{ maven }} --quiet --file "$folder/pom.xml" spotless:apply || exit 1; done
 
