@@ -22,30 +22,32 @@ ROOT = Path(__file__).resolve().parents[2]
 JUST = Path(sys.prefix) / "bin" / "just"
 IS_LINUX = sys.platform == "linux"
 
-#: Builds and lints, at low priority. Others that the justfile names come last.
-BUILDS = [
-    *("lint-rust", "build-cli", "build-jvm", "build-web", "build-tests", "build-python", "build-node"),
-    *("build-contender", "build-example", "lint-dependencies", "lint-words", "lint-structure"),
-    *("lint-shell", "lint-node", "lint-jvm", "lint-python"),
-    *("build-interop", "build-spring", "build-spring-seckill"),
-]
 
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+#: Builds and lints, at low priority, as tests that wait run beside them. Others that the justfile names come last.
+BUILDS = words("""
+    lint-rust build-cli build-node-script build-jvm build-web build-tests build-python build-node build-contender
+    build-example lint-dependencies lint-words lint-structure lint-shell lint-node lint-jvm lint-python
+    build-interop build-spring build-spring-seckill
+""")
 #: Tests that keep a processor busy, the longest first.
-BUSY = [
-    *("test-python", "test-jvm", "test-crates", "test-node", "test-web", "test-spring", "test-spring-aot"),
-    *("test-cross", "test-demo-spring", "test-interop", "test-fleets", "test-driven", "test-wasm"),
-    *("test-storm", "test-storm-newest", "test-playground", "test-bundles", "test-runners", "test-demo"),
-    *("test-api", "test-errors", "test-site", "test-monitoring", "test-transitions", "test-schedules"),
-]
-
+BUSY = words("""
+    test-python test-jvm test-crates test-node test-web test-spring test-spring-aot test-cross test-demo-spring
+    test-interop test-fleets test-driven test-wasm test-storm test-storm-newest test-playground test-bundles
+    test-runners test-demo test-api test-errors test-site test-monitoring test-transitions test-schedules
+""")
 #: Tests that mostly wait, for servers, clocks and downloads.
-WAITING = ["test-server valkey", "test-server 8.2", "test-server 6.2", "test-client-most", "test-client-longest"]
-WAITING += ["test-token-expiry", "test-rigs", "test-install", "test-steps"]
-#: Packages for users are built for Linux, on the processor time that tests leave, and installed on a bare machine.
-PACKED = ["pack", "test-packed"] if IS_LINUX else []
+WAITING = ["test-server valkey", "test-server 8.2", "test-server 6.2", "test-client-most"]
+WAITING += words("test-client-longest test-token-expiry test-rigs test-install test-steps")
+#: The build of what users install, and its test on a bare machine, which takes longest. The busy tests begin after this
+#: build, as it would have to share the processors with them.
+PACKED = words("pack test-packed") if IS_LINUX else []
 
 #: Tests that assert milliseconds: one by one, after all others.
-LAST = ["test-timed-failovers", *(["test-packed-timing"] if IS_LINUX else []), "test-timing"]
+LAST = words("test-timed-failovers test-packed-timing test-timing" if IS_LINUX else "test-timed-failovers test-timing")
 
 RUST_TESTS = ("test-crates", "test-client-most", "test-client-longest", "test-transitions", "test-schedules")
 #: Tasks that a task waits for besides its dependencies. Builds of cargo into one folder wait for each other anyway.
@@ -68,7 +70,7 @@ AFTER = {
     "test-fleets": ["test-jvm", "test-node"],
     "test-api": ["test-jvm"],
     "test-spring": ["build-spring"],
-    "pack": [*BUILDS],
+    "pack": ["build-jvm", "build-contender", "build-tests"],
 }
 
 #: Steps of `ci/install` that take long and that one task needs: it runs them itself.
@@ -105,7 +107,7 @@ class Plan:
             return
         words: set[str] = set()
         needs: set[str] = set()
-        self._needs[task] = needs | set(AFTER.get(task, []))
+        self._needs[task] = {*AFTER.get(task, []), *(PACKED[:1] if task in BUSY else [])}
         for dependency in self._recipes[task.split()[0]]["dependencies"]:
             if dependency["recipe"] == "install":
                 for argument in dependency["arguments"]:
