@@ -15,14 +15,14 @@ const SOON: Duration = Duration::from_secs(5);
 #[tokio::test]
 async fn the_greeting_and_info_say_what_the_server_is() {
     let server = Redis::start();
-    let said = version::of(&server);
+    let version = version::of(&server);
     let expected = match Version::chosen() {
         Version::Redis62 => "Redis 6.2.",
         Version::System => "",
         Version::Redis82 => "Redis 8.2.",
         Version::Valkey91 => "Valkey 9.1.",
     };
-    assert!(said.starts_with(expected), "{said}");
+    assert!(version.starts_with(expected), "{version}");
 
     let mut info = redis::IntoConnectionInfo::into_connection_info(server.url()).unwrap();
     info = info
@@ -40,14 +40,14 @@ async fn the_greeting_and_info_say_what_the_server_is() {
     };
     assert_eq!(
         format!("{} {}", field("server"), field("version")),
-        said.to_lowercase(),
+        version.to_lowercase(),
         "Valkey gives its own version, not that of the Redis it is compatible with"
     );
     assert_eq!((&*field("mode"), &*field("role")), ("standalone", "master"));
     // Bypasses `println`, whose output appears only for failed tests.
     std::io::Write::write_all(
         &mut std::io::stderr(),
-        format!("versions, rust, on {said}\n").as_bytes(),
+        format!("versions, rust, on {version}\n").as_bytes(),
     )
     .unwrap();
 }
@@ -68,7 +68,7 @@ async fn a_full_server_still_renews_and_releases() {
 }
 
 #[tokio::test]
-async fn a_full_server_is_unavailable_and_serves_again_when_it_has_room() {
+async fn a_full_server_is_unavailable_until_it_has_memory_again() {
     let server = Redis::start();
     let client = Client::connect(server.url()).await.unwrap();
     set_memory(&server, "1");
@@ -101,7 +101,7 @@ async fn a_primary_that_became_a_replica_is_unavailable() {
 }
 
 #[tokio::test]
-async fn a_key_that_holds_something_else_is_named_and_advice_given() {
+async fn a_key_of_another_type_is_named_and_advice_given() {
     let server = Redis::start();
     let client = Client::connect(server.url()).await.unwrap();
     server.run(&["RPUSH", "list", "data"]);

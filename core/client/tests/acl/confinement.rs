@@ -56,7 +56,7 @@ impl OtherTenant {
 }
 
 #[tokio::test]
-async fn a_tenant_reaches_no_key_and_no_channel_of_another() {
+async fn a_tenant_cannot_reach_keys_or_channels_of_another() {
     let server = Redis::start();
     let rule = Rule::printed("tenant");
     rule.apply(&server);
@@ -183,7 +183,7 @@ fn is_refusal(error: &RedisError) -> bool {
 }
 
 #[tokio::test]
-async fn a_tenant_s_client_is_refused_the_locks_of_another_and_told_which_keys() {
+async fn a_client_is_refused_the_locks_of_another_tenant_and_the_error_names_the_keys() {
     let server = Redis::start();
     let rule = Rule::printed("tenant");
     rule.apply(&server);
@@ -225,7 +225,7 @@ async fn a_tenant_s_client_is_refused_the_locks_of_another_and_told_which_keys()
 /// Tests an attack that SECURITY.md warns about. The tenant's rule limits it to one tenant: another tenant can neither
 /// read the queue nor publish on the channel (see above).
 #[tokio::test]
-async fn whoever_may_read_a_queue_and_publish_on_its_channel_can_hand_out_grants() {
+async fn a_user_who_can_read_a_queue_and_publish_on_its_channel_can_forge_grants() {
     let server = Redis::start();
     let rule = Rule::printed("tenant");
     rule.apply(&server);
@@ -272,7 +272,7 @@ async fn whoever_may_read_a_queue_and_publish_on_its_channel_can_hand_out_grants
 }
 
 #[tokio::test]
-async fn those_who_only_look_change_nothing_and_clients_do_not_force() {
+async fn watchers_cannot_write_and_clients_cannot_force_a_release() {
     let server = Redis::start();
     let (watcher, locks) = (Rule::printed("watcher"), Rule::printed("locks"));
     watcher.apply(&server);
@@ -309,7 +309,7 @@ async fn those_who_only_look_change_nothing_and_clients_do_not_force() {
 }
 
 #[tokio::test]
-async fn the_rules_work_in_a_file_too() {
+async fn the_rules_also_work_in_an_acl_file() {
     let folder = std::env::temp_dir();
     let file = folder.join(format!("steadlock-acl-{}", std::process::id()));
     let rules = crate::rules::users()
@@ -363,7 +363,7 @@ fn three_with(rule: &Rule) -> (Vec<Redis>, Vec<String>) {
 }
 
 #[tokio::test]
-async fn redlock_clients_tell_their_servers_apart_with_info_and_without() {
+async fn redlock_clients_distinguish_their_servers_with_and_without_info() {
     for (rule, prefix) in [("locks", ""), ("tenant", "tenant:")] {
         for right in [None, Some("+info")] {
             let rule = Rule::printed(rule);
@@ -384,7 +384,7 @@ async fn redlock_clients_tell_their_servers_apart_with_info_and_without() {
 }
 
 #[tokio::test]
-async fn redlock_clients_that_only_look_need_info() {
+async fn redlock_watchers_need_info() {
     let rule = Rule::printed("watcher");
     let (servers, urls) = three_with(&rule);
     let error = refused(Client::builder().primaries(urls.clone()).connect().await);
@@ -398,7 +398,7 @@ async fn redlock_clients_that_only_look_need_info() {
 }
 
 #[tokio::test]
-async fn with_client_setinfo_the_server_s_log_of_refusals_is_empty() {
+async fn with_client_setinfo_the_acl_log_of_the_server_is_empty() {
     let version = Version::chosen();
     if version == Version::Redis62 || version == Version::System {
         // CLIENT SETINFO exists since Redis 7.2. An older server does not know the subcommand.
@@ -407,7 +407,7 @@ async fn with_client_setinfo_the_server_s_log_of_refusals_is_empty() {
     let server = Redis::start();
     let rule = Rule::printed("locks").with("+client|setinfo").with("+info");
     rule.apply(&server);
-    let result = work::of_clients(&server, &rule.url(&server), "", "orders:1", Notice::Messages).await;
+    let result = work::run_as_client(&server, &rule.url(&server), "", "orders:1", Notice::Messages).await;
     result.unwrap_or_else(|failure| panic!("{failure}"));
     assert_eq!(crate::refused(&server), [""; 0]);
 }

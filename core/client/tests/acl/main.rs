@@ -31,9 +31,9 @@ impl Use {
         let url = rule.url(server);
         let holder = Client::connect(server.url()).await.unwrap();
         let result = match self {
-            Self::Clients { prefix } => work::of_clients(server, &url, prefix, name, notice).await,
-            Self::Operators => work::of_operators(server, &url, &holder, name).await,
-            Self::Watchers => work::of_watchers(&url, &holder, name).await,
+            Self::Clients { prefix } => work::run_as_client(server, &url, prefix, name, notice).await,
+            Self::Operators => work::run_as_operator(server, &url, &holder, name).await,
+            Self::Watchers => work::run_as_watcher(&url, &holder, name).await,
         };
         holder.close().await;
         result
@@ -74,12 +74,12 @@ macro_rules! each_rule {
             use super::*;
 
             #[tokio::test]
-            async fn is_enough() {
-                check_that_it_is_enough(stringify!($user), $purpose).await;
+            async fn suffices() {
+                check_that_it_suffices(stringify!($user), $purpose).await;
             }
 
             #[tokio::test]
-            async fn needs_each_of_its_rights_and_a_missing_one_is_named() {
+            async fn needs_each_of_its_rights_and_an_error_names_a_missing_one() {
                 check_each_right(stringify!($user), $purpose).await;
             }
         })*
@@ -94,12 +94,12 @@ each_rule! {
 }
 
 #[test]
-fn every_rule_that_is_printed_is_tested() {
+fn every_printed_rule_is_tested() {
     let known: Vec<String> = RULES.iter().map(|(user, _)| String::from(*user)).collect();
     assert_eq!(rules::users(), known);
 }
 
-async fn check_that_it_is_enough(user: &str, purpose: Use) {
+async fn check_that_it_suffices(user: &str, purpose: Use) {
     let server = Redis::start();
     let rule = Rule::printed(user);
     rule.apply(&server);
@@ -181,7 +181,7 @@ fn check_naming(user: &str, right: &str, failure: &Failure) {
 }
 
 #[test]
-fn each_rule_has_the_commands_of_its_scripts_and_no_others() {
+fn each_rule_allows_exactly_the_commands_of_its_scripts() {
     for &(user, purpose) in RULES {
         let of_script = |script: &Script| {
             let calls = script.text().split("call('").skip(1);

@@ -64,7 +64,7 @@ pub struct Work<'a> {
 }
 
 /// Does everything that clients do with locks, under names that begin with `name`.
-pub async fn of_clients(server: &Redis, url: &str, prefix: &str, name: &str, notice: Notice) -> Result<(), Failure> {
+pub async fn run_as_client(server: &Redis, url: &str, prefix: &str, name: &str, notice: Notice) -> Result<(), Failure> {
     let work = Work {
         server,
         notice,
@@ -77,14 +77,14 @@ pub async fn of_clients(server: &Redis, url: &str, prefix: &str, name: &str, not
         for kind in ["lock", "mutex", "fair_lock", "write_lock"] {
             all.push(Box::pin(work.exclusive(kind, tag)));
         }
-        all.push(Box::pin(work.lock_that_expired(tag)));
+        all.push(Box::pin(work.expired_lock(tag)));
         all.push(Box::pin(work.readers_and_a_writer(tag)));
         all.push(Box::pin(work.permits(tag)));
         all.push(Box::pin(work.fair_turns(tag)));
     }
     try_join_all(all).await?;
     if notice == Notice::Messages {
-        work.nobody_listens_in_the_end().await?;
+        work.no_subscription_is_left().await?;
     }
     work.one.close().await;
     work.two.close().await;
@@ -110,7 +110,7 @@ impl Work<'_> {
         release(at("second release"), second).await
     }
 
-    async fn lock_that_expired(&self, tag: &str) -> Result<(), Failure> {
+    async fn expired_lock(&self, tag: &str) -> Result<(), Failure> {
         let name = format!("{}-expired{tag}", self.name);
         let lock = self.one.lock(&name).lease(Duration::from_millis(150));
         let lease = in_step("expired: acquire", lock.acquire()).await?;
@@ -203,7 +203,7 @@ impl Work<'_> {
         )
     }
 
-    async fn nobody_listens_in_the_end(&self) -> Result<(), Failure> {
+    async fn no_subscription_is_left(&self) -> Result<(), Failure> {
         let quiet = || channels_of(self.server, &self.name).is_empty();
         expect("nobody listens in the end", within(Duration::from_secs(4), quiet).await)
     }
@@ -226,7 +226,7 @@ async fn woken(step: impl Into<String>, waiter: JoinHandle<Result<Lease, Error>>
 }
 
 /// Does everything that operators do with the locks of other clients. `holder` is the client that holds them.
-pub async fn of_operators(server: &Redis, url: &str, holder: &Client, name: &str) -> Result<(), Failure> {
+pub async fn run_as_operator(server: &Redis, url: &str, holder: &Client, name: &str) -> Result<(), Failure> {
     let operator = Notice::Messages.connect(url, "").await?;
     let mut all: Vec<LocalBoxFuture<'_, Result<(), Failure>>> = Vec::new();
     for tag in ["", "{tag}"] {
@@ -296,7 +296,7 @@ async fn change_limit(server: &Redis, operator: &Client, holder: &Client, name: 
 }
 
 /// Does everything that users do who only inspect locks.
-pub async fn of_watchers(url: &str, holder: &Client, name: &str) -> Result<(), Failure> {
+pub async fn run_as_watcher(url: &str, holder: &Client, name: &str) -> Result<(), Failure> {
     let watcher = Notice::Messages.connect(url, "").await?;
     for tag in ["", "{tag}"] {
         for kind in KINDS {

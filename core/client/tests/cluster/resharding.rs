@@ -79,7 +79,7 @@ impl Side {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn slots_move_back_and_forth_and_nobody_hears_of_it() {
+async fn callers_do_not_notice_slots_that_move_back_and_forth() {
     let cluster = Cluster::start();
     let moves: usize = std::env::var("STEADLOCK_SLOTS").map_or(100, |slots| slots.parse().unwrap());
     let primaries = cluster.primaries();

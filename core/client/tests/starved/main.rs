@@ -67,7 +67,7 @@ fn is_unavailable(result: Result<Option<Lease>, Error>) -> Error {
 }
 
 /// Asserts that each call fails with an error that names the resource which the process lacks.
-fn check_lack_is_named(client: &Client, what: &str) {
+fn check_error_names(client: &Client, what: &str) {
     for _ in 0..3 {
         let error = is_unavailable(client.lock("b").try_acquire());
         assert!(error.to_string().contains(what), "{error}");
@@ -94,31 +94,28 @@ fn wait_until_recovered(client: &Client, name: &str) {
 }
 
 #[test]
-fn a_client_that_knew_its_server_by_name_finds_it_again_without_another_thread() {
-    alone(
-        "a_client_that_knew_its_server_by_name_finds_it_again_without_another_thread",
-        || {
-            let server = Redis::start();
-            let mut connection = server.connection();
-            let _unprivileged = Unprivileged::new();
-            let client = by_name(&server).connect_blocking().unwrap();
-            let held = client.lock("held").acquire().unwrap();
-            let _limited = Limited::to(Resource::Nproc, 1);
-            assert!(thread::Builder::new().spawn(|| ()).is_err(), "the limit does not hold");
-            for _ in 0..5 {
-                cut(&mut connection);
-                wait_until_recovered(&client, "a");
-            }
-            assert!(held.is_valid());
-            held.release().unwrap();
-        },
-    );
+fn a_client_resolves_its_servers_name_again_without_a_new_thread() {
+    alone("a_client_resolves_its_servers_name_again_without_a_new_thread", || {
+        let server = Redis::start();
+        let mut connection = server.connection();
+        let _unprivileged = Unprivileged::new();
+        let client = by_name(&server).connect_blocking().unwrap();
+        let held = client.lock("held").acquire().unwrap();
+        let _limited = Limited::to(Resource::Nproc, 1);
+        assert!(thread::Builder::new().spawn(|| ()).is_err(), "the limit does not hold");
+        for _ in 0..5 {
+            cut(&mut connection);
+            wait_until_recovered(&client, "a");
+        }
+        assert!(held.is_valid());
+        held.release().unwrap();
+    });
 }
 
 #[test]
-fn a_client_that_cannot_be_given_its_thread_says_so_and_is_given_it_later() {
+fn a_client_that_cannot_start_its_thread_says_so_and_starts_it_later() {
     alone(
-        "a_client_that_cannot_be_given_its_thread_says_so_and_is_given_it_later",
+        "a_client_that_cannot_start_its_thread_says_so_and_starts_it_later",
         || {
             let server = Redis::start();
             let _unprivileged = Unprivileged::new();
@@ -126,7 +123,7 @@ fn a_client_that_cannot_be_given_its_thread_says_so_and_is_given_it_later() {
             let limited = Limited::to(Resource::Nproc, 1);
             let refused = by_name(&server).connect_blocking().map(drop).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
-            check_lack_is_named(&lazy, "threads");
+            check_error_names(&lazy, "threads");
             drop(limited);
             wait_until_recovered(&lazy, "a");
         },
@@ -134,9 +131,9 @@ fn a_client_that_cannot_be_given_its_thread_says_so_and_is_given_it_later() {
 }
 
 #[test]
-fn without_memory_for_a_thread_a_client_says_so_and_those_that_have_theirs_go_on() {
+fn without_memory_for_a_thread_a_new_client_says_so_and_running_clients_continue() {
     alone(
-        "without_memory_for_a_thread_a_client_says_so_and_those_that_have_theirs_go_on",
+        "without_memory_for_a_thread_a_new_client_says_so_and_running_clients_continue",
         || {
             let server = Redis::start();
             let mut connection = server.connection();
@@ -147,7 +144,7 @@ fn without_memory_for_a_thread_a_client_says_so_and_those_that_have_theirs_go_on
             let _others = Others::as_many_as_possible();
             cut(&mut connection);
             wait_until_recovered(&client, "a");
-            check_lack_is_named(&lazy, "threads");
+            check_error_names(&lazy, "threads");
             assert!(held.is_valid());
             drop(limited);
             wait_until_recovered(&lazy, "b");
@@ -157,8 +154,8 @@ fn without_memory_for_a_thread_a_client_says_so_and_those_that_have_theirs_go_on
 }
 
 #[test]
-fn a_name_that_no_thread_can_look_up_is_looked_up_later() {
-    alone("a_name_that_no_thread_can_look_up_is_looked_up_later", || {
+fn a_name_that_no_thread_can_resolve_is_resolved_later() {
+    alone("a_name_that_no_thread_can_resolve_is_resolved_later", || {
         let server = Redis::start();
         let _unprivileged = Unprivileged::new();
         let lazy = by_name(&server).lazy().connect_blocking().unwrap();
@@ -172,9 +169,9 @@ fn a_name_that_no_thread_can_look_up_is_looked_up_later() {
 }
 
 #[test]
-fn without_another_descriptor_it_is_unavailable_until_there_is_one() {
+fn without_a_free_descriptor_a_client_is_unavailable_until_there_is_one() {
     alone(
-        "without_another_descriptor_it_is_unavailable_until_there_is_one",
+        "without_a_free_descriptor_a_client_is_unavailable_until_there_is_one",
         || {
             let server = Redis::start();
             let mut connection = server.connection();
@@ -191,7 +188,7 @@ fn without_another_descriptor_it_is_unavailable_until_there_is_one() {
             {
                 assert!(start.elapsed() < SOON, "the limit does not show");
             }
-            check_lack_is_named(&lazy, "open files");
+            check_error_names(&lazy, "open files");
             drop(limited);
             wait_until_recovered(&client, "a");
             wait_until_recovered(&lazy, "b");
@@ -202,9 +199,9 @@ fn without_another_descriptor_it_is_unavailable_until_there_is_one() {
 }
 
 #[test]
-fn when_its_descriptors_were_closed_a_client_opens_others_and_keeps_its_leases() {
+fn a_client_whose_descriptors_were_closed_opens_others_and_keeps_its_leases() {
     alone(
-        "when_its_descriptors_were_closed_a_client_opens_others_and_keeps_its_leases",
+        "a_client_whose_descriptors_were_closed_opens_others_and_keeps_its_leases",
         || {
             let server = Redis::start();
             let client = by_name(&server)
@@ -259,35 +256,32 @@ fn descriptors_that_are_closed_while_clients_connect_end_none_of_them() {
 }
 
 #[test]
-fn an_idle_client_finds_out_by_itself_that_its_descriptors_were_closed() {
-    alone(
-        "an_idle_client_finds_out_by_itself_that_its_descriptors_were_closed",
-        || {
-            let server = Redis::start();
-            let client = by_name(&server)
-                .lease(Duration::from_secs(2))
-                .connect_blocking()
-                .unwrap();
-            let held = client.lock("held").acquire().unwrap();
-            close(descriptors());
-            let files = open_files();
-            assert_eq!(held.wait_lost(Duration::from_secs(6)), None);
-            assert!(held.is_valid());
-            are_open(files);
-        },
-    );
+fn an_idle_client_notices_that_its_descriptors_were_closed() {
+    alone("an_idle_client_notices_that_its_descriptors_were_closed", || {
+        let server = Redis::start();
+        let client = by_name(&server)
+            .lease(Duration::from_secs(2))
+            .connect_blocking()
+            .unwrap();
+        let held = client.lock("held").acquire().unwrap();
+        close(descriptors());
+        let files = open_files();
+        assert_eq!(held.wait_lost(Duration::from_secs(6)), None);
+        assert!(held.is_valid());
+        are_open(files);
+    });
 }
 
 #[test]
-fn a_client_that_gets_no_other_descriptors_fails_every_call_and_lease_at_once() {
+fn a_client_that_cannot_open_other_descriptors_fails_every_call_and_lease_at_once() {
     alone(
-        "a_client_that_gets_no_other_descriptors_fails_every_call_and_lease_at_once",
+        "a_client_that_cannot_open_other_descriptors_fails_every_call_and_lease_at_once",
         || {
             let server = Redis::start();
             let client = by_name(&server).connect_blocking().unwrap();
             let held = client.lock("held").acquire().unwrap();
             let others = by_name(&server).connect_blocking().unwrap();
-            let kept_out = others.lock("others").acquire().unwrap();
+            let held_by_others = others.lock("others").acquire().unwrap();
             thread::scope(|scope| {
                 let waiter = scope.spawn(|| client.lock("others").wait(SOON).acquire().map(drop));
                 thread::sleep(Duration::from_millis(300));
@@ -305,7 +299,7 @@ fn a_client_that_gets_no_other_descriptors_fails_every_call_and_lease_at_once() 
                 assert!(start.elapsed() < Duration::from_secs(5), "not at once");
                 drop(limited);
             });
-            drop(kept_out);
+            drop(held_by_others);
         },
     );
 }

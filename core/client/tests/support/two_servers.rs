@@ -21,7 +21,7 @@ const USER: [&str; 8] = ["ACL", "SETUSER", "locks", "on", ">secret", "~*", "&*",
 /// Two servers at different addresses, with the same port.
 pub struct TwoServers {
     pub servers: [Redis; 2],
-    pub ways: [Proxy; 2],
+    pub proxies: [Proxy; 2],
     pub port: u16,
 }
 
@@ -29,11 +29,11 @@ impl TwoServers {
     pub fn start() -> Self {
         let servers = [Redis::start(), Redis::start()];
         let port = free_port();
-        let ways = [
+        let proxies = [
             Proxy::at(FIRST, port, servers[0].port),
             Proxy::at(SECOND, port, servers[1].port),
         ];
-        Self { servers, ways, port }
+        Self { servers, proxies, port }
     }
 
     /// Makes the first server a replica of the second.
@@ -73,7 +73,7 @@ impl TwoServers {
 
     /// Whether a connection leads to this server.
     pub fn is_used(&self, server: usize) -> bool {
-        self.ways[server].leading_to(self.servers[server].port) > 0
+        self.proxies[server].connections_to(self.servers[server].port) > 0
     }
 
     /// Waits until no connection leads to this server. One that only checked the server may still be closing.

@@ -10,7 +10,7 @@ use steadlock_protocol::Reply;
 
 use super::NAME;
 use crate::support::hosts::Hosts;
-use crate::support::proxy::{Carries, Proxy};
+use crate::support::proxy::{ConnectionUse, Proxy};
 use crate::support::{Redis, free_port};
 
 const FIRST: &str = "127.0.0.2";
@@ -123,9 +123,9 @@ impl Outside {
     fn cut(&self, what: &str) {
         for proxy in &self.proxies {
             match what {
-                "commands" => proxy.cut(Carries::Commands),
-                "renewals" => proxy.cut(Carries::Renewals),
-                "messages" => proxy.cut(Carries::Subscriptions),
+                "commands" => proxy.cut(ConnectionUse::Commands),
+                "renewals" => proxy.cut(ConnectionUse::Renewals),
+                "messages" => proxy.cut(ConnectionUse::Subscriptions),
                 _ => proxy.cut_all(),
             }
         }
