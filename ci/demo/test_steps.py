@@ -1,4 +1,4 @@
-"""Tests how steps run and are shown."""
+"""Tests how steps run and are printed."""
 
 import io
 import os
@@ -17,7 +17,7 @@ import build
 from steps import Step, StepError, run
 
 
-def shown(steps: list[Step], folder: Path) -> str:
+def printed(steps: list[Step], folder: Path) -> str:
     output = io.StringIO()
     run(steps, folder, Console(file=output, soft_wrap=True))
     return output.getvalue()
@@ -29,26 +29,26 @@ def touch(*names: str) -> list[list[str]]:
 
 def test_each_step_has_one_line_with_its_seconds(tmp_path: Path) -> None:
     steps = [Step("first", [["sh", "-c", "echo noise; echo noise >&2"]]), Step("second", [["true"]])]
-    first, second = sorted(shown(steps, tmp_path).splitlines())
+    first, second = sorted(printed(steps, tmp_path).splitlines())
     assert re.fullmatch(r"first +\d+ s", first)
     assert re.fullmatch(r"second +\d+ s", second)
 
 
-def test_a_step_begins_when_those_it_needs_have_ended(tmp_path: Path) -> None:
+def test_a_step_begins_after_the_steps_that_it_needs(tmp_path: Path) -> None:
     steps = [
         Step("last", [["cat", "b"]], needs=frozenset({"middle"})),
         Step("middle", [["cat", "a"], *touch("b")], needs=frozenset({"first"})),
         Step("first", touch("a")),
     ]
-    assert [line.split()[0] for line in shown(steps, tmp_path).splitlines()] == ["first", "middle", "last"]
+    assert [line.split()[0] for line in printed(steps, tmp_path).splitlines()] == ["first", "middle", "last"]
 
 
-def test_steps_that_need_nothing_run_side_by_side(tmp_path: Path) -> None:
+def test_steps_that_need_nothing_run_in_parallel(tmp_path: Path) -> None:
     def until(name: str) -> list[str]:
         return ["sh", "-c", f"until [ -e {name} ]; do sleep 0.01; done"]
 
     steps = [Step("one", [*touch("a"), until("b")]), Step("other", [until("a"), *touch("b")])]
-    assert len(shown(steps, tmp_path).splitlines()) == 2
+    assert len(printed(steps, tmp_path).splitlines()) == 2
 
 
 def test_the_first_failure_has_the_output_of_its_command_and_stops_the_others(tmp_path: Path) -> None:
@@ -58,13 +58,13 @@ def test_the_first_failure_has_the_output_of_its_command_and_stops_the_others(tm
     after = Step("after", touch("after"), needs=frozenset({"failing"}))
     began = time.monotonic()
     with pytest.raises(StepError, match=r"failing: sh -c .* failed") as caught:
-        shown([failing, other, after], tmp_path)
+        printed([failing, other, after], tmp_path)
     assert time.monotonic() - began < 30
     assert caught.value.output == "why\n"
     assert {file.name for file in tmp_path.iterdir()} == {"begun"}
 
 
-def test_an_output_that_is_closed_ends_the_build(tmp_path: Path) -> None:
+def test_a_closed_output_ends_the_build(tmp_path: Path) -> None:
     class Closed(io.StringIO):
         def write(self, _: str) -> int:
             raise BrokenPipeError
@@ -86,12 +86,12 @@ def test_an_interrupt_stops_all_steps(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(threading.Thread, "join", join)
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        shown([Step("long", [["sh", "-c", "touch begun; sleep 300"], *touch("ended")])], tmp_path)
+        printed([Step("long", [["sh", "-c", "touch begun; sleep 300"], *touch("ended")])], tmp_path)
     assert time.monotonic() - began < 30
     assert {file.name for file in tmp_path.iterdir()} == {"begun"}
 
 
-def test_a_signal_that_ends_the_build_ends_what_it_started(tmp_path: Path) -> None:
+def test_a_signal_ends_the_build_and_the_processes_it_started(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from steps import Step, main; "
         f"sys.exit(main([Step('long', [['sh', '-c', 'echo $$ > pid; exec sleep 300']])], Path({str(tmp_path)!r})))"
@@ -108,12 +108,12 @@ def test_a_signal_that_ends_the_build_ends_what_it_started(tmp_path: Path) -> No
         assert select.select([started], [], [], 20)[0] == [started]
 
 
-def test_a_command_that_does_not_exist_fails_its_step(tmp_path: Path) -> None:
+def test_a_missing_command_fails_its_step(tmp_path: Path) -> None:
     with pytest.raises(StepError, match="no-such-program"):
-        shown([Step("missing", [["no-such-program"]])], tmp_path)
+        printed([Step("missing", [["no-such-program"]])], tmp_path)
 
 
-def test_the_steps_of_the_demo_need_one_another_by_their_titles() -> None:
+def test_the_steps_of_the_demo_name_existing_steps() -> None:
     titles = [step.title for step in build.STEPS]
     assert len(titles) == len(set(titles))
     assert {title for step in build.STEPS for title in step.needs} <= set(titles)

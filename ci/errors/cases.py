@@ -42,7 +42,7 @@ class World:
         self.addresses[f"127.0.0.1:{port}"] = f"redis-{len(self.addresses) + 1}:6379"
         return f"redis://127.0.0.1:{port}"
 
-    def far_from(self, server: RedisProcess, seconds: float) -> str:
+    def delayed(self, server: RedisProcess, seconds: float) -> str:
         """Returns a URL of the server that delays all data by this time in each direction."""
         listener = self.closing.enter_context(socket.create_server(("127.0.0.1", 0)))
         port = listener.getsockname()[1]
@@ -213,7 +213,7 @@ def the_lease_is_too_short(world: World) -> steadlock.SteadlockError:
     """The lease is shorter than an answer of the server takes, and over before its grant arrives. Without a bound the
     wait ends after five such grants in a row.
     """
-    client = world.connect(world.far_from(world.server(), 0.05))
+    client = world.connect(world.delayed(world.server(), 0.05))
     return raised(client.lock("stock:42", lease=0.1).acquire)
 
 
@@ -472,8 +472,8 @@ def in_a_child(call: Callable[[], steadlock.SteadlockError]) -> steadlock.Steadl
         os.write(sending, json.dumps([str(error), error.lock_name, error.operation]).encode())
         os._exit(0)
     os.close(sending)
-    with os.fdopen(receiving, "rb") as told:
-        message, lock_name, operation = json.loads(told.read())
+    with os.fdopen(receiving, "rb") as outcome_file:
+        message, lock_name, operation = json.loads(outcome_file.read())
     os.waitpid(child, 0)
     return steadlock.ForkedError(message, lock_name=lock_name, operation=operation)
 

@@ -77,9 +77,9 @@ class Pair:
         assert answer.startswith("refused")
         return answer
 
-    def wait(self, peer: Peer, tries: int = 2) -> None:
-        """Begins to wait for the lock, and returns once `tries` attempts have reached the server."""
-        self.server.waits(lambda: peer.send("lock", self._name_for(peer), 30_000), tries)
+    def wait(self, peer: Peer, attempts: int = 2) -> None:
+        """Begins to wait for the lock, and returns once `attempts` attempts have reached the server."""
+        self.server.begin_wait(lambda: peer.send("lock", self._name_for(peer), 30_000), attempts)
         assert peer.has_not_answered()
 
     def wait_and_acquire(self, peer: Peer) -> None:

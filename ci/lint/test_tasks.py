@@ -25,7 +25,7 @@ def test_a_run_of_all_tests_runs_each_command_once() -> None:
     assert [command for command, runs in commands.items() if runs > 1] == []
 
 
-def test_tasks_that_pass_their_arguments_on_are_given_no_empty_one() -> None:
+def test_tasks_that_forward_their_arguments_get_no_empty_one() -> None:
     """A dependency gets `options` as one string, so with none it gets an empty one, which `"$@"` hands to a program."""
     recipes = json.loads(just("--dump", "--dump-format", "json").stdout)["recipes"]
     depended_on = {

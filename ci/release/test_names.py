@@ -153,7 +153,7 @@ def test_a_release_has_all_names_of_all_registries() -> None:
     assert {"steadlock", "steadlock-spring-boot3-starter", "steadlock-spring-boot4-starter"} <= set(told["maven"])
 
 
-def test_names_that_no_registry_has_are_free(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_are_in_no_registry_are_free(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     few(monkeypatch)
     assert {answer.verdict for answer in names.require()} == {FREE}
 
@@ -172,7 +172,7 @@ def test_packages_with_our_repository_are_ours(registry: Registry, monkeypatch: 
     ]
 
 
-def test_the_release_stops_with_each_name_that_is_another_projects(
+def test_the_release_stops_for_each_name_of_another_project(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few(monkeypatch)
@@ -191,7 +191,7 @@ def test_the_release_stops_with_each_name_that_is_another_projects(
 
 
 @pytest.mark.parametrize(("requires", "tag"), [(">=3.99", "py3-none-any"), (">=3.8", "cp311-cp311-win_amd64")])
-def test_a_package_that_cannot_be_installed_here_is_not_taken_for_none(
+def test_a_package_that_cannot_be_installed_here_counts_as_existing(
     registry: Registry, requires: str, tag: str
 ) -> None:
     registry.has_on_pypi("steadlock", OTHER_REPOSITORY, requires, tag)
@@ -199,7 +199,7 @@ def test_a_package_that_cannot_be_installed_here_is_not_taken_for_none(
     assert answer.verdict.startswith("another project's: ")
 
 
-def test_a_project_without_files_is_not_taken_for_none(registry: Registry) -> None:
+def test_a_project_without_files_counts_as_existing(registry: Registry) -> None:
     registry.put("/simple/steadlock/", "<!DOCTYPE html><html><body></body></html>")
     (answer,) = names.answers(["pypi"])
     assert answer.verdict == "another project's: its repository is not known"
@@ -244,5 +244,5 @@ def test_nothing_is_published_under_a_name_that_is_not_ours(monkeypatch: pytest.
         ("", False),
     ],
 )
-def test_a_repository_is_ours_however_its_url_is_written(url: str, expected: bool) -> None:
+def test_a_repository_is_ours_in_any_form_of_its_url(url: str, expected: bool) -> None:
     assert names.is_ours(url) is expected

@@ -30,7 +30,7 @@ def test_the_stock_is_sold_exactly_on_the_embedded_server() -> None:
     assert "metrics       agree with that" in result.stdout
 
 
-def test_the_stock_is_sold_exactly_on_a_real_server_and_nothing_is_left_there() -> None:
+def test_the_stock_is_sold_exactly_on_a_real_server_and_no_record_is_left() -> None:
     with redis_server() as url, redis.Redis.from_url(url, decode_responses=True) as store:
         result = demo({"REDIS_URL": url})
         assert result.returncode == 0
@@ -63,7 +63,7 @@ class Run:
         return audit_sales(6, self.left, texts, orders, LANGUAGES).problems
 
 
-def test_the_audit_is_content_with_a_good_run() -> None:
+def test_the_audit_accepts_a_good_run() -> None:
     assert Run().problems() == []
 
 

@@ -108,7 +108,7 @@ def test_only_the_lock_outside_the_transaction_lets_nobody_buy_twice(boot: str, 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_ended_early_leaves_nothing_behind(number: signal.Signals, place: Path) -> None:
+def test_a_run_that_is_ended_early_leaves_no_process_and_no_file(number: signal.Signals, place: Path) -> None:
     with Demo(place) as demo:
         demo.until("no lock: http")
         # At least the runner, redis-server, the database and two instances.
@@ -149,7 +149,7 @@ def health(instance: Service) -> str:
 
 
 @pytest.mark.parametrize("boot", BOOTS)
-def test_health_follows_redis_and_prometheus_is_shown_the_locks_of_users(boot: str, folder: Path) -> None:
+def test_health_follows_redis_and_prometheus_gets_the_user_locks(boot: str, folder: Path) -> None:
     # The port is free while Redis is down. No other test starts a server on such a port.
     port = free_port(9_000, 10_000)
     with service("one", folder, boot, {"steadlock.url": f"redis://127.0.0.1:{port}"}) as instance:
@@ -175,7 +175,7 @@ def granted(instance: Service) -> float:
     return sum(map(float, found))
 
 
-def test_each_answer_has_its_status_and_its_body(folder: Path) -> None:
+def test_each_result_has_its_status_and_its_body(folder: Path) -> None:
     properties = {"steadlock.url": "memory://", "seckill.stock": "1"}
     with service("one", folder, "4", properties) as instance:
         instance.wait_until_up()
@@ -226,7 +226,7 @@ def test_a_sale_whose_token_is_below_the_highest_seen_of_its_user_is_refused(fol
                 assert 0 < int(str(body["token"])) < later
 
 
-def test_a_wrong_way_stops_the_start_and_names_the_property(folder: Path) -> None:
+def test_an_unknown_variant_stops_the_start_and_names_the_property(folder: Path) -> None:
     with service("one", folder, "4", {"steadlock.url": "memory://", "seckill.way": "sideways"}) as instance:
         assert instance.process.wait(PATIENCE) == 1
     assert "seckill.way" in instance.log.read_text()
@@ -237,30 +237,30 @@ def good(way: str = "outside") -> tuple[Answers, Voucher]:
     return Answers(counts), Voucher(STOCK, 0, STOCK, 0 if way == "outside" else 3)
 
 
-def test_the_verdict_is_content_with_good_runs() -> None:
+def test_the_check_accepts_good_runs() -> None:
     for way in ("none", "inside", "outside"):
         assert find_problems(way, *good(way), REQUESTS) == []
 
 
-def test_the_verdict_notices_a_double_order() -> None:
+def test_the_check_notices_a_double_order() -> None:
     answers, _ = good()
     assert find_problems("outside", answers, Voucher(STOCK, 0, STOCK, 1), REQUESTS) == ["1 double orders"]
 
 
-def test_the_verdict_notices_a_double_order_that_only_the_constraint_found() -> None:
+def test_the_check_notices_a_double_order_that_only_the_constraint_found() -> None:
     answers, sold = good()
     answers.found_late = 1
     assert find_problems("outside", answers, sold, REQUESTS) == ["1 double orders were found by the constraint alone"]
 
 
-def test_the_verdict_notices_that_no_damage_was_seen() -> None:
+def test_the_check_notices_that_no_damage_was_found() -> None:
     answers, _ = good()
     assert find_problems("none", answers, Voucher(STOCK, 0, STOCK, 0), REQUESTS) == [
         "no double order was seen, so nothing is shown"
     ]
 
 
-def test_the_verdict_notices_a_stock_that_is_not_exact() -> None:
+def test_the_check_notices_a_wrong_stock() -> None:
     answers, _ = good()
     answers.counts[BOUGHT] += 1
     answers.counts[BUSY] -= 1
@@ -270,14 +270,14 @@ def test_the_verdict_notices_a_stock_that_is_not_exact() -> None:
 
 
 @pytest.mark.parametrize("answer", [BUSY, ALREADY, SOLD_OUT])
-def test_the_verdict_notices_an_answer_that_nobody_was_given(answer: str) -> None:
+def test_the_check_notices_an_order_without_an_answer(answer: str) -> None:
     answers, sold = good()
     missing = answers.counts.pop(answer)
     answers.counts[SOLD_OUT if answer == BUSY else BUSY] += missing
     assert find_problems("outside", answers, sold, REQUESTS) == [f"nobody was answered: {answer}"]
 
 
-def test_the_verdict_notices_an_answer_that_is_not_one_of_the_four() -> None:
+def test_the_check_notices_an_unknown_answer() -> None:
     answers, sold = good()
     answers.counts[BUSY] -= 1
     answers.unexpected.append("500 {}")
