@@ -28,13 +28,13 @@ def url() -> Iterator[str]:
 def test_without_a_token_a_late_write_overwrites_the_newer_one(url: str) -> None:
     reports: list[str] = []
     assert play(url, fenced=False, report=reports.append) == START + A_ADDS
-    assert reports[-2:] == ["A writes 110", "A hears that its lease was lost, too late"]
+    assert reports[-2:] == ["A writes 110", "A learns too late that its lease was lost"]
 
 
 def test_with_a_token_a_late_write_is_refused_and_nothing_is_lost(url: str) -> None:
     reports: list[str] = []
     assert play(url, fenced=True, report=reports.append) == START + A_ADDS + B_ADDS
-    assert "A is refused: a higher token was here; begins again" in reports
+    assert "A is refused: the account has a higher token; starts again" in reports
     assert "A writes 110" not in reports
 
 

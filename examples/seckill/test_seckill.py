@@ -80,7 +80,7 @@ def test_the_audit_notices_a_lost_update_of_the_stock() -> None:
 def test_the_audit_notices_a_user_with_two_vouchers() -> None:
     run = Run()
     run.sales["sale-5"]["user"] = "user-4"
-    assert "1 vouchers went to users who had one" in run.problems()
+    assert "1 vouchers went to users that already had one" in run.problems()
 
 
 def test_the_audit_notices_a_token_that_does_not_rise() -> None:

@@ -21,13 +21,13 @@ from typing import Self
 
 import pytest
 
-from buyers import ALREADY, BOUGHT, BUSY, SOLD_OUT, Answers, ask, buy, connection
+from buyers import ALREADY, BOUGHT, BUSY, SOLD_OUT, Answers, buy, connection, send_order
 from display import Voucher, find_problems
 from processes import HERE, Service, free_port, postgresql, postgresql_programs, redis_server, service
 from run import REQUESTS, STOCK, voucher
 
 BOOTS = ["3", "4"]
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ class Demo:
         assert self.process.stdout
         while text not in self.output:
             line = self.process.stdout.readline()
-            assert line, f"it ended without {text!r}: {self.output}"
+            assert line, f"the demo ended without {text!r}: {self.output}"
             self.output += line
 
     def end(self) -> int:
@@ -135,9 +135,9 @@ def get(url: str) -> tuple[int, str]:
 
 
 def wait_for(reached: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not reached():
-        assert time.monotonic() < deadline, f"not within {PATIENCE:.0f} s: {what}"
+        assert time.monotonic() < deadline, f"not within {TIMEOUT:.0f} s: {what}"
         time.sleep(0.1)
 
 
@@ -196,7 +196,7 @@ def test_each_result_has_its_status_and_its_body(folder: Path) -> None:
         bought = json.loads(body)
         assert bought["user"] == 7
         assert bought["token"] > 0
-        assert int(bought["id"]) > 2**53, "it is a text, as JavaScript's numbers end there"
+        assert int(bought["id"]) > 2**53, "the id is a text, as JavaScript's numbers end there"
         assert order("7") == (409, ALREADY)
         assert order("8") == (410, SOLD_OUT)
         assert order("8", voucher=2) == (404, "no such voucher")
@@ -217,29 +217,29 @@ def test_a_sale_whose_token_is_below_the_highest_seen_of_its_user_is_refused(fol
             where = url.removeprefix("jdbc:").replace("//", f"//{user}@")
             subprocess.run([postgresql_programs() / "psql", "-q", "-c", statement, where], check=True)
             with connection(instance.url) as shop:
-                status, body, _ = ask(shop, 7)
+                status, body, _ = send_order(shop, 7)
                 assert (status, body["title"]) == (412, "superseded")
                 assert voucher(instance.url).orders == 0
                 # The check compares only tokens of the same user.
-                status, body, _ = ask(shop, 8)
+                status, body, _ = send_order(shop, 8)
                 assert status == 201
                 assert 0 < int(str(body["token"])) < later
 
 
 def test_an_unknown_variant_stops_the_start_and_names_the_property(folder: Path) -> None:
-    with service("one", folder, "4", {"steadlock.url": "memory://", "seckill.way": "sideways"}) as instance:
-        assert instance.process.wait(PATIENCE) == 1
-    assert "seckill.way" in instance.log.read_text()
+    with service("one", folder, "4", {"steadlock.url": "memory://", "seckill.variant": "sideways"}) as instance:
+        assert instance.process.wait(TIMEOUT) == 1
+    assert "seckill.variant" in instance.log.read_text()
 
 
-def good(way: str = "outside") -> tuple[Answers, Voucher]:
+def good(variant: str = "outside") -> tuple[Answers, Voucher]:
     counts = Counter({BOUGHT: STOCK, BUSY: 900, ALREADY: 300, SOLD_OUT: REQUESTS - STOCK - 1200})
-    return Answers(counts), Voucher(STOCK, 0, STOCK, 0 if way == "outside" else 3)
+    return Answers(counts), Voucher(STOCK, 0, STOCK, 0 if variant == "outside" else 3)
 
 
 def test_the_check_accepts_good_runs() -> None:
-    for way in ("none", "inside", "outside"):
-        assert find_problems(way, *good(way), REQUESTS) == []
+    for variant in ("none", "inside", "outside"):
+        assert find_problems(variant, *good(variant), REQUESTS) == []
 
 
 def test_the_check_notices_a_double_order() -> None:
@@ -250,13 +250,13 @@ def test_the_check_notices_a_double_order() -> None:
 def test_the_check_notices_a_double_order_that_only_the_constraint_found() -> None:
     answers, sold = good()
     answers.found_late = 1
-    assert find_problems("outside", answers, sold, REQUESTS) == ["1 double orders were found by the constraint alone"]
+    assert find_problems("outside", answers, sold, REQUESTS) == ["1 double orders were found only by the constraint"]
 
 
 def test_the_check_notices_that_no_damage_was_found() -> None:
     answers, _ = good()
     assert find_problems("none", answers, Voucher(STOCK, 0, STOCK, 0), REQUESTS) == [
-        "no double order was seen, so nothing is shown"
+        "no double order occurred, so the demo shows nothing"
     ]
 
 
@@ -274,7 +274,7 @@ def test_the_check_notices_an_order_without_an_answer(answer: str) -> None:
     answers, sold = good()
     missing = answers.counts.pop(answer)
     answers.counts[SOLD_OUT if answer == BUSY else BUSY] += missing
-    assert find_problems("outside", answers, sold, REQUESTS) == [f"nobody was answered: {answer}"]
+    assert find_problems("outside", answers, sold, REQUESTS) == [f"no answer was: {answer}"]
 
 
 def test_the_check_notices_an_unknown_answer() -> None:
