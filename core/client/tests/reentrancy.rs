@@ -434,7 +434,7 @@ fn a_thread_local_destructor_may_call_the_client_and_costs_no_connection() {
     let client = client.connect_blocking().unwrap();
     let last = client.clone();
     within(move || {
-        let (tell_end, told_end) = mpsc::channel();
+        let (ended_sender, ended) = mpsc::channel();
         let thread = thread::spawn(move || {
             LAST.set(Some(CallOnThreadExit(None)));
             // This first call creates the client's own thread-local values, which are dropped before `LAST`.
@@ -444,12 +444,12 @@ fn a_thread_local_destructor_may_call_the_client_and_costs_no_connection() {
                     for _ in 0..200 {
                         last.lock("a").acquire().unwrap().release().unwrap();
                     }
-                    let _ = tell_end.send(());
+                    let _ = ended_sender.send(());
                 }));
             });
         });
         thread.join().unwrap();
-        told_end.recv_timeout(SOON).expect("all calls came back");
+        ended.recv_timeout(SOON).expect("all calls came back");
     });
     client.lock("a").acquire().unwrap().release().unwrap();
     assert!(receiver.try_recv().is_err(), "a connection was lost");

@@ -260,7 +260,7 @@ async fn a_user_who_can_read_a_queue_and_publish_on_its_channel_can_forge_grants
         let seen = seen.split(' ').next().unwrap();
         let forged = format!("{first} {seen} {seen}");
         let channel = format!("{grants}{}", first.split(':').next().unwrap());
-        let _heard: i64 = cmd("PUBLISH").arg(channel).arg(forged).query(&mut member).unwrap();
+        let _receivers: i64 = cmd("PUBLISH").arg(channel).arg(forged).query(&mut member).unwrap();
     };
     eventually("a forged message is believed", SOON, || {
         forge();
