@@ -154,7 +154,7 @@ def postgres() -> Iterator[Postgres]:
             try:
                 server = Postgres(programs[-1], folder)
                 ready = [*server.command(), "--command=SELECT 1"]
-                wait_until("it answers", lambda: subprocess.run(ready, capture_output=True).returncode == 0)
+                wait_until("PostgreSQL answers", lambda: subprocess.run(ready, capture_output=True).returncode == 0)
                 server.run(TABLES)
                 yield server
             finally:

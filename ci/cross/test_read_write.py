@@ -28,7 +28,7 @@ def test_a_writer_is_granted_although_readers_acquire_again_at_once(server: Serv
         together([Contender(language, "turns", server, name, kind="write", rounds=5, log=1)]) as (writer,),
     ):
         start_round(ready)
-        wait_until("they read", lambda: server.store.zcard(f"steadlock:{{{name}}}:rw-readers") > 0)
+        wait_until("the readers hold the lock", lambda: server.store.zcard(f"steadlock:{{{name}}}:rw-readers") > 0)
         waiting_since = server.time()
         writer.start_round()
         assert turns(writer.read()).grants == [5]

@@ -369,7 +369,7 @@ def dead_holder_and_waiter(server: SteppedServer, kind: str, waiting: str) -> It
     with Contender("python-threads", "hold", server, NAME, kind=kind, lease_ms=lease_ms) as dying:
         dying.expect("held")
         with Waiter(server, waiting) as waiter:
-            wait_until("it is waited for", lambda: server.subscribers(NAME) > 0)
+            wait_until("the waiter has subscribed", lambda: server.subscribers(NAME) > 0)
             dying.kill()
             yield waiter
 

@@ -158,6 +158,6 @@ def test_a_grant_whose_answer_comes_too_late_is_released() -> None:
         with pytest.raises(steadlock.UnavailableError):
             lock.try_acquire()
         server.process.send_signal(signal.SIGCONT)
-        wait_until("it is granted", lambda: store.get(TOKEN) != token)
+        wait_until("the lock is granted", lambda: store.get(TOKEN) != token)
         wait_until("the grant is released", lambda: not store.exists("stock:42"))
         assert lock.try_acquire()

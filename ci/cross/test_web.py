@@ -46,9 +46,9 @@ def test_each_client_waits_for_the_other(server: Server, kind: str, listen: int)
             Monitor(server.port) as monitor,
             Contender("web", "hold", server, name, kind=kind, listen=listen) as web,
         ):
-            wait_until("it has made two attempts", lambda: attempts(monitor, name.partition(",")[0]) >= 2)
+            wait_until("the waiter has made two attempts", lambda: attempts(monitor, name.partition(",")[0]) >= 2)
             time.sleep(0.2)
-            assert not web.has_printed(), "it was granted while the lock was held"
+            assert not web.has_printed(), "the waiter was granted the lock while the lock was held"
             lease.release()
             web.expect("held")
             web.start_round()

@@ -66,7 +66,7 @@ class Pair:
     def owner(self) -> str:
         """The owner in the lock's record."""
         record = self.record
-        assert record, "nobody holds the lock"
+        assert record, "the lock is free"
         return str(next(iter(record)) if isinstance(record, dict) else record)
 
     def acquire(self, peer: Peer, lease_ms: int = 30_000) -> None:

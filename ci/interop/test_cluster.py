@@ -40,7 +40,7 @@ class Cluster(Server):
         for first, last, (_, _, owner, *_), *_ in slots:
             if first <= slot <= last:
                 return owned.index(owner)
-        raise AssertionError(f"nobody has slot {slot}")
+        raise AssertionError(f"no node has slot {slot}")
 
 
 @pytest.fixture(scope="module")

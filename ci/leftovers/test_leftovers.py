@@ -11,7 +11,7 @@ PROGRAM = Path(__file__).with_name("leftovers.py")
 #: Starts a process in a new session, which outlives the shell, and prints its id.
 LEAVE_ONE = "setsid sleep 300 >/dev/null 2>&1 & echo $!"
 
-on_linux = pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="leftovers.py reads /proc")
 
 
 def command(script: str) -> list[str]:

@@ -37,7 +37,7 @@ def stamp() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", commit_moment())
 
 
-def of_wheel(package: str, triple: str = "") -> Path:
+def wheel_bom(package: str, triple: str = "") -> Path:
     """Writes the bill for a wheel with the native library of a package, and returns its path."""
     purl = f"pkg:pypi/steadlock@{version()}"
     ours = {"type": "library", "bom-ref": purl, "name": "steadlock", "version": version(), "purl": purl}

@@ -28,7 +28,7 @@ from platforms import PLATFORMS, Platform, this_platform
 from table import Artefact, artefact
 
 
-def of_platform(platform: Platform) -> Iterator[Artefact]:
+def platform_artefacts(platform: Platform) -> Iterator[Artefact]:
     """Builds the artefacts of one platform."""
     if platform.libc == "musl":
         program = command.build(platform)
@@ -43,7 +43,7 @@ def of_platform(platform: Platform) -> Iterator[Artefact]:
     yield artefact(built, platform.wheel, wheels.check(built, platform))
 
 
-def of_all(with_crate_builds: bool) -> Iterator[Artefact]:
+def all_artefacts(with_crate_builds: bool) -> Iterator[Artefact]:
     """Builds the artefacts that are the same for every platform."""
     for packed in (npm.main_package(), npm.web_package()):
         yield artefact(packed, "any", npm.check_packed(packed))
@@ -58,8 +58,8 @@ def main() -> None:
     chosen = parser.parse_args()
     shutil.rmtree(DIST, ignore_errors=True)
     platforms = PLATFORMS if chosen.all else (this_platform("glibc"), this_platform("musl"))
-    built = [artefact for platform in platforms for artefact in of_platform(platform)]
-    built += of_all(with_crate_builds=chosen.all)
+    built = [artefact for platform in platforms for artefact in platform_artefacts(platform)]
+    built += all_artefacts(with_crate_builds=chosen.all)
     if chosen.all:
         built.append(artefact(wheels.sources(), "any", ["twine"]))
     table.write(built)

@@ -23,7 +23,7 @@ def build(platform: Platform) -> Path:
     run(
         [
             *(VENV / "maturin", "build", *WORDS, folder, "--zig"),
-            *("--sbom-include", bill.of_wheel("steadlock-python", platform.triple)),
+            *("--sbom-include", bill.wheel_bom("steadlock-python", platform.triple)),
             *("--target", platform.triple, "--compatibility", platform.wheel.removesuffix(f"_{platform.machine}")),
             *("--", *unwinder.flags(platform)),
         ],

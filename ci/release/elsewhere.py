@@ -30,7 +30,7 @@ def main() -> None:
     this = this_system()
     maturin = shutil.which("maturin")
     assert maturin, "install ci/requirements/build.txt"
-    bom = bill.of_wheel("steadlock-python")
+    bom = bill.wheel_bom("steadlock-python")
     options: list[str | Path] = ["--release", "--locked", "--strip", "--sbom-include", bom]
     run([maturin, "build", *options, "--out", DIST / "python"], ROOT / "packages" / "python")
     (wheel,) = (DIST / "python").glob("*.whl")

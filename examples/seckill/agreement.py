@@ -94,16 +94,16 @@ def problems(pages: Pages, tallies: Mapping[str, Tally], sold: Mapping[str, int]
         f"{name} is in EXPECTED, but not in {TABLE.name}" for name in EXPECTED.keys() - {row.name for row in rows}
     ]
     for source, scrapes in pages.items():
-        found += of_scrapes(source, scrapes)
+        found += check_scrapes(source, scrapes)
     if not found:
         for language, tally in tallies.items():
-            found += of_sales(language, pages, tally, sold[language])
+            found += check_sales(language, pages, tally, sold[language])
         if SERVER in pages:
-            found += of_server(pages[SERVER][-1], sum(granted(pages, language) for language in tallies))
+            found += check_server(pages[SERVER][-1], sum(granted(pages, language) for language in tallies))
     return found
 
 
-def of_scrapes(source: str, scrapes: list[Page]) -> list[str]:
+def check_scrapes(source: str, scrapes: list[Page]) -> list[str]:
     """Checks the scrapes of one service or of the server against the table and the rules. Returns the problems."""
     if not scrapes:
         return [f"{source} gave no metrics"]
@@ -128,7 +128,7 @@ def of_scrapes(source: str, scrapes: list[Page]) -> list[str]:
     return found
 
 
-def of_sales(language: str, pages: Pages, tally: Tally, sold: int) -> list[str]:
+def check_sales(language: str, pages: Pages, tally: Tally, sold: int) -> list[str]:
     """Checks the last scrape of a language against the grants and sales of its service. Returns the problems."""
     page = pages[language][-1]
     acquisitions = page.sum("steadlock_acquisitions_total")
@@ -146,7 +146,7 @@ def of_sales(language: str, pages: Pages, tally: Tally, sold: int) -> list[str]:
     return found
 
 
-def of_server(page: Page, grants: int) -> list[str]:
+def check_server(page: Page, grants: int) -> list[str]:
     """Checks the last scrape of the server: each grant ran a script, and so did its release. Returns the problems."""
     scripts = page.sum("steadlock_server_commands_total", 'command="evalsha"')
     return [] if scripts >= 2 * grants else [f"the server ran {scripts:.0f} scripts for {grants} grants"]

@@ -206,7 +206,9 @@ def run(url: str, stock: int, users: int, scrapes: Scrapes) -> list[str]:
                 services.append(Service(language, command, env))
             seconds = sell(services, display, tallies, scrapes)
             # Each service still renews its shift: the scrapes continue until each client has counted a renewal.
-            scrapes.finish(lambda pages: not any(agreement.of_scrapes(source, read) for source, read in pages.items()))
+            scrapes.finish(
+                lambda pages: not any(agreement.check_scrapes(source, read) for source, read in pages.items())
+            )
             for service in services:
                 service.close()
         audit = audit_sales(

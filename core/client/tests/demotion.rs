@@ -237,7 +237,7 @@ async fn a_client_leaves_a_demoted_primary_and_keeps_the_replicated_locks() {
         proxy.lead_to(replica.port);
         let changed = Instant::now();
         let connections = 3 * (clients.len() + 1);
-        eventually("all are on the new primary", limit, || {
+        eventually("all clients are at the new primary", limit, || {
             proxy.connections_to(primary.port) == 0 && proxy.connections_to(replica.port) == connections
         })
         .await;

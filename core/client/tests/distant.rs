@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 async fn refused(lock: &Lock) -> Error {
     let acquiring = tokio::time::timeout(LIMIT, lock.acquire());
-    acquiring.await.expect("it ends").map(drop).unwrap_err()
+    acquiring.await.expect("the wait ends").map(drop).unwrap_err()
 }
 
 fn check_advice(refused: &Error) {
@@ -41,7 +41,9 @@ async fn a_lease_shorter_than_the_round_trip_is_refused_with_a_reason() {
     for lock in locks(&client) {
         check_advice(&refused(&lock).await);
         // A single attempt fails with the same error, and a wait with a limit does at its end.
-        let tried = tokio::time::timeout(LIMIT, lock.try_acquire()).await.expect("it ends");
+        let tried = tokio::time::timeout(LIMIT, lock.try_acquire())
+            .await
+            .expect("the wait ends");
         check_advice(&tried.map(drop).unwrap_err());
         let (wait, start) = (Duration::from_secs(1), Instant::now());
         check_advice(&refused(&lock.clone().wait(wait)).await);

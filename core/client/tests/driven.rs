@@ -178,7 +178,7 @@ fn a_lock_is_acquired_and_released() {
     let lease = granted(program.run(acquire));
     assert!(lease.is_valid());
     assert!(lease.token().is_some());
-    assert!(program.engine.due().is_some(), "it is to be renewed");
+    assert!(program.engine.due().is_some(), "the renewal is due");
     let released = program.run(Op::Release { lease: lease.id() });
     assert!(matches!(released, Ok(Completion::Released(_))));
     assert!(lease.is_released());

@@ -129,11 +129,16 @@ async fn ten_thousand_forged_messages_grant_nothing_and_block_nobody() {
             Reply::Array(channels) => channels,
             other => panic!("{other:?}"),
         };
-        eventually("it listens", Duration::from_secs(20), || !listened("").is_empty()).await;
+        eventually("the client has subscribed", Duration::from_secs(20), || {
+            !listened("").is_empty()
+        })
+        .await;
         if kind == "fair" {
-            eventually("it hears of grants", Duration::from_secs(20), || {
-                !listened(":grants:").is_empty()
-            })
+            eventually(
+                "the client has subscribed to its grants",
+                Duration::from_secs(20),
+                || !listened(":grants:").is_empty(),
+            )
             .await;
         }
         let mut channels = vec![];

@@ -110,7 +110,10 @@ async fn a_lock_is_released_although_the_command_connection_is_not_restored() {
     let proxy = Proxy::to(server.port);
     let client = connect(proxy.url(), Duration::from_secs(3)).await;
     let held = client.lock("a").acquire().await.unwrap();
-    eventually("it was renewed", SOON, || proxy.count(ConnectionUse::Renewals) == 1).await;
+    eventually("the lease was renewed", SOON, || {
+        proxy.count(ConnectionUse::Renewals) == 1
+    })
+    .await;
     proxy.refuse();
     proxy.cut(ConnectionUse::Commands);
     eventually("the connection is cut", SOON, || {
@@ -128,12 +131,18 @@ async fn connecting_sends_only_the_scripts_that_are_used() {
     let client = client.without_client_info().connect().await.unwrap();
     let to_connect = proxy.sent();
     let held = client.lock("a").acquire().await.unwrap();
-    eventually("it was renewed", SOON, || proxy.count(ConnectionUse::Renewals) == 1).await;
+    eventually("the lease was renewed", SOON, || {
+        proxy.count(ConnectionUse::Renewals) == 1
+    })
+    .await;
     let to_lock = proxy.sent() - to_connect;
     // The proxy recognises the connections by the SHA-1 of the scripts that they call.
     let before = proxy.sent();
     proxy.cut(ConnectionUse::Commands);
-    eventually("it is cut", SOON, || proxy.count(ConnectionUse::Commands) == 0).await;
+    eventually("the connection is cut", SOON, || {
+        proxy.count(ConnectionUse::Commands) == 0
+    })
+    .await;
     held.extend(None).await.unwrap();
     client.lock("b").acquire().await.unwrap().release().await.unwrap();
     let to_reconnect = proxy.sent() - before;

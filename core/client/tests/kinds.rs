@@ -33,7 +33,7 @@ async fn spawn_waiter_at(server: &Server, lock: Lock) -> JoinHandle<Result<Lease
     };
     let before = channels();
     let waiter = tokio::spawn(async move { lock.acquire().await });
-    eventually("somebody listens", SOON, || {
+    eventually("a waiter has subscribed", SOON, || {
         channels().iter().any(|channel| !before.contains(channel))
     })
     .await;
@@ -89,7 +89,7 @@ async fn fair_waiters_are_served_in_order_of_arrival_across_clients() {
         }
         assert!(
             start.elapsed() < on_time(Duration::from_millis(400)),
-            "each is told: {:?}",
+            "each waiter gets an error: {:?}",
             start.elapsed()
         );
         for waiter in waiters {
@@ -234,7 +234,7 @@ async fn a_semaphore_grants_no_more_than_its_permits() {
 async fn an_operator_changes_the_limit_of_a_semaphore_that_is_held() {
     on_every_server(async |server, one, two| {
         let old = one.semaphore("sl", 3).lease(Duration::from_secs(20));
-        assert!(!two.set_limit("sl", 2).await.unwrap(), "nobody holds a permit");
+        assert!(!two.set_limit("sl", 2).await.unwrap(), "no permit is held");
         let (two_permits, one_permit) = (old.acquire(2).await.unwrap(), old.acquire(1).await.unwrap());
         let waiter = spawn_waiter_at(server, old.clone().wait(SOON).permits(1)).await;
         let start = Instant::now();

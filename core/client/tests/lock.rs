@@ -60,7 +60,7 @@ async fn the_lock_of_a_killed_process_is_free_after_its_own_lease() {
     let start = Instant::now();
     // The process acquires the lock first and the permit last.
     while semaphore.available().await.unwrap() > 0 {
-        assert!(start.elapsed() < Duration::from_secs(20), "nobody holds it");
+        assert!(start.elapsed() < Duration::from_secs(20), "the lock is free");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let owner = lock.holder().await.unwrap().expect("held").owner;
@@ -173,7 +173,7 @@ on_every_server! {
         let holder = error.holder().expect("the holder");
         assert!(holder.remaining.unwrap() <= Duration::from_secs(10));
         held.release().await.unwrap();
-        let _now = theirs.lock("a").try_acquire().await.unwrap().expect("it is free");
+        let _now = theirs.lock("a").try_acquire().await.unwrap().expect("the lock is free");
     }
 
     async fn a_waiter_gets_a_released_lock(server: &Server) {
@@ -386,7 +386,7 @@ on_every_server! {
             let requested = requested.wait(Duration::from_secs(20));
             let mut waiter = std::pin::pin!(requested.acquire());
             let early = tokio::time::timeout(Duration::from_millis(100), waiter.as_mut()).await;
-            assert!(early.is_err(), "it waits");
+            assert!(early.is_err(), "the waiter waits");
             server.run(&["DEL", "a"]);
             server.run(write);
             let error = waiter.await.map(|_| ()).unwrap_err();
@@ -499,7 +499,7 @@ on_every_server! {
         client.close().await;
         client.close().await;
         assert_eq!(lease.lost().await, LostReason::Closed);
-        assert!(!server.exists("a"), "it was released");
+        assert!(!server.exists("a"), "the lock was released");
         assert_eq!(waiter.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
         assert_eq!(client.lock("a").acquire().await.unwrap_err().kind(), ErrorKind::Closed);
         assert_eq!(client.lock("a").is_locked().await.unwrap_err().kind(), ErrorKind::Closed);

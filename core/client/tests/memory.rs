@@ -75,7 +75,11 @@ fn expiring_leases(host: &Host, from: usize, count: usize) {
         }
         let start = Instant::now();
         while events.len() < AT_A_TIME {
-            assert!(start.elapsed() < Duration::from_secs(60), "{} were told", events.len());
+            assert!(
+                start.elapsed() < Duration::from_secs(60),
+                "{} losses were reported",
+                events.len()
+            );
             std::thread::sleep(Duration::from_millis(10));
             host.drain(&mut events);
             events.retain(|event| matches!(event, Event::Lost { is_forgotten: true, .. }));

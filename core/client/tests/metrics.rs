@@ -292,7 +292,7 @@ async fn only_the_chosen_queues_are_counted_on_the_server() {
             let lock = others.fair_lock(name);
             waiters.push(tokio::spawn(async move { lock.acquire().await }));
             let queue = format!("steadlock:{{shop:{name}}}:fair");
-            support::eventually("it waits", Duration::from_secs(5), || {
+            support::eventually("the waiter waits", Duration::from_secs(5), || {
                 server.run(&["ZCARD", &queue]) == steadlock_protocol::Reply::Int(place)
             })
             .await;

@@ -118,7 +118,7 @@ async fn a_client_does_not_switch_to_an_address_whose_server_it_cannot_identify(
     hosts.lead(&[(NAME, &[FIRST])]);
     let client = two.builder_of_user().connect().await.unwrap();
     let lease = client.lock("a").acquire().await.unwrap();
-    eventually("it is renewed", SOON, || {
+    eventually("the lease is renewed", SOON, || {
         two.proxies[0].count(ConnectionUse::Renewals) > 0
     })
     .await;
@@ -171,7 +171,10 @@ async fn a_client_stays_at_its_server_when_the_name_leads_elsewhere() {
             ConnectionUse::Commands,
             ConnectionUse::Renewals,
         ] {
-            eventually("it has that connection", SOON, || two.proxies[0].count(usage) > 0).await;
+            eventually("the client has the connection", SOON, || {
+                two.proxies[0].count(usage) > 0
+            })
+            .await;
             two.proxies[0].cut(usage);
             check_lease_stays(&lease, &two.servers[0], "a").await;
             check_lock(&client, "b").await;
@@ -195,14 +198,14 @@ async fn messages_come_from_the_client_s_server_when_the_name_leads_elsewhere() 
         let held = other.lock("a").acquire().await.unwrap();
         let lock = client.lock("a").wait(3 * SOON);
         let waiter = tokio::spawn(async move { lock.acquire().await });
-        eventually("it listens", SOON, || {
+        eventually("the client has subscribed", SOON, || {
             two.proxies[0].count(ConnectionUse::Subscriptions) > 0 && !subscribers(&two.servers[0]).is_empty()
         })
         .await;
         let before = subscribers(&two.servers[0]);
         hosts.lead(&[(NAME, &[SECOND])]);
         two.proxies[0].cut(ConnectionUse::Subscriptions);
-        eventually("it listens there again", SOON, || {
+        eventually("the client has subscribed there again", SOON, || {
             let now = subscribers(&two.servers[0]);
             !now.is_empty() && now.iter().all(|id| !before.contains(id))
         })
@@ -213,7 +216,10 @@ async fn messages_come_from_the_client_s_server_when_the_name_leads_elsewhere() 
         let lease = waiter.await.unwrap().unwrap();
         assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
         client.close().await;
-        eventually("nobody listens", SOON, || subscribers(&two.servers[0]).is_empty()).await;
+        eventually("no subscription is left", SOON, || {
+            subscribers(&two.servers[0]).is_empty()
+        })
+        .await;
     }
 }
 
@@ -244,7 +250,7 @@ async fn a_client_leaves_a_hanging_server_for_the_one_that_the_name_leads_to_now
     let lease = client.lock("a").acquire().await.unwrap();
     two.servers[0].pause();
     hosts.lead(&[(NAME, &[SECOND])]);
-    eventually("its lock is lost, and the loss is reported", SOON, || !lease.is_valid()).await;
+    eventually("the loss of the lock is reported", SOON, || !lease.is_valid()).await;
     check_lock(&client, "a").await;
     assert!(two.is_used(1));
     two.servers[0].resume();
@@ -259,7 +265,10 @@ async fn an_address_that_leads_elsewhere_is_followed_with_all_connections() {
         let url = format!("redis://{user}127.0.0.1:{}", proxy.port);
         let client = Client::builder().url(url).lease(LEASE).connect().await.unwrap();
         let lease = client.lock("a").acquire().await.unwrap();
-        eventually("it is renewed", SOON, || proxy.count(ConnectionUse::Renewals) > 0).await;
+        eventually("the lease is renewed", SOON, || {
+            proxy.count(ConnectionUse::Renewals) > 0
+        })
+        .await;
         proxy.lead_to(two.servers[1].port);
         proxy.cut(ConnectionUse::Commands);
         eventually("the loss is reported", SOON, || !lease.is_valid()).await;
@@ -315,7 +324,10 @@ async fn a_primary_of_redlock_may_have_several_addresses() {
         let client = Client::builder().primaries(urls).lease(LEASE).connect().await.unwrap();
         let lease = client.lock("a").acquire().await.unwrap();
         for server in [&two.servers[1], &others[0], &others[1]] {
-            eventually("it is there", SOON, || server.run(&["EXISTS", "a"]) == Reply::Int(1)).await;
+            eventually("the primary is found", SOON, || {
+                server.run(&["EXISTS", "a"]) == Reply::Int(1)
+            })
+            .await;
         }
         two.wait_until_unused(0).await;
         assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);

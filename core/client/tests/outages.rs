@@ -97,7 +97,7 @@ async fn while_a_server_hangs_calls_fail_at_once_and_held_locks_are_kept_and_rel
     acquire_when_closed(&client, "a").await.release().await.unwrap();
     // The release has returned `Unknown`, unless the reply came in time.
     release.await.unwrap().unwrap();
-    eventually("it is released all the same", SOON, || {
+    eventually("the lock is still released", SOON, || {
         server.run(&["EXISTS", "left"]) == steadlock_protocol::Reply::Int(0)
     })
     .await;
@@ -106,7 +106,7 @@ async fn while_a_server_hangs_calls_fail_at_once_and_held_locks_are_kept_and_rel
         matches!(released, ReleaseOutcome::Released | ReleaseOutcome::Unknown),
         "{released:?}"
     );
-    eventually("it is gone", SOON, || {
+    eventually("the record is gone", SOON, || {
         server.run(&["EXISTS", "kept"]) == steadlock_protocol::Reply::Int(0)
     })
     .await;

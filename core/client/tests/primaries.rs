@@ -131,7 +131,7 @@ async fn nothing_is_written_if_all_servers_report_their_run_ids() {
     for (server, before) in servers.iter().zip(asked_before) {
         // Each reading asks for INFO too, and is counted by the next one.
         let mut readings = 0;
-        eventually("both lanes asked", SOON, || {
+        eventually("both lanes have sent a call", SOON, || {
             readings += 1;
             server.calls("info") >= before + readings + 2
         })
@@ -200,7 +200,7 @@ async fn two_databases_of_one_server_are_one_server() {
             Reply::Bytes(text) => String::from_utf8(text).unwrap(),
             other => panic!("{other:?}"),
         };
-        eventually("it is in database 3", SOON, || info().contains("db3:keys=1,")).await;
+        eventually("the key is in database 3", SOON, || info().contains("db3:keys=1,")).await;
         assert!(info().contains("db0:keys=1,"), "{}", info());
     }
     lease.release().await.unwrap();
@@ -299,7 +299,7 @@ async fn a_promoted_replica_counts_as_its_former_primary() {
     let replica = server();
     replica.run(&["REPLICAOF", "127.0.0.1", &setup.servers[0].port.to_string()]);
     let has_the_key = || keys(&replica).iter().any(|key| key.ends_with(":primary"));
-    eventually("it has what its primary has", SOON, has_the_key).await;
+    eventually("the replica has the data of its primary", SOON, has_the_key).await;
     replica.run(&["REPLICAOF", "NO", "ONE"]);
     setup.servers.push(replica);
     setup.redirect(0, 3);
@@ -325,7 +325,7 @@ async fn a_former_replica_counts_as_its_former_primary_until_the_copied_key_expi
     let replica = server();
     replica.run(&["REPLICAOF", "127.0.0.1", &setup.servers[0].port.to_string()]);
     let copy = || keys(&replica).into_iter().find(|key| key.ends_with(":primary"));
-    eventually("it has what its primary has", SOON, || copy().is_some()).await;
+    eventually("the replica has the data of its primary", SOON, || copy().is_some()).await;
     replica.run(&["REPLICAOF", "NO", "ONE"]);
     let copy = copy().expect("the key");
     setup.servers.push(replica);
@@ -351,7 +351,10 @@ async fn a_cluster_is_identified_by_its_nodes_and_gets_no_key() {
     // Two of the three are enough for the client to connect and for a grant.
     let held = client.lock("held").acquire().await.unwrap();
     for server in [&cluster, &singles[0], &singles[1]] {
-        eventually("all hold it", SOON, || keys(server).iter().any(|key| key == "held")).await;
+        eventually("all servers have the record", SOON, || {
+            keys(server).iter().any(|key| key == "held")
+        })
+        .await;
     }
     for single in &singles {
         assert!(keys(single).iter().any(|key| key.ends_with(":primary")));

@@ -57,7 +57,7 @@ async fn a_majority_grants_a_lock_and_other_clients_are_refused_and_woken() {
     let (one, two) = (five.connect().await, five.connect().await);
     let held = one.lock("a").acquire().await.unwrap();
     assert_eq!(held.token(), None);
-    eventually("all five hold it", SOON, || five.holders("a") == 5).await;
+    eventually("all five servers have the record", SOON, || five.holders("a") == 5).await;
     assert!(one.lock("a").is_locked().await.unwrap());
     assert!(two.lock("a").try_acquire().await.unwrap().is_none());
     assert!(one.lock("a").try_acquire().await.unwrap().is_none());
@@ -126,9 +126,9 @@ async fn a_single_attempt_waits_for_the_connections() {
         ..Acquire::default()
     };
     let Completion::Granted(lease) = host.start(Op::Acquire(once)).await.unwrap() else {
-        panic!("nobody else holds it");
+        panic!("no other owner holds the lock");
     };
-    eventually("all five hold it", SOON, || five.holders("a") == 5).await;
+    eventually("all five servers have the record", SOON, || five.holders("a") == 5).await;
     host.start(Op::Release { lease: lease.id() }).await.unwrap();
     eventually("nothing is left", SOON, || five.holders("a") == 0).await;
     host.close_blocking();
@@ -192,7 +192,7 @@ async fn granted_late(five: &FiveServers, client: &Client) -> (Instant, Lease) {
             server.resume();
         }
         match acquiring.await.unwrap() {
-            Ok(lease) => return (start, lease.expect("nobody else has it")),
+            Ok(lease) => return (start, lease.expect("no other owner holds the lock")),
             // On a busy machine the round can end before all have answered.
             Err(error) => assert!(
                 error.kind() == ErrorKind::Unavailable && began.elapsed() < SOON,
@@ -226,7 +226,7 @@ async fn leases_are_renewed_at_healthy_servers_while_one_hangs() {
     let five = FiveServers::start();
     let client = five.connect_with(4_000, 3_000).await;
     let lease = client.lock("a").acquire().await.unwrap();
-    eventually("all five hold it", SOON, || five.holders("a") == 5).await;
+    eventually("all five servers have the record", SOON, || five.holders("a") == 5).await;
     five.servers[0].pause();
     five.servers[1].pause();
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -256,14 +256,17 @@ async fn leases_are_renewed_at_healthy_servers_while_one_streams_without_end() {
         .expect("a majority");
     let lease = client.lock("a").acquire().await.unwrap();
     let is_held = |server: &Redis| server.run(&["EXISTS", "a"]) == Reply::Int(1);
-    eventually("all three hold it", SOON, || servers.iter().all(is_held)).await;
+    eventually("all three servers have the record", SOON, || {
+        servers.iter().all(is_held)
+    })
+    .await;
     stream.begin();
     tokio::time::sleep(LEASE * 3 / 2).await;
     assert!(lease.is_valid(), "a majority renewed it: {:?}", lease.lost_reason());
     assert!(servers[1..].iter().all(is_held));
     // The client has read messages during all of this time, and reads more.
     let before = stream.messages();
-    eventually("it streams still", SOON, || stream.messages() > before).await;
+    eventually("the server still streams", SOON, || stream.messages() > before).await;
     lease.release().await.unwrap();
 }
 
@@ -272,7 +275,7 @@ async fn a_lock_that_a_majority_lost_is_lost() {
     let five = FiveServers::start();
     let client = five.connect_with(4_000, 3_000).await;
     let lease = client.lock("a").acquire().await.unwrap();
-    eventually("all five hold it", SOON, || five.holders("a") == 5).await;
+    eventually("all five servers have the record", SOON, || five.holders("a") == 5).await;
     for server in &five.servers[0..2] {
         server.run(&["DEL", "a"]);
     }
@@ -338,7 +341,7 @@ async fn a_forced_release_does_not_affect_the_next_owner() {
     let five = FiveServers::start();
     let client = five.connect_with(30_000, 20_000).await;
     let held = client.lock("a").acquire().await.unwrap();
-    eventually("all five hold it", SOON, || five.holders("a") == 5).await;
+    eventually("all five servers have the record", SOON, || five.holders("a") == 5).await;
     let operator = five.connect_with(30_000, 20_000).await;
     let slow = &five.servers[4];
     slow.pause();

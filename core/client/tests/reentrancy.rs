@@ -24,11 +24,11 @@ fn within<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let worker = thread::spawn(move || drop(sender.send(work())));
     match receiver.recv_timeout(SOON) {
         Ok(result) => result,
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("the call hangs"),
         Err(mpsc::RecvTimeoutError::Disconnected) => {
             // The payload of the panic is not dropped: in some tests, dropping it panics again.
             std::mem::forget(worker.join());
-            panic!("it panicked")
+            panic!("the thread panicked")
         }
     }
 }
@@ -319,7 +319,7 @@ fn a_waker_of_a_result_may_call_the_client_when_it_is_dropped() {
         drop(waker);
         let began = Instant::now();
         while poll_once(waits.as_mut()).is_pending() {
-            assert!(began.elapsed() < SOON, "it is not granted");
+            assert!(began.elapsed() < SOON, "the lock is not granted");
             thread::yield_now();
         }
     });
@@ -449,7 +449,7 @@ fn a_thread_local_destructor_may_call_the_client_and_costs_no_connection() {
             });
         });
         thread.join().unwrap();
-        ended.recv_timeout(SOON).expect("all calls came back");
+        ended.recv_timeout(SOON).expect("all calls have returned");
     });
     client.lock("a").acquire().unwrap().release().unwrap();
     assert!(receiver.try_recv().is_err(), "a connection was lost");
@@ -517,7 +517,7 @@ mod subscribers {
                 drop(client.lock("a").acquire().unwrap());
                 drop(guard);
                 let free = client.lock("a").wait(SOON).try_acquire().unwrap();
-                free.expect("nobody keeps it").release().unwrap();
+                free.expect("the lock is free").release().unwrap();
             }
         });
     }

@@ -296,7 +296,7 @@ async fn without_the_right_to_subscribe_a_waiter_polls() {
         let lock = client.lock("a").wait(Duration::from_secs(5));
         tokio::spawn(async move { lock.acquire().await.map(drop) })
     };
-    eventually("it was refused once", Duration::from_secs(5), || {
+    eventually("the subscription was refused once", Duration::from_secs(5), || {
         server.calls("evalsha") >= 2
     })
     .await;

@@ -49,7 +49,7 @@ async fn a_lock_that_is_granted_and_released_has_a_span_of_each() {
     let client = connected(&server).await;
     let lease = client.lock("stock").acquire().await.unwrap();
     let (wait, hold) = (spans.one(WAIT), spans.one(HOLD));
-    assert_eq!((wait.closed, hold.closed), (1, 0), "it is held");
+    assert_eq!((wait.closed, hold.closed), (1, 0), "the lock is held");
     let token = lease.token().unwrap().to_string();
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
     let hold = spans.closed(HOLD).remove(0);

@@ -80,7 +80,7 @@ async fn a_tenant_has_every_kind_of_lock_and_gets_release_messages_within_its_pa
                 async move { acquire(two, wanted, &name, SOON).await }
             });
             let pattern = format!("*acme:{name}*");
-            eventually("it is waited for", SOON, || {
+            eventually("the waiter has subscribed", SOON, || {
                 server.run(&["PUBSUB", "CHANNELS", &pattern]) != Reply::Array(Vec::new())
             })
             .await;

@@ -209,7 +209,7 @@ async fn nothing_is_renewed_after_an_unlock() {
         client.lock("a").acquire().await.unwrap(),
         client.lock("b").acquire().await.unwrap(),
     ];
-    eventually("both were renewed", Duration::from_secs(5), || {
+    eventually("both leases were renewed", Duration::from_secs(5), || {
         server.calls("evalsha") >= 4
     })
     .await;

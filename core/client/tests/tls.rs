@@ -209,7 +209,7 @@ async fn a_server_that_has_answered_is_not_probed_for_tls() {
     let proxy = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
     tokio::spawn(async move { while proxy.accept().await.is_ok() {} });
     let waiting = client.lock("a").wait(Duration::from_millis(500)).acquire().await;
-    let error = waiting.map(drop).expect_err("nobody grants it");
+    let error = waiting.map(drop).expect_err("no server grants the lock");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(!error.to_string().contains("TLS"), "{error}");
 }
@@ -393,7 +393,7 @@ async fn a_server_whose_certificate_expires_costs_no_lease_before_its_deadline()
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     install(&good);
-    eventually("it is renewed", Duration::from_secs(5), || {
+    eventually("the lease is renewed", Duration::from_secs(5), || {
         lease.remaining() > Duration::from_secs(3)
     })
     .await;

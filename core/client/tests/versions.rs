@@ -79,7 +79,7 @@ async fn a_full_server_is_unavailable_until_it_has_memory_again() {
     let refused_before = server.calls("evalsha");
     let lock = client.lock("a").wait(SOON);
     let waiter = tokio::spawn(async move { lock.acquire().await });
-    eventually("it was refused again", SOON, || {
+    eventually("the call was refused again", SOON, || {
         server.calls("evalsha") > refused_before
     })
     .await;

@@ -235,7 +235,7 @@ async fn a_user_who_can_read_a_queue_and_publish_on_its_channel_can_forge_grants
     let lock = client.fair_lock("f").wait(SOON);
     let waiter = tokio::spawn(async move { lock.acquire().await });
     let grants = "steadlock:{tenant:f}:grants:";
-    eventually("it waits", SOON, || !channels_of(&server, grants).is_empty()).await;
+    eventually("the waiter waits", SOON, || !channels_of(&server, grants).is_empty()).await;
 
     // The attacker is a member of the same tenant, with the rights of the rule. It repeats the forgery, because the
     // waiter ignores a grant with an old time of its last attempt.

@@ -27,7 +27,7 @@ enum Use {
 }
 
 impl Use {
-    async fn of(self, server: &Redis, rule: &Rule, name: &str, notice: Notice) -> Result<(), Failure> {
+    async fn run(self, server: &Redis, rule: &Rule, name: &str, notice: Notice) -> Result<(), Failure> {
         let url = rule.url(server);
         let holder = Client::connect(server.url()).await.unwrap();
         let result = match self {
@@ -40,7 +40,7 @@ impl Use {
     }
 
     /// Whether clients with this purpose call a script.
-    fn runs(self, script: Script) -> bool {
+    fn calls(self, script: Script) -> bool {
         let file = script.file();
         let changes = file.ends_with("_force.lua") || file == "semaphore_limit.lua";
         match self {
@@ -103,7 +103,7 @@ async fn check_that_it_suffices(user: &str, purpose: Use) {
     let server = Redis::start();
     let rule = Rule::printed(user);
     rule.apply(&server);
-    let result = purpose.of(&server, &rule, "orders:1", Notice::Messages).await;
+    let result = purpose.run(&server, &rule, "orders:1", Notice::Messages).await;
     result.unwrap_or_else(|failure| panic!("{user}: {failure}"));
     let refused = refused(&server);
     // A client works without these: they write its client info, or show that all of its connections are to one server.
@@ -137,7 +137,7 @@ async fn check_each_right(user: &str, purpose: Use) {
             let times = if is_optional(&right) { 5 } else { 1 };
             for time in 0..times {
                 let name = format!("orders:{number}-{time}-");
-                failure = purpose.of(server, &weaker, &name, Notice::Messages).await.err();
+                failure = purpose.run(server, &weaker, &name, Notice::Messages).await.err();
                 if failure.is_some() {
                     break;
                 }
@@ -147,7 +147,7 @@ async fn check_each_right(user: &str, purpose: Use) {
             if is_optional(&right) && matches!(purpose, Use::Clients { .. }) {
                 // A waiter that receives no notifications polls.
                 let name = format!("orders:{number}-late");
-                let result = purpose.of(server, &weaker, &name, Notice::Polls).await;
+                let result = purpose.run(server, &weaker, &name, Notice::Polls).await;
                 result.unwrap_or_else(|failure| panic!("{user} without {right}: {failure}"));
             }
         }
@@ -162,7 +162,7 @@ fn check_naming(user: &str, right: &str, failure: &Failure) {
         return;
     }
     let Some(error) = &failure.error else {
-        panic!("{user} without {right}, nothing is told: {failure}");
+        panic!("{user} without {right}, there is no error: {failure}");
     };
     assert_eq!(
         error.kind(),
@@ -187,7 +187,7 @@ fn each_rule_allows_exactly_the_commands_of_its_scripts() {
             let calls = script.text().split("call('").skip(1);
             calls.map(|rest| rest.split('\'').next().unwrap().to_lowercase())
         };
-        let scripts = Script::ALL.iter().filter(|script| purpose.runs(**script));
+        let scripts = Script::ALL.iter().filter(|script| purpose.calls(**script));
         let mut needed: BTreeSet<String> = scripts.flat_map(of_script).collect();
         needed.extend(purpose.commands().iter().map(|command| String::from(*command)));
         let rights = Rule::printed(user).rights();

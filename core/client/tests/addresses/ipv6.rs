@@ -30,7 +30,7 @@ async fn a_server_at_an_ipv6_address_can_be_used() {
     let error = Client::connect(format!("redis://[::1]:{}", unused_port()))
         .await
         .map(drop);
-    let error = error.expect_err("nobody there");
+    let error = error.expect_err("nothing listens at this address");
     assert!(error.to_string().contains("[::1]:"), "{error}");
 }
 

@@ -198,7 +198,7 @@ async fn servers_that_announce_names_to_sentinels_are_mapped_also_after_a_failov
     kept.extend(None).await.unwrap();
     kept.release().await.unwrap();
     for (server, proxy) in servers.iter().zip(&proxies) {
-        eventually("all connections are by the map", SOON, || {
+        eventually("all connections use the map", SOON, || {
             let reply = server.text(&["CLIENT", "LIST"]);
             let client_connections = reply.lines().filter(|line| line.contains("user=app")).count();
             client_connections == proxy.connections_to(server.port)

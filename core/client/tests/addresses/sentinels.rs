@@ -92,7 +92,7 @@ async fn a_failover_is_followed_through_mapped_addresses_only() {
     let url = rig.url.replace("://", "://app:sesame@");
     let client = Client::builder().url(url).address_map(map).connect().await.unwrap();
     check_lock(&client, "a").await;
-    eventually("its connections are there", SOON, || {
+    eventually("the connections of the client are open", SOON, || {
         client_connections(&servers[0]) >= 3
     })
     .await;
@@ -118,7 +118,7 @@ async fn a_failover_is_followed_through_mapped_addresses_only() {
     kept.extend(None).await.unwrap();
     kept.release().await.unwrap();
     for (server, proxy) in servers.iter().zip(&proxies) {
-        eventually("all connections are by the map", SOON, || {
+        eventually("all connections use the map", SOON, || {
             client_connections(server) == proxy.connections_to(server.port)
         })
         .await;

@@ -53,7 +53,7 @@ async fn a_url_of_the_wrong_mode_is_refused_and_the_error_names_the_right_one() 
     let error = Client::connect(format!("redis+cluster://127.0.0.1:{}", unused_port()))
         .await
         .map(drop);
-    let error = error.expect_err("nobody there");
+    let error = error.expect_err("nothing listens at this address");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
 }
 

@@ -122,7 +122,7 @@ async fn redissons_sharded_channel_wakes_a_waiter_and_its_plain_channel_leaves_i
         let held = holder.lock(name).without_fencing().lease(6 * SOON);
         // Simulates a lock of Redisson: no client here releases it.
         tokio::spawn(async move { held.acquire().await.unwrap().lost().await });
-        eventually("it is held", SOON, || node.has_key(name)).await;
+        eventually("the lock is held", SOON, || node.has_key(name)).await;
     }
     let before = node.scripts_called();
     let notified_waiter = spawn_waiter(woken.lock(&notified), SOON);

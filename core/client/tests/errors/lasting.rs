@@ -111,7 +111,7 @@ async fn fair_waiters_keep_their_places_on_a_full_server() {
             let served = Instant::now();
             lease.release().await.map(|_| served)
         }));
-        eventually("it is in the queue", Duration::from_secs(5), || {
+        eventually("the waiter is in the queue", Duration::from_secs(5), || {
             let mut connection = server.connection();
             redis::cmd("ZCARD")
                 .arg("steadlock:{a}:fair")

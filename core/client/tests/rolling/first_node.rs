@@ -39,7 +39,10 @@ async fn start_as_cluster(server: &mut Redis, bus: TcpListener) {
         Reply::Bytes(text) => String::from_utf8(text).expect("text"),
         other => panic!("{other:?}"),
     };
-    eventually("it serves all slots", SOON, || state().contains("cluster_state:ok")).await;
+    eventually("the node serves all slots", SOON, || {
+        state().contains("cluster_state:ok")
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -170,7 +173,7 @@ async fn sentinels_that_still_monitor_the_server_promote_a_replica_that_grants_i
 async fn join(node: &Redis, first: &Redis) {
     first.run(&["CLUSTER", "MEET", "127.0.0.1", &node.port.to_string()]);
     let (one, other) = (Node::of(first), Node::of(node));
-    eventually("both know each other", SOON, || {
+    eventually("both nodes know each other", SOON, || {
         let knows = |one: &Node, other: &Node| {
             let reply = one.text(&["CLUSTER", "NODES"]);
             let line = reply.lines().find(|line| line.starts_with(&other.id()));
@@ -220,7 +223,7 @@ async fn a_cluster_that_was_one_server_gets_a_second_node_and_moved_slots_keep_t
     for name in names {
         move_slot(&nodes, from.slot(name), &from, &to).await;
     }
-    assert_eq!(keys(&from), 0, "all that the first node had is at the other");
+    assert_eq!(keys(&from), 0, "all keys of the first node are at the other");
     // All leases are renewed at the other node.
     tokio::time::sleep(2 * LEASE).await;
     for lease in held.iter().map(|(_, lease)| lease).chain(&scattered) {

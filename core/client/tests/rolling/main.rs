@@ -103,7 +103,10 @@ async fn put_under_sentinels(rig: &SentinelRig) {
         service_field(sentinel, "num-slaves").as_deref() == Some("2")
             && service_field(sentinel, "num-other-sentinels").as_deref() == Some("2")
     };
-    eventually("each sentinel sees all", SOON, || rig.sentinels().iter().all(sees_all)).await;
+    eventually("each sentinel knows all servers", SOON, || {
+        rig.sentinels().iter().all(sees_all)
+    })
+    .await;
 }
 
 /// Makes sentinels promote a replica that has all data. Returns that replica.
@@ -358,7 +361,7 @@ async fn a_server_that_is_not_closed_to_new_grants_grants_moved_locks_again() {
         .try_acquire()
         .await
         .unwrap()
-        .expect("it is free there");
+        .expect("the lock is free at the cluster");
     assert!(held.is_valid(), "its holder has not noticed the loss yet");
     check_released(second).await;
 }

@@ -114,14 +114,14 @@ async fn waiters_follow_a_switch_at_once_although_the_old_primary_is_up() {
     let other = connect(&[&sentinel]).await;
     let waiter = tokio::spawn(async move { acquire(&other, "held").await });
     let listens = || matches!(old.run(&["PUBSUB", "CHANNELS", "*held*"]), Reply::Array(of) if !of.is_empty());
-    eventually("somebody waits", SOON, listens).await;
+    eventually("the waiter subscribes", SOON, listens).await;
     new.run(&["REPLICAOF", "127.0.0.1", &old.port.to_string()]);
     eventually("the replica has it", SOON, || has_key(&new, "held")).await;
     new.run(&["REPLICAOF", "NO", "ONE"]);
     sentinel.switch(new.port, 2);
     let listens = || matches!(new.run(&["PUBSUB", "CHANNELS", "*held*"]), Reply::Array(of) if !of.is_empty());
     // A client that does not notice the switch asks its sentinel 10 s after it has connected.
-    eventually("it waits there", Duration::from_secs(6), listens).await;
+    eventually("the waiter waits there", Duration::from_secs(6), listens).await;
     wait_until_used(&client, &new, "moved").await;
     assert!(held.is_valid());
     let before = old.calls("evalsha") + old.calls("eval");
@@ -176,7 +176,7 @@ async fn a_lost_connection_is_not_opened_again_before_a_sentinel_has_answered() 
         acquire(&client, "before").await.release().await.unwrap(),
         ReleaseOutcome::Released
     );
-    eventually("both listen", SOON, || {
+    eventually("both have a subscription", SOON, || {
         to_sentinel.count(ConnectionUse::Subscriptions) > 0 && to_primary.count(ConnectionUse::Commands) > 0
     })
     .await;

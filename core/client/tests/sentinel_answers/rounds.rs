@@ -216,7 +216,7 @@ async fn one_sentinel_that_is_cut_off_does_not_lead_back_to_an_older_primary() {
         let port = other.port;
         other.cut();
         drop(other);
-        eventually("it is down", SOON, || {
+        eventually("the sentinel is down", SOON, || {
             std::net::TcpStream::connect(("127.0.0.1", port)).is_err()
         })
         .await;

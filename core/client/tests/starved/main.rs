@@ -83,10 +83,10 @@ fn wait_until_recovered(client: &Client, name: &str) {
                 lease.release().expect("a release");
                 return;
             }
-            Ok(None) => assert!(start.elapsed() < SOON, "it does not recover: another has the lock"),
+            Ok(None) => assert!(start.elapsed() < SOON, "no recovery: another owner holds the lock"),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-                assert!(start.elapsed() < SOON, "it does not recover: {error}");
+                assert!(start.elapsed() < SOON, "no recovery: {error}");
             }
         }
         thread::sleep(Duration::from_millis(10));
@@ -218,7 +218,7 @@ fn a_client_whose_descriptors_were_closed_opens_others_and_keeps_its_leases() {
                 let files = if calls == 1 { Vec::new() } else { open_files() };
                 wait_until_recovered(&client, "a");
                 thread::sleep(Duration::from_secs(4));
-                assert!(held.is_valid(), "it is renewed");
+                assert!(held.is_valid(), "the lease is renewed");
                 held.release().unwrap();
                 are_open(files);
             }

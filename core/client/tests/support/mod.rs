@@ -215,7 +215,7 @@ impl Redis {
     /// Runs a command like [`Redis::run`], on a connection that is kept open. For tests that repeat a command until its
     /// reply changes.
     pub fn run_on_kept_connection(&self, args: &[&str]) -> Reply {
-        let mut kept = self.kept.lock().expect("nobody panicked");
+        let mut kept = self.kept.lock().expect("no panic");
         ask(kept.get_or_insert_with(|| self.connection()), args)
     }
 
