@@ -11,7 +11,7 @@ use support::hosts::Hosts;
 use support::proxy::Proxy;
 use support::rig::Rig;
 use support::sentinel::SentinelRig;
-use support::two_servers::{FIRST, NAME, NOBODY, SECOND, TwoServers};
+use support::two_servers::{FIRST, NAME, SECOND, TwoServers, UNUSED};
 use support::{Redis, unused_port};
 
 async fn open(url: &str) -> Result<Servers, Error> {
@@ -228,7 +228,7 @@ async fn a_replica_is_skipped_for_the_primary_as_in_a_client() {
         assert_eq!(role(&two.url()).await.unwrap(), "master");
     }
     // A tool may look at a replica if the name leads to no primary.
-    hosts.lead(&[(NAME, &[NOBODY, FIRST])]);
+    hosts.lead(&[(NAME, &[UNUSED, FIRST])]);
     assert_eq!(role(&two.url()).await.unwrap(), "slave");
 }
 
@@ -259,7 +259,7 @@ async fn a_name_that_leads_to_two_primaries_is_refused_as_in_a_client() {
         assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
         assert!(error.message().contains("several servers"), "{error}");
     }
-    two.give_all_but(&["info", "set"]);
+    two.grant_all_except(&["info", "set"]);
     let error = role(&two.url_of_user()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     assert!(error.message().contains("cannot be told"), "{error}");

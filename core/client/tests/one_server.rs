@@ -10,7 +10,7 @@ use steadlock_protocol::Reply;
 use support::fake_sentinel::FakeSentinel;
 use support::hosts::Hosts;
 use support::proxy::{ConnectionUse, Proxy};
-use support::two_servers::{FIRST, LEASE, NAME, NOBODY, SECOND, TwoServers};
+use support::two_servers::{FIRST, LEASE, NAME, SECOND, TwoServers, UNUSED};
 use support::{Redis, check_lock, eventually, free_port};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -95,7 +95,7 @@ async fn two_addresses_that_cannot_be_distinguished_are_refused() {
         // Two servers, and then two addresses of one server, look the same to this user.
         two.proxies[1].lead_to(leads_to);
         for rights in [["info", "set"], ["info", "get"]] {
-            two.give_all_but(&rights);
+            two.grant_all_except(&rights);
             let error = refused(two.builder_of_user()).await;
             assert!(error.message().contains("cannot be told"), "{error}");
             assert!(error.message().contains("+info"), "{error}");
@@ -122,7 +122,7 @@ async fn a_client_does_not_switch_to_an_address_whose_server_it_cannot_identify(
         two.proxies[0].count(ConnectionUse::Renewals) > 0
     })
     .await;
-    two.give_all_but(&["info", "set"]);
+    two.grant_all_except(&["info", "set"]);
     hosts.lead(&[(NAME, &[SECOND])]);
     two.proxies[0].refuse();
     two.proxies[0].cut(ConnectionUse::Commands);
@@ -144,7 +144,7 @@ async fn several_addresses_of_one_server_are_one_server() {
     let two = TwoServers::start();
     two.hide_run_id();
     two.proxies[1].lead_to(two.servers[0].port);
-    hosts.lead(&[(NAME, &[FIRST, SECOND, NOBODY])]);
+    hosts.lead(&[(NAME, &[FIRST, SECOND, UNUSED])]);
     for builder in [two.builder(), two.builder_of_user()] {
         let client = builder.connect().await.unwrap();
         let lease = client.lock("a").acquire().await.unwrap();
@@ -301,7 +301,7 @@ async fn a_sentinel_and_the_primary_that_it_names_may_have_several_addresses() {
     let sentinel = FakeSentinel::naming_at(NAME, two.port, 1, None);
     let proxy = Proxy::at(SECOND, free_port(), sentinel.port);
     for addresses in [[FIRST, SECOND], [SECOND, FIRST]] {
-        hosts.lead(&[(NAME, &addresses), ("sentinels.test", &[NOBODY, SECOND])]);
+        hosts.lead(&[(NAME, &addresses), ("sentinels.test", &[UNUSED, SECOND])]);
         let url = format!("redis+sentinel://sentinels.test:{}/mymaster", proxy.port);
         let client = Client::builder().url(url).lease(LEASE).connect().await.unwrap();
         check_lock(&client, "a").await;

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use steadlock::observe::{Link, Observation, Observer};
 use steadlock::{Builder, Client, Error, ErrorKind, Lease, OnUnavailable, ReleaseOutcome};
 use support::cluster::Cluster;
-use support::{Redis, eventually, on_time};
+use support::{Redis, eventually, on_time, refusal};
 
 const SOON: Duration = Duration::from_secs(20);
 /// The time after which an open breaker sends a probe.
@@ -22,10 +22,6 @@ fn builder() -> Builder {
     Client::builder()
         .command_timeout(Duration::from_secs(1))
         .breaker(FAILURES, PAUSE)
-}
-
-fn refusal(result: Result<Lease, Error>) -> Error {
-    result.expect_err("a refusal")
 }
 
 fn says_breaker_is_open(error: &Error) -> bool {

@@ -5,13 +5,13 @@ mod support;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use steadlock::{Client, Error, ErrorKind, Lease, LostReason, ReleaseOutcome};
+use steadlock::{Client, ErrorKind, LostReason};
 use steadlock_protocol::Reply;
 use support::fake_sentinel::FakeSentinel;
 use support::rig::Node;
 use support::sentinel::{SERVICE, Sentinel, SentinelRig};
 use support::version::Version;
-use support::{Redis, eventually};
+use support::{Redis, check_released, eventually, lost_within, refusal};
 
 const SOON: Duration = Duration::from_secs(10);
 const LEASE: Duration = Duration::from_secs(6);
@@ -20,19 +20,6 @@ const TOLERANCE: Duration = Duration::from_millis(1_500);
 
 async fn connect(url: impl Into<String>) -> Client {
     Client::builder().url(url).lease(LEASE).connect().await.unwrap()
-}
-
-fn refusal(result: Result<impl Sized, Error>) -> Error {
-    result.map(drop).expect_err("a refusal")
-}
-
-async fn check_released(lease: Lease) {
-    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
-}
-
-async fn lost_within(lease: &Lease, limit: Duration) -> LostReason {
-    let lost = tokio::time::timeout(limit, lease.lost()).await;
-    lost.unwrap_or_else(|_| panic!("{} is not lost within {limit:?}", lease.name()))
 }
 
 #[tokio::test]

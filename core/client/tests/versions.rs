@@ -6,9 +6,9 @@ mod support;
 use std::time::Duration;
 
 use redis::{ProtocolVersion, Value};
-use steadlock::{Client, Error, ErrorKind, Lease, ReleaseOutcome};
+use steadlock::{Client, ErrorKind, Lease, ReleaseOutcome};
 use support::version::{self, Version};
-use support::{Redis, eventually};
+use support::{Redis, eventually, refusal};
 
 const SOON: Duration = Duration::from_secs(5);
 
@@ -72,7 +72,7 @@ async fn a_full_server_is_unavailable_until_it_has_memory_again() {
     let server = Redis::start();
     let client = Client::connect(server.url()).await.unwrap();
     set_memory(&server, "1");
-    let error = refused(client.lock("a").wait(Duration::from_millis(200)).acquire().await);
+    let error = refusal(client.lock("a").wait(Duration::from_millis(200)).acquire().await);
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.message().contains("OOM"), "{error}");
 
@@ -92,7 +92,7 @@ async fn a_primary_that_became_a_replica_is_unavailable() {
     let server = Redis::start();
     let client = Client::connect(server.url()).await.unwrap();
     server.run(&["REPLICAOF", "127.0.0.1", "1"]);
-    let error = refused(client.lock("a").wait(Duration::from_millis(200)).acquire().await);
+    let error = refusal(client.lock("a").wait(Duration::from_millis(200)).acquire().await);
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.message().contains("READONLY"), "{error}");
     server.run(&["REPLICAOF", "NO", "ONE"]);
@@ -106,7 +106,7 @@ async fn a_key_of_another_type_is_named_and_advice_given() {
     let client = Client::connect(server.url()).await.unwrap();
     server.run(&["RPUSH", "list", "data"]);
     for lock in [client.lock("list"), client.mutex("list"), client.fair_lock("list")] {
-        let error = refused(lock.try_acquire().await);
+        let error = refusal(lock.try_acquire().await);
         assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
         assert_eq!(error.lock_name(), Some("list"));
         assert!(error.message().contains("something that is not a lock"), "{error}");
@@ -131,8 +131,4 @@ async fn every_kind(client: &Client, name: &str) -> Vec<Lease> {
 
 fn set_memory(server: &Redis, bytes: &str) {
     server.run(&["CONFIG", "SET", "maxmemory", bytes]);
-}
-
-fn refused<T>(result: Result<T, Error>) -> Error {
-    result.err().expect("an error")
 }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use redis::{Cmd, RedisError, Value, cmd};
-use steadlock::{Client, Error, ErrorKind, Lease};
+use steadlock::{Client, ErrorKind, Lease};
 
 use crate::rules::Rule;
 use crate::support::version::Version;
-use crate::support::{Redis, eventually};
+use crate::support::{Redis, eventually, refusal};
 use crate::work::{self, KINDS, Notice, channels_of, lock, strings};
 use steadlock_protocol::Reply;
 
@@ -203,10 +203,10 @@ async fn a_client_is_refused_the_locks_of_another_tenant_and_the_error_names_the
                 };
                 let lock = lock(&client, kind, &name);
                 for error in [
-                    refused(lock.try_acquire().await),
-                    refused(lock.is_locked().await),
-                    refused(client.force_release(&lock).await),
-                    refused(client.set_limit(&name, 5).await),
+                    refusal(lock.try_acquire().await),
+                    refusal(lock.is_locked().await),
+                    refusal(client.force_release(&lock).await),
+                    refusal(client.set_limit(&name, 5).await),
                 ] {
                     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
                     assert!(
@@ -285,26 +285,26 @@ async fn watchers_cannot_write_and_clients_cannot_force_a_release() {
         let held = lock(&holder, kind, &name).acquire().await.unwrap();
         let seen = lock(&watching, kind, &name);
         assert_eq!(
-            refused(watching.force_release(&seen).await).kind(),
+            refusal(watching.force_release(&seen).await).kind(),
             ErrorKind::Misconfigured,
             "{kind}"
         );
         let free = lock(&watching, kind, &format!("{name}-free"));
         assert_eq!(
-            refused(free.try_acquire().await).kind(),
+            refusal(free.try_acquire().await).kind(),
             ErrorKind::Misconfigured,
             "{kind}"
         );
         if ["lock", "mutex", "fair_lock"].contains(&kind) {
             let result = client.force_release(&lock(&client, kind, &name)).await;
-            assert_eq!(refused(result).kind(), ErrorKind::Misconfigured, "{kind}");
+            assert_eq!(refusal(result).kind(), ErrorKind::Misconfigured, "{kind}");
         }
         assert!(held.is_valid());
         held.release().await.unwrap();
     }
     let _held = holder.semaphore("orders:limit", 2).acquire(1).await.unwrap();
     let result = watching.set_limit("orders:limit", 5).await;
-    assert_eq!(refused(result).kind(), ErrorKind::Misconfigured);
+    assert_eq!(refusal(result).kind(), ErrorKind::Misconfigured);
     assert_eq!(strings(server.run(&["KEYS", "*-free*"])), [""; 0]);
 }
 
@@ -331,7 +331,7 @@ async fn the_rules_also_work_in_an_acl_file() {
         .await
         .unwrap();
     assert_eq!(
-        refused(client.lock("payments:1").acquire().await).kind(),
+        refusal(client.lock("payments:1").acquire().await).kind(),
         ErrorKind::Misconfigured
     );
     std::fs::remove_file(file).unwrap();
@@ -342,7 +342,7 @@ async fn a_database_in_the_url_needs_select() {
     let server = Redis::start();
     let rule = Rule::printed("locks");
     rule.apply(&server);
-    let error = refused(Client::connect(format!("{}/1", rule.url(&server))).await);
+    let error = refusal(Client::connect(format!("{}/1", rule.url(&server))).await);
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     assert!(error.message().contains("select"), "{error}");
     rule.with("+select").apply(&server);
@@ -387,7 +387,7 @@ async fn redlock_clients_distinguish_their_servers_with_and_without_info() {
 async fn redlock_watchers_need_info() {
     let rule = Rule::printed("watcher");
     let (servers, urls) = three_with(&rule);
-    let error = refused(Client::builder().primaries(urls.clone()).connect().await);
+    let error = refusal(Client::builder().primaries(urls.clone()).connect().await);
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     assert!(error.to_string().contains("+info"), "{error}");
     for server in &servers {
@@ -410,8 +410,4 @@ async fn with_client_setinfo_the_acl_log_of_the_server_is_empty() {
     let result = work::run_as_client(&server, &rule.url(&server), "", "orders:1", Notice::Messages).await;
     result.unwrap_or_else(|failure| panic!("{failure}"));
     assert_eq!(crate::refused(&server), [""; 0]);
-}
-
-fn refused<T>(result: Result<T, Error>) -> Error {
-    result.err().expect("an error")
 }

@@ -18,10 +18,6 @@ fn here(port: u16) -> String {
     format!("127.0.0.1:{port}")
 }
 
-fn scripts_called(server: &Redis) -> u64 {
-    server.calls("evalsha") + server.calls("eval")
-}
-
 #[tokio::test]
 async fn the_primary_that_sentinels_name_and_the_next_one_are_reached_through_the_map() {
     let (first, second) = (Redis::start(), Redis::start());
@@ -48,9 +44,9 @@ async fn the_primary_that_sentinels_name_and_the_next_one_are_reached_through_th
         other.calls() > 0
     })
     .await;
-    assert_eq!(scripts_called(&second), 0);
+    assert_eq!(second.scripts_called(), 0);
     sentinel.switch(7002, 2);
-    check_lock_until(&client, "b", "not at the next primary", || scripts_called(&second) > 0).await;
+    check_lock_until(&client, "b", "not at the next primary", || second.scripts_called() > 0).await;
 }
 
 #[tokio::test]

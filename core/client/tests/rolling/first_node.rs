@@ -12,8 +12,8 @@ use crate::support::crowd::{kinds, spawn_waiter, wait_until_replicated, wait_unt
 use crate::support::rig::Node;
 use crate::support::sentinel::{SERVICE, Sentinel, SentinelRig};
 use crate::support::version::Version;
-use crate::support::{Redis, eventually};
-use crate::{LEASE, NOTICE_DELAY, SOON, check_released, connect, lost_within, refusal};
+use crate::support::{Redis, check_released, eventually, lost_within, refusal};
+use crate::{LEASE, NOTICE_DELAY, SOON, connect};
 
 /// Restarts a server with its data, as a cluster of one node.
 async fn restart_as_cluster(server: &mut Redis, bus: TcpListener) {

@@ -9,7 +9,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use steadlock::{Client, Error, ErrorKind, Lease, LostReason, ReleaseOutcome};
+use steadlock::{Client, ErrorKind, Lease, LostReason};
 use steadlock_protocol::Reply;
 use support::cluster::Cluster;
 use support::crowd::{
@@ -19,7 +19,7 @@ use support::crowd::{
 use support::proxy::Proxy;
 use support::rig::Node;
 use support::sentinel::{SERVICE, SentinelRig};
-use support::{Redis, eventually};
+use support::{Redis, check_released, eventually, lost_within, refusal};
 
 const SOON: Duration = Duration::from_secs(20);
 const LEASE: Duration = Duration::from_secs(3);
@@ -35,20 +35,6 @@ async fn connect(url: &str, lease: Duration) -> Client {
         .connect()
         .await
         .unwrap_or_else(|error| panic!("{url}: {error}"))
-}
-
-fn refusal(result: Result<impl Sized, Error>) -> Error {
-    result.map(drop).expect_err("a refusal")
-}
-
-async fn check_released(lease: Lease) {
-    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
-}
-
-/// Waits until a lease is lost, for at most this time, and returns the reason.
-async fn lost_within(lease: &Lease, limit: Duration) -> LostReason {
-    let lost = tokio::time::timeout(limit, lease.lost()).await;
-    lost.unwrap_or_else(|_| panic!("{} is not lost within {limit:?}", lease.name()))
 }
 
 fn url_of(node: &Node) -> String {

@@ -18,10 +18,6 @@ const LONG_CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// The longest time of steps with a round that does not wait until its limit.
 const SHORT_ROUND: Duration = Duration::from_millis(1_250);
 
-fn scripts_called(server: &Redis) -> u64 {
-    server.calls("evalsha") + server.calls("eval")
-}
-
 /// Checks that this server grants a lock to the client.
 async fn check_granted_by(server: &Redis, client: &Client, name: &str) {
     let lease = acquire(client, name).await;
@@ -35,7 +31,7 @@ async fn check_all_use(server: &Redis, other: &Redis, sentinels: &[&FakeSentinel
         let client = connect(sentinels).await;
         check_granted_by(server, &client, &format!("first-{number}.")).await;
     }
-    assert_eq!(scripts_called(other), 0, "the deposed primary was used");
+    assert_eq!(other.scripts_called(), 0, "the deposed primary was used");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -76,7 +72,7 @@ async fn a_sentinel_with_two_addresses_is_one() {
         let client = Client::connect(&url).await.unwrap();
         check_granted_by(&new, &client, &format!("two-{number}.")).await;
     }
-    assert_eq!(scripts_called(&old), 0);
+    assert_eq!(old.scripts_called(), 0);
 }
 
 /// Checks that a client uses the new primary after it lost the connections to the old one. The connections to the
@@ -93,13 +89,13 @@ async fn check_after_loss(are_sentinels_lost: bool) {
         eventually("the client subscribes at all sentinels", SOON, all_have_subscribers).await;
         // The slow sentinels do not publish the switch, as if the message were lost.
         slow.iter().for_each(|one| one.name(new.port, 5));
-        let before = scripts_called(&old);
+        let before = old.scripts_called();
         if are_sentinels_lost {
             [&fast, &slow[0], &slow[1]].iter().for_each(|one| one.cut());
         }
         to_old.cut_all();
         check_granted_by(&new, &client, &format!("after-{number}.")).await;
-        assert_eq!(scripts_called(&old), before, "the deposed primary was used");
+        assert_eq!(old.scripts_called(), before, "the deposed primary was used");
         drop(client);
         slow.iter().for_each(|one| one.name(to_old.port, 4));
         [&fast, &slow[0], &slow[1]].iter().for_each(|one| one.cut());
@@ -143,7 +139,7 @@ async fn a_sentinel_that_is_down_does_not_make_a_fast_one_the_majority() {
     let url = SentinelRig::url_of(&[stale.port, unused_port(), slow.port], SERVICE);
     let client = Client::connect(url).await.unwrap();
     check_granted_by(&new, &client, "down").await;
-    assert_eq!(scripts_called(&old), 0);
+    assert_eq!(old.scripts_called(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -190,7 +186,7 @@ async fn a_newer_configuration_is_compared_with_the_other_answers_before_it_is_f
     slow.name(newest.port, 6);
     fast.switch(newer.port, 5);
     super::wait_until_used(&client, &newest, "newest").await;
-    assert_eq!(scripts_called(&newer), 0);
+    assert_eq!(newer.scripts_called(), 0);
     // A silent sentinel delays the change by a quarter of a second.
     slow.set_silent(true);
     let start = Instant::now();
@@ -226,7 +222,7 @@ async fn one_sentinel_that_is_cut_off_does_not_lead_back_to_an_older_primary() {
     let lock = client.lock("lost").wait(2 * ROUND_LIMIT);
     let error = lock.acquire().await.map(drop).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    assert_eq!(scripts_called(&old), 0);
+    assert_eq!(old.scripts_called(), 0);
     to_new.lead_to(new.port);
     check_granted_by(&new, &client, "again").await;
 }
@@ -250,5 +246,5 @@ async fn one_sentinel_does_not_lead_away_from_a_working_primary_within_one_epoch
     while Instant::now() < end {
         check_granted_by(&new, &client, "after").await;
     }
-    assert_eq!(scripts_called(&old), 0, "the deposed primary was used");
+    assert_eq!(old.scripts_called(), 0, "the deposed primary was used");
 }

@@ -11,7 +11,9 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use limits::{Limited, Others, Unprivileged, address_space, are_open, close, close_at_once, descriptors, open_files};
+use limits::{
+    Limited, ManyThreads, Unprivileged, address_space, check_open, close, close_at_once, descriptors, open_files,
+};
 use rustix::process::Resource;
 use steadlock::blocking::{Client, Lease};
 use steadlock::{Builder, Error, ErrorKind, LostReason};
@@ -25,7 +27,7 @@ const LITTLE_MEMORY: u64 = 1 << 20;
 /// Set in the process that runs a single test.
 const ALONE: &str = "STEADLOCK_TEST_ALONE";
 /// Runs the scenario of this test in a separate process, because limits and descriptors belong to a process.
-fn alone(test: &str, scenario: impl FnOnce()) {
+fn run_alone(test: &str, scenario: impl FnOnce()) {
     if std::env::var_os(ALONE).is_some() {
         return scenario();
     }
@@ -60,7 +62,7 @@ fn cut(server: &mut redis::Connection) {
     }
 }
 
-fn is_unavailable(result: Result<Option<Lease>, Error>) -> Error {
+fn check_unavailable(result: Result<Option<Lease>, Error>) -> Error {
     let error = result.map(drop).expect_err("a refusal");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     error
@@ -69,7 +71,7 @@ fn is_unavailable(result: Result<Option<Lease>, Error>) -> Error {
 /// Asserts that each call fails with an error that names the resource which the process lacks.
 fn check_error_names(client: &Client, what: &str) {
     for _ in 0..3 {
-        let error = is_unavailable(client.lock("b").try_acquire());
+        let error = check_unavailable(client.lock("b").try_acquire());
         assert!(error.to_string().contains(what), "{error}");
     }
 }
@@ -95,7 +97,7 @@ fn wait_until_recovered(client: &Client, name: &str) {
 
 #[test]
 fn a_client_resolves_its_servers_name_again_without_a_new_thread() {
-    alone("a_client_resolves_its_servers_name_again_without_a_new_thread", || {
+    run_alone("a_client_resolves_its_servers_name_again_without_a_new_thread", || {
         let server = Redis::start();
         let mut connection = server.connection();
         let _unprivileged = Unprivileged::new();
@@ -114,7 +116,7 @@ fn a_client_resolves_its_servers_name_again_without_a_new_thread() {
 
 #[test]
 fn a_client_that_cannot_start_its_thread_says_so_and_starts_it_later() {
-    alone(
+    run_alone(
         "a_client_that_cannot_start_its_thread_says_so_and_starts_it_later",
         || {
             let server = Redis::start();
@@ -132,7 +134,7 @@ fn a_client_that_cannot_start_its_thread_says_so_and_starts_it_later() {
 
 #[test]
 fn without_memory_for_a_thread_a_new_client_says_so_and_running_clients_continue() {
-    alone(
+    run_alone(
         "without_memory_for_a_thread_a_new_client_says_so_and_running_clients_continue",
         || {
             let server = Redis::start();
@@ -141,7 +143,7 @@ fn without_memory_for_a_thread_a_new_client_says_so_and_running_clients_continue
             let lazy = by_name(&server).lazy().connect_blocking().unwrap();
             let held = client.lock("held").acquire().unwrap();
             let limited = Limited::to(Resource::As, address_space() + LITTLE_MEMORY);
-            let _others = Others::as_many_as_possible();
+            let _threads = ManyThreads::as_many_as_possible();
             cut(&mut connection);
             wait_until_recovered(&client, "a");
             check_error_names(&lazy, "threads");
@@ -155,13 +157,13 @@ fn without_memory_for_a_thread_a_new_client_says_so_and_running_clients_continue
 
 #[test]
 fn a_name_that_no_thread_can_resolve_is_resolved_later() {
-    alone("a_name_that_no_thread_can_resolve_is_resolved_later", || {
+    run_alone("a_name_that_no_thread_can_resolve_is_resolved_later", || {
         let server = Redis::start();
         let _unprivileged = Unprivileged::new();
         let lazy = by_name(&server).lazy().connect_blocking().unwrap();
         // This thread and the engine's. The limit counts the threads of all processes with this user id.
         let limited = Limited::to(Resource::Nproc, 2);
-        let error = is_unavailable(lazy.lock("a").try_acquire());
+        let error = check_unavailable(lazy.lock("a").try_acquire());
         assert!(error.to_string().contains("thread"), "{error}");
         drop(limited);
         wait_until_recovered(&lazy, "a");
@@ -170,7 +172,7 @@ fn a_name_that_no_thread_can_resolve_is_resolved_later() {
 
 #[test]
 fn without_a_free_descriptor_a_client_is_unavailable_until_there_is_one() {
-    alone(
+    run_alone(
         "without_a_free_descriptor_a_client_is_unavailable_until_there_is_one",
         || {
             let server = Redis::start();
@@ -200,7 +202,7 @@ fn without_a_free_descriptor_a_client_is_unavailable_until_there_is_one() {
 
 #[test]
 fn a_client_whose_descriptors_were_closed_opens_others_and_keeps_its_leases() {
-    alone(
+    run_alone(
         "a_client_whose_descriptors_were_closed_opens_others_and_keeps_its_leases",
         || {
             let server = Redis::start();
@@ -220,7 +222,7 @@ fn a_client_whose_descriptors_were_closed_opens_others_and_keeps_its_leases() {
                 thread::sleep(Duration::from_secs(4));
                 assert!(held.is_valid(), "the lease is renewed");
                 held.release().unwrap();
-                are_open(files);
+                check_open(files);
             }
         },
     );
@@ -229,7 +231,7 @@ fn a_client_whose_descriptors_were_closed_opens_others_and_keeps_its_leases() {
 /// tokio panics if the engine sets a timer after its descriptors were closed. No caller may notice that.
 #[test]
 fn descriptors_that_are_closed_while_clients_connect_end_none_of_them() {
-    alone(
+    run_alone(
         "descriptors_that_are_closed_while_clients_connect_end_none_of_them",
         || {
             let server = Redis::start();
@@ -257,7 +259,7 @@ fn descriptors_that_are_closed_while_clients_connect_end_none_of_them() {
 
 #[test]
 fn an_idle_client_notices_that_its_descriptors_were_closed() {
-    alone("an_idle_client_notices_that_its_descriptors_were_closed", || {
+    run_alone("an_idle_client_notices_that_its_descriptors_were_closed", || {
         let server = Redis::start();
         let client = by_name(&server)
             .lease(Duration::from_secs(2))
@@ -268,13 +270,13 @@ fn an_idle_client_notices_that_its_descriptors_were_closed() {
         let files = open_files();
         assert_eq!(held.wait_lost(Duration::from_secs(6)), None);
         assert!(held.is_valid());
-        are_open(files);
+        check_open(files);
     });
 }
 
 #[test]
 fn a_client_that_cannot_open_other_descriptors_fails_every_call_and_lease_at_once() {
-    alone(
+    run_alone(
         "a_client_that_cannot_open_other_descriptors_fails_every_call_and_lease_at_once",
         || {
             let server = Redis::start();
@@ -293,7 +295,7 @@ fn a_client_that_cannot_open_other_descriptors_fails_every_call_and_lease_at_onc
                 assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
                 let start = Instant::now();
                 for _ in 0..100 {
-                    let error = is_unavailable(client.lock("a").try_acquire());
+                    let error = check_unavailable(client.lock("a").try_acquire());
                     assert!(error.to_string().contains("descriptors"), "{error}");
                 }
                 assert!(start.elapsed() < Duration::from_secs(5), "not at once");
@@ -306,7 +308,7 @@ fn a_client_that_cannot_open_other_descriptors_fails_every_call_and_lease_at_onc
 
 #[test]
 fn a_client_of_the_embedded_store_has_no_descriptors_to_lose() {
-    alone("a_client_of_the_embedded_store_has_no_descriptors_to_lose", || {
+    run_alone("a_client_of_the_embedded_store_has_no_descriptors_to_lose", || {
         let client = Client::connect("memory://").unwrap();
         let held = client.lock("held").acquire().unwrap();
         close(descriptors());
@@ -315,6 +317,6 @@ fn a_client_of_the_embedded_store_has_no_descriptors_to_lose() {
             client.lock("a").acquire().unwrap().release().unwrap();
         }
         held.release().unwrap();
-        are_open(files);
+        check_open(files);
     });
 }

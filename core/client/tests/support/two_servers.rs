@@ -12,7 +12,7 @@ pub const NAME: &str = "locks.test";
 pub const FIRST: &str = "127.0.0.2";
 pub const SECOND: &str = "127.0.0.3";
 /// An address at which nothing listens.
-pub const NOBODY: &str = "127.0.0.4";
+pub const UNUSED: &str = "127.0.0.4";
 
 const SOON: Duration = Duration::from_secs(20);
 /// The command that creates a user with all rights.
@@ -42,17 +42,17 @@ impl TwoServers {
     }
 
     /// Gives the user of [`Self::url_of_user`] all rights at both servers, except for these.
-    pub fn give_all_but(&self, rights: &[&str]) {
-        let taken: Vec<String> = rights.iter().map(|right| format!("-{right}")).collect();
-        let taken: Vec<&str> = taken.iter().map(String::as_str).collect();
+    pub fn grant_all_except(&self, rights: &[&str]) {
+        let removed: Vec<String> = rights.iter().map(|right| format!("-{right}")).collect();
+        let removed: Vec<&str> = removed.iter().map(String::as_str).collect();
         for server in &self.servers {
-            server.run(&[&USER[..], &taken].concat());
+            server.run(&[&USER[..], &removed].concat());
         }
     }
 
     /// Creates the user of [`Self::url_of_user`], without the right to read the run id.
     pub fn hide_run_id(&self) {
-        self.give_all_but(&["info"]);
+        self.grant_all_except(&["info"]);
     }
 
     pub fn url(&self) -> String {

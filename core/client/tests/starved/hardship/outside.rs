@@ -16,7 +16,7 @@ use crate::support::{Redis, free_port};
 const FIRST: &str = "127.0.0.2";
 const SECOND: &str = "127.0.0.3";
 /// An address at which nothing listens.
-const NOBODY: &str = "127.0.0.4";
+const UNUSED: &str = "127.0.0.4";
 const REPLICA: &str = "127.0.0.5";
 /// Creates the user of some clients, which has all rights except INFO.
 const USER: [&str; 9] = ["ACL", "SETUSER", "locks", "on", ">secret", "~*", "&*", "+@all", "-info"];
@@ -162,7 +162,7 @@ fn address(name: &str) -> &'static str {
         "first" => FIRST,
         "second" => SECOND,
         "replica" => REPLICA,
-        "nobody" => NOBODY,
+        "unused" => UNUSED,
         other => panic!("{other} is no address"),
     }
 }

@@ -389,7 +389,7 @@ impl Worker {
                 return self.shared.count(&format!("lost: {reason:?}"));
             }
             if start.elapsed() > STALL {
-                return self.shared.fail("a lease is over, and nobody says why");
+                return self.shared.fail("an ended lease has no reason");
             }
             self.pause(TICK).await;
         }

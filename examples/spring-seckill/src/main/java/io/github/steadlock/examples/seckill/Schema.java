@@ -9,7 +9,7 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.init.ResourceDatabasePopulator;
 import org.springframework.stereotype.Component;
 
-/** Creates the tables before the first sale, and the unique index if {@code seckill.variant} has it. */
+/** Creates the tables before the first sale, and the unique index if the variant has it. */
 @Component
 class Schema {
     private final SteadlockClient locks;
