@@ -209,12 +209,13 @@ lint-structure *folders: (install "python-lint python-test")
     {{ python }} ci/structure/structure.py "$@"
     {{ python }} ci/structure/walk.py
 
-# Finds words that docs/glossary.md has replaced, in documents and comments, and the project's former name
+# Finds words that docs/glossary.md has replaced, in documents, comments and identifiers, and the project's former name
 [group('lint')]
 lint-words: (install "python-test")
     cd ci/lint && {{ python }} -m pytest --quiet
     {{ python }} ci/lint/words.py
     {{ python }} ci/lint/openings.py
+    {{ python }} ci/lint/identifiers.py
     {{ python }} ci/lint/former_name.py
 
 # Lints the scripts that run inside the server
