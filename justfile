@@ -152,10 +152,10 @@ lint-structure *folders: (install "python-lint python-test")
     {{ python }} ci/structure/structure.py "$@"
     {{ python }} ci/structure/walk.py
 
-# Finds words that docs/glossary.md has replaced, in documents and comments, and the project's former name
+# Finds words that docs/glossary.md has replaced, in documents, comments and identifiers, and the project's former name
 lint-words: (install "python-test")
     cd ci/lint && {{ python }} -m pytest --quiet
-    for check in words openings former_name; do {{ python }} ci/lint/$check.py || exit 1; done
+    for check in words openings identifiers former_name; do {{ python }} ci/lint/$check.py || exit 1; done
 
 lint-python: (install "python-lint python-test python-demo python-package python-site node-lint") build-python
     {{ venv }}/ruff check --quiet . && {{ venv }}/ruff format --quiet --check .

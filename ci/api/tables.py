@@ -73,9 +73,9 @@ def constants() -> str:
     return table(["what", "how much"], ([one["what"], one["value"]] for one in TIMES["constants"]))
 
 
-def words() -> str:
-    rows = ([one["title"], ", ".join(f"`{word}`" for word in one["words"])] for one in API["words"])
-    return table(["", "words; on the JVM constants in capitals"], rows)
+def values() -> str:
+    rows = ([one["title"], ", ".join(f"`{value}`" for value in one["values"])] for one in API["values"])
+    return table(["", "values; on the JVM constants in capitals"], rows)
 
 
 def errors() -> str:
@@ -101,7 +101,7 @@ def metrics(part: str = "client") -> str:
 def labels() -> str:
     def row(one: dict[str, Any]) -> list[str]:
         of = f" of `{one['of']}`" if "of" in one else ""
-        return [f"`{one['name']}`{of}", ", ".join(f"`{word}`" for word in one["words"]), one["meaning"]]
+        return [f"`{one['name']}`{of}", ", ".join(f"`{value}`" for value in one["values"]), one["meaning"]]
 
     return table(["label", "values", "meaning"], map(row, METRICS["labels"]))
 
@@ -123,7 +123,7 @@ def otel() -> str:
 
 MAKERS = {
     "groups": groups,
-    "words": words,
+    "values": values,
     "errors": errors,
     "options": options,
     "constants": constants,

@@ -62,7 +62,7 @@ def test_every_public_name_is_in_the_table_and_every_name_there_exists(reader: s
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_a_name_that_is_not_in_the_table_or_has_gone_would_be_noticed(reader: str) -> None:
+def test_a_name_missing_from_the_table_or_from_the_code_is_found(reader: str) -> None:
     wanted = built(reader)
     found = {type_: set(names) for type_, names in wanted.items()}
     (lease,) = {group["types"][reader.partition("_")[0]] for group in API["groups"] if group["title"] == "Lease"}
@@ -71,7 +71,7 @@ def test_a_name_that_is_not_in_the_table_or_has_gone_would_be_noticed(reader: st
     assert differences(found, wanted) == [f"{lease} has no token", f"{lease}.steal is not in api.json"]
 
 
-def test_every_cell_has_names_or_says_what_there_is_in_place() -> None:
+def test_every_cell_has_names_or_names_a_substitute() -> None:
     for group in API["groups"]:
         for concept in group["concepts"]:
             for language in LANGUAGES:
@@ -86,19 +86,19 @@ def test_python_makes_every_kind_of_lock_with_the_same_arguments(module: object)
     assert len({frozenset(arguments) for arguments in factories.values()}) == 1
 
 
-def test_the_words_are_the_same_everywhere() -> None:
+def test_states_and_outcomes_are_spelled_alike_everywhere() -> None:
     rust = (ROOT / "core" / "protocol" / "src" / "ending.rs").read_text()
-    for one in API["words"]:
-        words = one["words"]
+    for one in API["values"]:
+        values = one["values"]
         body = re.search(rf"impl {one['rust']} \{{(.*?)\n\}}", rust, re.DOTALL)
         assert body
-        assert re.findall(r'Self::\w+ => "(\w+)"', body[1]) == words
-        assert list(get_args(getattr(steadlock, one["python"]))) == words
-        assert re.findall(r"'(\w+)'", surface.node_declaration(one["node"])) == words
-        assert {word.lower() for word in surface.jvm_members(one["jvm"]) if word.isupper()} == set(words)
+        assert re.findall(r'Self::\w+ => "(\w+)"', body[1]) == values
+        assert list(get_args(getattr(steadlock, one["python"]))) == values
+        assert re.findall(r"'(\w+)'", surface.node_declaration(one["node"])) == values
+        assert {name.lower() for name in surface.jvm_members(one["jvm"]) if name.isupper()} == set(values)
 
 
-def test_the_kinds_of_errors_are_the_same_everywhere() -> None:
+def test_error_kinds_are_the_same_everywhere() -> None:
     rust = (ROOT / "core" / "protocol" / "src" / "error.rs").read_text()
     kinds = [one["kind"] for one in API["errors"]]
     body = re.search(r"impl ErrorKind \{(.*?)\n\}", rust, re.DOTALL)

@@ -14,8 +14,8 @@ MONITORING = ROOT / "examples" / "monitoring"
 ALL = [*METRICS["client"], *METRICS["server"]]
 
 
-def words(of: str) -> list[str]:
-    (found,) = [one["words"] for one in METRICS["labels"] if of in (one["name"], one.get("of"))]
+def values(of: str) -> list[str]:
+    (found,) = [one["values"] for one in METRICS["labels"] if of in (one["name"], one.get("of"))]
     assert isinstance(found, list)
     return found
 
@@ -26,7 +26,7 @@ def test_the_metrics_of_the_code_are_those_of_the_table(part: str, file: Path) -
     assert found == [(one["name"], one["type"], one["meaning"]) for one in METRICS[part]]
 
 
-def test_opentelemetrys_names_and_units_are_those_of_the_table() -> None:
+def test_opentelemetry_names_and_units_are_those_of_the_table() -> None:
     found = re.findall(r'otel_name: "(.+)",\n\s+otel_unit: "(.+)",\n', (FOLDER / "families.rs").read_text())
     assert found == [tuple(one["otel"]) for one in METRICS["client"]]
 
@@ -37,7 +37,7 @@ def test_the_buckets_are_those_of_the_table() -> None:
     assert [int(micros.replace("_", "")) / 1e6 for micros in bounds] == METRICS["buckets"]
 
 
-def test_names_say_the_unit_and_follow_prometheus() -> None:
+def test_metric_names_have_units_and_follow_prometheus() -> None:
     for one in ALL:
         name = one["name"]
         assert re.fullmatch(r"steadlock(_[a-z]+)+", name)
@@ -48,19 +48,19 @@ def test_names_say_the_unit_and_follow_prometheus() -> None:
         assert not {"name", "lock", "owner"} & set(one["labels"]), f"{name} would have a series for each lock"
 
 
-def test_every_label_is_explained_and_has_the_words_of_the_code() -> None:
+def test_every_label_is_explained_and_has_the_values_of_the_code() -> None:
     used = {label for one in ALL for label in one["labels"]}
     assert used == {one["name"] for one in METRICS["labels"]}
     series = (FOLDER / "series.rs").read_text()
-    assert re.findall(r'Self::\w+ => "(\w+)"', series) == words("steadlock_acquisitions_total")
-    assert re.findall(r'\("(\w+)", self\.\w+\.get\(\)\)', series) == words("steadlock_renewals_total")
-    assert re.findall(r'const (?:NONE|OTHER): &str = "(\w+)"', (FOLDER / "groups.rs").read_text()) == words("group")
-    (reasons,) = [one["words"] for one in API["words"] if one["rust"] == "LostReason"]
-    assert words("reason") == reasons
+    assert re.findall(r'Self::\w+ => "(\w+)"', series) == values("steadlock_acquisitions_total")
+    assert re.findall(r'\("(\w+)", self\.\w+\.get\(\)\)', series) == values("steadlock_renewals_total")
+    assert re.findall(r'const (?:NONE|OTHER): &str = "(\w+)"', (FOLDER / "groups.rs").read_text()) == values("group")
+    (reasons,) = [one["values"] for one in API["values"] if one["rust"] == "LostReason"]
+    assert values("reason") == reasons
     observation = (ROOT / "core" / "client" / "src" / "observe" / "observation.rs").read_text()
     link = re.search(r"impl Link \{(.*?)\n\}", observation, re.DOTALL)
     assert link
-    assert re.findall(r'Self::\w+ => "(\w+)"', link[1]) == words("link")
+    assert re.findall(r'Self::\w+ => "(\w+)"', link[1]) == values("link")
 
 
 def measured(name: str) -> str:
@@ -77,7 +77,7 @@ def in_queries(file: Path) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", ["alerts.yml", "alerts.test.yml", "board.json"])
-def test_board_and_alerts_have_only_metrics_labels_and_words_that_exist(name: str) -> None:
+def test_board_and_alerts_use_only_existing_metrics_labels_and_values(name: str) -> None:
     from_outside = {"job", "instance", "le"}
     found = in_queries(MONITORING / name)
     assert found
@@ -90,20 +90,20 @@ def test_board_and_alerts_have_only_metrics_labels_and_words_that_exist(name: st
             # The program names its groups, and `$` stands for a choice on the board.
             if label in from_outside | {"group"} or value.startswith("$"):
                 continue
-            words_of = [one["words"] for one in METRICS["labels"] if label == one["name"]]
-            words_of = [words(metric)] if label == "outcome" else words_of
-            assert set(value.split("|")) <= set(words_of[0]), f"{metric}: {label} is never {value}"
+            allowed = [one["values"] for one in METRICS["labels"] if label == one["name"]]
+            allowed = [values(metric)] if label == "outcome" else allowed
+            assert set(value.split("|")) <= set(allowed[0]), f"{metric}: {label} is never {value}"
 
 
-def test_the_board_has_every_metric_and_each_alert_is_tried() -> None:
+def test_the_board_has_every_metric_and_every_alert_has_a_test() -> None:
     assert {one["name"] for one in ALL} <= {name for name, _ in in_queries(MONITORING / "board.json")}
     alerts = re.findall(r"alert: (\w+)", (MONITORING / "alerts.yml").read_text())
-    tried = (MONITORING / "alerts.test.yml").read_text()
+    tested = (MONITORING / "alerts.test.yml").read_text()
     assert alerts
-    assert [alert for alert in alerts if alert not in tried] == []
+    assert [alert for alert in alerts if alert not in tested] == []
 
 
 def test_the_kinds_are_those_of_the_core() -> None:
     kinds = (ROOT / "core" / "protocol" / "src" / "kinds").glob("*.rs")
     names = {name for file in kinds for name in re.findall(r'^    name: "(\w+)",$', file.read_text(), re.MULTILINE)}
-    assert names | {"multi_lock"} == set(words("kind"))
+    assert names | {"multi_lock"} == set(values("kind"))

@@ -79,7 +79,7 @@ def options() -> dict[str, str]:
     return {name.removesuffix("_ms"): re.sub(r"_(\w)", lambda letter: letter[1].upper(), name) for name in names}
 
 
-def test_javascript_has_its_own_name_for_each_of_the_cores() -> None:
+def test_javascript_has_a_name_for_each_name_of_the_core() -> None:
     of_options = {core: node for core, node in options().items() if "_" in core}
     pairs = dict(re.findall(r'\("(\w+)", "(\w+)"\)', SPELLING.read_text())) | of_options
     assert pairs.keys() == table().keys()
@@ -107,13 +107,13 @@ def test_settings_and_webassembly_read_each_option_of_the_core() -> None:
     assert {name for name in names if not re.search(rf"^        {name}: ", web, re.MULTILINE)} == of_connections
 
 
-def test_the_core_has_no_name_that_is_nodes_alone() -> None:
+def test_the_core_has_no_name_of_node_only() -> None:
     camel = {name for names in table().values() for name in names}
     words = {word for text in literals() for word in re.findall(r"\w+", text)}
     assert not words & camel
 
 
-def test_every_name_in_a_message_is_in_the_table_or_is_the_same_in_every_language() -> None:
+def test_every_name_in_a_message_is_in_the_table_or_alike_in_every_language() -> None:
     """Finds every word in snake case, also one that api.json does not have."""
     named = {word for text in messages() for word in SNAKE_CASE.findall(text)}
     assert named - table().keys() == SAME_EVERYWHERE
@@ -134,7 +134,7 @@ def test_no_part_of_a_message_is_a_name_of_another_language() -> None:
     assert words & others <= table().keys()
 
 
-def test_what_javascript_says_itself_is_in_its_own_names() -> None:
+def test_messages_of_the_javascript_package_use_names_of_javascript() -> None:
     texts = [text for folder in JAVASCRIPT for text in literals_of(folder)]
     assert len(texts) > 100
     found = {word for text in texts if " " in text for word in SNAKE_CASE.findall(text)}

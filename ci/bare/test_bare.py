@@ -12,7 +12,7 @@ from bare import ROOT, Step, enter, steps, why_not
 on_a_bare_machine = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 # Commands that succeed once a step with the place `machine` has run.
-SHOWN_BY = {
+CHECKED_BY = {
     "redis-server": "redis-server --version",
     "openssl": "openssl version",
     "postgresql": "ls /usr/lib/postgresql/*/bin/initdb",
@@ -26,7 +26,7 @@ SHOWN_BY = {
 }
 
 # Commands that remove a tool which the bare machine has because another package needs it.
-TAKEN_AWAY_BY = {"openssl": "dpkg --purge --force-depends openssl >/dev/null 2>&1; "}
+REMOVED_BY = {"openssl": "dpkg --purge --force-depends openssl >/dev/null 2>&1; "}
 
 # The programs that steps call. The tests replace each with a program that fails.
 INSTALLERS = ("apt-get", "dnf", "apk", "pacman", "brew", "rustup", "npm")
@@ -37,20 +37,20 @@ def machine_steps() -> list[str]:
     return [step.name for step in steps() if step.place == "machine"]
 
 
-def test_every_step_that_changes_the_machine_is_tried() -> None:
-    assert set(SHOWN_BY) == set(machine_steps())
+def test_every_step_that_changes_the_machine_has_a_test() -> None:
+    assert set(CHECKED_BY) == set(machine_steps())
 
 
 @on_a_bare_machine
 @pytest.mark.parametrize("name", machine_steps())
-def test_a_step_brings_what_was_absent(name: str) -> None:
-    take_away, shown = TAKEN_AWAY_BY.get(name, ""), SHOWN_BY[name]
-    absent = enter("bash", "-c", take_away + shown)
+def test_a_step_installs_the_missing_tool(name: str) -> None:
+    remove, check = REMOVED_BY.get(name, ""), CHECKED_BY[name]
+    absent = enter("bash", "-c", remove + check)
     assert absent.returncode != 0, f"the bare machine has it already: {absent.stdout}"
-    taken = enter("bash", "-c", f"{take_away} ci/install {name} && {shown} && echo again: && ci/install {name}")
-    assert taken.returncode == 0, taken.stdout
-    assert "ci/install: " in taken.stdout, "it says what it does"
-    assert taken.stdout.partition("again:")[2].strip() == "", "a second time it has nothing to do"
+    installed = enter("bash", "-c", f"{remove} ci/install {name} && {check} && echo again: && ci/install {name}")
+    assert installed.returncode == 0, installed.stdout
+    assert "ci/install: " in installed.stdout, "the step prints what it does"
+    assert installed.stdout.partition("again:")[2].strip() == "", "the second run has nothing to do"
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def broken_path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("step", steps(), ids=lambda step: step.name)
-def test_a_step_that_fails_names_itself_and_says_what_to_do(step: Step, broken_path: str, tmp_path: Path) -> None:
+def test_a_failed_step_prints_its_name_and_what_to_do(step: Step, broken_path: str, tmp_path: Path) -> None:
     # Makes a copy in which nothing is installed yet.
     shutil.copytree(
         ROOT / "ci", tmp_path / "ci", ignore=shutil.ignore_patterns("node_modules", "target", "__pycache__")
@@ -101,11 +101,11 @@ def test_a_step_that_fails_names_itself_and_says_what_to_do(step: Step, broken_p
     assert failed.returncode == 1, failed.stderr
     last = failed.stderr.strip().splitlines()[-1]
     assert last.startswith(f"ci/install: the step {step.name} failed (status "), failed.stderr
-    assert len(last.partition("): ")[2].split()) >= 3, "it says what to do"
+    assert len(last.partition("): ")[2].split()) >= 3, "the message says what to do"
 
 
 @on_a_bare_machine
-def test_a_task_whose_step_is_broken_ends_and_names_the_step() -> None:
+def test_a_task_with_a_broken_step_ends_and_names_the_step() -> None:
     """Restores a mistake of an earlier version: the step calls rustup with a flag that rustup refuses."""
     task = enter(
         "bash",
@@ -114,4 +114,4 @@ def test_a_task_whose_step_is_broken_ends_and_names_the_step() -> None:
     )
     assert task.returncode != 0
     assert "ci/install: the step wasm-target failed" in task.stdout, task.stdout
-    assert "rustup target add wasm32-unknown-unknown" in task.stdout, "it says what to do"
+    assert "rustup target add wasm32-unknown-unknown" in task.stdout, "the message says what to do"

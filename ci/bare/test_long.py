@@ -13,7 +13,7 @@ pytestmark = [
 ]
 
 # Lists the tools on a machine after the demo, one on a line.
-LEFT_BY_THE_DEMO = """
+LIST_TOOLS = """
 echo; echo left:
 command -v redis-server
 rustup target list --installed
@@ -24,7 +24,7 @@ ls .tools/venv/bin
 
 def test_the_demo_works_and_installs_only_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None:
     began = time.monotonic()
-    demo = enter("bash", "-c", f"set -e; ./ci/just demo; set +e; {LEFT_BY_THE_DEMO}")
+    demo = enter("bash", "-c", f"set -e; ./ci/just demo; set +e; {LIST_TOOLS}")
     output, _, left = demo.stdout.partition("\nleft:\n")
     with capsys.disabled():
         print(f"\n./ci/just demo on a bare machine: {time.monotonic() - began:.0f} s")

@@ -23,10 +23,10 @@ def main() -> int:
 
 def run(name: str, command: list[str]) -> int:
     with rig(name) as servers:
-        told = {"STEADLOCK_BEHAVIOUR_URLS": " ".join(servers["urls"])}
+        environment = {"STEADLOCK_BEHAVIOUR_URLS": " ".join(servers["urls"])}
         if servers["ca"]:
-            told["STEADLOCK_BEHAVIOUR_CA"] = servers["ca"]
-        return subprocess.call(command, env={**os.environ, **told})
+            environment["STEADLOCK_BEHAVIOUR_CA"] = servers["ca"]
+        return subprocess.call(command, env={**os.environ, **environment})
 
 
 if __name__ == "__main__":

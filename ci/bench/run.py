@@ -140,10 +140,10 @@ def measure(row: Row, sides: tuple[Side, Side], url: str, rounds: int, seconds: 
 
 def compare(results: list[tuple[Speed, Speed]]) -> Comparison:
     return Comparison(
-        median([mine for mine, _ in results]),
+        median([ours for ours, _ in results]),
         median([theirs for _, theirs in results]),
-        statistics.median(mine.pairs_per_second / theirs.pairs_per_second for mine, theirs in results),
-        statistics.median(mine.cpu_micros_per_pair / (theirs.cpu_micros_per_pair or 1.0) for mine, theirs in results),
+        statistics.median(ours.pairs_per_second / theirs.pairs_per_second for ours, theirs in results),
+        statistics.median(ours.cpu_micros_per_pair / (theirs.cpu_micros_per_pair or 1.0) for ours, theirs in results),
     )
 
 
@@ -165,15 +165,15 @@ def sides_of(row: Row, options: argparse.Namespace) -> tuple[Side, Side]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="rows whose name contains this")
-    parser.add_argument("--tasks", type=int, help="rows with so many threads or tasks; with --metrics, 64")
+    parser.add_argument("--tasks", type=int, help="rows with this number of tasks; with --metrics, 64")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--starts", type=int, default=1, help="how often both are started anew, for as many rounds")
+    parser.add_argument("--starts", type=int, default=1, help="how often both are started again")
     parser.add_argument("--seconds", type=float, default=1.0, help="how long one measurement lasts")
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument(
         "--before", type=Path, metavar="CHECKOUT", help="another checkout of this project, instead of other libraries"
     )
-    instead.add_argument("--metrics", action="store_true", help="ours with metrics, beside ours without")
+    instead.add_argument("--metrics", action="store_true", help="compares with and without metrics")
     options = parser.parse_args()
     tasks = options.tasks or (64 if options.metrics else None)
 
@@ -190,7 +190,7 @@ def main() -> None:
                 continue
             console.print(f"{row.name}, {row.tasks} …")
             sides = sides_of(row, options)
-            beside = "no metrics" if options.metrics else "before" if options.before else row.peer
+            other = "no metrics" if options.metrics else "before" if options.before else row.peer
             results = []
             for _ in range(options.starts):
                 results += measure(row, sides, url, options.rounds, options.seconds)
@@ -202,7 +202,7 @@ def main() -> None:
                 f"{result.ours.cpu_micros_per_pair:.1f} µs",
                 f"{result.other.pairs_per_second:,.0f}",
                 f"{result.other.cpu_micros_per_pair:.1f} µs",
-                beside,
+                other,
                 f"{result.speed_ratio:.{digits}f} x",
                 f"{result.cpu_ratio:.{digits}f} x",
             )

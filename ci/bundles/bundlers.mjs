@@ -13,12 +13,12 @@ import webpack from 'webpack';
 
 const ncc = createRequire(import.meta.url)('@vercel/ncc');
 
-/** The native package, which is left out of the bundle if `isLeft`. */
+/** The native package, which is left out of the bundle if `isExternal`. */
 const NATIVE = /^steadlock(\/|$)/;
 
-/** `target` is `esm`, `cjs` or `browser`. With `isLeft` the bundle imports the native package from node_modules. */
+/** `target` is `esm`, `cjs` or `browser`. With `isExternal` the bundle imports the native package from node_modules. */
 export const BUNDLERS = {
-  async esbuild(entry, folder, target, isLeft) {
+  async esbuild(entry, folder, target, isExternal) {
     const outfile = join(folder, target === 'cjs' ? 'main.cjs' : 'main.mjs');
     await esbuild.build({
       entryPoints: [entry],
@@ -27,17 +27,17 @@ export const BUNDLERS = {
       platform: target === 'browser' ? 'browser' : 'node',
       format: target === 'cjs' ? 'cjs' : 'esm',
       loader: { '.node': 'copy' },
-      external: isLeft ? ['steadlock'] : [],
+      external: isExternal ? ['steadlock'] : [],
       logLevel: 'silent',
     });
     return outfile;
   },
 
-  async rollup(entry, folder, target, isLeft) {
+  async rollup(entry, folder, target, isExternal) {
     const browser = target === 'browser';
     const bundle = await rollup({
       input: entry,
-      external: isLeft ? [NATIVE] : [],
+      external: isExternal ? [NATIVE] : [],
       plugins: [nodeResolve({ browser, preferBuiltins: !browser }), commonjs()],
       onLog() {},
     });
@@ -52,7 +52,7 @@ export const BUNDLERS = {
     return join(folder, `main.${extension}`);
   },
 
-  async vite(entry, folder, target, isLeft) {
+  async vite(entry, folder, target, isExternal) {
     const file = `main.${target === 'cjs' ? 'cjs' : 'mjs'}`;
     const output = { entryFileNames: file, format: target === 'cjs' ? 'cjs' : 'es' };
     await vite.build({
@@ -66,12 +66,12 @@ export const BUNDLERS = {
         rollupOptions: { input: entry, output },
         ...(target === 'browser' ? {} : { ssr: entry }),
       },
-      ...(target === 'browser' || isLeft ? {} : { ssr: { noExternal: true } }),
+      ...(target === 'browser' || isExternal ? {} : { ssr: { noExternal: true } }),
     });
     return join(folder, file);
   },
 
-  async webpack(entry, folder, target, isLeft) {
+  async webpack(entry, folder, target, isExternal) {
     const isModule = target === 'esm';
     const file = `main.${isModule ? 'mjs' : target === 'cjs' ? 'cjs' : 'js'}`;
     const compiler = webpack({
@@ -80,25 +80,25 @@ export const BUNDLERS = {
       target: target === 'browser' ? 'web' : 'node20',
       output: { path: folder, filename: file, ...(isModule && { module: true, chunkFormat: 'module' }) },
       experiments: { outputModule: isModule },
-      externals: isLeft ? [NATIVE] : [],
+      externals: isExternal ? [NATIVE] : [],
       externalsType: isModule ? 'module' : 'commonjs',
     });
     const stats = await new Promise((resolve, reject) => {
-      compiler.run((error, made) => (error ? reject(error) : resolve(made)));
+      compiler.run((error, stats) => (error ? reject(error) : resolve(stats)));
     });
     await new Promise((resolve) => compiler.close(resolve));
     if (stats.hasErrors()) throw new Error(stats.toString({ preset: 'errors-only' }));
     return join(folder, file);
   },
 
-  async '@vercel/ncc'(entry, folder, target, isLeft) {
+  async '@vercel/ncc'(entry, folder, target, isExternal) {
     if (target === 'browser') return undefined;
     const isModule = target === 'esm';
     const { code, assets } = await ncc(entry, {
       cache: false,
       quiet: true,
       esm: isModule,
-      externals: isLeft ? ['steadlock'] : [],
+      externals: isExternal ? ['steadlock'] : [],
     });
     const file = join(folder, isModule ? 'main.mjs' : 'main.cjs');
     writeFileSync(file, code);

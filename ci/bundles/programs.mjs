@@ -9,7 +9,7 @@ async function main() {
     await client.close();
   }
 }
-const told = main().catch((error) => \`\${error.kind}: \${error.message}\`);
+const result = main().catch((error) => \`\${error.kind}: \${error.message}\`);
 `;
 
 /** A program with `steadlock-web` for Node. `first` is its first line. */
@@ -17,7 +17,7 @@ export const webOnNode = (first) => `${first}
 import { connect } from 'steadlock-web';
 import { upstash } from 'steadlock-web/upstash';
 ${BODY('upstash({ url: process.env.STEADLOCK_REST })')}
-told.then((text) => console.log(text));
+result.then((text) => console.log(text));
 `;
 
 /** A program with `steadlock-web` for a page or a worker of a page. It sends its result to the page's server. */
@@ -25,12 +25,12 @@ export const webInBrowser = (first, rest, cell) => `${first}
 import { connect } from 'steadlock-web';
 import { upstash } from 'steadlock-web/upstash';
 ${BODY(`upstash({ url: ${JSON.stringify(rest)} })`, cell)}
-told.then((text) => fetch('/told?cell=' + ${JSON.stringify(encodeURIComponent(cell))}, { method: 'POST', body: text }));
+result.then((text) => fetch('/result?cell=' + ${JSON.stringify(encodeURIComponent(cell))}, { method: 'POST', body: text }));
 `;
 
 /** A program with the native package for Node. */
 export const native = () => `
 import { connect } from 'steadlock';
 ${BODY('process.env.STEADLOCK_URL')}
-told.then((text) => console.log(text));
+result.then((text) => console.log(text));
 `;

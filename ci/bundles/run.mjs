@@ -26,19 +26,14 @@ const { devDependencies: versions } = JSON.parse(readFileSync(join(HERE, 'packag
 /** The columns of each table. */
 const COLUMNS = {
   web: ['Node, ES module', 'Node, CommonJS', 'page', 'worker of a page'],
-  native: [
-    'left where it is, ES module',
-    'left where it is, CommonJS',
-    'taken along, ES module',
-    'taken along, CommonJS',
-  ],
+  native: ['external, ES module', 'external, CommonJS', 'bundled, ES module', 'bundled, CommonJS'],
 };
 
 const project = mkdtempSync(join(tmpdir(), 'steadlock-bundles-'));
 let programs = 0;
 
 /** Measures the rows of both tables. */
-async function measured() {
+async function measure() {
   install(join(project, 'node_modules'), 'web', 'node');
   const names = Object.keys(BUNDLERS);
   const web = new Map(names.map((name) => [name, {}]));
@@ -50,38 +45,38 @@ async function measured() {
     ]) {
       web.get(name)[column] = await firstThatWorks(name, format, webOnNode);
     }
-    own.get(name)[COLUMNS.native[0]] = await ofNative(name, 'esm', true);
-    own.get(name)[COLUMNS.native[1]] = await ofNative(name, 'cjs', true);
-    own.get(name)[COLUMNS.native[2]] = await ofNative(name, 'esm', false);
-    own.get(name)[COLUMNS.native[3]] = await ofNative(name, 'cjs', false);
+    own.get(name)[COLUMNS.native[0]] = await resultOfNative(name, 'esm', true);
+    own.get(name)[COLUMNS.native[1]] = await resultOfNative(name, 'cjs', true);
+    own.get(name)[COLUMNS.native[2]] = await resultOfNative(name, 'esm', false);
+    own.get(name)[COLUMNS.native[3]] = await resultOfNative(name, 'cjs', false);
   }
   await inBrowser(web);
   return { web, native: own };
 }
 
 /** Bundles a program. Returns the file to run, or nothing if the bundler does not support the target. */
-async function bundled(name, format, text, isLeft = false) {
+async function bundle(name, format, text, isExternal = false) {
   programs += 1;
-  const [from, to] = [join(project, `from-${programs}`), join(project, `to-${programs}`)];
-  for (const folder of [from, to]) mkdirSync(folder);
+  const [source, target] = [join(project, `from-${programs}`), join(project, `to-${programs}`)];
+  for (const folder of [source, target]) mkdirSync(folder);
   // Some bundlers make CommonJS only of an entry that is not an `.mjs` file.
-  const entry = join(from, format === 'cjs' ? 'main.js' : 'main.mjs');
+  const entry = join(source, format === 'cjs' ? 'main.js' : 'main.mjs');
   writeFileSync(entry, text);
-  return BUNDLERS[name](entry, to, format, isLeft);
+  return BUNDLERS[name](entry, target, format, isExternal);
 }
 
-/** Runs a bundle for Node in an empty folder, or with `isLeft` where the packages are installed. Returns its output. */
-async function said(file, isLeft = false) {
-  const alone = mkdtempSync(join(tmpdir(), 'steadlock-bundle-'));
+/** Runs a bundle for Node in an empty folder. With `isExternal` the packages are installed there. Returns its output. */
+async function outputOf(file, isExternal = false) {
+  const folder = mkdtempSync(join(tmpdir(), 'steadlock-bundle-'));
   try {
-    cpSync(join(file, '..'), alone, { recursive: true });
-    if (isLeft) install(join(alone, 'node_modules'), 'web', 'node');
+    cpSync(join(file, '..'), folder, { recursive: true });
+    if (isExternal) install(join(folder, 'node_modules'), 'web', 'node');
     const env = { PATH: process.env.PATH, STEADLOCK_URL: server.url, STEADLOCK_REST: server.rest };
-    const main = join(alone, file.split('/').at(-1));
-    const { stdout } = await run(process.execPath, [main], { cwd: alone, env, timeout: DEADLINE_MS });
+    const main = join(folder, file.split('/').at(-1));
+    const { stdout } = await run(process.execPath, [main], { cwd: folder, env, timeout: DEADLINE_MS });
     return stdout.trim();
   } finally {
-    rmSync(alone, { recursive: true });
+    rmSync(folder, { recursive: true });
   }
 }
 
@@ -93,9 +88,9 @@ async function firstThatWorks(name, format, program) {
     ['', 'works'],
     [INLINED, 'with `steadlock-web/inlined`'],
   ]) {
-    const file = await bundled(name, format, program(first));
+    const file = await bundle(name, format, program(first));
     if (file === undefined) return '–';
-    last = await said(file);
+    last = await outputOf(file);
     if (works(last)) return cell;
     // If the bundle needs `steadlock-web/inlined`, the error must say so.
     if (!last.startsWith('Misconfigured: ') || !last.includes('steadlock-web/inlined')) break;
@@ -103,14 +98,14 @@ async function firstThatWorks(name, format, program) {
   throw new Error(`${name}, ${format}: ${last}`);
 }
 
-async function ofNative(name, format, isLeft) {
+async function resultOfNative(name, format, isExternal) {
   try {
-    const told = await said(await bundled(name, format, native(), isLeft), isLeft);
-    if (works(told)) return 'works';
-    if (isLeft) throw new Error(told);
+    const output = await outputOf(await bundle(name, format, native(), isExternal), isExternal);
+    if (works(output)) return 'works';
+    if (isExternal) throw new Error(output);
     return 'no';
   } catch (error) {
-    if (isLeft) throw new Error(`steadlock by ${name}, ${format}: ${error.message}`);
+    if (isExternal) throw new Error(`steadlock by ${name}, ${format}: ${error.message}`);
     return 'no';
   }
 }
@@ -124,7 +119,7 @@ async function inBrowser(web) {
     for (const column of [page, worker]) {
       for (const first of ['', INLINED]) {
         const cell = `${name} ${column} ${first === '' ? 'plain' : 'inlined'}`;
-        const file = await bundled(name, 'browser', webInBrowser(first, server.rest, cell));
+        const file = await bundle(name, 'browser', webInBrowser(first, server.rest, cell));
         if (file === undefined) continue;
         const src = `/${file.slice(project.length + 1)}`;
         // A bundle that is not a module is loaded as a classic script.
@@ -139,10 +134,10 @@ async function inBrowser(web) {
       }
     }
   }
-  await shown(frames.join('\n'), cells);
+  await collectResults(frames.join('\n'), cells);
   for (const name of Object.keys(BUNDLERS)) {
     for (const column of [page, worker]) {
-      const [plain, inlined] = ['plain', 'inlined'].map((way) => cells.get(`${name} ${column} ${way}`));
+      const [plain, inlined] = ['plain', 'inlined'].map((variant) => cells.get(`${name} ${column} ${variant}`));
       let cell = '–';
       if (plain !== undefined && works(plain)) cell = 'works';
       else if (inlined !== undefined && works(inlined) && plain.startsWith('Misconfigured: '))
@@ -156,7 +151,7 @@ async function inBrowser(web) {
 const TYPES = { '.js': 'text/javascript', '.mjs': 'text/javascript', '.wasm': 'application/wasm' };
 
 /** Shows a page in Chromium until it has reported the result of each cell. */
-async function shown(body, cells) {
+async function collectResults(body, cells) {
   let isDone;
   const done = new Promise((resolve) => {
     isDone = resolve;
@@ -171,7 +166,7 @@ async function shown(body, cells) {
       request.on('end', () => {
         cells.set(url.searchParams.get('cell'), text);
         response.end();
-        if ([...cells.values()].every((told) => told !== undefined)) isDone();
+        if ([...cells.values()].every((result) => result !== undefined)) isDone();
       });
       return;
     }
@@ -186,18 +181,18 @@ async function shown(body, cells) {
   });
   await new Promise((resolve) => site.listen(0, '127.0.0.1', resolve));
   const profile = join(project, 'profile');
-  const words = ['--headless=new', '--no-sandbox', '--disable-gpu', `--user-data-dir=${profile}`];
-  const browser = spawn(chromium(), [...words, `http://127.0.0.1:${site.address().port}/`], { stdio: 'ignore' });
+  const options = ['--headless=new', '--no-sandbox', '--disable-gpu', `--user-data-dir=${profile}`];
+  const browser = spawn(chromium(), [...options, `http://127.0.0.1:${site.address().port}/`], { stdio: 'ignore' });
   const ended = new Promise((resolve) => browser.once('close', resolve));
-  const late = setTimeout(isDone, DEADLINE_MS);
+  const timer = setTimeout(isDone, DEADLINE_MS);
   await done;
-  clearTimeout(late);
+  clearTimeout(timer);
   browser.kill();
   await ended;
   site.closeAllConnections();
   site.close();
-  const silent = [...cells].filter(([, told]) => told === undefined).map(([cell]) => cell);
-  if (silent.length > 0) throw new Error(`the browser told nothing of ${silent.join(', ')}`);
+  const missing = [...cells].filter(([, result]) => result === undefined).map(([cell]) => cell);
+  if (missing.length > 0) throw new Error(`the browser reported no result of ${missing.join(', ')}`);
 }
 
 function chromium() {
@@ -237,7 +232,7 @@ function compare(tables) {
 // The main program is last, as it uses everything above.
 const server = await serve();
 try {
-  const tables = await measured();
+  const tables = await measure();
   if (process.argv.includes('--write')) writeFileSync(PAGE, withTables(tables));
   else compare(tables);
 } finally {

@@ -28,12 +28,12 @@ def steps(server: Server, name: str) -> list[Step]:
     ]
 
 
-def most_inside(steps: list[Step]) -> int:
+def most_holders_at_once(steps: list[Step]) -> int:
     """Returns the largest number of workers inside at once. A worker that never left counts until its lease ends."""
     inside: dict[str, float] = {}
     most = 0
     for step in steps:
-        inside = {who: until for who, until in inside.items() if until > step.at}
+        inside = {worker: until for worker, until in inside.items() if until > step.at}
         if step.is_enter:
             inside[step.id] = step.until
         else:

@@ -80,7 +80,7 @@ class Server:
         seconds, microseconds = self.store.time()
         return float(seconds + microseconds / 1_000_000)
 
-    def listeners(self, name: str) -> int:
+    def subscribers(self, name: str) -> int:
         """Returns the number of connections that listen for releases of a lock."""
         named = self.store.pubsub_channels(f"*{{{name}}}*")
         channels = [channel for channel in named if ":grants:" not in str(channel)]
@@ -96,10 +96,12 @@ class Contender:
     """A contender in a child process, which is killed at the end of the context."""
 
     def __init__(self, language: str, command: str, server: Server, name: str, **options: object) -> None:
-        words = [word for key, value in options.items() for word in (f"--{key.replace('_', '-')}", str(value))]
+        arguments = [
+            argument for key, value in options.items() for argument in (f"--{key.replace('_', '-')}", str(value))
+        ]
         self.language = language
         self.process = subprocess.Popen(
-            [*program(language), command, server.url, name, *words],
+            [*program(language), command, server.url, name, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -109,13 +111,13 @@ class Contender:
         self._reader.start()
 
     def expect(self, line: str, within: float = OUTPUT_TIMEOUT) -> None:
-        assert self.read(within) == line, f"{self.language} did not say {line!r}"
+        assert self.read(within) == line, f"{self.language} did not print {line!r}"
 
     def read(self, within: float = OUTPUT_TIMEOUT) -> str:
         try:
             return self._lines.get(timeout=within)
         except queue.Empty:
-            raise AssertionError(f"{self.language} said nothing for {within} s") from None
+            raise AssertionError(f"{self.language} printed nothing for {within} s") from None
 
     def has_printed(self) -> bool:
         return not self._lines.empty()

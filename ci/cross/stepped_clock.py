@@ -37,15 +37,15 @@ class SteppedServer(Server):
 
     def step(self, seconds: float) -> None:
         """Sets the clock forward, or back if negative, and checks that it has changed by that much."""
-        asked = time.monotonic()
+        start = time.monotonic()
         before = self.time()
         read = time.monotonic()
         (added,) = _MICROSECONDS.unpack(self._added[:])
         self._added[:] = _MICROSECONDS.pack(added + round(seconds * 1_000_000))
-        asked_again = time.monotonic()
+        changed = time.monotonic()
         moved = self.time() - before
-        passed = time.monotonic() - asked
-        assert asked_again - read - _ROUNDING <= moved - seconds <= passed + _ROUNDING, f"it moved by {moved} s"
+        passed = time.monotonic() - start
+        assert changed - read - _ROUNDING <= moved - seconds <= passed + _ROUNDING, f"the clock moved by {moved} s"
 
 
 @contextmanager

@@ -22,12 +22,12 @@ from programs import OUTPUT_TIMEOUT, ROOT, wait_until
 PAGE = (ROOT / "docs" / "alternatives.md").read_text()
 STATEMENTS = re.findall(r"^```sql\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 ON_POSTGRES = "-- PostgreSQL\n"
-STOCK, BUYERS, TRIES = 100, 4, 50
+STOCK, BUYERS, ATTEMPTS = 100, 4, 50
 
 
-def statement(words: str) -> str:
-    """Returns the only block of the page that has these words."""
-    (found,) = [block for block in STATEMENTS if words in block]
+def statement(text: str) -> str:
+    """Returns the only block of the page that has this text."""
+    (found,) = [block for block in STATEMENTS if text in block]
     return str(found)
 
 
@@ -40,7 +40,7 @@ UNDER_ADVISORY_LOCK = statement("pg_advisory_xact_lock")
 NEXT_JOB = statement("SKIP LOCKED")
 
 
-def test_every_statement_of_the_page_is_run_here() -> None:
+def test_every_statement_of_the_page_has_a_test() -> None:
     everywhere, postgres = [TABLES, ORDER_ONCE, SELL_ONE, CHANGE], [UNDER_ROW_LOCK, UNDER_ADVISORY_LOCK, NEXT_JOB]
     assert [block for block in STATEMENTS if not block.startswith(ON_POSTGRES)] == everywhere
     assert [block for block in STATEMENTS if block.startswith(ON_POSTGRES)] == postgres
@@ -66,21 +66,21 @@ def test_a_second_order_of_a_user_changes_no_row(database: sqlite3.Connection) -
     assert [database.execute(ORDER_ONCE, order).rowcount for order in orders] == [1, 0, 1]
 
 
-def test_a_conditional_update_by_many_sells_the_stock_and_no_more(database: sqlite3.Connection, tmp_path: Path) -> None:
+def test_concurrent_conditional_updates_sell_exactly_the_stock(database: sqlite3.Connection, tmp_path: Path) -> None:
     sold = [0] * BUYERS
 
     def buy(buyer: int) -> None:
         with closing(open_database(tmp_path)) as connection:
-            for _ in range(TRIES):
+            for _ in range(ATTEMPTS):
                 sold[buyer] += connection.execute(SELL_ONE, {"voucher": 7}).rowcount
 
     run_at_once(partial(buy, buyer) for buyer in range(BUYERS))
-    assert BUYERS * TRIES > STOCK
+    assert BUYERS * ATTEMPTS > STOCK
     assert sum(sold) == STOCK
     assert database.execute("SELECT stock FROM voucher").fetchone() == (0,)
 
 
-def test_a_change_of_an_old_version_changes_no_row(database: sqlite3.Connection) -> None:
+def test_an_update_of_an_old_version_changes_no_row(database: sqlite3.Connection) -> None:
     changes = [{"document": 1, "body": body, "version": 1} for body in ("second", "late")]
     assert [database.execute(CHANGE, change).rowcount for change in changes] == [1, 0]
     assert database.execute("SELECT body, version FROM document").fetchone() == ("second", 2)
@@ -154,7 +154,7 @@ def postgres() -> Iterator[Postgres]:
             try:
                 server = Postgres(programs[-1], folder)
                 ready = [*server.command(), "--command=SELECT 1"]
-                wait_until("it answers", lambda: subprocess.run(ready, capture_output=True).returncode == 0)
+                wait_until("PostgreSQL answers", lambda: subprocess.run(ready, capture_output=True).returncode == 0)
                 server.run(TABLES)
                 yield server
             finally:
@@ -170,35 +170,35 @@ def shop(postgres: Postgres) -> Postgres:
     return postgres
 
 
-def test_the_statements_for_every_database_are_postgresql_s_too(shop: Postgres) -> None:
+def test_the_statements_for_every_database_work_on_postgresql(shop: Postgres) -> None:
     for number in (1, 2):
         shop.run(ORDER_ONCE + SELL_ONE, order=number, user=42, voucher=7)
     shop.run("INSERT INTO document VALUES (1, 'first', 1)")
     for body in ("second", "late"):
         shop.run(CHANGE.replace(":body", ":'body'"), body=body, document=1, version=1)
-    told = shop.run("SELECT count(*) FROM orders; SELECT stock FROM voucher; SELECT body, version FROM document")
-    assert told.splitlines() == ["1", str(STOCK - 2), "second|2"]
+    output = shop.run("SELECT count(*) FROM orders; SELECT stock FROM voucher; SELECT body, version FROM document")
+    assert output.splitlines() == ["1", str(STOCK - 2), "second|2"]
 
 
-def test_a_row_lock_makes_a_second_reader_wait_for_the_commit(shop: Postgres) -> None:
+def test_a_row_lock_blocks_a_second_reader_until_the_commit(shop: Postgres) -> None:
     read, write = UNDER_ROW_LOCK.split("UPDATE voucher")
     read, write = (text.replace(":voucher", "7") for text in (read, f"UPDATE voucher{write}"))
     with shop.session() as one, shop.session() as other:
-        assert tell(one, read, answers=1) == [str(STOCK)]
-        tell(other, read)
+        assert send(one, read, answers=1) == [str(STOCK)]
+        send(other, read)
         wait_until("the second one waits", lambda: shop.run(WAITING) == "1")
-        tell(one, write.replace(":left", str(STOCK - 1)))
+        send(one, write.replace(":left", str(STOCK - 1)))
         # The second session reads the value that the first one has written.
-        assert tell(other, answers=1) == [str(STOCK - 1)]
-        tell(other, write.replace(":left", str(STOCK - 2)))
+        assert send(other, answers=1) == [str(STOCK - 1)]
+        send(other, write.replace(":left", str(STOCK - 2)))
     assert shop.run("SELECT stock FROM voucher") == str(STOCK - 2)
 
 
-def test_an_advisory_lock_makes_a_second_one_wait_for_the_commit(shop: Postgres) -> None:
+def test_an_advisory_lock_blocks_a_second_one_until_the_commit(shop: Postgres) -> None:
     begin, write = UNDER_ADVISORY_LOCK.split("INSERT")
     with shop.session() as one:
         # The result of the lock's function is printed as an empty line.
-        assert tell(one, begin, answers=1) == [""]
+        assert send(one, begin, answers=1) == [""]
         second = threading.Thread(
             target=shop.run, args=[UNDER_ADVISORY_LOCK], kwargs={"order": 2, "user": 43, "voucher": 7}
         )
@@ -206,14 +206,14 @@ def test_an_advisory_lock_makes_a_second_one_wait_for_the_commit(shop: Postgres)
         wait_until("the second one waits", lambda: shop.run(WAITING) == "1")
         assert shop.run("SELECT count(*) FROM orders") == "0"
         values = {":order": "1", ":user": "42", ":voucher": "7"}
-        tell(one, "INSERT" + re.sub(r":\w+", lambda found: values[found[0]], write))
+        send(one, "INSERT" + re.sub(r":\w+", lambda found: values[found[0]], write))
         second.join()
     assert shop.run("SELECT id FROM orders ORDER BY id").split() == ["1", "2"]
 
 
-def test_two_workers_get_two_jobs_though_neither_has_committed(shop: Postgres) -> None:
+def test_two_workers_get_different_jobs_before_either_commits(shop: Postgres) -> None:
     with shop.session() as first:
-        assert tell(first, f"BEGIN; {NEXT_JOB}", answers=1) == ["1|one"]
+        assert send(first, f"BEGIN; {NEXT_JOB}", answers=1) == ["1|one"]
         assert shop.run(NEXT_JOB) == "2|two"
         assert shop.run(NEXT_JOB) == ""
     # The first session ended without a commit, so its job is available again once the server has noticed that.
@@ -224,7 +224,7 @@ def test_two_workers_get_two_jobs_though_neither_has_committed(shop: Postgres) -
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
 
 
-def tell(session: "subprocess.Popen[str]", statements: str = "", answers: int = 0) -> list[str]:
+def send(session: "subprocess.Popen[str]", statements: str = "", answers: int = 0) -> list[str]:
     """Sends statements to a session, and returns this number of lines of its output."""
     assert session.stdin
     assert session.stdout

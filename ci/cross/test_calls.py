@@ -5,7 +5,7 @@ from programs import Contender, Server, finish, start_round, together, turns
 PROCESSES = ["rust", "python-threads", "python-asyncio", "node", "jvm", "rust", "python-asyncio", "node"]
 
 
-def test_a_hand_over_of_the_plain_lock_costs_a_call_and_one_for_each_process(server: Server) -> None:
+def test_a_hand_over_of_the_plain_lock_costs_one_call_and_one_for_each_process(server: Server) -> None:
     contenders = [
         Contender(language, "turns", server, "wanted", workers=8, seconds=5, hold_ms=5) for language in PROCESSES
     ]

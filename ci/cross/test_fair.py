@@ -42,24 +42,24 @@ def contest(server: Server, name: str, release: Callable[[], object], warm_up: i
         start_round(ready)
         queued(server, name, WAITERS * len(ready))
         release()
-        said = [turns(contender.read()) for contender in ready]
+        results = [turns(contender.read()) for contender in ready]
         done = time.monotonic()
         for contender in ready:
             contender.finish()
-        return said, done
+        return results, done
 
 
-def test_grants_follow_arrivals_across_languages_and_everyone_gets_as_many(server: Server) -> None:
+def test_grants_follow_arrivals_across_languages_and_everyone_gets_equally_many(server: Server) -> None:
     with Monitor(server.port) as monitor, steadlock.connect(server.url) as client:
         own = client.fair_lock("contest")
         own.acquire()
-        said, _ = contest(server, "contest", own.release)
+        results, _ = contest(server, "contest", own.release)
         commands = [command for command in monitor.commands() if command.by_script]
-    granted = [command.words[2] for command in matching(commands, "HSET", "contest")]
-    arrived = [command.words[3] for command in matching(commands, "ZADD", "steadlock:{contest}:fair")]
+    granted = [command.arguments[2] for command in matching(commands, "HSET", "contest")]
+    arrived = [command.arguments[3] for command in matching(commands, "ZADD", "steadlock:{contest}:fair")]
     # The first grant was to the test itself.
     assert granted[1:] == arrived
-    grants = [count for one in said for count in one.grants]
+    grants = [count for one in results for count in one.grants]
     assert len(arrived) == sum(grants)
     # The contest ends within a round, so one more grant is no unfairness.
     assert max(grants) <= 1.1 * min(grants) + 1, grants
@@ -85,13 +85,13 @@ class HandOvers:
 
 @pytest.mark.timing
 @pytest.mark.timeout(240)
-def test_a_fair_lock_that_is_wanted_is_held_nearly_all_the_time(server: Server) -> None:
+def test_a_contended_fair_lock_is_held_nearly_all_the_time(server: Server) -> None:
     # Other load on the machine can only slow a contest down, so one fast contest is enough.
-    contests = (beside_bare_hand_overs(server, number) for number in range(8))
+    contests = (compared_with_bare_hand_overs(server, number) for number in range(8))
     assert any(share >= 0.92 and ratio <= MOST_TO_BARE for share, ratio in contests)
 
 
-def beside_bare_hand_overs(server: Server, number: int) -> tuple[float, float]:
+def compared_with_bare_hand_overs(server: Server, number: int) -> tuple[float, float]:
     """Returns the share of time for which a fair lock is held, and the ratio of its hand-overs to bare ones."""
     bare = bare_hand_overs(server)
     fair = fair_hand_overs(server, f"utilisation-{number}")
@@ -115,9 +115,9 @@ def fair_hand_overs(server: Server, name: str) -> HandOvers:
     with steadlock.connect(server.url) as client:
         own = client.fair_lock(name)
         own.acquire()
-        said, done = contest(server, name, release, warm_up=WARM_UP)
-    held = sum(one.held for one in said)
-    return HandOvers(done - started, held, sum(sum(one.grants) for one in said))
+        results, done = contest(server, name, release, warm_up=WARM_UP)
+    held = sum(one.held for one in results)
+    return HandOvers(done - started, held, sum(sum(one.grants) for one in results))
 
 
 # The minimum of every release that notifies the next owner.
@@ -136,13 +136,13 @@ def bare_hand_overs(server: Server) -> HandOvers:
     def take_turns(own: int) -> None:
         with redis.Redis.from_url(server.url) as store:
             script = store.register_script(BARE)
-            with store.pubsub(ignore_subscribe_messages=True) as heard:
-                heard.subscribe(f"bare-{own}")
-                heard.get_message(timeout=OUTPUT_TIMEOUT)
+            with store.pubsub(ignore_subscribe_messages=True) as subscription:
+                subscription.subscribe(f"bare-{own}")
+                subscription.get_message(timeout=OUTPUT_TIMEOUT)
                 subscribed.wait()
                 for turn in range(turns_each):
                     if own or turn:
-                        assert heard.get_message(timeout=OUTPUT_TIMEOUT)
+                        assert subscription.get_message(timeout=OUTPUT_TIMEOUT)
                     began = time.monotonic()
                     time.sleep(0.010)
                     held[own] += time.monotonic() - began
@@ -158,11 +158,11 @@ def bare_hand_overs(server: Server) -> HandOvers:
         return HandOvers(time.monotonic() - started, sum(held), 2 * turns_each)
 
 
-def matching(commands: list[Command], *words: str) -> list[Command]:
-    return [command for command in commands if command.words[: len(words)] == words]
+def matching(commands: list[Command], *prefix: str) -> list[Command]:
+    return [command for command in commands if command.arguments[: len(prefix)] == prefix]
 
 
-def test_a_hand_over_costs_two_calls_beside_the_polls(server: Server) -> None:
+def test_a_hand_over_costs_two_calls_besides_polls(server: Server) -> None:
     contenders = [
         Contender(language, "turns", server, "calls", kind="fair", workers=25, seconds=5, hold_ms=5)
         for language in ("rust", "python-asyncio", "node", "jvm")
@@ -179,20 +179,20 @@ def test_a_hand_over_costs_two_calls_beside_the_polls(server: Server) -> None:
     assert calls <= 2 * hand_overs + 2 * seconds * len(contenders) + 30
 
 
-@pytest.mark.parametrize(("head", "second"), RING)
-def test_a_killed_head_is_passed_over(server: Server, head: str, second: str) -> None:
-    name = f"killed-head-{head}"
+@pytest.mark.parametrize(("first_language", "second_language"), RING)
+def test_a_killed_first_waiter_is_skipped(server: Server, first_language: str, second_language: str) -> None:
+    name = f"killed-{first_language}"
     with steadlock.connect(server.url) as client:
         lease = client.fair_lock(name).try_acquire()
         assert lease
-        with waiting(server, name, head, second) as (first, then):
+        with waiting(server, name, first_language, second_language) as (first, then):
             first.kill()
             lease.release()
             granted_within(SOON, then)
 
 
 @pytest.mark.parametrize("language", ["python-asyncio", "node", "jvm"])
-def test_the_release_of_a_plain_lock_lets_the_fair_queue_go_on(server: Server, language: str) -> None:
+def test_the_release_of_a_plain_lock_grants_to_the_fair_queue(server: Server, language: str) -> None:
     name = f"plain-then-fair-{language}"
     with steadlock.connect(server.url) as client:
         lease = client.lock(name).try_acquire()
@@ -204,7 +204,7 @@ def test_the_release_of_a_plain_lock_lets_the_fair_queue_go_on(server: Server, l
 
 @pytest.mark.parametrize("kind", ["lock", "fair"])
 @pytest.mark.parametrize(("holder", "waiter"), RING)
-def test_a_lease_that_expires_lets_the_fair_queue_go_on(server: Server, kind: str, holder: str, waiter: str) -> None:
+def test_an_expired_lease_grants_to_the_fair_queue(server: Server, kind: str, holder: str, waiter: str) -> None:
     name = f"expired-{kind}-{holder}"
     with Contender(holder, "hold", server, name, kind=kind, lease_ms=LEASE_MS) as dying:
         dying.expect("held")
@@ -213,17 +213,19 @@ def test_a_lease_that_expires_lets_the_fair_queue_go_on(server: Server, kind: st
             granted_within(LEASE_MS / 1000 + SOON, next_one)
 
 
-@pytest.mark.parametrize(("head", "second"), RING)
-def test_a_head_that_dies_when_it_was_granted_is_passed_over(server: Server, head: str, second: str) -> None:
-    name = f"granted-then-killed-{head}"
+@pytest.mark.parametrize(("first_language", "second_language"), RING)
+def test_a_first_waiter_that_dies_after_its_grant_is_skipped(
+    server: Server, first_language: str, second_language: str
+) -> None:
+    name = f"granted-then-killed-{first_language}"
     with steadlock.connect(server.url) as client:
         lease = client.fair_lock(name).try_acquire()
         assert lease
-        with waiting(server, name, head, second) as (first, then):
+        with waiting(server, name, first_language, second_language) as (first, then):
             # A stopped process does not receive its grant, so it cannot confirm it.
             first.process.send_signal(signal.SIGSTOP)
             lease.release()
-            assert server.store.exists(name), "it was not granted to the head"
+            assert server.store.exists(name), "the lock was not granted to the first waiter"
             assert server.store.zcard(f"steadlock:{{{name}}}:fair") == 1
             first.kill()
             granted_within(SOON, then)
@@ -233,11 +235,11 @@ def test_a_head_that_dies_when_it_was_granted_is_passed_over(server: Server, hea
 def waiting(server: Server, name: str, *languages: str) -> Iterator[list[Contender]]:
     """Starts contenders that wait in the queue of the fair lock, in this order."""
     with ExitStack() as stack:
-        line = []
+        waiters = []
         for place, language in enumerate(languages, 1):
-            line.append(stack.enter_context(Contender(language, "hold", server, name, kind="fair")))
-            queued(server, name, place, line[-1])
-        yield line
+            waiters.append(stack.enter_context(Contender(language, "hold", server, name, kind="fair")))
+            queued(server, name, place, waiters[-1])
+        yield waiters
 
 
 def granted_within(seconds: float, waiter: Contender) -> None:

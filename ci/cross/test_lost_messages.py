@@ -1,7 +1,7 @@
 """Tests that no waiter depends on notifications: if all of them are lost, a poll acquires the lock."""
 
 import pytest
-from inside import longest_gap, most_inside, steps
+from inside import longest_gap, most_holders_at_once, steps
 from muting_proxy import end_of_reply, is_message, proxy_without_messages
 
 import steadlock
@@ -14,29 +14,29 @@ STALL = 10
 
 
 @pytest.mark.parametrize("kind", ["lock", "mutex", "fair", "read", "write", "semaphore"])
-def test_without_any_message_a_waiter_gets_it_by_a_poll(server: Server, kind: str) -> None:
-    name = f"deaf-{kind}"
+def test_without_messages_a_waiter_is_granted_by_a_poll(server: Server, kind: str) -> None:
+    name = f"muted-{kind}"
     with proxy_without_messages(server.port) as proxy, steadlock.connect(server.url) as holder:
         muted = Server(proxy.url, server.store)
         options = {"kind": kind, "workers": WORKERS, "rounds": ROUNDS, "hold_ms": 20, "limit": LIMIT, "log": 1}
         lease = hold_against(holder, kind, name)
         with together(Contender(language, "turns", muted, name, **options) for language in PROCESSES) as ready:
             start_round(ready)
-            wait_until("all wait", lambda: server.listeners(name) == len(ready))
+            wait_until("all wait", lambda: server.subscribers(name) == len(ready))
             free_since = server.time()
             lease.release()
-            said = [turns(line) for line in finish(ready)]
-    assert [one.grants for one in said] == [[ROUNDS] * WORKERS] * len(PROCESSES)
-    seen = steps(server, name)
-    first = {step.process: step.at for step in reversed(seen) if step.is_enter}
-    gap = longest_gap(seen, free_since)
+            results = [turns(line) for line in finish(ready)]
+    assert [one.grants for one in results] == [[ROUNDS] * WORKERS] * len(PROCESSES)
+    log = steps(server, name)
+    first = {step.process: step.at for step in reversed(log) if step.is_enter}
+    gap = longest_gap(log, free_since)
     print(f"{kind}: {proxy.dropped} messages dropped, nobody inside for {gap:.3f} s at most")
     assert proxy.dropped > 0
     assert gap < STALL
     if kind == "read":
         assert max(first.values()) - free_since < STALL, "each reader finds out by itself"
     else:
-        assert most_inside(seen) <= (LIMIT if kind == "semaphore" else 1)
+        assert most_holders_at_once(log) <= (LIMIT if kind == "semaphore" else 1)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_without_any_message_a_waiter_gets_it_by_a_poll(server: Server, kind: st
         (b"%1\r\n+mode\r\n_\r\n", False),
     ],
 )
-def test_the_proxy_knows_messages_from_replies(reply: bytes, dropped: bool) -> None:
+def test_the_proxy_distinguishes_messages_from_replies(reply: bytes, dropped: bool) -> None:
     assert is_message(reply) is dropped
     assert end_of_reply(reply + b"+OK\r\n", 0) == len(reply)
     assert all(end_of_reply(reply[:cut], 0) is None for cut in range(len(reply)))

@@ -29,7 +29,7 @@ PAIRS = [(kind, kind) for kind in [*WITH_TOKEN, "semaphore"]] + [("read", "write
 LEASE = 0.9
 # Seconds until a holder learns of a loss: a renewal is due after a third of the lease, and docs/guarantees.md allows
 # half a second more.
-IN_TIME = LEASE / 3 + 0.5
+NOTICE_DELAY = LEASE / 3 + 0.5
 # Seconds: longer than the longest poll interval of 750 ms.
 POLL = 1.0
 # Seconds: waiting writers block readers for two seconds at a time, and then a reader polls.
@@ -55,7 +55,7 @@ def stepped(library: Path, tmp_path: Path) -> Iterator[SteppedServer]:
         yield server
 
 
-def test_keys_live_by_the_clock_that_is_set(stepped: SteppedServer) -> None:
+def test_keys_expire_by_the_stepped_clock(stepped: SteppedServer) -> None:
     stepped.store.set("key", "value", px=10_000)
     stepped.step(-HOUR)
     assert HOUR < stepped.store.pttl("key") / 1000 <= HOUR + 10
@@ -67,11 +67,11 @@ def test_keys_live_by_the_clock_that_is_set(stepped: SteppedServer) -> None:
 
 
 @pytest.mark.parametrize("kind", WITH_TOKEN)
-def test_tokens_rise_with_every_grant_however_the_clock_is_set(stepped: SteppedServer, kind: str) -> None:
+def test_tokens_rise_with_every_grant_for_any_clock_step(stepped: SteppedServer, kind: str) -> None:
     """The test itself holds the lock at each step of the clock, since a JVM's `unlock` throws if the lease is lost."""
     languages = ["python-threads", "node", "jvm", "rust"]
     total = ROUNDS * len(languages)
-    told = f"{NAME}:tokens"
+    tokens_key = f"{NAME}:tokens"
     own = []
     with (
         Monitor(stepped.port) as monitor,
@@ -80,49 +80,51 @@ def test_tokens_rise_with_every_grant_however_the_clock_is_set(stepped: SteppedS
     ):
         start_round(ready)
         for seconds in STEPS:
-            so_far = int(stepped.store.llen(told)) + GRANTS
-            wait_until(f"they had it {so_far} times", partial(has_length, stepped, told, so_far))
+            total_grants = int(stepped.store.llen(tokens_key)) + GRANTS
+            wait_until(f"there are {total_grants} grants", partial(has_length, stepped, tokens_key, total_grants))
             lease = lock_of(client, kind).try_acquire(wait=None)
             assert lease
             own.append(lease.token)
             stepped.step(seconds)
             lease.release()
         finish(ready)
-        commands = [command.words for command in monitor.commands() if command.by_script]
-    drawn = [int(words[2]) for words in commands if words[:2] == ("SET", f"steadlock:{{{NAME}}}:token")]
-    all_told = own + [int(token) for token in stepped.store.lrange(told, 0, -1)]
-    assert all(before < after for before, after in pairwise(drawn)), "one fell, or came twice"
-    assert len(set(all_told)) == len(all_told) == total + len(STEPS)
-    assert set(all_told) <= set(drawn)
-    assert all(len(some) > 1 for some in between_steps(commands)), "one language had it alone from a step to the next"
+        commands = [command.arguments for command in monitor.commands() if command.by_script]
+    drawn = [int(arguments[2]) for arguments in commands if arguments[:2] == ("SET", f"steadlock:{{{NAME}}}:token")]
+    all_tokens = own + [int(token) for token in stepped.store.lrange(tokens_key, 0, -1)]
+    assert all(before < after for before, after in pairwise(drawn)), "a token is not higher than the one before"
+    assert len(set(all_tokens)) == len(all_tokens) == total + len(STEPS)
+    assert set(all_tokens) <= set(drawn)
+    assert all(len(some) > 1 for some in between_steps(commands)), (
+        "only one language was granted the lock between two steps"
+    )
 
 
 @pytest.mark.timing
 @pytest.mark.parametrize(("kind", "waiting"), PAIRS)
-def test_a_step_forward_ends_the_hold_and_the_holder_hears_of_it(
+def test_a_step_forward_ends_a_hold_and_the_holder_learns_of_it(
     stepped: SteppedServer, kind: str, waiting: str
 ) -> None:
-    with held_and_wanted(stepped, kind, waiting) as (lease, waiter):
+    with held_with_waiter(stepped, kind, waiting) as (lease, waiter):
         stepped.step(HOUR)
         after = waiter.granted_within(POLL)
-        assert lease.lost.wait(IN_TIME)
+        assert lease.lost.wait(NOTICE_DELAY)
         assert lease.lost_reason in ("removed", "stolen")
         assert not lease.is_valid()
         assert lease.release() in ("expired", "stolen")
         assert_higher(lease, after)
-        assert after.is_valid(), "the late release took it away"
+        assert after.is_valid(), "the late release removed the record of the next owner"
         assert after.release() == "released"
 
 
 @pytest.mark.timing
 @pytest.mark.parametrize(("kind", "waiting"), PAIRS)
-def test_a_given_lease_that_a_step_forward_ended_is_found_out_by_its_release(
+def test_the_release_of_a_fixed_lease_reports_that_a_step_forward_ended_it(
     stepped: SteppedServer, kind: str, waiting: str
 ) -> None:
-    with held_and_wanted(stepped, kind, waiting, given=30) as (lease, waiter):
+    with held_with_waiter(stepped, kind, waiting, fixed_lease=30) as (lease, waiter):
         stepped.step(HOUR)
         after = waiter.granted_within(POLL)
-        assert lease.is_valid(), "nobody asks the server, so it believes that it holds the lock"
+        assert lease.is_valid(), "no call checks the record, so the client relies on its deadline"
         assert_higher(lease, after)
         assert lease.release() in ("expired", "stolen")
         assert after.release() == "released"
@@ -130,12 +132,14 @@ def test_a_given_lease_that_a_step_forward_ended_is_found_out_by_its_release(
 
 @pytest.mark.timing
 @pytest.mark.parametrize("kind", ["lock", "mutex", "fair"])
-def test_a_step_forward_by_less_than_is_left_ends_nothing(stepped: SteppedServer, kind: str) -> None:
-    with held_and_wanted(stepped, kind, kind, lease=3 * LEASE) as (lease, waiter):
+def test_a_step_forward_by_less_than_the_rest_of_the_lease_ends_nothing(stepped: SteppedServer, kind: str) -> None:
+    with held_with_waiter(stepped, kind, kind, lease=3 * LEASE) as (lease, waiter):
         stepped.step(1)
-        wait_until("it is renewed", lambda: stepped.store.pttl(NAME) > (3 * LEASE - 0.5) * 1000, within=2 * LEASE)
+        wait_until(
+            "the lease is renewed", lambda: stepped.store.pttl(NAME) > (3 * LEASE - 0.5) * 1000, within=2 * LEASE
+        )
         assert not lease.lost.wait(LEASE)
-        assert not waiter.has_it()
+        assert not waiter.is_granted()
         assert lease.release() == "released"
         after = waiter.granted_within(POLL)
         assert_higher(lease, after)
@@ -145,13 +149,13 @@ def test_a_step_forward_by_less_than_is_left_ends_nothing(stepped: SteppedServer
 @pytest.mark.timing
 @pytest.mark.parametrize("seconds", [-1, -HOUR])
 @pytest.mark.parametrize(("kind", "waiting"), PAIRS)
-def test_a_step_back_ends_nothing_and_the_release_lets_the_next_in(
+def test_a_step_back_ends_nothing_and_the_release_grants_the_next_waiter(
     stepped: SteppedServer, kind: str, waiting: str, seconds: float
 ) -> None:
-    with held_and_wanted(stepped, kind, waiting) as (lease, waiter):
+    with held_with_waiter(stepped, kind, waiting) as (lease, waiter):
         stepped.step(seconds)
         assert not lease.lost.wait(1.5 * LEASE)
-        assert not waiter.has_it()
+        assert not waiter.is_granted()
         assert lease.release() == "released"
         after = waiter.granted_within(POLL)
         assert_higher(lease, after)
@@ -161,10 +165,10 @@ def test_a_step_back_ends_nothing_and_the_release_lets_the_next_in(
 @pytest.mark.timing
 @pytest.mark.parametrize("seconds", [-1, -HOUR])
 @pytest.mark.parametrize(("kind", "waiting"), PAIRS)
-def test_a_release_right_after_a_step_back_costs_a_waiter_one_poll_at_most(
+def test_a_release_right_after_a_step_back_delays_a_waiter_by_one_poll_at_most(
     stepped: SteppedServer, kind: str, waiting: str, seconds: float
 ) -> None:
-    with held_and_wanted(stepped, kind, waiting) as (lease, waiter):
+    with held_with_waiter(stepped, kind, waiting) as (lease, waiter):
         stepped.step(seconds)
         assert lease.release() == "released"
         after = waiter.granted_within(POLL)
@@ -174,33 +178,35 @@ def test_a_release_right_after_a_step_back_costs_a_waiter_one_poll_at_most(
 
 @pytest.mark.timing
 @pytest.mark.parametrize(("kind", "waiting"), PAIRS)
-def test_after_a_step_back_a_given_lease_that_lapsed_is_released_all_the_same(
+def test_after_a_step_back_an_expired_fixed_lease_is_still_released(
     stepped: SteppedServer, kind: str, waiting: str
 ) -> None:
-    with held_and_wanted(stepped, kind, waiting, given=0.5) as (lease, waiter):
+    with held_with_waiter(stepped, kind, waiting, fixed_lease=0.5) as (lease, waiter):
         stepped.step(-HOUR)
-        assert lease.lost.wait(1), "its own deadline does not move"
+        assert lease.lost.wait(1), "the deadline of the client does not move"
         assert lease.lost_reason == "expired"
         assert_higher(lease, waiter.granted_within(POLL))
 
 
 @pytest.mark.timing
 @pytest.mark.parametrize(("kind", "waiting"), PAIRS)
-def test_after_a_step_back_the_dead_keep_it_longer_by_the_step(stepped: SteppedServer, kind: str, waiting: str) -> None:
+def test_a_step_back_prolongs_the_lock_of_a_dead_holder_by_the_step(
+    stepped: SteppedServer, kind: str, waiting: str
+) -> None:
     back = 1
-    with dead_and_wanted(stepped, kind, waiting) as waiter:
+    with dead_holder_and_waiter(stepped, kind, waiting) as waiter:
         set_back = time.monotonic()
         stepped.step(-back)
         waiter.granted_within(LEASE + back + POLL)
-        assert time.monotonic() - set_back >= back, "the record ended before its time"
+        assert time.monotonic() - set_back >= back, "the record expired too early"
 
 
 @pytest.mark.timing
 @pytest.mark.parametrize(("kind", "waiting"), PAIRS)
-def test_what_a_dead_holder_keeps_for_an_hour_is_ended_by_force(
+def test_a_forced_release_ends_the_hour_long_lock_of_a_dead_holder(
     stepped: SteppedServer, kind: str, waiting: str
 ) -> None:
-    with dead_and_wanted(stepped, kind, waiting) as waiter:
+    with dead_holder_and_waiter(stepped, kind, waiting) as waiter:
         stepped.step(-HOUR)
         with pytest.raises(TimeoutError):
             waiter.granted_within(LEASE + POLL)
@@ -211,16 +217,22 @@ def test_what_a_dead_holder_keeps_for_an_hour_is_ended_by_force(
 
 @pytest.mark.timing
 @pytest.mark.parametrize("seconds", [1, -1, -HOUR])
-def test_fair_waiters_keep_their_order_once_they_were_heard_after_a_step(
+def test_fair_waiters_keep_their_order_after_their_first_poll_after_a_step(
     stepped: SteppedServer, seconds: float
 ) -> None:
-    with held_and_wanted(stepped, "fair", "fair", lease=3 * LEASE) as (lease, first), Waiter(stepped, "fair") as second:
-        in_line(stepped, 2)
+    with (
+        held_with_waiter(stepped, "fair", "fair", lease=3 * LEASE) as (lease, first),
+        Waiter(stepped, "fair") as second,
+    ):
+        in_queue(stepped, 2)
         stepped.step(seconds)
         stepped_at = stepped.time()
         with Waiter(stepped, "fair") as third:
-            in_line(stepped, 3)
-            wait_until("all were heard", lambda: all(stepped_at <= seen <= stepped.time() for seen in heard(stepped)))
+            in_queue(stepped, 3)
+            wait_until(
+                "the server has polls of all waiters",
+                lambda: all(stepped_at <= polled <= stepped.time() for polled in last_polls(stepped)),
+            )
             for waiter in (first, second, third):
                 assert lease.release() == "released"
                 after = waiter.granted_within(POLL)
@@ -231,42 +243,46 @@ def test_fair_waiters_keep_their_order_once_they_were_heard_after_a_step(
 
 @pytest.mark.timing
 @pytest.mark.parametrize("seconds", [-1, -HOUR, 1, 10, HOUR])
-def test_no_fair_waiter_is_forgotten_by_a_release_right_after_a_step(stepped: SteppedServer, seconds: float) -> None:
-    with held_and_wanted(stepped, "fair", "fair") as (lease, first), ExitStack() as stack:
+def test_a_release_right_after_a_step_drops_no_fair_waiter(stepped: SteppedServer, seconds: float) -> None:
+    with held_with_waiter(stepped, "fair", "fair") as (lease, first), ExitStack() as stack:
         waiters = [first, *(stack.enter_context(Waiter(stepped, "fair")) for _ in range(3))]
-        in_line(stepped, len(waiters))
+        in_queue(stepped, len(waiters))
         stepped.step(seconds)
         lease.release()
         while waiters:
-            wait_until("the next has it", lambda: any(waiter.has_it() for waiter in waiters), within=POLL)
-            served = next(waiter for waiter in waiters if waiter.has_it())
-            after = served.granted_within(0)
+            wait_until(
+                "the next waiter is granted the lock",
+                lambda: any(waiter.is_granted() for waiter in waiters),
+                within=POLL,
+            )
+            granted = next(waiter for waiter in waiters if waiter.is_granted())
+            after = granted.granted_within(0)
             assert_higher(lease, after)
             assert after.release() == "released"
             lease = after
-            waiters.remove(served)
+            waiters.remove(granted)
 
 
 @pytest.mark.timing
-def test_a_reader_passes_a_waiting_writer_in_its_turn_after_a_step_back(stepped: SteppedServer) -> None:
+def test_a_reader_may_overtake_a_waiting_writer_after_a_step_back(stepped: SteppedServer) -> None:
     """No process dies. While one client reads and another waits to write, a third client may read in its turn."""
-    with held_and_wanted(stepped, "read", "write") as (lease, writer):
+    with held_with_waiter(stepped, "read", "write") as (lease, writer):
         stepped.step(-HOUR)
         with Waiter(stepped, "read") as reader:
             after = reader.granted_within(READERS_TURN)
-            assert not writer.has_it()
+            assert not writer.is_granted()
             assert after.release() == "released"
         assert lease.release() == "released"
         assert writer.granted_within(POLL).release() == "released"
 
 
 @pytest.mark.timing
-def test_a_dead_writers_mark_counts_two_seconds_after_a_step_back(stepped: SteppedServer) -> None:
+def test_the_mark_of_a_dead_writer_counts_for_two_seconds_after_a_step_back(stepped: SteppedServer) -> None:
     with steadlock.connect(stepped.url) as client:
         lease = lock_of(client, "read").try_acquire()
         assert lease
         with Contender("python-threads", "hold", stepped, NAME, kind="write") as writer:
-            wait_until("it waits", lambda: stepped.store.hget(STATE, "mark"))
+            wait_until("the writer waits", lambda: stepped.store.hget(STATE, "mark"))
             writer.kill()
             stepped.step(-HOUR)
         with Waiter(stepped, "read") as reader:
@@ -274,7 +290,7 @@ def test_a_dead_writers_mark_counts_two_seconds_after_a_step_back(stepped: Stepp
 
 
 @pytest.mark.timing
-def test_readers_that_gave_up_do_not_keep_writers_out_after_a_step_back(stepped: SteppedServer) -> None:
+def test_readers_that_gave_up_do_not_block_writers_after_a_step_back(stepped: SteppedServer) -> None:
     """No process dies, and no client holds the lock after the step."""
     with steadlock.connect(stepped.url) as client, steadlock.connect(stepped.url) as other:
         lease = lock_of(client, "write").try_acquire()
@@ -298,11 +314,11 @@ def between_steps(commands: list[tuple[str, ...]]) -> list[set[str]]:
     return [set(clients[before + 1 : place]) for before, place in pairwise([-1, *steps])]
 
 
-def granted_to(words: tuple[str, ...]) -> str | None:
+def granted_to(arguments: tuple[str, ...]) -> str | None:
     """Returns the owner whose record a script's command writes."""
-    if words[:3] == ("HSET", STATE, "writer"):
-        return words[3]
-    return words[2] if words[:2] in (("HSET", NAME), ("SET", NAME)) else None
+    if arguments[:3] == ("HSET", STATE, "writer"):
+        return arguments[3]
+    return arguments[2] if arguments[:2] in (("HSET", NAME), ("SET", NAME)) else None
 
 
 class Waiter:
@@ -314,7 +330,7 @@ class Waiter:
         lock = lock_of(self._client, kind)
         self._grant: Future[steadlock.Lease | None] = self._thread.submit(lambda: lock.try_acquire(wait=None))
 
-    def has_it(self) -> bool:
+    def is_granted(self) -> bool:
         return self._grant.done()
 
     def granted_within(self, seconds: float) -> steadlock.Lease:
@@ -334,26 +350,26 @@ class Waiter:
 
 
 @contextmanager
-def held_and_wanted(
-    server: SteppedServer, kind: str, waiting: str, lease: float = LEASE, given: float | None = None
+def held_with_waiter(
+    server: SteppedServer, kind: str, waiting: str, lease: float = LEASE, fixed_lease: float | None = None
 ) -> Iterator[tuple[steadlock.Lease, Waiter]]:
-    """Yields a lease and a waiter for its lock. The lease is auto-renewed unless `given` is its fixed length."""
+    """Yields a lease and a waiter for its lock. The lease is auto-renewed unless `fixed_lease` is its fixed length."""
     with steadlock.connect(server.url, lease=lease) as client:
-        held = lock_of(client, kind).try_acquire(lease=given)
+        held = lock_of(client, kind).try_acquire(lease=fixed_lease)
         assert held
         with Waiter(server, waiting) as waiter:
-            wait_until("it is waited for", lambda: server.listeners(NAME) == 1)
+            wait_until("the waiter has subscribed", lambda: server.subscribers(NAME) == 1)
             yield held, waiter
 
 
 @contextmanager
-def dead_and_wanted(server: SteppedServer, kind: str, waiting: str) -> Iterator[Waiter]:
+def dead_holder_and_waiter(server: SteppedServer, kind: str, waiting: str) -> Iterator[Waiter]:
     """Yields a waiter for a lock whose holder was killed."""
     lease_ms = int(LEASE * 1000)
     with Contender("python-threads", "hold", server, NAME, kind=kind, lease_ms=lease_ms) as dying:
         dying.expect("held")
         with Waiter(server, waiting) as waiter:
-            wait_until("it is waited for", lambda: server.listeners(NAME) > 0)
+            wait_until("the waiter has subscribed", lambda: server.subscribers(NAME) > 0)
             dying.kill()
             yield waiter
 
@@ -381,10 +397,10 @@ def has_length(server: SteppedServer, key: str, count: int) -> bool:
     return int(server.store.llen(key)) >= count
 
 
-def in_line(server: SteppedServer, count: int) -> None:
+def in_queue(server: SteppedServer, count: int) -> None:
     wait_until(f"{count} wait", lambda: server.store.zcard(f"steadlock:{{{NAME}}}:fair") == count)
 
 
-def heard(server: SteppedServer) -> list[float]:
+def last_polls(server: SteppedServer) -> list[float]:
     """Returns the time of each fair waiter's last attempt, in seconds of the server's clock."""
-    return [int(said.split()[0]) / 1_000_000 for said in server.store.hvals(WAITERS)]
+    return [int(value.split()[0]) / 1_000_000 for value in server.store.hvals(WAITERS)]

@@ -40,10 +40,10 @@ def test_tokens_rise_across_a_failover_that_loses_the_grant(kind: str) -> None:
         redis.Redis(port=primary.port, decode_responses=True) as of_primary,
         redis.Redis(port=replica.port, decode_responses=True) as of_replica,
     ):
-        wait_until("it replicates", lambda: of_replica.info("replication")["master_link_status"] == "up")
+        wait_until("the replica is linked", lambda: of_replica.info("replication")["master_link_status"] == "up")
         with steadlock.connect(primary.url) as client:
             token(client, kind, "replicated")
-            wait_until("the replica has it", lambda: of_replica.exists("steadlock:{replicated}:token"))
+            wait_until("the replica has the token", lambda: of_replica.exists("steadlock:{replicated}:token"))
             # Closes the replica's connection too. Otherwise the kernel would buffer data for the stopped replica.
             replica.process.send_signal(signal.SIGSTOP)
             of_primary.execute_command("CLIENT", "KILL", "TYPE", "replica")
@@ -58,18 +58,18 @@ def test_tokens_rise_across_a_failover_that_loses_the_grant(kind: str) -> None:
 
 @pytest.mark.minutes
 @pytest.mark.timeout(2 * FORGOTTEN_AFTER)
-def test_tokens_rise_though_their_key_has_expired(server: Server) -> None:
+def test_tokens_rise_after_their_key_has_expired(server: Server) -> None:
     names = {kind: f"forgotten-{kind}" for kind in KINDS}
 
-    def take(languages: list[str]) -> None:
+    def acquire_all(languages: list[str]) -> None:
         for kind, name in names.items():
             contend(Contender(language, "count", server, name, kind=kind, rounds=2) for language in languages)
 
-    take(["python-threads", "rust"])
+    acquire_all(["python-threads", "rust"])
     keys = [f"steadlock:{{{name}}}:token" for name in names.values()]
     assert server.store.exists(*keys) == len(keys)
     wait_until("the server forgets the tokens", lambda: server.store.exists(*keys) == 0, within=FORGOTTEN_AFTER)
-    take(["node", "jvm"])
+    acquire_all(["node", "jvm"])
     for name in names.values():
         tokens = [int(token) for token in server.store.lrange(f"{name}:tokens", 0, -1)]
         assert len(tokens) == 8
@@ -80,16 +80,16 @@ def test_tokens_rise_though_their_key_has_expired(server: Server) -> None:
 @pytest.mark.timeout(3 * FORGOTTEN_AFTER)
 def test_the_tokens_of_100_000_names_are_gone_after_two_minutes() -> None:
     with redis_process() as server, redis.Redis(port=server.port, decode_responses=True) as store:
-        asyncio.run(take_names(server.url))
-        taken = time.monotonic()
+        asyncio.run(acquire_names(server.url))
+        acquired = time.monotonic()
         left = store.dbsize()
         # On a busy machine the first tokens expire before the last lock is acquired.
         assert left > NAMES / 4, "a token is kept for a minute"
         wait_until("all keys are gone", lambda: store.dbsize() == 0, within=FORGOTTEN_AFTER)
-        print(f"{left} keys were left, all gone after {time.monotonic() - taken:.0f} s")
+        print(f"{left} keys were left, all gone after {time.monotonic() - acquired:.0f} s")
 
 
-async def take_names(url: str) -> None:
+async def acquire_names(url: str) -> None:
     """Acquires and releases `NAMES` locks, each with its own name."""
     names = iter(range(NAMES))
     async with steadlock.aio.connect(url) as client:

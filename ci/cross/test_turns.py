@@ -19,17 +19,17 @@ LEAST_SHARES = {"web": 0.2}
 
 
 @pytest.mark.parametrize(("one", "other"), [(language, language) for language in LANGUAGES] + RING)
-def test_two_processes_take_turns(server: Server, one: str, other: str) -> None:
+def test_two_processes_alternate(server: Server, one: str, other: str) -> None:
     name = f"turns-{one}-{other}"
-    said = contend(Contender(language, "turns", server, name, workers=8, seconds=5) for language in (one, other))
-    first, second = (sum(turns(line).grants) for line in said)
+    results = contend(Contender(language, "turns", server, name, workers=8, seconds=5) for language in (one, other))
+    first, second = (sum(turns(line).grants) for line in results)
     for language, grants in ((one, first), (other, second)):
         share = grants / (first + second)
         assert share >= LEAST_SHARES.get(language, LEAST_SHARE), f"{one} had {first} grants and {other} {second}"
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_a_killed_holder_is_followed_within_its_lease(server: Server, language: str) -> None:
+def test_the_next_waiter_is_granted_within_the_lease_of_a_killed_holder(server: Server, language: str) -> None:
     name = f"killed-{language}"
     holder = Contender(language, "hold", server, name, lease_ms=LEASE_MS)
     try:

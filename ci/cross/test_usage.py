@@ -56,15 +56,17 @@ def java_command(source: str, folder: Path) -> list[str]:
     return [java(), *JVM_FLAGS, "-cp", f"{JARS}/*", str(folder / "Snippet.java")]
 
 
-def test_every_program_of_the_page_is_run_here() -> None:
+def test_every_program_of_the_page_has_a_test() -> None:
     assert [language for language, _ in BLOCKS] == ["python", "java", "java"]
 
 
-def test_a_renewed_lease_outlasts_the_work_and_a_fixed_one_does_not(server: Server) -> None:
+def test_an_auto_renewed_lease_outlasts_the_work_and_a_fixed_one_does_not(server: Server) -> None:
     source = program("python", "report", server.url)
-    said = subprocess.run([sys.executable, "-c", source], check=True, capture_output=True, text=True, timeout=60).stdout
-    assert said.splitlines() == ["renewed: valid", "fixed: expired"]
-    for line in said.splitlines():
+    output = subprocess.run(
+        [sys.executable, "-c", source], check=True, capture_output=True, text=True, timeout=60
+    ).stdout
+    assert output.splitlines() == ["renewed: valid", "fixed: expired"]
+    for line in output.splitlines():
         assert f"`{line}`" in PAGE
 
 
@@ -87,7 +89,7 @@ def order(address: str, user: str) -> tuple[int, str | None]:
             return error.code, error.headers["Retry-After"]
 
 
-def test_the_service_of_the_page_tells_busy_from_unavailable(tmp_path: Path) -> None:
+def test_the_service_of_the_page_distinguishes_busy_from_unavailable(tmp_path: Path) -> None:
     with redis_process() as server, service(server.url, tmp_path) as address:
         with steadlock.connect(server.url) as client, client.lock("order:42"):
             assert order(address, "42") == (409, "1")
@@ -102,7 +104,7 @@ def run_the_program_that_locks_before_try(server: Server, folder: Path) -> "subp
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
-def test_the_program_that_locks_before_try_tells_why_it_was_not_granted(server: Server, tmp_path: Path) -> None:
+def test_the_program_that_locks_before_try_reports_why_it_was_not_granted(server: Server, tmp_path: Path) -> None:
     with steadlock.connect(server.url) as client, client.lock("stock:42"):
         refused = run_the_program_that_locks_before_try(server, tmp_path)
     assert refused.returncode != 0
@@ -113,7 +115,7 @@ def test_the_program_that_locks_before_try_tells_why_it_was_not_granted(server: 
     assert (granted.returncode, granted.stdout) == (0, "sold\n")
 
 
-def test_a_client_has_three_connections_however_many_of_its_threads_wait(server: Server) -> None:
+def test_a_client_has_three_connections_for_any_number_of_waiting_threads(server: Server) -> None:
     def connections() -> int:
         return int(server.store.info("clients")["connected_clients"])
 
@@ -131,7 +133,7 @@ def test_a_client_has_three_connections_however_many_of_its_threads_wait(server:
             threads = [threading.Thread(target=work, args=[name]) for name in names * THREADS_OF_A_NAME]
             for thread in threads:
                 thread.start()
-            wait_until("all names are waited for", lambda: all(server.listeners(name) for name in names))
+            wait_until("every name has a waiter", lambda: all(server.subscribers(name) for name in names))
             assert connections() == before + 3
             for name in names:
                 holder.lock(name).release()
@@ -140,7 +142,7 @@ def test_a_client_has_three_connections_however_many_of_its_threads_wait(server:
             assert connections() == before + 3
 
 
-def test_a_grant_whose_answer_came_too_late_is_released() -> None:
+def test_a_grant_whose_answer_comes_too_late_is_released() -> None:
     """A caller that receives `Unavailable` does not hold the lock."""
     with (
         redis_process() as server,
@@ -156,6 +158,6 @@ def test_a_grant_whose_answer_came_too_late_is_released() -> None:
         with pytest.raises(steadlock.UnavailableError):
             lock.try_acquire()
         server.process.send_signal(signal.SIGCONT)
-        wait_until("it is granted", lambda: store.get(TOKEN) != token)
+        wait_until("the lock is granted", lambda: store.get(TOKEN) != token)
         wait_until("the grant is released", lambda: not store.exists("stock:42"))
         assert lock.try_acquire()

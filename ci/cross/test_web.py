@@ -11,7 +11,7 @@ from programs import Contender, Server, contend, wait_until
 KINDS = ["lock", "mutex", "fair", "read", "write", "semaphore", "multi"]
 
 
-def take(client: steadlock.Client, kind: str, name: str) -> steadlock.Lease:
+def acquire(client: steadlock.Client, kind: str, name: str) -> steadlock.Lease:
     """Acquires a lock that blocks waiters of this kind. The kinds are named as in the contenders."""
     if kind == "semaphore":
         return client.semaphore(name, 1).acquire()
@@ -32,28 +32,28 @@ def take(client: steadlock.Client, kind: str, name: str) -> steadlock.Lease:
 
 def attempts(monitor: Monitor, name: str) -> int:
     """Returns the number of script calls with keys of this name."""
-    calls = [command.words for command in monitor.commands() if command.words[0].lower().startswith("eval")]
-    return sum(any(name in word for word in words) for words in calls)
+    calls = [command.arguments for command in monitor.commands() if command.arguments[0].lower().startswith("eval")]
+    return sum(any(name in argument for argument in call) for call in calls)
 
 
 @pytest.mark.parametrize("listen", [1, 0], ids=["by message", "by poll"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_waits_for_the_other(server: Server, kind: str, listen: int) -> None:
+def test_each_client_waits_for_the_other(server: Server, kind: str, listen: int) -> None:
     name = f"web-{kind}-{listen},web-{kind}-{listen}-b" if kind == "multi" else f"web-{kind}-{listen}"
     with steadlock.connect(server.url) as client:
-        ours = take(client, kind, name)
+        lease = acquire(client, kind, name)
         with (
             Monitor(server.port) as monitor,
             Contender("web", "hold", server, name, kind=kind, listen=listen) as web,
         ):
-            wait_until("it has asked twice", lambda: attempts(monitor, name.partition(",")[0]) >= 2)
+            wait_until("the waiter has made two attempts", lambda: attempts(monitor, name.partition(",")[0]) >= 2)
             time.sleep(0.2)
-            assert not web.has_printed(), "it was granted beside the holder"
-            ours.release()
+            assert not web.has_printed(), "the waiter was granted the lock while the lock was held"
+            lease.release()
             web.expect("held")
             web.start_round()
             web.expect("released")
-            take(client, kind, name).release()
+            acquire(client, kind, name).release()
             web.finish()
 
 
@@ -74,8 +74,8 @@ def test_no_update_is_lost_over_http(rest: tuple[Server, str], kind: str) -> Non
         assert len(tokens) == 200
 
 
-def test_a_lock_that_is_taken_away_is_told_as_lost(server: Server) -> None:
-    name = "web-taken-away"
+def test_a_lock_whose_record_is_removed_is_reported_as_lost(server: Server) -> None:
+    name = "web-removed"
     with (
         steadlock.connect(server.url) as client,
         Contender("web", "watch", server, name, lease_ms=3000) as web,
@@ -87,7 +87,7 @@ def test_a_lock_that_is_taken_away_is_told_as_lost(server: Server) -> None:
         web.finish()
 
 
-def test_a_stopped_holder_finds_its_lease_expired_and_its_token_is_the_lower_one(server: Server) -> None:
+def test_a_stopped_holder_finds_its_lease_expired_and_has_the_lower_token(server: Server) -> None:
     name = "web-stopped"
     with (
         steadlock.connect(server.url) as client,
@@ -107,19 +107,19 @@ def test_a_stopped_holder_finds_its_lease_expired_and_its_token_is_the_lower_one
         lease.release()
 
 
-def test_who_gives_up_waiting_leaves_nothing_behind(server: Server) -> None:
-    name = "web-given-up"
+def test_a_cancelled_wait_leaves_no_record(server: Server) -> None:
+    name = "web-cancelled"
     with steadlock.connect(server.url) as client:
         lease = client.lock(name).try_acquire()
         assert lease is not None
         with Contender("web", "cancel", server, name) as web:
             web.expect("waiting")
-            wait_until("the waiter listens", lambda: server.listeners(name) == 1)
+            wait_until("the waiter has subscribed", lambda: server.subscribers(name) == 1)
             web.start_round()
-            web.expect("given up")
+            web.expect("cancelled")
             web.finish()
         lease.release()
         again = client.lock(name).try_acquire()
         assert again is not None
         again.release()
-    wait_until("nothing of it is left", lambda: not server.store.exists(name))
+    wait_until("no record is left", lambda: not server.store.exists(name))

@@ -62,11 +62,12 @@ def texts(package: dict[str, Any]) -> list[str]:
 
 def standard_text(package: dict[str, Any]) -> str:
     """Returns the text of the licence that a crate names, for a crate that has no licence file."""
-    who = ", ".join(author.partition(" <")[0] for author in package["authors"]) or f"the authors of {package['name']}"
+    names = ", ".join(author.partition(" <")[0] for author in package["authors"])
+    authors = names or f"the authors of {package['name']}"
     if "MIT" in package["license"]:
         _, _, body = (ROOT / "LICENSE-MIT").read_text().partition("\n\n")
         _, _, terms = body.partition("\n\n")
-        return f"MIT License\n\nCopyright (c) {who}\n\n{terms.strip()}"
+        return f"MIT License\n\nCopyright (c) {authors}\n\n{terms.strip()}"
     if package["license"] == "MPL-2.0":
         return (
             "This Source Code Form is subject to the terms of the Mozilla Public License, v. 2.0. If a copy of the\n"

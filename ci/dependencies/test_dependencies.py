@@ -41,7 +41,7 @@ def test_python_tools_have_exact_versions() -> None:
     assert not wrong
 
 
-def test_everything_in_the_virtual_environment_has_its_exact_version_written_down() -> None:
+def test_every_package_of_the_virtual_environment_has_an_exact_version() -> None:
     known = {
         name.lower().replace("_", "-"): version
         for file in tracked("ci/requirements/*.txt")
@@ -107,7 +107,7 @@ def test_jars_and_maven_plugins_have_exact_versions(file: Path) -> None:
     assert LIFE_CYCLE - plugins == set()
 
 
-def test_every_build_with_cargo_takes_the_versions_of_the_lock_file() -> None:
+def test_every_cargo_build_uses_the_lock_file() -> None:
     calls = re.compile(r"cargo['\", ]+(build|test|run|clippy|metadata|package)(?! --version)")
     unlocked = [
         f"{file.relative_to(ROOT)}: {line.strip()}"
@@ -119,17 +119,17 @@ def test_every_build_with_cargo_takes_the_versions_of_the_lock_file() -> None:
     assert not unlocked
 
 
-def test_the_python_package_is_built_by_the_same_maturin_everywhere() -> None:
+def test_the_version_of_maturin_is_the_same_everywhere() -> None:
     pinned = next(line for line in lines(ROOT / "ci/requirements/build.txt") if line.startswith("maturin"))
     assert f'requires = ["{pinned}"]' in (ROOT / "packages/python/pyproject.toml").read_text()
 
 
-def test_the_licences_of_others_are_up_to_date() -> None:
+def test_third_party_licences_are_up_to_date() -> None:
     assert licenses.FILE.read_text(encoding="utf-8") == licenses.collected(), "run ./ci/just third-party-licenses"
 
 
 @pytest.mark.parametrize("crate", ["collections", "protocol", "store", "client", "cli"])
-def test_each_crate_holds_the_licences(crate: str) -> None:
+def test_each_crate_has_the_licences(crate: str) -> None:
     listed = subprocess.run(
         ["cargo", "package", "--locked", "--list", "--allow-dirty"],
         cwd=ROOT / "core" / crate,

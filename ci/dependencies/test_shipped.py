@@ -11,7 +11,7 @@ from licenses import ROOT
 TEXTS = {"LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY-LICENSES.txt"}
 
 
-def test_the_python_package_holds_the_licences(tmp_path: Path) -> None:
+def test_the_python_package_has_the_licences(tmp_path: Path) -> None:
     # Writes what a wheel says of itself, without building it.
     maturin = Path(sys.prefix) / "bin" / "maturin"
     subprocess.run(
@@ -25,7 +25,7 @@ def test_the_python_package_holds_the_licences(tmp_path: Path) -> None:
     assert held["THIRD-PARTY-LICENSES.txt"].read_text() == (ROOT / "THIRD-PARTY-LICENSES.txt").read_text()
 
 
-def test_the_node_package_holds_the_licences() -> None:
+def test_the_node_package_has_the_licences() -> None:
     packed = subprocess.run(
         ["npm", "pack", "--dry-run", "--json", "--ignore-scripts"],
         cwd=ROOT / "packages" / "node",
@@ -36,7 +36,7 @@ def test_the_node_package_holds_the_licences() -> None:
     assert {file["path"] for file in json.loads(packed)[0]["files"]} >= TEXTS
 
 
-def test_the_jar_holds_the_licences() -> None:
+def test_the_jar_has_the_licences() -> None:
     (jar,) = (ROOT / "packages" / "jvm" / "target").glob("steadlock-*.jar")
     with zipfile.ZipFile(jar) as archive:
         assert set(archive.namelist()) >= {f"META-INF/{text}" for text in TEXTS}

@@ -42,7 +42,7 @@ class World:
         self.addresses[f"127.0.0.1:{port}"] = f"redis-{len(self.addresses) + 1}:6379"
         return f"redis://127.0.0.1:{port}"
 
-    def far_from(self, server: RedisProcess, seconds: float) -> str:
+    def delayed(self, server: RedisProcess, seconds: float) -> str:
         """Returns a URL of the server that delays all data by this time in each direction."""
         listener = self.closing.enter_context(socket.create_server(("127.0.0.1", 0)))
         port = listener.getsockname()[1]
@@ -117,20 +117,20 @@ def raised(call: Callable[[], object]) -> steadlock.SteadlockError:
 CASES: dict[str, list[Cause]] = {}
 
 
-def of(kind: str) -> Callable[[Cause], Cause]:
+def case(kind: str) -> Callable[[Cause], Cause]:
     """Returns a decorator that makes a function a case of this kind."""
 
-    def keep(cause: Cause) -> Cause:
+    def add(cause: Cause) -> Cause:
         CASES.setdefault(kind, []).append(cause)
         return cause
 
-    return keep
+    return add
 
 
 # --- LockTimeout
 
 
-@of("LockTimeout")
+@case("LockTimeout")
 def another_program_works(world: World) -> steadlock.SteadlockError:
     """Another program holds the lock for longer than you wait. The message names it, if its client and yours tell
     which program they are, as they do by default.
@@ -140,7 +140,7 @@ def another_program_works(world: World) -> steadlock.SteadlockError:
     return error_of_waiting(world.client(server, client_info=True).lock("stock:42"))
 
 
-@of("LockTimeout")
+@case("LockTimeout")
 def a_holder_was_killed(world: World) -> steadlock.SteadlockError:
     """The holder's process was killed. Its lease ends by itself, after the time that the message gives."""
     server = world.server()
@@ -153,7 +153,7 @@ def a_holder_was_killed(world: World) -> steadlock.SteadlockError:
     return error_of_waiting(world.client(server).lock("stock:42"))
 
 
-@of("LockTimeout")
+@case("LockTimeout")
 def the_same_program_holds_it(world: World) -> steadlock.SteadlockError:
     """Another thread or task of this very program holds it. Reentry is by thread or task, not by program."""
     client = world.client(world.server())
@@ -161,7 +161,7 @@ def the_same_program_holds_it(world: World) -> steadlock.SteadlockError:
     return error_of_waiting(client.lock("stock:42"))
 
 
-@of("LockTimeout")
+@case("LockTimeout")
 def a_mutex_in_itself(world: World) -> steadlock.SteadlockError:
     """The caller holds this mutex itself. A mutex is not reentrant; `lock()` is. Without a bound the wait is refused
     as `InvalidArgument`.
@@ -171,7 +171,7 @@ def a_mutex_in_itself(world: World) -> steadlock.SteadlockError:
     return error_of_waiting(client.mutex("stock:42"))
 
 
-@of("LockTimeout")
+@case("LockTimeout")
 def permits_are_gone(world: World) -> steadlock.SteadlockError:
     """All permits of the semaphore are held."""
     client = world.client(world.server())
@@ -182,19 +182,19 @@ def permits_are_gone(world: World) -> steadlock.SteadlockError:
 # --- Unavailable
 
 
-@of("Unavailable")
+@case("Unavailable")
 def nothing_listens(world: World) -> steadlock.SteadlockError:
     """No server runs at this address, or a firewall refuses the connection."""
     return raised(lambda: world.connect(world.nowhere()))
 
 
-@of("Unavailable")
+@case("Unavailable")
 def the_host_is_unknown(world: World) -> steadlock.SteadlockError:
     """The host's name is misspelled, or DNS does not know it where this program runs."""
     return raised(lambda: world.connect("redis://redis.invalid:6379", connect_timeout=5))
 
 
-@of("Unavailable")
+@case("Unavailable")
 def the_server_hangs(world: World) -> steadlock.SteadlockError:
     """The server, or the network to it, hangs: the call ends with its wait and the command timeout. Whether the lock
     was granted is not known; if it was, the client releases it in the background.
@@ -208,16 +208,16 @@ def the_server_hangs(world: World) -> steadlock.SteadlockError:
     return error
 
 
-@of("Unavailable")
+@case("Unavailable")
 def the_lease_is_too_short(world: World) -> steadlock.SteadlockError:
     """The lease is shorter than an answer of the server takes, and over before its grant arrives. Without a bound the
     wait ends after five such grants in a row.
     """
-    client = world.connect(world.far_from(world.server(), 0.05))
+    client = world.connect(world.delayed(world.server(), 0.05))
     return raised(client.lock("stock:42", lease=0.1).acquire)
 
 
-@of("Unavailable")
+@case("Unavailable")
 def the_server_is_full(world: World) -> steadlock.SteadlockError:
     """The server has no memory left for a new record. Leases that are held are renewed all the same."""
     server = world.server("--maxmemory-policy", "noeviction")
@@ -226,7 +226,7 @@ def the_server_is_full(world: World) -> steadlock.SteadlockError:
     return error_of_waiting(client.lock("stock:42"))
 
 
-@of("Unavailable")
+@case("Unavailable")
 def most_primaries_are_away(world: World) -> steadlock.SteadlockError:
     """RedLock: fewer primaries answer than a majority."""
     urls = [world.server().url, world.nowhere(), world.nowhere()]
@@ -236,21 +236,21 @@ def most_primaries_are_away(world: World) -> steadlock.SteadlockError:
 # --- Misconfigured
 
 
-@of("Misconfigured")
+@case("Misconfigured")
 def the_password_is_wrong(world: World) -> steadlock.SteadlockError:
     """The user name or the password is wrong."""
     server = world.server("--user", "app", "on", ">right", "~*", "&*", "+@all")
     return raised(lambda: world.connect(server.url.replace("//", "//app:wrong@")))
 
 
-@of("Misconfigured")
+@case("Misconfigured")
 def a_permission_is_missing(world: World) -> steadlock.SteadlockError:
     """The server's user may not run scripts. SECURITY.md has the rights that locks need."""
     server = world.server("--user", "app", "on", ">pw", "~*", "&*", "+@all", "-@scripting")
     return raised(lambda: world.connect(server.url.replace("//", "//app:pw@")).lock("stock:42").acquire())
 
 
-@of("Misconfigured")
+@case("Misconfigured")
 def the_key_holds_something_else(world: World) -> steadlock.SteadlockError:
     """The key of this name holds something else: another kind of lock, or data of another program."""
     client = world.client(world.server())
@@ -258,7 +258,7 @@ def the_key_holds_something_else(world: World) -> steadlock.SteadlockError:
     return error_of_waiting(client.lock("stock:42"))
 
 
-@of("Misconfigured")
+@case("Misconfigured")
 def the_server_is_a_replica(world: World) -> steadlock.SteadlockError:
     """The address is a replica's, which cannot grant locks."""
     primary = world.server()
@@ -266,7 +266,7 @@ def the_server_is_a_replica(world: World) -> steadlock.SteadlockError:
     return raised(lambda: world.client(replica))
 
 
-@of("Misconfigured")
+@case("Misconfigured")
 def it_is_no_cluster(world: World) -> steadlock.SteadlockError:
     """The URL is of another setup than the server: of a cluster for one that is none, or the reverse."""
     server = world.server()
@@ -276,37 +276,37 @@ def it_is_no_cluster(world: World) -> steadlock.SteadlockError:
 # --- InvalidArgument
 
 
-@of("InvalidArgument")
+@case("InvalidArgument")
 def a_name_is_too_long(world: World) -> steadlock.SteadlockError:
     """The name is empty, or longer than 512 bytes."""
     return raised(lambda: world.client(world.server()).lock("").acquire())
 
 
-@of("InvalidArgument")
+@case("InvalidArgument")
 def a_lease_is_too_short(world: World) -> steadlock.SteadlockError:
     """A time is out of its range, often for a mistaken unit: Python's are seconds, Node's are milliseconds."""
     return raised(lambda: world.client(world.server()).lock("stock:42").try_acquire(lease=0.01))
 
 
-@of("InvalidArgument")
+@case("InvalidArgument")
 def a_url_has_another_scheme(world: World) -> steadlock.SteadlockError:
     """The URL has a scheme that is not known."""
     return raised(lambda: world.connect("http://localhost:6379"))
 
 
-@of("InvalidArgument")
+@case("InvalidArgument")
 def an_even_number_of_primaries(world: World) -> steadlock.SteadlockError:
     """RedLock with an even number of primaries, or with fewer than three."""
     return raised(lambda: world.connect([world.nowhere(), world.nowhere()]))
 
 
-@of("InvalidArgument")
+@case("InvalidArgument")
 def a_limit_of_nothing(world: World) -> steadlock.SteadlockError:
     """A semaphore's limit is out of its range."""
     return raised(lambda: world.client(world.server()).semaphore("uploads", limit=0).acquire())
 
 
-@of("InvalidArgument")
+@case("InvalidArgument")
 def a_mutex_in_itself_without_a_bound(world: World) -> steadlock.SteadlockError:
     """The caller holds this mutex itself, and waits for it without a bound. A mutex is not reentrant; `lock()` is."""
     mutex = world.client(world.server()).mutex("stock:42")
@@ -317,7 +317,7 @@ def a_mutex_in_itself_without_a_bound(world: World) -> steadlock.SteadlockError:
 # --- NotOwner
 
 
-@of("NotOwner")
+@case("NotOwner")
 def released_twice(world: World) -> steadlock.SteadlockError:
     """The lock is released a second time, for example by hand inside of a `with` block."""
     lock = world.client(world.server()).lock("stock:42")
@@ -326,7 +326,7 @@ def released_twice(world: World) -> steadlock.SteadlockError:
     return raised(lock.release)
 
 
-@of("NotOwner")
+@case("NotOwner")
 def released_by_another_thread(world: World) -> steadlock.SteadlockError:
     """Another thread or task releases it than the one that acquired it. To do that, hand its lease over."""
     lock = world.client(world.server()).lock("stock:42")
@@ -334,14 +334,14 @@ def released_by_another_thread(world: World) -> steadlock.SteadlockError:
     return raised(lock.release)
 
 
-@of("NotOwner")
+@case("NotOwner")
 def released_without_acquiring(world: World) -> steadlock.SteadlockError:
     """The lock was never acquired: `acquire` failed inside the `try` whose `finally` releases it."""
     lock = world.client(world.server()).lock("stock:42")
     return raised(lock.release)
 
 
-@of("NotOwner")
+@case("NotOwner")
 def a_fixed_lease_is_over(world: World) -> steadlock.SteadlockError:
     """A lock with a fixed lease is released after the lease is over."""
     client = world.client(world.server())
@@ -353,7 +353,7 @@ def a_fixed_lease_is_over(world: World) -> steadlock.SteadlockError:
     return raised(lock.release)
 
 
-@of("NotOwner")
+@case("NotOwner")
 def a_lease_is_released_twice(world: World) -> steadlock.SteadlockError:
     """A lease is extended after its release."""
     lease = lease_of(world.client(world.server()).lock("stock:42"))
@@ -364,7 +364,7 @@ def a_lease_is_released_twice(world: World) -> steadlock.SteadlockError:
 # --- LockLost
 
 
-@of("LockLost")
+@case("LockLost")
 def the_lease_is_over(world: World) -> steadlock.SteadlockError:
     """`expired`: the work took longer than a fixed lease; or no renewal was confirmed for a whole lease, because the
     server was away or this program stood still (a pause of the machine, a long garbage collection, a debugger).
@@ -374,7 +374,7 @@ def the_lease_is_over(world: World) -> steadlock.SteadlockError:
     return raised(lambda: lease.extend(30))
 
 
-@of("LockLost")
+@case("LockLost")
 def the_record_was_removed(world: World) -> steadlock.SteadlockError:
     """`removed`: the record is gone from the server: `DEL`, `FLUSHALL` or `steadlock release --force`; eviction; a
     restart without the data; a failover to a replica that did not have the record yet.
@@ -386,7 +386,7 @@ def the_record_was_removed(world: World) -> steadlock.SteadlockError:
     return raised(lambda: lease.extend(30))
 
 
-@of("LockLost")
+@case("LockLost")
 def the_record_is_another_owners(world: World) -> steadlock.SteadlockError:
     """`stolen`: the record is another owner's: first it was removed, and then another owner acquired the lock."""
     server = world.server()
@@ -397,7 +397,7 @@ def the_record_is_another_owners(world: World) -> steadlock.SteadlockError:
     return raised(lambda: lease.extend(30))
 
 
-@of("LockLost")
+@case("LockLost")
 def max_hold_has_passed(world: World) -> steadlock.SteadlockError:
     """`max_hold`: the lock was held for as long as its `max_hold` allows."""
     lease = lease_of(world.client(world.server()).lock("stock:42"), max_hold=0.5)
@@ -405,7 +405,7 @@ def max_hold_has_passed(world: World) -> steadlock.SteadlockError:
     return raised(lambda: lease.extend(30))
 
 
-@of("LockLost")
+@case("LockLost")
 def the_client_was_closed(world: World) -> steadlock.SteadlockError:
     """`closed`: the client was closed while the lock was held, by another thread or before the end of the block."""
     client = world.client(world.server())
@@ -425,7 +425,7 @@ def wait_for_loss(lease: steadlock.Lease) -> None:
 # --- Closed
 
 
-@of("Closed")
+@case("Closed")
 def used_after_close(world: World) -> steadlock.SteadlockError:
     """The client was closed before: its `with` block is over, the program shuts down, or a test's fixture has ended."""
     client = world.client(world.server())
@@ -433,7 +433,7 @@ def used_after_close(world: World) -> steadlock.SteadlockError:
     return raised(lambda: client.lock("stock:42").acquire())
 
 
-@of("Closed")
+@case("Closed")
 def closed_during_a_wait(world: World) -> steadlock.SteadlockError:
     """Another thread closes the client while this one waits for a lock, as a program does that shuts down."""
     server = world.server()
@@ -445,13 +445,13 @@ def closed_during_a_wait(world: World) -> steadlock.SteadlockError:
     operator = world.operator(server)
     deadline = time.monotonic() + 10
     while not operator.pubsub_channels("*stock:42*"):
-        assert time.monotonic() < deadline, "nobody waits"
+        assert time.monotonic() < deadline, "the waiter did not subscribe"
     client.close()
     thread.join()
     return errors[0]
 
 
-@of("Closed")
+@case("Closed")
 def a_lease_of_a_closed_client(world: World) -> steadlock.SteadlockError:
     """A lease of a closed client is extended."""
     client = world.client(world.server())
@@ -472,13 +472,13 @@ def in_a_child(call: Callable[[], steadlock.SteadlockError]) -> steadlock.Steadl
         os.write(sending, json.dumps([str(error), error.lock_name, error.operation]).encode())
         os._exit(0)
     os.close(sending)
-    with os.fdopen(receiving, "rb") as told:
-        message, lock_name, operation = json.loads(told.read())
+    with os.fdopen(receiving, "rb") as outcome_file:
+        message, lock_name, operation = json.loads(outcome_file.read())
     os.waitpid(child, 0)
     return steadlock.ForkedError(message, lock_name=lock_name, operation=operation)
 
 
-@of("Forked")
+@case("Forked")
 def a_lease_in_a_child(world: World) -> steadlock.SteadlockError:
     """A child process uses a lease that its parent acquired before the fork: by `os.fork`, `multiprocessing` with the
     start method `fork`, Gunicorn with `--preload`, or Celery's prefork pool. The parent holds the lock; the child does
@@ -488,7 +488,7 @@ def a_lease_in_a_child(world: World) -> steadlock.SteadlockError:
     return in_a_child(lambda: raised(lease.release))
 
 
-@of("Forked")
+@case("Forked")
 def a_private_store_in_a_child(world: World) -> steadlock.SteadlockError:
     """A child process uses a `memory://` client of its parent, whose store is in the parent's memory."""
     client = world.connect("memory://")

@@ -82,7 +82,7 @@ def happened(cause: Cause) -> str:
     return message
 
 
-def of_kind(kind: str) -> str:
+def section(kind: str) -> str:
     """Returns the section of the page about one kind."""
     parts = [f"## {kind}", MEANING[kind]]
     causes = [(happened(cause), inspect.getdoc(cause) or "") for cause in CASES[kind]]
@@ -96,7 +96,7 @@ def of_kind(kind: str) -> str:
 
 
 def page() -> str:
-    return "\n\n".join([HEAD.rstrip(), *map(of_kind, MEANING), CANCELLED])
+    return "\n\n".join([HEAD.rstrip(), *map(section, MEANING), CANCELLED])
 
 
 if __name__ == "__main__":

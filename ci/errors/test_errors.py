@@ -21,12 +21,12 @@ def test_every_kind_is_on_the_page() -> None:
     assert CASES.keys() == page.MEANING.keys()
 
 
-def test_the_page_has_what_happens() -> None:
+def test_the_page_is_up_to_date() -> None:
     assert page.PAGE.read_text() == page.page(), "./ci/just error-page writes it"
 
 
 @each_cause
-def test_a_message_says_what_happened_to_which_lock_and_what_to_do(kind: str, cause: Cause) -> None:
+def test_a_message_says_what_happened_to_the_lock_and_what_to_do(kind: str, cause: Cause) -> None:
     error, _ = caused(cause)
     message = str(error)
     assert type(error).__name__ == f"{kind}Error"

@@ -66,7 +66,7 @@ class Pair:
     def owner(self) -> str:
         """The owner in the lock's record."""
         record = self.record
-        assert record, "nobody holds the lock"
+        assert record, "the lock is free"
         return str(next(iter(record)) if isinstance(record, dict) else record)
 
     def acquire(self, peer: Peer, lease_ms: int = 30_000) -> None:
@@ -77,9 +77,9 @@ class Pair:
         assert answer.startswith("refused")
         return answer
 
-    def wait(self, peer: Peer, tries: int = 2) -> None:
-        """Begins to wait for the lock, and returns once `tries` attempts have reached the server."""
-        self.server.waits(lambda: peer.send("lock", self._name_for(peer), 30_000), tries)
+    def wait(self, peer: Peer, attempts: int = 2) -> None:
+        """Begins to wait for the lock, and returns once `attempts` attempts have reached the server."""
+        self.server.begin_wait(lambda: peer.send("lock", self._name_for(peer), 30_000), attempts)
         assert peer.has_not_answered()
 
     def wait_and_acquire(self, peer: Peer) -> None:

@@ -82,7 +82,7 @@ class Peer:
         assert self.process.stdout
         for line in self.process.stdout:
             self._answers.put(line.rstrip("\n"))
-        self._answers.put("error it ended")
+        self._answers.put("error: the process has ended")
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import redis
 
 #: Each library sends exactly one of these commands in each attempt.
-ASKING = ("set", "eval", "evalsha")
+ATTEMPT_COMMANDS = ("set", "eval", "evalsha")
 
 
 @dataclass(frozen=True)
@@ -28,19 +28,19 @@ class Server:
             return self.store.hgetall(key)
         return self.store.get(key)
 
-    def waits(self, begin: Callable[[], object], tries: int = 2) -> None:
-        """Begins a wait, and returns when `tries` of its attempts have reached the server."""
-        before = self.asked()
+    def begin_wait(self, begin: Callable[[], object], attempts: int = 2) -> None:
+        """Begins a wait, and returns when `attempts` of its attempts have reached the server."""
+        before = self.attempts_received()
         begin()
-        self.until(lambda: self.asked() >= before + tries, "nobody asks for the lock")
+        self.until(lambda: self.attempts_received() >= before + attempts, "no attempt reaches the server")
 
-    def asked(self) -> int:
+    def attempts_received(self) -> int:
         """Returns the number of attempts at the server. Calls of scripts that it did not know yet do not count."""
         stats = self.store.info("commandstats")
-        of_interest = [stats[f"cmdstat_{name}"] for name in ASKING if f"cmdstat_{name}" in stats]
-        return sum(entry["calls"] - entry["failed_calls"] for entry in of_interest)
+        counts = [stats[f"cmdstat_{name}"] for name in ATTEMPT_COMMANDS if f"cmdstat_{name}" in stats]
+        return sum(entry["calls"] - entry["failed_calls"] for entry in counts)
 
-    def listeners(self, channel: str) -> int:
+    def subscribers(self, channel: str) -> int:
         return int(self.store.pubsub_numsub(channel)[0][1])
 
     def until(self, condition: Callable[[], bool], what: str) -> None:

@@ -13,7 +13,7 @@ from rigs import rig
 import steadlock
 from pairs import REDISSON, Pair, ours
 from peers import Library, Peer, peers
-from server import ASKING, Server
+from server import ATTEMPT_COMMANDS, Server
 
 SHARDS = 3
 
@@ -24,12 +24,12 @@ class Cluster(Server):
 
     nodes: tuple["redis.Redis", ...] = ()
 
-    def asked(self) -> int:
+    def attempts_received(self) -> int:
         stats = [node.info("commandstats") for node in self.nodes]
-        of_interest = [node[f"cmdstat_{name}"] for node in stats for name in ASKING if f"cmdstat_{name}" in node]
-        return sum(entry["calls"] - entry["failed_calls"] for entry in of_interest)
+        counts = [node[f"cmdstat_{name}"] for node in stats for name in ATTEMPT_COMMANDS if f"cmdstat_{name}" in node]
+        return sum(entry["calls"] - entry["failed_calls"] for entry in counts)
 
-    def listeners(self, channel: str) -> int:
+    def subscribers(self, channel: str) -> int:
         return sum(int(node.pubsub_shardnumsub(channel)[0][1]) for node in self.nodes)
 
     def shard(self, name: str) -> int:
@@ -40,7 +40,7 @@ class Cluster(Server):
         for first, last, (_, _, owner, *_), *_ in slots:
             if first <= slot <= last:
                 return owned.index(owner)
-        raise AssertionError(f"nobody has slot {slot}")
+        raise AssertionError(f"no node has slot {slot}")
 
 
 @pytest.fixture(scope="module")
@@ -69,13 +69,13 @@ def name(request: pytest.FixtureRequest, cluster: Cluster) -> str:
     return next(name for name in map("stock-{}".format, count()) if cluster.shard(name) == request.param)
 
 
-def test_our_release_wakes_redisson(cluster: Cluster, start: Callable[[Library], Peer], name: str) -> None:
+def test_our_release_wakes_a_waiter_of_redisson(cluster: Cluster, start: Callable[[Library], Peer], name: str) -> None:
     theirs, own = start(REDISSON), start(ours("lock", "python"))
     pair = Pair(theirs, own, cluster, name)
     pair.acquire(own)
     pair.expect_refusal(theirs)
     pair.wait(theirs)
-    cluster.until(lambda: cluster.listeners(channel(name)) == 1, "Redisson does not listen")
+    cluster.until(lambda: cluster.subscribers(channel(name)) == 1, "Redisson has not subscribed")
     begin = time.monotonic()
     pair.release(own)
     assert theirs.answer() == "held"
@@ -85,7 +85,7 @@ def test_our_release_wakes_redisson(cluster: Cluster, start: Callable[[Library],
     pair.release(theirs)
 
 
-def test_a_release_of_redisson_s_wakes_ours(cluster: Cluster, start: Callable[[Library], Peer], name: str) -> None:
+def test_a_release_of_redisson_wakes_our_waiter(cluster: Cluster, start: Callable[[Library], Peer], name: str) -> None:
     theirs, granted = start(REDISSON), threading.Event()
     assert theirs.call("try", name, 30_000) == "held"
     # The poll interval is so long that only a notification can wake the waiter in time.
@@ -97,8 +97,8 @@ def test_a_release_of_redisson_s_wakes_ours(cluster: Cluster, start: Callable[[L
                 granted.set()
 
         waiter = threading.Thread(target=work)
-        cluster.waits(waiter.start)
-        cluster.until(lambda: cluster.listeners(channel(name)) == 1, "ours does not listen")
+        cluster.begin_wait(waiter.start)
+        cluster.until(lambda: cluster.subscribers(channel(name)) == 1, "ours has not subscribed")
         assert theirs.call("unlock", name) == "released"
         assert granted.wait(10)
         waiter.join()

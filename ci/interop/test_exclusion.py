@@ -19,7 +19,7 @@ def pair(request: pytest.FixtureRequest, server: Server, start: Callable[[Librar
     return Pair.of(theirs, own, server, start)
 
 
-def test_while_theirs_is_held_ours_is_refused_and_says_who_holds_it(pair: Pair) -> None:
+def test_while_the_other_library_holds_the_lock_ours_is_refused_and_names_the_holder(pair: Pair) -> None:
     pair.acquire(pair.theirs)
     record = pair.record
     assert pair.owner in pair.expect_refusal(pair.ours)
@@ -28,7 +28,7 @@ def test_while_theirs_is_held_ours_is_refused_and_says_who_holds_it(pair: Pair) 
     assert pair.record is None
 
 
-def test_while_ours_is_held_theirs_is_refused(pair: Pair) -> None:
+def test_while_we_hold_the_lock_the_other_library_is_refused(pair: Pair) -> None:
     pair.acquire(pair.ours)
     record = pair.record
     pair.expect_refusal(pair.theirs)
@@ -37,7 +37,7 @@ def test_while_ours_is_held_theirs_is_refused(pair: Pair) -> None:
     assert pair.record is None
 
 
-def test_theirs_has_it_once_ours_is_released(pair: Pair) -> None:
+def test_the_other_library_acquires_the_lock_after_our_release(pair: Pair) -> None:
     pair.acquire(pair.ours)
     pair.wait(pair.theirs)
     pair.release(pair.ours)
@@ -46,7 +46,7 @@ def test_theirs_has_it_once_ours_is_released(pair: Pair) -> None:
     pair.release(pair.theirs)
 
 
-def test_ours_has_it_once_theirs_is_released(pair: Pair) -> None:
+def test_we_acquire_the_lock_after_the_other_library_releases_it(pair: Pair) -> None:
     pair.acquire(pair.theirs)
     pair.wait(pair.ours)
     pair.release(pair.theirs)
@@ -55,7 +55,7 @@ def test_ours_has_it_once_theirs_is_released(pair: Pair) -> None:
     pair.release(pair.ours)
 
 
-def test_an_expired_lease_of_theirs_lets_ours_in_and_their_late_unlock_leaves_our_record(pair: Pair) -> None:
+def test_after_an_expired_lease_of_the_other_library_its_late_unlock_keeps_our_record(pair: Pair) -> None:
     pair.acquire(pair.theirs, lease_ms=300)
     pair.wait_and_acquire(pair.ours)
     record = pair.record
@@ -65,7 +65,7 @@ def test_an_expired_lease_of_theirs_lets_ours_in_and_their_late_unlock_leaves_ou
     pair.release(pair.ours)
 
 
-def test_an_expired_lease_of_ours_lets_theirs_in_and_our_late_release_leaves_their_record(pair: Pair) -> None:
+def test_after_an_expired_lease_of_ours_our_late_release_keeps_the_other_record(pair: Pair) -> None:
     pair.acquire(pair.ours, lease_ms=300)
     pair.wait_and_acquire(pair.theirs)
     record = pair.record
@@ -75,51 +75,51 @@ def test_an_expired_lease_of_ours_lets_theirs_in_and_our_late_release_leaves_the
     pair.release(pair.theirs)
 
 
-def test_both_have_their_turns_and_never_at_once(pair: Pair) -> None:
-    room = Room()
+def test_both_libraries_get_the_lock_and_never_at_once(pair: Pair) -> None:
+    section = CriticalSection()
 
     def turns(peer: Peer) -> None:
         for _ in range(TURNS):
-            pair.turn(peer, room.visit)
+            pair.turn(peer, section.visit)
 
     threads = [threading.Thread(target=turns, args=[peer]) for peer in (pair.theirs, pair.ours)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert (room.visits, room.met) == (2 * TURNS, 0)
+    assert (section.visits, section.overlaps) == (2 * TURNS, 0)
     assert pair.record is None
 
 
-def stay_briefly() -> None:
+def pause_briefly() -> None:
     time.sleep(0.002)
 
 
-class Room:
+class CriticalSection:
     """A critical section that counts the visits which overlap with another one."""
 
-    def __init__(self, stay: Callable[[], object] = stay_briefly) -> None:
-        self.visits = self.met = 0
-        self._door = threading.Lock()
-        self._stay = stay
+    def __init__(self, pause: Callable[[], object] = pause_briefly) -> None:
+        self.visits = self.overlaps = 0
+        self._lock = threading.Lock()
+        self._pause = pause
 
     def visit(self) -> None:
-        alone = self._door.acquire(blocking=False)
+        is_alone = self._lock.acquire(blocking=False)
         visits = self.visits
-        self._stay()
+        self._pause()
         self.visits = visits + 1
-        if alone:
-            self._door.release()
+        if is_alone:
+            self._lock.release()
         else:
-            self.met += 1
+            self.overlaps += 1
 
 
-def test_a_room_notices_two_at_once() -> None:
-    # Each stays until all four are inside.
-    room = Room(threading.Barrier(4).wait)
-    threads = [threading.Thread(target=room.visit) for _ in range(4)]
+def test_the_exclusion_check_notices_two_at_once() -> None:
+    # Each visit lasts until all four are inside.
+    section = CriticalSection(threading.Barrier(4).wait)
+    threads = [threading.Thread(target=section.visit) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert (room.visits, room.met) == (1, 3)
+    assert (section.visits, section.overlaps) == (1, 3)

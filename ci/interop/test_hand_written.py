@@ -15,25 +15,25 @@ from server import Server
 #: A hash lock with short leases, so that a test sees renewals.
 BRIEF_HASH = Library("hash-brief", "jvm")
 #: A lock whose unlock deletes the key without comparing the owner.
-CARELESS = Library("seckill-careless", "jvm", prefix="lock:", reports_lost_release=False)
+WITHOUT_COMPARE = Library("seckill-without-compare", "jvm", prefix="lock:", reports_lost_release=False)
 OWN_LEASE = 0
 RENEWALS = 4
 LEASE = 4
 
 
 @pytest.mark.parametrize("language", ["python", "jvm", "node"])
-def test_the_timer_of_a_hash_lock_keeps_ours_out(
+def test_the_renewals_of_a_hash_lock_exclude_ours(
     server: Server, start: Callable[[Library], Peer], language: str
 ) -> None:
     pair = Pair.of(BRIEF_HASH, ours_for(HASH, language), server, start)
     pair.acquire(pair.theirs, OWN_LEASE)
     pair.wait(pair.ours)
-    left, renewals = server.store.pttl(pair.key), 0
+    ttl, renewals = server.store.pttl(pair.key), 0
 
     def renewed() -> bool:
-        nonlocal left, renewals
-        before, left = left, server.store.pttl(pair.key)
-        renewals += left > before
+        nonlocal ttl, renewals
+        before, ttl = ttl, server.store.pttl(pair.key)
+        renewals += ttl > before
         return renewals == RENEWALS
 
     server.until(renewed, "nothing was renewed")
@@ -43,7 +43,7 @@ def test_the_timer_of_a_hash_lock_keeps_ours_out(
     pair.release(pair.ours)
 
 
-def test_a_hash_lock_counts_its_levels_on_the_server_and_ours_sees_one_holder(
+def test_a_hash_lock_with_levels_on_the_server_counts_as_one_holder(
     server: Server, start: Callable[[Library], Peer]
 ) -> None:
     pair = Pair.of(HASH, ours("lock", "python"), server, start)
@@ -63,7 +63,7 @@ def test_a_hash_lock_counts_its_levels_on_the_server_and_ours_sees_one_holder(
     pair.release(pair.ours)
 
 
-def test_our_levels_are_in_the_process_and_a_hash_lock_waits_for_the_outermost(
+def test_a_hash_lock_waits_for_the_release_of_our_outermost_level(
     server: Server, start: Callable[[Library], Peer]
 ) -> None:
     pair = Pair.of(HASH, ours("lock", "python"), server, start)
@@ -80,7 +80,7 @@ def test_our_levels_are_in_the_process_and_a_hash_lock_waits_for_the_outermost(
     pair.release(pair.theirs)
 
 
-def test_a_wrong_owner_s_unlock_of_a_hash_lock_throws_and_leaves_ours_alone(
+def test_the_unlock_of_a_hash_lock_by_a_wrong_owner_throws_and_keeps_our_record(
     server: Server, start: Callable[[Library], Peer]
 ) -> None:
     pair = Pair.of(HASH, ours("lock", "python"), server, start)
@@ -92,7 +92,7 @@ def test_a_wrong_owner_s_unlock_of_a_hash_lock_throws_and_leaves_ours_alone(
 
 
 @pytest.mark.parametrize("library", [SET_NX, SECKILL], ids=str)
-def test_a_finally_of_theirs_after_a_failed_try_leaves_ours_alone_if_it_compares(
+def test_an_unlock_in_finally_after_a_failed_attempt_keeps_our_record_if_it_compares(
     server: Server, start: Callable[[Library], Peer], library: Library
 ) -> None:
     pair = Pair.of(library, ours("mutex", "python"), server, start)
@@ -104,17 +104,17 @@ def test_a_finally_of_theirs_after_a_failed_try_leaves_ours_alone_if_it_compares
     pair.release(pair.ours)
 
 
-def test_an_unlock_without_compare_lets_a_second_one_in_and_our_holder_hears_of_it(
+def test_an_unlock_without_compare_lets_a_second_owner_in_and_our_holder_learns_of_it(
     server: Server, start: Callable[[Library], Peer]
 ) -> None:
-    careless, other, name = start(CARELESS), start(SECKILL), server.new_name()
+    unsafe, other, name = start(WITHOUT_COMPARE), start(SECKILL), server.new_name()
     lost = threading.Event()
     with steadlock.connect(server.url, lease=LEASE) as client:
         lease = client.mutex(f"lock:{name}").try_acquire()
         assert lease
         lease.on_lost(lambda _: lost.set())
-        assert careless.call("try", name, 30_000).startswith("refused")
-        careless.call("unlock", name)
+        assert unsafe.call("try", name, 30_000).startswith("refused")
+        unsafe.call("unlock", name)
         assert other.call("try", name, 30_000) == "held"
         assert lost.wait(20)
         assert lease.lost_reason == "stolen"
@@ -126,7 +126,7 @@ def test_an_unlock_without_compare_lets_a_second_one_in_and_our_holder_hears_of_
 def test_an_unlock_without_compare_after_its_ttl_deletes_our_record(
     server: Server, start: Callable[[Library], Peer]
 ) -> None:
-    pair = Pair.of(CARELESS, ours("mutex", "python"), server, start)
+    pair = Pair.of(WITHOUT_COMPARE, ours("mutex", "python"), server, start)
     pair.acquire(pair.theirs, lease_ms=300)
     pair.wait_and_acquire(pair.ours)
     assert pair.record
@@ -136,7 +136,7 @@ def test_an_unlock_without_compare_after_its_ttl_deletes_our_record(
 
 
 @pytest.mark.parametrize("library", [SECKILL, ours("mutex", "jvm")], ids=str)
-def test_a_nested_try_that_fails_and_unlocks_frees_the_outer_hold_of_its_thread(
+def test_a_nested_attempt_that_fails_and_unlocks_releases_the_outer_hold_of_its_thread(
     server: Server, start: Callable[[Library], Peer], library: Library
 ) -> None:
     peer, name = start(library), server.new_name()

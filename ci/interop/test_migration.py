@@ -1,7 +1,7 @@
 """Runs the programs of docs/migrate unchanged: the one before and the one after a migration, against each other.
 
 The programs call `sell()` inside the lock. Here it reports to the test that the program is inside, and waits until the
-test lets it leave.
+test resumes it.
 """
 
 import queue
@@ -98,56 +98,56 @@ class Program:
             stderr=subprocess.PIPE,
             text=True,
         )
-        self._said: queue.Queue[str] = queue.Queue()
-        self._complaints: list[str] = []
-        self._listeners = [threading.Thread(target=listen, daemon=True) for listen in (self._listen, self._complain)]
-        for listener in self._listeners:
-            listener.start()
+        self._output: queue.Queue[str] = queue.Queue()
+        self._errors: list[str] = []
+        self._readers = [threading.Thread(target=read, daemon=True) for read in (self._read_output, self._read_errors)]
+        for reader in self._readers:
+            reader.start()
 
     def is_inside(self) -> bool:
-        return not self._said.empty()
+        return not self._output.empty()
 
-    def enters(self) -> None:
-        assert self._said.get(timeout=60) == "inside"
+    def wait_until_inside(self) -> None:
+        assert self._output.get(timeout=60) == "inside"
 
-    def leave(self) -> None:
+    def resume(self) -> None:
         assert self.process.stdin
         print(file=self.process.stdin, flush=True)
 
-    def ends_well(self) -> None:
-        assert self._ends() == 0
+    def wait_for_success(self) -> None:
+        assert self._wait() == 0
 
-    def ends_badly(self) -> str:
+    def wait_for_failure(self) -> str:
         """Waits until the program fails, and returns the type of the exception that a JVM prints."""
-        assert self._ends() != 0
-        thrown = re.search(r"^Exception in thread \"main\" ([\w.]+)", "".join(self._complaints), re.MULTILINE)
+        assert self._wait() != 0
+        thrown = re.search(r"^Exception in thread \"main\" ([\w.]+)", "".join(self._errors), re.MULTILINE)
         assert thrown
         return thrown[1]
 
     def has_been_inside(self) -> bool:
         """Whether the program was inside before it ended. It must have ended already."""
-        return self._said.get_nowait() == "inside"
+        return self._output.get_nowait() == "inside"
 
     def stop(self) -> None:
         self.process.kill()
         self.process.wait()
 
-    def _listen(self) -> None:
+    def _read_output(self) -> None:
         assert self.process.stdout
         for line in self.process.stdout:
-            self._said.put(line.strip())
-        self._said.put("it ended")
+            self._output.put(line.strip())
+        self._output.put("the program has ended")
 
-    def _complain(self) -> None:
+    def _read_errors(self) -> None:
         assert self.process.stderr
         for line in self.process.stderr:
-            self._complaints.append(line)
+            self._errors.append(line)
             sys.stderr.write(line)
 
-    def _ends(self) -> int:
+    def _wait(self) -> int:
         code = self.process.wait(timeout=60)
-        for listener in self._listeners:
-            listener.join()
+        for reader in self._readers:
+            reader.join()
         return code
 
 
@@ -193,45 +193,45 @@ def test_the_programs_of_a_page_exclude_each_other(
     pair = pairs(page)[number]
     one, other = in_order(pair, order)
     first = start(pair.language, one)
-    first.enters()
+    first.wait_until_inside()
     assert server.record(key)
     seconds = list[Program]()
-    server.waits(lambda: seconds.append(start(pair.language, other)))
+    server.begin_wait(lambda: seconds.append(start(pair.language, other)))
     second = seconds[0]
     assert not second.is_inside()
-    first.leave()
-    second.enters()
-    first.ends_well()
+    first.resume()
+    second.wait_until_inside()
+    first.wait_for_success()
     assert server.record(key)
-    second.leave()
-    second.ends_well()
+    second.resume()
+    second.wait_for_success()
     assert server.record(key) is None
 
 
 @in_both_orders
-def test_a_seckill_program_is_turned_away_while_the_other_is_inside(
+def test_a_seckill_program_is_refused_while_the_other_holds_the_lock(
     server: Server, start: Callable[[str, str], Program], order: str
 ) -> None:
     pair, key = pairs(HAND_WRITTEN)[-1], HAND_WRITTEN_KEYS["SimpleRedisLock"]
     one, other = in_order(pair, order)
     first = start(pair.language, one)
-    first.enters()
+    first.wait_until_inside()
     record = server.record(key)
-    turned_away = start(pair.language, other)
-    turned_away.ends_well()
-    assert not turned_away.has_been_inside()
+    refused = start(pair.language, other)
+    refused.wait_for_success()
+    assert not refused.has_been_inside()
     assert server.record(key) == record
-    first.leave()
-    first.ends_well()
+    first.resume()
+    first.wait_for_success()
     second = start(pair.language, other)
-    second.enters()
+    second.wait_until_inside()
     assert server.record(key) not in (None, record)
-    second.leave()
-    second.ends_well()
+    second.resume()
+    second.wait_for_success()
     assert server.record(key) is None
 
 
-def test_a_finally_that_unlocks_after_a_failed_try_throws_and_leaves_the_holder_alone(
+def test_an_unlock_in_finally_after_a_failed_attempt_throws_and_keeps_the_holder(
     server: Server, start: Callable[[str, str], Program]
 ) -> None:
     text = (PAGES / f"{HAND_WRITTEN}.md").read_text()
@@ -242,21 +242,21 @@ def test_a_finally_that_unlocks_after_a_failed_try_throws_and_leaves_the_holder_
         lease = client.mutex(key).try_acquire()
         assert lease
         program = start("java", found[1])
-        assert program.ends_badly() == "java.lang.IllegalMonitorStateException"
+        assert program.wait_for_failure() == "java.lang.IllegalMonitorStateException"
         assert not program.has_been_inside()
         assert lease.release() == "released"
     program = start("java", found[1])
-    program.enters()
-    program.leave()
-    program.ends_well()
+    program.wait_until_inside()
+    program.resume()
+    program.wait_for_success()
 
 
-def test_the_hand_written_locks_of_the_page_are_those_that_all_tests_run_with() -> None:
+def test_the_hand_written_locks_of_the_page_are_those_of_the_tests() -> None:
     for name, pair in zip(HAND_WRITTEN_KEYS, pairs(HAND_WRITTEN), strict=True):
         source = (HERE / "jvm" / "src" / "main" / "java" / f"{name}.java").read_text()
         assert source[source.index(f"class {name} ") :] in pair.before
 
 
-def test_every_page_has_its_programs_run() -> None:
+def test_the_programs_of_every_page_have_tests() -> None:
     assert {page.stem for page in PAGES.glob("*.md")} - {"README"} == {*KEYS, HAND_WRITTEN}
     assert all(len(pairs(page)) == 1 for page in KEYS)

@@ -22,7 +22,9 @@ def client(server: Server) -> Iterator[steadlock.Client]:
 
 
 @pytest.mark.parametrize("owner", [b"", b"0", BYTES, b"long" * 5000], ids=["empty", "short", "any bytes", "long"])
-def test_whatever_another_library_writes_is_a_holder(server: Server, client: steadlock.Client, owner: bytes) -> None:
+def test_every_record_of_another_library_counts_as_a_holder(
+    server: Server, client: steadlock.Client, owner: bytes
+) -> None:
     key = server.new_name()
     with redis.Redis.from_url(server.url) as store:
         theirs = store.lock(key, timeout=30)
@@ -45,7 +47,7 @@ def test_an_operator_removes_a_record_without_ttl(server: Server, client: steadl
 
 
 @pytest.mark.parametrize("library", MUTEXES + LOCKS, ids=str)
-def test_an_operator_takes_a_lock_from_any_library(
+def test_an_operator_can_force_release_a_lock_of_any_library(
     server: Server, client: steadlock.Client, start: Callable[[Library], Peer], library: Library
 ) -> None:
     theirs, name = start(library), server.new_name()
@@ -62,7 +64,7 @@ def test_an_operator_takes_a_lock_from_any_library(
 
 
 @pytest.mark.parametrize("kinds", [("lock", "mutex"), ("mutex", "lock")], ids=" beside ".join)
-def test_a_lock_and_a_mutex_of_one_name_notice_each_other(
+def test_a_lock_and_a_mutex_of_one_name_exclude_each_other(
     server: Server, client: steadlock.Client, kinds: tuple[str, str]
 ) -> None:
     key = server.new_name()
@@ -74,7 +76,7 @@ def test_a_lock_and_a_mutex_of_one_name_notice_each_other(
 
 
 @pytest.mark.parametrize(("prefix", "name"), [("", "order:{7}:item"), ("", "{all}"), ("shop:", "order")])
-def test_redisson_is_woken_whatever_the_name(
+def test_redisson_is_woken_for_any_name(
     server: Server, start: Callable[[Library], Peer], prefix: str, name: str
 ) -> None:
     """Redisson has its own rule for the keys and channels of names with braces."""
@@ -83,9 +85,9 @@ def test_redisson_is_woken_whatever_the_name(
     with steadlock.connect(server.url, key_prefix=prefix or None) as client:
         lease = client.lock(name).try_acquire()
         assert lease
-        server.waits(lambda: redisson.send("lock", whole, 30_000))
+        server.begin_wait(lambda: redisson.send("lock", whole, 30_000))
         channel = f"redisson_lock__channel:{whole if '{' in whole else f'{{{whole}}}'}"
-        server.until(lambda: server.listeners(channel) == 1, "Redisson does not listen")
+        server.until(lambda: server.subscribers(channel) == 1, "Redisson has not subscribed")
         lease.release()
         assert redisson.answer(within=10) == "held"
         assert client.lock(name).try_acquire() is None
@@ -93,7 +95,7 @@ def test_redisson_is_woken_whatever_the_name(
 
 
 @pytest.mark.parametrize("library", [REDISSON, HASH], ids=str)
-def test_a_counted_hold_of_theirs_is_one_holder(
+def test_a_counted_hold_of_another_library_is_one_holder(
     server: Server, start: Callable[[Library], Peer], library: Library
 ) -> None:
     theirs, own, name = start(library), start(ours("lock", "python")), server.new_name()

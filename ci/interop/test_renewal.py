@@ -14,19 +14,21 @@ RENEWALS = 4
 
 
 @pytest.mark.parametrize("library", MUTEXES + LOCKS, ids=str)
-def test_our_watchdog_keeps_theirs_out(server: Server, start: Callable[[Library], Peer], library: Library) -> None:
+def test_our_watchdog_excludes_the_other_library(
+    server: Server, start: Callable[[Library], Peer], library: Library
+) -> None:
     theirs, name = start(library), server.new_name()
     key = library.prefix + name
     with steadlock.connect(server.url, lease=LEASE) as client:
         lease = (client.lock(key) if library in LOCKS else client.mutex(key)).try_acquire()
         assert lease
-        server.waits(lambda: theirs.send("lock", name, 30_000))
-        left, renewals = server.store.pttl(key), 0
+        server.begin_wait(lambda: theirs.send("lock", name, 30_000))
+        ttl, renewals = server.store.pttl(key), 0
 
         def renewed() -> bool:
-            nonlocal left, renewals
-            before, left = left, server.store.pttl(key)
-            renewals += left > before
+            nonlocal ttl, renewals
+            before, ttl = ttl, server.store.pttl(key)
+            renewals += ttl > before
             return renewals == RENEWALS
 
         server.until(renewed, "nothing was renewed")

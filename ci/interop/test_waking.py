@@ -12,7 +12,7 @@ from peers import Library, Peer
 from server import Server
 
 #: A poll interval so long that only a notification can wake a waiter in time.
-FAR_OFF = (20.0, 25.0)
+LONG_POLL_INTERVAL = (20.0, 25.0)
 ROUNDS = 5
 #: The longest time until a waiter without a notification is granted the lock: its next poll, and the time of a poll.
 POLL = 0.75 + 0.25
@@ -37,45 +37,32 @@ def channel(pair: Pair) -> str:
     return f"redisson_lock__channel:{{{pair.key}}}"
 
 
-def wait_for_a_message(pair: Pair, peer: Peer) -> None:
+def wait_until_subscribed(pair: Pair, peer: Peer) -> None:
     pair.wait(peer)
-    pair.server.until(lambda: pair.server.listeners(channel(pair)) == 1, f"{peer.library} does not listen")
+    pair.server.until(lambda: pair.server.subscribers(channel(pair)) == 1, f"{peer.library} has not subscribed")
 
 
-def woken_by_ours(pair: Pair) -> float:
-    """Returns the seconds from our release to their grant. Our lease would have lasted for 30 s more."""
-    pair.acquire(pair.ours)
-    wait_for_a_message(pair, pair.theirs)
+def wake_seconds(pair: Pair, holder: Peer, waiter: Peer) -> float:
+    """Returns the seconds from the holder's release to the waiter's grant. The lease lasts for 30 s."""
+    pair.acquire(holder)
+    wait_until_subscribed(pair, waiter)
     begin = time.monotonic()
-    pair.release(pair.ours)
-    assert pair.theirs.answer() == "held"
+    pair.release(holder)
+    assert waiter.answer() == "held"
     took = time.monotonic() - begin
-    pair.release(pair.theirs)
-    pair.server.until(lambda: pair.server.listeners(channel(pair)) == 0, "somebody still listens")
+    pair.release(waiter)
+    pair.server.until(lambda: pair.server.subscribers(channel(pair)) == 0, "there is still a subscription")
     return took
 
 
-def woken_by_theirs(pair: Pair) -> float:
-    """Returns the seconds from their release to our grant. Their lease would have lasted for 30 s more."""
-    pair.acquire(pair.theirs)
-    wait_for_a_message(pair, pair.ours)
-    begin = time.monotonic()
-    pair.release(pair.theirs)
-    assert pair.ours.answer() == "held"
-    took = time.monotonic() - begin
-    pair.release(pair.ours)
-    pair.server.until(lambda: pair.server.listeners(channel(pair)) == 0, "somebody still listens")
-    return took
+def test_our_release_wakes_a_waiter_of_redisson_long_before_the_lease_ends(any_pair: Pair) -> None:
+    assert wake_seconds(any_pair, any_pair.ours, any_pair.theirs) < 10
 
 
-def test_our_release_wakes_a_waiter_of_redisson_s_long_before_the_lease_ends(any_pair: Pair) -> None:
-    assert woken_by_ours(any_pair) < 10
-
-
-def test_a_release_of_redisson_s_wakes_our_waiter_long_before_it_would_ask_again(pair: Pair) -> None:
+def test_a_release_of_redisson_wakes_our_waiter_long_before_its_next_poll(pair: Pair) -> None:
     granted = threading.Event()
     pair.acquire(pair.theirs)
-    with steadlock.connect(pair.server.url, retry_interval=FAR_OFF) as client:
+    with steadlock.connect(pair.server.url, retry_interval=LONG_POLL_INTERVAL) as client:
         lock = client.lock(pair.key)
 
         def work() -> None:
@@ -83,24 +70,24 @@ def test_a_release_of_redisson_s_wakes_our_waiter_long_before_it_would_ask_again
                 granted.set()
 
         waiter = threading.Thread(target=work)
-        pair.server.waits(waiter.start)
-        pair.server.until(lambda: pair.server.listeners(channel(pair)) == 1, "ours does not listen")
+        pair.server.begin_wait(waiter.start)
+        pair.server.until(lambda: pair.server.subscribers(channel(pair)) == 1, "ours has not subscribed")
         pair.release(pair.theirs)
         assert granted.wait(10)
         waiter.join()
 
 
 @pytest.mark.timing
-def test_our_release_wakes_a_waiter_of_redisson_s_within_a_second(any_pair: Pair) -> None:
-    assert max(woken_by_ours(any_pair) for _ in range(ROUNDS)) < 1
+def test_our_release_wakes_a_waiter_of_redisson_within_a_second(any_pair: Pair) -> None:
+    assert max(wake_seconds(any_pair, any_pair.ours, any_pair.theirs) for _ in range(ROUNDS)) < 1
 
 
 @pytest.mark.timing
-def test_a_release_of_redisson_s_wakes_our_waiter_within_300_ms(any_pair: Pair) -> None:
-    assert max(woken_by_theirs(any_pair) for _ in range(ROUNDS)) < 0.3
+def test_a_release_of_redisson_wakes_our_waiter_within_300_ms(any_pair: Pair) -> None:
+    assert max(wake_seconds(any_pair, any_pair.theirs, any_pair.ours) for _ in range(ROUNDS)) < 0.3
 
 
-def test_a_waiter_of_spring_s_for_messages_is_woken_by_a_message_of_its_channel(
+def test_a_waiter_of_spring_is_woken_by_a_message_of_its_channel(
     server: Server, start: Callable[[Library], Peer]
 ) -> None:
     """Our release does not send that message: see docs/migrate/spring-redis-lock-registry.md."""
@@ -108,15 +95,15 @@ def test_a_waiter_of_spring_s_for_messages_is_woken_by_a_message_of_its_channel(
     pair = Pair.of(spring, ours("mutex", "python"), server, start)
     pair.acquire(pair.ours)
     pair.wait(pair.theirs)
-    server.until(lambda: server.store.pubsub_numpat() == 1, "Spring does not listen")
+    server.until(lambda: server.store.pubsub_numpat() == 1, "Spring has not subscribed")
     pair.release(pair.ours)
     server.store.publish(f"orders-channel:{pair.key}", pair.key)
     assert pair.theirs.answer(within=20) == "held"
     pair.release(pair.theirs)
 
 
-def test_a_hand_written_unlock_publishes_nothing_and_our_waiter_learns_of_it_all_the_same(hand_written: Pair) -> None:
-    pair, store, heard = hand_written, hand_written.server.store, list[str]()
+def test_our_waiter_learns_of_a_hand_written_unlock_which_publishes_nothing(hand_written: Pair) -> None:
+    pair, store, messages = hand_written, hand_written.server.store, list[str]()
     pair.acquire(pair.theirs)
     pair.wait(pair.ours)
     with store.pubsub() as listener:  # type: ignore[no-untyped-call]
@@ -125,10 +112,10 @@ def test_a_hand_written_unlock_publishes_nothing_and_our_waiter_learns_of_it_all
         pair.release(pair.theirs)
         assert pair.ours.answer(within=10) == "held"
         store.publish("test", "end")
-        while "end" not in heard:
+        while "end" not in messages:
             message = listener.get_message(timeout=1)
-            heard.extend([message["data"]] if message else [])
-    assert heard == ["end"]
+            messages.extend([message["data"]] if message else [])
+    assert messages == ["end"]
     pair.release(pair.ours)
 
 

@@ -21,22 +21,22 @@ def pair(request: pytest.FixtureRequest, server: Server, start: Callable[[Librar
 @contextlib.contextmanager
 def events(pair: Pair) -> Iterator[list[str]]:
     """Yields the list of the writes to the lock's key. The list is complete at the end of the block."""
-    store, seen = pair.server.store, list[str]()
+    store, messages = pair.server.store, list[str]()
     store.config_set("notify-keyspace-events", "KA")
     with store.pubsub(ignore_subscribe_messages=True) as listener:  # type: ignore[no-untyped-call]
         channel = f"__keyspace@0__:{pair.key}"
         listener.subscribe(channel)
-        pair.server.until(lambda: pair.server.listeners(channel) == 1, "no subscription")
-        yield seen
+        pair.server.until(lambda: pair.server.subscribers(channel) == 1, "no subscription")
+        yield messages
         store.publish(channel, "end")
-        while "end" not in seen:
+        while "end" not in messages:
             message = listener.get_message(timeout=1)
-            seen.extend([message["data"]] if message else [])
-        seen.remove("end")
+            messages.extend([message["data"]] if message else [])
+        messages.remove("end")
     store.config_set("notify-keyspace-events", "")
 
 
-def test_ours_is_refused_and_told_that_there_is_no_ttl(pair: Pair) -> None:
+def test_ours_is_refused_and_the_error_reports_the_missing_ttl(pair: Pair) -> None:
     pair.acquire(pair.theirs, lease_ms=0)
     assert pair.server.store.pttl(pair.key) == -1
     refused = pair.expect_refusal(pair.ours)
@@ -46,10 +46,10 @@ def test_ours_is_refused_and_told_that_there_is_no_ttl(pair: Pair) -> None:
     pair.release(pair.theirs)
 
 
-def test_ours_polls_for_it_never_writes_to_it_and_has_it_after_its_release(pair: Pair) -> None:
+def test_our_waiter_polls_without_writing_and_is_granted_after_the_release(pair: Pair) -> None:
     pair.acquire(pair.theirs, lease_ms=0)
     with events(pair) as waiting:
-        pair.wait(pair.ours, tries=2 + POLLS)
+        pair.wait(pair.ours, attempts=2 + POLLS)
         assert pair.ours.has_not_answered()
     assert waiting == []
     with events(pair) as handing_over:
@@ -60,7 +60,7 @@ def test_ours_polls_for_it_never_writes_to_it_and_has_it_after_its_release(pair:
     pair.release(pair.ours)
 
 
-def test_an_error_after_a_wait_says_who_holds_it_and_that_it_never_expires(pair: Pair) -> None:
+def test_an_error_after_a_wait_names_the_holder_and_says_that_it_never_expires(pair: Pair) -> None:
     pair.acquire(pair.theirs, lease_ms=0)
     with steadlock.connect(pair.server.url) as client:
         with pytest.raises(steadlock.LockTimeoutError, match="without TTL") as refused, client.mutex(pair.key, wait=1):
@@ -69,7 +69,7 @@ def test_an_error_after_a_wait_says_who_holds_it_and_that_it_never_expires(pair:
     pair.release(pair.theirs)
 
 
-def test_lock_and_mutex_of_one_name_never_mix(pair: Pair) -> None:
+def test_lock_and_mutex_of_one_name_are_never_mixed_up(pair: Pair) -> None:
     """A reentrant lock that finds a STRING under its name raises an error instead of waiting."""
     pair.acquire(pair.theirs, lease_ms=0)
     record = pair.record

@@ -65,13 +65,13 @@ def reap() -> None:
             pass
 
 
-def left() -> list[Process]:
+def remaining() -> list[Process]:
     """Gives every process a short time to end by itself, and returns those that did not."""
-    until = time.monotonic() + GRACE
+    deadline = time.monotonic() + GRACE
     while True:
         reap()
         found = list(descendants())
-        if not found or time.monotonic() > until:
+        if not found or time.monotonic() > deadline:
             return found
         time.sleep(0.05)
 
@@ -91,7 +91,7 @@ def end(processes: Sequence[Process]) -> None:
         with suppress(OSError):
             os.kill(process.pid, signal.SIGKILL)
     if processes:
-        left()
+        remaining()
 
 
 def run(command: Sequence[str]) -> int:
@@ -102,12 +102,12 @@ def run(command: Sequence[str]) -> int:
         started = subprocess.Popen(command)
         status = wait(started)
     except BaseException:
-        # SIGTERM can arrive after the command has started and before `started` is set. `left` finds the command then.
+        # SIGTERM can arrive after the start of the command and before `started` is set: `remaining` finds it then.
         if started is not None:
             started.terminate()
-        end(left())
+        end(remaining())
         raise
-    found = left()
+    found = remaining()
     end(found)
     # Like a shell, this returns 128 + the signal's number for a command that a signal ended.
     return 128 - status if status < 0 else status or (1 if found else 0)

@@ -11,7 +11,7 @@ PROGRAM = Path(__file__).with_name("leftovers.py")
 #: Starts a process in a new session, which outlives the shell, and prints its id.
 LEAVE_ONE = "setsid sleep 300 >/dev/null 2>&1 & echo $!"
 
-on_linux = pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="leftovers.py reads /proc")
 
 
 def command(script: str) -> list[str]:
@@ -41,7 +41,7 @@ def test_a_process_that_outlives_the_command_is_named_and_ended() -> None:
 
 
 @on_linux
-def test_a_process_is_found_whatever_its_environment_and_its_depth_are() -> None:
+def test_a_process_is_found_for_any_environment_and_depth() -> None:
     ended = run(f"env -i sh -c '{LEAVE_ONE}' & wait; env -i sh -c 'sh -c \"sleep 301 & sleep 302\" &'")
     assert ended.returncode == 1
     found = [line.partition("command: ")[2] for line in ended.stderr.splitlines() if ": sleep" in line]
@@ -50,13 +50,13 @@ def test_a_process_is_found_whatever_its_environment_and_its_depth_are() -> None
 
 
 @on_linux
-def test_a_command_that_looks_for_leftovers_itself_hides_none() -> None:
+def test_a_nested_run_hides_no_leftover() -> None:
     inner = f"{sys.executable} {PROGRAM} true"
     assert run(f"{inner}; {LEAVE_ONE}").returncode == 1
 
 
 @on_linux
-def test_a_failed_command_keeps_its_status_whatever_it_leaves() -> None:
+def test_a_failed_command_keeps_its_status_also_with_leftovers() -> None:
     ended = run(f"{LEAVE_ONE}; exit 3")
     assert ended.returncode == 3
     assert not is_alive(int(ended.stdout))
@@ -68,7 +68,7 @@ def test_a_process_that_ends_within_the_grace_is_no_leftover() -> None:
 
 
 @on_linux
-def test_an_orphan_that_ends_while_the_command_runs_gives_its_process_id_back() -> None:
+def test_the_process_id_of_an_ended_orphan_is_freed_while_the_command_runs() -> None:
     script = (
         "pid=$(setsid sh -c 'echo $$; exec sleep 0.1 >/dev/null 2>&1' & wait); "
         "while [ -e /proc/$pid ]; do sleep 0.02; done; echo gone"
@@ -77,7 +77,7 @@ def test_an_orphan_that_ends_while_the_command_runs_gives_its_process_id_back() 
 
 
 @on_linux
-def test_a_signal_ends_the_command_and_all_that_it_has_started() -> None:
+def test_a_signal_ends_the_command_and_its_processes() -> None:
     with subprocess.Popen(command(f"{LEAVE_ONE}; sleep 300"), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         pid = int(process.stdout.readline())

@@ -1,4 +1,4 @@
-"""The comments of a source file, as prose: all else is blank, so that each word keeps its line and its column."""
+"""The comments of a source file as prose, or its code. All else is blank, so each word keeps its line and column."""
 
 import ast
 import io
@@ -15,14 +15,20 @@ def blank(text: str) -> str:
     return re.sub(r"[^\n]", " ", text)
 
 
-def _reader(comment: str, other: str) -> Reader:
-    """Reads a language by its patterns: of comments, and of literals, which may hold the signs of comments."""
-    pattern = re.compile(rf"(?P<comment>{comment})|{other}|\w+|\s+|.", re.DOTALL)
+def _language(comment: str, literal: str) -> re.Pattern[str]:
+    """Returns the pattern of a language's tokens. Literals may hold the signs of comments, and comments quotes."""
+    return re.compile(rf"(?P<comment>{comment})|(?P<literal>{literal})|\w+|\s+|.", re.DOTALL)
 
-    def read(text: str) -> str:
-        return "".join(_words(found[0]) if found["comment"] else blank(found[0]) for found in pattern.finditer(text))
 
-    return read
+def _comments(language: re.Pattern[str]) -> Reader:
+    return lambda text: language.sub(lambda found: _words(found[0]) if found["comment"] else blank(found[0]), text)
+
+
+def _code(language: re.Pattern[str]) -> Reader:
+    """Returns a reader of the code without its comments and literals."""
+    return lambda text: language.sub(
+        lambda found: blank(found[0]) if found["comment"] or found["literal"] else found[0], text
+    )
 
 
 def _words(comment: str) -> str:
@@ -37,21 +43,24 @@ _PLAIN = r'"(?:\\.|[^"\\])*"'
 _CHARACTER = r"'(?:\\(?:u\{?\w+\}?|.)|[^'\\\n])'"
 _TEXT_BLOCK = r'"""(?:\\.|.)*?"""+'
 
-of_rust = _reader(_SLASHES, rf'\b(?:br|r|cr)(?P<signs>\#*)".*?"(?P=signs)|{_PLAIN}|{_CHARACTER}')
-of_jvm = _reader(_SLASHES, rf"{_TEXT_BLOCK}|{_PLAIN}|{_CHARACTER}")
-of_script = _reader(
+_RUST = _language(_SLASHES, rf'\b(?:br|r|cr)(?P<signs>\#*)".*?"(?P=signs)|{_PLAIN}|{_CHARACTER}')
+_JVM = _language(_SLASHES, rf"{_TEXT_BLOCK}|{_PLAIN}|{_CHARACTER}")
+_SCRIPT = _language(
     _SLASHES,
     rf"{_PLAIN}|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`"
     r"|(?<=[=(,:!&|?{;\n])\s*/(?![/*])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n])+/",
 )
-of_lua = _reader(
+_LUA = _language(
     r"--\[(?P<equals>=*)\[.*?\](?P=equals)\]|--[^\n]*",
     rf"{_PLAIN}|'(?:\\.|[^'\\\n])*'"
     r"|\[(?P<level>=*)\[.*?\](?P=level)\]",
 )
 
+rust_comments, jvm_comments, script_comments, lua_comments = map(_comments, (_RUST, _JVM, _SCRIPT, _LUA))
+rust_code, jvm_code, script_code, lua_code = map(_code, (_RUST, _JVM, _SCRIPT, _LUA))
 
-def of_hashes(text: str) -> str:
+
+def hash_comments(text: str) -> str:
     """The comments that have a line of their own: of scripts of the shell, and of settings."""
     return re.sub(
         r"(?m)^(?:([ \t]*#+!?)(.*)|(.*))$",
@@ -60,7 +69,7 @@ def of_hashes(text: str) -> str:
     )
 
 
-def of_python(text: str) -> str:
+def python_comments(text: str) -> str:
     """The comments and the docstrings."""
     lines = text.split("\n")
     prose = [blank(line) for line in lines]
@@ -79,20 +88,21 @@ def of_python(text: str) -> str:
 
 #: The files to read, as patterns of git, each with its reader.
 SOURCES: list[tuple[str, Reader]] = [
-    ("*.rs", of_rust),
-    ("*.py", of_python),
-    ("*.pyi", of_python),
-    ("*.ts", of_script),
-    ("*.js", of_script),
-    ("*.mjs", of_script),
-    ("*.kt", of_jvm),
-    ("*.java", of_jvm),
-    ("*.lua", of_lua),
-    ("*.sh", of_hashes),
-    ("justfile", of_hashes),
-    ("*.just", of_hashes),
-    ("*.toml", of_hashes),
-    ("*.yml", of_hashes),
+    ("*.rs", rust_comments),
+    ("*.py", python_comments),
+    ("*.pyi", python_comments),
+    ("*.ts", script_comments),
+    ("*.mts", script_comments),
+    ("*.js", script_comments),
+    ("*.mjs", script_comments),
+    ("*.kt", jvm_comments),
+    ("*.java", jvm_comments),
+    ("*.lua", lua_comments),
+    ("*.sh", hash_comments),
+    ("justfile", hash_comments),
+    ("*.just", hash_comments),
+    ("*.toml", hash_comments),
+    ("*.yml", hash_comments),
 ]
 
 

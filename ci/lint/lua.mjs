@@ -37,7 +37,7 @@ for (const file of process.argv.slice(2)) {
     report(file, error.line ?? 1, error.message);
   }
 }
-console.log(`${process.argv.length - 2} Lua files checked, ${failed} complaints`);
+console.log(`${process.argv.length - 2} Lua files checked,  errors`);
 process.exitCode = failed === 0 ? 0 : 1;
 
 /** Looks at the lines of a file. */
@@ -59,7 +59,7 @@ function checkNames(file, text, parts) {
     onLocalDeclaration: (name) => locals.add(name),
   });
   for (const name of tree.globals) {
-    if (!GLOBALS.has(name.name)) report(file, lineOf(text, name.name), `${name.name} is no global of a script`);
+    if (!GLOBALS.has(name.name)) report(file, lineOf(text, name.name), `${name.name} is not a global of a script`);
   }
   const code = (parts + text).replace(/--.*$/gm, '');
   for (const name of locals) {

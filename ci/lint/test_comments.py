@@ -3,7 +3,15 @@
 from collections.abc import Callable
 
 import pytest
-from comments import of_hashes, of_jvm, of_lua, of_python, of_rust, of_script, sentences
+from comments import (
+    hash_comments,
+    jvm_comments,
+    lua_comments,
+    python_comments,
+    rust_comments,
+    script_comments,
+    sentences,
+)
 from openings import wrong_opening
 
 
@@ -15,13 +23,13 @@ def words(prose: str) -> list[tuple[int, str]]:
 @pytest.mark.parametrize(
     ("read", "text", "expected"),
     [
-        (of_rust, "//! A\n/// B\nlet c = 'x'; // C\n/* D */ let s: &'a str = \"// no\";", ["A", "B", "C", "D"]),
-        (of_rust, 'r#"// "no"#; let quote = \'"\'; // A\nb"\\"// no" // B', ["A", "B"]),
-        (of_jvm, '/** A */\nval x = """// "no\n"""\n/**\n * B\n */\nval c = \'"\' // C', ["A", "B", "C"]),
-        (of_script, "// A\nconst a = `// no`, b = '// no', c = /[/]\\/\\/ no/; /* B */", ["A", "B"]),
-        (of_lua, "-- A\nlocal x = '-- no' --[[ B\nC ]]\nlocal y = [[-- no]]", ["A", "B", "C"]),
-        (of_python, '"""A\nB."""\n\nTEXT = "# no"  # C\n#: D\n', ["A", "B.", "C", "D"]),
-        (of_hashes, '#!/bin/sh\n# A\necho "# no" # neither\n  # B\n', ["/bin/sh", "A", "B"]),
+        (rust_comments, "//! A\n/// B\nlet c = 'x'; // C\n/* D */ let s: &'a str = \"// no\";", ["A", "B", "C", "D"]),
+        (rust_comments, 'r#"// "no"#; let quote = \'"\'; // A\nb"\\"// no" // B', ["A", "B"]),
+        (jvm_comments, '/** A */\nval x = """// "no\n"""\n/**\n * B\n */\nval c = \'"\' // C', ["A", "B", "C"]),
+        (script_comments, "// A\nconst a = `// no`, b = '// no', c = /[/]\\/\\/ no/; /* B */", ["A", "B"]),
+        (lua_comments, "-- A\nlocal x = '-- no' --[[ B\nC ]]\nlocal y = [[-- no]]", ["A", "B", "C"]),
+        (python_comments, '"""A\nB."""\n\nTEXT = "# no"  # C\n#: D\n', ["A", "B.", "C", "D"]),
+        (hash_comments, '#!/bin/sh\n# A\necho "# no" # neither\n  # B\n', ["/bin/sh", "A", "B"]),
     ],
 )
 def test_of_a_source_only_its_comments_are_left(read: Callable[[str], str], text: str, expected: list[str]) -> None:
@@ -29,7 +37,7 @@ def test_of_a_source_only_its_comments_are_left(read: Callable[[str], str], text
 
 
 def test_a_comment_keeps_its_line() -> None:
-    assert words(of_rust("\n\n/* A\n\n B */\n// C")) == [(3, "A"), (5, "B"), (6, "C")]
+    assert words(rust_comments("\n\n/* A\n\n B */\n// C")) == [(3, "A"), (5, "B"), (6, "C")]
 
 
 def test_a_sentence_is_found_across_lines_and_on_the_line_on_which_it_begins() -> None:

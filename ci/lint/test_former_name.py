@@ -3,13 +3,13 @@
 from former_name import FORMER, KEPT, hits
 
 
-def test_it_is_found_in_paths_and_lines_in_upper_and_lower_case() -> None:
+def test_the_former_name_is_found_in_paths_and_lines_in_upper_and_lower_case() -> None:
     path = f"packages/{FORMER.title()}.kt"
     line = f"README.md:3:pip install {FORMER}"
     assert list(hits([path, "README.md"], [line])) == [path, line]
 
 
-def test_the_lines_that_are_kept_are_left_alone_and_no_others() -> None:
+def test_only_the_lines_on_the_keep_list_are_accepted() -> None:
     kept = [f"{path}:{number}:{FORMER}" for path, lines in KEPT.items() for number in range(lines)]
     assert not list(hits([], kept))
     more = f"CHANGELOG.md:90:{FORMER}"

@@ -21,9 +21,9 @@ def missing(document: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_each_file_that_a_document_names_is_there(name: str) -> None:
+def test_each_file_that_a_document_names_exists(name: str) -> None:
     assert missing((ROOT / name).read_text()) == []
 
 
-def test_a_file_that_is_gone_is_found() -> None:
+def test_a_missing_file_is_found() -> None:
     assert missing("see `kinds/gone.rs`, `core/protocol/src/kinds/NAME.rs`, `src/kinds.rs`") == ["kinds/gone.rs"]

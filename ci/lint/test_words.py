@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import words
-from words import Hit, of_document, of_python_texts, of_scripts, of_texts
+from words import Hit, document_prose, python_literals, script_literals, string_literals
 
 GLOSSARY = """
 ## Replaced words
@@ -62,16 +62,16 @@ def test_a_backtick_alone_does_not_hide_the_next_paragraph() -> None:
 
 def test_a_changelog_is_checked_down_to_its_released_versions() -> None:
     text = "## [Unreleased]\n\ngive back\n\n## [0.1.0] - 2026-12-31\n\ngive back\n"
-    assert found(of_document(text)) == [Hit(3, "give back", "release")]
+    assert found(document_prose(text)) == [Hit(3, "give back", "release")]
 
 
 def test_of_a_program_the_string_literals_are_checked() -> None:
     rust = 'f("give back"); // "give back"\nlet mark = \'"\';\ng(r#"give "back" or give back"#, "give \\\n    back");\n'
-    assert [hit.line for hit in found(of_texts(rust))] == [1, 3, 3]
+    assert [hit.line for hit in found(string_literals(rust))] == [1, 3, 3]
     script = "f('give back', `give\nback`); // 'give back'\n/* \"give back\" */ give(back);\n"
-    assert [hit.line for hit in found(of_scripts(script))] == [1, 1]
+    assert [hit.line for hit in found(script_literals(script))] == [1, 1]
     python = 'f("give back", f"{x} give back")  # "give back"\n"""give back"""\n'
-    assert [hit.line for hit in found(of_python_texts(python))] == [1, 1, 2]
+    assert [hit.line for hit in found(python_literals(python))] == [1, 1, 2]
 
 
 def test_no_word_to_say_is_replaced_itself(monkeypatch: pytest.MonkeyPatch) -> None:

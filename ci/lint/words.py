@@ -32,9 +32,9 @@ class Hit(NamedTuple):
     instead: str
 
 
-def replaced_words(glossary: str) -> dict[str, str]:
-    """Each replaced phrase of the glossary, in lower case, with what to say instead."""
-    table = glossary.partition(HEADING)[2].partition("|---|---|\n")[2]
+def replaced_words(glossary: str, heading: str = HEADING) -> dict[str, str]:
+    """Each replaced phrase of a table of the glossary, in lower case, with what to say instead."""
+    table = glossary.partition(heading)[2].partition("|---|---|\n")[2].partition("\n\n")[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
     return {phrase.strip().lower(): instead for instead, phrases in rows for phrase in phrases.split(",")}
 
@@ -49,7 +49,7 @@ CODE = re.compile(
 RELEASED = re.compile(r"^## \[\d.*", re.DOTALL | re.MULTILINE)
 
 
-def of_document(text: str) -> str:
+def document_prose(text: str) -> str:
     """The prose of a document."""
     return RELEASED.sub(lambda versions: blank(versions[0]), text)
 
@@ -68,7 +68,7 @@ STRINGS = strings('"')
 STRINGS_OF_SCRIPTS = strings("\"'`")
 
 
-def of_texts(text: str, literals: re.Pattern[str] = STRINGS) -> str:
+def string_literals(text: str, literals: re.Pattern[str] = STRINGS) -> str:
     """The string literals."""
 
     def prose(found: re.Match[str]) -> str:
@@ -83,12 +83,12 @@ def of_texts(text: str, literals: re.Pattern[str] = STRINGS) -> str:
     return literals.sub(prose, text)
 
 
-def of_scripts(text: str) -> str:
+def script_literals(text: str) -> str:
     """The string literals of TypeScript."""
-    return of_texts(text, STRINGS_OF_SCRIPTS)
+    return string_literals(text, STRINGS_OF_SCRIPTS)
 
 
-def of_python_texts(text: str) -> str:
+def python_literals(text: str) -> str:
     """The string literals of Python, docstrings too."""
     lines = [""] * (text.count("\n") + 1)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -101,16 +101,17 @@ def of_python_texts(text: str) -> str:
 
 # The files to check, as patterns of git, each with the function that returns its prose.
 SOURCES: list[tuple[str, Callable[[str], str]]] = [
-    ("*.md", of_document),
+    ("*.md", document_prose),
     *comments.SOURCES,
-    ("core/client/src/*.rs", of_texts),
-    ("core/protocol/src/*.rs", of_texts),
-    ("core/cli/src/*.rs", of_texts),
-    ("bindings/*.rs", of_texts),
-    ("packages/python/src/*.py", of_python_texts),
-    ("packages/*/src/*.ts", of_scripts),
-    ("packages/*/src/main/*.kt", of_texts),
-    ("packages/*/src/main/*.java", of_texts),
+    ("core/client/src/*.rs", string_literals),
+    ("core/protocol/src/*.rs", string_literals),
+    ("core/cli/src/*.rs", string_literals),
+    ("bindings/*.rs", string_literals),
+    ("packages/python/src/*.py", python_literals),
+    ("packages/*/src/*.ts", script_literals),
+    ("packages/*/src/*.mts", script_literals),
+    ("packages/*/src/main/*.kt", string_literals),
+    ("packages/*/src/main/*.java", string_literals),
 ]
 
 

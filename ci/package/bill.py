@@ -23,8 +23,8 @@ def crates(package: str, triple: str = "") -> Iterator[dict[str, Any]]:
         if found:
             name, number, licence = found.groups()
             purl = f"pkg:cargo/{name}@{number}"
-            told = {"type": "library", "bom-ref": purl, "name": name, "version": number, "purl": purl}
-            yield told | {"licenses": [{"expression": licence.replace("/", " OR ")}]}
+            component = {"type": "library", "bom-ref": purl, "name": name, "version": number, "purl": purl}
+            yield component | {"licenses": [{"expression": licence.replace("/", " OR ")}]}
 
 
 def dependencies(components: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -37,13 +37,13 @@ def stamp() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", commit_moment())
 
 
-def of_wheel(package: str, triple: str = "") -> Path:
+def wheel_bom(package: str, triple: str = "") -> Path:
     """Writes the bill for a wheel with the native library of a package, and returns its path."""
     purl = f"pkg:pypi/steadlock@{version()}"
     ours = {"type": "library", "bom-ref": purl, "name": "steadlock", "version": version(), "purl": purl}
     components = list(crates(package, triple))
     depends = {"ref": purl, "dependsOn": [component["bom-ref"] for component in components]}
-    told = {
+    bom = {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "version": 1,
@@ -56,5 +56,5 @@ def of_wheel(package: str, triple: str = "") -> Path:
     }
     written = TARGET / "bills" / triple / f"{package}.cyclonedx.json"
     written.parent.mkdir(parents=True, exist_ok=True)
-    written.write_text(json.dumps(told, indent=2) + "\n")
+    written.write_text(json.dumps(bom, indent=2) + "\n")
     return written

@@ -13,12 +13,12 @@ COMPONENTS = {
     "steadlock-spring-boot4-starter": "packages/spring/boot4",
 }
 #: The elements of a published pom. The other elements describe the build.
-SAID = (
+REQUIRED_ELEMENTS = (
     *("modelVersion", "groupId", "artifactId", "version"),
     *("name", "description", "url", "licenses", "developers", "scm", "dependencies"),
 )
 #: An element of only some poms: the bill of materials with the versions of their dependencies.
-SAID_BY_SOME = "dependencyManagement"
+OPTIONAL_ELEMENT = "dependencyManagement"
 
 
 def place(artifact: str, version: str, ending: str) -> str:
@@ -30,14 +30,16 @@ def pom(file: Path) -> str:
     """Returns a pom without the parts for its build, and with the elements of its parent, which is not published."""
     ElementTree.register_namespace("", NAMESPACE)
     found = {tag(one): one for one in elements(file)}
-    missing = [name for name in SAID if name not in found]
+    missing = [name for name in REQUIRED_ELEMENTS if name not in found]
     assert not missing, f"{file} does not say its {', '.join(missing)}"
     dependencies = found["dependencies"]
     for dependency in dependencies.findall("{*}dependency"):
         if dependency.findtext("{*}scope") == "test":
             dependencies.remove(dependency)
     project = ElementTree.parse(file).getroot()
-    project[:] = [found[name] for name in (*SAID[:-1], SAID_BY_SOME, SAID[-1]) if name in found]
+    project[:] = [
+        found[name] for name in (*REQUIRED_ELEMENTS[:-1], OPTIONAL_ELEMENT, REQUIRED_ELEMENTS[-1]) if name in found
+    ]
     ElementTree.indent(project)
     text = ElementTree.tostring(project, "unicode", xml_declaration=False)
     values = properties(file) | {"project.version": found["version"].text or ""}

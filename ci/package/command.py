@@ -31,14 +31,14 @@ def name_of(platform: Platform) -> str:
 def pack(program: Path, platform: Platform) -> Path:
     """Packs the command. The archive is identical for identical files."""
     name = name_of(platform)
-    said: list[str | Path] = [*platform.emulator, program]
+    command: list[str | Path] = [*platform.emulator, program]
     files = {"steadlock": program.read_bytes()}
     for shell, file in SHELLS.items():
-        files[f"completions/{file}"] = run([*said, "completions", shell]).encode()
-    whole = run([*said, "manual"])
-    files["man1/steadlock.1"] = whole.encode()
-    for found in re.findall(r"^steadlock\\-(\w+)\(1\)$", whole, re.MULTILINE):
-        files[f"man1/steadlock-{found}.1"] = run([*said, "manual", found]).encode()
+        files[f"completions/{file}"] = run([*command, "completions", shell]).encode()
+    manual = run([*command, "manual"])
+    files["man1/steadlock.1"] = manual.encode()
+    for found in re.findall(r"^steadlock\\-(\w+)\(1\)$", manual, re.MULTILINE):
+        files[f"man1/steadlock-{found}.1"] = run([*command, "manual", found]).encode()
     files |= {file: (ROOT / file).read_bytes() for file in LICENCES}
     target = archive(platform)
     target.parent.mkdir(parents=True, exist_ok=True)

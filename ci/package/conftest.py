@@ -11,14 +11,14 @@ import local_repository
 from building import unpack
 from command import archive
 from installing import node_packages, npm_install
-from platforms import here
+from platforms import this_platform
 
 
 @pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The unpacked command."""
     folder = tmp_path_factory.mktemp("command")
-    unpack(archive(here()), folder)
+    unpack(archive(this_platform()), folder)
     (found,) = folder.glob("*/steadlock")
     return found
 

@@ -11,11 +11,11 @@ import pytest
 
 from building import DIST, ROOT
 from npm import CHECKS, name_of
-from platforms import here
+from platforms import this_platform
 from version import version
 
 README = ROOT / "README.md"
-TRIES = 7
+ATTEMPTS = 7
 #: Milliseconds.
 MOST_FOR_IMPORT, MOST_FOR_LOCK = 50, 20
 BARE = "a bare machine"
@@ -23,7 +23,7 @@ BARE = "a bare machine"
 HERE = BARE if os.environ.get("STEADLOCK_BARE") else "here"
 
 
-def said(command: list[str | Path], folder: Path, environment: dict[str, str]) -> str:
+def output_of(command: list[str | Path], folder: Path, environment: dict[str, str]) -> str:
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -50,8 +50,8 @@ def blocks(file: Path, language: str, url: str) -> list[str]:
 
 def best(command: list[str | Path], folder: Path, environment: dict[str, str]) -> dict[str, float]:
     """Runs a program that measures itself several times, and returns the best values. The machine may be busy."""
-    told = [json.loads(said(command, folder, environment)) for _ in range(TRIES)]
-    return {key: min(one[key] for one in told) for key in told[0]}
+    results = [json.loads(output_of(command, folder, environment)) for _ in range(ATTEMPTS)]
+    return {key: min(one[key] for one in results) for key in results[0]}
 
 
 def built(folder: str, pattern: str) -> Path:
@@ -65,7 +65,7 @@ def built(folder: str, pattern: str) -> Path:
 
 def node_packages() -> list[Path]:
     """Returns the Node package of this platform, and the package that users install."""
-    return [DIST / "npm" / f"{name}-{version()}.tgz" for name in (name_of(here()), "steadlock")]
+    return [DIST / "npm" / f"{name}-{version()}.tgz" for name in (name_of(this_platform()), "steadlock")]
 
 
 def web_package() -> Path:
@@ -76,7 +76,7 @@ def npm_install(folder: Path, environment: dict[str, str], *packages: Path) -> N
     """Installs our packages and nothing else."""
     (folder / "package.json").write_text('{ "private": true }\n')
     # Offline, since the registry does not have these packages yet.
-    said(["npm", "install", "--offline", "--no-audit", "--no-fund", *packages], folder, environment)
+    output_of(["npm", "install", "--offline", "--no-audit", "--no-fund", *packages], folder, environment)
 
 
 def add_packages_of_others(folder: Path) -> None:

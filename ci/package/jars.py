@@ -19,7 +19,7 @@ import central
 import checks
 import gradle
 from building import DIST, LICENCES, ROOT, TARGET, commit_moment, run
-from platforms import Platform, here
+from platforms import Platform, this_platform
 from version import version
 
 PACKAGE = ROOT / "packages" / "jvm"
@@ -107,14 +107,14 @@ def bill_of(pom: Path) -> Path:
     stamp = f"-Dproject.build.outputTimestamp={bill.stamp()}"
     where = [f"-DoutputDirectory={BUILT / 'bom'}", "-DoutputName=bom", "-DoutputFormat=json"]
     run([*MAVEN, "--file", pom, stamp, *where, CYCLONEDX])
-    told = json.loads((BUILT / "bom" / "bom.json").read_text())
-    crates = list(bill.crates("steadlock-jvm", here().triple))
-    told["components"] += crates
-    (ours,) = (one for one in told["dependencies"] if one["ref"] == told["metadata"]["component"]["bom-ref"])
+    bom = json.loads((BUILT / "bom" / "bom.json").read_text())
+    crates = list(bill.crates("steadlock-jvm", this_platform().triple))
+    bom["components"] += crates
+    (ours,) = (one for one in bom["dependencies"] if one["ref"] == bom["metadata"]["component"]["bom-ref"])
     ours["dependsOn"] += [crate["bom-ref"] for crate in crates]
-    told["dependencies"] += bill.dependencies(crates)
+    bom["dependencies"] += bill.dependencies(crates)
     written = target("-cyclonedx.json")
-    written.write_text(json.dumps(told, indent=2) + "\n")
+    written.write_text(json.dumps(bom, indent=2) + "\n")
     return written
 
 
@@ -137,9 +137,9 @@ def pack(name: str, entries: Entries, module: str = "", artifact: str = ARTIFACT
     for entry, content in entries.items():
         paths = checks.paths_in(content)
         assert not paths, f"{entry} names folders of this machine: {paths[:5]}"
-    told = {"Manifest-Version": "1.0", "Implementation-Title": "Steadlock", "Implementation-Version": version()}
-    told |= {"Automatic-Module-Name": module} if module else {}
-    manifest = "".join(f"{key}: {value}\r\n" for key, value in told.items()) + "\r\n"
+    attributes = {"Manifest-Version": "1.0", "Implementation-Title": "Steadlock", "Implementation-Version": version()}
+    attributes |= {"Automatic-Module-Name": module} if module else {}
+    manifest = "".join(f"{key}: {value}\r\n" for key, value in attributes.items()) + "\r\n"
     written = target(f"-{name}.jar" if name else ".jar", artifact)
     written.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -33,10 +33,10 @@ def build(platform: Platform | Elsewhere, library: Path) -> Path:
     file = file_of(platform)
     shutil.copyfile(library, folder / file)
     main = manifest(PACKAGE)
-    told = {"name": name_of(platform), "version": version(), **{key: main[key] for key in COMMON}}
-    told["description"] = f"The native library of the package steadlock for {platform.npm}"
-    told |= wanted(platform) | {"main": file, "files": [file, *LICENCES]}
-    describe(folder, told)
+    fields = {"name": name_of(platform), "version": version(), **{key: main[key] for key in COMMON}}
+    fields["description"] = f"The native library of the package steadlock for {platform.npm}"
+    fields |= wanted(platform) | {"main": file, "files": [file, *LICENCES]}
+    describe(folder, fields)
     (folder / "README.md").write_text(
         f"# {name_of(platform)}\n\nThe native library of [steadlock](https://www.npmjs.com/package/steadlock) "
         f"for {platform.npm}. Install `steadlock`; npm adds this package where it fits.\n"
@@ -66,20 +66,20 @@ def web_package() -> Path:
 def staged(package: Path, more: dict[str, Any], *files: str) -> Path:
     """Makes a folder with a package's built files and the given ones. Its manifest has the fields of `more`, and no
     scripts or development dependencies, as users build nothing."""
-    told = manifest(package)
-    folder = fresh(told["name"])
+    fields = manifest(package)
+    folder = fresh(fields["name"])
     shutil.copytree(package / "dist", folder / "dist")
     for file in (*files, "README.md"):
         (folder / file).parent.mkdir(exist_ok=True)
         shutil.copy(package / file, folder / file)
-    del told["scripts"], told["devDependencies"]
-    describe(folder, told | {"files": ["dist", *files, *LICENCES]} | more)
+    del fields["scripts"], fields["devDependencies"]
+    describe(folder, fields | {"files": ["dist", *files, *LICENCES]} | more)
     return folder
 
 
-def describe(folder: Path, told: dict[str, Any]) -> None:
+def describe(folder: Path, fields: dict[str, Any]) -> None:
     """Writes the manifest of a package."""
-    (folder / "package.json").write_text(json.dumps(told, indent=2) + "\n")
+    (folder / "package.json").write_text(json.dumps(fields, indent=2) + "\n")
 
 
 def check_packed(tarball: Path) -> list[str]:
@@ -96,9 +96,9 @@ def native(platform: Platform) -> Path:
 
 
 def manifest(package: Path) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads((package / "package.json").read_text())
-    assert told["version"] == version()
-    return told
+    fields: dict[str, Any] = json.loads((package / "package.json").read_text())
+    assert fields["version"] == version()
+    return fields
 
 
 def fresh(name: str) -> Path:

@@ -24,11 +24,11 @@ import starters
 import table
 import wheels
 from building import DIST
-from platforms import PLATFORMS, Platform, here
+from platforms import PLATFORMS, Platform, this_platform
 from table import Artefact, artefact
 
 
-def of_platform(platform: Platform) -> Iterator[Artefact]:
+def platform_artefacts(platform: Platform) -> Iterator[Artefact]:
     """Builds the artefacts of one platform."""
     if platform.libc == "musl":
         program = command.build(platform)
@@ -43,11 +43,11 @@ def of_platform(platform: Platform) -> Iterator[Artefact]:
     yield artefact(built, platform.wheel, wheels.check(built, platform))
 
 
-def of_all(are_crates_tried: bool) -> Iterator[Artefact]:
+def all_artefacts(with_crate_builds: bool) -> Iterator[Artefact]:
     """Builds the artefacts that are the same for every platform."""
     for packed in (npm.main_package(), npm.web_package()):
         yield artefact(packed, "any", npm.check_packed(packed))
-    for built in (crates.build(are_crates_tried), jars.build(), starters.build()):
+    for built in (crates.build(with_crate_builds), jars.build(), starters.build()):
         yield from (artefact(file, "any", checked) for file, checked in built)
 
 
@@ -57,12 +57,12 @@ def main() -> None:
     parser.add_argument("--unused", action="store_true", help="install and run nothing of what was built")
     chosen = parser.parse_args()
     shutil.rmtree(DIST, ignore_errors=True)
-    platforms = PLATFORMS if chosen.all else (here("glibc"), here("musl"))
-    built = [artefact for platform in platforms for artefact in of_platform(platform)]
-    built += of_all(are_crates_tried=chosen.all)
+    platforms = PLATFORMS if chosen.all else (this_platform("glibc"), this_platform("musl"))
+    built = [artefact for platform in platforms for artefact in platform_artefacts(platform)]
+    built += all_artefacts(with_crate_builds=chosen.all)
     if chosen.all:
         built.append(artefact(wheels.sources(), "any", ["twine"]))
-    table.keep(built)
+    table.write(built)
     status = 0
     if chosen.all and not chosen.unused:
         status = subprocess.run([sys.executable, "-m", "pytest", Path(__file__).parent], check=False).returncode

@@ -78,7 +78,7 @@ ELSEWHERE = (
 )
 
 
-def here(libc: str = "glibc") -> Platform:
+def this_platform(libc: str = "glibc") -> Platform:
     """Returns the platform of this machine's processor with one of the C libraries. Its artefacts run here."""
     for one in PLATFORMS:
         if one.machine == this_machine() and one.libc == libc and platform.system() == "Linux":

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import jars
 from building import DIST
-from installing import five_lines, said
+from installing import five_lines, output_of
 from version import version
 
 KOTLIN_PLUGIN = """
@@ -100,7 +100,7 @@ def compile_project(folder: Path, local: Path, files: Mapping[str, str]) -> Path
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content)
     maven = [*jars.MAVEN, f"-Dmaven.repo.local={local}", f"-DoutputDirectory={folder / 'lib'}"]
-    said([*maven, "compile", COPY], folder, dict(os.environ))
+    output_of([*maven, "compile", COPY], folder, dict(os.environ))
     return folder
 
 

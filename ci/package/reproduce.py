@@ -10,12 +10,12 @@ import tempfile
 from pathlib import Path
 
 from building import DIST, ROOT
-from table import KEPT
+from table import TABLE
 
 
 def digests(folder: Path) -> dict[str, str]:
     """Returns the checksums of the files for users, by their paths."""
-    files = (file for file in folder.rglob("*") if file.is_file() and file.name != KEPT.name)
+    files = (file for file in folder.rglob("*") if file.is_file() and file.name != TABLE.name)
     return {str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 

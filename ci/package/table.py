@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from building import DIST
 
-KEPT = DIST / "table.json"
+TABLE = DIST / "table.json"
 
 
 class Artefact(NamedTuple):
@@ -29,15 +29,15 @@ def artefact(file: Path, platform: str, checked: list[str]) -> Artefact:
     return Artefact(file.relative_to(DIST).as_posix(), platform, checked, [])
 
 
-def keep(artefacts: list[Artefact]) -> None:
-    KEPT.write_text(json.dumps([one._asdict() for one in artefacts], indent=2) + "\n")
+def write(artefacts: list[Artefact]) -> None:
+    TABLE.write_text(json.dumps([one._asdict() for one in artefacts], indent=2) + "\n")
 
 
-def kept() -> list[Artefact]:
-    return told(KEPT.read_text())
+def read() -> list[Artefact]:
+    return parse(TABLE.read_text())
 
 
-def told(text: str) -> list[Artefact]:
+def parse(text: str) -> list[Artefact]:
     """Reads the table from the text of its file."""
     return [Artefact(**one) for one in json.loads(text)]
 
@@ -45,13 +45,13 @@ def told(text: str) -> list[Artefact]:
 def ran(file: Path, where: str) -> None:
     """Records that a file of dist/ was installed and run."""
     name = file.relative_to(DIST).as_posix()
-    artefacts = kept()
+    artefacts = read()
     assert any(one.name == name for one in artefacts), f"{name} is no artefact"
-    keep([one._replace(ran=sorted({*one.ran, where})) if one.name == name else one for one in artefacts])
+    write([one._replace(ran=sorted({*one.ran, where})) if one.name == name else one for one in artefacts])
 
 
 def show() -> None:
-    rows = [("artefact", "platform", "size", "checked", "installed and run"), *(one.row() for one in kept())]
+    rows = [("artefact", "platform", "size", "checked", "installed and run"), *(one.row() for one in read())]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip(), flush=True)

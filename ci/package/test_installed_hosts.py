@@ -7,19 +7,19 @@ import pytest
 
 from building import ROOT
 from hosts import BUN, DENO, Host
-from installing import failed, five_lines, node_packages, said
+from installing import failed, five_lines, node_packages, output_of
 from table import ran
 
 #: A program that must work on every host. The tests of packages/web use it too.
 STORY = ROOT / "packages" / "web" / "test" / "runtimes" / "story.mjs"
-TOLD = """
+STORY_TEST = """
 import assert from 'node:assert/strict';
 import * as steadlock from 'steadlock';
 import { story, TOLD } from './story.mjs';
 
 assert.deepEqual(await story(steadlock, process.argv[2], 'redis://127.0.0.1:1'), TOLD);
 """
-WHO = """
+HOLDER_TEST = """
 import { connect } from 'steadlock';
 
 const client = await connect(process.argv[2]);
@@ -34,39 +34,39 @@ hosts = pytest.mark.parametrize("host", [BUN, DENO], ids=lambda host: host.name.
 @hosts
 def test_the_readme_s_lines_run(host: Host, url: str, empty: dict[str, str], node_project: Path) -> None:
     (node_project / "app.mjs").write_text(five_lines("js", url))
-    assert "fencing token" in said([*host.native, "app.mjs"], node_project, empty)
+    assert "fencing token" in output_of([*host.native, "app.mjs"], node_project, empty)
     for tarball in node_packages():
         ran(tarball, host.name)
 
 
 @hosts
-def test_it_does_what_every_host_is_to_do(host: Host, url: str, empty: dict[str, str], node_project: Path) -> None:
+def test_the_package_works_in_every_host(host: Host, url: str, empty: dict[str, str], node_project: Path) -> None:
     shutil.copy(STORY, node_project)
-    (node_project / "told.mjs").write_text(TOLD)
-    said([*host.native, "told.mjs", url], node_project, empty)
+    (node_project / "story-test.mjs").write_text(STORY_TEST)
+    output_of([*host.native, "story-test.mjs", url], node_project, empty)
 
 
 @hosts
-def test_a_holder_is_named_by_its_host_and_releases_at_the_end(
+def test_a_holder_is_named_with_its_host_and_releases_at_the_end(
     host: Host, url: str, empty: dict[str, str], node_project: Path
 ) -> None:
-    (node_project / "who.mjs").write_text(WHO)
+    (node_project / "holder-test.mjs").write_text(HOLDER_TEST)
     for _ in range(2):
-        assert said([*host.native, "who.mjs", url], node_project, empty) == f"{host.name.lower()}\n"
+        assert output_of([*host.native, "holder-test.mjs", url], node_project, empty) == f"{host.name.lower()}\n"
 
 
-def test_deno_says_which_right_is_missing(empty: dict[str, str], node_project: Path) -> None:
+def test_deno_names_the_missing_permission(empty: dict[str, str], node_project: Path) -> None:
     (node_project / "app.mjs").write_text("import 'steadlock';\n")
     command = [word for word in DENO.native if word != "--allow-ffi"]
-    told = failed([*command, "app.mjs"], node_project, empty)
-    assert "cannot be loaded here: NotCapable: Requires ffi access to" in told
-    assert "run again with the --allow-ffi flag" in told
+    error = failed([*command, "app.mjs"], node_project, empty)
+    assert "cannot be loaded here: NotCapable: Requires ffi access to" in error
+    assert "run again with the --allow-ffi flag" in error
 
 
-def test_bun_compiles_it_into_one_program(
+def test_bun_compiles_the_package_into_one_program(
     url: str, empty: dict[str, str], node_project: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    alone = tmp_path_factory.mktemp("alone")
+    folder = tmp_path_factory.mktemp("app")
     (node_project / "app.mjs").write_text(five_lines("js", url))
-    said([*BUN.native, "build", "app.mjs", "--compile", f"--outfile={alone / 'app'}"], node_project, empty)
-    assert "fencing token" in said([alone / "app"], alone, empty)
+    output_of([*BUN.native, "build", "app.mjs", "--compile", f"--outfile={folder / 'app'}"], node_project, empty)
+    assert "fencing token" in output_of([folder / "app"], folder, empty)

@@ -11,14 +11,14 @@ import pytest
 import central
 import jars
 from building import ROOT
-from installing import HERE, best, five_lines, said
-from platforms import here
+from installing import HERE, best, five_lines, output_of
+from platforms import this_platform
 from projects import KOTLIN_PLUGIN, compile_project, dependency, java, java_source, ours, pom
 from table import ran
 
 #: Milliseconds in a cold JVM until the library is loaded, and until the first lock. A quiet machine needs a tenth.
 MOST_FOR_LOAD, MOST_FOR_LOCK = 5_000, 2_000
-OWN = jars.classifier(here())
+OWN = jars.classifier(this_platform())
 #: The classifiers of our jars on which a program depends, for each choice.
 CHOICES = {"two": ("", OWN), "all": ("all",)}
 PROPERTIES = central.properties(ROOT / "packages" / "jvm" / "pom.xml")
@@ -91,14 +91,14 @@ def project(folder: Path, local: Path, url: str, classifiers: tuple[str, ...]) -
 
 @pytest.mark.parametrize("choice", CHOICES)
 def test_the_readme_s_lines_run(choice: str, projects: dict[str, Path], empty: dict[str, str], tmp_path: Path) -> None:
-    assert "fencing token" in said([*java(projects[choice]), "Java"], tmp_path, empty)
-    assert "fencing token" in said([*java(projects[choice]), "KotlinKt"], tmp_path, empty)
+    assert "fencing token" in output_of([*java(projects[choice]), "Java"], tmp_path, empty)
+    assert "fencing token" in output_of([*java(projects[choice]), "KotlinKt"], tmp_path, empty)
     for name in CHOICES[choice]:
         ran(jars.target(f"-{name}.jar" if name else ".jar"), HERE)
 
 
 @pytest.mark.timing
-def test_a_cold_jvm_has_its_first_lock_soon(
+def test_a_cold_jvm_acquires_its_first_lock_quickly(
     projects: dict[str, Path], url: str, empty: dict[str, str], tmp_path: Path
 ) -> None:
     took = best([*java(projects["two"]), "Measured", url], tmp_path, empty)
@@ -117,26 +117,26 @@ def test_on_the_module_path_jna_alone_needs_native_access(
     module = tmp_path / "module-info.java"
     module.write_text("module shop { requires io.github.steadlock; requires kotlin.stdlib; requires org.slf4j; }\n")
     main = projects["two"] / "src" / "main" / "java" / "shop" / "Main.java"
-    said([newer / "javac", "-d", mods, "--module-path", library, module, main], tmp_path, empty)
+    output_of([newer / "javac", "-d", mods, "--module-path", library, module, main], tmp_path, empty)
     modules: list[str | Path] = [newer / "java", "--module-path", f"{mods}:{library}"]
     refused = "--illegal-native-access=deny"
     access = [refused, "--enable-native-access=com.sun.jna"]
-    assert said([*modules, *access, "--module", "shop/shop.Main"], tmp_path, empty) == "mine: true\n"
-    told = said([*modules, refused, "--module", "shop/shop.Main"], tmp_path, empty)
-    assert "lets no native library be loaded" in told
-    assert "--enable-native-access=ALL-UNNAMED, or =com.sun.jna" in told
+    assert output_of([*modules, *access, "--module", "shop/shop.Main"], tmp_path, empty) == "mine: true\n"
+    output = output_of([*modules, refused, "--module", "shop/shop.Main"], tmp_path, empty)
+    assert "lets no native library be loaded" in output
+    assert "--enable-native-access=ALL-UNNAMED, or =com.sun.jna" in output
 
 
-def test_without_the_jar_of_the_platform_it_says_which_to_add(
+def test_without_the_jar_of_the_platform_the_error_names_it(
     projects: dict[str, Path], empty: dict[str, str], tmp_path: Path
 ) -> None:
-    told = said([*java(projects["two"], without=OWN), "shop.Main"], tmp_path, empty)
-    assert f"connect: the native library for {here().jna} is not on the class path" in told
-    assert f"with the classifier {OWN}, or take the one with the classifier all" in told
+    output = output_of([*java(projects["two"], without=OWN), "shop.Main"], tmp_path, empty)
+    assert f"connect: the native library for {this_platform().jna} is not on the class path" in output
+    assert f"with the classifier {OWN}, or take the one with the classifier all" in output
 
 
 @pytest.mark.parametrize("option", ["ro", "noexec"])
-def test_where_nothing_can_be_unpacked_it_names_another_folder(
+def test_where_the_library_cannot_be_unpacked_the_error_names_another_folder(
     option: str, projects: dict[str, Path], empty: dict[str, str], tmp_path: Path
 ) -> None:
     folder = tmp_path / "temporary"
@@ -146,6 +146,6 @@ def test_where_nothing_can_be_unpacked_it_names_another_folder(
     inside = ["unshare", *become_root, "--mount", "sh", "-c", mount, str(folder)]
     if subprocess.run([*inside, "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("nothing may be mounted here")
-    told = said([*inside, *java(projects["two"], f"-Djna.tmpdir={folder}"), "shop.Main"], tmp_path, empty)
-    assert "could not be unpacked or loaded" in told
-    assert "-Djna.tmpdir=FOLDER" in told
+    output = output_of([*inside, *java(projects["two"], f"-Djna.tmpdir={folder}"), "shop.Main"], tmp_path, empty)
+    assert "could not be unpacked or loaded" in output
+    assert "-Djna.tmpdir=FOLDER" in output

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hosts import NEXT
-from installing import add_packages_of_others, five_lines, node_packages, said
+from installing import add_packages_of_others, five_lines, node_packages, output_of
 from npm import PACKAGE
 from table import ran
 
@@ -57,8 +57,8 @@ def started(command: list[str | Path], folder: Path, surroundings: dict[str, str
     try:
         deadline = time.monotonic() + DEADLINE_S
         while True:
-            with socket.socket() as tried:
-                if tried.connect_ex(("127.0.0.1", port)) == 0:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
             assert process.poll() is None, (folder / "log").read_text()
             assert time.monotonic() < deadline, (folder / "log").read_text()
@@ -81,8 +81,8 @@ def token(port: int, folder: Path) -> int:
     return int(found[1])
 
 
-def test_a_route_handler_takes_a_lock(app: Path, surroundings: dict[str, str]) -> None:
-    said(next_("build"), app, surroundings)
+def test_a_route_handler_acquires_a_lock(app: Path, surroundings: dict[str, str]) -> None:
+    output_of(next_("build"), app, surroundings)
     with started(next_("start", "--hostname", "127.0.0.1"), app, surroundings) as port:
         assert token(port, app) < token(port, app)
     for tarball in node_packages():
@@ -90,14 +90,14 @@ def test_a_route_handler_takes_a_lock(app: Path, surroundings: dict[str, str]) -
 
 
 @pytest.mark.parametrize("bundler", ["turbopack", "webpack"])
-def test_a_server_that_stands_alone_has_the_native_library(
+def test_a_standalone_server_has_the_native_library(
     bundler: str, app: Path, surroundings: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Next.js makes such a server for containers with `output: 'standalone'`."""
     config = app / "next.config.mjs"
     config.write_text(config.read_text().replace("{", "{\n  output: 'standalone',", 1))
-    said(next_("build", f"--{bundler}"), app, surroundings)
-    alone = tmp_path_factory.mktemp("alone") / "server"
-    shutil.copytree(app / ".next" / "standalone", alone, symlinks=True)
-    with started(["node", "server.js"], alone, surroundings) as port:
-        assert token(port, alone) < token(port, alone)
+    output_of(next_("build", f"--{bundler}"), app, surroundings)
+    folder = tmp_path_factory.mktemp("app") / "server"
+    shutil.copytree(app / ".next" / "standalone", folder, symlinks=True)
+    with started(["node", "server.js"], folder, surroundings) as port:
+        assert token(port, folder) < token(port, folder)

@@ -6,8 +6,19 @@ from pathlib import Path
 import pytest
 
 from building import DIST, TARGET
-from installing import HERE, MOST_FOR_IMPORT, MOST_FOR_LOCK, TRIES, best, built, failed, five_lines, said, with_rust
-from platforms import here
+from installing import (
+    ATTEMPTS,
+    HERE,
+    MOST_FOR_IMPORT,
+    MOST_FOR_LOCK,
+    best,
+    built,
+    failed,
+    five_lines,
+    output_of,
+    with_rust,
+)
+from platforms import this_platform
 from table import ran
 from version import version
 
@@ -37,7 +48,7 @@ time.sleep(0.3)
 @pytest.fixture
 def python(empty: dict[str, str], tmp_path: Path) -> Path:
     """A Python in a new virtual environment with pip."""
-    said([sys.executable, "-m", "venv", "venv"], tmp_path, empty)
+    output_of([sys.executable, "-m", "venv", "venv"], tmp_path, empty)
     return tmp_path / "venv" / "bin" / "python"
 
 
@@ -45,46 +56,48 @@ def python(empty: dict[str, str], tmp_path: Path) -> Path:
 def with_wheel(python: Path, empty: dict[str, str], tmp_path: Path) -> Path:
     """The same Python with the wheel and nothing else."""
     wheels = ["--no-index", "--find-links", str(DIST / "python"), f"steadlock=={version()}"]
-    said([python, "-m", "pip", "install", "--quiet", "--only-binary", ":all:", *wheels], tmp_path, empty)
+    output_of([python, "-m", "pip", "install", "--quiet", "--only-binary", ":all:", *wheels], tmp_path, empty)
     return python
 
 
-def test_the_wheel_is_all_that_python_needs(url: str, empty: dict[str, str], with_wheel: Path, tmp_path: Path) -> None:
-    assert "fencing token" in said([with_wheel, "-c", five_lines("python", url)], tmp_path, empty)
+def test_python_needs_only_the_wheel(url: str, empty: dict[str, str], with_wheel: Path, tmp_path: Path) -> None:
+    assert "fencing token" in output_of([with_wheel, "-c", five_lines("python", url)], tmp_path, empty)
     # At the end of these processes, daemon threads are inside the native library, and Python unwinds their stacks.
-    for _ in range(TRIES):
-        said([with_wheel, "-c", DAEMONS, url], tmp_path, empty)
-    ran(DIST / "python" / f"steadlock-{version()}-cp311-abi3-{here().wheel}.whl", HERE)
+    for _ in range(ATTEMPTS):
+        output_of([with_wheel, "-c", DAEMONS, url], tmp_path, empty)
+    ran(DIST / "python" / f"steadlock-{version()}-cp311-abi3-{this_platform().wheel}.whl", HERE)
 
 
 @pytest.mark.timing
-def test_python_has_its_first_lock_soon(url: str, empty: dict[str, str], with_wheel: Path, tmp_path: Path) -> None:
+def test_python_acquires_its_first_lock_quickly(
+    url: str, empty: dict[str, str], with_wheel: Path, tmp_path: Path
+) -> None:
     took = best([with_wheel, "-c", MEASURED, url], tmp_path, empty)
     print(f"Python: {took}")
     assert took["import"] < MOST_FOR_IMPORT
     assert took["lock"] < MOST_FOR_LOCK
 
 
-def test_a_native_library_that_cannot_be_loaded_is_said(
+def test_a_native_library_that_cannot_be_loaded_is_reported(
     empty: dict[str, str], with_wheel: Path, tmp_path: Path
 ) -> None:
     (native,) = (tmp_path / "venv").glob("lib/*/site-packages/steadlock/_native*.so")
     native.write_bytes(b"of another system")
-    told = failed([with_wheel, "-c", "import steadlock"], tmp_path, empty)
-    assert "ImportError: steadlock: its native library cannot be loaded here: " in told
-    assert "install it with pip on this one" in told
+    error = failed([with_wheel, "-c", "import steadlock"], tmp_path, empty)
+    assert "ImportError: steadlock: its native library cannot be loaded here: " in error
+    assert "install it with pip on this one" in error
     native.unlink()
-    told = failed([with_wheel, "-c", "import steadlock.aio"], tmp_path, empty)
-    assert "ModuleNotFoundError: steadlock: its native library, steadlock._native, is not beside" in told
+    error = failed([with_wheel, "-c", "import steadlock.aio"], tmp_path, empty)
+    assert "ModuleNotFoundError: steadlock: its native library, steadlock._native, is not beside" in error
 
 
 # This test compiles the sources as users do, which takes long.
 @pytest.mark.timeout(1_800)
-def test_pip_builds_the_sources_where_there_is_rust(
+def test_pip_builds_the_sources_where_rust_is_installed(
     url: str, empty: dict[str, str], python: Path, tmp_path: Path
 ) -> None:
     sources = built("python", "*.tar.gz")
     surroundings = with_rust(empty) | {"CARGO_TARGET_DIR": str(TARGET / "sources")}
-    said([python, "-m", "pip", "install", "--quiet", sources], tmp_path, surroundings)
-    assert "fencing token" in said([python, "-c", five_lines("python", url)], tmp_path, empty)
+    output_of([python, "-m", "pip", "install", "--quiet", sources], tmp_path, surroundings)
+    assert "fencing token" in output_of([python, "-c", five_lines("python", url)], tmp_path, empty)
     ran(sources, HERE)

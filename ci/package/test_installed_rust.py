@@ -6,7 +6,7 @@ import pytest
 
 import crates
 from building import DIST, TARGET, unpack
-from installing import HERE, five_lines, said, with_rust
+from installing import HERE, five_lines, output_of, with_rust
 from table import ran
 from version import version
 
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {{
 
 
 @pytest.mark.timeout(900)
-def test_the_crates_are_all_that_a_rust_program_needs(url: str, empty: dict[str, str], tmp_path: Path) -> None:
+def test_a_rust_program_needs_only_the_crates(url: str, empty: dict[str, str], tmp_path: Path) -> None:
     packed = {name: DIST / "crates" / f"{name}-{version()}.crate" for name in LIBRARY}
     for crate in packed.values():
         unpack(crate, tmp_path)
@@ -48,7 +48,7 @@ def test_the_crates_are_all_that_a_rust_program_needs(url: str, empty: dict[str,
     # Uses the versions of third-party crates with which ours was tested.
     (project / "Cargo.lock").write_bytes((tmp_path / f"steadlock-{version()}" / "Cargo.lock").read_bytes())
     surroundings = with_rust(empty) | {"CARGO_TARGET_DIR": str(TARGET / "shop")}
-    said(["cargo", "update", "--workspace", "--quiet"], project, surroundings)
-    assert "fencing token" in said(["cargo", "run", "--locked", "--quiet"], project, surroundings)
+    output_of(["cargo", "update", "--workspace", "--quiet"], project, surroundings)
+    assert "fencing token" in output_of(["cargo", "run", "--locked", "--quiet"], project, surroundings)
     for crate in packed.values():
         ran(crate, HERE)

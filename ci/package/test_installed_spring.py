@@ -9,14 +9,14 @@ import pytest
 import central
 import jars
 import starters
-from installing import HERE, README, blocks, failed, said
-from platforms import here
+from installing import HERE, README, blocks, failed, output_of
+from platforms import this_platform
 from projects import compile_project, java, pom
 from table import ran
 
 PACKAGE = "com.example.shop"
 MAIN = f"{PACKAGE}.ShopApplication"
-OWN = jars.classifier(here())
+OWN = jars.classifier(this_platform())
 PROPERTIES = central.properties(starters.PACKAGE / "pom.xml")
 #: The starter for each version of Spring Boot.
 STARTERS = {PROPERTIES[f"{boot}.version"]: f"steadlock-spring-{boot}-starter" for boot in ("boot3", "boot4")}
@@ -104,11 +104,11 @@ def project(
 
 
 def test_the_readmes_lines_run(boot: str, project: Path, empty: dict[str, str], tmp_path: Path) -> None:
-    told = said([*java(project), MAIN], tmp_path, empty)
-    assert f"(v{boot})" in told
-    assert "\nmine, with fencing token " in told
-    assert "vouchers: bought, with fencing token " in told
-    assert "shop: mine, with fencing token " in told
+    output = output_of([*java(project), MAIN], tmp_path, empty)
+    assert f"(v{boot})" in output
+    assert "\nmine, with fencing token " in output
+    assert "vouchers: bought, with fencing token " in output
+    assert "shop: mine, with fencing token " in output
     for name, part in ((STARTERS[boot], ""), (starters.COMMON, ""), (jars.ARTIFACT, ""), (jars.ARTIFACT, f"-{OWN}")):
         ran(jars.target(f"{part}.jar", name), HERE)
 
@@ -119,7 +119,7 @@ def test_all_of_spring_boot_has_one_version(boot: str, project: Path) -> None:
     assert [name for name in of_boot if not name.endswith(f"-{boot}.jar")] == []
 
 
-def test_without_the_native_library_it_says_which_to_add(project: Path, empty: dict[str, str], tmp_path: Path) -> None:
-    told = failed([*java(project, without=OWN), MAIN], tmp_path, empty)
-    assert f"the native library for {here().jna} is not on the class path" in told
-    assert f"with the classifier {OWN}" in told
+def test_without_the_native_library_the_error_names_it(project: Path, empty: dict[str, str], tmp_path: Path) -> None:
+    output = failed([*java(project, without=OWN), MAIN], tmp_path, empty)
+    assert f"the native library for {this_platform().jna} is not on the class path" in output
+    assert f"with the classifier {OWN}" in output

@@ -16,8 +16,8 @@ import pytest
 import central
 import jars
 from building import ROOT
-from installing import said
-from platforms import here
+from installing import output_of
+from platforms import this_platform
 from projects import KOTLIN_PLUGIN, dependency, ours, pom
 
 JVM, SPRING = (central.properties(ROOT / "packages" / folder / "pom.xml") for folder in ("jvm", "spring"))
@@ -171,7 +171,7 @@ def boot(version: str) -> str:
 
 
 def programs() -> Iterator[Program]:
-    library = [ours(classifier) for classifier in ("", jars.classifier(here()))]
+    library = [ours(classifier) for classifier in ("", jars.classifier(this_platform()))]
     for version, number in COROUTINES.items():
         other = coroutines(number)
         stdlib = kotlin("kotlin-stdlib", version)
@@ -205,11 +205,11 @@ class Built(NamedTuple):
     """The result of one call of Maven, which resolves all programs and compiles one for each class path."""
 
     folder: Path
-    told: str
+    output: str
 
     def class_path(self, number: int) -> list[Path]:
         file = self.folder / f"program{number}" / "class-path"
-        assert file.exists(), self.told
+        assert file.exists(), self.output
         return [Path(jar) for jar in file.read_text().split(":")]
 
 
@@ -249,22 +249,22 @@ def test_a_program_gets_a_stdlib_that_runs_it_or_is_refused(
     assert found.get("kotlinx-coroutines-core-jvm", "") == program.coroutines
     module = built.folder / f"program{first_like(program)}"
     if program.is_refused:
-        failures = built.told.split("Failed to execute goal")
-        assert any(f" on project {module.name}:" in one and REFUSED in one for one in failures), built.told
+        failures = built.output.split("Failed to execute goal")
+        assert any(f" on project {module.name}:" in one and REFUSED in one for one in failures), built.output
         assert not (module / "target" / "classes" / "ProgramKt.class").exists()
     elif first_like(program) == number:
         classes = os.pathsep.join(map(str, [module / "target" / "classes", *path]))
         command: list[str | Path] = ["java", "-classpath", classes, "ProgramKt" if program.compiler else "Program"]
-        assert said(command, tmp_path, empty) == "[RED, GREEN]\nkept\n", built.told
+        assert output_of(command, tmp_path, empty) == "[RED, GREEN]\nkept\n", built.output
 
 
-def test_the_readme_s_table_says_the_same() -> None:
+def test_the_readme_s_table_has_the_same_versions() -> None:
     rows: dict[str, list[str]] = {}
     for program in PROGRAMS:
         if program.compiler in COROUTINES and not program.managed:
             rows.setdefault(program.name, []).append("refused" if program.is_refused else program.stdlib)
     readme = (jars.PACKAGE / "README.md").read_text()
     table = readme[readme.index("| stdlib of a program with Maven") :].split("\n\n")[0]
-    (_, *compilers), _, *told = ([cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines())
+    (_, *compilers), _, *rest = ([cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines())
     assert compilers == [f"Kotlin {version}" for version in COROUTINES]
-    assert {tuple(cells) for _, *cells in told} == {tuple(cells) for cells in rows.values()}
+    assert {tuple(cells) for _, *cells in rest} == {tuple(cells) for cells in rows.values()}

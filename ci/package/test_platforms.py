@@ -14,8 +14,8 @@ PAGE = (ROOT / "docs" / "platforms.md").read_text()
 
 
 def test_the_page_names_every_package_of_every_platform() -> None:
-    told = set(re.findall(r"`((?:many|musl)linux_\w+|linux-\w+-\w+)`", PAGE))
-    assert told == {name for one in PLATFORMS for name in (one.wheel, one.npm)}
+    found = set(re.findall(r"`((?:many|musl)linux_\w+|linux-\w+-\w+)`", PAGE))
+    assert found == {name for one in PLATFORMS for name in (one.wheel, one.npm)}
     assert set(re.findall(r"`(linux-\w+)`", PAGE)) == {f"linux-{one.machine}" for one in PLATFORMS}
 
 
@@ -24,7 +24,7 @@ def test_the_page_names_every_host_in_its_version() -> None:
 
 
 @pytest.mark.parametrize("package", ["bun", "deno", "esbuild", "ioredis"])
-def test_a_host_is_the_one_that_the_package_for_webassembly_is_tested_with(package: str) -> None:
+def test_the_versions_of_hosts_are_those_that_the_webassembly_package_is_tested_with(package: str) -> None:
     manifest = json.loads((ROOT / "packages" / "web" / "package.json").read_text())
     assert VERSIONS[package] == manifest["devDependencies"][package]
 

@@ -28,7 +28,7 @@ def test_every_package_has_the_version_of_the_workspace() -> None:
 
 
 @pytest.mark.parametrize("file", version.files(), ids=lambda file: file.relative_to(version.ROOT).as_posix())
-def test_another_version_is_written_to_all_places_and_nowhere_else(file: Path, tmp_path: Path) -> None:
+def test_a_new_version_is_written_to_all_places_and_nowhere_else(file: Path, tmp_path: Path) -> None:
     copy = tmp_path / file.name
     shutil.copyfile(file, copy)
     before = list(version.places(copy))

@@ -23,7 +23,7 @@ def build(platform: Platform) -> Path:
     run(
         [
             *(VENV / "maturin", "build", *WORDS, folder, "--zig"),
-            *("--sbom-include", bill.of_wheel("steadlock-python", platform.triple)),
+            *("--sbom-include", bill.wheel_bom("steadlock-python", platform.triple)),
             *("--target", platform.triple, "--compatibility", platform.wheel.removesuffix(f"_{platform.machine}")),
             *("--", *unwinder.flags(platform)),
         ],
@@ -51,8 +51,8 @@ def check(wheel: Path, platform: Platform) -> list[str]:
     for file in filter(Path.is_file, unpacked.rglob("*")):
         paths = checks.paths_in(file.read_bytes())
         assert not paths, f"{file} names folders of this machine: {paths[:5]}"
-    (told,) = unpacked.glob("*.dist-info/sboms/*.cyclonedx.json")
-    assert json.loads(told.read_text())["components"], f"{told} has no crates"
+    (bom,) = unpacked.glob("*.dist-info/sboms/*.cyclonedx.json")
+    assert json.loads(bom.read_text())["components"], f"{bom} has no crates"
     (native,) = (unpacked / "steadlock").glob("_native*.so")
     found = checks.compiled(native, platform)
     assert unwinder.is_used(native, platform), f"{wheel} has an unwinder of its own"

@@ -37,19 +37,19 @@ class Command:
         return self.statuses.pop(0)
 
 
-def test_a_failure_on_a_calm_machine_is_a_failure_at_once() -> None:
+def test_a_failure_on_an_undisturbed_machine_counts_at_once() -> None:
     command = Command(7)
     assert quiet.run_until_undisturbed(command, undisturbed) == 7
     assert command.again == [False]
 
 
-def test_what_passes_is_not_run_again() -> None:
+def test_a_command_that_passes_is_not_run_again() -> None:
     command = Command(0)
     assert quiet.run_until_undisturbed(command, disturbed()) == 0
     assert command.again == [False]
 
 
-def test_a_failure_on_a_disturbed_machine_is_tried_again_and_then_counts() -> None:
+def test_a_failure_on_a_disturbed_machine_is_repeated_and_then_counts() -> None:
     reports: list[str] = []
     command = Command(1, 0)
     assert quiet.run_until_undisturbed(command, disturbed(), reports.append) == 0
@@ -57,7 +57,7 @@ def test_a_failure_on_a_disturbed_machine_is_tried_again_and_then_counts() -> No
     assert len(reports) == 1
 
 
-def test_a_pause_that_nothing_counts_is_a_disturbance_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pause_without_stolen_time_is_a_disturbance_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quiet, "PAUSE", 0.2)
     pause = 0.0
     command = Command(1, 0)
@@ -83,32 +83,32 @@ def test_a_pause_that_nothing_counts_is_a_disturbance_too(monkeypatch: pytest.Mo
     assert len(reports) == 1
 
 
-def test_a_failure_counts_as_soon_as_the_machine_is_calm() -> None:
-    is_calm = False
+def test_a_failure_counts_as_soon_as_the_machine_is_undisturbed() -> None:
+    is_undisturbed = False
     times = disturbed()
     command = Command(1, 3)
 
     def run(again: bool) -> int:
-        nonlocal is_calm
-        is_calm = again
+        nonlocal is_undisturbed
+        is_undisturbed = again
         return command(again)
 
     last = 0.0
 
     def stolen() -> float:
         nonlocal last
-        last = last if is_calm else times()
+        last = last if is_undisturbed else times()
         return last
 
     def report(_: str) -> None:
-        nonlocal is_calm
-        is_calm = True
+        nonlocal is_undisturbed
+        is_undisturbed = True
 
     assert quiet.run_until_undisturbed(run, stolen, report) == 3
     assert command.again == [False, True]
 
 
-def test_a_failure_stays_one_if_the_machine_never_was_calm() -> None:
+def test_a_failure_counts_if_the_machine_was_always_disturbed() -> None:
     reports: list[str] = []
     command = Command(*range(1, quiet.ATTEMPTS + 1))
     assert quiet.run_until_undisturbed(command, disturbed(), reports.append) == quiet.ATTEMPTS
@@ -116,6 +116,6 @@ def test_a_failure_stays_one_if_the_machine_never_was_calm() -> None:
     assert len(reports) == quiet.ATTEMPTS
 
 
-def test_the_kernel_s_count_does_not_fall() -> None:
+def test_the_kernel_s_stolen_time_does_not_decrease() -> None:
     before = quiet.stolen_seconds()
     assert 0 <= before <= quiet.stolen_seconds()

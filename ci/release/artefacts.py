@@ -12,14 +12,14 @@ from crates import PUBLISHED
 from platforms import ELSEWHERE, PLATFORMS
 
 HERE = "./ci/just package --all"
-ON_ITS_OWN = "ci/release/elsewhere.py, on such a machine"
+OTHER_SYSTEMS = "ci/release/elsewhere.py, on such a machine"
 #: The files that the Central Portal requires for each component.
-PARTS = (".pom", ".jar", "-sources.jar", "-javadoc.jar")
+COMPONENT_FILES = (".pom", ".jar", "-sources.jar", "-javadoc.jar")
 #: Further files of the component `steadlock`: Gradle's metadata, the native libraries, and the jar with all of them.
 OF_THE_CORE = (".module", *(f"-linux-{one.machine}.jar" for one in PLATFORMS if one.libc == "glibc"), "-all.jar")
 SUMS = "SHA256SUMS"
 #: Other files in dist/ that are not artefacts: the checksums, and the table of `package`.
-BESIDE = {SUMS, "table.json"}
+OTHER_FILES = {SUMS, "table.json"}
 
 
 class Artefact(NamedTuple):
@@ -43,7 +43,7 @@ def complete(version: str) -> list[Artefact]:
     ]
     return [
         *(Artefact(file, HERE) for file in here),
-        *(Artefact(file, ON_ITS_OWN) for file in elsewhere),
+        *(Artefact(file, OTHER_SYSTEMS) for file in elsewhere),
         Artefact(f"npm/steadlock-web-{version}.tgz", HERE),
         Artefact(f"npm/steadlock-{version}.tgz", HERE),
         *(Artefact(f"maven/{file}", HERE) for name in COMPONENTS for file in component(name, version)),
@@ -52,7 +52,7 @@ def complete(version: str) -> list[Artefact]:
 
 def component(name: str, version: str) -> list[str]:
     """Returns the files of a component in a Maven repository."""
-    parts = (*PARTS, *OF_THE_CORE) if name == "steadlock" else PARTS
+    parts = (*COMPONENT_FILES, *OF_THE_CORE) if name == "steadlock" else COMPONENT_FILES
     return [place(name, version, part) for part in parts]
 
 
@@ -68,7 +68,7 @@ def missing(folder: Path, version: str) -> list[Artefact]:
 
 def unexpected(folder: Path, version: str) -> list[str]:
     """Returns the files that do not belong to this release, such as those of another version."""
-    known = {one.file for one in complete(version)} | BESIDE
+    known = {one.file for one in complete(version)} | OTHER_FILES
     return [file for file in files(folder) if file not in known and not is_a_part_of_a_component(file, version)]
 
 
@@ -82,7 +82,7 @@ def sums(folder: Path) -> str:
     return "".join(
         f"{hashlib.sha256((folder / file).read_bytes()).hexdigest()}  {file}\n"
         for file in files(folder)
-        if file not in BESIDE
+        if file not in OTHER_FILES
     )
 
 

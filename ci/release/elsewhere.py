@@ -17,7 +17,7 @@ from building import DIST, ROOT, run
 from platforms import ELSEWHERE, Elsewhere
 
 
-def here() -> Elsewhere:
+def this_system() -> Elsewhere:
     system = {"Darwin": "darwin", "Windows": "win32"}.get(platform.system())
     cpu = {"arm64": "arm64", "x86_64": "x64", "AMD64": "x64"}.get(platform.machine())
     for one in ELSEWHERE:
@@ -27,11 +27,12 @@ def here() -> Elsewhere:
 
 
 def main() -> None:
-    this = here()
+    this = this_system()
     maturin = shutil.which("maturin")
     assert maturin, "install ci/requirements/build.txt"
-    words: list[str | Path] = ["--release", "--locked", "--strip", "--sbom-include", bill.of_wheel("steadlock-python")]
-    run([maturin, "build", *words, "--out", DIST / "python"], ROOT / "packages" / "python")
+    bom = bill.wheel_bom("steadlock-python")
+    options: list[str | Path] = ["--release", "--locked", "--strip", "--sbom-include", bom]
+    run([maturin, "build", *options, "--out", DIST / "python"], ROOT / "packages" / "python")
     (wheel,) = (DIST / "python").glob("*.whl")
     assert wheel.stem.endswith(this.wheel), f"{wheel.name} is not for {this.wheel}"
     run(["cargo", "build", "--release", "--locked", "--package", "steadlock-node"])

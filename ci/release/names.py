@@ -58,7 +58,7 @@ class Answer(NamedTuple):
 
 
 #: Returns the package of a name, or None if the registry has none. The folder is empty and outside of any project.
-Ask = Callable[[str, Path], Found | None]
+Lookup = Callable[[str, Path], Found | None]
 
 
 def pypi(name: str, folder: Path) -> Found | None:
@@ -124,7 +124,7 @@ def maven_central(name: str, folder: Path) -> Found | None:
 
 
 #: The registries, and the names that a release has in each.
-REGISTRIES: dict[str, tuple[Ask, Sequence[str]]] = {
+REGISTRIES: dict[str, tuple[Lookup, Sequence[str]]] = {
     "pypi": (pypi, [DISTRIBUTION]),
     "npm": (npmjs, [*(npm.name_of(one) for one in (*PLATFORMS, *ELSEWHERE)), "steadlock-web", "steadlock"]),
     "crates": (crates_io, PUBLISHED),
@@ -134,15 +134,15 @@ REGISTRIES: dict[str, tuple[Ask, Sequence[str]]] = {
 
 def answers(registries: Iterable[str] = tuple(REGISTRIES)) -> Iterator[Answer]:
     for registry in registries:
-        ask, names = REGISTRIES[registry]
+        lookup, names = REGISTRIES[registry]
         for name in names:
-            yield Answer(registry, name, verdict(ask, name))
+            yield Answer(registry, name, verdict(lookup, name))
 
 
-def verdict(ask: Ask, name: str) -> str:
+def verdict(lookup: Lookup, name: str) -> str:
     try:
         with tempfile.TemporaryDirectory() as folder:
-            found = ask(name, Path(folder))
+            found = lookup(name, Path(folder))
     except UnknownError as error:
         return f"the registry gave no answer: {error}"
     if found is None:

@@ -21,8 +21,8 @@ API = "https://central.sonatype.com/api/v1/publisher"
 PUBLIC = "https://repo1.maven.org/maven2"
 CURL = ("curl", "--silent", "--show-error", "--fail-with-body", "--config", "-", "--request", "POST")
 #: The suffixes of signatures and checksums, which are made anew for each file.
-MADE = {".asc", ".md5", ".sha1", ".sha256", ".sha512"}
-SECONDS_BETWEEN, MOST_QUESTIONS = 10.0, 180
+DERIVED = {".asc", ".md5", ".sha1", ".sha256", ".sha512"}
+SECONDS_BETWEEN, MOST_POLLS = 10.0, 180
 
 Sign = Callable[[Path], bytes]
 
@@ -43,7 +43,7 @@ def publish(repository: Path, version: str) -> None:
 def bundle(repository: Path, target: Path, sign: Sign) -> list[str]:
     """Packs each file with its signature and checksums, in the layout of a Maven repository. Returns all names."""
     sources = sorted(
-        file for file in (repository / "io").rglob("*") if file.is_file() and file.suffix not in MADE | {".xml"}
+        file for file in (repository / "io").rglob("*") if file.is_file() and file.suffix not in DERIVED | {".xml"}
     )
     if not sources:
         raise SystemExit(f"release: {repository} has no components")
@@ -71,11 +71,11 @@ class Signer:
 
     def sign(self, file: Path) -> bytes:
         passphrase = os.environ.get("MAVEN_SIGNING_PASSPHRASE", "").encode()
-        words = ["--pinentry-mode", "loopback", "--passphrase-fd", "0", "--armor", "--output", "-"]
-        return self.gpg(*words, "--detach-sign", str(file), answer=passphrase)
+        options = ["--pinentry-mode", "loopback", "--passphrase-fd", "0", "--armor", "--output", "-"]
+        return self.gpg(*options, "--detach-sign", str(file), answer=passphrase)
 
-    def gpg(self, *words: str, answer: bytes) -> bytes:
-        command = ["gpg", "--homedir", self.folder.name, "--batch", "--quiet", *words]
+    def gpg(self, *options: str, answer: bytes) -> bytes:
+        command = ["gpg", "--homedir", self.folder.name, "--batch", "--quiet", *options]
         done = subprocess.run(command, input=answer, capture_output=True, check=False)
         if done.returncode != 0:
             raise SystemExit(f"release: gpg failed:\n{done.stderr.decode()}")
@@ -85,14 +85,14 @@ class Signer:
 def upload(file: Path, name: str) -> None:
     """Uploads a bundle, and returns once the Portal has accepted and is publishing it."""
     address = f"upload?publishingType=AUTOMATIC&name={name.replace(' ', '%20')}"
-    deployment = ask(address, "--form", f"bundle=@{file};type=application/octet-stream").strip()
+    deployment = post(address, "--form", f"bundle=@{file};type=application/octet-stream").strip()
     print(f"Maven Central: deployment {deployment}", flush=True)
     wait(deployment)
 
 
 def wait(deployment: str) -> None:
-    for _ in range(MOST_QUESTIONS):
-        status: dict[str, Any] = json.loads(ask(f"status?id={deployment}"))
+    for _ in range(MOST_POLLS):
+        status: dict[str, Any] = json.loads(post(f"status?id={deployment}"))
         state = status["deploymentState"]
         if state in ("PUBLISHING", "PUBLISHED"):
             print(f"Maven Central: {state}", flush=True)
@@ -104,7 +104,7 @@ def wait(deployment: str) -> None:
     raise SystemExit(f"release: Maven Central still checks {deployment}: see https://central.sonatype.com/publishing")
 
 
-def ask(address: str, *options: str) -> str:
+def post(address: str, *options: str) -> str:
     """Sends a POST request and returns the reply. curl reads the token from stdin, as process lists show arguments."""
     user = f"{secret('MAVEN_CENTRAL_USERNAME')}:{secret('MAVEN_CENTRAL_PASSWORD')}"
     token = base64.b64encode(user.encode()).decode()
@@ -116,7 +116,7 @@ def ask(address: str, *options: str) -> str:
         check=False,
     )
     if done.returncode != 0:
-        raise SystemExit(f"release: Maven Central did not take it: {done.stderr}{done.stdout}")
+        raise SystemExit(f"release: Maven Central refused the request: {done.stderr}{done.stdout}")
     return done.stdout
 
 

@@ -23,7 +23,7 @@ import artefacts
 import names
 import portal
 import registries
-from artefacts import HERE, ON_ITS_OWN, SUMS
+from artefacts import HERE, OTHER_SYSTEMS, SUMS
 from building import DIST, ROOT
 from crates import PUBLISHED
 from version import files, places, version
@@ -112,7 +112,7 @@ class Row(NamedTuple):
 
     step: str
     done: str = ""
-    not_here: str = ""
+    skipped: str = ""
     #: A mistake, which makes the run fail.
     wrong: str = ""
 
@@ -154,8 +154,8 @@ def rehearsed_names() -> Iterator[Row]:
 
 def rehearsed_assembly(number: str) -> Iterator[Row]:
     absent = artefacts.missing(DIST, number)
-    if count := sum(one.made_by == ON_ITS_OWN for one in absent):
-        yield Row(f"{count} artefacts", not_here=f"made by {ON_ITS_OWN}")
+    if count := sum(one.made_by == OTHER_SYSTEMS for one in absent):
+        yield Row(f"{count} artefacts", skipped=f"made by {OTHER_SYSTEMS}")
     for one in absent:
         # The artefacts for Linux can be made on any machine that makes releases.
         if one.made_by == artefacts.HERE:
@@ -171,20 +171,20 @@ def rehearsed_pypi() -> Row:
     packages = [str(file) for file in sorted((DIST / "python").glob("*"))]
     twine = Path(sys.executable).with_name("twine")
     if not packages or not twine.exists():
-        return Row("pypi", not_here="nothing in dist/python" if twine.exists() else "twine is not installed")
-    return tried("pypi", [str(twine), "check", "--strict", *packages], f"twine check of {len(packages)} files")
+        return Row("pypi", skipped="nothing in dist/python" if twine.exists() else "twine is not installed")
+    return run_step("pypi", [str(twine), "check", "--strict", *packages], f"twine check of {len(packages)} files")
 
 
 def rehearsed_npm() -> Iterator[Row]:
     for step in steps_of("npm"):
         tarball = Path(step.command[2])
         if not tarball.exists():
-            yield Row(f"npm: {step.name}", not_here="no such artefact here")
+            yield Row(f"npm: {step.name}", skipped="no such artefact here")
             continue
         registries.name_in(tarball, version())
         # npm's provenance attests the workflow that built a package, so it works only in a workflow.
         command = [word for word in step.command if word != "--provenance"]
-        yield tried(f"npm: {step.name}", [*command, "--provenance=false", "--dry-run"], "npm publish --dry-run")
+        yield run_step(f"npm: {step.name}", [*command, "--provenance=false", "--dry-run"], "npm publish --dry-run")
 
 
 def rehearsed_crates(with_cargo: bool) -> Row:
@@ -193,12 +193,12 @@ def rehearsed_crates(with_cargo: bool) -> Row:
     order = ", ".join(step.name for step in steps_of("crates"))
     if not with_cargo:
         return Row("crates", f"in this order: {order}", "builds for minutes: dry-run --cargo")
-    return tried("crates", command, f"cargo publish --dry-run of {order}")
+    return run_step("crates", command, f"cargo publish --dry-run of {order}")
 
 
 def rehearsed_maven(number: str) -> Row:
     if not any((DIST / "maven").rglob("*.pom")):
-        return Row("maven", not_here=f"nothing in dist/maven: made by {HERE}")
+        return Row("maven", skipped=f"nothing in dist/maven: made by {HERE}")
     target = ROOT / "target" / "release-bundle.zip"
     target.parent.mkdir(exist_ok=True)
     packed = portal.bundle(DIST / "maven", target, lambda _: b"not signed\n")
@@ -207,25 +207,25 @@ def rehearsed_maven(number: str) -> Row:
     return Row("maven", done, "the signing key is in the environment `release`")
 
 
-def tried(step: str, command: list[str], done: str) -> Row:
+def run_step(step: str, command: list[str], done: str) -> Row:
     program = shutil.which(command[0])
     if program is None:
-        return Row(step, not_here=f"{command[0]} is not installed")
+        return Row(step, skipped=f"{command[0]} is not installed")
     ran = subprocess.run([program, *command[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
     if ran.returncode != 0:
-        return Row(step, wrong=f"{shown(command)} failed:\n{ran.stdout}{ran.stderr}")
+        return Row(step, wrong=f"{printable(command)} failed:\n{ran.stdout}{ran.stderr}")
     return Row(step, done)
 
 
-def shown(command: list[str]) -> str:
+def printable(command: list[str]) -> str:
     return shlex.join(command).replace(f"{ROOT}/", "")
 
 
 def show(rows: list[Row]) -> None:
-    cells = [("step", "done", "why not here, or what is wrong")]
+    cells = [("step", "done", "why skipped, or what is wrong")]
     for row in rows:
         first, _, more = row.wrong.strip().partition("\n")
-        cells.append((row.step, "FAILED" if row.wrong else row.done, f"{first} …" if more else first or row.not_here))
+        cells.append((row.step, "FAILED" if row.wrong else row.done, f"{first} …" if more else first or row.skipped))
     widths = [max(map(len, column)) for column in list(zip(*cells, strict=True))[:2]]
     for step, done, why in cells:
         print(f"{step.ljust(widths[0])}  {done.ljust(widths[1])}  {why}".rstrip())

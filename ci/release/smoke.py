@@ -49,10 +49,10 @@ def python(folder: Path) -> None:
 
 def node(folder: Path, name: str) -> None:
     (folder / "package.json").write_text('{ "private": true }\n')
-    (of_platform,) = (DIST / "npm").glob(f"steadlock-{name}-[0-9]*.tgz")
+    (platform_package,) = (DIST / "npm").glob(f"steadlock-{name}-[0-9]*.tgz")
     (main_one,) = (DIST / "npm").glob("steadlock-[0-9]*.tgz")
     npm = "npm.cmd" if os.name == "nt" else "npm"
-    run(folder, npm, "install", "--offline", "--no-audit", "--no-fund", "--loglevel=error", of_platform, main_one)
+    run(folder, npm, "install", "--offline", "--no-audit", "--no-fund", "--loglevel=error", platform_package, main_one)
     run(folder, "node", "--input-type=module", "--eval", NODE)
 
 

@@ -57,11 +57,11 @@ class Registry:
 
     def has_on_pypi(self, name: str, repository: str, requires: str = ">=3.8", tag: str = "py3-none-any") -> None:
         wheel = f"{name}-1.0-{tag}.whl"
-        told = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\nRequires-Python: {requires}\n"
-        told += f"Project-URL: Repository, {repository}\n"
+        metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\nRequires-Python: {requires}\n"
+        metadata += f"Project-URL: Repository, {repository}\n"
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w") as archive:
-            archive.writestr(f"{name}-1.0.dist-info/METADATA", told)
+            archive.writestr(f"{name}-1.0.dist-info/METADATA", metadata)
             archive.writestr(f"{name}-1.0.dist-info/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n")
             archive.writestr(f"{name}-1.0.dist-info/RECORD", "")
         self.put(f"/files/{wheel}", packed.getvalue())
@@ -72,8 +72,8 @@ class Registry:
     def has_on_npm(self, name: str, repository: str) -> None:
         manifest = {"name": name, "version": "1.0.0", "repository": {"type": "git", "url": f"git+{repository}.git"}}
         dist = {"tarball": f"{self.url}/npm/{name}.tgz", "shasum": "0" * 40}
-        told = {"name": name, "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": manifest | {"dist": dist}}}
-        self.put(f"/npm/{name}", json.dumps(told))
+        document = {"name": name, "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": manifest | {"dist": dist}}}
+        self.put(f"/npm/{name}", json.dumps(document))
 
     def has_on_crates_io(self, name: str, repository: str) -> None:
         manifest = f'[package]\nname = "{name}"\nversion = "1.0.0"\nedition = "2021"\nrepository = "{repository}"\n'
@@ -84,8 +84,8 @@ class Registry:
                 entry.size = len(content)
                 archive.addfile(entry, io.BytesIO(content.encode()))
         sum_ = hashlib.sha256(packed.getvalue()).hexdigest()
-        told = {"name": name, "vers": "1.0.0", "deps": [], "cksum": sum_, "features": {}, "yanked": False}
-        self.put(f"/crates/{name[:2]}/{name[2:4]}/{name}", json.dumps(told) + "\n")
+        entry = {"name": name, "vers": "1.0.0", "deps": [], "cksum": sum_, "features": {}, "yanked": False}
+        self.put(f"/crates/{name[:2]}/{name[2:4]}/{name}", json.dumps(entry) + "\n")
         self.put(f"/crate-files/{name}/1.0.0/download", packed.getvalue())
 
     def has_on_maven_central(self, name: str, repository: str) -> None:
@@ -140,20 +140,20 @@ def write(file: Path, content: str) -> None:
 
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reduces the names to one in each registry, because Maven takes seconds for each."""
-    chosen = {name: (ask, list(all_names)[-1:]) for name, (ask, all_names) in names.REGISTRIES.items()}
+    chosen = {name: (lookup, list(all_names)[-1:]) for name, (lookup, all_names) in names.REGISTRIES.items()}
     monkeypatch.setattr(names, "REGISTRIES", chosen)
 
 
 def test_a_release_has_all_names_of_all_registries() -> None:
-    told = {registry: list(all_names) for registry, (_, all_names) in names.REGISTRIES.items()}
-    assert told["pypi"] == ["steadlock"]
-    assert {"steadlock", "steadlock-web", "steadlock-linux-x64-gnu", "steadlock-darwin-arm64"} <= set(told["npm"])
+    names_of = {registry: list(all_names) for registry, (_, all_names) in names.REGISTRIES.items()}
+    assert names_of["pypi"] == ["steadlock"]
+    assert {"steadlock", "steadlock-web", "steadlock-linux-x64-gnu", "steadlock-darwin-arm64"} <= set(names_of["npm"])
     parts = {"steadlock-collections", "steadlock-protocol", "steadlock-store"}
-    assert set(told["crates"]) == {"steadlock", "steadlock-cli", *parts}
-    assert {"steadlock", "steadlock-spring-boot3-starter", "steadlock-spring-boot4-starter"} <= set(told["maven"])
+    assert set(names_of["crates"]) == {"steadlock", "steadlock-cli", *parts}
+    assert {"steadlock", "steadlock-spring-boot3-starter", "steadlock-spring-boot4-starter"} <= set(names_of["maven"])
 
 
-def test_names_that_no_registry_has_are_free(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_are_in_no_registry_are_free(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     few(monkeypatch)
     assert {answer.verdict for answer in names.require()} == {FREE}
 
@@ -172,7 +172,7 @@ def test_packages_with_our_repository_are_ours(registry: Registry, monkeypatch: 
     ]
 
 
-def test_the_release_stops_with_each_name_that_is_another_projects(
+def test_the_release_stops_for_each_name_of_another_project(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few(monkeypatch)
@@ -191,7 +191,7 @@ def test_the_release_stops_with_each_name_that_is_another_projects(
 
 
 @pytest.mark.parametrize(("requires", "tag"), [(">=3.99", "py3-none-any"), (">=3.8", "cp311-cp311-win_amd64")])
-def test_a_package_that_cannot_be_installed_here_is_not_taken_for_none(
+def test_a_package_that_cannot_be_installed_here_counts_as_existing(
     registry: Registry, requires: str, tag: str
 ) -> None:
     registry.has_on_pypi("steadlock", OTHER_REPOSITORY, requires, tag)
@@ -199,7 +199,7 @@ def test_a_package_that_cannot_be_installed_here_is_not_taken_for_none(
     assert answer.verdict.startswith("another project's: ")
 
 
-def test_a_project_without_files_is_not_taken_for_none(registry: Registry) -> None:
+def test_a_project_without_files_counts_as_existing(registry: Registry) -> None:
     registry.put("/simple/steadlock/", "<!DOCTYPE html><html><body></body></html>")
     (answer,) = names.answers(["pypi"])
     assert answer.verdict == "another project's: its repository is not known"
@@ -223,7 +223,7 @@ def test_a_client_that_is_missing_stops_the_release(monkeypatch: pytest.MonkeyPa
 
 
 def test_nothing_is_published_under_a_name_that_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "verdict", lambda ask, name: "another project's: somewhere")
+    monkeypatch.setattr(names, "verdict", lambda lookup, name: "another project's: somewhere")
     published: list[str] = []
     monkeypatch.setattr(release, "steps_of", published.append)
     for registry in ("npm", "crates", "maven"):
@@ -244,5 +244,5 @@ def test_nothing_is_published_under_a_name_that_is_not_ours(monkeypatch: pytest.
         ("", False),
     ],
 )
-def test_a_repository_is_ours_however_its_url_is_written(url: str, expected: bool) -> None:
+def test_a_repository_is_ours_in_any_form_of_its_url(url: str, expected: bool) -> None:
     assert names.is_ours(url) is expected

@@ -61,7 +61,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_tag_of_the_version_that_the_changelog_has_is_ready(root: Path) -> None:
+def test_the_tag_of_a_version_in_the_changelog_is_accepted(root: Path) -> None:
     assert release.mistakes(f"v{VERSION}", root) == []
     assert release.notes(VERSION, root) == "### Added\n\n- A thing."
 
@@ -70,7 +70,7 @@ def test_another_tag_is_refused(root: Path) -> None:
     assert "the tag is v7.9.0, but the version is 7.8.9" in release.mistakes("v7.9.0", root)[0]
 
 
-def test_a_version_that_the_changelog_has_not_or_without_its_date_is_refused(root: Path) -> None:
+def test_a_version_without_a_dated_entry_in_the_changelog_is_refused(root: Path) -> None:
     for text in (
         "## [Unreleased]\n\n- A thing.\n",
         f"## [{VERSION}]\n\n- A thing.\n",
@@ -127,20 +127,20 @@ def test_python_has_its_own_spelling_of_a_version() -> None:
     assert artefacts.python_version("0.2.0-beta.2") == "0.2.0b2"
 
 
-def test_npm_gets_the_packages_of_the_platforms_before_the_one_that_names_them(dist: Path) -> None:
+def test_npm_gets_the_packages_of_the_platforms_before_the_main_package(dist: Path) -> None:
     names = [step.name for step in registries.npm(dist, VERSION)]
     assert len(names) == 9
     assert names[-1] == f"steadlock-{VERSION}.tgz"
 
 
-def test_what_comes_before_a_release_is_not_what_people_get_unasked(dist: Path) -> None:
+def test_a_prerelease_is_not_the_default_version(dist: Path) -> None:
     assert all(step.command[-2:] == ["--tag", "next"] for step in registries.npm(dist, "7.8.9-rc.1"))
     assert not any("--tag" in step.command for step in registries.npm(dist, VERSION))
     assert "--prerelease" in registries.github(dist, "7.8.9-rc.1", "notes")[0].command
     assert "--prerelease" not in registries.github(dist, VERSION, "notes")[0].command
 
 
-def test_what_is_published_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_published_versions_are_skipped(capsys: pytest.CaptureFixture[str]) -> None:
     ran: list[list[str]] = []
     steps = [Step("a", ["publish", "a"], lambda: True), Step("b", ["publish", "b"], lambda: False)]
     registries.publish(steps, ran.append)
@@ -148,7 +148,7 @@ def test_what_is_published_is_left_alone(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out == "a: is published already\nb: publishing\n"
 
 
-def test_the_first_command_that_fails_ends_all() -> None:
+def test_the_first_failed_command_ends_the_release() -> None:
     ran: list[str] = []
 
     def run(command: list[str]) -> None:
@@ -171,7 +171,7 @@ def tarball(folder: Path, version: str = VERSION) -> Path:
     return file
 
 
-def test_npm_is_asked_for_the_version_and_the_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_version_and_the_content_at_npm_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tarball(tmp_path)
     digest = base64.b64encode(hashlib.sha512(file.read_bytes()).digest()).decode()
     answers: list[str | None] = [
@@ -193,7 +193,7 @@ def test_npm_is_asked_for_the_version_and_the_content(tmp_path: Path, monkeypatc
     assert requested[0] == "https://registry.npmjs.org/steadlock-linux-x64-gnu/7.8.9"
 
 
-def test_a_tarball_that_says_another_version_is_refused(tmp_path: Path) -> None:
+def test_a_tarball_of_another_version_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"has the version 7\.8\.8, not 7\.8\.9"):
         registries.name_in(tarball(tmp_path, "7.8.8"), VERSION)
 
@@ -222,32 +222,32 @@ def test_a_bundle_has_a_signature_and_checksums_of_each_file(dist: Path, tmp_pat
         assert archive.read(f"{folder}.jar.sha1").decode() == hashlib.sha1(archive.read(f"{folder}.jar")).hexdigest()
 
 
-def test_the_portal_is_asked_until_it_publishes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_portal_is_polled_until_it_publishes(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = ["d-1\n", *(f'{{"deploymentState": "{state}"}}' for state in ("PENDING", "VALIDATING", "PUBLISHING"))]
     requested: list[str] = []
 
-    def ask(address: str, *_: str) -> str:
+    def post(address: str, *_: str) -> str:
         requested.append(address)
         return answers.pop(0)
 
-    monkeypatch.setattr(portal, "ask", ask)
+    monkeypatch.setattr(portal, "post", post)
     monkeypatch.setattr(portal, "SECONDS_BETWEEN", 0)
     portal.upload(Path("bundle.zip"), "steadlock 7.8.9")
     assert requested == ["upload?publishingType=AUTOMATIC&name=steadlock%207.8.9", *["status?id=d-1"] * 3]
 
 
-def test_what_the_portal_refuses_fails_with_its_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bundle_that_the_portal_refuses_fails_with_its_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = json.dumps({"deploymentState": "FAILED", "errors": {"steadlock": ["no signature"]}})
-    monkeypatch.setattr(portal, "ask", lambda *_: answer)
+    monkeypatch.setattr(portal, "post", lambda *_: answer)
     with pytest.raises(SystemExit, match="no signature"):
         portal.wait("d-1")
 
 
-def test_a_dry_run_says_what_cannot_be_here_and_fails_for_what_should_be(
+def test_a_dry_run_reports_skipped_steps_and_fails_for_missing_artefacts(
     dist: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(release, "mistakes", lambda tag: [])
-    monkeypatch.setattr(names, "verdict", lambda ask, name: names.FREE)
+    monkeypatch.setattr(names, "verdict", lambda post, name: names.FREE)
     monkeypatch.setattr(release, "rehearsed_pypi", lambda: release.Row("pypi", "checked"))
     monkeypatch.setattr(release, "rehearsed_npm", lambda: iter([release.Row("npm", "packed")]))
     for one in artefacts.complete(VERSION):
@@ -266,8 +266,8 @@ def test_a_dry_run_says_what_cannot_be_here_and_fails_for_what_should_be(
     assert "missing: made by ./ci/just package --all" in capsys.readouterr().out
 
 
-def test_commands_that_fail_are_shown_with_what_they_said() -> None:
-    row = release.tried("step", [sys.executable, "-c", "raise SystemExit('no such thing')"], "done")
+def test_failed_commands_are_shown_with_their_output() -> None:
+    row = release.run_step("step", [sys.executable, "-c", "raise SystemExit('no such thing')"], "done")
     assert "no such thing" in row.wrong
-    assert release.tried("step", ["no-such-program"], "done").not_here == "no-such-program is not installed"
-    assert release.tried("step", [sys.executable, "-c", ""], "done") == release.Row("step", "done")
+    assert release.run_step("step", ["no-such-program"], "done").skipped == "no-such-program is not installed"
+    assert release.run_step("step", [sys.executable, "-c", ""], "done") == release.Row("step", "done")

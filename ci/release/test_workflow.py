@@ -39,12 +39,12 @@ def steps(file: Path) -> list[dict[str, Any]]:
     return [step for job in workflow(file)["jobs"].values() for step in job["steps"]]
 
 
-def test_a_tag_releases_and_a_hand_rehearses() -> None:
+def test_a_tag_starts_a_release_and_a_manual_run_a_rehearsal() -> None:
     assert RELEASE["on"] == {"push": {"tags": ["v*"]}, "workflow_dispatch": None}
     assert {name for name, job in JOBS.items() if job.get("if") == "github.event_name == 'push'"} == set(PERMISSIONS)
 
 
-def test_what_publishes_waits_for_a_person_and_has_only_the_rights_it_needs() -> None:
+def test_publishing_jobs_wait_for_approval_and_have_only_the_permissions_they_need() -> None:
     assert set(PERMISSIONS) == {"pypi", *REGISTRIES}
     assert {name for name, job in JOBS.items() if job.get("environment") == "release"} == set(PERMISSIONS)
     assert RELEASE["permissions"] == {}
@@ -52,12 +52,12 @@ def test_what_publishes_waits_for_a_person_and_has_only_the_rights_it_needs() ->
         assert job["permissions"] == PERMISSIONS.get(name, {"contents": "read"}), name
 
 
-def test_secrets_and_tokens_are_seen_by_no_other_job() -> None:
+def test_no_other_job_gets_secrets_and_tokens() -> None:
     with_secrets = {name for name, job in JOBS.items() if re.search(r"secrets\.|github\.token", json.dumps(job))}
     assert with_secrets == {"maven", "github"}
 
 
-def test_nothing_is_published_before_all_is_built_tried_and_complete() -> None:
+def test_publishing_waits_until_everything_is_built_tested_and_complete() -> None:
     for name in PERMISSIONS:
         assert {"check", "linux", "elsewhere", "smoke", "assemble"} <= before(name), name
     assert before("github") >= {"pypi", "npm", "crates", "maven"}
@@ -70,7 +70,7 @@ def before(name: str) -> set[str]:
     return direct | {further for one in direct for further in before(one)}
 
 
-def test_each_platform_is_built_and_tried() -> None:
+def test_each_platform_is_built_and_tested() -> None:
     assert platforms_of("elsewhere") == {one.npm for one in ELSEWHERE}
     assert platforms_of("smoke") == {one.npm for one in (*PLATFORMS, *ELSEWHERE)}
     for entry in JOBS["smoke"]["strategy"]["matrix"]["include"]:
@@ -116,7 +116,7 @@ def test_actions_are_pinned_to_a_commit_with_its_version_beside_it(file: Path) -
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_no_job_keeps_the_token_of_the_checkout_or_runs_for_hours(file: Path) -> None:
+def test_no_job_keeps_the_checkout_token_or_lacks_a_time_limit(file: Path) -> None:
     for job in workflow(file)["jobs"].values():
         assert job["timeout-minutes"] <= 100
     for step in steps(file):

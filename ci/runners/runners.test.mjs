@@ -13,9 +13,8 @@ import { install, serve } from '../support/javascript.mjs';
 const HERE = fileURLToPath(new URL('.', import.meta.url));
 /** A runner takes a second or two. One that waits for an open handle would never end. */
 const DEADLINE_MS = 60_000;
-/** The words of Jest and Vitest for handles that are left open. */
-const COMPLAINTS =
-  /open handle|did not exit|not exited|asynchronous operations|leak|hanging|close timed out|preventing/i;
+/** The warnings of Jest and Vitest about handles that are left open. */
+const WARNINGS = /open handle|did not exit|not exited|asynchronous operations|leak|hanging|close timed out|preventing/i;
 
 const TESTED = `
 test('a lock is held and lost, and its client is closed', async () => {
@@ -53,46 +52,46 @@ after(() => {
 });
 
 it('Jest finds no open handle of a closed client, and ends', async () => {
-  const folder = written('jest', 'lock.test.js', `const { connect } = require('steadlock');\n${TESTED}`);
-  const { status, said } = await run('jest', ['--rootDir', folder, '--detectOpenHandles']);
-  assert.equal(status, 0, said);
-  assert.match(said, /1 passed/);
-  assert.doesNotMatch(said, COMPLAINTS);
+  const folder = write('jest', 'lock.test.js', `const { connect } = require('steadlock');\n${TESTED}`);
+  const { status, output } = await run('jest', ['--rootDir', folder, '--detectOpenHandles']);
+  assert.equal(status, 0, output);
+  assert.match(output, /1 passed/);
+  assert.doesNotMatch(output, WARNINGS);
 });
 
-it('Jest would have said so', async () => {
-  const folder = written('jest-of-another', 'open.test.js', LEFT_OPEN);
-  const { said } = await run('jest', ['--rootDir', folder, '--detectOpenHandles', '--forceExit']);
-  assert.match(said, COMPLAINTS);
+it('Jest reports an open handle of another program', async () => {
+  const folder = write('jest-open-handle', 'open.test.js', LEFT_OPEN);
+  const { output } = await run('jest', ['--rootDir', folder, '--detectOpenHandles', '--forceExit']);
+  assert.match(output, WARNINGS);
 });
 
-it('Vitest finds nothing that hangs, and ends', async () => {
+it('Vitest finds no hanging process, and ends', async () => {
   const imports = "import { expect, test } from 'vitest';\nimport { connect } from 'steadlock';\n";
-  const folder = written('vitest', 'lock.test.mjs', imports + TESTED);
+  const folder = write('vitest', 'lock.test.mjs', imports + TESTED);
   for (const pool of ['forks', 'threads']) {
-    const words = ['run', '--root', folder, `--pool=${pool}`, '--reporter=default', '--reporter=hanging-process'];
-    const { status, said } = await run('vitest', words);
-    assert.equal(status, 0, said);
-    assert.match(said, /1 passed/);
-    assert.doesNotMatch(said, COMPLAINTS);
+    const options = ['run', '--root', folder, `--pool=${pool}`, '--reporter=default', '--reporter=hanging-process'];
+    const { status, output } = await run('vitest', options);
+    assert.equal(status, 0, output);
+    assert.match(output, /1 passed/);
+    assert.doesNotMatch(output, WARNINGS);
   }
 });
 
 /** Makes a folder of the project with one file, and returns the folder. */
-function written(name, file, text) {
+function write(name, file, text) {
   const folder = join(project, name);
   mkdirSync(folder);
   writeFileSync(join(folder, file), text);
   return folder;
 }
 
-function run(runner, words) {
+function run(runner, options) {
   const env = { PATH: process.env.PATH, HOME: project, STEADLOCK_URL: server.url, CI: 'true', NO_COLOR: '1' };
-  const options = { cwd: project, env, timeout: DEADLINE_MS };
+  const settings = { cwd: project, env, timeout: DEADLINE_MS };
   const program = join(project, 'node_modules', '.bin', runner);
   return new Promise((resolve) => {
-    execFile(program, words, options, (error, output, errors) => {
-      resolve({ status: error?.code ?? error?.signal ?? 0, said: `${output}\n${errors}` });
+    execFile(program, options, settings, (error, stdout, stderr) => {
+      resolve({ status: error?.code ?? error?.signal ?? 0, output: `${stdout}\n${stderr}` });
     });
   });
 }

@@ -35,7 +35,7 @@ PROGRAMS = {"6.2": "6.2", "7.0": "system", "8.2": "8.2", "valkey": "valkey"}
 MEMORY = "/dev/shm"
 # The signals that end the command, and the interval in seconds at which the command checks whether it must end.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-LOOK = 0.5
+CHECK_INTERVAL = 0.5
 # The number of attempts to start a rig, each with other ports.
 ATTEMPTS = 5
 
@@ -133,10 +133,10 @@ def wait(servers: Servers, until_stdin_closes: bool, parent: int | None) -> None
     """Waits for a signal, the end of stdin or the end of the parent, then raises `StopRequestedError`.
 
     A server that dies in the meantime is not an error: tests kill servers on purpose."""
-    watched = [sys.stdin.fileno()] if until_stdin_closes else []
+    descriptors = [sys.stdin.fileno()] if until_stdin_closes else []
     while not servers.is_stop_requested() and (parent is None or os.getppid() == parent):
-        readable, _, _ = select.select(watched, [], [], LOOK)
-        if readable and not os.read(watched[0], 65_536):
+        readable, _, _ = select.select(descriptors, [], [], CHECK_INTERVAL)
+        if readable and not os.read(descriptors[0], 65_536):
             raise StopRequestedError
         for server in servers.running:
             # A killed server remains a zombie until its status is read.

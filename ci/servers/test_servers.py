@@ -83,7 +83,7 @@ def write_and_read(store: "redis.Redis", key: str) -> None:
 
 
 @pytest.mark.parametrize(("rig", "server"), [("standalone", "7.0"), ("standalone", "6.2"), ("tls", "7.0")])
-def test_one_server_is_there_to_use(rig: str, server: str) -> None:
+def test_a_single_server_can_be_used(rig: str, server: str) -> None:
     with running(rig, server) as it:
         (port,) = it.ports("primary")
         assert it.urls == [f"{'rediss' if rig == 'tls' else 'redis'}://127.0.0.1:{port}"]
@@ -91,12 +91,12 @@ def test_one_server_is_there_to_use(rig: str, server: str) -> None:
             write_and_read(store, "a")
 
 
-def test_a_server_with_tls_answers_no_one_without() -> None:
+def test_a_server_with_tls_refuses_plain_connections() -> None:
     with running("tls") as it, redis.Redis(port=it.ports("primary")[0]) as plain, pytest.raises(redis.ConnectionError):
         plain.ping()
 
 
-def test_five_servers_know_nothing_of_each_other() -> None:
+def test_five_servers_are_independent() -> None:
     with running("redlock") as it:
         ports = it.ports("primary")
         assert it.urls == [f"redis://127.0.0.1:{port}" for port in ports]
@@ -129,7 +129,7 @@ def test_each_sentinel_names_the_primary(rig: str, server: str) -> None:
 @pytest.mark.parametrize(
     ("rig", "server"), [("cluster", "7.0"), ("cluster", "8.2"), ("cluster", "valkey"), ("tls-cluster", "7.0")]
 )
-def test_each_shard_of_a_cluster_takes_its_keys(rig: str, server: str) -> None:
+def test_each_shard_of_a_cluster_accepts_its_keys(rig: str, server: str) -> None:
     with running(rig, server) as it:
         primaries = it.ports("primary")
         scheme = "rediss" if rig == "tls-cluster" else "redis"
@@ -140,18 +140,18 @@ def test_each_shard_of_a_cluster_takes_its_keys(rig: str, server: str) -> None:
 
 def written_on(it: Running, key: str) -> int:
     """Returns the port of the one primary that accepts the key, after its replica has the key too."""
-    taken = []
+    accepted = []
     for port in it.ports("primary"):
         with it.connect(port) as store, contextlib.suppress(redis.exceptions.MovedError):
             write_and_read(store, key)
             assert store.execute_command("WAIT", 1, 5000) == 1
-            taken.append(port)
-    (port,) = taken
+            accepted.append(port)
+    (port,) = accepted
     return port
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_and_all_that_it_made(number: signal.Signals) -> None:
+def test_a_signal_ends_the_command_and_removes_its_servers_and_files(number: signal.Signals) -> None:
     with running("tls") as it:
         folder = Path(it.description["ca"]).parents[1]
         it.process.send_signal(number)
@@ -160,7 +160,7 @@ def test_a_signal_ends_it_and_all_that_it_made(number: signal.Signals) -> None:
         assert not folder.exists()
 
 
-def test_a_signal_while_it_starts_ends_it_too(tmp_path: Path) -> None:
+def test_a_signal_during_the_start_ends_the_command_too(tmp_path: Path) -> None:
     command = [*COMMAND, "cluster", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "TMPDIR": str(tmp_path)}) as process:
         until(lambda: len(list(tmp_path.glob("*/*/log"))) == 6, "the servers did not start")
@@ -171,22 +171,22 @@ def test_a_signal_while_it_starts_ends_it_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends the children of a process that was killed")
-def test_no_server_outlives_a_command_that_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_server_outlives_a_killed_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # A killed command cannot remove its folder.
     with running("redlock") as it:
         it.process.kill()
-        until(it.is_gone, "a server lives on")
+        until(it.is_gone, "a server outlives the command")
 
 
 def test_a_killed_server_is_gone_and_the_others_stay() -> None:
     with running("redlock") as it:
         first, *others = [node["pid"] for node in it.description["nodes"]]
         os.kill(first, signal.SIGKILL)
-        until(lambda: not is_alive(first), "a zombie")
+        until(lambda: not is_alive(first), "the killed server remains a zombie")
         assert all(map(is_alive, others))
 
 
-def test_a_server_that_dies_at_its_start_is_told_with_its_log(tmp_path: Path) -> None:
+def test_the_log_of_a_server_that_dies_at_its_start_is_printed(tmp_path: Path) -> None:
     """Uses a stand-in for the system's server that prints a version and otherwise fails."""
     program = tmp_path / "server"
     program.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "x v=7.0.0" && exit\necho out of luck\nexit 3\n')
@@ -200,7 +200,7 @@ def test_a_server_that_dies_at_its_start_is_told_with_its_log(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("rig", ["standalone", "sentinel"])
-def test_a_port_that_another_server_has_taken_is_left_to_it(rig: str, tmp_path: Path) -> None:
+def test_a_port_that_another_server_uses_is_not_used(rig: str, tmp_path: Path) -> None:
     """The first server that starts finds its port used by a redis-server of another program, which answers as well."""
     program = tmp_path / "server"
     other = f"redis-server --bind 127.0.0.1 --dir {tmp_path} --save ''"
@@ -230,7 +230,7 @@ def test_a_port_that_another_server_has_taken_is_left_to_it(rig: str, tmp_path: 
 @pytest.mark.parametrize(
     "arguments", [[], ["mainframe"], ["standalone", "--server", "5.0"], ["tls", "--server", "8.2"]]
 )
-def test_what_it_does_not_know_is_answered_with_its_usage(arguments: list[str]) -> None:
+def test_unknown_arguments_print_the_usage(arguments: list[str]) -> None:
     ended = run(*arguments)
     assert ended.returncode == 2
     assert "usage: " in ended.stderr

@@ -28,16 +28,16 @@ def build(folder: Path, **documents: str) -> tuple[str, str]:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     options = ["--conf-dir", str(HERE), "--fail-on-warning", "--quiet"]
-    words = [sys.executable, "-m", "sphinx", *options, str(folder), str(folder / "target")]
-    told = subprocess.run(words, capture_output=True, text=True)
-    assert bool(told.returncode) == bool(told.stderr)
+    command = [sys.executable, "-m", "sphinx", *options, str(folder), str(folder / "target")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert bool(done.returncode) == bool(done.stderr)
     page = (folder / "target" / "README.html").read_text()
     article = re.search(r"<article.*</article>", page, re.DOTALL)
     assert article
-    return article[0], told.stderr
+    return article[0], done.stderr
 
 
-def test_a_link_between_documents_is_one_between_pages(tmp_path: Path) -> None:
+def test_a_link_between_documents_becomes_a_link_between_pages(tmp_path: Path) -> None:
     page, wrong = build(
         tmp_path, README="# A\n\n[b](docs/b.md#what-happens-when-)", docs__b="# B\n\n## What happens when …"
     )
@@ -46,7 +46,7 @@ def test_a_link_between_documents_is_one_between_pages(tmp_path: Path) -> None:
     assert 'id="what-happens-when-"' in (tmp_path / "target" / "docs" / "b.html").read_text()
 
 
-def test_what_is_no_page_is_shown_by_github(tmp_path: Path) -> None:
+def test_a_link_to_a_file_without_a_page_leads_to_github(tmp_path: Path) -> None:
     (tmp_path / "ci").mkdir()
     (tmp_path / "ci" / "install").write_text("")
     page, wrong = build(tmp_path, README="# A\n\n[file](ci/install), [folder](ci)")
@@ -55,7 +55,7 @@ def test_what_is_no_page_is_shown_by_github(tmp_path: Path) -> None:
     assert f'href="{GITHUB}/tree/main/ci"' in page
 
 
-def test_an_address_of_a_document_on_github_is_a_page_here(tmp_path: Path) -> None:
+def test_a_github_url_of_a_document_becomes_a_link_to_its_page(tmp_path: Path) -> None:
     page, wrong = build(tmp_path, README=f"# A\n\n[b]({GITHUB}/blob/main/docs/b.md#b)", docs__b="# B")
     assert not wrong
     assert 'href="docs/b.html#b"' in page
@@ -72,18 +72,18 @@ def test_an_address_of_a_document_on_github_is_a_page_here(tmp_path: Path) -> No
         f"{GITHUB}/blob/main/docs/b.md#nowhere",
     ],
 )
-def test_a_link_into_nowhere_fails(tmp_path: Path, link: str) -> None:
+def test_a_broken_link_fails(tmp_path: Path, link: str) -> None:
     _, wrong = build(tmp_path, README=f"# A\n\n[b]({link})", docs__b="# B")
     assert "nowhere" in wrong
     assert "README.md:3" in wrong
 
 
-def test_a_document_that_is_below_none_fails(tmp_path: Path) -> None:
+def test_a_document_without_a_parent_fails(tmp_path: Path) -> None:
     _, wrong = build(tmp_path, README="# A", core__notes="# B")
     assert "isn't included in any toctree" in wrong
 
 
-def test_a_picture_from_elsewhere_is_its_words(tmp_path: Path) -> None:
+def test_a_remote_picture_is_replaced_by_its_text(tmp_path: Path) -> None:
     page, wrong = build(tmp_path, README="# A\n\n[![CI](https://example.org/ci.svg)](https://example.org)")
     assert not wrong
     assert "<img" not in page
@@ -96,7 +96,7 @@ def test_every_document_has_a_page() -> None:
     assert (SITE / "index.html").read_text() == (SITE / "README.html").read_text()
 
 
-def test_the_words_of_the_documents_can_be_searched() -> None:
+def test_the_text_of_the_documents_can_be_searched() -> None:
     index = json.loads((SITE / "searchindex.js").read_text().removeprefix("Search.setIndex(").removesuffix(")"))
     pages = {index["docnames"][number] for number in index["terms"]["evict"]}
     assert "docs/operations" in pages
@@ -128,7 +128,7 @@ def test_a_page_loads_nothing_from_elsewhere() -> None:
 class Server(SimpleHTTPRequestHandler):
     """Serves the site and the page that measures it, and receives the results of that page."""
 
-    told: "Queue[dict[str, int]]" = Queue()
+    done: "Queue[dict[str, int]]" = Queue()
     pages: tuple[str, ...] = ()
 
     def do_GET(self) -> None:
@@ -143,7 +143,7 @@ class Server(SimpleHTTPRequestHandler):
         self.wfile.write(text)
 
     def do_POST(self) -> None:
-        self.told.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.done.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
         self.send_response(204)
         self.end_headers()
 
@@ -179,10 +179,10 @@ def test_no_page_is_wider_than_a_phone(address: str, tmp_path: Path) -> None:
     Server.pages = tuple(
         f"/{page.relative_to(SITE)}" for page in SITE.rglob("*.html") if not page.is_relative_to(SITE / "api")
     )
-    words = [chromium, "--headless", "--no-sandbox", "--disable-dev-shm-usage", f"--user-data-dir={tmp_path}"]
-    with subprocess.Popen([*words, f"{address}/measure"], stderr=subprocess.DEVNULL) as browser:
+    command = [chromium, "--headless", "--no-sandbox", "--disable-dev-shm-usage", f"--user-data-dir={tmp_path}"]
+    with subprocess.Popen([*command, f"{address}/measure"], stderr=subprocess.DEVNULL) as browser:
         try:
-            too_wide = Server.told.get(timeout=500)
+            too_wide = Server.done.get(timeout=500)
         finally:
             browser.terminate()
     assert set(too_wide) == set(Server.pages)

@@ -26,7 +26,7 @@ DEFINED = (
 )
 INNER_NAMES = (*DEFINED, "enum_variant", "type_parameter", "const_parameter", "type_binding", "associated_type")
 # Nodes whose words are not imports of the module's code. A visibility can name a module: `pub(in crate::session)`.
-PASSED_OVER = ("use_declaration", "mod_item", "attribute_item", "visibility_modifier", "lifetime", "label", *COMMENTS)
+SKIPPED = ("use_declaration", "mod_item", "attribute_item", "visibility_modifier", "lifetime", "label", *COMMENTS)
 WORDS = ("identifier", "type_identifier", "crate", "self", "super")
 
 
@@ -41,7 +41,7 @@ class Import(NamedTuple):
     file: Path
     line: int
     # Whether it is a `pub use`, which exports the name to other modules.
-    shown: bool = False
+    is_public: bool = False
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {'::'.join(self.path)}"
@@ -64,7 +64,7 @@ class Module:
     children: dict[str, "Module"] = field(default_factory=dict)
     items: set[str] = field(default_factory=set)
     # The words in the arguments of macros. The macro may define items with these names.
-    given: set[str] = field(default_factory=set)
+    macro_words: set[str] = field(default_factory=set)
     names: dict[str, list[Import]] = field(default_factory=dict)
     uses: list[Import] = field(default_factory=list)
     globs: list[Import] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Struct(NamedTuple):
     open_fields: list[tuple[str, int]]
 
 
-Seen = frozenset[tuple[Module, str]]
+Visited = frozenset[tuple[Module, str]]
 
 
 class Crate:
@@ -126,7 +126,7 @@ class Crate:
         for use in (*module.uses, *module.globs):
             for target in self._resolve(module, use.path):
                 # A parent that re-exports its child's items does not use them itself.
-                if not (use.shown and target.module.is_inside(module)):
+                if not (use.is_public and target.module.is_inside(module)):
                     yield target.module, use
         for place in module.code:
             for target in self._resolve(module, place.path):
@@ -134,18 +134,18 @@ class Crate:
                 if len(place.path) > 1 or not target.is_module:
                     yield target.module, place
 
-    def _resolve(self, origin: Module, path: tuple[str, ...], seen: Seen = frozenset()) -> list[Target]:
+    def _resolve(self, origin: Module, path: tuple[str, ...], visited: Visited = frozenset()) -> list[Target]:
         """Returns the targets of a path in the module `origin`. A path into another crate has none."""
         first, *others = path
         if first in ("crate", "self", "super"):
-            found = self._inside(Target(origin, True), first, origin, seen)
+            found = self._inside(Target(origin, True), first, origin, visited)
         else:
-            found = self._named(origin, first, origin, seen)
+            found = self._named(origin, first, origin, visited)
         for name in others:
-            found = [deeper for target in found for deeper in self._inside(target, name, origin, seen)]
+            found = [deeper for target in found for deeper in self._inside(target, name, origin, visited)]
         return found
 
-    def _inside(self, target: Target, name: str, origin: Module, seen: Seen) -> list[Target]:
+    def _inside(self, target: Target, name: str, origin: Module, visited: Visited) -> list[Target]:
         module = target.module
         if not target.is_module or name == "self":
             return [target]
@@ -153,32 +153,32 @@ class Crate:
             return [Target(self.root, True)]
         if name == "super":
             return [Target(module.parent, True)] if module.parent else []
-        return self._named(module, name, origin, seen) or [Target(module, False)]
+        return self._named(module, name, origin, visited) or [Target(module, False)]
 
-    def _named(self, module: Module, name: str, origin: Module, seen: Seen) -> list[Target]:
+    def _named(self, module: Module, name: str, origin: Module, visited: Visited) -> list[Target]:
         """Returns the targets of a name in a module, as `origin` sees it. A module, a function and a macro can share a
         name."""
-        if (module, name) in seen:
+        if (module, name) in visited:
             return []
-        seen |= {(module, name)}
+        visited |= {(module, name)}
         found = []
         if name in module.children:
             found.append(Target(module.children[name], True))
         if name in module.items:
             found.append(Target(module, False))
         # A private `use` is visible only in its module and the modules inside it.
-        uses = [use for use in module.names.get(name, ()) if use.shown or origin.is_inside(module)]
+        uses = [use for use in module.names.get(name, ()) if use.is_public or origin.is_inside(module)]
         for use in uses:
-            found += self._resolve(module, use.path, seen)
+            found += self._resolve(module, use.path, visited)
         if found or uses:
             return found
-        if name in module.given:
+        if name in module.macro_words:
             return [Target(module, False)]
         for glob in module.globs:
-            if glob.shown or origin.is_inside(module):
-                for target in self._resolve(module, glob.path, seen):
+            if glob.is_public or origin.is_inside(module):
+                for target in self._resolve(module, glob.path, visited):
                     if target.is_module:
-                        found += self._named(target.module, name, origin, seen)
+                        found += self._named(target.module, name, origin, visited)
         return found
 
     def _read_file(self, module: Module, folder: Path) -> None:
@@ -199,7 +199,7 @@ class Crate:
             if node.type == "mod_item":
                 self._read_child(module, node, folder, is_test)
             elif node.type in ("macro_invocation", "expression_statement") and not is_test:
-                module.given |= {text(leaf) for leaf in leaves(node) if leaf.type == "identifier"}
+                module.macro_words |= {text(leaf) for leaf in leaves(node) if leaf.type == "identifier"}
 
     def _read_child(self, parent: Module, node: Node, folder: Path, is_test: bool) -> None:
         name = text(part(node, "name"))
@@ -224,8 +224,8 @@ class Crate:
             if is_test or node.type == "mod_item":
                 continue
             if node.type == "use_declaration":
-                shown = any(child.type == "visibility_modifier" for child in node.children)
-                read_use(module, part(node, "argument"), (), shown)
+                is_public = any(child.type == "visibility_modifier" for child in node.children)
+                read_use(module, part(node, "argument"), (), is_public)
             elif node.type in DEFINED and not is_of_type(body):
                 module.items.add(text(part(node, "name")))
             if node.type == "struct_item":
@@ -248,23 +248,23 @@ def crates(root: Path) -> list[Crate]:
     return found
 
 
-def read_use(module: Module, node: Node, prefix: tuple[str, ...], shown: bool) -> None:
+def read_use(module: Module, node: Node, prefix: tuple[str, ...], is_public: bool) -> None:
     """Records each path of a `use`, and its name in the module."""
     if node.type in ("use_list", "scoped_use_list"):
         inner = node.child_by_field_name("path")
         for child in (node.child_by_field_name("list") or node).named_children:
             if child.type not in COMMENTS:
-                read_use(module, child, prefix + (words(inner) if inner else ()), shown)
+                read_use(module, child, prefix + (words(inner) if inner else ()), is_public)
         return
     written = node.child_by_field_name("path") if node.type == "use_as_clause" else node
     path = prefix + words(written or node)
     if node.type == "use_wildcard":
-        module.globs.append(Import(path, module.file, line(node), shown))
+        module.globs.append(Import(path, module.file, line(node), is_public))
         return
     if len(path) > 1 and path[-1] == "self":
         path = path[:-1]
     alias = node.child_by_field_name("alias")
-    use = Import(path, module.file, line(node), shown)
+    use = Import(path, module.file, line(node), is_public)
     module.uses.append(use)
     module.names.setdefault(text(alias) if alias else path[-1], []).append(use)
 
@@ -351,13 +351,13 @@ def with_tests(body: Node) -> Iterator[tuple[Node, bool]]:
 
 
 def leaves(node: Node) -> Iterator[Node]:
-    """Yields the words and signs of a node in order, without tests and the nodes of `PASSED_OVER`."""
+    """Yields the words and signs of a node in order, without tests and the nodes of `SKIPPED`."""
     waiting = [node]
     while waiting:
         node = waiting.pop()
         if not node.children:
             yield node
-        waiting += reversed([n for n, is_test in with_tests(node) if not is_test and n.type not in PASSED_OVER])
+        waiting += reversed([n for n, is_test in with_tests(node) if not is_test and n.type not in SKIPPED])
 
 
 def line_of_error(node: Node) -> int:

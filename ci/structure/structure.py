@@ -104,7 +104,7 @@ def listed(patterns: list[str]) -> Iterator[Path]:
         yield from found
 
 
-def complaints(roots: list[str]) -> Iterator[str]:
+def errors(roots: list[str]) -> Iterator[str]:
     settings = tomllib.loads((HERE / "structure.toml").read_text())
     for root in listed(roots or settings["circles"]["roots"]):
         yield from circles(root)
@@ -124,11 +124,11 @@ def main() -> int:
     os.chdir(HERE.parent.parent)
     count = 0
     try:
-        for complaint in complaints(sys.argv[1:]):
+        for error in errors(sys.argv[1:]):
             count += 1
-            print(complaint, file=sys.stderr)
-    except NotUnderstoodError as error:
-        print(error, file=sys.stderr)
+            print(error, file=sys.stderr)
+    except NotUnderstoodError as failure:
+        print(failure, file=sys.stderr)
         return 1
     return 1 if count else 0
 

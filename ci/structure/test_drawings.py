@@ -38,7 +38,7 @@ FILES = {
 
 
 def house(drawing: str = LOCKS, **changed: str) -> list[str]:
-    """Returns the complaints about a crate with these files changed or added; `a__b` is `a/b.rs`."""
+    """Returns the errors about a crate with these files changed or added; `a__b` is `a/b.rs`."""
     root = Path("core/locks/src")
     for name, text in (FILES | {name.replace("__", "/"): text for name, text in changed.items()}).items():
         file = root / f"{name}.rs"
@@ -48,28 +48,28 @@ def house(drawing: str = LOCKS, **changed: str) -> list[str]:
     return list(drawings.house(DOCUMENT, root))
 
 
-def test_a_drawing_that_is_true() -> None:
+def test_a_correct_drawing_has_no_errors() -> None:
     assert not house()
 
 
-def test_an_import_that_points_up_is_told_with_its_place_and_those_of_both_names() -> None:
+def test_an_upward_import_is_reported_with_its_place_and_both_names() -> None:
     assert house(ids="use crate::names::Name;\n\nuse crate::session::Session;\npub struct Id;") == [
         "core/locks/src/ids.rs:3: crate::session::Session points up: ids.rs is drawn below session.rs, "
         "in lines 13 and 6 of A.md"
     ]
 
 
-def test_a_path_in_the_code_points_up_too() -> None:
+def test_a_path_in_the_code_can_point_up_too() -> None:
     (found,) = house(machines__holds="pub struct Hold;\nfn f() { crate::groups::g(); crate::session::f(); }")
     assert found.startswith("core/locks/src/machines/holds.rs:2: crate::session::f points up")
 
 
-def test_what_has_a_layer_of_its_own_is_not_of_its_folders() -> None:
+def test_a_module_with_its_own_layer_is_not_in_the_layer_of_its_folder() -> None:
     (found,) = house(machines__io="use super::waiters::Waiter; pub struct Io;", machines__waiters="pub struct Waiter;")
     assert "machines/io.rs is drawn below machines/waiters," in found
 
 
-def test_a_module_without_a_layer_is_told() -> None:
+def test_a_module_without_a_layer_is_reported() -> None:
     assert house(lib=FILES["lib"] + "mod clock;", clock="use crate::session::Session;") == [
         "core/locks/src/clock.rs:1: crate::clock stands in no layer of A.md:6"
     ]
@@ -84,19 +84,19 @@ def test_a_module_without_a_layer_is_told() -> None:
         (("holds (", "ghosts · holds ("), "machines/ghosts"),
     ],
 )
-def test_a_name_that_is_no_module_is_told(written: tuple[str, str], wrong: str) -> None:
+def test_a_name_without_a_module_is_reported(written: tuple[str, str], wrong: str) -> None:
     (found,) = house(LOCKS.replace(*written))
     assert found.startswith("A.md:")
     assert found.endswith(f": {wrong} is no module of core/locks/src")
 
 
-def test_a_name_stands_in_one_layer() -> None:
+def test_a_name_may_be_in_one_layer_only() -> None:
     assert house(LOCKS.replace("machines/io.rs", "machines/io.rs session.rs")) == [
         "A.md:11: session.rs is drawn already, in line 6"
     ]
 
 
-def test_a_crate_without_a_drawing_is_not_passed_over() -> None:
+def test_a_crate_without_a_drawing_is_reported() -> None:
     house()
     assert not drawings.has_house(DOCUMENT, Path("core/other/src"))
     with pytest.raises(NotUnderstoodError, match="has no drawing under ## The house of `core/other`"):
@@ -128,7 +128,7 @@ MANIFESTS = {
 
 
 def crates(text: str = CRATES, **changed: str) -> list[str]:
-    """Returns the complaints if these crates of `core` or `bindings` have other dependencies."""
+    """Returns the errors if these crates of `core` or `bindings` have other dependencies."""
     DOCUMENT.write_text(text)
     for folder, wanted in MANIFESTS.items():
         name = Path(folder).name
@@ -139,7 +139,7 @@ def crates(text: str = CRATES, **changed: str) -> list[str]:
     return list(drawings.all_crates(DOCUMENT, [Path(folder) for folder in MANIFESTS]))
 
 
-def test_crates_that_depend_on_one_another_as_they_are_drawn() -> None:
+def test_crates_with_the_drawn_dependencies_have_no_errors() -> None:
     assert not crates()
 
 
@@ -164,13 +164,13 @@ def test_crates_that_depend_on_one_another_as_they_are_drawn() -> None:
         ),
     ],
 )
-def test_a_dependency_that_is_not_drawn_is_told(changed: dict[str, str], found: str) -> None:
+def test_a_dependency_that_is_not_drawn_is_reported(changed: dict[str, str], found: str) -> None:
     assert crates(**changed) == [found]
 
 
-def test_what_the_text_says_and_is_not_so_is_told() -> None:
+def test_a_wrong_statement_of_the_text_is_reported() -> None:
     assert crates(cli="client = '1'") == ["A.md: core/cli does not depend on core/store"]
 
 
-def test_a_crate_that_is_drawn_and_not_there_is_told() -> None:
+def test_a_drawn_crate_that_does_not_exist_is_reported() -> None:
     assert crates(CRATES.replace("your program", "packages/ruby")) == ["A.md:4: packages/ruby is no folder"]

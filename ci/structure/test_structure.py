@@ -29,7 +29,7 @@ def circles(**files: str) -> list[str]:
 LIB = "mod a; mod b; pub struct Root;"
 
 
-def test_a_circle_is_told_with_the_place_of_each_import() -> None:
+def test_a_circle_is_reported_with_the_place_of_each_import() -> None:
     assert circles(
         lib="mod hold;\nmod queue;\nmod session;\n",
         session="//! The session.\n\nuse crate::hold::{self, Grant};\n",
@@ -100,11 +100,11 @@ def test_every_form_of_an_import_counts(written: str) -> None:
         "fn f(x: u8) { match x { #[cfg(test)] 1 => crate::b::f(), _ => {} } }",
     ],
 )
-def test_what_is_no_import_of_the_code_does_not_count(written: str) -> None:
+def test_text_that_is_no_import_does_not_count(written: str) -> None:
     assert not circles(lib=LIB, a=written, b="use crate::a; pub struct B;")
 
 
-def test_an_import_through_a_re_export_is_one_of_the_module_that_defines_it() -> None:
+def test_an_import_through_a_reexport_counts_for_the_defining_module() -> None:
     files = {
         "lib": "mod ids; mod queue; mod session;",
         "session": "pub(crate) use crate::ids::{Ticket, Lease as Other}; use crate::queue::Queue;",
@@ -115,7 +115,7 @@ def test_an_import_through_a_re_export_is_one_of_the_module_that_defines_it() ->
     assert len(circles(**files, queue="use crate::session::{Session, Ticket}; pub struct Queue;")) == 1
 
 
-def test_re_exports_by_a_star_are_followed_also_to_what_a_macro_makes() -> None:
+def test_glob_reexports_are_followed_also_to_items_of_macros() -> None:
     assert not circles(
         lib="mod ids; mod queue; mod session;",
         session="pub(crate) use crate::ids::*; use crate::queue::Queue;",
@@ -124,11 +124,11 @@ def test_re_exports_by_a_star_are_followed_also_to_what_a_macro_makes() -> None:
     )
 
 
-def test_what_nobody_defines_counts_for_the_module_that_is_named() -> None:
+def test_an_undefined_name_counts_for_the_named_module() -> None:
     assert circles(lib=LIB, a="use crate::b::Unknown;", b="use crate::a::Unknown;")
 
 
-def test_a_private_use_is_seen_in_its_module_only() -> None:
+def test_a_private_use_is_visible_in_its_module_only() -> None:
     (found,) = circles(
         lib="mod commands; mod info;",
         commands="mod server; fn f() { server::info(); }",
@@ -164,12 +164,12 @@ def test_a_file_and_the_files_in_its_folder_are_one_module(own: str) -> None:
     assert not circles(lib="mod a;", a=f"mod child; {own} pub struct Thing;", a__child=CHILD)
 
 
-def test_a_circle_through_another_module_is_one_whatever_part_it_leaves_by() -> None:
+def test_a_circle_through_another_module_is_found_from_any_submodule() -> None:
     a = "mod child; use self::child::Part; use crate::b::B; pub struct Thing;"
     assert len(circles(lib="mod a; mod b;", a=a, a__child=CHILD, b="use crate::a::Thing; pub struct B;")) == 1
 
 
-def test_children_may_meet_by_what_their_parent_imports() -> None:
+def test_children_may_use_each_other_through_their_parent() -> None:
     (found,) = circles(
         lib="mod a;",
         a="mod one; mod two; use one::One; use two::Two;",
@@ -179,11 +179,11 @@ def test_children_may_meet_by_what_their_parent_imports() -> None:
     assert "crate::a::one" in found
 
 
-def test_a_circle_inside_one_file_is_none() -> None:
+def test_modules_of_one_file_may_form_a_circle() -> None:
     assert not circles(lib="pub struct Thing; mod inner { use super::Thing; pub struct Part; } use inner::Part;")
 
 
-def test_the_shortest_circle_of_each_group_is_told() -> None:
+def test_the_shortest_circle_of_each_group_is_reported() -> None:
     found = circles(
         lib="mod a; mod b; mod c; mod x; mod y;",
         a="use crate::b::B;",
@@ -211,7 +211,7 @@ def test_a_library_and_its_program_are_two_crates() -> None:
         ({"lib": "\nfn f( {"}, "src/lib.rs:2: tree-sitter-rust cannot read this"),
     ],
 )
-def test_what_cannot_be_read_is_not_passed_over(files: dict[str, str], message: str) -> None:
+def test_code_that_cannot_be_parsed_is_reported(files: dict[str, str], message: str) -> None:
     with pytest.raises(NotUnderstoodError, match=message):
         circles(**files)
 
@@ -220,7 +220,7 @@ def test_the_files_of_tests_need_not_be_read() -> None:
     assert not circles(lib="#[cfg(test)] mod tests;", tests="mod more; use crate::x::Y;", tests__more="")
 
 
-def test_a_file_has_so_many_lines_and_no_more() -> None:
+def test_a_file_that_is_too_long_is_reported() -> None:
     root = crate(lib="\n" * 500, a="\n" * 501)
     (root / "notes.txt").write_text("\n" * 501)
     assert list(structure.long_files(root, 500)) == ["src/a.rs: 501 lines; 500 is the most"]
@@ -244,7 +244,7 @@ impl Iterator for Pair { fn next(self: &mut Self) {} }
 }
 
 
-def test_a_machine_has_no_open_field_wherever_its_methods_are() -> None:
+def test_a_public_field_of_a_machine_is_found_wherever_its_methods_are() -> None:
     root = crate(**MACHINES)
     assert list(structure.open_machines(root / "machines.rs")) == [
         "src/machines.rs:2: the field open of the machine Holds is open",
@@ -253,12 +253,12 @@ def test_a_machine_has_no_open_field_wherever_its_methods_are() -> None:
     assert not list(structure.open_machines(root / "plain.rs"))
 
 
-def test_a_listed_folder_that_is_not_there_is_told() -> None:
+def test_a_listed_folder_that_does_not_exist_is_reported() -> None:
     with pytest.raises(NotUnderstoodError, match="nowhere"):
         list(structure.listed(["nowhere/*"]))
 
 
-def test_a_complaint_fails_the_check(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_fails_the_check(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     crate(lib=LIB, a="use crate::b::B;", b="use crate::a::A;")
     (settings := Path("ci/structure/structure.toml")).parent.mkdir(parents=True)
     document = "# Architecture\n```\nyour program\n```\n## The house of `.`\n```\n  a.rs\n  │\n  b.rs\n```\n"

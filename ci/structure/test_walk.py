@@ -27,45 +27,45 @@ FILES = {
 }
 
 
-def complaints(tmp_path: Path, document: str = DOCUMENT, **changed: str) -> list[str]:
+def errors(tmp_path: Path, document: str = DOCUMENT, **changed: str) -> list[str]:
     for name, text in FILES.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(changed.get(path.stem, text))
-    return walk.complaints(document, tmp_path)
+    return walk.errors(document, tmp_path)
 
 
 def test_a_walk_is_followed_by_calls_and_by_results(tmp_path: Path) -> None:
-    assert not complaints(tmp_path)
+    assert not errors(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
-        ({"a": "def acquire():\n    other()\n"}, "nothing leads from a.py to send of core/protocol/b.rs"),
+        ({"a": "def acquire():\n    other()\n"}, "no call leads from a.py to send of core/protocol/b.rs"),
         ({"b": "fn send() {}\nfn reply() {}\n"}, "core/protocol/b.rs has no function call"),
-        ({"c": "def take():\n    pass\n"}, "nothing leads from core/protocol/b.rs to take of c.py"),
+        ({"c": "def take():\n    pass\n"}, "no call leads from core/protocol/b.rs to take of c.py"),
     ],
 )
-def test_a_row_that_is_not_true_is_found(tmp_path: Path, changed: dict[str, str], expected: str) -> None:
-    assert expected in complaints(tmp_path, **changed)
+def test_a_wrong_row_is_found(tmp_path: Path, changed: dict[str, str], expected: str) -> None:
+    assert expected in errors(tmp_path, **changed)
 
 
-def test_a_file_that_is_gone_is_found(tmp_path: Path) -> None:
-    assert "gone.py has no function take" in complaints(tmp_path, DOCUMENT.replace("c.py", "gone.py"))
+def test_a_missing_file_is_found(tmp_path: Path) -> None:
+    assert "gone.py has no function take" in errors(tmp_path, DOCUMENT.replace("c.py", "gone.py"))
 
 
-def test_a_name_that_is_gone_from_another_table_is_found(tmp_path: Path) -> None:
+def test_a_missing_function_of_another_table_is_found(tmp_path: Path) -> None:
     table = "| loss | where | passes | what it adds |\n|---|---|---|---|\n| 1 | `c.py` | `lose` | a loss |\n\n"
-    assert complaints(tmp_path, DOCUMENT + table) == ["c.py has no function lose"]
+    assert errors(tmp_path, DOCUMENT + table) == ["c.py has no function lose"]
 
 
-def test_the_numbers_are_compared_and_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (wrong,) = complaints(tmp_path, DOCUMENT.replace("3 different", "4 different"))
+def test_the_counts_are_compared_and_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (wrong,) = errors(tmp_path, DOCUMENT.replace("3 different", "4 different"))
     assert "3 different" in wrong
     monkeypatch.setattr(walk, "MOST", 2)
-    assert any("may have 2" in one for one in complaints(tmp_path))
+    assert any("may have 2" in one for one in errors(tmp_path))
 
 
-def test_the_walk_of_the_document_is_true() -> None:
-    assert not walk.complaints(walk.DOCUMENT.read_text(), walk.ROOT)
+def test_the_walk_of_the_document_is_correct() -> None:
+    assert not walk.errors(walk.DOCUMENT.read_text(), walk.ROOT)

@@ -40,7 +40,7 @@ def steps(table: str) -> list[Step]:
     return [Step(file, re.findall(r"`(\w+)`", functions)) for file, functions in ROW.findall(table)]
 
 
-def complaints(document: str, root: Path) -> list[str]:
+def errors(document: str, root: Path) -> list[str]:
     down, back = walks(document)
     found = []
     for walk in (down, back):
@@ -50,7 +50,7 @@ def complaints(document: str, root: Path) -> list[str]:
             for following in walk[number + 1 : number + 2]:
                 calls = any(mentions(texts[before.file], following.functions[:1]) for before in walk[: number + 1])
                 if not calls and not mentions(texts[following.file], step.functions):
-                    found.append(f"nothing leads from {step.file} to {following.functions[0]} of {following.file}")
+                    found.append(f"no call leads from {step.file} to {following.functions[0]} of {following.file}")
     for name in OTHER_TABLES:
         for step in steps(document.partition(f"| {name} |")[2].partition("\n\n")[0]):
             found += missing_functions(step, text_of(root / step.file))
@@ -81,9 +81,9 @@ def mentions(text: str, functions: list[str]) -> bool:
 
 
 def main() -> int:
-    found = complaints(DOCUMENT.read_text(), ROOT)
-    for complaint in found:
-        print(f"ARCHITECTURE.md: {complaint}", file=sys.stderr)
+    found = errors(DOCUMENT.read_text(), ROOT)
+    for error in found:
+        print(f"ARCHITECTURE.md: {error}", file=sys.stderr)
     return 1 if found else 0
 
 

@@ -9,14 +9,14 @@
 #include <unistd.h>
 
 static long long offset_us(void) {
-  static long long known;
-  static int is_known;
-  if (!is_known) {
-    const char *given = getenv("CLOCK_OFFSET_MS");
-    known = given ? atoll(given) * 1000 : 0;
-    is_known = 1;
+  static long long offset;
+  static int is_read;
+  if (!is_read) {
+    const char *setting = getenv("CLOCK_OFFSET_MS");
+    offset = setting ? atoll(setting) * 1000 : 0;
+    is_read = 1;
   }
-  return known;
+  return offset;
 }
 
 static long long now_us(void) {

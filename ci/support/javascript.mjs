@@ -25,8 +25,8 @@ export function install(modules, ...folders) {
 
 /** Starts `steadlock serve`. Returns its process, its URL for Redis clients (`url`) and its HTTP URL (`rest`). */
 export async function serve() {
-  const words = ['serve', '--port', '0', '--http', '0', '--http-origin', '*'];
-  const child = spawn(COMMAND, words, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const options = ['serve', '--port', '0', '--http', '0', '--http-origin', '*'];
+  const child = spawn(COMMAND, options, { stdio: ['ignore', 'pipe', 'inherit'] });
   let banner = '';
   child.stdout.setEncoding('utf8');
   for await (const text of child.stdout) {

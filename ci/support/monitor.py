@@ -11,7 +11,7 @@ from typing import Self
 import redis
 
 _LINE = re.compile(rb"\+(\d+\.\d+) \[\d+ (\S+)\] (.*)")
-_WORD = re.compile(rb'"((?:[^"\\]|\\.)*)"')
+_ARGUMENT = re.compile(rb'"((?:[^"\\]|\\.)*)"')
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Command:
 
     at: float
     by_script: bool
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
 
 
 class Monitor:
@@ -28,16 +28,16 @@ class Monitor:
 
     def __init__(self, port: int) -> None:
         self._port = port
-        self._seen = bytearray()
-        self._news = threading.Condition()
+        self._received = bytearray()
+        self._changed = threading.Condition()
 
     def __enter__(self) -> Self:
         self._socket = socket.create_connection(("127.0.0.1", self._port))
         self._socket.sendall(b"MONITOR\r\n")
         self._thread = threading.Thread(target=self._listen)
         self._thread.start()
-        with self._news:
-            assert self._news.wait_for(lambda: self._seen.startswith(b"+OK\r\n"), timeout=5)
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._received.startswith(b"+OK\r\n"), timeout=5)
         return self
 
     def __exit__(
@@ -52,18 +52,18 @@ class Monitor:
         end = f"end of {uuid.uuid4()}"
         with redis.Redis(port=self._port) as store:
             store.echo(end)
-        with self._news:
-            assert self._news.wait_for(lambda: self._seen.find(end.encode()) >= 0, timeout=20)
-            lines = bytes(self._seen).split(b"\r\n")
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._received.find(end.encode()) >= 0, timeout=20)
+            lines = bytes(self._received).split(b"\r\n")
         return [_command(match) for match in map(_LINE.match, lines) if match]
 
     def _listen(self) -> None:
-        while news := self._socket.recv(1 << 16):
-            with self._news:
-                self._seen += news
-                self._news.notify_all()
+        while chunk := self._socket.recv(1 << 16):
+            with self._changed:
+                self._received += chunk
+                self._changed.notify_all()
 
 
 def _command(match: re.Match[bytes]) -> Command:
-    words = (word.decode(errors="replace") for word in _WORD.findall(match[3]))
-    return Command(float(match[1]), match[2] == b"lua", tuple(words))
+    arguments = (argument.decode(errors="replace") for argument in _ARGUMENT.findall(match[3]))
+    return Command(float(match[1]), match[2] == b"lua", tuple(arguments))

@@ -42,7 +42,7 @@ for (const responseEncoding of ['base64', false]) {
       const prefix = `${responseEncoding}:${enableAutoPipelining}:`;
       const open = (options) => connect({ responseEncoding, enableAutoPipelining, ...options });
 
-      test('values are what they were', async () => {
+      test('values are returned unchanged', async () => {
         const redis = open();
         const key = `${prefix}value`;
         for (const value of ['text', 'Zürich 🔒', '', 'OK', 'T0s=', 17, 1.5, true, { a: [1, null] }, [1, 'a']]) {
@@ -145,7 +145,7 @@ for (const responseEncoding of ['base64', false]) {
         assert.equal(await redis.get(key), 'a');
       });
 
-      test('errors are told', async () => {
+      test('errors are reported', async () => {
         const redis = open();
         const key = `${prefix}wrong`;
         await redis.set(key, 'text');
@@ -154,7 +154,7 @@ for (const responseEncoding of ['base64', false]) {
         await assert.rejects(redis.bitcount(key), /ERR unknown command 'bitcount'/);
       });
 
-      test('commands of one moment go together if that is asked for', async () => {
+      test('commands of one tick are pipelined if the option is set', async () => {
         const redis = open();
         const key = `${prefix}auto`;
         const paths = await pathsOf(async () => {
@@ -167,15 +167,15 @@ for (const responseEncoding of ['base64', false]) {
   }
 }
 
-test('messages are heard', async () => {
+test('messages are received', async () => {
   const redis = connect();
   const channel = 'chan:1';
   const subscription = redis.subscribe(channel);
-  const heard = [];
+  const received = [];
   const all = new Promise((resolve, reject) => {
     subscription.on('message', ({ channel, message }) => {
-      heard.push([channel, message]);
-      if (heard.length === 4) resolve();
+      received.push([channel, message]);
+      if (received.length === 4) resolve();
     });
     subscription.on('error', reject);
   });
@@ -188,14 +188,14 @@ test('messages are heard', async () => {
   }
   await all;
   assert.deepEqual(
-    heard,
+    received,
     ['hello', 'a, b', { n: 1 }, 7].map((message) => [channel, message]),
   );
   await subscription.unsubscribe();
   while ((await redis.publish(channel, 'nobody')) !== 0);
 });
 
-test('patterns are not known, and that is told', async () => {
+test('patterns are refused as unknown', async () => {
   const subscription = connect().psubscribe('chan:*');
   const error = await new Promise((resolve) => {
     subscription.on('error', resolve);
@@ -226,7 +226,7 @@ test('many clients at once get their own answers', async () => {
   );
 });
 
-test('an event source is answered, with its token in the query', async () => {
+test('an event source works with its token in the query', async () => {
   const response = await fetch(`${server.url}/subscribe/page?_token=${TOKEN}`);
   assert.equal(response.headers.get('content-type'), 'text/event-stream');
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

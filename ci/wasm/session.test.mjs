@@ -44,10 +44,10 @@ class Session {
 
   /** Polls the session and sends its calls until it has an event. Returns that event. */
   async next() {
-    for (let what = this.poll(); ; what = this.poll()) {
-      assert.ok(what, 'the session has nothing to send and nothing to tell');
-      if (what.event) return what;
-      if (what.call) await this.send(what);
+    for (let item = this.poll(); ; item = this.poll()) {
+      assert.ok(item, 'the session has neither a call nor an event');
+      if (item.event) return item;
+      if (item.call) await this.send(item);
     }
   }
 
@@ -62,7 +62,7 @@ class Session {
   }
 }
 
-test('one acquire and one release go through the WebAssembly build', async (t) => {
+test('a session in WebAssembly acquires and releases a lock', async (t) => {
   const redis = new Redis(await startRedis(t));
   t.after(() => redis.disconnect());
   const { instance } = await WebAssembly.instantiate(readFileSync(MODULE));

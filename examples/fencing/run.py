@@ -18,7 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 STEADLOCK = HERE.parent.parent / "target" / "release" / "steadlock"
 START, A_ADDS, B_ADDS = 100, 10, 25
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 Report = Callable[[str], object]
 
@@ -57,7 +57,7 @@ class Worker:
         """Waits until the worker has ended."""
         assert self.process.stdin
         self.process.stdin.close()
-        status = self.process.wait(PATIENCE)
+        status = self.process.wait(TIMEOUT)
         self.reader.join()
         if status:
             raise RuntimeError(f"a worker ended with status {status}")
@@ -81,7 +81,7 @@ def play(url: str, fenced: bool, report: Report) -> int:
             options = ["--fenced"] if fenced else []
             a = Worker("A", url, database, A_ADDS, [*options, "--hold-back"], report)
             workers.callback(a.stop)
-            if not a.reading.wait(PATIENCE):
+            if not a.reading.wait(TIMEOUT):
                 raise RuntimeError("worker A did not get the lock")
             os.kill(a.process.pid, signal.SIGSTOP)
             report("A is stopped")
@@ -90,7 +90,7 @@ def play(url: str, fenced: bool, report: Report) -> int:
             workers.callback(b.stop)
             b.finish()
 
-            report("A goes on")
+            report("A continues")
             os.kill(a.process.pid, signal.SIGCONT)
             a.finish()
             (balance,) = account.execute("SELECT balance FROM account").fetchone()
@@ -109,8 +109,8 @@ def main() -> int:
         with embedded_server() as url:
             balances.append(play(url, fenced, report))
         missing = START + A_ADDS + B_ADDS - balances[-1]
-        verdict = f"{missing} are lost" if missing else "nothing is lost"
-        print(f"  {START} and {A_ADDS} and {B_ADDS} came to {balances[-1]}: {verdict}\n")
+        result = f"{missing} are lost" if missing else "nothing is lost"
+        print(f"  {START} and {A_ADDS} and {B_ADDS} came to {balances[-1]}: {result}\n")
     return 0 if balances == [START + A_ADDS, START + A_ADDS + B_ADDS] else 1
 
 

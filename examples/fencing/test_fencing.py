@@ -25,20 +25,20 @@ def url() -> Iterator[str]:
         yield url
 
 
-def test_without_the_token_a_late_write_undoes_another_s(url: str) -> None:
+def test_without_a_token_a_late_write_overwrites_the_newer_one(url: str) -> None:
     reports: list[str] = []
     assert play(url, fenced=False, report=reports.append) == START + A_ADDS
-    assert reports[-2:] == ["A writes 110", "A hears that its lease was lost, too late"]
+    assert reports[-2:] == ["A writes 110", "A learns too late that its lease was lost"]
 
 
-def test_with_the_token_a_late_write_is_refused_and_nothing_is_lost(url: str) -> None:
+def test_with_a_token_a_late_write_is_refused_and_nothing_is_lost(url: str) -> None:
     reports: list[str] = []
     assert play(url, fenced=True, report=reports.append) == START + A_ADDS + B_ADDS
-    assert "A is refused: a higher token was here; begins again" in reports
+    assert "A is refused: the account has a higher token; starts again" in reports
     assert "A writes 110" not in reports
 
 
-def test_the_late_writer_had_looked_at_the_clock(url: str) -> None:
+def test_the_late_writer_had_checked_its_lease(url: str) -> None:
     reports: list[str] = []
     play(url, fenced=False, report=reports.append)
     assert reports[0].startswith("A has the lock")
@@ -46,7 +46,7 @@ def test_the_late_writer_had_looked_at_the_clock(url: str) -> None:
     assert reports[1] == "A is stopped"
 
 
-def test_the_demonstration_ends_well() -> None:
+def test_the_demonstration_succeeds() -> None:
     result = subprocess.run(
         [sys.executable, str(HERE / "run.py")], capture_output=True, text=True, timeout=150, check=False
     )
@@ -55,7 +55,7 @@ def test_the_demonstration_ends_well() -> None:
     assert "came to 135: nothing is lost" in result.stdout
 
 
-def test_the_guide_s_sql_takes_each_token_once_and_refuses_lower_ones() -> None:
+def test_the_guide_s_sql_accepts_each_token_once_and_refuses_lower_ones() -> None:
     column, update, several = snippets("sql")
     database = sqlite3.connect(":memory:")
     database.execute("CREATE TABLE account (id INTEGER PRIMARY KEY, balance INTEGER)")

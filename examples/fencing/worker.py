@@ -49,17 +49,17 @@ def main() -> None:
     parser.add_argument("amount", type=int)
     parser.add_argument("--fenced", action="store_true")
     parser.add_argument("--hold-back", action="store_true")
-    given = parser.parse_args()
+    options = parser.parse_args()
     # The watchdog renews this lease of one second, so it ends only because the whole process is stopped.
-    with steadlock.connect(given.url, lease=1) as client:
-        lock, database = client.lock("account:7"), sqlite3.connect(given.database)
+    with steadlock.connect(options.url, lease=1) as client:
+        lock, database = client.lock("account:7"), sqlite3.connect(options.database)
         try:
-            deposit(lock, database, given.amount, fenced=given.fenced, hold_back=given.hold_back)
+            deposit(lock, database, options.amount, fenced=options.fenced, hold_back=options.hold_back)
         except RefusedError:
-            print_line("is refused: a higher token was here; begins again")
-            deposit(lock, database, given.amount, fenced=given.fenced, hold_back=False)
+            print_line("is refused: the account has a higher token; starts again")
+            deposit(lock, database, options.amount, fenced=options.fenced, hold_back=False)
         except steadlock.LockLostError:
-            print_line("hears that its lease was lost, too late")
+            print_line("learns too late that its lease was lost")
 
 
 if __name__ == "__main__":

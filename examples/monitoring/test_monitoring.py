@@ -16,15 +16,15 @@ def test_the_rules_are_valid() -> None:
     assert "SUCCESS: 11 rules found" in promtool("check", "rules", "alerts.yml")
 
 
-def test_each_alert_fires_when_it_should_and_an_ordinary_day_is_quiet() -> None:
+def test_each_alert_fires_when_it_should_and_none_on_an_ordinary_day() -> None:
     assert "SUCCESS" in promtool("test", "rules", "alerts.test.yml")
 
 
-def test_prometheus_takes_the_configuration() -> None:
+def test_prometheus_accepts_the_configuration() -> None:
     promtool("check", "config", "prometheus.yml")
 
 
-def test_an_alert_that_never_fires_would_be_noticed(tmp_path: Path) -> None:
+def test_an_alert_that_never_fires_is_noticed(tmp_path: Path) -> None:
     for name in ("alerts.yml", "alerts.test.yml"):
         (tmp_path / name).write_text((HERE / name).read_text().replace('reason=~"removed|stolen"', 'reason="gone"'))
     done = subprocess.run(

@@ -17,7 +17,7 @@ class Sale(TypedDict):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AuditResult:
     """The sales of a run and their problems."""
 
     sold: dict[str, int]
@@ -28,7 +28,9 @@ class Verdict:
     problems: list[str] = field(default_factory=list)
 
 
-def audit_sales(stock: int, left: int, sales: dict[str, str], orders: dict[str, str], languages: list[str]) -> Verdict:
+def audit_sales(
+    stock: int, left: int, sales: dict[str, str], orders: dict[str, str], languages: list[str]
+) -> AuditResult:
     """Checks a run that started with `stock` vouchers and ended with `left` in the store."""
     parsed: list[Sale] = [json.loads(sale) for sale in sales.values()]
     # Sorts the sales by time: each sale reduces the stock by one.
@@ -42,7 +44,7 @@ def audit_sales(stock: int, left: int, sales: dict[str, str], orders: dict[str, 
     if oversold:
         problems.append(f"{oversold} more vouchers were sold than there were")
     if double_sales:
-        problems.append(f"{double_sales} vouchers went to users who had one")
+        problems.append(f"{double_sales} vouchers went to users that already had one")
     if left != 0 or len(parsed) < stock:
         problems.append(f"{len(parsed)} of {stock} vouchers were sold, and {left} are left in the stock")
     if [sale["left"] for sale in parsed] != list(range(stock - 1, -1, -1)):
@@ -52,7 +54,7 @@ def audit_sales(stock: int, left: int, sales: dict[str, str], orders: dict[str, 
     if orders.keys() != users.keys() or any(sale not in sales for sale in orders.values()):
         problems.append("the orders and the sales do not match")
     problems += [f"{language} sold nothing" for language in languages if not sold[language]]
-    return Verdict(
+    return AuditResult(
         sold={language: sold[language] for language in languages},
         oversold=oversold,
         double_sales=double_sales,

@@ -33,7 +33,7 @@ from scrapes import Scrapes
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 STEADLOCK = ROOT / "target" / "release" / "steadlock"
-STALLED = 30.0
+STALL_TIMEOUT = 30.0
 KEYS = ("stock", "orders", "sales", "token")
 Message = dict[str, float | str]
 
@@ -76,7 +76,7 @@ class Service:
 
         threading.Thread(target=read, daemon=True).start()
 
-    def go(self) -> None:
+    def start(self) -> None:
         assert self.process.stdin
         self.process.stdin.write("go\n")
         self.process.stdin.flush()
@@ -86,13 +86,13 @@ class Service:
         assert self.process.stdin
         self.process.stdin.close()
         try:
-            self.process.wait(STALLED)
+            self.process.wait(STALL_TIMEOUT)
         except subprocess.TimeoutExpired:
-            raise DemoError(self.complaint()) from None
+            raise DemoError(self.status_report()) from None
         if self.process.returncode != 0:
-            raise DemoError(self.complaint())
+            raise DemoError(self.status_report())
 
-    def complaint(self) -> str:
+    def status_report(self) -> str:
         """Returns how the service ended, or that it still runs, and its standard error."""
         status = self.process.poll()
         self.errors.seek(0)
@@ -157,20 +157,20 @@ def sell(services: list[Service], display: Display, tallies: dict[str, Tally], s
     started = finished = time.monotonic()
     while running:
         try:
-            language, message = events.get(timeout=max(0.0, finished + STALLED - time.monotonic()))
+            language, message = events.get(timeout=max(0.0, finished + STALL_TIMEOUT - time.monotonic()))
         except queue.Empty:
-            complaints = "\n".join(by_language[language].complaint() for language in sorted(running))
-            raise DemoError(f"nothing was sold for {STALLED:.0f} s\n{complaints}") from None
+            reports = "\n".join(by_language[language].status_report() for language in sorted(running))
+            raise DemoError(f"nothing was sold for {STALL_TIMEOUT:.0f} s\n{reports}") from None
         if message is None:
             by_language[language].process.wait()
-            raise DemoError(by_language[language].complaint())
+            raise DemoError(by_language[language].status_report())
         if "ready" in message:
             scrapes.add(language, str(message["ready"]))
             waiting.discard(language)
             if not waiting:
                 started = finished = time.monotonic()
                 for service in services:
-                    service.go()
+                    service.start()
         elif "done" in message:
             running.discard(language)
         else:
@@ -198,18 +198,20 @@ def run(url: str, stock: int, users: int, scrapes: Scrapes) -> list[str]:
         store.set(f"{prefix}:stock", stock)
         store.set(f"{prefix}:token", 0)
         with Display(list(commands()), stock) as display:
-            where = urlsplit(url)
+            address = urlsplit(url)
             display.print(
-                f"{stock:,} vouchers, {users:,} users, on {where.hostname or where.path}:{where.port or 6379}"
+                f"{stock:,} vouchers, {users:,} users, on {address.hostname or address.path}:{address.port or 6379}"
             )
             for language, command in commands().items():
                 services.append(Service(language, command, env))
             seconds = sell(services, display, tallies, scrapes)
             # Each service still renews its shift: the scrapes continue until each client has counted a renewal.
-            scrapes.finish(lambda pages: not any(agreement.of_scrapes(who, read) for who, read in pages.items()))
+            scrapes.finish(
+                lambda pages: not any(agreement.check_scrapes(source, read) for source, read in pages.items())
+            )
             for service in services:
                 service.close()
-        verdict = audit_sales(
+        audit = audit_sales(
             stock,
             int(store.get(f"{prefix}:stock") or -1),
             texts(store, f"{prefix}:sales"),
@@ -217,9 +219,9 @@ def run(url: str, stock: int, users: int, scrapes: Scrapes) -> list[str]:
             list(commands()),
         )
         granted = {language: agreement.granted(scrapes.pages, language) for language in commands()}
-        wrong = scrapes.problems or agreement.problems(scrapes.pages, tallies, verdict.sold)
-        final_table(display.console, verdict, tallies, seconds, granted, wrong)
-        return verdict.problems + wrong
+        metric_problems = scrapes.problems or agreement.problems(scrapes.pages, tallies, audit.sold)
+        final_table(display.console, audit, tallies, seconds, granted, metric_problems)
+        return audit.problems + metric_problems
     finally:
         for service in services:
             service.stop()

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 CONTENT_TYPE = "text/plain; version=0.0.4"
 EVERY = 0.2
-PATIENCE = 10.0
+TIMEOUT = 10.0
 
 
 @dataclass
@@ -49,41 +49,41 @@ class Scrapes:
         self.problems: list[str] = []
         self.addresses: dict[str, str] = {}
         self.done = threading.Event()
-        self.thread = threading.Thread(target=self._read_on, daemon=True)
+        self.thread = threading.Thread(target=self._scrape, daemon=True)
         self.thread.start()
 
-    def add(self, who: str, address: str) -> None:
-        self.pages[who] = []
-        self.addresses[who] = address
+    def add(self, source: str, address: str) -> None:
+        self.pages[source] = []
+        self.addresses[source] = address
 
     def finish(self, is_enough: Callable[[Pages], bool]) -> None:
         """Continues until `is_enough` accepts the pages, for ten seconds at most. Then scrapes each page once more."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while not is_enough(self.pages) and not self.problems and time.monotonic() < deadline:
             time.sleep(EVERY)
         self.close()
         if not self.problems:
-            self._read_all()
+            self._scrape_all()
 
     def close(self) -> None:
         self.done.set()
         self.thread.join()
 
-    def _read_on(self) -> None:
+    def _scrape(self) -> None:
         while not self.problems and not self.done.wait(EVERY):
-            self._read_all()
+            self._scrape_all()
 
-    def _read_all(self) -> None:
-        for who, address in list(self.addresses.items()):
+    def _scrape_all(self) -> None:
+        for source, address in list(self.addresses.items()):
             try:
-                self.pages[who].append(Page.of(read(address)))
+                self.pages[source].append(Page.of(read(address)))
             except (OSError, http.client.HTTPException, LookupError, ValueError) as error:
-                self.problems.append(f"the metrics of {who} could not be read: {error!r}")
+                self.problems.append(f"the metrics of {source} could not be read: {error!r}")
 
 
 def read(address: str) -> str:
     where = urlsplit(address)
-    connection = http.client.HTTPConnection(where.netloc, timeout=PATIENCE)
+    connection = http.client.HTTPConnection(where.netloc, timeout=TIMEOUT)
     try:
         connection.request("GET", where.path)
         answer = connection.getresponse()

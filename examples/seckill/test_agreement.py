@@ -68,10 +68,10 @@ def test_every_metric_of_the_table_has_a_rule() -> None:
     assert set(EXPECTED) == {row.name for part in ("client", "server") for row in agreement.table(part)}
 
 
-def test_a_metric_that_is_new_in_the_table_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_metric_of_the_table_without_a_rule_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     case, table = Run(), agreement.table
     monkeypatch.setattr(agreement, "table", lambda part: [*table(part), Row("steadlock_new", "gauge")])
-    assert case.problems()[0] == "metrics.json has steadlock_new, and EXPECTED has not"
+    assert case.problems()[0] == "steadlock_new is in metrics.json, but not in EXPECTED"
     assert any("node and metrics.json do not have the same metrics" in problem for problem in case.problems())
 
 
@@ -82,8 +82,8 @@ def test_a_metric_that_the_table_does_not_have_is_noticed() -> None:
     assert "steadlock_server_new" in case.problems()[0]
 
 
-@pytest.mark.parametrize("name", [name for name, expected in EXPECTED.items() if expected.rule.name == "SEEN"])
-def test_what_should_be_seen_and_is_not_is_noticed(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name, expected in EXPECTED.items() if expected.rule.name == "POSITIVE"])
+def test_a_missing_value_is_noticed(name: str) -> None:
     case = Run()
     page = case.server if name in case.server.types else case.client.page
     page.series[name] = dict.fromkeys(page.series[name], 0)
@@ -93,16 +93,16 @@ def test_what_should_be_seen_and_is_not_is_noticed(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, expected in EXPECTED.items() if expected is NEVER])
-def test_what_should_be_zero_and_is_not_is_noticed(name: str) -> None:
+def test_a_value_that_should_be_zero_is_noticed(name: str) -> None:
     case = Run()
     case.client.put(name, 1, link="calls")
     assert case.problems() == [f"{name} of node was not zero at every scrape"]
 
 
-def test_an_outcome_that_should_not_be_is_noticed() -> None:
+def test_an_unexpected_outcome_is_noticed() -> None:
     case = Run()
     case.client.put("steadlock_renewals_total", 1, **SHIFT, outcome="failed")
-    assert case.problems() == ['steadlock_renewals_total of node was not zero beside outcome="renewed"']
+    assert case.problems() == ['steadlock_renewals_total of node was not zero apart from outcome="renewed"']
 
 
 def test_a_counter_that_falls_is_noticed() -> None:
@@ -113,10 +113,10 @@ def test_a_counter_that_falls_is_noticed() -> None:
     assert case.problems() == ["steadlock_renewals_total of node fell"]
 
 
-def test_grants_that_are_not_those_of_the_service_are_noticed() -> None:
+def test_grants_that_differ_from_those_of_the_service_are_noticed() -> None:
     case = Run()
     case.tally.grants = 7
-    assert case.problems() == ["node took the lock 7 times, and counted 6"]
+    assert case.problems() == ["node acquired the lock 7 times, and counted 6"]
 
 
 def test_more_sales_than_grants_are_noticed() -> None:
@@ -133,7 +133,7 @@ def test_a_wait_or_a_hold_that_was_not_counted_is_noticed() -> None:
         assert problem.startswith("node: 7 acquisitions, ")
 
 
-def test_a_grant_that_the_server_knows_nothing_of_is_noticed() -> None:
+def test_a_grant_that_the_server_did_not_make_is_noticed() -> None:
     case = Run()
     case.server.series["steadlock_server_commands_total"]['{command="evalsha"}'] = 11
     assert case.problems() == ["the server ran 11 scripts for 6 grants"]
@@ -172,7 +172,7 @@ def test_metrics_that_do_not_agree_fail_the_demo(
 ) -> None:
     monkeypatch.delenv("REDIS_URL", raising=False)
     monkeypatch.setitem(EXPECTED, "steadlock_held", NEVER)
-    monkeypatch.setattr("scrapes.PATIENCE", 0.5)
+    monkeypatch.setattr("scrapes.TIMEOUT", 0.5)
     monkeypatch.setattr(sys, "argv", ["case.py", "--stock", "200", "--users", "200"])
     assert run.main() == 1
     printed = capfd.readouterr().out

@@ -26,7 +26,7 @@ class Answers:
     # The replies "bought already" for an order that only the constraint of the database found.
     found_late: int = 0
     # The requests that were sent again, after a reply 503 with a Retry-After header.
-    asked_again: int = 0
+    retries: int = 0
     unexpected: list[str] = field(default_factory=list)
     seconds: float = 0.0
     slowest: float = 0.0
@@ -53,15 +53,15 @@ def buy(urls: list[str], users: list[int], buyers: int, on_progress: Callable[[i
     work = iter(enumerate(users))
     together = threading.Barrier(buyers + 1)
 
-    def take() -> tuple[int, int] | None:
+    def next_task() -> tuple[int, int] | None:
         with mutex:
             return next(work, None)
 
-    def count(status: int, body: Body, again: int, took: float) -> None:
+    def count(status: int, body: Body, again: int, seconds: float) -> None:
         answer = STATUS.get(status)
         with mutex:
-            answers.asked_again += again
-            answers.slowest = max(answers.slowest, took)
+            answers.retries += again
+            answers.slowest = max(answers.slowest, seconds)
             if answer is None or (answer != BOUGHT and body.get("title") != answer):
                 answers.unexpected.append(f"{status} {body}")
             else:
@@ -75,11 +75,11 @@ def buy(urls: list[str], users: list[int], buyers: int, on_progress: Callable[[i
         with contextlib.ExitStack() as stack:
             connections = [stack.enter_context(connection(url)) for url in urls]
             together.wait()
-            while (task := take()) is not None:
+            while (task := next_task()) is not None:
                 number, user = task
                 started = time.monotonic()
                 try:
-                    status, body, again = ask_until_served(connections[number % len(connections)], user)
+                    status, body, again = order_until_served(connections[number % len(connections)], user)
                 except (OSError, http.client.HTTPException, ValueError) as error:
                     with mutex:
                         answers.unexpected.append(f"user {user}: {error!r}")
@@ -108,20 +108,20 @@ def connection(url: str) -> Iterator[http.client.HTTPConnection]:
         made.close()
 
 
-def ask_until_served(service: http.client.HTTPConnection, user: int) -> tuple[int, Body, int]:
+def order_until_served(service: http.client.HTTPConnection, user: int) -> tuple[int, Body, int]:
     """Repeats the request after a reply 503, up to five times, each time after the delay of its Retry-After header.
 
     Returns the last status and body, and the number of repetitions.
     """
     for again in range(6):
-        status, body, retry_after = ask(service, user)
+        status, body, retry_after = send_order(service, user)
         if status != UNAVAILABLE or again == 5:
             break
         time.sleep(retry_after)
     return status, body, again
 
 
-def ask(service: http.client.HTTPConnection, user: int) -> tuple[int, Body, float]:
+def send_order(service: http.client.HTTPConnection, user: int) -> tuple[int, Body, float]:
     service.request("POST", "/vouchers/1/orders", headers={"X-User": str(user)})
     answer = service.getresponse()
     return answer.status, json.loads(answer.read()), float(answer.headers.get("Retry-After", 0))

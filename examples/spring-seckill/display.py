@@ -1,4 +1,4 @@
-"""Checks the result of each way, and prints the final table."""
+"""Checks the result of each variant, and prints the final table."""
 
 from dataclasses import dataclass
 
@@ -20,20 +20,20 @@ class Voucher:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one way of selling."""
+    """The result of one variant."""
 
-    way: str
+    variant: str
     answers: Answers
     voucher: Voucher
     problems: list[str]
 
 
-# Each way, and where its lock is in relation to the transaction.
-SAID = {"none": "no lock", "inside": "lock inside", "outside": "lock outside"}
+# Each variant, and where its lock is in relation to the transaction.
+TITLES = {"none": "no lock", "inside": "lock inside", "outside": "lock outside"}
 
 
-def find_problems(way: str, answers: Answers, voucher: Voucher, requests: int) -> list[str]:
-    """Returns all problems of a result. The first two ways must have double orders, because the demo shows them."""
+def find_problems(variant: str, answers: Answers, voucher: Voucher, requests: int) -> list[str]:
+    """Returns all problems of a result. The first two variants must have double orders, because the demo shows them."""
     problems = [f"unexpected: {text}" for text in answers.unexpected[:5]]
     answered = answers.counts.total() + len(answers.unexpected)
     if answered != requests:
@@ -41,30 +41,28 @@ def find_problems(way: str, answers: Answers, voucher: Voucher, requests: int) -
     if voucher.stock != 0 or voucher.orders != voucher.first_stock:
         problems.append(f"of {voucher.first_stock} vouchers {voucher.orders} were sold and {voucher.stock} are left")
     if voucher.orders != answers.counts[BOUGHT]:
-        problems.append(f"{answers.counts[BOUGHT]} buyers heard of an order, and there are {voucher.orders}")
-    if way == "outside":
+        problems.append(f"{answers.counts[BOUGHT]} buyers got an order, and there are {voucher.orders}")
+    if variant == "outside":
         if voucher.double_orders:
             problems.append(f"{voucher.double_orders} double orders")
         if answers.found_late:
-            problems.append(f"{answers.found_late} double orders were found by the constraint alone")
-        problems += [
-            f"nobody was answered: {answer}" for answer in (BUSY, ALREADY, SOLD_OUT) if not answers.counts[answer]
-        ]
+            problems.append(f"{answers.found_late} double orders were found only by the constraint")
+        problems += [f"no answer was: {answer}" for answer in (BUSY, ALREADY, SOLD_OUT) if not answers.counts[answer]]
     elif not voucher.double_orders:
-        problems.append("no double order was seen, so nothing is shown")
+        problems.append("no double order occurred, so the demo shows nothing")
     return problems
 
 
 def final_table(console: Console, results: list[Result], title: str) -> None:
     table = Table(title=title)
-    table.add_column("way", no_wrap=True)
+    table.add_column("variant", no_wrap=True)
     for heading in (BOUGHT, BUSY, ALREADY, SOLD_OUT, "stock left", "double orders"):
         table.add_column(heading.replace(" ", "\n"), justify="right", no_wrap=True)
     for result in results:
         counts = result.answers.counts
         double = result.voucher.double_orders
         table.add_row(
-            SAID[result.way],
+            TITLES[result.variant],
             *(f"{counts[answer]:,}" for answer in (BOUGHT, BUSY, ALREADY, SOLD_OUT)),
             f"{result.voucher.stock:,}",
             f"[red]{double:,}[/red]" if double else "0",
@@ -73,10 +71,10 @@ def final_table(console: Console, results: list[Result], title: str) -> None:
     for result in results:
         answers = result.answers
         console.print(
-            f"{SAID[result.way]:12}  double orders {result.voucher.double_orders:3}  "
-            f"{answers.seconds:.1f} s, slowest answer {answers.slowest:.1f} s, asked again {answers.asked_again}",
+            f"{TITLES[result.variant]:12}  double orders {result.voucher.double_orders:3}  "
+            f"{answers.seconds:.1f} s, slowest answer {answers.slowest:.1f} s, retries {answers.retries}",
             soft_wrap=True,
         )
     for result in results:
         for problem in result.problems:
-            console.print(f"[red]wrong:[/red] {SAID[result.way]}: {problem}", soft_wrap=True)
+            console.print(f"[red]wrong:[/red] {TITLES[result.variant]}: {problem}", soft_wrap=True)

@@ -22,7 +22,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 STEADLOCK = ROOT / "target" / "release" / "steadlock"
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 # Creates an empty database with this name. Returns its URL and its user.
 Databases = Callable[[str], tuple[str, str]]
@@ -87,12 +87,12 @@ def program(
 
 
 def wait_until(up: Callable[[], bool], process: "subprocess.Popen[bytes]", what: str, log: Path) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not up():
         if process.poll() is not None:
             raise RunError(f"{what} ended with status {process.returncode}:\n{tail(log)}")
         if time.monotonic() > deadline:
-            raise RunError(f"{what} is not up after {PATIENCE:.0f} s:\n{tail(log)}")
+            raise RunError(f"{what} did not start within {TIMEOUT:.0f} s:\n{tail(log)}")
         time.sleep(0.05)
 
 
@@ -145,7 +145,7 @@ def postgresql(folder: Path) -> Iterator[Databases]:
         shutil.chown(data, user, user)
     making: list[str | Path] = [programs / "initdb", "-D", data, "-U", "seckill", "--auth=trust", "--no-sync"]
     with program([*making, "-E", "UTF8", "--locale=C"], log, user) as process:
-        if process.wait(PATIENCE):
+        if process.wait(TIMEOUT):
             raise RunError(f"initdb ended with status {process.returncode}:\n{tail(log)}")
 
     where = ("-h", "127.0.0.1", "-p", str(port), "-U", "seckill")

@@ -1,14 +1,14 @@
-"""Sells vouchers from two instances of the service to 200 buyers at once, in three ways, and counts the double orders.
+"""Sells vouchers from two instances of the service to 200 buyers at once, in three variants, and counts double orders.
 
     --database NAME   postgresql (the default) or h2, started for the run
     --boot N          Spring Boot 4 (the default) or 3
-    --keep            leave the instances of the last way running until Ctrl-C, so that you can see the page
+    --keep            leave the instances of the last variant running until Ctrl-C, so that you can see the page
 
     REDIS_URL         the Redis or Valkey to use; without it, a redis-server is started for the run, or the embedded
                       server of `steadlock serve` where there is none
 
 Exit status 0 if the lock outside the transaction let no user buy twice, the stock was sold exactly, each of the three
-refusals occurred, and both other ways had double orders; else 1.
+refusals occurred, and both other variants had double orders; else 1.
 """
 
 import argparse
@@ -28,18 +28,18 @@ from pathlib import Path
 from rich.console import Console
 
 from buyers import buy, requests
-from display import SAID, Result, Voucher, final_table, find_problems
+from display import TITLES, Result, Voucher, final_table, find_problems
 from processes import Databases, RunError, Service, h2, postgresql, redis_server, service
 
 BUYERS, REQUESTS, STOCK = 200, 2000, 400
 
 
 @contextlib.contextmanager
-def two_instances(way: str, folder: Path, boot: str, redis: str, databases: Databases) -> Iterator[list[Service]]:
-    """Runs two instances that sell in this way, with a new database."""
-    url, user = databases(way)
+def two_instances(variant: str, folder: Path, boot: str, redis: str, databases: Databases) -> Iterator[list[Service]]:
+    """Runs two instances that sell in this variant, with a new database."""
+    url, user = databases(variant)
     properties = {
-        "seckill.way": way,
+        "seckill.variant": variant,
         "seckill.stock": str(STOCK),
         "steadlock.url": redis,
         "steadlock.key-prefix": f"seckill:{secrets.token_hex(4)}:",
@@ -47,7 +47,7 @@ def two_instances(way: str, folder: Path, boot: str, redis: str, databases: Data
         "spring.datasource.username": user,
     }
     with contextlib.ExitStack() as stack:
-        services = [stack.enter_context(service(f"{way}-{n}", folder, boot, properties)) for n in (1, 2)]
+        services = [stack.enter_context(service(f"{variant}-{n}", folder, boot, properties)) for n in (1, 2)]
         for instance in services:
             instance.wait_until_up()
         yield services
@@ -59,9 +59,9 @@ def voucher(url: str) -> Voucher:
     return Voucher(body["firstStock"], body["stock"], body["orders"], body["doubleOrders"])
 
 
-def sell(way: str, services: list[Service], console: Console) -> Result:
+def sell(variant: str, services: list[Service], console: Console) -> Result:
     """Runs all buyers, and checks the result."""
-    console.print(f"{SAID[way]}: {', '.join(instance.url for instance in services)}")
+    console.print(f"{TITLES[variant]}: {', '.join(instance.url for instance in services)}")
 
     def on_progress(done: int) -> None:
         if done % 500 == 0:
@@ -69,7 +69,7 @@ def sell(way: str, services: list[Service], console: Console) -> Result:
 
     answers = buy([instance.url for instance in services], requests(REQUESTS), BUYERS, on_progress)
     found = voucher(services[0].url)
-    return Result(way, answers, found, find_problems(way, answers, found, REQUESTS))
+    return Result(variant, answers, found, find_problems(variant, answers, found, REQUESTS))
 
 
 @contextlib.contextmanager
@@ -82,7 +82,7 @@ def redis(folder: Path) -> Iterator[str]:
 
 
 def run(database: str, boot: str, keep: bool, console: Console) -> bool:
-    """Sells in all three ways, shows the results, and returns whether they have no problems."""
+    """Sells in all three variants, shows the results, and returns whether they have no problems."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="seckill-")))
         # The database can run as another user, which must be able to reach its folder in there.
@@ -92,10 +92,10 @@ def run(database: str, boot: str, keep: bool, console: Console) -> bool:
         title = f"{REQUESTS:,} requests of {BUYERS} buyers for {STOCK} vouchers, Spring Boot {boot}, {database}"
         console.print(title, soft_wrap=True)
         results = []
-        for way in SAID:
-            with two_instances(way, folder, boot, url, databases) as services:
-                results.append(sell(way, services, console))
-                if way == "outside":
+        for variant in TITLES:
+            with two_instances(variant, folder, boot, url, databases) as services:
+                results.append(sell(variant, services, console))
+                if variant == "outside":
                     final_table(console, results, title)
                     if keep:
                         console.print(f"the page is at {services[0].url}; Ctrl-C ends it")

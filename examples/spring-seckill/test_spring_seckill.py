@@ -21,13 +21,13 @@ from typing import Self
 
 import pytest
 
-from buyers import ALREADY, BOUGHT, BUSY, SOLD_OUT, Answers, ask, buy, connection
+from buyers import ALREADY, BOUGHT, BUSY, SOLD_OUT, Answers, buy, connection, send_order
 from display import Voucher, find_problems
 from processes import HERE, Service, free_port, postgresql, postgresql_programs, redis_server, service
 from run import REQUESTS, STOCK, voucher
 
 BOOTS = ["3", "4"]
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ class Demo:
         assert self.process.stdout
         while text not in self.output:
             line = self.process.stdout.readline()
-            assert line, f"it ended without {text!r}: {self.output}"
+            assert line, f"the demo ended without {text!r}: {self.output}"
             self.output += line
 
     def end(self) -> int:
@@ -108,7 +108,7 @@ def test_only_the_lock_outside_the_transaction_lets_nobody_buy_twice(boot: str, 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_ended_early_leaves_nothing_behind(number: signal.Signals, place: Path) -> None:
+def test_a_run_that_is_ended_early_leaves_no_process_and_no_file(number: signal.Signals, place: Path) -> None:
     with Demo(place) as demo:
         demo.until("no lock: http")
         # At least the runner, redis-server, the database and two instances.
@@ -135,9 +135,9 @@ def get(url: str) -> tuple[int, str]:
 
 
 def wait_for(reached: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not reached():
-        assert time.monotonic() < deadline, f"not within {PATIENCE:.0f} s: {what}"
+        assert time.monotonic() < deadline, f"not within {TIMEOUT:.0f} s: {what}"
         time.sleep(0.1)
 
 
@@ -149,7 +149,7 @@ def health(instance: Service) -> str:
 
 
 @pytest.mark.parametrize("boot", BOOTS)
-def test_health_follows_redis_and_prometheus_is_shown_the_locks_of_users(boot: str, folder: Path) -> None:
+def test_health_follows_redis_and_prometheus_gets_the_user_locks(boot: str, folder: Path) -> None:
     # The port is free while Redis is down. No other test starts a server on such a port.
     port = free_port(9_000, 10_000)
     with service("one", folder, boot, {"steadlock.url": f"redis://127.0.0.1:{port}"}) as instance:
@@ -175,7 +175,7 @@ def granted(instance: Service) -> float:
     return sum(map(float, found))
 
 
-def test_each_answer_has_its_status_and_its_body(folder: Path) -> None:
+def test_each_result_has_its_status_and_its_body(folder: Path) -> None:
     properties = {"steadlock.url": "memory://", "seckill.stock": "1"}
     with service("one", folder, "4", properties) as instance:
         instance.wait_until_up()
@@ -196,7 +196,7 @@ def test_each_answer_has_its_status_and_its_body(folder: Path) -> None:
         bought = json.loads(body)
         assert bought["user"] == 7
         assert bought["token"] > 0
-        assert int(bought["id"]) > 2**53, "it is a text, as JavaScript's numbers end there"
+        assert int(bought["id"]) > 2**53, "the id is a text, as JavaScript's numbers end there"
         assert order("7") == (409, ALREADY)
         assert order("8") == (410, SOLD_OUT)
         assert order("8", voucher=2) == (404, "no such voucher")
@@ -217,50 +217,50 @@ def test_a_sale_whose_token_is_below_the_highest_seen_of_its_user_is_refused(fol
             where = url.removeprefix("jdbc:").replace("//", f"//{user}@")
             subprocess.run([postgresql_programs() / "psql", "-q", "-c", statement, where], check=True)
             with connection(instance.url) as shop:
-                status, body, _ = ask(shop, 7)
+                status, body, _ = send_order(shop, 7)
                 assert (status, body["title"]) == (412, "superseded")
                 assert voucher(instance.url).orders == 0
                 # The check compares only tokens of the same user.
-                status, body, _ = ask(shop, 8)
+                status, body, _ = send_order(shop, 8)
                 assert status == 201
                 assert 0 < int(str(body["token"])) < later
 
 
-def test_a_wrong_way_stops_the_start_and_names_the_property(folder: Path) -> None:
-    with service("one", folder, "4", {"steadlock.url": "memory://", "seckill.way": "sideways"}) as instance:
-        assert instance.process.wait(PATIENCE) == 1
-    assert "seckill.way" in instance.log.read_text()
+def test_an_unknown_variant_stops_the_start_and_names_the_property(folder: Path) -> None:
+    with service("one", folder, "4", {"steadlock.url": "memory://", "seckill.variant": "sideways"}) as instance:
+        assert instance.process.wait(TIMEOUT) == 1
+    assert "seckill.variant" in instance.log.read_text()
 
 
-def good(way: str = "outside") -> tuple[Answers, Voucher]:
+def good(variant: str = "outside") -> tuple[Answers, Voucher]:
     counts = Counter({BOUGHT: STOCK, BUSY: 900, ALREADY: 300, SOLD_OUT: REQUESTS - STOCK - 1200})
-    return Answers(counts), Voucher(STOCK, 0, STOCK, 0 if way == "outside" else 3)
+    return Answers(counts), Voucher(STOCK, 0, STOCK, 0 if variant == "outside" else 3)
 
 
-def test_the_verdict_is_content_with_good_runs() -> None:
-    for way in ("none", "inside", "outside"):
-        assert find_problems(way, *good(way), REQUESTS) == []
+def test_the_check_accepts_good_runs() -> None:
+    for variant in ("none", "inside", "outside"):
+        assert find_problems(variant, *good(variant), REQUESTS) == []
 
 
-def test_the_verdict_notices_a_double_order() -> None:
+def test_the_check_notices_a_double_order() -> None:
     answers, _ = good()
     assert find_problems("outside", answers, Voucher(STOCK, 0, STOCK, 1), REQUESTS) == ["1 double orders"]
 
 
-def test_the_verdict_notices_a_double_order_that_only_the_constraint_found() -> None:
+def test_the_check_notices_a_double_order_that_only_the_constraint_found() -> None:
     answers, sold = good()
     answers.found_late = 1
-    assert find_problems("outside", answers, sold, REQUESTS) == ["1 double orders were found by the constraint alone"]
+    assert find_problems("outside", answers, sold, REQUESTS) == ["1 double orders were found only by the constraint"]
 
 
-def test_the_verdict_notices_that_no_damage_was_seen() -> None:
+def test_the_check_notices_that_no_damage_was_found() -> None:
     answers, _ = good()
     assert find_problems("none", answers, Voucher(STOCK, 0, STOCK, 0), REQUESTS) == [
-        "no double order was seen, so nothing is shown"
+        "no double order occurred, so the demo shows nothing"
     ]
 
 
-def test_the_verdict_notices_a_stock_that_is_not_exact() -> None:
+def test_the_check_notices_a_wrong_stock() -> None:
     answers, _ = good()
     answers.counts[BOUGHT] += 1
     answers.counts[BUSY] -= 1
@@ -270,14 +270,14 @@ def test_the_verdict_notices_a_stock_that_is_not_exact() -> None:
 
 
 @pytest.mark.parametrize("answer", [BUSY, ALREADY, SOLD_OUT])
-def test_the_verdict_notices_an_answer_that_nobody_was_given(answer: str) -> None:
+def test_the_check_notices_an_order_without_an_answer(answer: str) -> None:
     answers, sold = good()
     missing = answers.counts.pop(answer)
     answers.counts[SOLD_OUT if answer == BUSY else BUSY] += missing
-    assert find_problems("outside", answers, sold, REQUESTS) == [f"nobody was answered: {answer}"]
+    assert find_problems("outside", answers, sold, REQUESTS) == [f"no answer was: {answer}"]
 
 
-def test_the_verdict_notices_an_answer_that_is_not_one_of_the_four() -> None:
+def test_the_check_notices_an_unknown_answer() -> None:
     answers, sold = good()
     answers.counts[BUSY] -= 1
     answers.unexpected.append("500 {}")

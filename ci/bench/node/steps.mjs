@@ -9,14 +9,14 @@ const OPTIONS = { lockTimeout: 30_000, acquireAttemptsLimit: 1, retryInterval: 1
 const [kind, url, name] = process.argv.slice(2);
 const redis = new Redis(url);
 const create = () => (kind === 'mutex' ? new Mutex(redis, name, OPTIONS) : new Semaphore(redis, name, 1, OPTIONS));
-const [mine, anothers] = [create(), create()];
+const [first, second] = [create(), create()];
 
 const steps = {
-  acquire: () => mine.tryAcquire(),
+  acquire: () => first.tryAcquire(),
   // The library's timer calls the same method.
-  renew: () => mine._processRefresh(),
-  refused: () => anothers.tryAcquire(),
-  release: () => mine.release(),
+  renew: () => first._processRefresh(),
+  refused: () => second.tryAcquire(),
+  release: () => first.release(),
 };
 
 console.log('ready');

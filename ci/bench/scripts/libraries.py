@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import redis
-from meter import Words
+from meter import Arguments
 from monitor import Command, Monitor
 from redis.lock import Lock
 from scenario import Scenario, Step
@@ -39,13 +39,13 @@ def scenario(port: int, name: str) -> Scenario:
 
 def _redis_py(port: int) -> Do:
     store = redis.Redis(port=port)
-    mine, another = (Lock(store, NAME, timeout=int(LEASE) // 1000) for _ in range(2))
+    first, second = (Lock(store, NAME, timeout=int(LEASE) // 1000) for _ in range(2))
     steps: Mapping[str, Callable[[], object]] = {
-        "acquire": lambda: mine.acquire(blocking=False),
-        "renew": mine.reacquire,
-        "extend": lambda: mine.extend(1),
-        "refused": lambda: another.acquire(blocking=False),
-        "release": mine.release,
+        "acquire": lambda: first.acquire(blocking=False),
+        "renew": first.reacquire,
+        "extend": lambda: first.extend(1),
+        "refused": lambda: second.acquire(blocking=False),
+        "release": first.release,
     }
     return lambda step: (steps[step](), None)[1]
 
@@ -57,9 +57,9 @@ def _of_program(port: int, program: Sequence[str], steps: Sequence[str]) -> Scen
         assert sent
         assert received
 
-        def expect(word: str) -> None:
-            if received.readline().strip() != word:
-                raise RuntimeError(f"{' '.join(program)} did not say {word}")
+        def expect(line: str) -> None:
+            if received.readline().strip() != line:
+                raise RuntimeError(f"{' '.join(program)} did not print {line}")
 
         def do(step: str) -> None:
             sent.write(f"{step}\n")
@@ -99,14 +99,14 @@ def _record(acquire: Step) -> Callable[[str], str]:
 
 
 def _is_of_lock(command: Command) -> bool:
-    return not command.by_script and any(NAME in word for word in command.words)
+    return not command.by_script and any(NAME in word for word in command.arguments)
 
 
 def _words(command: Command) -> tuple[str, ...]:
     # MONITOR escapes characters like C.
-    plain = [word.encode().decode("unicode_escape") for word in command.words]
+    plain = [word.encode().decode("unicode_escape") for word in command.arguments]
     return tuple(LEASE if word == WATCHDOG else word for word in plain)
 
 
-def _for_name(sent: Sequence[Sequence[str]]) -> Callable[[str], Sequence[Words]]:
+def _for_name(sent: Sequence[Sequence[str]]) -> Callable[[str], Sequence[Arguments]]:
     return lambda name: [[word.replace(NAME, name) for word in words] for words in sent]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import redis
 
-Words = Sequence[str | bytes]
+Arguments = Sequence[str | bytes]
 
 
 class Meter:
@@ -28,19 +28,19 @@ class Meter:
     def count(self, keys: Sequence[str]) -> int:
         return int(self._store.exists(*keys))
 
-    def microseconds(self, commands: Sequence[Words]) -> tuple[float, list[object]]:
+    def microseconds(self, commands: Sequence[Arguments]) -> tuple[float, list[object]]:
         """Returns the server's average time for one of these commands, and their replies. All must have the same name.
 
         The row of EVALSHA in INFO includes the time of the commands that scripts call. The rows of these commands are
         not added.
         """
         name = str(commands[0][0]).lower()
-        before = self._spent(name)
+        before = self._server_time(name)
         self._socket.sendall(b"".join(map(_encoded, commands)))
         replies = [self._reply() for _ in commands]
-        return (self._spent(name) - before) / len(commands), replies
+        return (self._server_time(name) - before) / len(commands), replies
 
-    def _spent(self, name: str) -> int:
+    def _server_time(self, name: str) -> int:
         return int(self._store.info("commandstats").get(f"cmdstat_{name}", {"usec": 0})["usec"])
 
     def _reply(self) -> object:
@@ -55,6 +55,6 @@ class Meter:
         return int(rest) if kind == b":" else rest.decode()
 
 
-def _encoded(words: Words) -> bytes:
-    plain = [word.encode() if isinstance(word, str) else word for word in words]
+def _encoded(command: Arguments) -> bytes:
+    plain = [word.encode() if isinstance(word, str) else word for word in command]
     return b"*%d\r\n" % len(plain) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in plain)

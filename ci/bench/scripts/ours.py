@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from meter import Meter, Words
+from meter import Arguments, Meter
 from scenario import Scenario, Step
 
 LUA = Path(__file__).resolve().parents[3] / "core" / "protocol" / "lua"
@@ -15,7 +15,7 @@ A, B, C = OWNERS[:3]
 # The number of waiters in one poll of a fair lock, in the row with many waiters.
 MANY = 64
 
-Call = Callable[..., Callable[[str], Sequence[Words]]]
+Call = Callable[..., Callable[[str], Sequence[Arguments]]]
 
 
 def text(folder: Path, script: str) -> str:
@@ -29,10 +29,10 @@ def text(folder: Path, script: str) -> str:
 def scenarios(meter: Meter, folder: Path = LUA) -> dict[str, Scenario]:
     """Returns the scenarios by the kind of lock."""
 
-    def call(script: str, keys: Sequence[str], *args: str) -> Callable[[str], Sequence[Words]]:
+    def call(script: str, keys: Sequence[str], *args: str) -> Callable[[str], Sequence[Arguments]]:
         sha1 = meter.load(text(folder, script))
 
-        def commands(name: str) -> Sequence[Words]:
+        def commands(name: str) -> Sequence[Arguments]:
             filled = [key.format(name=name) for key in keys]
             return [["EVALSHA", sha1, str(len(keys)), *filled, *(arg.replace("{name}", name) for arg in args)]]
 
@@ -47,15 +47,15 @@ def scenarios(meter: Meter, folder: Path = LUA) -> dict[str, Scenario]:
         found["write" + suffix] = _write(call, fencing)
     found["fair_lock, 64 waiters"] = _fair_crowd(call)
     found["read"] = _read(call)
-    found["read beside a reader"] = _read(call, beside=True)
+    found["read with another reader"] = _read(call, shared=True)
     found["semaphore"] = _semaphore(call, 1)
     found["semaphore, 10 permits"] = _semaphore(call, 10)
-    found["semaphore beside a holder"] = _semaphore(call, 1, beside=True)
+    found["semaphore with another holder"] = _semaphore(call, 1, shared=True)
     return found
 
 
-def _own(word: str) -> str:
-    return "steadlock:{{{name}}}:" + word
+def _own(suffix: str) -> str:
+    return "steadlock:{{{name}}}:" + suffix
 
 
 def _simple(call: Call, kind: str, fencing: bool) -> Scenario:
@@ -73,14 +73,14 @@ def _simple(call: Call, kind: str, fencing: bool) -> Scenario:
 
 def _fair(call: Call, fencing: bool) -> Scenario:
     keys = ["{name}", _own("token"), _own("fair"), _own("alive")]
-    channel, wants = "redisson_lock__channel:{{name}}", "1" if fencing else "0"
+    channel, with_token = "redisson_lock__channel:{{name}}", "1" if fencing else "0"
     return Scenario(
         [
-            Step("acquire", call("fair_acquire", keys, LEASE, A, wants, "0"), 1),
+            Step("acquire", call("fair_acquire", keys, LEASE, A, with_token, "0"), 1),
             Step("renew", call("lock_renew", ["{name}"], "40000", A), 1),
-            Step("refused", call("fair_acquire", keys, LEASE, B, wants, "0"), 0),
-            Step("queue", call("fair_acquire", keys, LEASE, B, wants, "1"), 0),
-            Step("poll", call("fair_poll", keys, B, wants)),
+            Step("refused", call("fair_acquire", keys, LEASE, B, with_token, "0"), 0),
+            Step("queue", call("fair_acquire", keys, LEASE, B, with_token, "1"), 0),
+            Step("poll", call("fair_poll", keys, B, with_token)),
             Step("hand over", call("fair_release", keys, A, channel), 1),
             Step("release", call("fair_release", keys, B, channel), 1),
         ]
@@ -91,13 +91,13 @@ def _fair_crowd(call: Call) -> Scenario:
     keys = ["{name}", _own("token"), _own("fair"), _own("alive")]
     channel = "redisson_lock__channel:{{name}}"
     waiters = [f"{B[:36]}:1{number:018}" for number in range(MANY)]
-    named = [word for waiter in waiters for word in (waiter, "1")]
+    polled = [argument for waiter in waiters for argument in (waiter, "1")]
     leave = [Step("leave", call("fair_release", keys, waiter, channel), 2) for waiter in waiters]
     return Scenario(
         [
             Step("", call("fair_acquire", keys, LEASE, A, "1", "0"), 1),
-            Step("enter", call("fair_poll", keys, *named)),
-            Step("poll", call("fair_poll", keys, *named)),
+            Step("enter", call("fair_poll", keys, *polled)),
+            Step("poll", call("fair_poll", keys, *polled)),
             *leave,
             Step("", call("fair_release", keys, A, channel), 1),
         ]
@@ -117,14 +117,14 @@ def _write(call: Call, fencing: bool) -> Scenario:
     )
 
 
-def _read(call: Call, beside: bool = False) -> Scenario:
+def _read(call: Call, shared: bool = False) -> Scenario:
     state, readers, channel = _own("rw"), _own("rw-readers"), "steadlock:{{name}}:rw-channel"
     measured = [
         Step("acquire", call("read_acquire", [state, readers], LEASE, A, "0", ""), 1),
         Step("renew", call("read_renew", [readers], "40000", A), 1),
         Step("release", call("read_release", [state, readers], A, channel), 1),
     ]
-    if beside:
+    if shared:
         first = Step("", call("read_acquire", [state, readers], LEASE, B, "0", ""), 1)
         return Scenario([first, *measured, Step("", call("read_release", [state, readers], B, channel), 1)])
     write = Step("", call("write_acquire", [state, readers], LEASE, B, "0"), 1)
@@ -132,20 +132,20 @@ def _read(call: Call, beside: bool = False) -> Scenario:
     return Scenario([*measured, write, refused, Step("", call("write_release", [state], B, channel), 1)])
 
 
-def _semaphore(call: Call, permits: int, beside: bool = False) -> Scenario:
-    key, channel, wanted = _own("semaphore"), "steadlock:{{name}}:semaphore-channel", str(permits)
-    limit = str(permits * 2 if beside else permits)
+def _semaphore(call: Call, permits: int, shared: bool = False) -> Scenario:
+    key, channel, permit_count = _own("semaphore"), "steadlock:{{name}}:semaphore-channel", str(permits)
+    limit = str(permits * 2 if shared else permits)
 
-    def acquire(owner: str) -> Callable[[str], Sequence[Words]]:
-        return call("semaphore_acquire", [key], LEASE, owner, wanted, limit)
+    def acquire(owner: str) -> Callable[[str], Sequence[Arguments]]:
+        return call("semaphore_acquire", [key], LEASE, owner, permit_count, limit)
 
     measured = [
         Step("acquire", acquire(A), 1),
-        Step("renew", call("semaphore_renew", [key], "40000", A, wanted), 1),
+        Step("renew", call("semaphore_renew", [key], "40000", A, permit_count), 1),
         Step("refused", acquire(C), 0),
-        Step("release", call("semaphore_release", [key], A, wanted, channel), 1),
+        Step("release", call("semaphore_release", [key], A, permit_count, channel), 1),
     ]
-    if beside:
-        last = Step("", call("semaphore_release", [key], B, wanted, channel), 1)
+    if shared:
+        last = Step("", call("semaphore_release", [key], B, permit_count, channel), 1)
         return Scenario([Step("", acquire(B), 1), *measured, last])
     return Scenario(measured)

@@ -36,75 +36,75 @@ SAME = {"extend": "renew"}
 
 def measure(meter: Meter, scenarios: Mapping[str, Scenario], rounds: int) -> dict[str, Rounds]:
     """Returns the time of each step in each round. The scenarios alternate, so a busy moment affects all of them."""
-    spent: dict[str, Rounds] = {name: [] for name in scenarios}
+    times: dict[str, Rounds] = {name: [] for name in scenarios}
     for number in range(rounds + 1):
         # The order is reversed each time, because the first scenario would always find colder caches.
         for name in list(scenarios)[:: 1 if number % 2 else -1]:
             one = scenarios[name].run(meter)
             # The first round does not count: it warms the server up and creates the counters of fencing tokens.
             if number > 0:
-                spent[name].append(one)
-    return spent
+                times[name].append(one)
+    return times
 
 
 def median(rounds: Rounds, step: str) -> float:
     return statistics.median(one[step] for one in rounds)
 
 
-def ratio(mine: Rounds, others: Rounds, step: str, their_step: str) -> float:
+def ratio(own: Rounds, others: Rounds, step: str, their_step: str) -> float:
     """Returns the median of the ratios in each round."""
-    return statistics.median(one[step] / other[their_step] for one, other in zip(mine, others, strict=True))
+    return statistics.median(one[step] / other[their_step] for one, other in zip(own, others, strict=True))
 
 
 def steps(scenario: Scenario) -> list[str]:
     return [name for name in dict.fromkeys(step.name for step in scenario.steps) if name]
 
 
-def beside_others(meter: Meter, port: int, only: str, rounds: int) -> list[Table]:
+def compare_with_libraries(meter: Meter, port: int, only: str, rounds: int) -> list[Table]:
     """Returns a table of our scripts and other libraries, and one of our steps that the others do not have."""
     of_ours = {name: scenario for name, scenario in ours.scenarios(meter).items() if only in name}
     pairs = [(kind, other) for kind, other in PAIRS if kind in of_ours]
     of_others = {other: libraries.scenario(port, other) for _, other in pairs}
-    spent = measure(meter, {**of_ours, **of_others}, rounds)
+    times = measure(meter, {**of_ours, **of_others}, rounds)
     title = f"server time of a call in µs, {meter.version}, {rounds} rounds"
     table = Table("kind", "step", title=title)
     for column in ("ours", "no fencing", "other", "", "ratio", "no fencing"):
         table.add_column(column, justify="right" if column else "left")
-    alone = Table("kind", "step", "ours", title=title)
+    only_ours = Table("kind", "step", "ours", title=title)
     for kind, other in pairs:
-        mine, plain, theirs = spent[kind], spent.get(f"{kind}, no fencing"), spent[other]
+        own, plain, theirs = times[kind], times.get(f"{kind}, no fencing"), times[other]
         for step in steps(of_others[other]):
             same = SAME.get(step, step)
-            figures = [median(of, same) if of else None for of in (mine, plain)] + [median(theirs, step)]
-            ratios = [ratio(of, theirs, same, step) if of else None for of in (mine, plain)]
-            table.add_row(kind, step, *_shown(figures, 1), other, *_shown(ratios, 2))
-    beside = {name for kind, _ in pairs for name in (kind, f"{kind}, no fencing")}
+            figures = [median(of, same) if of else None for of in (own, plain)] + [median(theirs, step)]
+            ratios = [ratio(of, theirs, same, step) if of else None for of in (own, plain)]
+            table.add_row(kind, step, *_formatted(figures, 1), other, *_formatted(ratios, 2))
+    compared = {name for kind, _ in pairs for name in (kind, f"{kind}, no fencing")}
     for kind, scenario in of_ours.items():
         for step in steps(scenario):
-            if kind not in beside or step not in libraries.STEPS:
-                alone.add_row(kind, step, *_shown([median(spent[kind], step)], 1))
-    return [table, alone]
+            if kind not in compared or step not in libraries.STEPS:
+                only_ours.add_row(kind, step, *_formatted([median(times[kind], step)], 1))
+    return [table, only_ours]
 
 
-def _shown(figures: Sequence[float | None], digits: int) -> list[str]:
+def _formatted(figures: Sequence[float | None], digits: int) -> list[str]:
     return ["" if figure is None else f"{figure:.{digits}f}" for figure in figures]
 
 
-def beside_before(meter: Meter, before: Path, only: str, rounds: int) -> list[Table]:
+def compare_with_before(meter: Meter, before: Path, only: str, rounds: int) -> list[Table]:
     """Returns a table of our scripts and those of another folder."""
     new = {name: scenario for name, scenario in ours.scenarios(meter).items() if only in name}
     old = {f"{name} before": scenario for name, scenario in ours.scenarios(meter, before).items() if only in name}
     # The two versions of each scenario are neighbours, so that both are measured under the same conditions.
     mixed = {key: of[key] for name in new for key, of in ((name, new), (f"{name} before", old))}
-    spent = measure(meter, mixed, rounds)
+    times = measure(meter, mixed, rounds)
     table = Table("kind", "step", title=f"server time of a call in µs, {meter.version}, {rounds} rounds")
     for column in ("before", "now", "ratio"):
         table.add_column(column, justify="right")
     for name, scenario in new.items():
-        mine, theirs = spent[name], spent[f"{name} before"]
+        own, theirs = times[name], times[f"{name} before"]
         for step in steps(scenario):
-            figures = [median(theirs, step), median(mine, step), ratio(mine, theirs, step, step)]
-            table.add_row(name, step, *_shown(figures, 2))
+            figures = [median(theirs, step), median(own, step), ratio(own, theirs, step, step)]
+            table.add_row(name, step, *_formatted(figures, 2))
     return [table]
 
 
@@ -118,9 +118,9 @@ def main() -> None:
     with redis_process() as server:
         meter = Meter(server.port)
         if options.before:
-            tables = beside_before(meter, options.before, options.only, options.rounds)
+            tables = compare_with_before(meter, options.before, options.only, options.rounds)
         else:
-            tables = beside_others(meter, server.port, options.only, options.rounds)
+            tables = compare_with_libraries(meter, server.port, options.only, options.rounds)
     for table in tables:
         table.box = MARKDOWN if options.markdown else HEAVY_HEAD
         Console(highlight=False, width=160 if options.markdown else None).print(table)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from meter import Meter, Words
+from meter import Arguments, Meter
 
 # The number of locks that take each step together, each with its own name.
 LOCKS = 50
@@ -14,7 +14,7 @@ class Step:
     """One operation, with its commands for a lock's name. Some libraries send several commands."""
 
     name: str
-    commands: Callable[[str], Sequence[Words]]
+    commands: Callable[[str], Sequence[Arguments]]
     # The expected first element of the reply to the first command, or `None` if any reply is right.
     reply: object = None
 
@@ -29,22 +29,22 @@ class Scenario:
 
     def run(self, meter: Meter) -> dict[str, float]:
         """Runs the steps, and returns the server's time of each for one lock, in microseconds."""
-        spent: dict[str, float] = {}
+        times: dict[str, float] = {}
         names = [f"bench:{number:06}" for number in range(LOCKS)]
         for step in self.steps:
             if self.record and step is self.steps[1]:
                 self._expect(meter, names, len(names))
             of_names = [step.commands(name) for name in names]
-            spent[step.name] = 0.0
+            times[step.name] = 0.0
             # One pipeline has the same command of all locks, so that its row in INFO counts nothing else.
             for number, commands in enumerate(zip(*of_names, strict=True)):
                 microseconds, replies = meter.microseconds(commands)
-                spent[step.name] += microseconds
+                times[step.name] += microseconds
                 if number == 0 and step.reply is not None:
                     _check(step, replies)
         if self.record:
             self._expect(meter, names, 0)
-        return spent
+        return times
 
     def _expect(self, meter: Meter, names: Sequence[str], records: int) -> None:
         assert self.record

@@ -93,12 +93,12 @@ public final class Contender {
                 while (grants.get(worker) < rounds && System.nanoTime() < until) {
                     lock.lock();
                     try {
-                        long taken = System.nanoTime();
+                        long granted = System.nanoTime();
                         String id = ProcessHandle.current().pid() + "/" + worker + "/" + grants.get(worker);
-                        note(store, "enter", id, lock.getLease());
+                        logStep(store, "enter", id, lock.getLease());
                         Thread.sleep(holdMs);
-                        note(store, "exit", id, null);
-                        heldNanos.addAndGet(System.nanoTime() - taken);
+                        logStep(store, "exit", id, null);
+                        heldNanos.addAndGet(System.nanoTime() - granted);
                         grants.incrementAndGet(worker);
                     } finally {
                         lock.unlock();
@@ -134,7 +134,7 @@ public final class Contender {
             }
             allHold.await();
             System.out.println("held");
-            waitForWord();
+            waitForLine();
             over.countDown();
             for (Thread thread : threads) {
                 thread.join();
@@ -148,11 +148,11 @@ public final class Contender {
             var lock = client.readWriteLock(name);
             lock.writeLock().lock();
             System.out.println("held");
-            waitForWord();
+            waitForLine();
             lock.readLock().lock();
             lock.writeLock().unlock();
             System.out.println("reading");
-            waitForWord();
+            waitForLine();
             lock.readLock().unlock();
             System.out.println("released");
         }
@@ -183,7 +183,7 @@ public final class Contender {
     }
 
     /** Writes into `NAME:log` that a worker enters, with the end of its lease, or leaves. */
-    private void note(RedisClient store, String step, String id, Lease lease) {
+    private void logStep(RedisClient store, String step, String id, Lease lease) {
         if (option("--log", 0) == 0) {
             return;
         }
@@ -200,19 +200,19 @@ public final class Contender {
     }
 
     private interface Work {
-        void of(int worker) throws Exception;
+        void run(int worker) throws Exception;
     }
 
     /** Prints `ready`, waits for a line, and runs `work` on each of the worker threads. */
     private void run(Work work) throws Exception {
         System.out.println("ready");
-        waitForWord();
+        waitForLine();
         var pool = Executors.newFixedThreadPool(workers);
         var tasks = new ArrayList<Future<?>>();
         for (int i = 0; i < workers; i++) {
             int worker = i;
             tasks.add(pool.submit(() -> {
-                work.of(worker);
+                work.run(worker);
                 return null;
             }));
         }
@@ -222,7 +222,7 @@ public final class Contender {
         pool.shutdown();
     }
 
-    private static void waitForWord() throws IOException {
+    private static void waitForLine() throws IOException {
         INPUT.readLine();
     }
 }

@@ -38,17 +38,17 @@ const lines = createInterface({ input: process.stdin });
 
 let connect;
 const open = () => connect(values['lease-ms'] ? { leaseMs: Number(values['lease-ms']) } : {});
-const word = () => once(lines, 'line');
+const nextLine = () => once(lines, 'line');
 
 /** Prints `ready`, waits for a line, and runs `work` for all workers concurrently. */
 async function run(work) {
   console.log('ready');
-  await word();
+  await nextLine();
   await Promise.all(Array.from({ length: workers }, (_, worker) => work(worker)));
 }
 
 /** Returns a function that acquires the lock, however long that takes. */
-function taker(client) {
+function acquirer(client) {
   if (values.kind === 'semaphore') {
     const semaphore = client.semaphore(name, Number(values.limit));
     return () => semaphore.acquire(Number(values.permits));
@@ -68,10 +68,10 @@ function taker(client) {
 async function count() {
   const store = new Redis(url);
   const client = await open();
-  const take = taker(client);
+  const acquire = acquirer(client);
   await run(async () => {
     for (let round = 0; round < rounds; round += 1) {
-      const lease = await take();
+      const lease = await acquire();
       const value = Number(await store.get(`${name}:count`));
       await sleep(1);
       await store.set(`${name}:count`, value + 1);
@@ -86,10 +86,10 @@ async function count() {
 async function turns() {
   const store = new Redis(url);
   const client = await open();
-  const take = taker(client);
+  const acquire = acquirer(client);
   const grants = Array(workers).fill(0);
   let heldMs = 0;
-  const note = async (step, id, remainingMs) => {
+  const logStep = async (step, id, remainingMs) => {
     if (values.log === '0') return;
     await store.xadd(`${name}:log`, '*', 'step', step, 'id', id, 'until', Math.floor(Date.now() + remainingMs));
   };
@@ -100,13 +100,13 @@ async function turns() {
   await run(async (worker) => {
     const until = performance.now() + seconds * 1000;
     while (grants[worker] < rounds && performance.now() < until) {
-      const lease = await take();
-      const taken = performance.now();
+      const lease = await acquire();
+      const granted = performance.now();
       const id = `${process.pid}/${worker}/${grants[worker]}`;
-      await note('enter', id, lease.remainingMs);
+      await logStep('enter', id, lease.remainingMs);
       await sleep(Number(values['hold-ms']));
-      await note('exit', id, 0);
-      heldMs += performance.now() - taken;
+      await logStep('exit', id, 0);
+      heldMs += performance.now() - granted;
       await lease.release();
       grants[worker] += 1;
     }
@@ -118,10 +118,10 @@ async function turns() {
 
 async function hold() {
   const client = await open();
-  const take = taker(client);
-  const leases = await Promise.all(Array.from({ length: workers }, take));
+  const acquire = acquirer(client);
+  const leases = await Promise.all(Array.from({ length: workers }, acquire));
   console.log('held');
-  await word();
+  await nextLine();
   for (const lease of leases) await lease.release();
   console.log('released');
   await client.close();
@@ -132,11 +132,11 @@ async function downgrade() {
   const lock = client.readWriteLock(name);
   const writing = await lock.write.lock();
   console.log('held');
-  await word();
+  await nextLine();
   const reading = await lock.read.lock({ within: writing });
   await writing.release();
   console.log('reading');
-  await word();
+  await nextLine();
   await reading.release();
   console.log('released');
   await client.close();
@@ -145,7 +145,7 @@ async function downgrade() {
 /** Holds the lock until the lease is lost, and prints the reason. */
 async function watch() {
   const client = await open();
-  const lease = await taker(client)();
+  const lease = await acquirer(client)();
   console.log('held');
   if (!lease.signal.aborted) await once(lease.signal, 'abort');
   console.log(lease.lostReason);
@@ -155,11 +155,11 @@ async function watch() {
 /** Waits for the lock, and cancels the wait at the next line. */
 async function cancel() {
   const client = await open();
-  const giving = new AbortController();
-  const waiting = client.lock(name).lock({ signal: giving.signal });
+  const controller = new AbortController();
+  const waiting = client.lock(name).lock({ signal: controller.signal });
   console.log('waiting');
-  await word();
-  giving.abort('given up');
+  await nextLine();
+  controller.abort('cancelled');
   console.log(await waiting.catch((reason) => reason));
   await client.close();
 }

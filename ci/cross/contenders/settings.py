@@ -31,7 +31,7 @@ class Settings:
     def lease(self) -> float | None:
         return None if self.lease_ms is None else self.lease_ms / 1000
 
-    def goes_on(self, rounds: int, started: float) -> bool:
+    def should_continue(self, rounds: int, started: float) -> bool:
         """Whether there is another round after this many."""
         return rounds < self.rounds and time.monotonic() - started < self.seconds
 

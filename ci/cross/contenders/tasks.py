@@ -14,15 +14,15 @@ import steadlock.aio
 async def run(workers: int, work: Callable[[int], Awaitable[None]]) -> None:
     """Prints `ready`, waits for a line, and runs `work` in that many tasks."""
     print("ready", flush=True)
-    await word()
+    await read_line()
     await asyncio.gather(*(work(worker) for worker in range(workers)))
 
 
-async def word() -> None:
+async def read_line() -> None:
     await asyncio.to_thread(input)
 
 
-def taker(client: steadlock.aio.Client, settings: Settings) -> Callable[[], Awaitable[steadlock.aio.Lease]]:
+def acquirer(client: steadlock.aio.Client, settings: Settings) -> Callable[[], Awaitable[steadlock.aio.Lease]]:
     """Returns a function that acquires the lock, however long that takes."""
     if settings.kind == "semaphore":
         semaphore = client.semaphore(settings.name, settings.limit)
@@ -36,23 +36,23 @@ def taker(client: steadlock.aio.Client, settings: Settings) -> Callable[[], Awai
         "multi": lambda: client.multi_lock(client.lock(name) for name in settings.names),
     }[settings.kind]()
 
-    async def take() -> steadlock.aio.Lease:
+    async def acquire() -> steadlock.aio.Lease:
         lease = await lock.try_acquire(wait=None)
         assert lease is not None
         return lease
 
-    return take
+    return acquire
 
 
 async def count(settings: Settings) -> None:
     name = settings.name
     store = redis.from_url(settings.url, decode_responses=True)
     async with steadlock.aio.connect(settings.url) as client:
-        take = taker(client, settings)
+        acquire = acquirer(client, settings)
 
         async def work(_worker: int) -> None:
             for _ in range(settings.rounds):
-                lease = await take()
+                lease = await acquire()
                 value = int(await store.get(f"{name}:count") or 0)
                 await asyncio.sleep(0.001)
                 await store.set(f"{name}:count", value + 1)
@@ -69,20 +69,20 @@ async def turns(settings: Settings) -> None:
     grants = [0] * settings.workers
     held = [0.0] * settings.workers
     async with steadlock.aio.connect(settings.url, lease=settings.lease) as client:
-        take = taker(client, settings)
+        acquire = acquirer(client, settings)
 
         async def work(worker: int) -> None:
             started = time.monotonic()
-            while settings.goes_on(grants[worker], started):
-                lease = await take()
-                taken = time.monotonic()
+            while settings.should_continue(grants[worker], started):
+                lease = await acquire()
+                granted = time.monotonic()
                 identity = f"{os.getpid()}/{worker}/{grants[worker]}"
                 if settings.log:
                     await store.xadd(log, entry("enter", identity, lease.remaining()))
                 await asyncio.sleep(settings.hold_ms / 1000)
                 if settings.log:
                     await store.xadd(log, entry("exit", identity, 0))
-                held[worker] += time.monotonic() - taken
+                held[worker] += time.monotonic() - granted
                 await lease.release()
                 grants[worker] += 1
 
@@ -97,14 +97,14 @@ async def turns(settings: Settings) -> None:
 
 async def hold(settings: Settings) -> None:
     async with steadlock.aio.connect(settings.url, lease=settings.lease) as client:
-        take = taker(client, settings)
+        acquire = acquirer(client, settings)
 
         async def one() -> steadlock.aio.Lease:
-            return await take()
+            return await acquire()
 
         leases = await asyncio.gather(*(asyncio.create_task(one()) for _ in range(settings.workers)))
         print("held", flush=True)
-        await word()
+        await read_line()
         for lease in leases:
             await lease.release()
         print("released", flush=True)
@@ -115,11 +115,11 @@ async def downgrade(settings: Settings) -> None:
         lock = client.read_write_lock(settings.name)
         await lock.write.acquire()
         print("held", flush=True)
-        await word()
+        await read_line()
         await lock.read.acquire()
         await lock.write.release()
         print("reading", flush=True)
-        await word()
+        await read_line()
         await lock.read.release()
         print("released", flush=True)
 

@@ -22,7 +22,7 @@ def run(workers: int, work: Callable[[int], None]) -> None:
         thread.join()
 
 
-def taker(client: steadlock.Client, settings: Settings) -> Callable[[], steadlock.Lease]:
+def acquirer(client: steadlock.Client, settings: Settings) -> Callable[[], steadlock.Lease]:
     """Returns a function that acquires the lock, however long that takes."""
     if settings.kind == "semaphore":
         semaphore = client.semaphore(settings.name, settings.limit)
@@ -36,23 +36,23 @@ def taker(client: steadlock.Client, settings: Settings) -> Callable[[], steadloc
         "multi": lambda: client.multi_lock(client.lock(name) for name in settings.names),
     }[settings.kind]()
 
-    def take() -> steadlock.Lease:
+    def acquire() -> steadlock.Lease:
         lease = lock.try_acquire(wait=None)
         assert lease is not None
         return lease
 
-    return take
+    return acquire
 
 
 def count(settings: Settings) -> None:
     name = settings.name
     store = redis.Redis.from_url(settings.url, decode_responses=True)
     with steadlock.connect(settings.url) as client:
-        take = taker(client, settings)
+        acquire = acquirer(client, settings)
 
         def work(_worker: int) -> None:
             for _ in range(settings.rounds):
-                lease = take()
+                lease = acquire()
                 value = int(store.get(f"{name}:count") or 0)
                 time.sleep(0.001)
                 store.set(f"{name}:count", value + 1)
@@ -68,20 +68,20 @@ def turns(settings: Settings) -> None:
     grants = [0] * settings.workers
     held = [0.0] * settings.workers
     with steadlock.connect(settings.url, lease=settings.lease) as client:
-        take = taker(client, settings)
+        acquire = acquirer(client, settings)
 
         def work(worker: int) -> None:
             started = time.monotonic()
-            while settings.goes_on(grants[worker], started):
-                lease = take()
-                taken = time.monotonic()
+            while settings.should_continue(grants[worker], started):
+                lease = acquire()
+                granted = time.monotonic()
                 identity = f"{os.getpid()}/{worker}/{grants[worker]}"
                 if settings.log:
                     store.xadd(log, entry("enter", identity, lease.remaining()))
                 time.sleep(settings.hold_ms / 1000)
                 if settings.log:
                     store.xadd(log, entry("exit", identity, 0))
-                held[worker] += time.monotonic() - taken
+                held[worker] += time.monotonic() - granted
                 lease.release()
                 grants[worker] += 1
 
@@ -95,14 +95,14 @@ def turns(settings: Settings) -> None:
 
 def hold(settings: Settings) -> None:
     with steadlock.connect(settings.url, lease=settings.lease) as client:
-        take = taker(client, settings)
+        acquire = acquirer(client, settings)
         all_hold = threading.Barrier(settings.workers + 1)
-        over = threading.Event()
+        released = threading.Event()
 
         def work() -> None:
-            lease = take()
+            lease = acquire()
             all_hold.wait()
-            over.wait()
+            released.wait()
             lease.release()
 
         threads = [threading.Thread(target=work) for _ in range(settings.workers)]
@@ -111,7 +111,7 @@ def hold(settings: Settings) -> None:
         all_hold.wait()
         print("held", flush=True)
         input()
-        over.set()
+        released.set()
         for thread in threads:
             thread.join()
         print("released", flush=True)

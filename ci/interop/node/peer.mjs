@@ -14,7 +14,7 @@ const OWN_LEASE_MS = 10_000;
 function redlock(url) {
   const locks = new Redlock([new Redis(url)], { retryDelay: RETRY_MS, retryJitter: 5 });
   return {
-    async take(name, leaseMs, waitMs) {
+    async acquire(name, leaseMs, waitMs) {
       const retryCount = waitMs / RETRY_MS;
       try {
         return { held: await locks.acquire([name], leaseMs || OWN_LEASE_MS, { retryCount }) };
@@ -39,7 +39,7 @@ async function universal(url) {
   const { createLock, IoredisAdapter, LockAcquisitionError } = await import('redlock-universal');
   const adapter = new IoredisAdapter(new Redis(url));
   return {
-    async take(name, leaseMs, waitMs) {
+    async acquire(name, leaseMs, waitMs) {
       const retryAttempts = waitMs / RETRY_MS;
       const ttl = leaseMs || OWN_LEASE_MS;
       const lock = createLock({ adapter, key: name, ttl, retryAttempts, retryDelay: RETRY_MS });
@@ -61,7 +61,7 @@ async function universal(url) {
 function semaphore(url) {
   const store = new Redis(url);
   return {
-    async take(name, leaseMs, waitMs) {
+    async acquire(name, leaseMs, waitMs) {
       const options = leaseMs ? { lockTimeout: leaseMs, refreshInterval: 0 } : {};
       const limit = waitMs ? {} : { acquireAttemptsLimit: 1 };
       const retry = { acquireTimeout: waitMs || 1000, retryInterval: RETRY_MS, ...limit };
@@ -77,7 +77,7 @@ function semaphore(url) {
 async function ours(kind, url) {
   const client = await connect(url);
   return {
-    async take(name, leaseMs, waitMs) {
+    async acquire(name, leaseMs, waitMs) {
       const options = leaseMs ? { waitMs, leaseMs } : { waitMs };
       try {
         return { held: await client[kind](name).lock(options) };
@@ -102,7 +102,7 @@ const LIBRARIES = {
 };
 
 const [library, url] = process.argv.slice(2);
-const { take, release } = await LIBRARIES[library](url);
+const { acquire, release } = await LIBRARIES[library](url);
 const held = new Map();
 
 async function answer([command, name, leaseMs]) {
@@ -112,15 +112,15 @@ async function answer([command, name, leaseMs]) {
     const gone = await release(lock);
     return gone === undefined ? 'released' : `gone ${gone}`;
   }
-  const taken = await take(name, Number(leaseMs), command === 'lock' ? WAIT_MS : 0);
-  if (taken.held === undefined) return `refused ${taken.refused}`;
-  held.set(name, taken.held);
+  const result = await acquire(name, Number(leaseMs), command === 'lock' ? WAIT_MS : 0);
+  if (result.held === undefined) return `refused ${result.refused}`;
+  held.set(name, result.held);
   return 'held';
 }
 
 console.log('ready');
 for await (const line of createInterface({ input: process.stdin })) {
-  const said = await answer(line.split(' ')).catch((error) => `error ${error.name}: ${error.message}`);
-  console.log(said.replaceAll('\n', ' '));
+  const reply = await answer(line.split(' ')).catch((error) => `error ${error.name}: ${error.message}`);
+  console.log(reply.replaceAll('\n', ' '));
 }
 process.exit();

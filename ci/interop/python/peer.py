@@ -16,7 +16,7 @@ WAIT = 60
 class Library(Protocol):
     """The operations of a lock library."""
 
-    def take(self, name: str, lease_ms: int, wait: float) -> str: ...
+    def acquire(self, name: str, lease_ms: int, wait: float) -> str: ...
 
     def unlock(self, name: str) -> str: ...
 
@@ -28,7 +28,7 @@ class RedisPy:
         self.store = redis.Redis.from_url(url)
         self.held: dict[str, RedisPyLock] = {}
 
-    def take(self, name: str, lease_ms: int, wait: float) -> str:
+    def acquire(self, name: str, lease_ms: int, wait: float) -> str:
         timeout = lease_ms / 1000 if lease_ms else None
         lock = self.store.lock(name, timeout=timeout, sleep=0.02)
         if not lock.acquire(blocking=wait > 0, blocking_timeout=wait or None):
@@ -52,7 +52,7 @@ class Steadlock:
         self.lock = client.lock if kind == "lock" else client.mutex
         self.held: dict[str, steadlock.Lease] = {}
 
-    def take(self, name: str, lease_ms: int, wait: float) -> str:
+    def acquire(self, name: str, lease_ms: int, wait: float) -> str:
         lease = lease_ms / 1000 if lease_ms else None
         try:
             self.held[name] = self.lock(name).hold(wait=wait, lease=lease).__enter__()
@@ -72,12 +72,12 @@ LIBRARIES: dict[str, Callable[[str], Library]] = {
 }
 
 
-def answer(library: Library, words: list[str]) -> str:
-    match words:
+def answer(library: Library, command: list[str]) -> str:
+    match command:
         case ["try", name, lease_ms]:
-            return library.take(name, int(lease_ms), 0)
+            return library.acquire(name, int(lease_ms), 0)
         case ["lock", name, lease_ms]:
-            return library.take(name, int(lease_ms), WAIT)
+            return library.acquire(name, int(lease_ms), WAIT)
         case ["unlock", name]:
             return library.unlock(name)
     return "error unknown command"
@@ -88,10 +88,10 @@ def main() -> None:
     print("ready", flush=True)
     for line in sys.stdin:
         try:
-            said = answer(library, line.split())
+            reply = answer(library, line.split())
         except Exception as error:  # the test receives every exception as an answer
-            said = f"error {type(error).__name__}: {error}"
-        print(said.replace("\n", " "), flush=True)
+            reply = f"error {type(error).__name__}: {error}"
+        print(reply.replace("\n", " "), flush=True)
 
 
 if __name__ == "__main__":

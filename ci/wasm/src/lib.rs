@@ -58,7 +58,7 @@ pub extern "C" fn open(seed: u64, now: f64) {
 /// Makes a single attempt to acquire the lock whose name is the input.
 #[unsafe(no_mangle)]
 pub extern "C" fn acquire(now: f64) {
-    let name = LockName::parse(&text_of_input()).expect("the host gives a good name");
+    let name = LockName::parse(&text_of_input()).expect("the host writes a valid name");
     let request = AcquireRequest {
         kind: Kind::Lock,
         name,
@@ -142,7 +142,7 @@ impl Driver {
             } => {
                 format!(r#"{{"event": "released", "outcome": "{outcome:?}"}}"#)
             }
-            other => format!(r#"{{"event": "other", "what": {:?}}}"#, format!("{other:?}")),
+            other => format!(r#"{{"event": "other", "text": {:?}}}"#, format!("{other:?}")),
         }
     }
 }

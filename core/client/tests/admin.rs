@@ -11,7 +11,7 @@ use support::hosts::Hosts;
 use support::proxy::Proxy;
 use support::rig::Rig;
 use support::sentinel::SentinelRig;
-use support::two_servers::{FIRST, NAME, NOBODY, SECOND, TwoServers};
+use support::two_servers::{FIRST, NAME, SECOND, TwoServers, UNUSED};
 use support::{Redis, unused_port};
 
 async fn open(url: &str) -> Result<Servers, Error> {
@@ -45,7 +45,7 @@ async fn one_server_is_one_primary_that_answers_commands() {
 }
 
 #[tokio::test]
-async fn what_a_server_refuses_has_its_code_and_one_error_of_many_spoils_no_other() {
+async fn a_refused_command_has_its_error_code_and_the_others_of_its_batch_succeed() {
     let redis = Redis::start();
     let mut servers = open(&redis.url()).await.unwrap();
     let server = &mut servers.deployments_mut()[0].primaries_mut()[0];
@@ -62,7 +62,7 @@ async fn what_a_server_refuses_has_its_code_and_one_error_of_many_spoils_no_othe
 }
 
 #[tokio::test]
-async fn a_user_without_the_right_is_told_of_it_without_a_name() {
+async fn an_error_about_a_missing_right_names_no_lock() {
     let redis = Redis::start();
     redis.run(&["ACL", "SETUSER", "sesame", "on", ">hunter2", "~*", "-@all", "+get"]);
     let url = format!("redis://sesame:hunter2@127.0.0.1:{}", redis.port);
@@ -78,7 +78,7 @@ async fn a_user_without_the_right_is_told_of_it_without_a_name() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_answering_is_unavailable_and_asked_anew_later() {
+async fn a_server_that_stops_answering_is_unavailable_and_is_asked_again_later() {
     let redis = Redis::start();
     let builder = Client::builder()
         .url(redis.url())
@@ -97,7 +97,7 @@ async fn a_server_that_stops_answering_is_unavailable_and_asked_anew_later() {
 }
 
 #[tokio::test]
-async fn what_is_down_shows_at_its_first_command() {
+async fn a_server_that_is_down_fails_its_first_command() {
     let url = format!("redis://127.0.0.1:{}", unused_port());
     let mut servers = open(&url).await.unwrap();
     let error = servers.deployments_mut()[0].primaries_mut()[0].call(&["PING"]).await;
@@ -114,7 +114,7 @@ async fn what_is_down_shows_at_its_first_command() {
 }
 
 #[tokio::test]
-async fn each_primary_of_a_cluster_is_there_and_has_its_keys() {
+async fn each_primary_of_a_cluster_is_listed_with_its_keys() {
     let rig = Rig::start("cluster");
     let mut servers = open(&rig.url).await.unwrap();
     let deployment = &mut servers.deployments_mut()[0];
@@ -132,21 +132,21 @@ async fn each_primary_of_a_cluster_is_there_and_has_its_keys() {
 }
 
 #[tokio::test]
-async fn sentinels_name_the_primary_and_one_another() {
-    let watched = SentinelRig::start();
-    let one = SentinelRig::url_of(&[watched.sentinels()[0].port], "mymaster");
+async fn sentinels_name_the_primary_and_each_other() {
+    let rig = SentinelRig::start();
+    let one = SentinelRig::url_of(&[rig.sentinels()[0].port], "mymaster");
     let mut servers = open(&one).await.unwrap();
     let deployment = &mut servers.deployments_mut()[0];
     assert_eq!(deployment.topology(), Topology::Sentinel);
     assert_eq!(deployment.service(), Some("mymaster"));
     let primary = &mut deployment.primaries_mut()[0];
-    assert!(primary.address().ends_with(&format!(":{}", watched.primary().port)));
+    assert!(primary.address().ends_with(&format!(":{}", rig.primary().port)));
     primary.call(&["SET", "a", "1"]).await.unwrap();
     assert_eq!(deployment.sentinels_mut().len(), 3);
     for sentinel in deployment.sentinels_mut() {
         assert_eq!(text(sentinel.call(&["PING"]).await.unwrap()), "PONG");
     }
-    let unknown = SentinelRig::url_of(&[watched.sentinels()[0].port], "nobody");
+    let unknown = SentinelRig::url_of(&[rig.sentinels()[0].port], "nobody");
     let error = open(&unknown).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
 }
@@ -164,15 +164,15 @@ async fn each_of_several_primaries_is_a_deployment() {
 }
 
 #[tokio::test]
-async fn a_subscription_is_answered_by_what_became_of_it() {
+async fn a_subscription_reports_its_outcome() {
     let redis = Redis::start();
     redis.run(&[
-        "ACL", "SETUSER", "deaf", "reset", "on", ">sesame", "~*", "-@all", "+time",
+        "ACL", "SETUSER", "limited", "reset", "on", ">sesame", "~*", "-@all", "+time",
     ]);
     let mut servers = open(&redis.url()).await.unwrap();
     let server = &mut servers.deployments_mut()[0].primaries_mut()[0];
     for word in ["SUBSCRIBE", "unsubscribe"] {
-        let Reply::Array(parts) = server.call(&[word, "news"]).await.unwrap() else {
+        let Reply::Array(parts) = server.call(&[word, "messages"]).await.unwrap() else {
             panic!("no array");
         };
         assert_eq!(text(parts[0].clone()), word.to_lowercase());
@@ -181,7 +181,7 @@ async fn a_subscription_is_answered_by_what_became_of_it() {
     // The next reply belongs to the next command.
     assert_eq!(text(server.call(&["PING"]).await.unwrap()), "PONG");
 
-    let mut servers = open(&format!("redis://deaf:sesame@127.0.0.1:{}", redis.port))
+    let mut servers = open(&format!("redis://limited:sesame@127.0.0.1:{}", redis.port))
         .await
         .unwrap();
     let server = &mut servers.deployments_mut()[0].primaries_mut()[0];
@@ -194,7 +194,7 @@ async fn a_subscription_is_answered_by_what_became_of_it() {
 }
 
 #[tokio::test]
-async fn scratch_keys_have_the_prefix_and_are_new_each_time() {
+async fn test_keys_have_the_prefix_and_are_new_each_time() {
     let redis = Redis::start();
     let options = Client::builder().url(redis.url()).key_prefix("shop:");
     let servers = Servers::open(options).await.unwrap();
@@ -217,8 +217,8 @@ async fn role(url: &str) -> Result<String, Error> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_is_passed_over_for_the_primary_as_by_a_client() {
-    let Some(hosts) = Hosts::of("a_replica_is_passed_over_for_the_primary_as_by_a_client") else {
+async fn a_replica_is_skipped_for_the_primary_as_in_a_client() {
+    let Some(hosts) = Hosts::of("a_replica_is_skipped_for_the_primary_as_in_a_client") else {
         return;
     };
     let two = TwoServers::start();
@@ -228,18 +228,18 @@ async fn a_replica_is_passed_over_for_the_primary_as_by_a_client() {
         assert_eq!(role(&two.url()).await.unwrap(), "master");
     }
     // A tool may look at a replica if the name leads to no primary.
-    hosts.lead(&[(NAME, &[NOBODY, FIRST])]);
+    hosts.lead(&[(NAME, &[UNUSED, FIRST])]);
     assert_eq!(role(&two.url()).await.unwrap(), "slave");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_distant_primary_is_awaited_although_a_replica_has_answered() {
-    let Some(hosts) = Hosts::of("a_distant_primary_is_awaited_although_a_replica_has_answered") else {
+async fn a_distant_primary_is_awaited_although_a_replica_answered_first() {
+    let Some(hosts) = Hosts::of("a_distant_primary_is_awaited_although_a_replica_answered_first") else {
         return;
     };
     let two = TwoServers::start();
     two.make_first_a_replica();
-    let to_primary = Proxy::far_from(two.servers[1].port, Duration::from_millis(300));
+    let to_primary = Proxy::with_delay(two.servers[1].port, Duration::from_millis(300));
     let _to_replica = Proxy::at(FIRST, to_primary.port, two.servers[0].port);
     hosts.lead(&[(NAME, &[FIRST, "127.0.0.1"])]);
     let url = format!("redis://{NAME}:{}", to_primary.port);
@@ -247,8 +247,8 @@ async fn a_distant_primary_is_awaited_although_a_replica_has_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_name_that_leads_to_two_primaries_is_refused_as_to_a_client() {
-    let Some(hosts) = Hosts::of("a_name_that_leads_to_two_primaries_is_refused_as_to_a_client") else {
+async fn a_name_that_leads_to_two_primaries_is_refused_as_in_a_client() {
+    let Some(hosts) = Hosts::of("a_name_that_leads_to_two_primaries_is_refused_as_in_a_client") else {
         return;
     };
     let two = TwoServers::start();
@@ -259,13 +259,13 @@ async fn a_name_that_leads_to_two_primaries_is_refused_as_to_a_client() {
         assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
         assert!(error.message().contains("several servers"), "{error}");
     }
-    two.give_all_but(&["info", "set"]);
+    two.grant_all_except(&["info", "set"]);
     let error = role(&two.url_of_user()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     assert!(error.message().contains("cannot be told"), "{error}");
     // Two addresses of one server are one server.
     two.hide_run_id();
-    two.ways[1].lead_to(two.servers[0].port);
+    two.proxies[1].lead_to(two.servers[0].port);
     for url in [two.url(), two.url_of_user()] {
         assert_eq!(role(&url).await.unwrap(), "master");
     }

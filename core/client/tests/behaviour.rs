@@ -20,9 +20,9 @@ use tokio::task::JoinHandle;
 const SCENARIOS: &str = include_str!("../../../ci/behaviour/scenarios.json");
 /// The transports to test if `STEADLOCK_BEHAVIOUR` names none.
 const ALL: &str = "memory,serve,redis,sentinel,tls-sentinel,cluster,tls-cluster";
-const PATIENCE: u64 = 5_000;
+const DEFAULT_WAIT: u64 = 5_000;
 /// The number of scenarios that run concurrently, each with its own lock.
-const AT_ONCE: usize = 4;
+const PARALLEL: usize = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_scenario_holds_for_every_kind_on_every_transport() {
@@ -50,7 +50,7 @@ async fn every_scenario_holds_for_every_kind_on_every_transport() {
         let count = runs.len();
         // Scenarios wait most of their time, so they run concurrently.
         stream::iter(runs)
-            .for_each_concurrent(AT_ONCE, async |(number, scenario, kind)| {
+            .for_each_concurrent(PARALLEL, async |(number, scenario, kind)| {
                 let mut run = Run::new(&urls, authority, scenario, kind, number).await;
                 for step in scenario["steps"].as_array().expect("steps") {
                     run.step(step).await;
@@ -215,7 +215,7 @@ impl Run {
         let what = step["do"].as_str().expect("a step");
         match what {
             "acquire" | "try" | "reenter" => {
-                let result = self.take(what, step).await;
+                let result = self.acquire(what, step).await;
                 self.settle(step, result, &at);
             }
             "race" => self.race(step, &at).await,
@@ -242,7 +242,7 @@ impl Run {
             }
             "await" => {
                 let call = self.calls.remove(&text(step, "call")).expect("a call");
-                let limit = Duration::from_millis(step["within_ms"].as_u64().unwrap_or(PATIENCE));
+                let limit = Duration::from_millis(step["within_ms"].as_u64().unwrap_or(DEFAULT_WAIT));
                 let result = tokio::time::timeout(limit, call).await;
                 let result = result
                     .unwrap_or_else(|_| panic!("not in time: {at}"))
@@ -268,8 +268,8 @@ impl Run {
                     // `release` consumes the lease, so a released one cannot be extended in Rust.
                     (Held::Released(_), Some("NotOwner")) => {}
                     (Held::Lease(lease), error) => {
-                        let said = lease.extend(Some(by)).await.err();
-                        assert_eq!(said.map(|error| error.kind().name()), error, "{at}");
+                        let failure = lease.extend(Some(by)).await.err();
+                        assert_eq!(failure.map(|error| error.kind().name()), error, "{at}");
                     }
                     _ => panic!("{at}"),
                 }
@@ -329,7 +329,7 @@ impl Run {
                 }
             }
             "lost" => {
-                let limit = Duration::from_millis(step["within_ms"].as_u64().unwrap_or(PATIENCE));
+                let limit = Duration::from_millis(step["within_ms"].as_u64().unwrap_or(DEFAULT_WAIT));
                 let reason = tokio::time::timeout(limit, self.lease(step).lost()).await;
                 let reason: LostReason = reason.unwrap_or_else(|_| panic!("not lost in time: {at}"));
                 assert!(is_one_of(step, reason.as_str()), "{at}: {reason:?}");
@@ -343,7 +343,7 @@ impl Run {
     }
 
     /// Acquires the lock as a step says. Returns `None` if another owner holds it.
-    async fn take(&mut self, what: &str, step: &Value) -> Result<Option<Lease>, Error> {
+    async fn acquire(&mut self, what: &str, step: &Value) -> Result<Option<Lease>, Error> {
         let mut lock = self.lock(step);
         if what == "reenter" {
             lock = match &self.leases[&text(step, "within")] {
@@ -492,8 +492,8 @@ impl Run {
     }
 }
 
-fn wait(lock: Lock, step: &Value, unless_said: Option<u64>) -> Lock {
-    let millis = step["wait_ms"].as_u64().or(unless_said);
+fn wait(lock: Lock, step: &Value, default: Option<u64>) -> Lock {
+    let millis = step["wait_ms"].as_u64().or(default);
     match millis {
         Some(millis) => lock.wait(Duration::from_millis(millis)),
         None => lock,

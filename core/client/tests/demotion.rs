@@ -27,9 +27,9 @@ use tokio::task::JoinHandle;
 
 const SOON: Duration = Duration::from_secs(10);
 /// The interval at which a client checks the role of its server.
-const LOOK: Duration = Duration::from_secs(5);
+const ROLE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// The longest time from the change of the address until a client uses the new primary. With other load: [`SOON`].
-const AT_MOST: Duration = Duration::from_secs(2);
+const TIME_LIMIT: Duration = Duration::from_secs(2);
 /// The time from the demotion to the change of the address. A client that only waits learns of the demotion at its next
 /// check of the role, and then it connects.
 const ADDRESS_CHANGE_DELAY: Duration = Duration::from_millis(3_500);
@@ -53,10 +53,10 @@ fn replication(server: &Redis) -> String {
 /// Makes one server the other's replica, and waits until the replication is online.
 async fn replicate(primary: &Redis, replica: &Redis) {
     replica.run(&["REPLICAOF", "127.0.0.1", &primary.port.to_string()]);
-    is_online(primary).await;
+    wait_until_online(primary).await;
 }
 
-async fn is_online(primary: &Redis) {
+async fn wait_until_online(primary: &Redis) {
     eventually("the replica is online", SOON, || {
         replication(primary).contains("state=online")
     })
@@ -107,7 +107,7 @@ impl Load {
         for task in self.tasks {
             tokio::time::timeout(SOON, task)
                 .await
-                .expect("nobody is stuck")
+                .expect("every task ends")
                 .unwrap();
         }
     }
@@ -121,10 +121,10 @@ fn spawn_waiter(client: &Client, name: &str) -> JoinHandle<Lease> {
 /// The differences of clocks (`ClockAhead`) that a client has reported.
 #[cfg(target_os = "linux")]
 #[derive(Clone, Default)]
-struct Ahead(Arc<Mutex<Vec<Duration>>>);
+struct ReportedDifferences(Arc<Mutex<Vec<Duration>>>);
 
 #[cfg(target_os = "linux")]
-impl Observer for Ahead {
+impl Observer for ReportedDifferences {
     fn observe(&self, observation: &Observation) {
         if let Observation::ClockAhead { by, .. } = observation {
             self.0.lock().unwrap().push(*by);
@@ -146,12 +146,12 @@ async fn a_promoted_server_whose_clock_is_ahead_ends_records_early() {
     let primary = Redis::start_version(Version::System, &[], None);
     let replica = Redis::start_with_clock(ClockOffset(AHEAD), &[]);
     replicate(&primary, &replica).await;
-    let (proxy, ahead) = (Proxy::to(primary.port), Ahead::default());
+    let (proxy, differences) = (Proxy::to(primary.port), ReportedDifferences::default());
     let builder = Client::builder().url(proxy.url());
-    let client = builder.observer(ahead.clone()).connect().await.unwrap();
-    let asked = Instant::now();
+    let client = builder.observer(differences.clone()).connect().await.unwrap();
+    let start = Instant::now();
     let lease = client.lock("a").lease(Duration::from_secs(60)).acquire().await.unwrap();
-    let first_took = asked.elapsed();
+    let first_took = start.elapsed();
     let left = |server: &Redis| match server.run(&["PTTL", "a"]) {
         Reply::Int(left) => left,
         other => panic!("{other:?}"),
@@ -168,22 +168,31 @@ async fn a_promoted_server_whose_clock_is_ahead_ends_records_early() {
         let both = (left(&replica), left(&primary));
         (start.elapsed() < Duration::from_millis(500)).then_some(both)
     };
-    let (there, here) = std::iter::repeat_with(at_once).flatten().next().unwrap();
-    let early = here - there;
-    assert!((AHEAD - 1_000..=AHEAD + 1_000).contains(&early), "{here} {there}");
+    let (on_replica, on_primary) = std::iter::repeat_with(at_once).flatten().next().unwrap();
+    let early = on_primary - on_replica;
+    assert!(
+        (AHEAD - 1_000..=AHEAD + 1_000).contains(&early),
+        "{on_primary} {on_replica}"
+    );
     let deadline = i64::try_from(lease.remaining().as_millis()).unwrap();
-    assert!(there < deadline, "its holder still relies on it: {there} {deadline}");
-    assert!(ahead.0.lock().unwrap().is_empty(), "one clock alone is not ahead");
+    assert!(
+        on_replica < deadline,
+        "the holder still relies on its lease: {on_replica} {deadline}"
+    );
+    assert!(
+        differences.0.lock().unwrap().is_empty(),
+        "one server shows no difference"
+    );
     proxy.lead_to(replica.port);
     proxy.cut_all();
-    let asked = Instant::now();
+    let start = Instant::now();
     for name in ["b", "c"] {
         check_lock(&client, name).await;
     }
-    let took = i64::try_from((first_took + asked.elapsed()).as_millis()).unwrap();
-    let observed = ahead.0.lock().unwrap().clone();
+    let took = i64::try_from((first_took + start.elapsed()).as_millis()).unwrap();
+    let observed = differences.0.lock().unwrap().clone();
     let [by] = observed[..] else {
-        panic!("it is told once: {observed:?}")
+        panic!("it is reported once: {observed:?}")
     };
     let by = i64::try_from(by.as_millis()).unwrap();
     // The difference is the least that is certain: the time that the calls took is subtracted.
@@ -192,9 +201,9 @@ async fn a_promoted_server_whose_clock_is_ahead_ends_records_early() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_demoted_primary_is_left_and_what_was_replicated_is_kept() {
+async fn a_client_leaves_a_demoted_primary_and_keeps_the_replicated_locks() {
     let times = std::env::var("STEADLOCK_DEMOTIONS").map_or(2, |times| times.parse().unwrap());
-    let at_most = if is_timed() { AT_MOST } else { SOON };
+    let limit = if is_timed() { TIME_LIMIT } else { SOON };
     let (mut primary, mut replica) = (Redis::start(), Redis::start());
     replicate(&primary, &replica).await;
     let proxy = Proxy::to(primary.port);
@@ -202,7 +211,7 @@ async fn a_demoted_primary_is_left_and_what_was_replicated_is_kept() {
     for _ in 0..4 {
         clients.push(client(&proxy).await);
     }
-    let only_waits = client(&proxy).await;
+    let waiting_client = client(&proxy).await;
     let held = (0..100).map(|number| {
         let client = clients[number % clients.len()].clone();
         async move { client.lock(format!("held-{number}")).acquire().await.unwrap() }
@@ -212,24 +221,24 @@ async fn a_demoted_primary_is_left_and_what_was_replicated_is_kept() {
     let mut longest = Duration::ZERO;
     for time in 0..times {
         let awaited = clients[0].lock("awaited").acquire().await.unwrap();
-        let waiter = spawn_waiter(&only_waits, "awaited");
-        eventually("somebody waits", SOON, || {
+        let waiter = spawn_waiter(&waiting_client, "awaited");
+        eventually("the waiter subscribes", SOON, || {
             let listeners = primary.run(&["PUBSUB", "CHANNELS", "*awaited*"]);
             matches!(listeners, Reply::Array(channels) if !channels.is_empty())
         })
         .await;
-        is_online(&primary).await;
+        wait_until_online(&primary).await;
         fail_over(&primary, &replica).await;
         tokio::time::sleep(ADDRESS_CHANGE_DELAY).await;
         // Deletes one record, as if it had not been replicated.
-        let unheard = held.swap_remove(time % held.len());
-        replica.run(&["DEL", unheard.name()]);
+        let not_replicated = held.swap_remove(time % held.len());
+        replica.run(&["DEL", not_replicated.name()]);
 
         proxy.lead_to(replica.port);
         let changed = Instant::now();
         let connections = 3 * (clients.len() + 1);
-        eventually("all are on the new primary", at_most, || {
-            proxy.leading_to(primary.port) == 0 && proxy.leading_to(replica.port) == connections
+        eventually("all clients are at the new primary", limit, || {
+            proxy.connections_to(primary.port) == 0 && proxy.connections_to(replica.port) == connections
         })
         .await;
         let took = changed.elapsed();
@@ -239,14 +248,16 @@ async fn a_demoted_primary_is_left_and_what_was_replicated_is_kept() {
         let rounds = load.rounds();
         eventually("the others take turns", SOON, || load.rounds() > rounds + 100).await;
         assert_eq!(awaited.release().await.unwrap(), ReleaseOutcome::Released);
-        let theirs = tokio::time::timeout(SOON, waiter)
+        let granted = tokio::time::timeout(SOON, waiter)
             .await
-            .expect("it is not stuck")
+            .expect("the waiter is granted the lock")
             .unwrap();
-        assert_eq!(theirs.release().await.unwrap(), ReleaseOutcome::Released);
-        let reason = tokio::time::timeout(SOON, unheard.lost()).await.expect("it is told");
+        assert_eq!(granted.release().await.unwrap(), ReleaseOutcome::Released);
+        let reason = tokio::time::timeout(SOON, not_replicated.lost())
+            .await
+            .expect("the loss is reported");
         assert_eq!(reason, LostReason::Removed);
-        drop(unheard);
+        drop(not_replicated);
         for lease in &held {
             assert!(lease.is_valid(), "{time}: {}: {:?}", lease.name(), lease.lost_reason());
             assert!(
@@ -267,44 +278,50 @@ async fn a_demoted_primary_is_left_and_what_was_replicated_is_kept() {
 }
 
 #[tokio::test]
-async fn a_server_in_use_is_looked_at_every_five_seconds_and_one_at_rest_is_not() {
+async fn the_role_of_a_server_in_use_is_checked_every_five_seconds_and_that_of_an_idle_one_is_not() {
     let server = Redis::start();
     let client = Client::connect(server.url()).await.unwrap();
-    let looks = || server.calls("hello");
-    tokio::time::sleep(LOOK).await;
-    let before = looks();
-    tokio::time::sleep(LOOK + Duration::from_secs(1)).await;
+    let hello_calls = || server.calls("hello");
+    tokio::time::sleep(ROLE_CHECK_INTERVAL).await;
+    let before = hello_calls();
+    tokio::time::sleep(ROLE_CHECK_INTERVAL + Duration::from_secs(1)).await;
     // The check of the role is itself a HELLO.
-    let questions = looks() - before;
-    assert_eq!(questions, 0, "nothing is held");
+    let checks = hello_calls() - before;
+    assert_eq!(checks, 0, "nothing is held");
     let lease = client.lock("a").acquire().await.unwrap();
-    let before = looks();
-    tokio::time::sleep(LOOK * 2).await;
-    let checks = looks() - before;
-    assert!((1..=3).contains(&checks), "{checks} in two times {LOOK:?}");
+    let before = hello_calls();
+    tokio::time::sleep(ROLE_CHECK_INTERVAL * 2).await;
+    let checks = hello_calls() - before;
+    assert!(
+        (1..=3).contains(&checks),
+        "{checks} in two times {ROLE_CHECK_INTERVAL:?}"
+    );
     lease.release().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_server_that_somebody_waits_at_is_looked_at_too() {
+async fn the_role_of_a_server_with_a_waiter_is_checked_too() {
     let server = Redis::start();
     // Another library holds the lock, so no client of ours holds anything.
     server.run(&["SET", "a", "theirs", "PX", "60000"]);
     let client = Client::connect(server.url()).await.unwrap();
-    let lock = client.mutex("a").wait(6 * LOOK);
+    let lock = client.mutex("a").wait(6 * ROLE_CHECK_INTERVAL);
     let waiter = tokio::spawn(async move { lock.acquire().await.unwrap() });
     // Leaves out the HELLO of each new connection and the first check after connecting.
-    tokio::time::sleep(LOOK).await;
+    tokio::time::sleep(ROLE_CHECK_INTERVAL).await;
     let before = server.calls("hello");
-    tokio::time::sleep(LOOK * 2).await;
+    tokio::time::sleep(ROLE_CHECK_INTERVAL * 2).await;
     let checks = server.calls("hello") - before;
-    assert!((1..=3).contains(&checks), "{checks} in two times {LOOK:?}");
+    assert!(
+        (1..=3).contains(&checks),
+        "{checks} in two times {ROLE_CHECK_INTERVAL:?}"
+    );
     server.run(&["DEL", "a"]);
     waiter.await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_client_that_finds_a_replica_after_its_connection_broke_tries_on() {
+async fn a_client_that_reconnects_to_a_replica_retries() {
     let (primary, other) = (Redis::start(), Redis::start());
     let proxy = Proxy::to(primary.port);
     let client = client(&proxy).await;

@@ -19,10 +19,10 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 async fn refused(lock: &Lock) -> Error {
     let acquiring = tokio::time::timeout(LIMIT, lock.acquire());
-    acquiring.await.expect("it ends").map(drop).unwrap_err()
+    acquiring.await.expect("the wait ends").map(drop).unwrap_err()
 }
 
-fn says_what_to_change(refused: &Error) {
+fn check_advice(refused: &Error) {
     assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
     assert!(refused.message().contains("the lease must be longer than"), "{refused}");
 }
@@ -34,17 +34,19 @@ fn locks(client: &Client) -> [Lock; 4] {
 }
 
 #[tokio::test]
-async fn a_lease_that_is_shorter_than_the_way_there_and_back_is_refused_with_a_reason() {
+async fn a_lease_shorter_than_the_round_trip_is_refused_with_a_reason() {
     let server = Redis::start();
-    let proxy = Proxy::far_from(server.port, DELAY_EACH_WAY);
+    let proxy = Proxy::with_delay(server.port, DELAY_EACH_WAY);
     let client = Client::connect(proxy.url()).await.unwrap();
     for lock in locks(&client) {
-        says_what_to_change(&refused(&lock).await);
+        check_advice(&refused(&lock).await);
         // A single attempt fails with the same error, and a wait with a limit does at its end.
-        let tried = tokio::time::timeout(LIMIT, lock.try_acquire()).await.expect("it ends");
-        says_what_to_change(&tried.map(drop).unwrap_err());
+        let tried = tokio::time::timeout(LIMIT, lock.try_acquire())
+            .await
+            .expect("the wait ends");
+        check_advice(&tried.map(drop).unwrap_err());
         let (wait, start) = (Duration::from_secs(1), Instant::now());
-        says_what_to_change(&refused(&lock.clone().wait(wait)).await);
+        check_advice(&refused(&lock.clone().wait(wait)).await);
         assert!(start.elapsed() >= wait);
     }
     // A longer lease works.
@@ -61,14 +63,14 @@ async fn a_lease_that_is_shorter_than_the_way_there_and_back_is_refused_with_a_r
 #[tokio::test]
 async fn an_auto_renewed_lease_that_is_too_short_is_refused_with_the_same_reason() {
     let server = Redis::start();
-    let proxy = Proxy::far_from(server.port, LONG_DELAY_EACH_WAY);
+    let proxy = Proxy::with_delay(server.port, LONG_DELAY_EACH_WAY);
     let short = Client::builder().url(proxy.url()).lease(SHORTEST_RENEWED);
     let client = short.connect().await.unwrap();
     let renewed_by_default = client.lock("client");
     let renewed_by_lock = client.lock("lock").lease(SHORTEST_RENEWED).renewed();
     let refusals = [renewed_by_default, renewed_by_lock].map(|lock| async move {
-        says_what_to_change(&refused(&lock).await);
-        says_what_to_change(&refused(&lock.clone().wait(Duration::from_secs(2))).await);
+        check_advice(&refused(&lock).await);
+        check_advice(&refused(&lock.clone().wait(Duration::from_secs(2))).await);
     });
     join_all(refusals).await;
     // A longer lease is renewed for longer than it would last by itself.
@@ -85,11 +87,11 @@ async fn a_majority_of_distant_primaries_needs_a_longer_lease() {
     let servers: Vec<Redis> = (0..3).map(|_| Redis::start()).collect();
     let proxies: Vec<Proxy> = servers
         .iter()
-        .map(|server| Proxy::far_from(server.port, DELAY_EACH_WAY))
+        .map(|server| Proxy::with_delay(server.port, DELAY_EACH_WAY))
         .collect();
     let urls = proxies.iter().map(Proxy::url);
     let client = Client::builder().primaries(urls).connect().await.unwrap();
-    says_what_to_change(&refused(&client.lock("a").lease(SHORT)).await);
+    check_advice(&refused(&client.lock("a").lease(SHORT)).await);
     let lease = client.lock("a").lease(Duration::from_secs(5)).acquire().await.unwrap();
     lease.release().await.unwrap();
     client.close().await;

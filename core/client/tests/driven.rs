@@ -89,16 +89,16 @@ impl Program {
         let waker = Waker::from(Arc::clone(&self.wanted));
         loop {
             let _ = self.engine.turn(&waker);
-            let mut is_quiet = true;
+            let mut is_idle = true;
             while let Some(item) = self.engine.poll_transmit() {
-                is_quiet = false;
+                is_idle = false;
                 self.send(item);
             }
             for (channel, message) in self.messages.try_iter() {
-                is_quiet = false;
+                is_idle = false;
                 self.engine.message_received(NODE, &channel, message);
             }
-            if is_quiet {
+            if is_idle {
                 break;
             }
         }
@@ -172,20 +172,20 @@ fn granted(result: Result<Completion, Error>) -> Arc<Lease> {
 }
 
 #[test]
-fn a_lock_is_taken_and_given_back() {
+fn a_lock_is_acquired_and_released() {
     let mut program = Program::connected(&Embedded::new());
     let acquire = program.acquire(Some(0.0));
     let lease = granted(program.run(acquire));
     assert!(lease.is_valid());
     assert!(lease.token().is_some());
-    assert!(program.engine.due().is_some(), "it is to be renewed");
+    assert!(program.engine.due().is_some(), "the renewal is due");
     let released = program.run(Op::Release { lease: lease.id() });
     assert!(matches!(released, Ok(Completion::Released(_))));
     assert!(lease.is_released());
 }
 
 #[test]
-fn a_waiter_is_served_by_the_message_of_a_release() {
+fn a_release_message_wakes_a_waiter() {
     let store = Embedded::new();
     let (mut holder, mut waiter) = (Program::connected(&store), Program::connected(&store));
     let acquire = holder.acquire(None);
@@ -197,7 +197,7 @@ fn a_waiter_is_served_by_the_message_of_a_release() {
 }
 
 #[test]
-fn a_command_asks_for_a_turn() {
+fn a_command_requests_a_turn() {
     let mut program = Program::connected(&Embedded::new());
     let before = program.wanted.0.load(Ordering::Relaxed);
     let acquire = program.acquire(None);
@@ -206,7 +206,7 @@ fn a_command_asks_for_a_turn() {
 }
 
 #[test]
-fn the_program_is_told_where_to_connect_and_no_text_shows_the_password() {
+fn the_program_gets_the_address_to_connect_to_and_no_text_shows_the_password() {
     let program = Program::start(&Embedded::new());
     let [server] = program.engine.servers() else { panic!() };
     let address = ServerAddress::Tcp {
@@ -223,7 +223,7 @@ fn the_program_is_told_where_to_connect_and_no_text_shows_the_password() {
 }
 
 #[test]
-fn calls_on_a_connection_that_closes_are_made_again_on_the_next() {
+fn calls_on_a_closed_connection_are_repeated_on_the_next() {
     let mut program = Program::connected(&Embedded::new());
     let acquire = program.acquire(None);
     let request = program.host.submit(acquire);
@@ -240,7 +240,7 @@ fn calls_on_a_connection_that_closes_are_made_again_on_the_next() {
 }
 
 #[test]
-fn what_cannot_be_connected_fails_every_operation() {
+fn a_connection_that_cannot_be_opened_fails_every_operation() {
     let mut program = Program::start(&Embedded::new());
     let cause = Error::new(ErrorKind::Misconfigured, Operation::Connect, "no such user");
     program.engine.give_up(NODE, cause);
@@ -259,7 +259,7 @@ fn what_cannot_be_connected_fails_every_operation() {
 }
 
 #[test]
-fn a_client_that_closes_gives_back_what_it_holds_and_its_engine_ends() {
+fn closing_a_client_releases_its_locks_and_ends_its_engine() {
     let store = Embedded::new();
     let mut program = Program::connected(&store);
     let acquire = program.acquire(None);
@@ -274,7 +274,7 @@ fn a_client_that_closes_gives_back_what_it_holds_and_its_engine_ends() {
 }
 
 #[test]
-fn what_the_program_does_not_need_is_refused() {
+fn options_without_an_effect_are_refused() {
     let files = Options {
         tls_ca_file: Some("/ca.pem".into()),
         ..options("rediss://example")

@@ -17,7 +17,7 @@ fn lock_and_unlock(client: &Client, name: &str, times: usize) {
 }
 
 #[test]
-fn a_thread_alone_then_many_then_one_again() {
+fn one_thread_then_many_then_one_again_can_drive() {
     let client = Client::connect("memory://").unwrap();
     for _ in 0..20 {
         lock_and_unlock(&client, "a", QUICK_CALLS);
@@ -31,7 +31,7 @@ fn a_thread_alone_then_many_then_one_again() {
 }
 
 #[test]
-fn a_call_from_inside_a_runtime_is_answered_while_a_thread_used_to_drive() {
+fn a_call_from_inside_a_runtime_is_answered_after_a_thread_drove_the_engine() {
     let client = Client::connect("memory://").unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for _ in 0..20 {
@@ -42,7 +42,7 @@ fn a_call_from_inside_a_runtime_is_answered_while_a_thread_used_to_drive() {
 }
 
 #[test]
-fn a_waiter_that_is_parked_is_served_while_another_thread_drives() {
+fn a_parked_waiter_is_granted_while_another_thread_drives() {
     let client = Client::connect("memory://").unwrap();
     let counter = AtomicU64::new(0);
     let held = client.lock("held").acquire().unwrap();
@@ -69,7 +69,7 @@ fn the_watchdog_renews_while_callers_drive() {
         .lease(Duration::from_secs(3))
         .connect_blocking()
         .unwrap();
-    let lease = client.lock("watched").acquire().unwrap();
+    let lease = client.lock("renewed").acquire().unwrap();
     let (mut before, mut renewals) = (lease.remaining(), 0);
     while renewals < 2 {
         lock_and_unlock(&client, "other", 10);

@@ -44,7 +44,7 @@ fn servers() -> [Server; 2] {
 }
 
 #[tokio::test]
-async fn behind_500_killed_waiters_the_next_live_one_is_served_within_4_seconds() {
+async fn behind_500_killed_waiters_the_next_live_one_is_granted_within_4_seconds() {
     for server in servers() {
         let (one, two) = (connect(&server).await, connect(&server).await);
         let held = one.fair_lock("f").acquire().await.unwrap();
@@ -67,7 +67,7 @@ async fn behind_500_killed_waiters_the_next_live_one_is_served_within_4_seconds(
 }
 
 #[tokio::test]
-async fn a_single_try_is_granted_when_all_who_wait_are_dead() {
+async fn a_single_attempt_is_granted_when_all_waiters_are_dead() {
     for server in servers() {
         let client = connect(&server).await;
         for count in [1, 32, 33, 400] {
@@ -85,7 +85,7 @@ async fn connect(server: &Server) -> Client {
 }
 
 /// Publishes 10,000 invented messages on these channels, 100 at a time.
-fn publish_inventions(redis: &Redis, channels: &[String], waiter: Option<&str>) {
+fn publish_forged_messages(redis: &Redis, channels: &[String], waiter: Option<&str>) {
     let mut connection = redis.connection();
     for hundred in 0..100_u64 {
         let mut pipeline = redis::pipe();
@@ -108,7 +108,7 @@ fn publish_inventions(redis: &Redis, channels: &[String], waiter: Option<&str>) 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_invented_messages_grant_nothing_and_stop_nobody() {
+async fn ten_thousand_forged_messages_grant_nothing_and_block_nobody() {
     let server = Redis::start();
     let (one, two) = (
         Client::connect(&server.url()).await.unwrap(),
@@ -129,11 +129,16 @@ async fn ten_thousand_invented_messages_grant_nothing_and_stop_nobody() {
             Reply::Array(channels) => channels,
             other => panic!("{other:?}"),
         };
-        eventually("it listens", Duration::from_secs(20), || !listened("").is_empty()).await;
+        eventually("the client has subscribed", Duration::from_secs(20), || {
+            !listened("").is_empty()
+        })
+        .await;
         if kind == "fair" {
-            eventually("it hears of grants", Duration::from_secs(20), || {
-                !listened(":grants:").is_empty()
-            })
+            eventually(
+                "the client has subscribed to its grants",
+                Duration::from_secs(20),
+                || !listened(":grants:").is_empty(),
+            )
             .await;
         }
         let mut channels = vec![];
@@ -152,7 +157,7 @@ async fn ten_thousand_invented_messages_grant_nothing_and_stop_nobody() {
         };
         assert_eq!(owner.is_some(), kind == "fair");
         let (before, start) = (server.calls("evalsha"), Instant::now());
-        publish_inventions(&server, &channels, owner.as_deref());
+        publish_forged_messages(&server, &channels, owner.as_deref());
         let calls = server.calls("evalsha") - before;
         let passed = u64::try_from(start.elapsed().as_millis()).unwrap();
         assert!(!waiter.is_finished(), "{kind}: granted while it is held");

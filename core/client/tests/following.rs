@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use steadlock::{Client, Lease, ReleaseOutcome};
 use steadlock_protocol::Script;
-use support::proxy::{Carries, Proxy};
+use support::proxy::{ConnectionUse, Proxy};
 use support::{Redis, eventually};
 
 const SOON: Duration = Duration::from_secs(10);
@@ -34,7 +34,7 @@ async fn every_kind(client: &Client) -> Vec<Lease> {
 
 /// Cuts one of a client's connections and refuses a new one for the time of two leases. Checks that no lease is lost in
 /// the meantime, and that everything works once the connection is restored.
-async fn check_one_connection_lost(carries: Carries, refusing: impl Fn(&Redis, &Proxy, bool)) {
+async fn check_one_connection_lost(usage: ConnectionUse, refusing: impl Fn(&Redis, &Proxy, bool)) {
     let server = Redis::start();
     let proxy = Proxy::to(server.port);
     let lease = Duration::from_secs(3);
@@ -46,19 +46,19 @@ async fn check_one_connection_lost(carries: Carries, refusing: impl Fn(&Redis, &
         tokio::spawn(async move { lock.acquire().await })
     };
     let held = every_kind(&client).await;
-    eventually("it is known which connection is which", SOON, || {
-        Carries::ALL.into_iter().all(|each| proxy.count(each) == 1)
+    eventually("the use of every connection is known", SOON, || {
+        ConnectionUse::ALL.into_iter().all(|each| proxy.count(each) == 1)
     })
     .await;
 
     refusing(&server, &proxy, true);
-    proxy.cut(carries);
+    proxy.cut(usage);
     tokio::time::sleep(lease * 2).await;
-    assert_eq!(proxy.count(carries), 0);
+    assert_eq!(proxy.count(usage), 0);
     for lease in &held {
         assert!(
             lease.is_valid(),
-            "{carries:?}: {} {:?}",
+            "{usage:?}: {} {:?}",
             lease.name(),
             lease.lost_reason()
         );
@@ -72,22 +72,22 @@ async fn check_one_connection_lost(carries: Carries, refusing: impl Fn(&Redis, &
         assert_eq!(
             lease.release().await.unwrap(),
             ReleaseOutcome::Released,
-            "{carries:?}: {name}"
+            "{usage:?}: {name}"
         );
     }
 }
 
 #[tokio::test]
-async fn a_connection_that_stays_away_takes_no_lock_with_it() {
+async fn a_connection_that_is_not_restored_costs_no_lock() {
     let full = |server: &Redis, proxy: &Proxy, is_refusing: bool| match is_refusing {
         true => proxy.refuse(),
         false => proxy.lead_to(server.port),
     };
-    join_all(Carries::ALL.map(|carries| check_one_connection_lost(carries, full))).await;
+    join_all(ConnectionUse::ALL.map(|usage| check_one_connection_lost(usage, full))).await;
 }
 
 #[tokio::test]
-async fn a_password_that_was_changed_takes_no_lock_with_it() {
+async fn a_changed_password_costs_no_lock() {
     let rotated = |server: &Redis, _: &Proxy, is_refusing: bool| {
         // Uses the password that is valid at this moment: this connection is a new one too.
         let password = if is_refusing { "another" } else { "" };
@@ -101,36 +101,48 @@ async fn a_password_that_was_changed_takes_no_lock_with_it() {
             .query(&mut connection);
         let () = set.unwrap();
     };
-    check_one_connection_lost(Carries::Commands, rotated).await;
+    check_one_connection_lost(ConnectionUse::Commands, rotated).await;
 }
 
 #[tokio::test]
-async fn a_lock_is_released_though_the_connection_for_commands_stays_away() {
+async fn a_lock_is_released_although_the_command_connection_is_not_restored() {
     let server = Redis::start();
     let proxy = Proxy::to(server.port);
     let client = connect(proxy.url(), Duration::from_secs(3)).await;
     let held = client.lock("a").acquire().await.unwrap();
-    eventually("it was renewed", SOON, || proxy.count(Carries::Renewals) == 1).await;
+    eventually("the lease was renewed", SOON, || {
+        proxy.count(ConnectionUse::Renewals) == 1
+    })
+    .await;
     proxy.refuse();
-    proxy.cut(Carries::Commands);
-    eventually("it is cut", SOON, || proxy.count(Carries::Commands) == 0).await;
+    proxy.cut(ConnectionUse::Commands);
+    eventually("the connection is cut", SOON, || {
+        proxy.count(ConnectionUse::Commands) == 0
+    })
+    .await;
     assert_eq!(held.release().await.unwrap(), ReleaseOutcome::Released);
 }
 
 #[tokio::test]
-async fn connecting_sends_no_scripts_but_those_that_are_used() {
+async fn connecting_sends_only_the_scripts_that_are_used() {
     let server = Redis::start();
     let proxy = Proxy::to(server.port);
     let client = Client::builder().url(proxy.url()).lease(Duration::from_secs(3));
     let client = client.without_client_info().connect().await.unwrap();
     let to_connect = proxy.sent();
     let held = client.lock("a").acquire().await.unwrap();
-    eventually("it was renewed", SOON, || proxy.count(Carries::Renewals) == 1).await;
+    eventually("the lease was renewed", SOON, || {
+        proxy.count(ConnectionUse::Renewals) == 1
+    })
+    .await;
     let to_lock = proxy.sent() - to_connect;
     // The proxy recognises the connections by the SHA-1 of the scripts that they call.
     let before = proxy.sent();
-    proxy.cut(Carries::Commands);
-    eventually("it is cut", SOON, || proxy.count(Carries::Commands) == 0).await;
+    proxy.cut(ConnectionUse::Commands);
+    eventually("the connection is cut", SOON, || {
+        proxy.count(ConnectionUse::Commands) == 0
+    })
+    .await;
     held.extend(None).await.unwrap();
     client.lock("b").acquire().await.unwrap().release().await.unwrap();
     let to_reconnect = proxy.sent() - before;
@@ -142,13 +154,13 @@ async fn connecting_sends_no_scripts_but_those_that_are_used() {
 }
 
 #[tokio::test]
-async fn scripts_that_the_server_forgot_are_loaded_again() {
+async fn scripts_that_the_server_has_lost_are_loaded_again() {
     let server = Redis::start();
     let client = connect(server.url(), Duration::from_secs(3)).await;
     for _ in 0..3 {
         every_kind(&client).await;
         server.run(&["SCRIPT", "FLUSH"]);
-        let held = every_kind_again(&client).await;
+        let held = other_locks(&client).await;
         server.run(&["SCRIPT", "FLUSH"]);
         for lease in held {
             assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
@@ -157,7 +169,7 @@ async fn scripts_that_the_server_forgot_are_loaded_again() {
 }
 
 /// Acquires locks under other names, since the releases of the first ones may not be finished.
-async fn every_kind_again(client: &Client) -> Vec<Lease> {
+async fn other_locks(client: &Client) -> Vec<Lease> {
     let locks = [
         client.lock("lock-2"),
         client.mutex("mutex-2"),

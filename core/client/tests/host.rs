@@ -117,15 +117,15 @@ fn innermost(context: u64) -> Op {
 }
 
 #[test]
-fn a_context_re_enters_and_another_does_not() {
+fn a_context_reenters_its_lock_and_another_one_does_not() {
     let mut client = Client::connect("memory://");
     let outer = client.lock(single_attempt(Some(1)));
     let inner = client.lock(single_attempt(Some(1)));
     assert_ne!(outer.id(), inner.id());
     assert_eq!(client.held(1), (2, Some(inner.id())));
     assert_eq!(client.held(2), (0, None));
-    for stranger in [Some(2), None] {
-        let refused = client.run(Op::Acquire(single_attempt(stranger)));
+    for context in [Some(2), None] {
+        let refused = client.run(Op::Acquire(single_attempt(context)));
         match refused {
             Ok(Completion::NotGranted(error)) => assert_eq!(error.kind(), ErrorKind::LockTimeout),
             other => panic!("{other:?}"),
@@ -242,7 +242,7 @@ fn a_dropped_pending_cancels() {
 }
 
 #[test]
-fn a_lost_lease_is_told_once_also_when_it_was_granted_to_a_blocking_caller() {
+fn a_loss_is_reported_once_also_for_a_lease_of_a_blocking_caller() {
     let mut client = Client::connect("memory://");
     let mut pending = client.host.start(Op::Acquire(Acquire {
         lease_ms: Some(100.0),
@@ -283,7 +283,7 @@ fn a_lost_lease_is_told_once_also_when_it_was_granted_to_a_blocking_caller() {
 }
 
 #[test]
-fn a_lost_lease_that_is_released_twice_says_twice_how_it_was_lost() {
+fn each_release_of_a_lost_lease_reports_how_it_was_lost() {
     let mut client = Client::connect("memory://");
     let lease = client.lock(Acquire {
         max_hold_ms: Some(100.0),
@@ -323,7 +323,7 @@ fn a_result_can_be_waited_for_in_slices() {
 }
 
 #[test]
-fn odd_numbers_are_refused() {
+fn out_of_range_numbers_are_refused() {
     let mut client = Client::connect("memory://");
     for odd in [f64::NAN, f64::INFINITY, -1.0] {
         for acquire in [
@@ -376,7 +376,7 @@ fn odd_numbers_are_refused() {
 }
 
 #[test]
-fn a_host_that_cannot_connect_says_so_to_everybody() {
+fn a_host_that_cannot_connect_fails_every_request() {
     let mut client = Client::open(options_with_url(&format!(
         "redis://:sesame@127.0.0.1:{}",
         support::unused_port()
@@ -421,7 +421,7 @@ fn a_closed_host_answers_closed() {
 }
 
 #[test]
-fn the_last_host_to_go_closes_the_client() {
+fn dropping_the_last_host_closes_the_client() {
     let server = Server::memory();
     let mut client = Client::connect(&server.url());
     let lease = client.lock(single_attempt(None));
@@ -438,7 +438,7 @@ fn the_last_host_to_go_closes_the_client() {
 }
 
 #[test]
-fn odd_options_are_refused_before_anything_starts() {
+fn invalid_options_are_refused_before_anything_starts() {
     let refuse = |options: Options| Host::open(options, Box::new(|| {})).expect_err("refused").kind();
     assert_eq!(refuse(options_with_url("nonsense")), ErrorKind::InvalidArgument);
     assert_eq!(refuse(options_with_url("redis://h:port")), ErrorKind::InvalidArgument);
@@ -458,8 +458,8 @@ fn odd_options_are_refused_before_anything_starts() {
 }
 
 /// A multi-lock of two members. The second one, a mutex, is not reentrant by itself.
-fn several() -> LockRef {
-    LockRef::All(vec![(Kind::Lock, "part".into()), (Kind::Mutex, "other".into())])
+fn composite() -> LockRef {
+    LockRef::All(vec![(Kind::Lock, "member".into()), (Kind::Mutex, "other".into())])
 }
 
 fn acquire_by(context: u64, lock: LockRef) -> Acquire {
@@ -472,57 +472,57 @@ fn acquire_by(context: u64, lock: LockRef) -> Acquire {
 }
 
 #[test]
-fn several_locks_are_entered_again_as_a_whole() {
+fn a_composite_lock_is_reentered_as_a_whole() {
     let mut client = Client::connect("memory://");
-    let outer = client.lock(acquire_by(1, several()));
-    let inner = client.lock(acquire_by(1, several()));
+    let outer = client.lock(acquire_by(1, composite()));
+    let inner = client.lock(acquire_by(1, composite()));
     assert!(matches!(
-        client.run(Op::Acquire(acquire_by(2, several()))),
+        client.run(Op::Acquire(acquire_by(2, composite()))),
         Ok(Completion::NotGranted(_))
     ));
     client.run(Op::Release { lease: outer.id() }).unwrap();
     assert!(inner.is_valid());
     assert!(matches!(
-        client.run(Op::Acquire(acquire_by(2, several()))),
+        client.run(Op::Acquire(acquire_by(2, composite()))),
         Ok(Completion::NotGranted(_))
     ));
     client
         .run(Op::ReleaseInnermost {
-            lock: several(),
+            lock: composite(),
             context: 1,
         })
         .unwrap();
     assert!(!inner.is_valid());
-    client.lock(acquire_by(2, several()));
+    client.lock(acquire_by(2, composite()));
 }
 
 #[test]
-fn a_part_of_a_whole_is_given_back_with_the_whole_alone() {
+fn a_member_is_released_only_with_its_composite_lock() {
     let mut client = Client::connect("memory://");
-    let whole = client.lock(acquire_by(1, several()));
-    let part = || LockRef::One(Kind::Lock, "part".into());
+    let composite = client.lock(acquire_by(1, composite()));
+    let member = || LockRef::One(Kind::Lock, "member".into());
     let refused = client.run(Op::ReleaseInnermost {
-        lock: part(),
+        lock: member(),
         context: 1,
     });
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::NotOwner);
     assert!(matches!(
-        client.run(Op::Acquire(acquire_by(2, part()))),
+        client.run(Op::Acquire(acquire_by(2, member()))),
         Ok(Completion::NotGranted(_))
     ));
     let held = client.run(Op::Held {
-        lock: part(),
+        lock: member(),
         context: 1,
     });
     assert!(matches!(held, Ok(Completion::Held { levels: 0, lease: None })));
 
-    let around = client.lock(acquire_by(1, part()));
-    client.run(Op::Release { lease: whole.id() }).unwrap();
-    assert!(around.is_valid(), "what was entered by itself stays");
+    let separate = client.lock(acquire_by(1, member()));
+    client.run(Op::Release { lease: composite.id() }).unwrap();
+    assert!(separate.is_valid(), "the separate entry stays");
     assert!(matches!(
-        client.run(Op::Acquire(acquire_by(2, part()))),
+        client.run(Op::Acquire(acquire_by(2, member()))),
         Ok(Completion::NotGranted(_))
     ));
-    client.run(Op::Release { lease: around.id() }).unwrap();
-    client.lock(acquire_by(2, part()));
+    client.run(Op::Release { lease: separate.id() }).unwrap();
+    client.lock(acquire_by(2, member()));
 }

@@ -10,7 +10,7 @@ use support::Redis;
 use support::cluster::Cluster;
 
 /// Checks that the client info describes this test's process.
-fn is_this_process(info: &ClientInfo) {
+fn check_is_this_process(info: &ClientInfo) {
     assert_eq!(info.pid, std::process::id());
     assert_eq!(info.host, gethostname());
     assert!(info.program.starts_with("identities"), "{info:?}");
@@ -30,7 +30,7 @@ async fn labelled(url: &str) -> Client {
 }
 
 /// Checks that another client can query the holder of each kind of lock, and that a waiter which times out is given it.
-async fn names_the_holder(url: &str) {
+async fn check_holder_is_named(url: &str) {
     let (holder, other) = (labelled(url).await, labelled(url).await);
     let kinds = |client: &Client| {
         let both = client.read_write_lock("both");
@@ -42,36 +42,36 @@ async fn names_the_holder(url: &str) {
             client.semaphore("one", 1).permits(1),
         ]
     };
-    for (theirs, ours) in kinds(&holder).into_iter().zip(kinds(&other)) {
-        let lease = theirs.acquire().await.unwrap();
-        is_this_process(ours.holder().await.unwrap().unwrap().client.as_ref().unwrap());
-        let refusal = ours
+    for (held, requested) in kinds(&holder).into_iter().zip(kinds(&other)) {
+        let lease = held.acquire().await.unwrap();
+        check_is_this_process(requested.holder().await.unwrap().unwrap().client.as_ref().unwrap());
+        let refusal = requested
             .wait(Duration::from_millis(400))
             .acquire()
             .await
             .map(drop)
             .unwrap_err();
         assert_eq!(refusal.kind(), ErrorKind::LockTimeout);
-        is_this_process(refusal.holder().unwrap().client.as_ref().unwrap());
-        let named = format!("(blue), pid {} on {} for another ", std::process::id(), gethostname());
-        assert!(refusal.to_string().contains(&named), "{refusal}");
+        check_is_this_process(refusal.holder().unwrap().client.as_ref().unwrap());
+        let identity = format!("(blue), pid {} on {} for another ", std::process::id(), gethostname());
+        assert!(refusal.to_string().contains(&identity), "{refusal}");
         lease.release().await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn holders_have_names_on_one_server() {
-    names_the_holder(&Redis::start().url()).await;
+    check_holder_is_named(&Redis::start().url()).await;
 }
 
 #[tokio::test]
 async fn holders_have_names_on_a_cluster() {
-    names_the_holder(&Cluster::start().url).await;
+    check_holder_is_named(&Cluster::start().url).await;
 }
 
 #[tokio::test]
 async fn holders_have_names_in_the_embedded_store() {
-    names_the_holder("memory://identities").await;
+    check_holder_is_named("memory://identities").await;
 }
 
 #[tokio::test]
@@ -84,19 +84,19 @@ async fn the_holder_of_a_redlock_has_a_name_too() {
     let (holder, other) = (connect().await.unwrap(), connect().await.unwrap());
     let lease = holder.mutex("a").acquire().await.unwrap();
     let lock = other.mutex("a");
-    is_this_process(lock.holder().await.unwrap().unwrap().client.as_ref().unwrap());
+    check_is_this_process(lock.holder().await.unwrap().unwrap().client.as_ref().unwrap());
     let refusal = lock.wait(Duration::from_millis(300)).acquire().await.map(drop);
-    is_this_process(refusal.unwrap_err().holder().unwrap().client.as_ref().unwrap());
+    check_is_this_process(refusal.unwrap_err().holder().unwrap().client.as_ref().unwrap());
     lease.release().await.unwrap();
 }
 
 /// Checks that the first refusal of a new client names the holder, even if the call does not wait.
-async fn the_first_refusal_names_the_holder(connect: impl AsyncFn() -> Client) {
+async fn check_first_refusal(connect: impl AsyncFn() -> Client) {
     let holder = connect().await;
     let mutex = holder.mutex("a").acquire().await.unwrap();
     for attempt in [Duration::ZERO, Duration::from_nanos(1)] {
         let refusal = connect().await.mutex("a").wait(attempt).acquire().await.map(drop);
-        is_this_process(refusal.unwrap_err().holder().unwrap().client.as_ref().unwrap());
+        check_is_this_process(refusal.unwrap_err().holder().unwrap().client.as_ref().unwrap());
     }
     mutex.release().await.unwrap();
 }
@@ -104,24 +104,24 @@ async fn the_first_refusal_names_the_holder(connect: impl AsyncFn() -> Client) {
 #[tokio::test]
 async fn the_first_refusal_of_a_client_names_the_holder() {
     let server = Redis::start();
-    the_first_refusal_names_the_holder(async || labelled(&server.url()).await).await;
-    the_first_refusal_names_the_holder(async || labelled("memory://refusals").await).await;
+    check_first_refusal(async || labelled(&server.url()).await).await;
+    check_first_refusal(async || labelled("memory://refusals").await).await;
     let servers = [Redis::start(), Redis::start(), Redis::start()];
     let redlock = async || {
         let builder = Client::builder().primaries(servers.iter().map(Redis::url));
         builder.client_label("blue").connect().await.unwrap()
     };
-    the_first_refusal_names_the_holder(redlock).await;
+    check_first_refusal(redlock).await;
     let (holder, other) = (labelled(&server.url()).await, labelled(&server.url()).await);
     let lease = holder.lock("b").acquire().await.unwrap();
     let both = other.multi_lock([&other.lock("b"), &other.lock("c")]);
     let refusal = both.wait(Duration::ZERO).acquire().await.map(drop).unwrap_err();
-    is_this_process(refusal.holder().unwrap().client.as_ref().unwrap());
+    check_is_this_process(refusal.holder().unwrap().client.as_ref().unwrap());
     lease.release().await.unwrap();
 }
 
 #[tokio::test]
-async fn what_is_said_has_a_ttl_and_can_be_switched_off() {
+async fn the_published_name_has_a_ttl_and_can_be_switched_off() {
     let server = Redis::start();
     let key = |suffix: &str| match server.run(&["KEYS", "steadlock:*"]) {
         Reply::Array(keys) => keys.into_iter().find_map(|key| match key {
@@ -136,7 +136,7 @@ async fn what_is_said_has_a_ttl_and_can_be_switched_off() {
     assert_eq!(key(":client"), None);
     let client = labelled(&server.url()).await;
     let held = client.lock("b").acquire().await.unwrap();
-    let key = key(":client").expect("it says who it is");
+    let key = key(":client").expect("a record of the client");
     assert!(key.starts_with("steadlock:{shop:"), "{key}");
     let Reply::Int(left) = server.run(&["PTTL", &key]) else {
         panic!()
@@ -145,14 +145,14 @@ async fn what_is_said_has_a_ttl_and_can_be_switched_off() {
     let Reply::Bytes(text) = server.run(&["GET", &key]) else {
         panic!()
     };
-    is_this_process(&ClientInfo::parse(&text).unwrap());
+    check_is_this_process(&ClientInfo::parse(&text).unwrap());
     assert_eq!(silent.lock("a").holder().await.unwrap().unwrap().client, None);
     held.release().await.unwrap();
     lease.release().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_it_grants_the_locks_all_the_same() {
+async fn a_server_that_refuses_the_name_still_grants_locks() {
     let server = Redis::start();
     server.run(&[
         "ACL",
@@ -173,16 +173,16 @@ async fn a_server_that_refuses_it_grants_the_locks_all_the_same() {
         Client::connect(url).await.unwrap(),
     );
     let lease = holder.lock("a").acquire().await.unwrap();
-    let told = other.lock("a").holder().await.unwrap().unwrap();
-    assert_eq!(told.client, None);
+    let holder = other.lock("a").holder().await.unwrap().unwrap();
+    assert_eq!(holder.client, None);
     let refusal = other.lock("a").wait(Duration::from_millis(400)).acquire().await;
     let refusal = refusal.map(drop).unwrap_err().to_string();
-    assert!(refusal.contains(&format!("held by {}", told.owner)), "{refusal}");
+    assert!(refusal.contains(&format!("held by {}", holder.owner)), "{refusal}");
     lease.release().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_label_that_nobody_would_see_is_refused() {
+async fn a_label_without_an_effect_is_refused() {
     for builder in [
         Client::builder().client_label("a\nb"),
         Client::builder().client_label("x".repeat(201)),

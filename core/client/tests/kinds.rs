@@ -33,7 +33,7 @@ async fn spawn_waiter_at(server: &Server, lock: Lock) -> JoinHandle<Result<Lease
     };
     let before = channels();
     let waiter = tokio::spawn(async move { lock.acquire().await });
-    eventually("somebody listens", SOON, || {
+    eventually("a waiter has subscribed", SOON, || {
         channels().iter().any(|channel| !before.contains(channel))
     })
     .await;
@@ -89,7 +89,7 @@ async fn fair_waiters_are_served_in_order_of_arrival_across_clients() {
         }
         assert!(
             start.elapsed() < on_time(Duration::from_millis(400)),
-            "each is told: {:?}",
+            "each waiter gets an error: {:?}",
             start.elapsed()
         );
         for waiter in waiters {
@@ -142,7 +142,7 @@ async fn a_fair_waiter_that_gives_up_leaves_the_queue() {
 }
 
 #[tokio::test]
-async fn readers_share_and_a_writer_is_alone() {
+async fn readers_share_and_a_writer_excludes_everyone() {
     on_every_server(async |_, one, two| {
         let (a, b) = (one.read_write_lock("rw"), two.read_write_lock("rw"));
         let readers = [
@@ -205,7 +205,7 @@ async fn a_writer_reads_inside_its_write_and_keeps_the_read() {
 }
 
 #[tokio::test]
-async fn a_semaphore_has_so_many_permits() {
+async fn a_semaphore_grants_no_more_than_its_permits() {
     on_every_server(async |server, one, two| {
         let (a, b) = (one.semaphore("s", 3), two.semaphore("s", 3));
         let two_of_three = a.acquire(2).await.unwrap();
@@ -234,7 +234,7 @@ async fn a_semaphore_has_so_many_permits() {
 async fn an_operator_changes_the_limit_of_a_semaphore_that_is_held() {
     on_every_server(async |server, one, two| {
         let old = one.semaphore("sl", 3).lease(Duration::from_secs(20));
-        assert!(!two.set_limit("sl", 2).await.unwrap(), "nobody holds a permit");
+        assert!(!two.set_limit("sl", 2).await.unwrap(), "no permit is held");
         let (two_permits, one_permit) = (old.acquire(2).await.unwrap(), old.acquire(1).await.unwrap());
         let waiter = spawn_waiter_at(server, old.clone().wait(SOON).permits(1)).await;
         let start = Instant::now();
@@ -271,8 +271,8 @@ async fn an_operator_changes_the_limit_of_a_semaphore_that_is_held() {
 #[tokio::test]
 async fn the_watchdog_renews_permits_of_an_old_limit() {
     for server in [Server::memory(), Server::redis()] {
-        let watched = Client::builder().url(server.url()).lease(Duration::from_secs(4));
-        let client = watched.connect().await.unwrap();
+        let builder = Client::builder().url(server.url()).lease(Duration::from_secs(4));
+        let client = builder.connect().await.unwrap();
         let held = client.semaphore("sw", 2).acquire(2).await.unwrap();
         assert!(client.set_limit("sw", 1).await.unwrap());
         let (mut before, mut renewals) = (held.remaining(), 0);
@@ -290,7 +290,7 @@ async fn the_watchdog_renews_permits_of_an_old_limit() {
 }
 
 #[tokio::test]
-async fn several_locks_are_held_together_or_not_at_all() {
+async fn all_members_of_a_multi_lock_are_held_or_none() {
     on_every_server(async |_, one, two| {
         let a = one.multi_lock([&one.lock("b"), &one.mutex("a"), &one.semaphore("c", 2).permits(2)]);
         let held = a.acquire().await.unwrap();
@@ -329,7 +329,7 @@ async fn several_locks_are_held_together_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn when_one_of_several_is_lost_all_are() {
+async fn a_multi_lock_is_lost_with_any_of_its_members() {
     on_every_server(async |_, one, two| {
         let lock = one.multi_lock([&one.lock("la"), &one.lock("lb")]);
         let held = lock.lease(Duration::from_millis(600)).acquire().await.unwrap();
@@ -356,7 +356,7 @@ async fn when_one_of_several_is_lost_all_are() {
 }
 
 #[tokio::test]
-async fn a_forced_release_lets_the_next_one_in() {
+async fn a_forced_release_grants_the_lock_to_the_next_waiter() {
     on_every_server(async |server, one, two| {
         for name in ["lock", "fair", "mutex", "write", "semaphore"] {
             let of = |client: &Client| match name {

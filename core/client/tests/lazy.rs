@@ -9,14 +9,14 @@ use steadlock::{Client, ErrorKind, blocking};
 use support::{Redis, unused_port};
 
 const SOON: Duration = Duration::from_secs(20);
-const AT_ONCE: Duration = Duration::from_secs(5);
+const REFUSAL_LIMIT: Duration = Duration::from_secs(5);
 
 async fn lazy(url: impl Into<String>) -> Client {
     Client::builder().url(url).lazy().connect().await.unwrap()
 }
 
 #[tokio::test]
-async fn it_is_made_before_its_server_is_up_and_waits_for_it_at_its_first_use() {
+async fn a_lazy_client_waits_for_its_server_at_its_first_use() {
     let mut server = Redis::start();
     server.stop();
     let client = lazy(server.url()).await;
@@ -31,7 +31,7 @@ async fn it_is_made_before_its_server_is_up_and_waits_for_it_at_its_first_use() 
 }
 
 #[tokio::test]
-async fn nobody_is_asked_before_the_first_use_nor_for_a_close_without_any() {
+async fn an_unused_client_sends_nothing_not_even_when_it_closes() {
     let server = Redis::start();
     let clients = || {
         let mut connection = server.connection();
@@ -49,12 +49,14 @@ async fn nobody_is_asked_before_the_first_use_nor_for_a_close_without_any() {
 }
 
 #[tokio::test]
-async fn what_connecting_would_never_succeed_with_is_told_at_once_at_each_use() {
+async fn a_permanent_connect_error_is_reported_at_once_at_each_use() {
     let server = Redis::start_with(&[], Some("right"));
     let client = lazy(format!("redis://:wrong@127.0.0.1:{}", server.port)).await;
     for _ in 0..3 {
         let lock = client.lock("a");
-        let refused = tokio::time::timeout(AT_ONCE, lock.acquire()).await.expect("at once");
+        let refused = tokio::time::timeout(REFUSAL_LIMIT, lock.acquire())
+            .await
+            .expect("at once");
         let refused = refused.map(drop).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Misconfigured, "{refused}");
         assert!(refused.message().contains("password"), "{refused}");
@@ -62,13 +64,13 @@ async fn what_connecting_would_never_succeed_with_is_told_at_once_at_each_use() 
 }
 
 #[tokio::test]
-async fn an_address_that_is_none_is_refused_before_any_use() {
+async fn an_invalid_url_is_refused_before_any_use() {
     let refused = Client::builder().url("redis//host").lazy().connect().await.map(drop);
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
 
 #[test]
-fn threads_have_it_too() {
+fn blocking_clients_can_be_lazy_too() {
     let server = Redis::start();
     let client = blocking::Client::builder().url(server.url()).lazy();
     let client = client.connect_blocking().unwrap();
@@ -85,7 +87,7 @@ fn threads_have_it_too() {
 }
 
 #[tokio::test]
-async fn a_majority_may_come_up_later() {
+async fn a_majority_of_primaries_may_start_later() {
     let mut primaries: Vec<Redis> = (0..3).map(|_| Redis::start()).collect();
     primaries.iter_mut().for_each(Redis::stop);
     let urls = primaries.iter().map(Redis::url);
@@ -102,13 +104,13 @@ async fn a_majority_may_come_up_later() {
 }
 
 /// Eight callers attempt to acquire one lock at once, at the first use of a client. Exactly one of them is granted it.
-async fn one_of_eight(client: &Client) {
-    let tries = join_all((0..8).map(|_| {
+async fn check_one_of_eight_is_granted(client: &Client) {
+    let attempts = join_all((0..8).map(|_| {
         let lock = client.lock("a");
         async move { lock.try_acquire().await }
     }));
-    let tried: Result<Vec<_>, _> = tries.await.into_iter().collect();
-    let leases: Vec<_> = tried.unwrap().into_iter().flatten().collect();
+    let results: Result<Vec<_>, _> = attempts.await.into_iter().collect();
+    let leases: Vec<_> = results.unwrap().into_iter().flatten().collect();
     assert_eq!(leases.len(), 1);
     for lease in leases {
         lease.release().await.unwrap();
@@ -120,7 +122,7 @@ async fn callers_at_its_first_use_wait_for_the_connection() {
     let server = Redis::start();
     for _ in 0..20 {
         let client = lazy(server.url()).await;
-        one_of_eight(&client).await;
+        check_one_of_eight_is_granted(&client).await;
         client.close().await;
     }
 }
@@ -130,13 +132,13 @@ async fn callers_of_several_threads_at_its_first_use_wait_for_the_connection() {
     let server = Redis::start();
     for _ in 0..20 {
         let client = lazy(server.url()).await;
-        let tries = (0..8).map(|turn: u64| {
+        let attempts = (0..8).map(|turn: u64| {
             // Some of the callers do not wait, and the others wait for at most 3 ms.
             let lock = client.lock("a").wait(Duration::from_millis(turn / 2));
             tokio::spawn(async move { lock.acquire().await })
         });
-        for tried in join_all(tries).await {
-            match tried.unwrap() {
+        for result in join_all(attempts).await {
+            match result.unwrap() {
                 Ok(lease) => drop(lease.release().await.unwrap()),
                 Err(refused) => assert_eq!(refused.kind(), ErrorKind::LockTimeout, "{refused}"),
             }

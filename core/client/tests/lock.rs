@@ -32,7 +32,7 @@ macro_rules! on_every_server {
 }
 
 #[test]
-fn a_thread_that_blocks_has_an_auto_renewed_lease_of_its_own_length() {
+fn a_blocking_caller_has_an_auto_renewed_lease_of_its_own_length() {
     let client = steadlock::blocking::Client::connect("memory://").unwrap();
     let length = Duration::from_millis(1_500);
     let lock = client.lock("a").lease(length).renewed();
@@ -47,10 +47,10 @@ fn a_thread_that_blocks_has_an_auto_renewed_lease_of_its_own_length() {
 }
 
 #[tokio::test]
-async fn what_a_killed_process_held_is_free_after_the_lease_s_own_length() {
+async fn the_lock_of_a_killed_process_is_free_after_its_own_lease() {
     let server = Redis::start();
     let mut holder = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "holds_until_it_is_killed", "--ignored"])
+        .args(["--exact", "hold_until_killed", "--ignored"])
         .env(HOLDER_URL, server.url())
         .stdout(Stdio::null())
         .spawn()
@@ -60,7 +60,7 @@ async fn what_a_killed_process_held_is_free_after_the_lease_s_own_length() {
     let start = Instant::now();
     // The process acquires the lock first and the permit last.
     while semaphore.available().await.unwrap() > 0 {
-        assert!(start.elapsed() < Duration::from_secs(20), "nobody holds it");
+        assert!(start.elapsed() < Duration::from_secs(20), "the lock is free");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let owner = lock.holder().await.unwrap().expect("held").owner;
@@ -82,7 +82,7 @@ async fn what_a_killed_process_held_is_free_after_the_lease_s_own_length() {
 
 #[test]
 #[ignore = "the process that the test above starts and kills"]
-fn holds_until_it_is_killed() {
+fn hold_until_killed() {
     let Ok(url) = std::env::var(HOLDER_URL) else { return };
     let client = steadlock::blocking::Client::connect(url).unwrap();
     let _lease = client.lock("a").lease(HOLDER_LENGTH).renewed().acquire().unwrap();
@@ -104,7 +104,7 @@ async fn connect(server: &Server) -> Client {
 }
 
 on_every_server! {
-    async fn a_lock_is_taken_given_back_and_taken_again(server: &Server) {
+    async fn a_lock_is_acquired_released_and_acquired_again(server: &Server) {
         let client = connect(server).await;
         let lock = client.lock("a");
         let first = lock.acquire().await.unwrap();
@@ -136,7 +136,7 @@ on_every_server! {
         }
     }
 
-    async fn renewed_without_a_length_is_the_clients_lease(server: &Server) {
+    async fn an_auto_renewed_lease_without_a_length_has_that_of_the_client(server: &Server) {
         let client = connect(server).await;
         let lease = client.lock("a").renewed().acquire().await.unwrap();
         assert!(lease.remaining() > Duration::from_secs(25));
@@ -152,7 +152,7 @@ on_every_server! {
         assert!(!server.exists("a"));
     }
 
-    async fn re_entry_by_a_longer_auto_renewed_lease_lasts_that_long(server: &Server) {
+    async fn reentry_with_a_longer_auto_renewed_lease_prolongs_the_hold(server: &Server) {
         let client = connect(server).await;
         let lock = client.lock("a").renewed();
         let outer = lock.clone().lease(LEASE).acquire().await.unwrap();
@@ -163,7 +163,7 @@ on_every_server! {
         assert!(!server.exists("a"));
     }
 
-    async fn another_client_waits_and_is_told_who_holds_it(server: &Server) {
+    async fn a_waiter_that_times_out_learns_who_holds_the_lock(server: &Server) {
         let (ours, theirs) = (connect(server).await, connect(server).await);
         let held = ours.lock("a").lease(Duration::from_secs(10)).acquire().await.unwrap();
         assert!(theirs.lock("a").try_acquire().await.unwrap().is_none());
@@ -173,7 +173,7 @@ on_every_server! {
         let holder = error.holder().expect("the holder");
         assert!(holder.remaining.unwrap() <= Duration::from_secs(10));
         held.release().await.unwrap();
-        let _now = theirs.lock("a").try_acquire().await.unwrap().expect("it is free");
+        let _now = theirs.lock("a").try_acquire().await.unwrap().expect("the lock is free");
     }
 
     async fn a_waiter_gets_a_released_lock(server: &Server) {
@@ -216,7 +216,7 @@ on_every_server! {
         let _free = client.lock("a").acquire().await.unwrap();
     }
 
-    async fn a_dropped_wait_takes_nothing_from_the_next(server: &Server) {
+    async fn a_dropped_wait_costs_the_next_waiter_nothing(server: &Server) {
         let client = connect(server).await;
         let held = client.lock("a").acquire().await.unwrap();
         let lock = client.lock("a");
@@ -227,7 +227,7 @@ on_every_server! {
         assert!(!server.exists("a"));
     }
 
-    async fn re_entry_by_within_needs_no_second_record(server: &Server) {
+    async fn reentry_by_within_needs_no_second_record(server: &Server) {
         let client = connect(server).await;
         let lock = client.lock("a");
         let outer = lock.acquire().await.unwrap();
@@ -239,7 +239,7 @@ on_every_server! {
         assert!(!server.exists("a"));
     }
 
-    async fn a_deleted_record_is_lost_and_its_release_says_expired(server: &Server) {
+    async fn a_lease_whose_record_was_deleted_is_lost_and_its_release_reports_expired(server: &Server) {
         let client = Client::builder().url(server.url()).lease(LEASE).connect().await.unwrap();
         let lease = client.lock("a").acquire().await.unwrap();
         let lost = lease.lost();
@@ -252,7 +252,7 @@ on_every_server! {
         assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Expired);
     }
 
-    async fn another_owners_record_is_stolen_and_left_alone(server: &Server) {
+    async fn a_lease_whose_record_another_owner_replaced_is_stolen_and_the_record_stays(server: &Server) {
         let client = Client::builder().url(server.url()).lease(LEASE).connect().await.unwrap();
         let lease = client.lock("a").acquire().await.unwrap();
         server.run(&["DEL", "a"]);
@@ -263,7 +263,7 @@ on_every_server! {
         assert_eq!(server.run(&["HGET", "a", "someone:1"]), Reply::Bytes(b"1".to_vec()));
     }
 
-    async fn everything_flushed_is_lost(server: &Server) {
+    async fn flushing_the_server_loses_every_lease(server: &Server) {
         let client = Client::builder().url(server.url()).lease(LEASE).connect().await.unwrap();
         let lease = client.lock("a").acquire().await.unwrap();
         server.run(&["FLUSHALL"]);
@@ -271,7 +271,7 @@ on_every_server! {
         assert_eq!(lost, LostReason::Removed);
     }
 
-    async fn a_fixed_lease_ends_and_nothing_renews_it(server: &Server) {
+    async fn a_fixed_lease_expires_without_renewal(server: &Server) {
         let client = connect(server).await;
         let lease = client.lock("a").lease(Duration::from_millis(150)).acquire().await.unwrap();
         let lost = tokio::time::timeout(SOON, lease.lost()).await.unwrap();
@@ -286,7 +286,7 @@ on_every_server! {
         assert!(again.is_valid() && server.exists("a"));
     }
 
-    async fn max_hold_ends_a_watched_lease(server: &Server) {
+    async fn max_hold_ends_an_auto_renewed_lease(server: &Server) {
         let client = connect(server).await;
         let lock = client.lock("a").max_hold(Duration::from_millis(200));
         let lease = lock.acquire().await.unwrap();
@@ -294,7 +294,7 @@ on_every_server! {
         assert_eq!(lost, LostReason::MaxHold);
     }
 
-    async fn an_extension_makes_a_lease_last_longer(server: &Server) {
+    async fn an_extension_prolongs_a_lease(server: &Server) {
         let client = connect(server).await;
         let lease = client.lock("a").lease(LEASE).acquire().await.unwrap();
         lease.extend(Some(Duration::from_secs(20))).await.unwrap();
@@ -303,7 +303,7 @@ on_every_server! {
         assert_eq!(lease.extend(Some(Duration::from_secs(30))).await.unwrap_err().kind(), ErrorKind::LockLost);
     }
 
-    async fn tokens_rise_across_a_flush_and_without_fencing_draws_none(server: &Server) {
+    async fn tokens_rise_across_a_flush_and_without_fencing_there_are_none(server: &Server) {
         let client = connect(server).await;
         let mut last = 0;
         for round in 0..50 {
@@ -346,7 +346,7 @@ on_every_server! {
         assert_eq!(server.run(&["GET", "a"]), Reply::Bytes(b"data".to_vec()));
     }
 
-    async fn a_name_that_another_kind_holds_says_which_kind_that_is(server: &Server) {
+    async fn an_error_names_the_other_kind_that_holds_the_name(server: &Server) {
         let client = connect(server).await;
         let other = connect(server).await;
         let (lock, fair, mutex) = (client.lock("a"), client.fair_lock("a"), client.mutex("a"));
@@ -372,7 +372,7 @@ on_every_server! {
         }
     }
 
-    async fn a_waiter_is_told_which_other_kind_has_taken_the_name(server: &Server) {
+    async fn a_waiter_learns_which_other_kind_has_acquired_the_name(server: &Server) {
         let client = connect(server).await;
         let owner = "01234567-89ab-cdef-0123-456789abcdef:7";
         let (lock, mutex) = (client.lock("a"), client.mutex("a"));
@@ -386,7 +386,7 @@ on_every_server! {
             let requested = requested.wait(Duration::from_secs(20));
             let mut waiter = std::pin::pin!(requested.acquire());
             let early = tokio::time::timeout(Duration::from_millis(100), waiter.as_mut()).await;
-            assert!(early.is_err(), "it waits");
+            assert!(early.is_err(), "the waiter waits");
             server.run(&["DEL", "a"]);
             server.run(write);
             let error = waiter.await.map(|_| ()).unwrap_err();
@@ -396,7 +396,7 @@ on_every_server! {
         }
     }
 
-    async fn another_programs_hash_is_misconfigured_in_every_verb_and_stays(server: &Server) {
+    async fn another_programs_hash_is_misconfigured_for_every_verb_and_is_kept(server: &Server) {
         let client = connect(server).await;
         let long = "x".repeat(1_000_000);
         for fields in [&["name", "a", "mail", "b"][..], &["visits", "3"], &["a\nb\u{1b}[2J\u{202e}", "1"], &[&long, "1"]] {
@@ -424,7 +424,7 @@ on_every_server! {
         }
     }
 
-    async fn another_programs_hash_in_place_of_a_record_is_stolen_and_stays(server: &Server) {
+    async fn a_record_that_another_programs_hash_replaced_is_stolen_and_the_hash_is_kept(server: &Server) {
         let client = Client::builder().url(server.url()).lease(LEASE).connect().await.unwrap();
         let lease = client.lock("a").acquire().await.unwrap();
         server.run(&["DEL", "a"]);
@@ -435,7 +435,7 @@ on_every_server! {
         assert_eq!(server.run(&["HLEN", "a"]), Reply::Int(2));
     }
 
-    async fn a_record_of_redisson_is_a_holder_and_may_be_forced(server: &Server) {
+    async fn a_redisson_record_counts_as_a_holder_and_can_be_force_released(server: &Server) {
         let client = connect(server).await;
         let owner = "1b7a31c4-8a5e-4f0a-9c55-2f1d4f0a3b11:73";
         server.run(&["HSET", "a", owner, "2"]);
@@ -450,7 +450,7 @@ on_every_server! {
         assert!(!server.exists("a"));
     }
 
-    async fn another_librarys_mutex_is_told_cut_and_clean(server: &Server) {
+    async fn the_owner_text_of_another_librarys_mutex_is_shortened_and_escaped(server: &Server) {
         let client = connect(server).await;
         let value = format!("a\nb\u{1b}[2J\u{202e}{}", "x".repeat(1_000_000));
         server.run(&["SET", "a", &value]);
@@ -471,7 +471,7 @@ on_every_server! {
         assert!(!server.exists("a"));
     }
 
-    async fn odd_names_and_leases_are_refused_and_write_nothing(server: &Server) {
+    async fn invalid_names_and_leases_are_refused_and_write_nothing(server: &Server) {
         let client = connect(server).await;
         let long = "n".repeat(513);
         for name in ["", &long, "a\0b", "a{b", "{}a", "steadlock:a", "redisson_a"] {
@@ -499,7 +499,7 @@ on_every_server! {
         client.close().await;
         client.close().await;
         assert_eq!(lease.lost().await, LostReason::Closed);
-        assert!(!server.exists("a"), "it was released");
+        assert!(!server.exists("a"), "the lock was released");
         assert_eq!(waiter.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
         assert_eq!(client.lock("a").acquire().await.unwrap_err().kind(), ErrorKind::Closed);
         assert_eq!(client.lock("a").is_locked().await.unwrap_err().kind(), ErrorKind::Closed);

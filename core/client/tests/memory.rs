@@ -56,7 +56,7 @@ fn run(host: &Host, op: Op) -> Completion {
         .unwrap()
 }
 
-fn names_in_turn(host: &Host, from: usize, count: usize) {
+fn changing_names(host: &Host, from: usize, count: usize) {
     for number in from..from + count {
         let Completion::Granted(lease) = run(host, Op::Acquire(lock(number))) else {
             panic!("not granted")
@@ -66,7 +66,7 @@ fn names_in_turn(host: &Host, from: usize, count: usize) {
 }
 
 /// Acquires leases that nothing releases, and waits until they have expired.
-fn leases_that_lapse(host: &Host, from: usize, count: usize) {
+fn expiring_leases(host: &Host, from: usize, count: usize) {
     const AT_A_TIME: usize = 1_000;
     let mut events = Vec::new();
     for first in (from..from + count).step_by(AT_A_TIME) {
@@ -75,7 +75,11 @@ fn leases_that_lapse(host: &Host, from: usize, count: usize) {
         }
         let start = Instant::now();
         while events.len() < AT_A_TIME {
-            assert!(start.elapsed() < Duration::from_secs(60), "{} were told", events.len());
+            assert!(
+                start.elapsed() < Duration::from_secs(60),
+                "{} losses were reported",
+                events.len()
+            );
             std::thread::sleep(Duration::from_millis(10));
             host.drain(&mut events);
             events.retain(|event| matches!(event, Event::Lost { is_forgotten: true, .. }));
@@ -86,7 +90,7 @@ fn leases_that_lapse(host: &Host, from: usize, count: usize) {
 
 /// A single test, so that no other test in this process uses memory at the same time.
 #[test]
-fn names_in_turn_and_leases_that_lapse_leave_nothing() {
+fn changing_names_and_expired_leases_leak_no_memory() {
     let options = Options {
         url: Some("memory://".into()),
         ..Options::default()
@@ -94,12 +98,12 @@ fn names_in_turn_and_leases_that_lapse_leave_nothing() {
     let host = Host::open(options, Box::new(|| {})).unwrap();
     host.wait_connected().unwrap();
     let warm = 10_000;
-    names_in_turn(&host, 0, warm);
-    leases_that_lapse(&host, 0, warm);
+    changing_names(&host, 0, warm);
+    expiring_leases(&host, 0, warm);
     let before = resident();
-    names_in_turn(&host, warm, count(1_000_000));
+    changing_names(&host, warm, count(1_000_000));
     check_flat(before, "names in turn");
-    leases_that_lapse(&host, warm, count(100_000));
+    expiring_leases(&host, warm, count(100_000));
     check_flat(before, "leases that lapse");
     host.close_blocking();
 }

@@ -33,7 +33,7 @@ async fn reaches(client: &Client, metric: &str, labels: &[&str], least: f64) {
 }
 
 #[tokio::test]
-async fn a_client_without_metrics_says_how_to_have_them() {
+async fn a_client_without_metrics_says_how_to_enable_them() {
     let client = Client::connect("memory://").await.unwrap();
     let error = client.metrics().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
@@ -150,7 +150,7 @@ async fn losses_renewals_and_reconnects_are_counted() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_closed_holds_nothing_and_still_says_what_it_counted() {
+async fn a_closed_client_holds_nothing_and_keeps_its_counters() {
     let server = Server::memory();
     let client = Client::builder().url(server.url()).metrics().connect().await.unwrap();
     let lease = client.lock("stock:1").acquire().await.unwrap();
@@ -196,7 +196,7 @@ fn a_hundred_thousand_names_stay_within_the_groups() {
 }
 
 #[tokio::test]
-async fn every_kind_has_its_own_numbers_and_nothing_is_left_held() {
+async fn every_kind_has_its_own_numbers_and_no_lock_stays_counted_as_held() {
     let server = Server::memory();
     let client = Client::builder().url(server.url()).metrics().connect().await.unwrap();
     let rooms = client.read_write_lock("room:1");
@@ -244,7 +244,7 @@ async fn every_kind_has_its_own_numbers_and_nothing_is_left_held() {
 }
 
 #[tokio::test]
-async fn a_redlock_counts_as_one_lock_whatever_the_number_of_its_servers() {
+async fn a_redlock_counts_as_one_lock_however_many_servers_it_has() {
     let servers = [Server::memory(), Server::memory(), Server::memory()];
     let client = Client::builder()
         .primaries(servers.iter().map(Server::url))
@@ -280,7 +280,7 @@ async fn a_redlock_counts_as_one_lock_whatever_the_number_of_its_servers() {
 }
 
 #[tokio::test]
-async fn the_queues_that_somebody_chose_are_counted_on_the_server_and_no_others() {
+async fn only_the_chosen_queues_are_counted_on_the_server() {
     let server = Redis::start();
     let others = Client::builder().url(server.url()).key_prefix("shop:");
     let others = others.connect().await.unwrap();
@@ -292,7 +292,7 @@ async fn the_queues_that_somebody_chose_are_counted_on_the_server_and_no_others(
             let lock = others.fair_lock(name);
             waiters.push(tokio::spawn(async move { lock.acquire().await }));
             let queue = format!("steadlock:{{shop:{name}}}:fair");
-            support::eventually("it waits", Duration::from_secs(5), || {
+            support::eventually("the waiter waits", Duration::from_secs(5), || {
                 server.run(&["ZCARD", &queue]) == steadlock_protocol::Reply::Int(place)
             })
             .await;

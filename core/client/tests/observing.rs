@@ -85,7 +85,7 @@ impl Logged {
 }
 
 #[test]
-fn a_level_that_is_set_later_counts_from_then_on_up_and_down() {
+fn the_log_level_of_a_running_client_can_be_raised_and_lowered() {
     let mut redis = Redis::start();
     let server = format!("127.0.0.1:{}", redis.port);
     // The log is off when the client is made.
@@ -96,8 +96,8 @@ fn a_level_that_is_set_later_counts_from_then_on_up_and_down() {
     });
     client.acquire("quiet", None);
     client.host.set_log(Some(Level::Debug));
-    client.acquire("told", None);
-    let granted = client.line("lock \"told\" is held");
+    client.acquire("logged", None);
+    let granted = client.line("lock \"logged\" is held");
     client.host.set_log(Some(Level::Error));
     client.acquire("quiet again", Some(300.0));
     client.host.set_log(Some(Level::Info));
@@ -106,12 +106,12 @@ fn a_level_that_is_set_later_counts_from_then_on_up_and_down() {
     client.line(&format!("the connection to {server} is lost"));
     client.line("lock \"quiet again\" is lost");
     let lines: Vec<String> = client.lines.iter().map(ToString::to_string).collect();
-    let tells_of_quiet = |line: &String| line.contains("quiet") && !line.contains("is lost");
-    assert!(!lines.iter().any(tells_of_quiet), "{granted} {lines:#?}");
+    let mentions_quiet = |line: &String| line.contains("quiet") && !line.contains("is lost");
+    assert!(!lines.iter().any(mentions_quiet), "{granted} {lines:#?}");
 }
 
 #[test]
-fn a_day_with_a_failover_reads_like_a_story() {
+fn the_log_tells_a_failover_in_order() {
     let mut redis = Redis::start_with(&[], Some(PASSWORD));
     let server = format!("127.0.0.1:{}", redis.port);
     let mut client = Logged::connect(Options {
@@ -172,7 +172,7 @@ fn a_day_with_a_failover_reads_like_a_story() {
 
 /// Control characters of another program's data could hide lines of a log, or forge some.
 #[test]
-fn another_programs_owner_stays_in_one_line_of_the_log() {
+fn the_owner_text_of_another_program_stays_within_one_log_line() {
     const CONTROL: [char; 3] = ['\n', '\u{1b}', '\u{202e}'];
     const OWNER: &str = "a\nERROR all is lost\u{1b}[2J\u{202e}";
     let redis = Redis::start();
@@ -224,23 +224,23 @@ fn another_programs_owner_stays_in_one_line_of_the_log() {
 
 /// An observer that keeps every observation.
 #[derive(Clone, Default)]
-struct Everything(Arc<Mutex<Vec<Observation>>>);
+struct RecordedObservations(Arc<Mutex<Vec<Observation>>>);
 
-impl Observer for Everything {
+impl Observer for RecordedObservations {
     fn observe(&self, observation: &Observation) {
         self.0.lock().unwrap().push(observation.clone());
     }
 }
 
-impl Everything {
+impl RecordedObservations {
     fn events(&self) -> Vec<&'static str> {
         self.0.lock().unwrap().iter().map(Observation::event).collect()
     }
 }
 
 #[tokio::test]
-async fn an_observer_is_told_of_waits_attempts_grants_and_releases() {
-    let (server, observer) = (Server::memory(), Everything::default());
+async fn an_observer_gets_waits_attempts_grants_and_releases() {
+    let (server, observer) = (Server::memory(), RecordedObservations::default());
     let client = Client::builder()
         .url(server.url())
         .observer(observer.clone())
@@ -270,9 +270,9 @@ async fn an_observer_is_told_of_waits_attempts_grants_and_releases() {
 }
 
 /// An observer that asks only for trouble, and panics at its first observation.
-struct Careless(Arc<Mutex<u32>>);
+struct PanickingObserver(Arc<Mutex<u32>>);
 
-impl Observer for Careless {
+impl Observer for PanickingObserver {
     fn observe(&self, _: &Observation) {
         *self.0.lock().unwrap() += 1;
         panic!("a defect of the program");
@@ -284,11 +284,11 @@ impl Observer for Careless {
 }
 
 #[tokio::test]
-async fn an_observer_that_panics_is_not_called_again_and_ends_nothing() {
+async fn a_panicking_observer_is_not_called_again_and_breaks_nothing() {
     let (server, calls) = (Server::memory(), Arc::new(Mutex::new(0)));
     let client = Client::builder()
         .url(server.url())
-        .observer(Careless(Arc::clone(&calls)))
+        .observer(PanickingObserver(Arc::clone(&calls)))
         .connect()
         .await
         .unwrap();
@@ -311,7 +311,7 @@ mod tracing_listener {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Written(Arc<Mutex<Vec<String>>>);
+    struct RecordedEvents(Arc<Mutex<Vec<String>>>);
 
     struct Fields(String);
 
@@ -321,7 +321,7 @@ mod tracing_listener {
         }
     }
 
-    impl Subscriber for Written {
+    impl Subscriber for RecordedEvents {
         fn enabled(&self, metadata: &Metadata<'_>) -> bool {
             metadata.target() == "steadlock" && *metadata.level() <= tracing::Level::INFO
         }
@@ -340,8 +340,8 @@ mod tracing_listener {
     }
 
     #[tokio::test]
-    async fn it_tells_a_loss_a_disconnect_and_a_reconnect() {
-        let written = Written::default();
+    async fn it_records_a_loss_a_disconnect_and_a_reconnect() {
+        let written = RecordedEvents::default();
         tracing::subscriber::set_global_default(written.clone()).unwrap();
         let mut redis = Redis::start_with(&[], Some(PASSWORD));
         let client = Client::builder()

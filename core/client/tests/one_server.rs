@@ -9,8 +9,8 @@ use steadlock::{Builder, Client, Error, ErrorKind, Lease, ReleaseOutcome};
 use steadlock_protocol::Reply;
 use support::fake_sentinel::FakeSentinel;
 use support::hosts::Hosts;
-use support::proxy::{Carries, Proxy};
-use support::two_servers::{FIRST, LEASE, NAME, NOBODY, SECOND, TwoServers};
+use support::proxy::{ConnectionUse, Proxy};
+use support::two_servers::{FIRST, LEASE, NAME, SECOND, TwoServers, UNUSED};
 use support::{Redis, check_lock, eventually, free_port};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -26,7 +26,11 @@ fn subscribers(server: &Redis) -> Vec<String> {
 }
 
 async fn refused(builder: Builder) -> Error {
-    let error = builder.connect().await.map(drop).expect_err("no way");
+    let error = builder
+        .connect()
+        .await
+        .map(drop)
+        .expect_err("the server is unreachable");
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     error
 }
@@ -50,8 +54,8 @@ async fn check_lease_stays(lease: &Lease, server: &Redis, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_is_passed_over_for_the_primary_wherever_it_stands() {
-    let Some(hosts) = Hosts::of("a_replica_is_passed_over_for_the_primary_wherever_it_stands") else {
+async fn a_replica_is_skipped_for_the_primary_in_any_order() {
+    let Some(hosts) = Hosts::of("a_replica_is_skipped_for_the_primary_in_any_order") else {
         return;
     };
     let two = TwoServers::start();
@@ -65,8 +69,8 @@ async fn a_replica_is_passed_over_for_the_primary_wherever_it_stands() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_primaries_of_one_name_are_refused_since_none_is_the_one_that_is_meant() {
-    let Some(hosts) = Hosts::of("two_primaries_of_one_name_are_refused_since_none_is_the_one_that_is_meant") else {
+async fn two_primaries_of_one_name_are_refused() {
+    let Some(hosts) = Hosts::of("two_primaries_of_one_name_are_refused") else {
         return;
     };
     let two = TwoServers::start();
@@ -81,17 +85,17 @@ async fn two_primaries_of_one_name_are_refused_since_none_is_the_one_that_is_mea
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_addresses_that_nobody_can_tell_apart_are_refused() {
-    let Some(hosts) = Hosts::of("two_addresses_that_nobody_can_tell_apart_are_refused") else {
+async fn two_addresses_that_cannot_be_distinguished_are_refused() {
+    let Some(hosts) = Hosts::of("two_addresses_that_cannot_be_distinguished_are_refused") else {
         return;
     };
     let two = TwoServers::start();
     hosts.lead(&[(NAME, &[FIRST, SECOND])]);
     for leads_to in [two.servers[1].port, two.servers[0].port] {
         // Two servers, and then two addresses of one server, look the same to this user.
-        two.ways[1].lead_to(leads_to);
+        two.proxies[1].lead_to(leads_to);
         for rights in [["info", "set"], ["info", "get"]] {
-            two.give_all_but(&rights);
+            two.grant_all_except(&rights);
             let error = refused(two.builder_of_user()).await;
             assert!(error.message().contains("cannot be told"), "{error}");
             assert!(error.message().contains("+info"), "{error}");
@@ -105,8 +109,8 @@ async fn two_addresses_that_nobody_can_tell_apart_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_does_not_go_to_an_address_that_it_cannot_tell_from_its_server_s() {
-    let Some(hosts) = Hosts::of("a_client_does_not_go_to_an_address_that_it_cannot_tell_from_its_server_s") else {
+async fn a_client_does_not_switch_to_an_address_whose_server_it_cannot_identify() {
+    let Some(hosts) = Hosts::of("a_client_does_not_switch_to_an_address_whose_server_it_cannot_identify") else {
         return;
     };
     let two = TwoServers::start();
@@ -114,16 +118,19 @@ async fn a_client_does_not_go_to_an_address_that_it_cannot_tell_from_its_server_
     hosts.lead(&[(NAME, &[FIRST])]);
     let client = two.builder_of_user().connect().await.unwrap();
     let lease = client.lock("a").acquire().await.unwrap();
-    eventually("it is renewed", SOON, || two.ways[0].count(Carries::Renewals) > 0).await;
-    two.give_all_but(&["info", "set"]);
+    eventually("the lease is renewed", SOON, || {
+        two.proxies[0].count(ConnectionUse::Renewals) > 0
+    })
+    .await;
+    two.grant_all_except(&["info", "set"]);
     hosts.lead(&[(NAME, &[SECOND])]);
-    two.ways[0].refuse();
-    two.ways[0].cut(Carries::Commands);
+    two.proxies[0].refuse();
+    two.proxies[0].cut(ConnectionUse::Commands);
     let error = client.lock("b").acquire().await.map(drop).expect_err("no connection");
     assert!(error.to_string().contains("cannot be told"), "{error}");
     check_lease_stays(&lease, &two.servers[0], "a").await;
     two.hide_run_id();
-    two.ways[0].lead_to(two.servers[0].port);
+    two.proxies[0].lead_to(two.servers[0].port);
     check_lock(&client, "b").await;
     two.wait_until_unused(1).await;
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
@@ -136,12 +143,12 @@ async fn several_addresses_of_one_server_are_one_server() {
     };
     let two = TwoServers::start();
     two.hide_run_id();
-    two.ways[1].lead_to(two.servers[0].port);
-    hosts.lead(&[(NAME, &[FIRST, SECOND, NOBODY])]);
+    two.proxies[1].lead_to(two.servers[0].port);
+    hosts.lead(&[(NAME, &[FIRST, SECOND, UNUSED])]);
     for builder in [two.builder(), two.builder_of_user()] {
         let client = builder.connect().await.unwrap();
         let lease = client.lock("a").acquire().await.unwrap();
-        two.ways.iter().for_each(|way| way.cut(Carries::Renewals));
+        two.proxies.iter().for_each(|proxy| proxy.cut(ConnectionUse::Renewals));
         check_lease_stays(&lease, &two.servers[0], "a").await;
         assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
     }
@@ -159,9 +166,16 @@ async fn a_client_stays_at_its_server_when_the_name_leads_elsewhere() {
         let client = builder.connect().await.unwrap();
         let lease = client.lock("a").acquire().await.unwrap();
         hosts.lead(&[(NAME, &[SECOND])]);
-        for carries in [Carries::Renewals, Carries::Commands, Carries::Renewals] {
-            eventually("it has that connection", SOON, || two.ways[0].count(carries) > 0).await;
-            two.ways[0].cut(carries);
+        for usage in [
+            ConnectionUse::Renewals,
+            ConnectionUse::Commands,
+            ConnectionUse::Renewals,
+        ] {
+            eventually("the client has the connection", SOON, || {
+                two.proxies[0].count(usage) > 0
+            })
+            .await;
+            two.proxies[0].cut(usage);
             check_lease_stays(&lease, &two.servers[0], "a").await;
             check_lock(&client, "b").await;
         }
@@ -184,14 +198,14 @@ async fn messages_come_from_the_client_s_server_when_the_name_leads_elsewhere() 
         let held = other.lock("a").acquire().await.unwrap();
         let lock = client.lock("a").wait(3 * SOON);
         let waiter = tokio::spawn(async move { lock.acquire().await });
-        eventually("it listens", SOON, || {
-            two.ways[0].count(Carries::Subscriptions) > 0 && !subscribers(&two.servers[0]).is_empty()
+        eventually("the client has subscribed", SOON, || {
+            two.proxies[0].count(ConnectionUse::Subscriptions) > 0 && !subscribers(&two.servers[0]).is_empty()
         })
         .await;
         let before = subscribers(&two.servers[0]);
         hosts.lead(&[(NAME, &[SECOND])]);
-        two.ways[0].cut(Carries::Subscriptions);
-        eventually("it listens there again", SOON, || {
+        two.proxies[0].cut(ConnectionUse::Subscriptions);
+        eventually("the client has subscribed there again", SOON, || {
             let now = subscribers(&two.servers[0]);
             !now.is_empty() && now.iter().all(|id| !before.contains(id))
         })
@@ -202,7 +216,10 @@ async fn messages_come_from_the_client_s_server_when_the_name_leads_elsewhere() 
         let lease = waiter.await.unwrap().unwrap();
         assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
         client.close().await;
-        eventually("nobody listens", SOON, || subscribers(&two.servers[0]).is_empty()).await;
+        eventually("no subscription is left", SOON, || {
+            subscribers(&two.servers[0]).is_empty()
+        })
+        .await;
     }
 }
 
@@ -217,14 +234,14 @@ async fn a_client_follows_the_name_when_its_server_is_gone() {
     check_lock(&client, "a").await;
     hosts.lead(&[(NAME, &[SECOND])]);
     two.servers[0].stop();
-    two.ways[0].refuse();
+    two.proxies[0].refuse();
     check_lock(&client, "a").await;
     assert!(two.is_used(1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_hangs_is_left_for_the_one_where_the_name_leads_now() {
-    let Some(hosts) = Hosts::of("a_server_that_hangs_is_left_for_the_one_where_the_name_leads_now") else {
+async fn a_client_leaves_a_hanging_server_for_the_one_that_the_name_leads_to_now() {
+    let Some(hosts) = Hosts::of("a_client_leaves_a_hanging_server_for_the_one_that_the_name_leads_to_now") else {
         return;
     };
     let two = TwoServers::start();
@@ -233,7 +250,7 @@ async fn a_server_that_hangs_is_left_for_the_one_where_the_name_leads_now() {
     let lease = client.lock("a").acquire().await.unwrap();
     two.servers[0].pause();
     hosts.lead(&[(NAME, &[SECOND])]);
-    eventually("its lock is lost, and that is told", SOON, || !lease.is_valid()).await;
+    eventually("the loss of the lock is reported", SOON, || !lease.is_valid()).await;
     check_lock(&client, "a").await;
     assert!(two.is_used(1));
     two.servers[0].resume();
@@ -244,26 +261,29 @@ async fn an_address_that_leads_elsewhere_is_followed_with_all_connections() {
     for user in ["", "locks:secret@"] {
         let two = TwoServers::start();
         two.hide_run_id();
-        let way = Proxy::to(two.servers[0].port);
-        let url = format!("redis://{user}127.0.0.1:{}", way.port);
+        let proxy = Proxy::to(two.servers[0].port);
+        let url = format!("redis://{user}127.0.0.1:{}", proxy.port);
         let client = Client::builder().url(url).lease(LEASE).connect().await.unwrap();
         let lease = client.lock("a").acquire().await.unwrap();
-        eventually("it is renewed", SOON, || way.count(Carries::Renewals) > 0).await;
-        way.lead_to(two.servers[1].port);
-        way.cut(Carries::Commands);
-        eventually("it is told", SOON, || !lease.is_valid()).await;
+        eventually("the lease is renewed", SOON, || {
+            proxy.count(ConnectionUse::Renewals) > 0
+        })
+        .await;
+        proxy.lead_to(two.servers[1].port);
+        proxy.cut(ConnectionUse::Commands);
+        eventually("the loss is reported", SOON, || !lease.is_valid()).await;
         check_lock(&client, "b").await;
-        let left = || way.leading_to(two.servers[0].port) == 0;
+        let left = || proxy.connections_to(two.servers[0].port) == 0;
         eventually("nothing leads there", SOON, left).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_address_that_leads_to_two_servers_by_turns_is_refused() {
+async fn an_address_that_alternates_between_two_servers_is_refused() {
     let two = TwoServers::start();
     two.hide_run_id();
     let balancer = Proxy::to(two.servers[0].port);
-    balancer.lead_by_turns_to(two.servers[1].port);
+    balancer.alternate_with(two.servers[1].port);
     for user in ["", "locks:secret@"] {
         let url = format!("redis://{user}127.0.0.1:{}", balancer.port);
         let error = refused(Client::builder().url(url)).await;
@@ -279,10 +299,10 @@ async fn a_sentinel_and_the_primary_that_it_names_may_have_several_addresses() {
     let two = TwoServers::start();
     two.make_first_a_replica();
     let sentinel = FakeSentinel::naming_at(NAME, two.port, 1, None);
-    let way = Proxy::at(SECOND, free_port(), sentinel.port);
+    let proxy = Proxy::at(SECOND, free_port(), sentinel.port);
     for addresses in [[FIRST, SECOND], [SECOND, FIRST]] {
-        hosts.lead(&[(NAME, &addresses), ("sentinels.test", &[NOBODY, SECOND])]);
-        let url = format!("redis+sentinel://sentinels.test:{}/mymaster", way.port);
+        hosts.lead(&[(NAME, &addresses), ("sentinels.test", &[UNUSED, SECOND])]);
+        let url = format!("redis+sentinel://sentinels.test:{}/mymaster", proxy.port);
         let client = Client::builder().url(url).lease(LEASE).connect().await.unwrap();
         check_lock(&client, "a").await;
         two.wait_until_unused(0).await;
@@ -304,7 +324,10 @@ async fn a_primary_of_redlock_may_have_several_addresses() {
         let client = Client::builder().primaries(urls).lease(LEASE).connect().await.unwrap();
         let lease = client.lock("a").acquire().await.unwrap();
         for server in [&two.servers[1], &others[0], &others[1]] {
-            eventually("it is there", SOON, || server.run(&["EXISTS", "a"]) == Reply::Int(1)).await;
+            eventually("the primary is found", SOON, || {
+                server.run(&["EXISTS", "a"]) == Reply::Int(1)
+            })
+            .await;
         }
         two.wait_until_unused(0).await;
         assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use steadlock::observe::{Link, Observation, Observer};
 use steadlock::{Builder, Client, Error, ErrorKind, Lease, OnUnavailable, ReleaseOutcome};
 use support::cluster::Cluster;
-use support::{Redis, eventually, on_time};
+use support::{Redis, eventually, on_time, refusal};
 
 const SOON: Duration = Duration::from_secs(20);
 /// The time after which an open breaker sends a probe.
@@ -18,23 +18,19 @@ const PAUSE: Duration = Duration::from_millis(500);
 const FAILURES: u32 = 3;
 
 /// Builds a client that soon notices an outage.
-fn quick() -> Builder {
+fn builder() -> Builder {
     Client::builder()
         .command_timeout(Duration::from_secs(1))
         .breaker(FAILURES, PAUSE)
 }
 
-fn refusal(result: Result<Lease, Error>) -> Error {
-    result.expect_err("a refusal")
-}
-
-fn names_open_breaker(error: &Error) -> bool {
+fn says_breaker_is_open(error: &Error) -> bool {
     error.kind() == ErrorKind::Unavailable && error.to_string().contains("circuit breaker")
 }
 
 /// Repeats attempts for locks with the slot of this name until the breaker is open. Attempts that time out together are
 /// enough to open it.
-async fn is_open(client: &Client, name: &str) {
+async fn wait_until_open(client: &Client, name: &str) {
     let start = Instant::now();
     loop {
         let attempts = (0..FAILURES).map(|number| {
@@ -44,7 +40,7 @@ async fn is_open(client: &Client, name: &str) {
         let results = join_all(attempts).await;
         if results
             .iter()
-            .any(|result| result.as_ref().is_err_and(names_open_breaker))
+            .any(|result| result.as_ref().is_err_and(says_breaker_is_open))
         {
             return;
         }
@@ -53,7 +49,7 @@ async fn is_open(client: &Client, name: &str) {
 }
 
 /// Repeats attempts until the server answers again, and returns the lease.
-async fn is_closed(client: &Client, name: &str) -> Lease {
+async fn acquire_when_closed(client: &Client, name: &str) -> Lease {
     let start = Instant::now();
     loop {
         match client.lock(name).on_unavailable(OnUnavailable::Fail).acquire().await {
@@ -65,18 +61,18 @@ async fn is_closed(client: &Client, name: &str) -> Lease {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_a_server_hangs_calls_fail_at_once_and_what_is_held_is_kept_and_released() {
+async fn while_a_server_hangs_calls_fail_at_once_and_held_locks_are_kept_and_released() {
     let server = Redis::start();
     let lease = Duration::from_secs(30);
-    let client = quick().url(server.url()).lease(lease).connect().await.unwrap();
+    let client = builder().url(server.url()).lease(lease).connect().await.unwrap();
     let kept = client.lock("kept").acquire().await.unwrap();
     let left = client.lock("left").acquire().await.unwrap();
     server.pause();
-    is_open(&client, "canary").await;
+    wait_until_open(&client, "canary").await;
     for wait in [Duration::ZERO, SOON] {
         let start = Instant::now();
         let error = refusal(client.lock("a").wait(wait).acquire().await);
-        assert!(names_open_breaker(&error), "{error}");
+        assert!(says_breaker_is_open(&error), "{error}");
         assert!(error.to_string().contains("answer"), "{error}");
         assert!(error.node().is_some() && error.is_retryable() && !error.is_skipped());
         assert!(
@@ -86,7 +82,7 @@ async fn while_a_server_hangs_calls_fail_at_once_and_what_is_held_is_kept_and_re
         );
     }
     let error = client.lock("a").is_locked().await.expect_err("no answer");
-    assert!(names_open_breaker(&error), "{error}");
+    assert!(says_breaker_is_open(&error), "{error}");
     let error = refusal(client.lock("a").on_unavailable(OnUnavailable::Skip).acquire().await);
     assert!(error.is_skipped() && error.to_string().contains("skipped"), "{error}");
     let skipped = client.lock("a").on_unavailable(OnUnavailable::Skip).try_acquire().await;
@@ -94,10 +90,10 @@ async fn while_a_server_hangs_calls_fail_at_once_and_what_is_held_is_kept_and_re
     let release = tokio::spawn(left.release());
     assert!(kept.is_valid());
     server.resume();
-    is_closed(&client, "a").await.release().await.unwrap();
+    acquire_when_closed(&client, "a").await.release().await.unwrap();
     // The release has returned `Unknown`, unless the reply came in time.
     release.await.unwrap().unwrap();
-    eventually("it is released all the same", SOON, || {
+    eventually("the lock is still released", SOON, || {
         server.run(&["EXISTS", "left"]) == steadlock_protocol::Reply::Int(0)
     })
     .await;
@@ -106,16 +102,16 @@ async fn while_a_server_hangs_calls_fail_at_once_and_what_is_held_is_kept_and_re
         matches!(released, ReleaseOutcome::Released | ReleaseOutcome::Unknown),
         "{released:?}"
     );
-    eventually("it is gone", SOON, || {
+    eventually("the record is gone", SOON, || {
         server.run(&["EXISTS", "kept"]) == steadlock_protocol::Reply::Int(0)
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_a_server_is_gone_locks_are_granted_here_and_then_there_again() {
+async fn locks_are_granted_locally_during_an_outage_and_by_the_server_afterwards() {
     let mut server = Redis::start();
-    let client = quick()
+    let client = builder()
         .url(server.url())
         .on_unavailable(OnUnavailable::Local)
         .metrics()
@@ -128,7 +124,7 @@ async fn while_a_server_is_gone_locks_are_granted_here_and_then_there_again() {
     let token = before.token();
     before.release().await.unwrap();
     server.stop();
-    is_open(&client, "canary").await;
+    wait_until_open(&client, "canary").await;
     let here = client.lock("a").acquire().await.unwrap();
     assert!(here.is_degraded() && here.is_valid() && here.token().is_none());
     assert!(client.lock("a").try_acquire().await.unwrap().is_none());
@@ -140,9 +136,9 @@ async fn while_a_server_is_gone_locks_are_granted_here_and_then_there_again() {
     assert!(counts(degraded), "{}", client.metrics().unwrap());
     // A semaphore has no degraded leases, as only the server can count its permits.
     let error = refusal(client.semaphore("s", 2).acquire(1).await);
-    assert!(names_open_breaker(&error), "{error}");
+    assert!(says_breaker_is_open(&error), "{error}");
     server.start_again();
-    let elsewhere = is_closed(&client, "canary").await;
+    let elsewhere = acquire_when_closed(&client, "canary").await;
     assert!(counts("steadlock_breakers_open 0") && counts("steadlock_breakers_opened_total 1"));
     assert!(!elsewhere.is_degraded());
     // A degraded lease excludes other callers of this client until it is released.
@@ -155,12 +151,12 @@ async fn while_a_server_is_gone_locks_are_granted_here_and_then_there_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_breaker_of_one_shard_leaves_the_others_alone() {
+async fn the_breaker_of_one_shard_does_not_affect_the_others() {
     let cluster = Cluster::start();
     for node in &cluster.nodes {
         node.run(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
     }
-    let client = quick()
+    let client = builder()
         .url(cluster.url.as_str())
         .on_unavailable(OnUnavailable::Local)
         .connect()
@@ -172,7 +168,7 @@ async fn the_breaker_of_one_shard_leaves_the_others_alone() {
         client.lock(name).acquire().await.unwrap().release().await.unwrap();
     }
     primaries[0].pause();
-    is_open(&client, &names[0]).await;
+    wait_until_open(&client, &names[0]).await;
     assert!(client.lock(&names[0]).acquire().await.unwrap().is_degraded());
     for name in &names[1..] {
         let lease = client.lock(name).acquire().await.unwrap();
@@ -180,24 +176,24 @@ async fn the_breaker_of_one_shard_leaves_the_others_alone() {
         lease.release().await.unwrap();
     }
     primaries[0].resume();
-    is_closed(&client, &names[0]).await.release().await.unwrap();
+    acquire_when_closed(&client, &names[0]).await.release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_majority_that_is_gone_fails_at_once_and_a_minority_does_not() {
+async fn calls_fail_at_once_without_a_majority_and_succeed_without_a_minority() {
     let mut servers = [Redis::start(), Redis::start(), Redis::start()];
     let urls: Vec<String> = servers.iter().map(Redis::url).collect();
-    let client = quick().primaries(&urls).connect().await.unwrap();
+    let client = builder().primaries(&urls).connect().await.unwrap();
     servers[0].stop();
     for number in 0..5 {
         let lease = client.lock(format!("{number}")).acquire().await.unwrap();
         lease.release().await.unwrap();
     }
     servers[1].stop();
-    is_open(&client, "a").await;
+    wait_until_open(&client, "a").await;
     servers[1].start_again();
-    is_closed(&client, "a").await.release().await.unwrap();
-    let local = quick()
+    acquire_when_closed(&client, "a").await.release().await.unwrap();
+    let local = builder()
         .primaries(&urls)
         .on_unavailable(OnUnavailable::Local)
         .connect()
@@ -209,7 +205,7 @@ async fn a_majority_that_is_gone_fails_at_once_and_a_minority_does_not() {
 }
 
 #[tokio::test]
-async fn what_is_wanted_in_an_outage_needs_a_breaker() {
+async fn an_outage_policy_needs_a_breaker() {
     let plain = Client::connect("memory://").await.unwrap();
     let error = refusal(plain.lock("a").on_unavailable(OnUnavailable::Skip).acquire().await);
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
@@ -226,53 +222,56 @@ async fn what_is_wanted_in_an_outage_needs_a_breaker() {
 
 /// An observer that keeps why connections were lost, and how long the answers to renewals took.
 #[derive(Clone, Default)]
-struct Seen(Arc<Mutex<Vec<Observation>>>);
+struct RecordedObservations(Arc<Mutex<Vec<Observation>>>);
 
-impl Observer for Seen {
+impl Observer for RecordedObservations {
     fn observe(&self, observation: &Observation) {
         self.0.lock().unwrap().push(observation.clone());
     }
 }
 
-impl Seen {
+impl RecordedObservations {
     fn clear(&self) {
         self.0.lock().unwrap().clear();
     }
 
     fn causes_of_losses(&self) -> Vec<(Link, String)> {
-        let seen = self.0.lock().unwrap();
+        let observed = self.0.lock().unwrap();
         let loss = |observation: &Observation| match observation {
             Observation::Disconnected { link, cause, .. } => Some((*link, cause.clone())),
             _ => None,
         };
-        seen.iter().filter_map(loss).collect()
+        observed.iter().filter_map(loss).collect()
     }
 
     fn slowest_renewal(&self) -> Duration {
-        let seen = self.0.lock().unwrap();
+        let observed = self.0.lock().unwrap();
         let took = |observation: &Observation| match observation {
             Observation::Renewed { took, .. } => Some(*took),
             _ => None,
         };
-        seen.iter().filter_map(took).max().unwrap_or_default()
+        observed.iter().filter_map(took).max().unwrap_or_default()
     }
 }
 
 /// While a short lease is held, its renewals cannot wait long for an answer. After its end the others can again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_short_lease_that_has_ended_no_longer_shortens_the_silence_of_renewals() {
+async fn an_ended_short_lease_no_longer_shortens_the_silence_timeout_of_renewals() {
     const LEASE: Duration = Duration::from_secs(9);
     const SHORT: Duration = Duration::from_millis(600);
     /// The silence that the short lease allows.
     const SILENCE: Duration = Duration::from_millis(250);
-    let (server, seen) = (Redis::start(), Seen::default());
-    let client = Client::builder().url(server.url()).lease(LEASE).observer(seen.clone());
+    let (server, observed) = (Redis::start(), RecordedObservations::default());
+    let client = Client::builder()
+        .url(server.url())
+        .lease(LEASE)
+        .observer(observed.clone());
     let client = client.connect().await.unwrap();
     let short = client.lock("short").lease(SHORT).renewed().acquire().await.unwrap();
     server.pause();
     let is_short = |(link, cause): (Link, String)| link == Link::Renewals && cause.contains("no answer for 250ms");
     eventually("the connection is given up", SOON, || {
-        seen.causes_of_losses().into_iter().any(is_short)
+        observed.causes_of_losses().into_iter().any(is_short)
     })
     .await;
     server.resume();
@@ -285,16 +284,16 @@ async fn a_short_lease_that_has_ended_no_longer_shortens_the_silence_of_renewals
         leases.push(client.lock(format!("long:{number}")).acquire().await.unwrap());
         tokio::time::sleep(LEASE / 30).await;
     }
-    seen.clear();
+    observed.clear();
     let start = Instant::now();
     // On a busy machine a pause of the server can pass without a renewal.
-    while seen.slowest_renewal() <= SILENCE * 3 / 2 {
+    while observed.slowest_renewal() <= SILENCE * 3 / 2 {
         assert!(start.elapsed() < SOON, "no renewal was longer without an answer");
         server.pause();
         tokio::time::sleep(SILENCE * 4).await;
         server.resume();
         tokio::time::sleep(SILENCE * 2).await;
     }
-    assert_eq!(seen.causes_of_losses(), []);
+    assert_eq!(observed.causes_of_losses(), []);
     assert!(leases.iter().all(Lease::is_valid));
 }

@@ -54,21 +54,21 @@ impl Observer for Causes {
 }
 
 impl Causes {
-    async fn say_that_one_is_another_ones(&self) {
-        self.say("the same server").await;
+    async fn wait_until_same_server_is_reported(&self) {
+        self.wait_until_contains("the same server").await;
     }
 
-    async fn say(&self, what: &str) {
-        let is_said = || self.0.lock().unwrap().iter().any(|cause| cause.contains(what));
-        eventually(what, SOON, is_said).await;
+    async fn wait_until_contains(&self, what: &str) {
+        let is_recorded = || self.0.lock().unwrap().iter().any(|cause| cause.contains(what));
+        eventually(what, SOON, is_recorded).await;
     }
 }
 
 async fn check_lock(client: &Client) {
-    support::check_lock(client, "works").await;
+    support::check_lock(client, "probe").await;
 }
 
-async fn is_refused(urls: impl IntoIterator<Item = String>) {
+async fn check_refused(urls: impl IntoIterator<Item = String>) {
     let causes = Causes::default();
     let error = match Client::builder()
         .primaries(urls)
@@ -79,7 +79,7 @@ async fn is_refused(urls: impl IntoIterator<Item = String>) {
         Err(error) => error,
         // The other two form a majority and connected long before it, so connecting succeeds. The client reports it
         // later.
-        Ok(_client) => return causes.say_that_one_is_another_ones().await,
+        Ok(_client) => return causes.wait_until_same_server_is_reported().await,
     };
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     assert!(error.message().contains("the same server"), "{error}");
@@ -99,7 +99,7 @@ fn keys(server: &Redis) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn several_servers_are_several_by_a_key_that_ends() {
+async fn servers_are_distinguished_by_a_temporary_key() {
     let servers = three();
     let client = Client::builder()
         .primaries(urls_without_info_right(&servers))
@@ -124,14 +124,14 @@ async fn several_servers_are_several_by_a_key_that_ends() {
 }
 
 #[tokio::test]
-async fn nothing_is_written_while_all_say_their_run_ids() {
+async fn nothing_is_written_if_all_servers_report_their_run_ids() {
     let servers = three();
     let asked_before: Vec<u64> = servers.iter().map(|server| server.calls("info")).collect();
     let client = connect(servers.iter().map(Redis::url)).await.unwrap();
     for (server, before) in servers.iter().zip(asked_before) {
         // Each reading asks for INFO too, and is counted by the next one.
         let mut readings = 0;
-        eventually("both lanes asked", SOON, || {
+        eventually("both lanes have sent a call", SOON, || {
             readings += 1;
             server.calls("info") >= before + readings + 2
         })
@@ -148,20 +148,20 @@ async fn one_server_under_two_addresses_is_refused() {
     let other = format!("redis://localhost:{}", a.port);
     for _ in 0..20 {
         let urls = [a.url(), b.url(), other.clone()];
-        is_refused(urls.iter().map(|url| without_info_right(url))).await;
+        check_refused(urls.iter().map(|url| without_info_right(url))).await;
         let urls = [other.clone(), a.url(), b.url()];
-        is_refused(urls.iter().map(|url| without_info_right(url))).await;
+        check_refused(urls.iter().map(|url| without_info_right(url))).await;
     }
 }
 
 #[tokio::test]
-async fn one_server_is_refused_also_if_it_says_its_run_id_to_one_of_two_users() {
+async fn one_server_is_refused_also_if_only_one_of_two_users_can_read_its_run_id() {
     let (a, b) = (server(), server());
     let other = without_info_right(&format!("redis://localhost:{}", a.port));
     for _ in 0..20 {
-        is_refused([a.url(), b.url(), other.clone()]).await;
-        is_refused([other.clone(), a.url(), b.url()]).await;
-        is_refused([other.clone(), without_info_right(&b.url()), a.url()]).await;
+        check_refused([a.url(), b.url(), other.clone()]).await;
+        check_refused([other.clone(), a.url(), b.url()]).await;
+        check_refused([other.clone(), without_info_right(&b.url()), a.url()]).await;
     }
     // The client cannot notice that two URLs lead to one server before both are connected.
     let proxy = Proxy::to(a.port);
@@ -171,20 +171,20 @@ async fn one_server_is_refused_also_if_it_says_its_run_id_to_one_of_two_users() 
             .unwrap(),
     )
     .await;
-    is_refused([a.url(), b.url(), without_info_right(&proxy.url())]).await;
+    check_refused([a.url(), b.url(), without_info_right(&proxy.url())]).await;
 }
 
 #[tokio::test]
 async fn two_databases_of_one_server_are_one_server() {
     let (a, b) = (server(), server());
     let of = |database: u8| format!("{}/{database}", without_info_right(&a.url()));
-    is_refused([
+    check_refused([
         format!("redis://blind:sesame@localhost:{}/0", a.port),
         of(1),
         without_info_right(&b.url()),
     ])
     .await;
-    is_refused([
+    check_refused([
         format!("redis://blind:sesame@localhost:{}/3", a.port),
         of(1),
         without_info_right(&b.url()),
@@ -200,24 +200,24 @@ async fn two_databases_of_one_server_are_one_server() {
             Reply::Bytes(text) => String::from_utf8(text).unwrap(),
             other => panic!("{other:?}"),
         };
-        eventually("it is in database 3", SOON, || info().contains("db3:keys=1,")).await;
+        eventually("the key is in database 3", SOON, || info().contains("db3:keys=1,")).await;
         assert!(info().contains("db0:keys=1,"), "{}", info());
     }
     lease.release().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_server_that_has_no_info_at_all_will_do() {
+async fn a_server_without_info_is_accepted() {
     let servers: Vec<Redis> = (0..3)
         .map(|_| Redis::start_with(&["--rename-command", "INFO", ""], None))
         .collect();
     check_lock(&connect(servers.iter().map(Redis::url)).await.unwrap()).await;
     let other = format!("redis://localhost:{}", servers[0].port);
-    is_refused([servers[0].url(), servers[1].url(), other]).await;
+    check_refused([servers[0].url(), servers[1].url(), other]).await;
 }
 
 #[tokio::test]
-async fn who_may_neither_ask_nor_write_is_told_which_rights_are_missing() {
+async fn a_user_without_info_and_without_writes_learns_which_rights_are_missing() {
     let servers = three();
     for server in &servers {
         server.run(&["ACL", "SETUSER", "blind", "-set"]);
@@ -225,23 +225,23 @@ async fn who_may_neither_ask_nor_write_is_told_which_rights_are_missing() {
     let error = connect(urls_without_info_right(&servers))
         .await
         .map(drop)
-        .expect_err("no way to know");
+        .expect_err("the servers cannot be distinguished");
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     for text in ["set", "+info", "+pexpire"] {
         assert!(error.to_string().contains(text), "{error}");
     }
 }
 
-/// Three servers behind proxies that a test can lead to other servers, and a client of these.
-struct Behind {
+/// Three servers setup proxies that a test can lead to other servers, and a client of these.
+struct ProxiedServers {
     servers: Vec<Redis>,
     proxies: Vec<Proxy>,
     client: Client,
     causes: Causes,
 }
 
-impl Behind {
-    async fn proxies() -> Self {
+impl ProxiedServers {
+    async fn start() -> Self {
         let servers = three();
         let proxies: Vec<Proxy> = servers.iter().map(|server| Proxy::to(server.port)).collect();
         let causes = Causes::default();
@@ -258,55 +258,55 @@ impl Behind {
     }
 
     /// Leads an address to this server from now on, and cuts its connections.
-    fn lead(&self, address: usize, server: usize) {
+    fn redirect(&self, address: usize, server: usize) {
         self.proxies[address].lead_to(self.servers[server].port);
         self.proxies[address].cut_all();
     }
 }
 
 #[tokio::test]
-async fn an_address_that_leads_to_another_ones_server_later_is_left_until_it_leads_elsewhere() {
-    let mut behind = Behind::proxies().await;
-    behind.lead(2, 0);
-    behind.causes.say_that_one_is_another_ones().await;
-    behind.lead(2, 2);
-    behind.servers[1].stop();
+async fn an_address_that_later_leads_to_the_server_of_another_is_unused_until_it_leads_elsewhere() {
+    let mut setup = ProxiedServers::start().await;
+    setup.redirect(2, 0);
+    setup.causes.wait_until_same_server_is_reported().await;
+    setup.redirect(2, 2);
+    setup.servers[1].stop();
     // The third server is needed for the majority.
-    check_lock(&behind.client).await;
+    check_lock(&setup.client).await;
 }
 
 /// When another primary connects, the connected ones check their keys again, unless they did within the last 15 s.
 #[tokio::test]
-async fn an_address_that_leads_to_a_server_whose_key_has_ended_is_noticed_too() {
-    let mut behind = Behind::proxies().await;
-    let server = &behind.servers[0];
+async fn the_server_of_another_address_is_recognized_also_after_its_key_has_expired() {
+    let mut setup = ProxiedServers::start().await;
+    let server = &setup.servers[0];
     tokio::time::sleep(Duration::from_secs(16)).await;
     // Deletes the key, as if its TTL had ended.
     let key = keys(server).into_iter().find(|key| key.ends_with(":primary")).unwrap();
     server.run(&["DEL", &key]);
-    behind.lead(2, 0);
-    behind.causes.say_that_one_is_another_ones().await;
+    setup.redirect(2, 0);
+    setup.causes.wait_until_same_server_is_reported().await;
     let number = Reply::Bytes(b"0".to_vec());
     assert_eq!(server.run(&["GET", &key]), number, "the first keeps its server");
-    behind.servers[1].stop();
-    behind.lead(2, 2);
-    check_lock(&behind.client).await;
+    setup.servers[1].stop();
+    setup.redirect(2, 2);
+    check_lock(&setup.client).await;
 }
 
 #[tokio::test]
-async fn a_promoted_replica_is_the_primary_that_it_was_the_replica_of() {
-    let mut behind = Behind::proxies().await;
+async fn a_promoted_replica_counts_as_its_former_primary() {
+    let mut setup = ProxiedServers::start().await;
     let replica = server();
-    replica.run(&["REPLICAOF", "127.0.0.1", &behind.servers[0].port.to_string()]);
+    replica.run(&["REPLICAOF", "127.0.0.1", &setup.servers[0].port.to_string()]);
     let has_the_key = || keys(&replica).iter().any(|key| key.ends_with(":primary"));
-    eventually("it has what its primary has", SOON, has_the_key).await;
+    eventually("the replica has the data of its primary", SOON, has_the_key).await;
     replica.run(&["REPLICAOF", "NO", "ONE"]);
-    behind.servers.push(replica);
-    behind.lead(0, 3);
-    behind.servers[1].stop();
-    check_lock(&behind.client).await;
+    setup.servers.push(replica);
+    setup.redirect(0, 3);
+    setup.servers[1].stop();
+    check_lock(&setup.client).await;
     assert_eq!(
-        behind
+        setup
             .causes
             .0
             .lock()
@@ -320,25 +320,25 @@ async fn a_promoted_replica_is_the_primary_that_it_was_the_replica_of() {
 
 /// The former replica has a copy of the other primary's key until the copy's TTL ends.
 #[tokio::test]
-async fn a_server_that_was_just_another_ones_replica_is_taken_for_that_one_until_the_copy_has_ended() {
-    let mut behind = Behind::proxies().await;
+async fn a_former_replica_counts_as_its_former_primary_until_the_copied_key_expires() {
+    let mut setup = ProxiedServers::start().await;
     let replica = server();
-    replica.run(&["REPLICAOF", "127.0.0.1", &behind.servers[0].port.to_string()]);
+    replica.run(&["REPLICAOF", "127.0.0.1", &setup.servers[0].port.to_string()]);
     let copy = || keys(&replica).into_iter().find(|key| key.ends_with(":primary"));
-    eventually("it has what its primary has", SOON, || copy().is_some()).await;
+    eventually("the replica has the data of its primary", SOON, || copy().is_some()).await;
     replica.run(&["REPLICAOF", "NO", "ONE"]);
     let copy = copy().expect("the key");
-    behind.servers.push(replica);
-    behind.lead(2, 3);
-    behind.causes.say_that_one_is_another_ones().await;
+    setup.servers.push(replica);
+    setup.redirect(2, 3);
+    setup.causes.wait_until_same_server_is_reported().await;
     // Deletes the copy, as if its TTL had ended.
-    behind.servers[3].run(&["DEL", &copy]);
-    behind.servers[1].stop();
-    check_lock(&behind.client).await;
+    setup.servers[3].run(&["DEL", &copy]);
+    setup.servers[1].stop();
+    check_lock(&setup.client).await;
 }
 
 #[tokio::test]
-async fn a_cluster_among_them_is_told_apart_by_its_nodes_and_gets_no_key() {
+async fn a_cluster_is_identified_by_its_nodes_and_gets_no_key() {
     let (cluster, singles) = (Redis::start_cluster(Version::chosen(), &[]), [server(), server()]);
     let url = cluster.url().replace("redis://", "redis+cluster://");
     let client = connect([
@@ -351,7 +351,10 @@ async fn a_cluster_among_them_is_told_apart_by_its_nodes_and_gets_no_key() {
     // Two of the three are enough for the client to connect and for a grant.
     let held = client.lock("held").acquire().await.unwrap();
     for server in [&cluster, &singles[0], &singles[1]] {
-        eventually("all hold it", SOON, || keys(server).iter().any(|key| key == "held")).await;
+        eventually("all servers have the record", SOON, || {
+            keys(server).iter().any(|key| key == "held")
+        })
+        .await;
     }
     for single in &singles {
         assert!(keys(single).iter().any(|key| key.ends_with(":primary")));
@@ -361,31 +364,31 @@ async fn a_cluster_among_them_is_told_apart_by_its_nodes_and_gets_no_key() {
 }
 
 #[tokio::test]
-async fn a_full_server_is_believed_if_it_was_told_apart_before() {
-    let behind = Behind::proxies().await;
+async fn a_full_server_is_accepted_if_it_was_identified_before() {
+    let setup = ProxiedServers::start().await;
     let most = |bytes: &str| {
-        for server in &behind.servers {
+        for server in &setup.servers {
             server.run(&["CONFIG", "SET", "maxmemory", bytes]);
         }
     };
-    let held = behind.client.lock("held").acquire().await.unwrap();
+    let held = setup.client.lock("held").acquire().await.unwrap();
     most("1");
-    for (address, server) in behind.servers.iter().enumerate() {
+    for (address, server) in setup.servers.iter().enumerate() {
         for key in keys(server).iter().filter(|key| key.ends_with(":primary")) {
             server.run(&["DEL", key]);
         }
-        behind.lead(address, address);
+        setup.redirect(address, address);
     }
     assert_eq!(held.release().await.unwrap(), ReleaseOutcome::Released);
-    let error = connect(urls_without_info_right(&behind.servers)).await.map(drop);
+    let error = connect(urls_without_info_right(&setup.servers)).await.map(drop);
     let error = error.expect_err("no key can be set");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("OOM"), "{error}");
     most("0");
-    check_lock(&connect(urls_without_info_right(&behind.servers)).await.unwrap()).await;
+    check_lock(&connect(urls_without_info_right(&setup.servers)).await.unwrap()).await;
 }
 
-/// A primary with a known run id is checked again when another primary hides its run id, also behind sentinels.
+/// A primary with a known run id is checked again when another primary hides its run id, also setup sentinels.
 #[tokio::test]
 async fn a_server_that_sentinels_name_is_not_another_primary_that_comes_later() {
     let servers = three();
@@ -403,11 +406,11 @@ async fn a_server_that_sentinels_name_is_not_another_primary_that_comes_later() 
         .await
         .unwrap();
     proxy.lead_to(servers[0].port);
-    causes.say_that_one_is_another_ones().await;
+    causes.wait_until_same_server_is_reported().await;
 }
 
 #[tokio::test]
-async fn a_primary_that_cannot_be_used_at_first_is_tried_again() {
+async fn a_primary_that_cannot_be_used_at_first_is_retried() {
     let mut servers = three();
     servers[2].run(&["REPLICAOF", "127.0.0.1", &servers[0].port.to_string()]);
     // Pauses the third server, so that connecting succeeds with the others before it answers.
@@ -420,7 +423,7 @@ async fn a_primary_that_cannot_be_used_at_first_is_tried_again() {
         .await
         .unwrap();
     servers[2].resume();
-    causes.say("replica").await;
+    causes.wait_until_contains("replica").await;
     servers[2].run(&["REPLICAOF", "NO", "ONE"]);
     servers[0].stop();
     check_lock(&client).await;

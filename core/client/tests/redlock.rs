@@ -31,7 +31,7 @@ impl FiveServers {
         Client::redlock(self.urls()).await.expect("a majority")
     }
 
-    async fn quick(&self, lease: u64, timeout: u64) -> Client {
+    async fn connect_with(&self, lease: u64, timeout: u64) -> Client {
         Client::builder()
             .primaries(self.urls())
             .lease(Duration::from_millis(lease))
@@ -52,12 +52,12 @@ fn kind(result: Result<impl Sized, Error>) -> ErrorKind {
 }
 
 #[tokio::test]
-async fn a_majority_holds_it_and_others_are_refused_and_woken() {
+async fn a_majority_grants_a_lock_and_other_clients_are_refused_and_woken() {
     let five = FiveServers::start();
     let (one, two) = (five.connect().await, five.connect().await);
     let held = one.lock("a").acquire().await.unwrap();
     assert_eq!(held.token(), None);
-    eventually("all five hold it", SOON, || five.holders("a") == 5).await;
+    eventually("all five servers have the record", SOON, || five.holders("a") == 5).await;
     assert!(one.lock("a").is_locked().await.unwrap());
     assert!(two.lock("a").try_acquire().await.unwrap().is_none());
     assert!(one.lock("a").try_acquire().await.unwrap().is_none());
@@ -75,7 +75,7 @@ async fn a_majority_holds_it_and_others_are_refused_and_woken() {
 }
 
 #[tokio::test]
-async fn two_of_five_may_be_down_and_three_may_not() {
+async fn two_of_five_servers_may_be_down_but_not_three() {
     let mut five = FiveServers::start();
     let client = five.connect().await;
     let held = client.lock("before").acquire().await.unwrap();
@@ -113,7 +113,7 @@ async fn two_of_five_may_be_down_and_three_may_not() {
 }
 
 #[tokio::test]
-async fn a_single_try_waits_for_the_connections() {
+async fn a_single_attempt_waits_for_the_connections() {
     let five = FiveServers::start();
     let options = Options {
         primaries: Some(five.urls()),
@@ -126,16 +126,16 @@ async fn a_single_try_waits_for_the_connections() {
         ..Acquire::default()
     };
     let Completion::Granted(lease) = host.start(Op::Acquire(once)).await.unwrap() else {
-        panic!("nobody else holds it");
+        panic!("no other owner holds the lock");
     };
-    eventually("all five hold it", SOON, || five.holders("a") == 5).await;
+    eventually("all five servers have the record", SOON, || five.holders("a") == 5).await;
     host.start(Op::Release { lease: lease.id() }).await.unwrap();
     eventually("nothing is left", SOON, || five.holders("a") == 0).await;
     host.close_blocking();
 }
 
 #[tokio::test]
-async fn a_stopped_node_does_not_delay_the_others() {
+async fn a_stopped_server_does_not_delay_the_others() {
     let five = FiveServers::start();
     let client = five.connect().await;
     client.lock("warm").acquire().await.unwrap().release().await.unwrap();
@@ -192,7 +192,7 @@ async fn granted_late(five: &FiveServers, client: &Client) -> (Instant, Lease) {
             server.resume();
         }
         match acquiring.await.unwrap() {
-            Ok(lease) => return (start, lease.expect("nobody else has it")),
+            Ok(lease) => return (start, lease.expect("no other owner holds the lock")),
             // On a busy machine the round can end before all have answered.
             Err(error) => assert!(
                 error.kind() == ErrorKind::Unavailable && began.elapsed() < SOON,
@@ -205,7 +205,7 @@ async fn granted_late(five: &FiveServers, client: &Client) -> (Instant, Lease) {
 #[tokio::test]
 async fn a_lease_counts_from_before_the_primaries_were_asked() {
     let five = FiveServers::start();
-    let client = five.quick(30_000, 3_000).await;
+    let client = five.connect_with(30_000, 3_000).await;
     let (start, lease) = granted_late(&five, &client).await;
     let (passed, left) = (start.elapsed(), lease.remaining());
     assert!(passed >= Duration::from_millis(100));
@@ -222,11 +222,11 @@ async fn a_lease_counts_from_before_the_primaries_were_asked() {
 }
 
 #[tokio::test]
-async fn healthy_nodes_are_renewed_while_one_is_stuck() {
+async fn leases_are_renewed_at_healthy_servers_while_one_hangs() {
     let five = FiveServers::start();
-    let client = five.quick(4_000, 3_000).await;
+    let client = five.connect_with(4_000, 3_000).await;
     let lease = client.lock("a").acquire().await.unwrap();
-    eventually("all five hold it", SOON, || five.holders("a") == 5).await;
+    eventually("all five servers have the record", SOON, || five.holders("a") == 5).await;
     five.servers[0].pause();
     five.servers[1].pause();
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -244,7 +244,7 @@ async fn healthy_nodes_are_renewed_while_one_is_stuck() {
 }
 
 #[tokio::test]
-async fn healthy_nodes_are_renewed_while_one_streams_without_end() {
+async fn leases_are_renewed_at_healthy_servers_while_one_streams_without_end() {
     const LEASE: Duration = Duration::from_secs(3);
     let servers = [Redis::start(), Redis::start(), Redis::start()];
     let stream = Streaming::to(servers[0].port);
@@ -256,23 +256,26 @@ async fn healthy_nodes_are_renewed_while_one_streams_without_end() {
         .expect("a majority");
     let lease = client.lock("a").acquire().await.unwrap();
     let is_held = |server: &Redis| server.run(&["EXISTS", "a"]) == Reply::Int(1);
-    eventually("all three hold it", SOON, || servers.iter().all(is_held)).await;
+    eventually("all three servers have the record", SOON, || {
+        servers.iter().all(is_held)
+    })
+    .await;
     stream.begin();
     tokio::time::sleep(LEASE * 3 / 2).await;
     assert!(lease.is_valid(), "a majority renewed it: {:?}", lease.lost_reason());
     assert!(servers[1..].iter().all(is_held));
     // The client has read messages during all of this time, and reads more.
     let before = stream.messages();
-    eventually("it streams still", SOON, || stream.messages() > before).await;
+    eventually("the server still streams", SOON, || stream.messages() > before).await;
     lease.release().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_lock_that_a_majority_lost_is_lost() {
     let five = FiveServers::start();
-    let client = five.quick(4_000, 3_000).await;
+    let client = five.connect_with(4_000, 3_000).await;
     let lease = client.lock("a").acquire().await.unwrap();
-    eventually("all five hold it", SOON, || five.holders("a") == 5).await;
+    eventually("all five servers have the record", SOON, || five.holders("a") == 5).await;
     for server in &five.servers[0..2] {
         server.run(&["DEL", "a"]);
     }
@@ -334,12 +337,12 @@ async fn other_kinds_and_reentry_are_refused() {
 }
 
 #[tokio::test]
-async fn a_forced_release_takes_nothing_from_the_next_owner() {
+async fn a_forced_release_does_not_affect_the_next_owner() {
     let five = FiveServers::start();
-    let client = five.quick(30_000, 20_000).await;
+    let client = five.connect_with(30_000, 20_000).await;
     let held = client.lock("a").acquire().await.unwrap();
-    eventually("all five hold it", SOON, || five.holders("a") == 5).await;
-    let operator = five.quick(30_000, 20_000).await;
+    eventually("all five servers have the record", SOON, || five.holders("a") == 5).await;
+    let operator = five.connect_with(30_000, 20_000).await;
     let slow = &five.servers[4];
     slow.pause();
     let mut forced = tokio::spawn(async move { operator.force_release(&operator.lock("a")).await });
@@ -355,7 +358,7 @@ async fn a_forced_release_takes_nothing_from_the_next_owner() {
 }
 
 #[tokio::test]
-async fn contenders_without_messages_all_get_it_in_the_end() {
+async fn all_contenders_are_granted_without_messages() {
     let five = FiveServers::start();
     let clients = [five.connect().await, five.connect().await, five.connect().await];
     let start = Instant::now();

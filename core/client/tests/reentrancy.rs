@@ -24,11 +24,11 @@ fn within<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let worker = thread::spawn(move || drop(sender.send(work())));
     match receiver.recv_timeout(SOON) {
         Ok(result) => result,
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("the call hangs"),
         Err(mpsc::RecvTimeoutError::Disconnected) => {
             // The payload of the panic is not dropped: in some tests, dropping it panics again.
             std::mem::forget(worker.join());
-            panic!("it panicked")
+            panic!("the thread panicked")
         }
     }
 }
@@ -153,8 +153,11 @@ fn a_refusal_says_why_and_what_to_do() {
         let _outer = client.lock("outer").acquire().unwrap();
         receiver.recv_timeout(SOON).unwrap()
     });
-    let said = error.to_string();
-    assert!(said.contains("observer") && said.contains("another thread"), "{said}");
+    let message = error.to_string();
+    assert!(
+        message.contains("observer") && message.contains("another thread"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -249,7 +252,7 @@ fn an_observer_may_call_its_client_while_the_engine_starts() {
 }
 
 #[test]
-fn observers_that_panic_cost_nobody_else_anything() {
+fn panicking_observers_affect_nobody_else() {
     struct PanicOnDrop;
     impl Drop for PanicOnDrop {
         fn drop(&mut self) {
@@ -316,14 +319,14 @@ fn a_waker_of_a_result_may_call_the_client_when_it_is_dropped() {
         drop(waker);
         let began = Instant::now();
         while poll_once(waits.as_mut()).is_pending() {
-            assert!(began.elapsed() < SOON, "it is not granted");
+            assert!(began.elapsed() < SOON, "the lock is not granted");
             thread::yield_now();
         }
     });
 }
 
 #[test]
-fn a_waker_of_a_loss_may_drop_what_waits_for_the_same_loss() {
+fn a_waker_of_a_loss_may_drop_another_future_of_the_same_loss() {
     within(|| {
         let server = Server::memory();
         let client = block_on(Client::connect(server.url())).unwrap();
@@ -347,9 +350,9 @@ fn leave_work(client: &Client, bag: &Bag, turn: usize) {
         .lock(format!("name-{}", turn % 5))
         .wait(Duration::from_millis(50));
     let owned = lock.clone();
-    let mut asked = Box::pin(async move { owned.acquire().await.map(drop) });
-    if poll_once(asked.as_mut()).is_pending() {
-        bag.lock().unwrap().push(Box::new(asked));
+    let mut pending = Box::pin(async move { owned.acquire().await.map(drop) });
+    if poll_once(pending.as_mut()).is_pending() {
+        bag.lock().unwrap().push(Box::new(pending));
     }
     if let Ok(Some(lease)) = block_on(lock.try_acquire()) {
         let mut lost = Box::pin(lease.lost());
@@ -361,15 +364,15 @@ fn leave_work(client: &Client, bag: &Bag, turn: usize) {
 }
 
 #[test]
-fn a_storm_of_calls_out_of_the_engine_leaves_every_lock_free() {
+fn many_calls_from_the_engines_thread_leave_every_lock_free() {
     within(|| {
         let server = Server::memory();
         let own: Arc<OnceLock<(Client, blocking::Client)>> = Arc::default();
         let (bag, calls) = (Bag::default(), AtomicUsize::new(0));
         let (known, drops) = (Arc::clone(&own), Arc::clone(&bag));
         let observer = Calls(move |_: &Observation| {
-            let thing = drops.lock().unwrap().pop();
-            drop(thing);
+            let item = drops.lock().unwrap().pop();
+            drop(item);
             let Some((client, blocking)) = known.get() else { return };
             match calls.fetch_add(1, Ordering::SeqCst) % 50 {
                 // Only every 50th observation makes a call: each call causes further observations.
@@ -393,8 +396,8 @@ fn a_storm_of_calls_out_of_the_engine_leaves_every_lock_free() {
                 scope.spawn(move || (0..100).for_each(|turn| leave_work(client, bag, worker + turn)));
             }
         });
-        while let Some(thing) = { bag.lock().unwrap().pop() } {
-            drop(thing);
+        while let Some(item) = { bag.lock().unwrap().pop() } {
+            drop(item);
         }
         for name in (0..5).map(|number| format!("name-{number}")).chain(["inner".into()]) {
             let free = other.lock(&name).wait(SOON).try_acquire().unwrap();
@@ -419,7 +422,7 @@ impl Drop for CallOnThreadExit {
 }
 
 #[test]
-fn the_destructor_of_a_thread_s_local_may_call_the_client_and_costs_no_connection() {
+fn a_thread_local_destructor_may_call_the_client_and_costs_no_connection() {
     let server = Server::redis();
     let (sender, receiver) = mpsc::channel();
     let observer = Calls(move |observation: &Observation| {
@@ -431,7 +434,7 @@ fn the_destructor_of_a_thread_s_local_may_call_the_client_and_costs_no_connectio
     let client = client.connect_blocking().unwrap();
     let last = client.clone();
     within(move || {
-        let (tell_end, told_end) = mpsc::channel();
+        let (ended_sender, ended) = mpsc::channel();
         let thread = thread::spawn(move || {
             LAST.set(Some(CallOnThreadExit(None)));
             // This first call creates the client's own thread-local values, which are dropped before `LAST`.
@@ -441,12 +444,12 @@ fn the_destructor_of_a_thread_s_local_may_call_the_client_and_costs_no_connectio
                     for _ in 0..200 {
                         last.lock("a").acquire().unwrap().release().unwrap();
                     }
-                    let _ = tell_end.send(());
+                    let _ = ended_sender.send(());
                 }));
             });
         });
         thread.join().unwrap();
-        told_end.recv_timeout(SOON).expect("all calls came back");
+        ended.recv_timeout(SOON).expect("all calls have returned");
     });
     client.lock("a").acquire().unwrap().release().unwrap();
     assert!(receiver.try_recv().is_err(), "a connection was lost");
@@ -495,7 +498,7 @@ mod subscribers {
     }
 
     #[test]
-    fn a_subscriber_that_panics_takes_no_lock_from_its_caller_and_keeps_none() {
+    fn a_panicking_subscriber_neither_loses_nor_leaks_a_lock() {
         within(|| {
             let server = Server::memory();
             let client = blocking::Client::connect(server.url()).unwrap();
@@ -514,13 +517,13 @@ mod subscribers {
                 drop(client.lock("a").acquire().unwrap());
                 drop(guard);
                 let free = client.lock("a").wait(SOON).try_acquire().unwrap();
-                free.expect("nobody keeps it").release().unwrap();
+                free.expect("the lock is free").release().unwrap();
             }
         });
     }
 
     #[test]
-    fn a_subscriber_that_panics_ends_no_process_that_unwinds() {
+    fn a_panicking_subscriber_does_not_abort_an_unwinding_process() {
         within(|| {
             let server = Server::memory();
             let client = block_on(Client::connect(server.url())).unwrap();
@@ -534,8 +537,8 @@ mod subscribers {
                 panic!("the caller's own");
             }));
             drop(guard);
-            let said = unwound.unwrap_err();
-            assert_eq!(said.downcast_ref::<&str>(), Some(&"the caller's own"));
+            let payload = unwound.unwrap_err();
+            assert_eq!(payload.downcast_ref::<&str>(), Some(&"the caller's own"));
             block_on(held.release()).unwrap();
             for name in ["a", "b"] {
                 let free = block_on(client.lock(name).wait(SOON).try_acquire()).unwrap();

@@ -16,14 +16,14 @@ const SHAPES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ci/secrets/shap
 struct Printed(String);
 
 impl Printed {
-    fn of(things: &[&dyn Debug]) -> Self {
-        Self(format!("{things:?} {things:#?}"))
+    fn of(values: &[&dyn Debug]) -> Self {
+        Self(format!("{values:?} {values:#?}"))
     }
 
     fn result<T: Debug>(result: &Result<T, steadlock::Error>) -> Self {
-        let mut said = format!("{result:?} {result:#?}");
+        let mut printed = format!("{result:?} {result:#?}");
         if let Err(error) = result {
-            said += &format!(
+            printed += &format!(
                 "{error} {} {:?} {:?} {:?}",
                 error.message(),
                 error.cause(),
@@ -32,21 +32,21 @@ impl Printed {
             );
             let mut cause = error.source();
             while let Some(next) = cause {
-                said += &format!("{next} {next:?}");
+                printed += &format!("{next} {next:?}");
                 cause = next.source();
             }
         }
-        Self(said)
+        Self(printed)
     }
 
-    fn and(self, other: &Self) -> Self {
+    fn with(self, other: &Self) -> Self {
         Self(self.0 + &other.0)
     }
 }
 
 fn connect(builder: Builder) -> Printed {
     let builder = builder.connect_timeout(Duration::from_secs(1));
-    Printed::of(&[&builder]).and(&Printed::result(&builder.connect_blocking()))
+    Printed::of(&[&builder]).with(&Printed::result(&builder.connect_blocking()))
 }
 
 fn memory() -> Client {
@@ -57,21 +57,21 @@ fn memory() -> Client {
 fn use_lock(client: &Client, lock: Lock) -> Printed {
     let first = lock.clone().wait(Duration::ZERO).acquire();
     let second = lock.clone().wait(Duration::ZERO).acquire();
-    let said = Printed::of(&[client, &lock])
-        .and(&Printed::result(&first))
-        .and(&Printed::result(&second))
-        .and(&Printed::result(&lock.clone().lease(Duration::ZERO).acquire()))
-        .and(&Printed::result(&lock.holder()))
-        .and(&Printed::result(&client.force_release(&lock)));
+    let printed = Printed::of(&[client, &lock])
+        .with(&Printed::result(&first))
+        .with(&Printed::result(&second))
+        .with(&Printed::result(&lock.clone().lease(Duration::ZERO).acquire()))
+        .with(&Printed::result(&lock.holder()))
+        .with(&Printed::result(&client.force_release(&lock)));
     client.close();
-    said.and(&Printed::result(&lock.acquire()))
+    printed.with(&Printed::result(&lock.acquire()))
 }
 
 fn use_semaphore(client: &Client, semaphore: Semaphore) -> Printed {
-    let said = Printed::of(&[&semaphore])
-        .and(&Printed::result(&semaphore.try_acquire(0)))
-        .and(&Printed::result(&client.set_limit(semaphore.name(), 0)));
-    said.and(&use_lock(client, semaphore.permits(1)))
+    let printed = Printed::of(&[&semaphore])
+        .with(&Printed::result(&semaphore.try_acquire(0)))
+        .with(&Printed::result(&client.set_limit(semaphore.name(), 0)));
+    printed.with(&use_lock(client, semaphore.permits(1)))
 }
 
 fn print_with_secret_at(place: &str, given: &str) -> Printed {
@@ -84,14 +84,15 @@ fn print_with_secret_at(place: &str, given: &str) -> Printed {
         }
         "prefix" => {
             let builder = Client::builder().url("memory://").key_prefix(given);
-            let said = Printed::of(&[&builder]);
+            let printed = Printed::of(&[&builder]);
             match builder.connect_blocking() {
                 Ok(client) => {
                     let bad = client.lock("{}a").acquire();
-                    said.and(&Printed::result(&bad))
-                        .and(&use_lock(&client, client.lock("a")))
+                    printed
+                        .with(&Printed::result(&bad))
+                        .with(&use_lock(&client, client.lock("a")))
                 }
-                refused => said.and(&Printed::result(&refused)),
+                refused => printed.with(&Printed::result(&refused)),
             }
         }
         "a file of authorities" => connect(tls().tls_ca_file(given)),
@@ -101,7 +102,7 @@ fn print_with_secret_at(place: &str, given: &str) -> Printed {
         "a server's name" => connect(tls().tls_server_name(given)),
         "an address map" => {
             let cluster = |map| connect(Client::builder().url("redis+cluster://127.0.0.1:1").address_map(map));
-            cluster([(given, "h:1")]).and(&cluster([("h:1", given)]))
+            cluster([(given, "h:1")]).with(&cluster([("h:1", given)]))
         }
         "name of a lock" => use_lock(&client, client.lock(given)),
         "name of a mutex" => use_lock(&client, client.mutex(given)),
@@ -110,8 +111,8 @@ fn print_with_secret_at(place: &str, given: &str) -> Printed {
             let sides = client.read_write_lock(given);
             let reading = sides.read.acquire();
             Printed::of(&[&sides])
-                .and(&Printed::result(&reading))
-                .and(&use_lock(&client, sides.write))
+                .with(&Printed::result(&reading))
+                .with(&use_lock(&client, sides.write))
         }
         "name of a semaphore" => use_semaphore(&client, client.semaphore(given, 1)),
         "name of several locks" => {
@@ -147,7 +148,7 @@ fn given<'a>(shapes: &'a Value, place: &Value) -> Vec<(String, Vec<&'a str>)> {
         for secret in list(shapes, "secrets") {
             if shape["unless"]
                 .as_str()
-                .is_some_and(|letter| text(secret, "raw").contains(letter))
+                .is_some_and(|first| text(secret, "raw").contains(first))
             {
                 continue;
             }
@@ -161,7 +162,7 @@ fn given<'a>(shapes: &'a Value, place: &Value) -> Vec<(String, Vec<&'a str>)> {
 }
 
 #[test]
-fn no_secret_is_repeated_in_whatever_place_it_was_given() {
+fn no_secret_is_printed_wherever_it_was_given() {
     let shapes: Value = serde_json::from_str(&std::fs::read_to_string(SHAPES).unwrap()).unwrap();
     let mut leaks = BTreeMap::new();
     for place in list(&shapes, "places") {
@@ -169,9 +170,9 @@ fn no_secret_is_repeated_in_whatever_place_it_was_given() {
             continue;
         }
         for (given, marks) in given(&shapes, place) {
-            let Printed(said) = print_with_secret_at(text(place, "place"), &given);
-            if marks.iter().any(|mark| said.contains(mark)) {
-                leaks.insert(format!("{}: {given}", text(place, "place")), said);
+            let Printed(printed) = print_with_secret_at(text(place, "place"), &given);
+            if marks.iter().any(|mark| printed.contains(mark)) {
+                leaks.insert(format!("{}: {given}", text(place, "place")), printed);
             }
         }
     }
@@ -202,7 +203,7 @@ fn a_server_that_repeats_the_password_is_not_quoted() {
         }
     });
     for credentials in [":hunter2", "default:hunter2", "hunter2:word", "hunter2:hunter2"] {
-        let Printed(said) = connect(Client::builder().url(format!("redis://{credentials}@127.0.0.1:{port}")));
-        assert!(said.contains("Err(") && !said.contains("hunter2"), "{said}");
+        let Printed(printed) = connect(Client::builder().url(format!("redis://{credentials}@127.0.0.1:{port}")));
+        assert!(printed.contains("Err(") && !printed.contains("hunter2"), "{printed}");
     }
 }

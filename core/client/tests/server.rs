@@ -33,7 +33,7 @@ async fn an_uncontended_lock_and_unlock_costs_two_script_calls() {
 }
 
 #[tokio::test]
-async fn idle_waiters_of_one_process_ask_at_most_twice_a_second() {
+async fn idle_waiters_of_one_process_poll_at_most_twice_a_second() {
     let server = Redis::start();
     let (holder, client) = (
         Client::connect(server.url()).await.unwrap(),
@@ -54,7 +54,7 @@ async fn idle_waiters_of_one_process_ask_at_most_twice_a_second() {
     let (start, before) = (Instant::now(), server.calls("evalsha"));
     tokio::time::sleep(Duration::from_secs(3)).await;
     let polls = || u128::from(server.calls("evalsha") - before);
-    eventually("they go on asking", Duration::from_secs(20), || polls() >= 3).await;
+    eventually("waiters poll again", Duration::from_secs(20), || polls() >= 3).await;
     let (polls, passed) = (polls(), start.elapsed());
     // The first poll can come at once.
     assert!(polls <= passed.as_millis() / 500 + 1, "{polls} in {passed:?}");
@@ -96,7 +96,7 @@ async fn a_wrong_password_is_misconfigured_and_never_repeated() {
 }
 
 #[tokio::test]
-async fn a_user_without_the_right_to_run_scripts_is_misconfigured() {
+async fn a_user_who_may_not_run_scripts_is_misconfigured() {
     let server = Redis::start();
     server.run(&[
         "ACL",
@@ -158,7 +158,7 @@ async fn a_key_prefix_goes_before_every_key() {
         .acquire()
         .await
         .unwrap_err();
-    assert_eq!(error.lock_name(), Some("a"), "errors say what the caller said");
+    assert_eq!(error.lock_name(), Some("a"), "errors have the name without the prefix");
     assert_eq!(
         server.run(&["EXISTS", "shop:a", "steadlock:{shop:a}:token"]),
         Reply::Int(2)
@@ -166,7 +166,7 @@ async fn a_key_prefix_goes_before_every_key() {
 }
 
 #[tokio::test]
-async fn forgotten_scripts_are_loaded_again_in_order() {
+async fn lost_scripts_are_loaded_again_in_order() {
     let server = Redis::start();
     let client = Client::connect(server.url()).await.unwrap();
     for _ in 0..5 {
@@ -185,7 +185,7 @@ async fn forgotten_scripts_are_loaded_again_in_order() {
 }
 
 #[tokio::test]
-async fn killed_connections_come_back_and_nothing_is_lost() {
+async fn killed_connections_are_restored_and_nothing_is_lost() {
     let server = Redis::start();
     let client = Client::connect(server.url()).await.unwrap();
     let held = client.lock("held").acquire().await.unwrap();
@@ -277,9 +277,18 @@ async fn a_server_that_is_gone_is_unavailable_and_named() {
 #[tokio::test]
 async fn without_the_right_to_subscribe_a_waiter_polls() {
     let server = Redis::start();
-    server.run(&["ACL", "SETUSER", "deaf", "on", ">pw", "~*", "resetchannels", "+@all"]);
+    server.run(&[
+        "ACL",
+        "SETUSER",
+        "unsubscribed",
+        "on",
+        ">pw",
+        "~*",
+        "resetchannels",
+        "+@all",
+    ]);
     let holder = Client::connect(server.url()).await.unwrap();
-    let client = Client::connect(format!("redis://deaf:pw@127.0.0.1:{}", server.port))
+    let client = Client::connect(format!("redis://unsubscribed:pw@127.0.0.1:{}", server.port))
         .await
         .unwrap();
     let held = holder.lock("a").acquire().await.unwrap();
@@ -287,7 +296,7 @@ async fn without_the_right_to_subscribe_a_waiter_polls() {
         let lock = client.lock("a").wait(Duration::from_secs(5));
         tokio::spawn(async move { lock.acquire().await.map(drop) })
     };
-    eventually("it was refused once", Duration::from_secs(5), || {
+    eventually("the subscription was refused once", Duration::from_secs(5), || {
         server.calls("evalsha") >= 2
     })
     .await;
@@ -323,7 +332,7 @@ fn threads_share_a_blocking_client() {
 }
 
 #[test]
-fn callers_that_flood_the_engine_do_not_keep_it_from_sending() {
+fn a_flood_of_calls_does_not_keep_the_engine_from_sending() {
     let server = Redis::start();
     let options = Options {
         url: Some(server.url()),

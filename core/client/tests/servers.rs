@@ -5,34 +5,21 @@ mod support;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use steadlock::{Client, Error, ErrorKind, Lease, LostReason, ReleaseOutcome};
+use steadlock::{Client, ErrorKind, LostReason};
 use steadlock_protocol::Reply;
 use support::fake_sentinel::FakeSentinel;
 use support::rig::Node;
 use support::sentinel::{SERVICE, Sentinel, SentinelRig};
 use support::version::Version;
-use support::{Redis, eventually};
+use support::{Redis, check_released, eventually, lost_within, refusal};
 
 const SOON: Duration = Duration::from_secs(10);
 const LEASE: Duration = Duration::from_secs(6);
 /// The delay that a busy machine may add to the promised time.
-const NOISE: Duration = Duration::from_millis(1_500);
+const TOLERANCE: Duration = Duration::from_millis(1_500);
 
 async fn connect(url: impl Into<String>) -> Client {
     Client::builder().url(url).lease(LEASE).connect().await.unwrap()
-}
-
-fn refusal(result: Result<impl Sized, Error>) -> Error {
-    result.map(drop).expect_err("a refusal")
-}
-
-async fn is_released(lease: Lease) {
-    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
-}
-
-async fn lost_within(lease: &Lease, limit: Duration) -> LostReason {
-    let lost = tokio::time::timeout(limit, lease.lost()).await;
-    lost.unwrap_or_else(|_| panic!("{} is not lost within {limit:?}", lease.name()))
 }
 
 #[tokio::test]
@@ -83,14 +70,14 @@ async fn several_primaries_are_an_odd_number_from_3_to_15() {
 async fn a_client_of_one_server_has_three_connections() {
     let server = Redis::start();
     let client = connect(server.url()).await;
-    is_released(client.lock("a").acquire().await.unwrap()).await;
+    check_released(client.lock("a").acquire().await.unwrap()).await;
     // Does not count the test's own connection.
     let clients = || Node::of(&server).text(&["CLIENT", "LIST"]).lines().count() - 1;
     eventually("three connections", SOON, || clients() == 3).await;
 }
 
 #[tokio::test]
-async fn while_a_server_is_gone_nothing_is_granted_and_what_is_held_goes_on_until_its_deadline() {
+async fn while_a_server_is_down_nothing_is_granted_and_leases_are_valid_until_their_deadlines() {
     let mut server = Redis::start();
     let client = connect(server.url()).await;
     let held = client.lock("held").acquire().await.unwrap();
@@ -107,7 +94,7 @@ async fn while_a_server_is_gone_nothing_is_granted_and_what_is_held_goes_on_unti
 }
 
 #[tokio::test]
-async fn locks_are_gone_with_a_server_that_comes_back_empty_and_kept_by_one_that_has_its_file() {
+async fn locks_are_lost_if_a_server_restarts_empty_and_kept_if_it_has_its_file() {
     for has_its_file in [true, false] {
         let mut server = Redis::start();
         let client = connect(server.url()).await;
@@ -120,18 +107,18 @@ async fn locks_are_gone_with_a_server_that_comes_back_empty_and_kept_by_one_that
         if has_its_file {
             let other = connect(server.url()).await;
             assert!(other.lock("held").try_acquire().await.unwrap().is_none());
-            is_released(held).await;
+            check_released(held).await;
         } else {
-            assert_eq!(lost_within(&held, LEASE / 3 + NOISE).await, LostReason::Removed);
+            assert_eq!(lost_within(&held, LEASE / 3 + TOLERANCE).await, LostReason::Removed);
             let next = client.lock("held").wait(SOON).acquire().await.unwrap();
-            is_released(next).await;
+            check_released(next).await;
         }
     }
 }
 
 /// The promoted server never received the grant, because the client does not wait for replication.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_grant_that_a_failover_lost_has_two_owners_until_the_firsts_next_renewal() {
+async fn after_a_failover_that_lost_a_grant_two_owners_hold_the_lock_until_the_firsts_next_renewal() {
     let (old, new) = (Redis::start(), Redis::start());
     let sentinel = FakeSentinel::naming(old.port, 1);
     let url = SentinelRig::url_of(&[sentinel.port], SERVICE);
@@ -147,16 +134,16 @@ async fn a_grant_that_a_failover_lost_has_two_owners_until_the_firsts_next_renew
         assert!(start.elapsed() < SOON, "not at the new primary");
         tokio::time::sleep(Duration::from_millis(5)).await;
     };
-    let limit = LEASE / 3 + NOISE;
+    let limit = LEASE / 3 + TOLERANCE;
     let reason = lost_within(&first, limit.saturating_sub(start.elapsed())).await;
     assert!(matches!(reason, LostReason::Stolen | LostReason::Removed), "{reason:?}");
     assert!(second.is_valid());
-    assert!(second.token() > first.token(), "the late one can be told by its token");
-    is_released(second).await;
+    assert!(second.token() > first.token(), "the late writer has the lower token");
+    check_released(second).await;
 }
 
 #[tokio::test]
-async fn a_primary_that_lost_its_replicas_stops_to_grant_and_holders_hear_of_it() {
+async fn a_primary_without_its_replicas_stops_granting_and_holders_learn_of_it() {
     let primary = Redis::start_with(
         &[
             "--min-replicas-to-write",
@@ -186,9 +173,9 @@ async fn a_primary_that_lost_its_replicas_stops_to_grant_and_holders_hear_of_it(
     let error = refusal(refused);
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("NOREPLICAS"), "{error}");
-    assert_eq!(lost_within(&held, LEASE + NOISE).await, LostReason::Expired);
+    assert_eq!(lost_within(&held, LEASE + TOLERANCE).await, LostReason::Expired);
     replica.start_again_with(&of_primary);
-    is_released(client.lock("new").wait(3 * SOON).acquire().await.unwrap()).await;
+    check_released(client.lock("new").wait(3 * SOON).acquire().await.unwrap()).await;
 }
 
 /// Writes keys with a TTL, as a cache does, until the server's memory limit is exceeded.
@@ -204,7 +191,7 @@ fn fill(server: &Redis) {
 }
 
 #[tokio::test]
-async fn other_policies_than_noeviction_evict_locks() {
+async fn eviction_policies_other_than_noeviction_evict_locks() {
     for (policy, is_kept) in [("noeviction", true), ("volatile-ttl", false), ("allkeys-lru", false)] {
         let server = Redis::start_with(&["--maxmemory-policy", policy], None);
         let client = connect(server.url()).await;
@@ -214,7 +201,7 @@ async fn other_policies_than_noeviction_evict_locks() {
             fill(&server);
         }
         let is_there = server.run(&["EXISTS", "held"]) == Reply::Int(1);
-        assert!(held.is_valid(), "too slow to tell");
+        assert!(held.is_valid(), "the machine is too slow");
         assert_eq!(is_there, is_kept, "{policy}");
     }
 }

@@ -49,7 +49,7 @@ async fn a_lock_that_is_granted_and_released_has_a_span_of_each() {
     let client = connected(&server).await;
     let lease = client.lock("stock").acquire().await.unwrap();
     let (wait, hold) = (spans.one(WAIT), spans.one(HOLD));
-    assert_eq!((wait.closed, hold.closed), (1, 0), "it is held");
+    assert_eq!((wait.closed, hold.closed), (1, 0), "the lock is held");
     let token = lease.token().unwrap().to_string();
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
     let hold = spans.closed(HOLD).remove(0);
@@ -69,7 +69,7 @@ async fn a_lock_that_is_granted_and_released_has_a_span_of_each() {
 }
 
 #[tokio::test]
-async fn their_fields_are_those_of_the_table() {
+async fn the_fields_of_both_are_those_of_the_table() {
     let (server, spans) = (Server::memory(), Spans::default());
     let _guard = spans.listen();
     drop(connected(&server).await.lock("a").acquire().await.unwrap());
@@ -116,7 +116,7 @@ async fn both_are_children_of_the_span_in_which_the_caller_asks() {
 }
 
 #[tokio::test]
-async fn a_hold_remembers_where_its_wait_began() {
+async fn a_hold_is_linked_to_its_wait() {
     let (server, spans) = (Server::memory(), Spans::default());
     let _guard = spans.listen();
     let client = connected(&server).await;
@@ -135,7 +135,7 @@ async fn a_hold_remembers_where_its_wait_began() {
 }
 
 #[tokio::test]
-async fn who_waits_for_another_owner_times_out_or_goes_away() {
+async fn a_wait_for_another_owner_times_out_or_is_cancelled() {
     let (server, spans) = (Server::memory(), Spans::default());
     let client = connected(&server).await;
     let held = client.lock("a").acquire().await.unwrap();
@@ -163,7 +163,7 @@ async fn who_waits_for_another_owner_times_out_or_goes_away() {
 }
 
 #[tokio::test]
-async fn a_future_that_was_never_polled_has_asked_for_nothing() {
+async fn a_future_that_was_never_polled_has_no_span() {
     let (server, spans) = (Server::memory(), Spans::default());
     let _guard = spans.listen();
     let client = connected(&server).await;
@@ -172,7 +172,7 @@ async fn a_future_that_was_never_polled_has_asked_for_nothing() {
 }
 
 #[tokio::test]
-async fn a_hold_that_an_operator_ends_is_lost_once() {
+async fn a_forced_release_ends_a_hold_as_lost_once() {
     let (server, spans) = (Server::memory(), Spans::default());
     let _guard = spans.listen();
     let lease = Duration::from_millis(600);
@@ -212,7 +212,7 @@ async fn a_release_that_finds_the_lease_stolen_says_so() {
 }
 
 #[tokio::test]
-async fn a_hold_that_ends_as_was_asked_for_is_no_error() {
+async fn a_hold_that_ends_as_requested_is_no_error() {
     let (server, spans) = (Server::memory(), Spans::default());
     let _guard = spans.listen();
     let client = connected(&server).await;
@@ -234,7 +234,7 @@ async fn a_hold_that_ends_as_was_asked_for_is_no_error() {
 }
 
 #[tokio::test]
-async fn a_lease_that_is_dropped_has_a_hold_until_its_release_is_answered() {
+async fn the_hold_of_a_dropped_lease_lasts_until_its_release_is_answered() {
     let (server, spans) = (Server::memory(), Spans::default());
     let _guard = spans.listen();
     let client = connected(&server).await;
@@ -259,7 +259,7 @@ async fn each_entry_of_a_holder_is_a_hold_of_its_own() {
 }
 
 #[tokio::test]
-async fn every_kind_has_them_and_a_name_shows_no_secret() {
+async fn every_kind_has_both_and_a_name_shows_no_secret() {
     let (server, spans) = (Server::memory(), Spans::default());
     let _guard = spans.listen();
     let client = connected(&server).await;
@@ -329,7 +329,7 @@ async fn a_wait_that_fails_names_its_error() {
 }
 
 #[tokio::test]
-async fn without_its_server_a_lock_is_skipped_or_granted_here() {
+async fn without_its_server_a_lock_is_skipped_or_granted_locally() {
     let spans = Spans::default();
     let _guard = spans.listen();
     let client = Client::builder()
@@ -360,7 +360,7 @@ async fn without_its_server_a_lock_is_skipped_or_granted_here() {
 }
 
 #[test]
-fn threads_that_block_have_the_same() {
+fn blocking_callers_have_the_same_spans() {
     let (server, spans) = (Server::memory(), Spans::default());
     let client = blocking::Client::connect(server.url()).unwrap();
     let _guard = spans.listen();
@@ -381,7 +381,7 @@ fn threads_that_block_have_the_same() {
 }
 
 #[tokio::test]
-async fn a_subscriber_that_wants_none_has_none() {
+async fn a_subscriber_that_refuses_spans_gets_none() {
     let (server, spans) = (Server::memory(), Spans::refusing());
     let _guard = spans.listen();
     let client = connected(&server).await;
@@ -393,7 +393,7 @@ async fn a_subscriber_that_wants_none_has_none() {
 }
 
 #[tokio::test]
-async fn a_defect_of_a_subscriber_ends_no_engine() {
+async fn a_panicking_subscriber_does_not_end_the_engine() {
     let (server, spans) = (Server::memory(), Spans::broken());
     let _guard = spans.listen();
     let client = connected(&server).await;

@@ -48,7 +48,7 @@ fn refused(server: &Redis) -> Vec<Reply> {
 }
 
 /// Acquires a lock of a kind, with this wait.
-async fn take(client: Client, kind: &str, name: &str, wait: Duration) -> Result<Lease, Error> {
+async fn acquire(client: Client, kind: &str, name: &str, wait: Duration) -> Result<Lease, Error> {
     match kind {
         "lock" => client.lock(name).wait(wait).acquire().await,
         "mutex" => client.mutex(name).wait(wait).acquire().await,
@@ -60,7 +60,7 @@ async fn take(client: Client, kind: &str, name: &str, wait: Duration) -> Result<
 }
 
 #[tokio::test]
-async fn a_tenant_has_every_kind_of_lock_and_hears_of_releases_within_its_patterns() {
+async fn a_tenant_has_every_kind_of_lock_and_gets_release_messages_within_its_patterns() {
     let server = server_of_acme();
     let (one, two) = (connect(&server, "acme:").await, connect(&server, "acme:").await);
     for name in NAMES {
@@ -74,13 +74,13 @@ async fn a_tenant_has_every_kind_of_lock_and_hears_of_releases_within_its_patter
             ("semaphore", "semaphore"),
         ] {
             let name = format!("{held}-{wanted}-{name}");
-            let lease = take(one.clone(), held, &name, SOON).await.unwrap();
+            let lease = acquire(one.clone(), held, &name, SOON).await.unwrap();
             let waiter = tokio::spawn({
                 let (two, name) = (two.clone(), name.clone());
-                async move { take(two, wanted, &name, SOON).await }
+                async move { acquire(two, wanted, &name, SOON).await }
             });
             let pattern = format!("*acme:{name}*");
-            eventually("it is waited for", SOON, || {
+            eventually("the waiter has subscribed", SOON, || {
                 server.run(&["PUBSUB", "CHANNELS", &pattern]) != Reply::Array(Vec::new())
             })
             .await;
@@ -107,13 +107,13 @@ async fn a_tenant_has_every_kind_of_lock_and_hears_of_releases_within_its_patter
 }
 
 #[tokio::test]
-async fn a_tenant_is_refused_the_names_of_another_however_they_are_written() {
+async fn a_tenant_is_refused_the_names_of_another_in_any_form() {
     let server = server_of_acme();
     for prefix in ["other:", "acme2:", "{acme:x}", ":acme:"] {
         let client = connect(&server, prefix).await;
         for name in NAMES {
             for kind in ["lock", "mutex", "fair", "read", "write", "semaphore"] {
-                let error = take(client.clone(), kind, name, Duration::ZERO).await.unwrap_err();
+                let error = acquire(client.clone(), kind, name, Duration::ZERO).await.unwrap_err();
                 assert_eq!(
                     error.kind(),
                     ErrorKind::Misconfigured,

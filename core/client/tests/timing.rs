@@ -59,7 +59,7 @@ async fn a_waiter_of_another_client_is_woken_by_a_message() {
 }
 
 #[tokio::test]
-async fn with_every_message_dropped_a_waiter_still_has_it_within_a_second() {
+async fn without_messages_a_waiter_acquires_within_a_second() {
     let server = Redis::start();
     // This lock is released by hand, so no notification is published.
     let client = Client::connect(server.url()).await.unwrap();
@@ -106,7 +106,7 @@ async fn a_bounded_wait_ends_in_time_also_when_the_server_is_stopped() {
 }
 
 #[tokio::test]
-async fn one_try_ends_within_the_command_timeout() {
+async fn a_single_attempt_ends_within_the_command_timeout() {
     let server = Redis::start();
     let timeout = Duration::from_millis(400);
     let client = Client::builder()
@@ -153,7 +153,7 @@ async fn a_stopped_server_makes_a_lease_lost_before_its_record_expires() {
 }
 
 #[tokio::test]
-async fn a_record_that_was_taken_away_is_noticed_within_a_third_and_half_a_second() {
+async fn a_removed_record_is_noticed_within_a_third_of_the_lease_and_half_a_second() {
     let server = Redis::start();
     let client = connect(&server).await;
     for (round, take) in [
@@ -182,7 +182,7 @@ async fn a_record_that_was_taken_away_is_noticed_within_a_third_and_half_a_secon
 }
 
 #[tokio::test]
-async fn a_thousand_watched_locks_are_held_for_five_leases() {
+async fn a_thousand_auto_renewed_locks_are_held_for_five_leases() {
     let server = Redis::start();
     let client = connect(&server).await;
     let mut leases = Vec::new();
@@ -209,7 +209,7 @@ async fn nothing_is_renewed_after_an_unlock() {
         client.lock("a").acquire().await.unwrap(),
         client.lock("b").acquire().await.unwrap(),
     ];
-    eventually("both were renewed", Duration::from_secs(5), || {
+    eventually("both leases were renewed", Duration::from_secs(5), || {
         server.calls("evalsha") >= 4
     })
     .await;
@@ -321,9 +321,9 @@ async fn with_a_circuit_breaker_open_an_acquisition_takes_less_than_ten_millisec
     // Lasts longer than a probe, for which no caller waits.
     let (start, mut times) = (Instant::now(), Vec::new());
     while start.elapsed() < Duration::from_secs(3) {
-        let asked = Instant::now();
+        let start = Instant::now();
         let error = client.lock("a").acquire().await.expect_err("no server");
-        times.push(asked.elapsed());
+        times.push(start.elapsed());
         assert!(is_open(&error), "{error}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

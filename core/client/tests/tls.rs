@@ -35,7 +35,7 @@ impl Secure {
     }
 
     /// Starts a server that accepts only clients with a certificate that `authority` has signed.
-    fn demanding(pair: &Pair, authority: &Authority, more: &[&str]) -> Self {
+    fn requiring_client_certificate(pair: &Pair, authority: &Authority, more: &[&str]) -> Self {
         let ca = authority.file();
         let mut args = vec!["--tls-auth-clients", "yes", "--tls-ca-cert-file", text(&ca)];
         args.extend(more);
@@ -126,7 +126,7 @@ async fn a_certificate_of_another_host_is_misconfigured_and_names_both() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_has_ended_or_not_begun_is_misconfigured_and_says_which() {
+async fn an_expired_or_future_certificate_is_misconfigured_and_the_error_says_which() {
     let authority = Authority::new();
     for (valid, words) in [
         (Valid::Before, ["expired", "days ago", "install a new one"]),
@@ -140,17 +140,17 @@ async fn a_certificate_that_has_ended_or_not_begun_is_misconfigured_and_says_whi
 
 /// Some servers without TLS wait for the end of a line and send nothing. Others reply to the handshake.
 #[tokio::test]
-async fn a_server_without_tls_is_told_from_one_that_is_down() {
+async fn a_server_without_tls_is_distinguished_from_one_that_is_down() {
     let plain = Redis::start();
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let talking = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let other_protocol = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let ports = [
         silent.local_addr().unwrap().port(),
-        talking.local_addr().unwrap().port(),
+        other_protocol.local_addr().unwrap().port(),
     ];
     tokio::spawn(async move {
         let mut open = Vec::new();
-        while let Ok((mut stream, _)) = talking.accept().await {
+        while let Ok((mut stream, _)) = other_protocol.accept().await {
             let _ = stream.write_all(b"-ERR unknown command\r\n").await;
             open.push(stream);
         }
@@ -169,7 +169,7 @@ async fn a_server_without_tls_is_told_from_one_that_is_down() {
 
 /// The advice is the same for all of these servers, so the message has it once.
 #[tokio::test]
-async fn several_servers_without_tls_have_one_advice() {
+async fn several_servers_without_tls_get_one_advice() {
     let mut places = Vec::new();
     for _ in 0..3 {
         places.push(TcpListener::bind("127.0.0.1:0").await.unwrap());
@@ -196,7 +196,7 @@ async fn several_servers_without_tls_have_one_advice() {
 }
 
 #[tokio::test]
-async fn nobody_asks_whether_a_server_that_has_answered_has_tls() {
+async fn a_server_that_has_answered_is_not_probed_for_tls() {
     let server = Redis::start();
     let port = server.port;
     let builder = Client::builder().url(format!("redis://127.0.0.1:{port}"));
@@ -209,13 +209,13 @@ async fn nobody_asks_whether_a_server_that_has_answered_has_tls() {
     let proxy = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
     tokio::spawn(async move { while proxy.accept().await.is_ok() {} });
     let waiting = client.lock("a").wait(Duration::from_millis(500)).acquire().await;
-    let error = waiting.map(drop).expect_err("nobody grants it");
+    let error = waiting.map(drop).expect_err("no server grants the lock");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(!error.to_string().contains("TLS"), "{error}");
 }
 
 #[tokio::test]
-async fn a_server_with_tls_alone_is_told_from_one_that_is_down() {
+async fn a_server_with_tls_only_is_distinguished_from_one_that_is_down() {
     let secure = Secure::open(&Authority::new().here());
     let builder = Client::builder().url(format!("redis://localhost:{}", secure.port));
     let words = ["if the server wants TLS, the URL begins with rediss"];
@@ -224,7 +224,7 @@ async fn a_server_with_tls_alone_is_told_from_one_that_is_down() {
 
 /// `openssl req -x509` makes such a certificate, a frequent mistake.
 #[tokio::test]
-async fn an_authority_in_a_servers_place_is_misconfigured_and_says_what_to_make() {
+async fn an_authority_as_server_certificate_is_misconfigured_and_the_error_says_what_to_create() {
     let authority = Authority::new();
     let secure = Secure::open(&authority.own());
     let builder = secure.client("localhost").tls_ca_file(authority.file());
@@ -233,9 +233,9 @@ async fn an_authority_in_a_servers_place_is_misconfigured_and_says_what_to_make(
 }
 
 #[tokio::test]
-async fn a_client_with_a_certificate_is_let_in_and_woken() {
+async fn a_client_with_a_certificate_is_accepted_and_woken() {
     let authority = Authority::new();
-    let secure = Secure::demanding(&authority.here(), &authority, &[]);
+    let secure = Secure::requiring_client_certificate(&authority.here(), &authority, &[]);
     let pair = authority.sign(&["worker"], Valid::Now);
     let connect = || with(trusting(&secure, &authority), &pair).connect();
     let (holder, waiter) = (connect().await.unwrap(), connect().await.unwrap());
@@ -256,7 +256,7 @@ async fn a_client_with_a_certificate_is_let_in_and_woken() {
 async fn a_server_that_demands_a_certificate_says_so_in_every_version_of_tls() {
     let authority = Authority::new();
     for version in ["TLSv1.2", "TLSv1.3"] {
-        let secure = Secure::demanding(&authority.here(), &authority, &["--tls-protocols", version]);
+        let secure = Secure::requiring_client_certificate(&authority.here(), &authority, &["--tls-protocols", version]);
         for _ in 0..10 {
             let words = ["demands a client certificate", "tls_cert_file", "tls_key_file"];
             refusal(trusting(&secure, &authority), ErrorKind::Misconfigured, &words).await;
@@ -268,7 +268,7 @@ async fn a_server_that_demands_a_certificate_says_so_in_every_version_of_tls() {
 async fn a_client_certificate_that_is_not_accepted_is_misconfigured_and_named() {
     let (authority, other) = (Authority::new(), Authority::new());
     for version in ["TLSv1.2", "TLSv1.3"] {
-        let secure = Secure::demanding(&authority.here(), &authority, &["--tls-protocols", version]);
+        let secure = Secure::requiring_client_certificate(&authority.here(), &authority, &["--tls-protocols", version]);
         for (pair, why) in [
             (other.sign(&["worker"], Valid::Now), "authority is unknown"),
             (authority.sign(&["worker"], Valid::Before), "expired"),
@@ -281,7 +281,7 @@ async fn a_client_certificate_that_is_not_accepted_is_misconfigured_and_named() 
 }
 
 #[tokio::test]
-async fn files_that_are_not_what_they_should_be_are_named_and_never_repeated() {
+async fn invalid_files_are_named_and_their_content_is_never_printed() {
     let authority = Authority::new();
     let (pair, other) = (authority.here(), authority.here());
     let garbage = authority.write("garbage.pem", "-----BEGIN sesame\nsesame\n");
@@ -313,17 +313,17 @@ async fn files_that_are_not_what_they_should_be_are_named_and_never_repeated() {
 }
 
 #[tokio::test]
-async fn a_key_in_a_paths_place_is_refused_and_not_repeated() {
+async fn a_key_in_place_of_a_path_is_refused_and_never_printed() {
     let authority = Authority::new();
     let pair = authority.here();
     let key = std::fs::read_to_string(&pair.key).unwrap();
     let secret = key.lines().nth(1).unwrap();
     let joined: String = key.lines().filter(|line| !line.starts_with('-')).collect();
-    for pasted in [key.as_str(), &key.replace('\n', "\\n"), &joined, secret] {
+    for key_text in [key.as_str(), &key.replace('\n', "\\n"), &joined, secret] {
         for builder in [
-            Client::builder().tls_cert_file(&pair.cert).tls_key_file(pasted),
-            Client::builder().tls_cert_file(pasted).tls_key_file(&pair.key),
-            Client::builder().tls_ca_file(pasted),
+            Client::builder().tls_cert_file(&pair.cert).tls_key_file(key_text),
+            Client::builder().tls_cert_file(key_text).tls_key_file(&pair.key),
+            Client::builder().tls_ca_file(key_text),
         ] {
             let builder = builder.url("rediss://localhost:1");
             assert!(!format!("{builder:?}").contains(secret));
@@ -393,7 +393,7 @@ async fn a_server_whose_certificate_expires_costs_no_lease_before_its_deadline()
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     install(&good);
-    eventually("it is renewed", Duration::from_secs(5), || {
+    eventually("the lease is renewed", Duration::from_secs(5), || {
         lease.remaining() > Duration::from_secs(3)
     })
     .await;
@@ -401,9 +401,9 @@ async fn a_server_whose_certificate_expires_costs_no_lease_before_its_deadline()
 }
 
 #[tokio::test]
-async fn files_that_were_replaced_are_read_again_by_a_running_client() {
+async fn a_running_client_reads_replaced_files_again() {
     let (before, after) = (Authority::new(), Authority::new());
-    let secure = Secure::demanding(&before.here(), &before, &[]);
+    let secure = Secure::requiring_client_certificate(&before.here(), &before, &[]);
     let pair = before.sign(&["worker"], Valid::Now);
     let client = with(trusting(&secure, &before), &pair).connect().await.unwrap();
     let lease = client.lock("a").acquire().await.unwrap();

@@ -6,23 +6,23 @@ mod support;
 use std::time::Duration;
 
 use redis::{ProtocolVersion, Value};
-use steadlock::{Client, Error, ErrorKind, Lease, ReleaseOutcome};
+use steadlock::{Client, ErrorKind, Lease, ReleaseOutcome};
 use support::version::{self, Version};
-use support::{Redis, eventually};
+use support::{Redis, eventually, refusal};
 
 const SOON: Duration = Duration::from_secs(5);
 
 #[tokio::test]
 async fn the_greeting_and_info_say_what_the_server_is() {
     let server = Redis::start();
-    let said = version::of(&server);
+    let version = version::of(&server);
     let expected = match Version::chosen() {
         Version::Redis62 => "Redis 6.2.",
         Version::System => "",
         Version::Redis82 => "Redis 8.2.",
         Version::Valkey91 => "Valkey 9.1.",
     };
-    assert!(said.starts_with(expected), "{said}");
+    assert!(version.starts_with(expected), "{version}");
 
     let mut info = redis::IntoConnectionInfo::into_connection_info(server.url()).unwrap();
     info = info
@@ -40,14 +40,14 @@ async fn the_greeting_and_info_say_what_the_server_is() {
     };
     assert_eq!(
         format!("{} {}", field("server"), field("version")),
-        said.to_lowercase(),
+        version.to_lowercase(),
         "Valkey gives its own version, not that of the Redis it is compatible with"
     );
     assert_eq!((&*field("mode"), &*field("role")), ("standalone", "master"));
     // Bypasses `println`, whose output appears only for failed tests.
     std::io::Write::write_all(
         &mut std::io::stderr(),
-        format!("versions, rust, on {said}\n").as_bytes(),
+        format!("versions, rust, on {version}\n").as_bytes(),
     )
     .unwrap();
 }
@@ -68,18 +68,18 @@ async fn a_full_server_still_renews_and_releases() {
 }
 
 #[tokio::test]
-async fn a_full_server_is_unavailable_and_serves_again_when_it_has_room() {
+async fn a_full_server_is_unavailable_until_it_has_memory_again() {
     let server = Redis::start();
     let client = Client::connect(server.url()).await.unwrap();
     set_memory(&server, "1");
-    let error = refused(client.lock("a").wait(Duration::from_millis(200)).acquire().await);
+    let error = refusal(client.lock("a").wait(Duration::from_millis(200)).acquire().await);
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.message().contains("OOM"), "{error}");
 
     let refused_before = server.calls("evalsha");
     let lock = client.lock("a").wait(SOON);
     let waiter = tokio::spawn(async move { lock.acquire().await });
-    eventually("it was refused again", SOON, || {
+    eventually("the call was refused again", SOON, || {
         server.calls("evalsha") > refused_before
     })
     .await;
@@ -92,7 +92,7 @@ async fn a_primary_that_became_a_replica_is_unavailable() {
     let server = Redis::start();
     let client = Client::connect(server.url()).await.unwrap();
     server.run(&["REPLICAOF", "127.0.0.1", "1"]);
-    let error = refused(client.lock("a").wait(Duration::from_millis(200)).acquire().await);
+    let error = refusal(client.lock("a").wait(Duration::from_millis(200)).acquire().await);
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.message().contains("READONLY"), "{error}");
     server.run(&["REPLICAOF", "NO", "ONE"]);
@@ -101,12 +101,12 @@ async fn a_primary_that_became_a_replica_is_unavailable() {
 }
 
 #[tokio::test]
-async fn a_key_that_holds_something_else_is_named_and_advice_given() {
+async fn a_key_of_another_type_is_named_and_advice_given() {
     let server = Redis::start();
     let client = Client::connect(server.url()).await.unwrap();
     server.run(&["RPUSH", "list", "data"]);
     for lock in [client.lock("list"), client.mutex("list"), client.fair_lock("list")] {
-        let error = refused(lock.try_acquire().await);
+        let error = refusal(lock.try_acquire().await);
         assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
         assert_eq!(error.lock_name(), Some("list"));
         assert!(error.message().contains("something that is not a lock"), "{error}");
@@ -131,8 +131,4 @@ async fn every_kind(client: &Client, name: &str) -> Vec<Lease> {
 
 fn set_memory(server: &Redis, bytes: &str) {
     server.run(&["CONFIG", "SET", "maxmemory", bytes]);
-}
-
-fn refused<T>(result: Result<T, Error>) -> Error {
-    result.err().expect("an error")
 }

@@ -9,10 +9,10 @@ import { command } from './server.js';
 
 /** The reasons of a loss, each as a short text and as a longer one. */
 const REASONS = {
-  expired: ['its deadline came', 'its deadline came without a renewal'],
+  expired: ['its deadline passed', 'its deadline passed without a renewal'],
   removed: ['no record of it', 'the server has no record of it'],
-  stolen: ['another’s now', 'the record is another’s now'],
-  max_hold: ['held long enough', 'it was held as long as it may be'],
+  stolen: ['another client’s now', 'the record is another client’s now'],
+  max_hold: ['longest hold reached', 'its longest hold was reached'],
   closed: ['client closed', 'the client was closed'],
 };
 
@@ -32,7 +32,7 @@ export class Client {
   releasedAt = 0;
   /** The number of its calls, answered or not. */
   calls = 0;
-  /** The answers of the stores to its writes: each store answers `taken` or `refused`. */
+  /** The answers of the stores to its writes: each store answers `accepted` or `refused`. */
   written = [];
   #stage;
   #frame;
@@ -40,7 +40,7 @@ export class Client {
   #isLoaded = new Promise((resolve) => {
     this.#loaded = resolve;
   });
-  #listening = new Map();
+  #subscriptions = new Map();
   /** The pause that it was ordered to make, until it has ended. */
   #pause;
   /** Whether its worker has released the lease that it lost last. */
@@ -58,13 +58,13 @@ export class Client {
     return this.#frame.contentDocument;
   }
 
-  /** Asks its frame to report that it is loaded. */
-  greet() {
+  /** Requests its frame to report that it is loaded. */
+  requestHello() {
     this.#post({ do: 'hello' });
   }
 
   /** Whether it neither holds the lock nor waits for it. */
-  get isResting() {
+  get isIdle() {
     return this.phase === 'idle' || (this.phase === 'lost' && this.#isReleased);
   }
 
@@ -93,36 +93,36 @@ export class Client {
   }
 
   /**
-   * Makes the client acquire the lock `turns` times. Without `workMs` it works until `finish` is called; with `isTold`
+   * Makes the client acquire the lock `turns` times. Without `workMs` it works until `finish`; with `untilFinished`
    * it does so the first time.
    */
-  ask(options = {}) {
-    this.#tell({ do: 'ask', ...options });
+  acquire(options = {}) {
+    this.#send({ do: 'acquire', ...options });
   }
 
   finish() {
-    this.#tell({ do: 'finish' });
+    this.#send({ do: 'finish' });
   }
 
-  giveUp() {
-    this.#tell({ do: 'giveUp' });
+  cancel() {
+    this.#send({ do: 'cancel' });
   }
 
   repeat(isOn) {
     this.isRepeating = isOn;
-    this.#tell({ do: 'repeat', isOn });
+    this.#send({ do: 'repeat', isOn });
   }
 
   /** Pauses the client. A holder pauses after its last check of the lease and before its write, the worst moment. */
   pause() {
     if (this.#pause) return;
     const id = crypto.randomUUID();
-    this.#pause = { key: `${this.settings.prefix}go-on:${this.name}`, id };
-    this.#tell({ do: 'pause', pause: this.#pause });
+    this.#pause = { key: `${this.settings.prefix}resume:${this.name}`, id };
+    this.#send({ do: 'pause', pause: this.#pause });
   }
 
   /** Ends the pause by a key on the server, because the paused worker receives no messages but can poll the server. */
-  async goOn() {
+  async resume() {
     const { key, id } = this.#pause;
     await command('SET', key, id, 'PX', '60000');
   }
@@ -134,28 +134,28 @@ export class Client {
     if (isCut) history.begin(this.name, 'cut', now());
     else history.end(this.name, 'cut', now());
     this.#stage.log(isCut ? `${this.name} is cut off from the server.` : `${this.name} is connected again.`, now());
-    this.lineChanged();
+    this.updateConnection();
     this.#changed();
   }
 
   /** Tells its worker that its own connection or the server was stopped or restored. */
-  lineChanged() {
-    this.#tell({ do: 'cut', isCut: this.#isCutFromServer });
+  updateConnection() {
+    this.#send({ do: 'cut', isCut: this.#isCutFromServer });
   }
 
   /** Handles a button that the visitor pressed in its frame. */
-  pressed(does) {
-    if (does === 'kill' && this.phase === 'dead') return void this.start(this.settings);
-    if (does === 'pause' && this.isPaused) return void this.goOn();
-    if (does === 'cut') return this.cut(!this.isCut);
-    if (does === 'ask' && this.isRepeating) return;
-    this[does]();
+  pressed(action) {
+    if (action === 'kill' && this.phase === 'dead') return void this.start(this.settings);
+    if (action === 'pause' && this.isPaused) return void this.resume();
+    if (action === 'cut') return this.cut(!this.isCut);
+    if (action === 'acquire' && this.isRepeating) return;
+    this[action]();
   }
 
   /** Handles a message of its worker or its frame. */
-  heard({ what, at, run, ...said }) {
+  onMessage({ what, at, run, ...details }) {
     if (run !== undefined && run !== this.#run) return;
-    this.#HEARS[what]?.call(this, said, at);
+    this.#HANDLERS[what]?.call(this, details, at);
     if (what !== 'called') this.#changed();
   }
 
@@ -165,21 +165,21 @@ export class Client {
     this.#post({ do: 'show', phase, until, since, reason, token, isPaused, isCut, isLocked: this.#stage.isPlaying });
   }
 
-  #HEARS = {
+  #HANDLERS = {
     loaded() {
       this.#loaded();
     },
     ready() {
       this.phase = 'idle';
     },
-    pressed({ does }) {
-      this.pressed(does);
+    pressed({ action }) {
+      this.pressed(action);
     },
     called({ isAnswered }, at) {
       this.calls += 1;
       this.#stage.history.moment(this.name, isAnswered ? 'call' : 'failure', at, '');
     },
-    asks(_, at) {
+    waits(_, at) {
       Object.assign(this, { phase: 'waits', since: at });
       this.#stage.history.begin(this.name, 'waits', at);
     },
@@ -195,7 +195,7 @@ export class Client {
         `${this.name} holds the lock.`,
       );
     },
-    beats({ until }) {
+    renewed({ until }) {
       this.until = until;
       const span = this.#stage.history.current(this.name, 'holds');
       if (span) span.until = until;
@@ -229,39 +229,39 @@ export class Client {
       this.#stage.history.end(this.name, 'waits', at);
       if (this.phase !== 'lost') this.phase = 'idle';
       this.#stage.log(
-        kind === 'gave up' ? `${this.name} gives up.` : `${this.name} did not get the lock: ${kind}.`,
+        kind === 'cancelled' ? `${this.name} cancels its wait.` : `${this.name} did not get the lock: ${kind}.`,
         at,
       );
     },
     reads({ id }) {
       const { fenced, unfenced } = this.#stage.stores;
-      this.#tell({ do: 'answer', id, answer: { fenced: fenced.balance, unfenced: unfenced.balance } });
+      this.#send({ do: 'answer', id, answer: { fenced: fenced.balance, unfenced: unfenced.balance } });
     },
-    writes({ id, token, adds, values }, at) {
-      const answer = this.#stage.write(this.name, token, adds, values, at);
+    writes({ id, token, amount, values }, at) {
+      const answer = this.#stage.write(this.name, token, amount, values, at);
       this.written.push(answer);
-      this.#tell({ do: 'answer', id, answer });
+      this.#send({ do: 'answer', id, answer });
     },
-    stands(_, at) {
+    paused(_, at) {
       this.isPaused = true;
       this.#stage.history.begin(this.name, 'paused', at);
-      this.#stage.log(`${this.name} stands still.`, at);
+      this.#stage.log(`${this.name} is paused.`, at);
     },
-    wakes(_, at) {
+    resumed(_, at) {
       this.isPaused = false;
       this.#pause = undefined;
       const paused = this.#stage.history.end(this.name, 'paused', at);
-      this.#stage.log(`${this.name} goes on after ${seconds(at - paused.from)}.`, at);
+      this.#stage.log(`${this.name} continues after ${seconds(at - paused.from)}.`, at);
     },
-    listens({ id, channel }) {
-      const hear = (text) => this.#tell({ do: 'heard', id, text });
-      this.#listening.set(id, this.#stage.ears.listen(channel, hear));
+    subscribe({ id, channel }) {
+      const handler = (text) => this.#send({ do: 'message', id, text });
+      this.#subscriptions.set(id, this.#stage.subscriptions.subscribe(channel, handler));
     },
-    unlistens({ id }) {
-      this.#listening.get(id)?.();
-      this.#listening.delete(id);
+    unsubscribe({ id }) {
+      this.#subscriptions.get(id)?.();
+      this.#subscriptions.delete(id);
     },
-    broke({ text }) {
+    crashed({ text }) {
       throw new Error(`${this.name}: ${text}`);
     },
   };
@@ -274,8 +274,8 @@ export class Client {
   #forget(at) {
     const { history } = this.#stage;
     for (const kind of ['waits', 'holds', 'paused', 'dead']) history.end(this.name, kind, at);
-    for (const unlisten of this.#listening.values()) unlisten();
-    this.#listening.clear();
+    for (const unsubscribe of this.#subscriptions.values()) unsubscribe();
+    this.#subscriptions.clear();
     this.isPaused = false;
     this.#pause = undefined;
   }
@@ -285,8 +285,8 @@ export class Client {
     this.#stage.changed();
   }
 
-  #tell(message) {
-    this.#post({ do: 'tell', message });
+  #send(message) {
+    this.#post({ do: 'forward', message });
   }
 
   #post(message) {

@@ -3,42 +3,42 @@
 import { now, SHAPES } from './names.js';
 
 const name = location.hash.slice(1);
-const shown = (id) => document.getElementById(id);
-const tell = (message) => parent.postMessage({ name, ...message }, location.origin);
+const byId = (id) => document.getElementById(id);
+const send = (message) => parent.postMessage({ name, ...message }, location.origin);
 
 let worker;
 let state;
 
-const DOES = {
+const HANDLERS = {
   // The page and its frames load in any order, so each side announces itself and answers the other.
-  hello: () => tell({ what: 'loaded' }),
+  hello: () => send({ what: 'loaded' }),
   start({ message, run }) {
     worker?.terminate();
     worker = new Worker('worker.js', { type: 'module', name });
     // Messages of a terminated worker may arrive later. `run` shows to which worker a message belongs.
-    worker.onmessage = ({ data }) => tell({ ...data, run });
-    worker.onerror = ({ message: text }) => tell({ what: 'broke', text, run });
+    worker.onmessage = ({ data }) => send({ ...data, run });
+    worker.onerror = ({ message: text }) => send({ what: 'crashed', text, run });
     worker.postMessage(message);
   },
   kill() {
     worker?.terminate();
     worker = undefined;
   },
-  tell({ message }) {
+  forward({ message }) {
     worker?.postMessage(message);
   },
-  show(given) {
-    state = given;
+  show(newState) {
+    state = newState;
     show();
   },
 };
 
 addEventListener('message', ({ data, origin, source }) => {
-  if (origin === location.origin && source === parent) DOES[data.do]?.(data);
+  if (origin === location.origin && source === parent) HANDLERS[data.do]?.(data);
 });
 
 /** The client's belief in words, for each phase. */
-const BELIEVES = {
+const PHASES = {
   off: 'starts …',
   dead: 'killed',
   idle: 'idle',
@@ -47,50 +47,50 @@ const BELIEVES = {
   lost: 'lost its lease',
 };
 
-/** The text and the action of the first button, for the phases in which it does not ask for the lock. */
-const ASKS = { waits: ['Give up', 'giveUp'], holds: ['Release', 'finish'] };
+/** The text and the action of the first button, for the phases in which it does not acquire the lock. */
+const FIRST_BUTTON = { waits: ['Cancel', 'cancel'], holds: ['Release', 'finish'] };
 
 function show() {
   const { phase, until, since, reason, token, isPaused, isCut, isLocked } = state;
   const left = Math.max(0, until - now()) / 1_000;
-  shown('believes').textContent = isPaused ? 'stands still' : BELIEVES[phase];
-  shown('detail').textContent =
+  byId('believes').textContent = isPaused ? 'paused' : PHASES[phase];
+  byId('detail').textContent =
     {
-      holds: isPaused ? `its last look: valid` : `${token}, ${left.toFixed(1)} s left`,
+      holds: isPaused ? `its last check: valid` : `${token}, ${left.toFixed(1)} s left`,
       waits: `for ${((now() - since) / 1_000).toFixed(1)} s`,
       lost: reason,
       dead: 'its record stays until its lease ends',
-    }[phase] ?? (isCut ? 'no line to the server' : '\u00a0');
+    }[phase] ?? (isCut ? 'no connection to the server' : '\u00a0');
   document.body.classList.toggle('cut', isCut);
   document.body.dataset.phase = isPaused ? 'paused' : phase;
   const isAlive = phase !== 'dead' && phase !== 'off';
-  button('ask', (ASKS[phase] ?? ['Ask'])[0], isAlive && !isPaused && !isLocked);
-  button('pause', isPaused ? 'Go on' : 'Pause', isAlive && !isLocked);
+  button('acquire', (FIRST_BUTTON[phase] ?? ['Acquire'])[0], isAlive && !isPaused && !isLocked);
+  button('pause', isPaused ? 'Resume' : 'Pause', isAlive && !isLocked);
   button('cut', isCut ? 'Connect' : 'Cut off', isAlive && !isLocked);
   button('kill', phase === 'dead' ? 'Start' : 'Kill', phase !== 'off' && !isLocked);
 }
 
 function button(id, text, isEnabled) {
-  const it = shown(id);
+  const it = byId(id);
   if (it.textContent !== text) it.textContent = text;
   // A `disabled` button would lose the focus.
   it.setAttribute('aria-disabled', String(!isEnabled));
 }
 
-for (const id of ['ask', 'pause', 'cut', 'kill']) {
-  shown(id).addEventListener('click', ({ currentTarget }) => {
+for (const id of ['acquire', 'pause', 'cut', 'kill']) {
+  byId(id).addEventListener('click', ({ currentTarget }) => {
     if (currentTarget.getAttribute('aria-disabled') === 'true') return;
-    const does = id === 'ask' ? (ASKS[state.phase]?.[1] ?? 'ask') : id;
-    tell({ what: 'pressed', does });
+    const action = id === 'acquire' ? (FIRST_BUTTON[state.phase]?.[1] ?? 'acquire') : id;
+    send({ what: 'pressed', action });
   });
 }
 
 document.title = `Client ${name}`;
 document.querySelector('main').ariaLabel = `Client ${name}`;
 document.body.dataset.name = name;
-shown('name').textContent = name;
-shown('shape').textContent = SHAPES[name];
+byId('name').textContent = name;
+byId('shape').textContent = SHAPES[name];
 setInterval(() => {
   if (state?.phase === 'holds' || state?.phase === 'waits') show();
 }, 200);
-tell({ what: 'loaded' });
+send({ what: 'loaded' });

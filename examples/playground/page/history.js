@@ -1,4 +1,4 @@
-// The history: spans of time and moments, each in a lane. The timeline draws it, and the tables show it in words.
+// The history: spans of time and moments, each in a lane. The timeline draws it, and the tables show it as text.
 
 import { now } from './names.js';
 

@@ -13,25 +13,25 @@ const LOG_LINES = 14;
 const ANNOUNCE_EVERY_MS = 1_500;
 
 const NOTES = {
-  lock: 'One holder, and no order among clients: whoever asks first has it.',
+  lock: 'One holder, and no order among clients: the first to ask is granted it.',
   mutex: 'As a lock, but not reentrant, and with the record that most other lock libraries write.',
   fair: 'One holder, in order of arrival at the server.',
   readWrite:
     'Ada and Ben write, Cleo and Dan read. Readers hold it together, a writer alone. Readers have no token and write nothing.',
   semaphore: 'Two at a time. Permits have no tokens, so nobody writes to the stores.',
-  multi: 'Two locks as one: both or none. The whole has no token, so nobody writes to the stores.',
+  multi: 'Two locks as one: both or none. A multi-lock has no token, so nobody writes to the stores.',
 };
 
 let announcement;
 let isAnnouncing = false;
 let announcedAt = 0;
 
-const shown = (id) => document.getElementById(id);
+const byId = (id) => document.getElementById(id);
 /** The factor for pauses that only give the reader time: `?pace=0.2` makes them five times shorter. */
 const pace = Number(new URLSearchParams(location.search).get('pace') ?? 1);
-const stage = new Stage(Object.fromEntries(NAMES.map((name) => [name, shown(name)])), pace);
+const stage = new Stage(Object.fromEntries(NAMES.map((name) => [name, byId(name)])), pace);
 const tour = new Tour(stage, announce, pace);
-new Timeline(stage, shown('timeline'));
+new Timeline(stage, byId('timeline'));
 
 /** Announces a text to screen readers, unless a newer text follows at once. */
 function announce(text) {
@@ -42,7 +42,7 @@ function announce(text) {
     () => {
       isAnnouncing = false;
       announcedAt = now();
-      shown('announcer').textContent = announcement;
+      byId('announcer').textContent = announcement;
     },
     Math.max(50, announcedAt + ANNOUNCE_EVERY_MS - now()),
   );
@@ -55,31 +55,31 @@ function show() {
   showStore('unfenced');
   const { kind } = stage.settings;
   const { queue } = stage.server;
-  shown('server').textContent =
+  byId('server').textContent =
     `The server’s lane is read by ${commandsOf(kind, stage.lockName)}` +
     (queue.length > 0 ? `. In its queue: ${queue.join(', ')}` : '');
-  shown('controls').disabled = stage.isPlaying;
+  byId('controls').disabled = stage.isPlaying;
   press('repeat', isContending());
   press('stop', stage.isStopped);
-  const highest = Math.max(...Object.values(stage.stores).map(({ seen }) => seen));
-  shown('stores-note').textContent =
-    'A holder reads both balances, works, looks at its lease, and writes what it has made of them. Tokens have 16 digits; here they are numbered as they come' +
+  const highest = Math.max(...Object.values(stage.stores).map(({ highestToken }) => highestToken));
+  byId('stores-note').textContent =
+    'A holder reads both balances, works, checks its lease, and writes the new balances. Tokens have 16 digits; here they are numbered in order' +
     (highest > 0 ? `, so token ${numberOf(highest)} is ${highest}.` : '.');
 }
 
 function press(id, isPressed) {
-  shown(id).setAttribute('aria-pressed', String(isPressed));
+  byId(id).setAttribute('aria-pressed', String(isPressed));
 }
 
 /** Shows the state soon, once for all changes until then. */
-function wantShow() {
+function scheduleShow() {
   if (isShown) return;
   isShown = true;
   requestAnimationFrame(show);
 }
 let isShown = false;
 
-const BELIEVES = {
+const PHASES = {
   off: 'starts',
   dead: 'killed',
   idle: 'idle',
@@ -91,7 +91,7 @@ const BELIEVES = {
 function showNow() {
   const clients = stage.all.map(({ name, phase, until, token, isPaused, isCut }) => [
     `${SHAPES[name]} ${name}`,
-    isPaused ? `stands still (${BELIEVES[phase]})` : BELIEVES[phase],
+    isPaused ? `paused (${PHASES[phase]})` : PHASES[phase],
     phase === 'holds' ? `${(Math.max(0, until - now()) / 1_000).toFixed(1)} s` : '–',
     phase === 'holds' ? tokenText(token) : '–',
     isCut || stage.isStopped ? 'cut' : 'open',
@@ -104,22 +104,22 @@ function showNow() {
     stage.isStopped ? 'stopped' : 'open',
   ]);
   const free = [['the server’s record', 'nobody', '–', '–', stage.isStopped ? 'stopped' : 'open']];
-  fill(shown('now'), [...clients, ...(held.length > 0 ? held : free)]);
+  fill(byId('now'), [...clients, ...(held.length > 0 ? held : free)]);
 }
 
 function showStore(id) {
-  const { balance, seen, missing, writes } = stage.stores[id];
+  const { balance, highestToken, missing, writes } = stage.stores[id];
   const big = make('p', 'balance', `${balance}`);
   big.dataset.missing = missing;
-  const verdict = missing > 0 ? `${missing} are lost: it should be ${balance + missing}` : 'nothing is lost';
-  const parts = [big, make('p', missing > 0 ? 'bad' : 'good', verdict)];
+  const result = missing > 0 ? `${missing} are lost: it should be ${balance + missing}` : 'nothing is lost';
+  const parts = [big, make('p', missing > 0 ? 'bad' : 'good', result)];
   if (id === 'fenced') {
-    parts.push(make('p', 'faint', seen > 0 ? `highest token seen: ${numberOf(seen)}` : 'no token seen yet'));
+    parts.push(make('p', 'faint', highestToken > 0 ? `highest token: ${numberOf(highestToken)}` : 'no token yet'));
   } else {
-    parts.push(make('p', 'faint', 'looks at no token'));
+    parts.push(make('p', 'faint', 'ignores tokens'));
   }
   const list = make('ul', 'writes');
-  for (const { who, value, token, outcome, lost, seen: before } of writes.slice(0, 3)) {
+  for (const { who, value, token, outcome, lost, highestToken: before } of writes.slice(0, 3)) {
     const isBad = outcome === 'refused' || lost > 0;
     const item = make('li', isBad ? 'bad' : '', `${SHAPES[who]} ${who} writes ${value}, `);
     const more = outcome === 'refused' ? ` < ${numberOf(before)}` : lost > 0 ? `, ${lost} lost` : '';
@@ -127,14 +127,14 @@ function showStore(id) {
     list.append(item);
   }
   parts.push(list);
-  const place = shown(id);
+  const place = byId(id);
   const fresh = make('div', '', '');
   fresh.append(...parts);
   if (place.innerHTML !== fresh.innerHTML) place.replaceChildren(...fresh.childNodes);
 }
 
 function showSpans() {
-  if (!shown('spans').open) return;
+  if (!byId('spans').open) return;
   const since = (at) => seconds(at - stage.history.epoch);
   const rows = stage.history.spans
     .filter(({ kind }) => kind !== 'record')
@@ -148,20 +148,20 @@ function showSpans() {
   const records = stage.history.spans
     .filter(({ kind }) => kind === 'record')
     .map(({ who, from, to }) => ['server', `record of ${who}`, since(from), to ? since(to) : 'now', '–']);
-  fill(shown('spans-rows'), [...rows, ...records]);
+  fill(byId('spans-rows'), [...rows, ...records]);
 }
 
-function showSaid({ text, loud }) {
+function showLogLine({ text, announcement }) {
   const item = make('li', '', '');
   item.append(make('span', 'faint', seconds(now() - stage.history.epoch)), ` ${text}`);
-  shown('log').prepend(item);
-  while (shown('log').childElementCount > LOG_LINES) shown('log').lastElementChild.remove();
-  if (loud && !stage.isPlaying) announce(loud);
+  byId('log').prepend(item);
+  while (byId('log').childElementCount > LOG_LINES) byId('log').lastElementChild.remove();
+  if (announcement && !stage.isPlaying) announce(announcement);
 }
 
-function make(tag, look, text) {
+function make(tag, className, text) {
   const it = document.createElement(tag);
-  if (look) it.className = look;
+  if (className) it.className = className;
   if (text) it.textContent = text;
   return it;
 }
@@ -181,22 +181,22 @@ function fill(body, rows) {
 
 const isContending = () => stage.all.some(({ isRepeating }) => isRepeating);
 
-const again = (settings) => stage.reset(settings);
+const restart = (settings) => stage.reset(settings);
 
-shown('kind').addEventListener('change', ({ target }) => again({ kind: target.value }));
-shown('lease').addEventListener('change', ({ target }) => again({ leaseMs: Number(target.value) }));
-shown('renew').addEventListener('change', ({ target }) => again({ renew: target.checked }));
-shown('again').addEventListener('click', () => again({}));
-shown('repeat').addEventListener('click', () => {
+byId('kind').addEventListener('change', ({ target }) => restart({ kind: target.value }));
+byId('lease').addEventListener('change', ({ target }) => restart({ leaseMs: Number(target.value) }));
+byId('renew').addEventListener('change', ({ target }) => restart({ renew: target.checked }));
+byId('again').addEventListener('click', () => restart({}));
+byId('repeat').addEventListener('click', () => {
   const isOn = !isContending();
   for (const client of stage.all) if (client.phase !== 'dead') client.repeat(isOn);
-  wantShow();
+  scheduleShow();
 });
-shown('stop').addEventListener('click', () => stage.stop(!stage.isStopped));
-shown('flush').addEventListener('click', () => stage.loseData());
-shown('settings').addEventListener('submit', (event) => event.preventDefault());
+byId('stop').addEventListener('click', () => stage.stop(!stage.isStopped));
+byId('flush').addEventListener('click', () => stage.loseData());
+byId('settings').addEventListener('submit', (event) => event.preventDefault());
 
-const theme = shown('theme');
+const theme = byId('theme');
 theme.value = localStorage.getItem('theme') ?? '';
 function paint() {
   const documents = [document, ...stage.all.map((client) => client.document)];
@@ -209,22 +209,22 @@ theme.addEventListener('change', () => {
   localStorage.setItem('theme', theme.value);
   paint();
 });
-for (const name of NAMES) shown(name).addEventListener('load', paint);
+for (const name of NAMES) byId(name).addEventListener('load', paint);
 paint();
 
-stage.addEventListener('change', wantShow);
-stage.addEventListener('said', ({ detail }) => showSaid(detail));
+stage.addEventListener('change', scheduleShow);
+stage.addEventListener('log', ({ detail }) => showLogLine(detail));
 stage.addEventListener('reset', () => {
   const { kind, leaseMs, renew } = stage.settings;
-  shown('kind').value = kind;
-  shown('lease').value = leaseMs;
-  shown('renew').checked = renew;
-  shown('kind-note').textContent = NOTES[kind];
-  shown('log').replaceChildren();
+  byId('kind').value = kind;
+  byId('lease').value = leaseMs;
+  byId('renew').checked = renew;
+  byId('kind-note').textContent = NOTES[kind];
+  byId('log').replaceChildren();
 });
-setInterval(wantShow, SHOW_EVERY_MS);
+setInterval(scheduleShow, SHOW_EVERY_MS);
 setInterval(showSpans, SPANS_EVERY_MS);
-shown('spans').addEventListener('toggle', showSpans);
+byId('spans').addEventListener('toggle', showSpans);
 
 // Tests and the browser's console use this.
 window.playground = { stage, tour };

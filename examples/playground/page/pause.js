@@ -1,14 +1,14 @@
-// Pauses a worker: none of its code runs, no timers and no replies, while its clock goes on.
+// Pauses a worker: none of its code runs, no timers and no replies, while its clock continues.
 
 const SLICE_MS = 20;
 
 /** Blocks the worker until the page has set `key` on the server to `id`. */
-export function standStill({ key, id }) {
-  while (!isOver(key, id)) sleep(SLICE_MS);
+export function blockUntilResumed({ key, id }) {
+  while (!isResumed(key, id)) sleep(SLICE_MS);
 }
 
 /** Asks the server with a synchronous request, which blocks the thread. It works even while the client is cut off. */
-function isOver(key, id) {
+function isResumed(key, id) {
   const request = new XMLHttpRequest();
   request.open('GET', `/get/${encodeURIComponent(key)}`, false);
   try {

@@ -2,10 +2,10 @@
 
 import { now } from './names.js';
 
-const LOOK_EVERY_MS = 80;
+const POLL_INTERVAL_MS = 80;
 
-export async function command(...words) {
-  const response = await fetch('/', { method: 'POST', body: JSON.stringify(words) });
+export async function command(...args) {
+  const response = await fetch('/', { method: 'POST', body: JSON.stringify(args) });
   const { result, error } = await response.json();
   if (error) throw new Error(error);
   return result;
@@ -75,7 +75,7 @@ export const rowsOf = (kind) => KINDS[kind].rows;
 export const commandsOf = (kind, name) =>
   KINDS[kind]
     .commands(name)
-    .map((words) => words.join(' '))
+    .map((args) => args.join(' '))
     .join(' · ');
 
 function pairs(flat) {
@@ -112,12 +112,12 @@ export class Server {
     this.stop();
     this.held = this.queue = [];
     const { commands, read } = KINDS[kind];
-    const look = async () => {
+    const poll = async () => {
       try {
-        const cards = ['KEYS', `steadlock:{${prefix}*}:client`];
-        const [keys, ...records] = await pipeline([cards, ...commands(prefix + lock)]);
+        const infosCommand = ['KEYS', `steadlock:{${prefix}*}:client`];
+        const [keys, ...records] = await pipeline([infosCommand, ...commands(prefix + lock)]);
         const at = now();
-        await this.#learn(prefix, keys);
+        await this.#readNames(prefix, keys);
         const { held, queue = [] } = read(records);
         if (this.#timer !== timer) return;
         this.held = held
@@ -128,9 +128,9 @@ export class Server {
       } catch {
         // The server does not answer, so the last reading stays.
       }
-      if (this.#timer === timer) timer.id = setTimeout(look, LOOK_EVERY_MS);
+      if (this.#timer === timer) timer.id = setTimeout(poll, POLL_INTERVAL_MS);
     };
-    const timer = { id: setTimeout(look, 0) };
+    const timer = { id: setTimeout(poll, 0) };
     this.#timer = timer;
   }
 
@@ -140,12 +140,12 @@ export class Server {
   }
 
   /** Reads the client infos on the server, which have the label of each client id. They expire after a while. */
-  async #learn(prefix, keys) {
+  async #readNames(prefix, keys) {
     const unread = keys.filter((key) => !this.#names.has(clientOf(prefix, key)));
     if (unread.length === 0) return;
-    const cards = await pipeline(unread.map((key) => ['GET', key]));
+    const infos = await pipeline(unread.map((key) => ['GET', key]));
     unread.forEach((key, i) => {
-      const label = cards[i]?.match(/^label=(.*)$/m)?.[1];
+      const label = infos[i]?.match(/^label=(.*)$/m)?.[1];
       if (label) this.#names.set(clientOf(prefix, key), label);
     });
   }

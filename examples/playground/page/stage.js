@@ -1,28 +1,28 @@
 // Holds the clients, the server's records and the stores, and changes all of them together.
 
 import { Client } from './client.js';
-import { Ears } from './ears.js';
 import { History } from './history.js';
 import { forgetTokens, NAMES, now, numberOf } from './names.js';
 import { command, rowsOf, Server } from './server.js';
 import { Store } from './store.js';
+import { Subscriptions } from './subscriptions.js';
 
 /** The amount that each client adds to the account. */
-const ADDS = { Ada: 10, Ben: 25, Cleo: 5, Dan: 40 };
+const AMOUNTS = { Ada: 10, Ben: 25, Cleo: 5, Dan: 40 };
 /** The side of a read-write lock that each client uses. */
 const ROLES = { Ada: 'write', Ben: 'write', Cleo: 'read', Dan: 'read' };
 
 export class Stage extends EventTarget {
   history = new History();
-  ears = new Ears();
-  server = new Server((at) => this.#looked(at));
+  subscriptions = new Subscriptions();
+  server = new Server((at) => this.#onRecordsRead(at));
   stores = { fenced: new Store(true), unfenced: new Store(false) };
   settings = { kind: 'lock', leaseMs: 3_000, renew: true };
   isStopped = false;
   /** Whether a scene plays. Then only its script controls the clients. */
   isPlaying = false;
   /** The lines of the log, the oldest first: `{ at, text }`. */
-  said = [];
+  logLines = [];
   /** Separates the names of this page from those of other pages on the same server. */
   #prefix = `${crypto.randomUUID().slice(0, 4)}:`;
   #run = 0;
@@ -39,9 +39,9 @@ export class Stage extends EventTarget {
     this.clients = Object.fromEntries(NAMES.map((name) => [name, new Client(this, name, frames[name])]));
     addEventListener('message', ({ data, origin, source }) => {
       const client = this.clients[data?.name];
-      if (origin === location.origin && source === frames[data?.name]?.contentWindow) client.heard(data);
+      if (origin === location.origin && source === frames[data?.name]?.contentWindow) client.onMessage(data);
     });
-    for (const client of this.all) client.greet();
+    for (const client of this.all) client.requestHello();
   }
 
   get all() {
@@ -64,7 +64,7 @@ export class Stage extends EventTarget {
     this.#run += 1;
     this.history.clear();
     forgetTokens();
-    this.said = [];
+    this.logLines = [];
     this.dispatchEvent(new Event('reset'));
     for (const store of Object.values(this.stores)) store.clear();
     this.isStopped = false;
@@ -75,7 +75,7 @@ export class Stage extends EventTarget {
   }
 
   #of(name) {
-    const own = { name, adds: ADDS[name], role: ROLES[name] };
+    const own = { name, amount: AMOUNTS[name], role: ROLES[name] };
     return { ...this.settings, ...own, prefix: this.#prefix, lock: this.#lock, pace: this.#pace };
   }
 
@@ -85,7 +85,7 @@ export class Stage extends EventTarget {
     if (isStopped) this.history.begin('server', 'stopped', now());
     else this.history.end('server', 'stopped', now());
     this.log(isStopped ? 'The server is stopped.' : 'The server answers again.', now());
-    for (const client of this.all) client.lineChanged();
+    for (const client of this.all) client.updateConnection();
     this.changed();
   }
 
@@ -97,17 +97,17 @@ export class Stage extends EventTarget {
   }
 
   /** Writes to the stores for a client. Returns the answer of each store. */
-  write(who, token, adds, values, at) {
+  write(who, token, amount, values, at) {
     const answer = {};
     for (const [name, store] of Object.entries(this.stores)) {
       if (values[name] === undefined) continue;
-      const { outcome, lost, seen } = store.write({ who, value: values[name], adds, token });
+      const { outcome, lost, highestToken } = store.write({ who, value: values[name], amount, token });
       answer[name] = outcome;
       if (outcome === 'refused') {
-        const text = `The fenced store refuses ${who}’s late write: token ${numberOf(token)} < ${numberOf(seen)}.`;
+        const text = `The fenced store refuses ${who}’s late write: token ${numberOf(token)} < ${numberOf(highestToken)}.`;
         this.log(text, at, text);
       } else if (lost > 0) {
-        const text = `The unfenced store takes ${who}’s late write: ${lost} are lost.`;
+        const text = `The unfenced store accepts ${who}’s late write: ${lost} are lost.`;
         this.log(text, at, text);
       }
     }
@@ -117,11 +117,11 @@ export class Stage extends EventTarget {
     return answer;
   }
 
-  /** Adds a line to the log. `loud` is its text for screen readers. */
-  log(text, at, loud) {
-    this.said.push({ at, text });
-    if (this.said.length > 200) this.said.shift();
-    this.dispatchEvent(new CustomEvent('said', { detail: { text, loud } }));
+  /** Adds a line to the log. `announcement` is its text for screen readers. */
+  log(text, at, announcement) {
+    this.logLines.push({ at, text });
+    if (this.logLines.length > 200) this.logLines.shift();
+    this.dispatchEvent(new CustomEvent('log', { detail: { text, announcement } }));
   }
 
   /** Reports a change of the state. */
@@ -137,34 +137,34 @@ export class Stage extends EventTarget {
   }
 
   /** Waits until the condition is true. Rejects if the signal aborts. */
-  until(isSo, signal) {
+  until(condition, signal) {
     return new Promise((resolve, reject) => {
       const end = (settle) => {
-        this.removeEventListener('change', look);
+        this.removeEventListener('change', check);
         signal?.removeEventListener('abort', abort);
         settle();
       };
-      const look = () => isSo() && end(resolve);
+      const check = () => condition() && end(resolve);
       const abort = () => end(() => reject(signal.reason));
       if (signal?.aborted) return reject(signal.reason);
-      this.addEventListener('change', look);
+      this.addEventListener('change', check);
       signal?.addEventListener('abort', abort);
-      look();
+      check();
     });
   }
 
   /** Updates the history after the server's records were read. Each holder has a span in a separate row. */
-  #looked(at) {
+  #onRecordsRead(at) {
     const rows = rowsOf(this.settings.kind);
-    const left = [...this.server.held];
+    const holders = [...this.server.held];
     rows.forEach((row, index) => {
       const lane = `server/${index}`;
       const now = this.history.current(lane, 'record');
-      const same = left.findIndex((one) => one.row === row && one.who === now?.who);
-      if (same >= 0) now.until = at + left.splice(same, 1)[0].left;
+      const same = holders.findIndex((one) => one.row === row && one.who === now?.who);
+      if (same >= 0) now.until = at + holders.splice(same, 1)[0].left;
       else this.history.end(lane, 'record', at);
     });
-    for (const { row, who, left: leftMs } of left) {
+    for (const { row, who, left: leftMs } of holders) {
       const free = rows.findIndex((name, i) => name === row && !this.history.current(`server/${i}`, 'record'));
       if (free >= 0) this.history.begin(`server/${free}`, 'record', at, { who, until: at + leftMs });
     }

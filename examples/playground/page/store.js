@@ -4,8 +4,8 @@ export class Store {
   #isFenced;
   #opening;
   balance = 0;
-  /** The highest token that the store has seen. */
-  seen = 0;
+  /** The highest token that the store has highestToken. */
+  highestToken = 0;
   /** The balance without lost updates: the opening balance and all accepted amounts. */
   expected = 0;
   /** All writes, the newest first. */
@@ -19,21 +19,21 @@ export class Store {
 
   clear() {
     this.balance = this.expected = this.#opening;
-    this.seen = 0;
+    this.highestToken = 0;
     this.writes = [];
   }
 
   /** Writes a new balance. The writer has computed it by adding an amount to the balance that it read before. */
-  write({ who, value, adds, token }) {
-    const result = { who, value, token, lost: 0, seen: this.seen, outcome: 'taken' };
+  write({ who, value, amount, token }) {
+    const result = { who, value, token, lost: 0, highestToken: this.highestToken, outcome: 'accepted' };
     this.writes.unshift(result);
-    if (this.#isFenced && token < this.seen) {
+    if (this.#isFenced && token < this.highestToken) {
       result.outcome = 'refused';
       return result;
     }
-    this.seen = Math.max(this.seen, token);
-    result.lost = this.balance - (value - adds);
-    this.expected += adds;
+    this.highestToken = Math.max(this.highestToken, token);
+    result.lost = this.balance - (value - amount);
+    this.expected += amount;
     this.balance = value;
     return result;
   }

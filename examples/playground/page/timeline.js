@@ -13,7 +13,7 @@ const AXIS = 22;
 /** The approximate width of a character. A bar that is too narrow for its text shows none. */
 const CHARACTER_PX = 8;
 const FRAME_MS = 50;
-const CALM_FRAME_MS = 1_000;
+const REDUCED_MOTION_FRAME_MS = 1_000;
 
 const SVG = 'http://www.w3.org/2000/svg';
 
@@ -21,24 +21,24 @@ export class Timeline {
   #stage;
   #svg;
   #moving;
-  #still;
+  #static;
   #elements = new Map();
   #width = 0;
   #lanes = [];
   #layout = '';
-  #calm = matchMedia('(prefers-reduced-motion: reduce)');
+  #reducedMotion = matchMedia('(prefers-reduced-motion: reduce)');
 
   constructor(stage, svg) {
     this.#stage = stage;
     this.#svg = svg;
-    this.#still = svg.appendChild(element('g'));
+    this.#static = svg.appendChild(element('g'));
     this.#moving = svg.appendChild(element('g'));
     new ResizeObserver(([{ contentRect }]) => {
       this.#width = contentRect.width;
     }).observe(svg);
     let last = 0;
     const frame = (time) => {
-      if (time - last >= (this.#calm.matches ? CALM_FRAME_MS : FRAME_MS)) {
+      if (time - last >= (this.#reducedMotion.matches ? REDUCED_MOTION_FRAME_MS : FRAME_MS)) {
         last = time;
         this.#draw();
       }
@@ -63,19 +63,19 @@ export class Timeline {
     const time = now();
     const at = (moment) => (moment - history.epoch) * this.#scale;
     const since = time - this.#past - 2_000;
-    const seen = new Set();
+    const drawnIds = new Set();
     for (const span of history.spans) {
       if ((span.to ?? time) < since) continue;
-      seen.add(span.id);
+      drawnIds.add(span.id);
       this.#span(span, at, time);
     }
     for (const moment of history.moments) {
       if (moment.at < since) continue;
-      seen.add(moment.id);
+      drawnIds.add(moment.id);
       if (!this.#elements.has(moment.id)) this.#moment(moment, at);
     }
     for (const [id, { group }] of this.#elements) {
-      if (seen.has(id)) continue;
+      if (drawnIds.has(id)) continue;
       group.remove();
       this.#elements.delete(id);
     }
@@ -87,7 +87,7 @@ export class Timeline {
     this.#layout = layout;
     this.#elements.clear();
     this.#moving.replaceChildren();
-    this.#still.replaceChildren();
+    this.#static.replaceChildren();
     const rows = rowsOf(this.#stage.settings.kind);
     this.#lanes = [...NAMES, ...rows.map((_, i) => `server/${i}`)];
     const height = this.#lanes.length * LANE + AXIS;
@@ -95,18 +95,18 @@ export class Timeline {
     this.#lanes.forEach((lane, i) => {
       const row = rows[i - NAMES.length];
       const title = row === undefined ? `${SHAPES[lane]} ${lane}` : `the server’s record${row ? `: ${row}` : ''}`;
-      const look = row === undefined ? `lane ${lane}` : 'lane server';
-      this.#still.append(
-        element('rect', { class: look, x: 0, y: i * LANE + 1, width: this.#width, height: LANE - 2, rx: 4 }),
+      const className = row === undefined ? `lane ${lane}` : 'lane server';
+      this.#static.append(
+        element('rect', { class: className, x: 0, y: i * LANE + 1, width: this.#width, height: LANE - 2, rx: 4 }),
         element('text', { class: `title ${lane}`, x: 6, y: i * LANE + 14 }, title),
       );
     });
     const bottom = this.#lanes.length * LANE;
     for (let s = this.#past / -1_000; s <= 0; s += this.#past / 4_000) {
       const x = (this.#past + s * 1_000) * this.#scale;
-      this.#still.append(element('line', { class: s ? 'grid' : 'now', x1: x, x2: x, y1: 0, y2: bottom + 4 }));
+      this.#static.append(element('line', { class: s ? 'grid' : 'now', x1: x, x2: x, y1: 0, y2: bottom + 4 }));
       const anchor = x === 0 ? 'start' : 'middle';
-      this.#still.append(
+      this.#static.append(
         element('text', { class: 'axis', x, y: bottom + 17, 'text-anchor': anchor }, s ? `${s} s` : 'now'),
       );
     }
@@ -116,19 +116,19 @@ export class Timeline {
     const { id, lane, kind, from, to } = span;
     const top = this.#top(lane);
     if (top === undefined) return;
-    const known = this.#elements.get(id) ?? this.#add(span, top, at);
-    if (known.isDone) return;
+    const drawn = this.#elements.get(id) ?? this.#add(span, top, at);
+    if (drawn.isDone) return;
     // A lease does not count beyond its deadline, even if its end was not reported yet.
     const until = kind === 'holds' || kind === 'record' ? span.until : Infinity;
     const end = to ?? Math.min(time, until);
     const width = Math.max(1, at(end) - at(from));
-    set(known.bar, { width });
-    known.text?.setAttribute('visibility', width >= known.textWidth ? 'visible' : 'hidden');
-    if (known.ahead) {
+    set(drawn.bar, { width });
+    drawn.text?.setAttribute('visibility', width >= drawn.textWidth ? 'visible' : 'hidden');
+    if (drawn.ahead) {
       const left = to === undefined ? Math.max(0, at(until) - at(end)) : 0;
-      set(known.ahead, { x: at(end), width: left });
+      set(drawn.ahead, { x: at(end), width: left });
     }
-    known.isDone = to !== undefined;
+    drawn.isDone = to !== undefined;
   }
 
   #add({ id, lane, kind, from, token, who }, top, at) {
@@ -136,21 +136,21 @@ export class Timeline {
     const group = this.#moving.appendChild(element('g', { class: `${kind} ${who ?? lane}` }));
     const place = { waits: [24, 4], cut: [36, 4], dead: [24, 4], paused: [14, 24], stopped: [2, LANE - 4] }[kind];
     const [y, height] = place ?? [BAR.y, BAR.height];
-    const known = {
+    const drawn = {
       group,
       bar: element('rect', { class: 'bar', x, y: top + y, height, width: 1, rx: kind === 'paused' ? 0 : 3 }),
     };
     if (kind === 'holds' || kind === 'record') {
-      known.ahead = group.appendChild(element('rect', { class: 'ahead', y: top + y, height, width: 0, rx: 3 }));
+      drawn.ahead = group.appendChild(element('rect', { class: 'ahead', y: top + y, height, width: 0, rx: 3 }));
     }
-    group.append(known.bar);
+    group.append(drawn.bar);
     const text = { holds: token ? `t${numberOf(token)}` : '', record: `${SHAPES[who] ?? ''} ${who}`.trim() }[kind];
     if (text) {
-      known.text = group.appendChild(element('text', { class: 'on', x: x + 5, y: top + y + 13 }, text));
-      known.textWidth = CHARACTER_PX * text.length + 10;
+      drawn.text = group.appendChild(element('text', { class: 'on', x: x + 5, y: top + y + 13 }, text));
+      drawn.textWidth = CHARACTER_PX * text.length + 10;
     }
-    this.#elements.set(id, known);
-    return known;
+    this.#elements.set(id, drawn);
+    return drawn;
   }
 
   #moment({ id, lane, kind, at: moment, text }, at) {

@@ -2,15 +2,15 @@
 
 import { SCENES } from './scenes.js';
 
-const shown = (id) => document.getElementById(id);
+const byId = (id) => document.getElementById(id);
 
 export class Tour {
-  /** The results of the scenes so far: `{ id, seen }`. */
+  /** The results of the scenes so far: `{ id, result }`. */
   played = [];
   #stage;
   #at = 0;
   #tabs;
-  #stopping;
+  #controller;
   #announce;
   #pace;
 
@@ -20,18 +20,18 @@ export class Tour {
     this.#announce = announce;
     this.#pace = pace;
     this.#tabs = SCENES.map(({ id, title }, i) => this.#tab(id, title, i));
-    shown('tabs').replaceChildren(...this.#tabs);
-    shown('tabs').addEventListener('keydown', (event) => this.#key(event));
-    shown('play').addEventListener('click', () => (this.#stopping ? this.stop() : this.play()));
-    shown('next').addEventListener('click', () => {
+    byId('tabs').replaceChildren(...this.#tabs);
+    byId('tabs').addEventListener('keydown', (event) => this.#key(event));
+    byId('play').addEventListener('click', () => (this.#controller ? this.stop() : this.play()));
+    byId('next').addEventListener('click', () => {
       this.choose((this.#at + 1) % SCENES.length);
-      shown('play').focus();
+      byId('play').focus();
     });
     this.choose(0);
   }
 
   get isPlaying() {
-    return this.#stopping !== undefined;
+    return this.#controller !== undefined;
   }
 
   choose(index) {
@@ -42,20 +42,20 @@ export class Tour {
       tab.setAttribute('aria-selected', String(i === index));
       tab.tabIndex = i === index ? 0 : -1;
     });
-    shown('scene').setAttribute('aria-labelledby', this.#tabs[index].id);
-    shown('title').textContent = `${index + 1}. ${title}`;
-    shown('text').textContent = text;
+    byId('scene').setAttribute('aria-labelledby', this.#tabs[index].id);
+    byId('title').textContent = `${index + 1}. ${title}`;
+    byId('text').textContent = text;
     this.#clear();
   }
 
   /** Plays the chosen scene to its end. */
   async play() {
     const scene = SCENES[this.#at];
-    const stopping = new AbortController();
-    this.#stopping = stopping;
-    const { signal } = stopping;
+    const controller = new AbortController();
+    this.#controller = controller;
+    const { signal } = controller;
     this.#clear();
-    shown('play').textContent = 'Stop';
+    byId('play').textContent = 'Stop';
     const stage = this.#stage;
     stage.play(true);
     try {
@@ -65,54 +65,54 @@ export class Tour {
       };
       await reset(scene.settings);
       const [ada, ben, cleo, dan] = stage.all;
-      const seen = await scene.play({
+      const result = await scene.play({
         ...{ ada, ben, cleo, dan, stage, reset },
         ...{ all: stage.all, history: stage.history, stores: stage.stores, server: stage.server },
         step: (text) => this.#step(text),
-        until: (isSo) => stage.until(isSo, signal),
-        beat: (ms) => beat(ms * this.#pace, signal),
-        serverSays: (name) => stage.server.held.length === 1 && stage.server.held[0].who === name,
+        until: (condition) => stage.until(condition, signal),
+        rest: (ms) => rest(ms * this.#pace, signal),
+        isHeldOnServerBy: (name) => stage.server.held.length === 1 && stage.server.held[0].who === name,
       });
-      this.#see(scene, seen);
+      this.#showResult(scene, result);
     } catch (error) {
       if (!signal.aborted) throw error;
     } finally {
-      if (this.#stopping === stopping) this.#end();
+      if (this.#controller === controller) this.#end();
     }
   }
 
   stop() {
     if (!this.isPlaying) return;
-    this.#stopping.abort(new Error('stopped'));
+    this.#controller.abort(new Error('stopped'));
     this.#end();
     void this.#stage.reset({});
   }
 
   #end() {
-    this.#stopping = undefined;
-    shown('play').textContent = 'Play again';
+    this.#controller = undefined;
+    byId('play').textContent = 'Play again';
     this.#stage.play(false);
   }
 
   #step(text) {
     const item = document.createElement('li');
     item.textContent = text;
-    shown('steps').append(item);
+    byId('steps').append(item);
     this.#announce(text);
   }
 
-  #see({ id }, seen) {
-    this.played.push({ id, seen });
-    shown('seen').textContent = seen;
-    shown('saw').hidden = false;
-    this.#announce(`What you just saw: ${seen}`);
+  #showResult({ id }, result) {
+    this.played.push({ id, result });
+    byId('result-text').textContent = result;
+    byId('result').hidden = false;
+    this.#announce(`What you just saw: ${result}`);
   }
 
   #clear() {
-    shown('play').textContent = 'Play';
-    shown('steps').replaceChildren();
-    shown('saw').hidden = true;
-    shown('seen').textContent = '';
+    byId('play').textContent = 'Play';
+    byId('steps').replaceChildren();
+    byId('result').hidden = true;
+    byId('result-text').textContent = '';
   }
 
   #tab(id, title, i) {
@@ -141,7 +141,7 @@ export class Tour {
   }
 }
 
-function beat(ms, signal) {
+function rest(ms, signal) {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(resolve, ms);
     signal.addEventListener('abort', () => {

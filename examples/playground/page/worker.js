@@ -1,53 +1,53 @@
 // One client: a program with the real lock library. It runs in a Web Worker, so that it can be paused and killed like a
 // process.
 //
-//   asks ─► waits ─► holds: reads the stores, works, looks at its lease once more, writes ─► releases
-//                      │
-//                      └─ its lease is lost: it stops, and writes nothing
+//   waits ─► holds: reads the stores, works, checks its lease once more, writes ─► releases
+//             │
+//             └─ its lease is lost: it stops, and writes nothing
 //
-// A program can always be paused between its last look at the lease and the write. `pause` pauses a holder there.
+// A program can always be paused between its last check of the lease and the write. `pause` pauses a holder there.
 
-import { Line } from './line.js';
-import { standStill } from './pause.js';
+import { Connection } from './connection.js';
+import { blockUntilResumed } from './pause.js';
 import { upstash } from './steadlock/adapters/upstash.js';
 import { connect, useCore } from './steadlock/index.js';
 
 /** The interval at which a holder reports the deadline of its lease. */
-const BEAT_MS = 100;
+const REPORT_INTERVAL_MS = 100;
 
 const now = () => performance.timeOrigin + performance.now();
-const say = (what, details) => postMessage({ what, at: now(), ...details });
-const after = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const report = (what, details) => postMessage({ what, at: now(), ...details });
+const delay = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 let settings;
-let take;
-/** The current turn. `finish()` ends its work, and `giveUp()` its wait. */
+let acquire;
+/** The current turn. `finish()` ends its work, and `cancel()` its wait. */
 let turn;
-/** The pause that is due between the last look and the write, if there is one. */
+/** The pause that is due between the last check and the write, if there is one. */
 let pauseDue;
 let isRepeating = false;
 
-const line = new Line({
-  called: (isAnswered) => say('called', { isAnswered }),
-  listen: (id, channel) => say('listens', { id, channel }),
-  unlisten: (id) => say('unlistens', { id }),
+const connection = new Connection({
+  onCall: (isAnswered) => report('called', { isAnswered }),
+  subscribe: (id, channel) => report('subscribe', { id, channel }),
+  unsubscribe: (id) => report('unsubscribe', { id }),
 });
 
 const answers = new Map();
 
 /** Sends a request to the stores, which are in the page. */
-function ask(what, details) {
+function request(what, details) {
   const id = crypto.randomUUID();
-  say(what, { id, ...details });
+  report(what, { id, ...details });
   return new Promise((resolve) => answers.set(id, resolve));
 }
 
-const HEARD = {
-  async start(given) {
-    settings = given.settings;
-    useCore(given.core);
-    line.isCut = given.isCut;
-    const redis = upstash({ url: location.origin, subscribe: true, fetch: (...request) => line.send(...request) });
+const HANDLERS = {
+  async start(message) {
+    settings = message.settings;
+    useCore(message.core);
+    connection.isCut = message.isCut;
+    const redis = upstash({ url: location.origin, subscribe: true, fetch: (...args) => connection.send(...args) });
     const client = await connect(redis, {
       keyPrefix: settings.prefix,
       leaseMs: settings.leaseMs,
@@ -59,12 +59,12 @@ const HEARD = {
       // The client can be started while it is cut off.
       lazy: true,
     });
-    take = taking(client, settings);
-    say('ready');
+    acquire = acquirer(client, settings);
+    report('ready');
   },
-  ask: (wanted) => void takeTurns(wanted),
+  acquire: (options) => void takeTurns(options),
   finish: () => turn?.finish(),
-  giveUp: () => turn?.giveUp(),
+  cancel: () => turn?.cancel(),
   repeat({ isOn }) {
     isRepeating = isOn;
     if (isOn && !turn) void repeat();
@@ -74,23 +74,23 @@ const HEARD = {
       pauseDue = pause;
       turn.finish();
     } else {
-      standAside(pause);
+      pauseHere(pause);
     }
   },
   cut({ isCut }) {
-    line.isCut = isCut;
+    connection.isCut = isCut;
   },
-  heard: ({ id, text }) => line.heard(id, text),
+  message: ({ id, text }) => connection.deliver(id, text),
   answer({ id, answer }) {
     answers.get(id)?.(answer);
     answers.delete(id);
   },
 };
 
-self.onmessage = ({ data }) => HEARD[data.do](data);
+self.onmessage = ({ data }) => HANDLERS[data.do](data);
 
 /** Returns a function that acquires the lock of this kind. */
-function taking(client, { kind, lock, role }) {
+function acquirer(client, { kind, lock, role }) {
   switch (kind) {
     case 'mutex':
       return (options) => client.mutex(lock).lock(options);
@@ -107,78 +107,81 @@ function taking(client, { kind, lock, role }) {
   }
 }
 
-/** Takes a number of turns, one after another. With `isTold` the first one lasts until `finish`. */
-async function takeTurns({ turns = 1, workMs, isTold }) {
+/** Takes a number of turns, one after another. With `untilFinished` the first one lasts until `finish`. */
+async function takeTurns({ turns = 1, workMs, untilFinished }) {
   if (turn) return;
-  for (let i = 0; i < turns; i++) await takeTurn({ workMs: i === 0 && isTold ? undefined : workMs });
+  for (let i = 0; i < turns; i++) await takeTurn({ workMs: i === 0 && untilFinished ? undefined : workMs });
 }
 
 async function repeat() {
   while (isRepeating) {
     await takeTurn({ workMs: settings.pace * (400 + 800 * Math.random()) });
-    await after(settings.pace * (200 + 500 * Math.random()));
+    await delay(settings.pace * (200 + 500 * Math.random()));
   }
 }
 
-/** Takes one turn, from the attempt to the release. With `only`, it writes only to that store. */
-async function takeTurn({ workMs, only }) {
-  const ending = new AbortController();
+/** Takes one turn, from the attempt to the release. With `onlyStore`, it writes to that store only. */
+async function takeTurn({ workMs, onlyStore }) {
+  const controller = new AbortController();
   const work = Promise.withResolvers();
-  const own = { isWorking: false, finish: work.resolve, giveUp: () => ending.abort(new Error('gave up')) };
+  const own = { isWorking: false, finish: work.resolve, cancel: () => controller.abort(new Error('cancelled')) };
   turn = own;
   let isRefused = false;
   try {
-    say('asks');
-    const lease = await take({ signal: ending.signal });
+    report('waits');
+    const lease = await acquire({ signal: controller.signal });
     own.isWorking = true;
-    isRefused = await hold(lease, work, workMs, only);
+    isRefused = await hold(lease, work, workMs, onlyStore);
   } catch (error) {
-    say('failed', { kind: error.kind ?? error.message });
+    report('failed', { kind: error.kind ?? error.message });
   } finally {
     turn = undefined;
   }
   // After a refused write, the client must acquire the lock, read and write again.
-  if (isRefused) await takeTurn({ workMs: workMs ?? 400, only: 'fenced' });
+  if (isRefused) await takeTurn({ workMs: workMs ?? 400, onlyStore: 'fenced' });
 }
 
 /** Works under the lease. Returns whether the fenced store refused the write. */
-async function hold(lease, work, workMs, only) {
+async function hold(lease, work, workMs, onlyStore) {
   const until = () => now() + lease.remainingMs;
-  say('holds', { token: lease.token, until: until() });
-  const beat = setInterval(() => {
-    if (lease.isValid) say('beats', { until: until() });
-  }, BEAT_MS);
+  report('holds', { token: lease.token, until: until() });
+  const timer = setInterval(() => {
+    if (lease.isValid) report('renewed', { until: until() });
+  }, REPORT_INTERVAL_MS);
   lease.signal.addEventListener('abort', () => {
-    say('lost', { reason: lease.lostReason });
+    report('lost', { reason: lease.lostReason });
     work.resolve();
   });
   try {
     // Only holders with a token write: without a token, the store could check nothing.
-    const seen = lease.token === null ? undefined : await ask('reads');
+    const balances = lease.token === null ? undefined : await request('reads');
     if (workMs !== undefined) setTimeout(work.resolve, workMs);
     await work.promise;
     turn.isWorking = false;
     const isValid = lease.isValid;
-    // This was the last look at the lease. Everything after it can be too late.
-    if (pauseDue) standAside(pauseDue);
+    // This was the last check of the lease. Everything after it can be too late.
+    if (pauseDue) pauseHere(pauseDue);
     if (!isValid) return false;
-    return seen !== undefined && (await write(lease.token, seen, only)).fenced === 'refused';
+    return balances !== undefined && (await write(lease.token, balances, onlyStore)).fenced === 'refused';
   } finally {
-    clearInterval(beat);
-    say('releases');
-    say('released', { outcome: await lease.release() });
+    clearInterval(timer);
+    report('releases');
+    report('released', { outcome: await lease.release() });
   }
 }
 
-function write(token, seen, only) {
-  const { adds } = settings;
-  const values = { fenced: seen.fenced + adds, unfenced: only === undefined ? seen.unfenced + adds : undefined };
-  return ask('writes', { token, adds, values });
+function write(token, balances, onlyStore) {
+  const { amount } = settings;
+  const values = {
+    fenced: balances.fenced + amount,
+    unfenced: onlyStore === undefined ? balances.unfenced + amount : undefined,
+  };
+  return request('writes', { token, amount, values });
 }
 
-function standAside(pause) {
+function pauseHere(pause) {
   pauseDue = undefined;
-  say('stands');
-  standStill(pause);
-  say('wakes');
+  report('paused');
+  blockUntilResumed(pause);
+  report('resumed');
 }

@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import { openPage, startBrowser, startPlayground } from './browser.js';
 
 const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 
 let playground;
 let browser;
@@ -24,7 +24,7 @@ after(async () => {
 /** Runs a test in a new page. Errors and warnings of the page fail the test. */
 async function visit(options, body) {
   const { page, problems, close } = await openPage(browser, playground.url, options);
-  page.setDefaultTimeout(PATIENCE_MS);
+  page.setDefaultTimeout(TIMEOUT_MS);
   try {
     await body(page);
     assert.deepEqual(problems, []);
@@ -33,7 +33,7 @@ async function visit(options, body) {
   }
 }
 
-const isOver = () => !window.playground.tour.isPlaying && !document.getElementById('saw').hidden;
+const isOver = () => !window.playground.tour.isPlaying && !document.getElementById('result').hidden;
 
 /** Returns the texts that the page shows, and its history. */
 function facts(page) {
@@ -41,7 +41,7 @@ function facts(page) {
     const { stage } = window.playground;
     const texts = (selector) => Array.from(document.querySelectorAll(selector), ({ textContent }) => textContent);
     return {
-      seen: document.getElementById('seen').textContent,
+      result: document.getElementById('result-text').textContent,
       steps: texts('#steps li'),
       log: texts('#log li').reverse(),
       spans: stage.history.spans,
@@ -91,7 +91,7 @@ describe('the tour', () => {
 
   before(async () => {
     visited = await openPage(browser, playground.url);
-    visited.page.setDefaultTimeout(PATIENCE_MS);
+    visited.page.setDefaultTimeout(TIMEOUT_MS);
   });
 
   after(() => visited?.close());
@@ -117,7 +117,7 @@ describe('the tour', () => {
     }
   }
 
-  test('one holder: each hands over to a waiter by its release', () =>
+  test('one holder: each release hands the lock over to a waiter', () =>
     play(
       'hand-over',
       (shown) => {
@@ -125,7 +125,7 @@ describe('the tour', () => {
         assert.deepEqual(order(shown).toSorted(), ['Ada', 'Ben', 'Cleo']);
         assert.equal(believedAtOnce(holds(shown), 2), 0);
         assertTokensRise(shown);
-        assert.match(shown.seen, /had the lock \d+ ms after Ada released it/);
+        assert.match(shown.result, /had the lock \d+ ms after Ada released it/);
         assert.equal(shown.stores.fenced.balance, 140);
         assert.equal(shown.stores.unfenced.balance, 140);
       },
@@ -145,7 +145,7 @@ describe('the tour', () => {
       // Ada's record lasted longer than Ada and its deadline.
       assert.ok(ben.from > ada.until, `${ben.from} > ${ada.until}`);
       assert.ok(shown.log.some((line) => line.endsWith('Ada is killed.')));
-      assert.match(shown.seen, /Ben held the lock \d\.\d\d s after the kill/);
+      assert.match(shown.result, /Ben held the lock \d\.\d\d s after the kill/);
     }));
 
   test('the late write of a paused holder is refused by the fenced store and damages the other', () =>
@@ -160,17 +160,17 @@ describe('the tour', () => {
       assert.ok(paused.from < end(ada) && end(ben) < paused.to);
       const { fenced, unfenced } = shown.stores;
       assert.deepEqual(fenced.writes, [
-        '▲ Ben writes 125, taken: token 2',
+        '▲ Ben writes 125, accepted: token 2',
         '● Ada writes 110, refused: token 1 < 2',
-        '● Ada writes 135, taken: token 3',
+        '● Ada writes 135, accepted: token 3',
       ]);
       assert.equal(fenced.balance, 135);
       assert.deepEqual(unfenced.writes, [
-        '▲ Ben writes 125, taken: token 2',
-        '● Ada writes 110, taken: token 1, 25 lost',
+        '▲ Ben writes 125, accepted: token 2',
+        '● Ada writes 110, accepted: token 1, 25 lost',
       ]);
       assert.equal(unfenced.balance, 110);
-      assert.match(shown.seen, /refused token 1, since it had seen 2.*Ben’s 25 are lost: 110/);
+      assert.match(shown.result, /refused token 1, because the highest one was 2.*Ben’s 25 are lost: 110/);
     }));
 
   test('a fair lock is granted in order of arrival', () =>
@@ -180,20 +180,20 @@ describe('the tour', () => {
       assert.deepEqual(order(shown), turns);
       assert.equal(believedAtOnce(holds(shown), 2), 0);
       assertTokensRise(shown);
-      assert.ok(shown.seen.includes(`Fair lock: ${turns.join(', ')}; in order of arrival.`), shown.seen);
-      const plain = shown.seen.match(/Plain lock: ([^;]*);/)[1].split(', ');
+      assert.ok(shown.result.includes(`Fair lock: ${turns.join(', ')}; in order of arrival.`), shown.result);
+      const plain = shown.result.match(/Plain lock: ([^;]*);/)[1].split(', ');
       assert.deepEqual(plain.toSorted(), turns.toSorted());
     }));
 
-  test('who is cut off knows that its lease is lost before another is granted the lock', () =>
+  test('a client that is cut off knows that its lease is lost before another is granted the lock', () =>
     play('cut-off', (shown) => {
       assert.deepEqual(order(shown), ['Ada', 'Ben']);
       assert.equal(believedAtOnce(holds(shown), 2), 0);
       const [ada, ben] = holds(shown);
       const cut = shown.spans.find(({ kind }) => kind === 'cut');
       assert.ok(cut.from < end(ada) && end(ada) < ben.from && ben.from < cut.to);
-      assert.ok(shown.log.some((line) => line.includes('Ada knows that its lease is lost: its deadline came')));
-      assert.match(shown.seen, /Ada stopped believing \d+ ms before Ben held the lock/);
+      assert.ok(shown.log.some((line) => line.includes('Ada knows that its lease is lost: its deadline passed')));
+      assert.match(shown.result, /Ada stopped believing \d+ ms before Ben held the lock/);
       assertTokensRise(shown);
     }));
 
@@ -208,9 +208,11 @@ describe('the tour', () => {
         assert.ok(ada.from < stopped.from && stopped.to < end(ada));
         assert.ok(believedAtOnce(holds(shown), 2) > 0);
         assert.ok(
-          shown.log.some((line) => line.includes('Ada knows that its lease is lost: the record is another’s now')),
+          shown.log.some((line) =>
+            line.includes('Ada knows that its lease is lost: the record is another client’s now'),
+          ),
         );
-        assert.match(shown.seen, /Both believed for \d\.\d\d s.*Ben’s token is higher than Ada’s/);
+        assert.match(shown.result, /Both believed for \d\.\d\d s.*Ben’s token is higher than Ada’s/);
       },
       (shown) => {
         // The limit is a third of the lease of 4 s, and time for calls on a busy machine.
@@ -219,33 +221,33 @@ describe('the tour', () => {
       },
     ));
 
-  test('a scene can be stopped, and begins afresh', async () => {
+  test('a stopped scene starts again from the beginning', async () => {
     const { page } = visited;
     await page.click('#tab-hand-over');
     await page.click('#play');
     await page.waitForFunction(() => window.playground.stage.clients.Ada.phase === 'holds');
     await page.click('#play');
     await page.waitForFunction(() => window.playground.stage.all.every(({ phase }) => phase === 'idle'));
-    assert.equal(await page.$eval('#saw', ({ hidden }) => hidden), true);
+    assert.equal(await page.$eval('#result', ({ hidden }) => hidden), true);
     await play('hand-over', (shown) => {
       assert.deepEqual(order(shown).toSorted(), ['Ada', 'Ben', 'Cleo']);
     });
   });
 
-  test('screen readers are told of a scene, sparingly', async () => {
+  test('screen readers get few announcements of a scene', async () => {
     const { page } = visited;
     await page.evaluate(() => {
-      window.heard = [];
+      window.announced = [];
       const announcer = document.getElementById('announcer');
-      new MutationObserver(() => window.heard.push(announcer.textContent)).observe(announcer, { childList: true });
+      new MutationObserver(() => window.announced.push(announcer.textContent)).observe(announcer, { childList: true });
     });
     await play('paused', () => {});
-    await page.waitForFunction(() => window.heard.at(-1)?.startsWith('What you just saw: '));
-    const heard = await page.evaluate(() => window.heard);
-    assert.ok(heard.length <= 6, heard.join('\n'));
+    await page.waitForFunction(() => window.announced.at(-1)?.startsWith('What you just saw: '));
+    const announced = await page.evaluate(() => window.announced);
+    assert.ok(announced.length <= 6, announced.join('\n'));
   });
 
-  test('who is disturbed by motion sees the timeline move once a second', async () => {
+  test('with reduced motion the timeline moves once a second', async () => {
     const { page } = visited;
     await page.emulateMediaFeatures([{ name: 'prefers-reduced-motion', value: 'reduce' }]);
     const times = await page.evaluate(
@@ -269,7 +271,7 @@ describe('the tour', () => {
 describe('a visitor', () => {
   const KINDS = { mutex: 1, fair: 1, semaphore: 2, multi: 1 };
 
-  test('has all clients contend for each kind of lock, and it keeps its promise', () =>
+  test('lets all clients contend for each kind of lock, which never has too many holders', () =>
     visit({}, async (page) => {
       for (const [kind, most] of Object.entries(KINDS)) {
         await contend(page, kind, 4, most);
@@ -282,7 +284,7 @@ describe('a visitor', () => {
       }
     }));
 
-  test('sees readers together, and writers alone', () =>
+  test('sees readers together and writers exclusively', () =>
     visit({}, async (page) => {
       await contend(page, 'readWrite', 6, 2);
       const all = holds(await facts(page));
@@ -297,29 +299,29 @@ describe('a visitor', () => {
   test('pauses, cuts off, kills and starts a client by the buttons of its frame', () =>
     visit({}, async (page) => {
       const ada = await page.waitForFrame((frame) => frame.url().endsWith('#Ada'));
-      const says = (text) =>
+      const waitForState = (text) =>
         ada.waitForFunction((is) => document.getElementById('believes').textContent === is, {}, text);
       await page.select('#lease', '10000');
       await page.waitForFunction(() =>
         window.playground.stage.all.every(({ settings }) => settings.leaseMs === 10_000),
       );
-      await says('idle');
-      await ada.click('#ask');
-      await says('holds the lock');
+      await waitForState('idle');
+      await ada.click('#acquire');
+      await waitForState('holds the lock');
       await ada.click('#pause');
-      await says('stands still');
+      await waitForState('paused');
       await ada.click('#pause');
       await page.waitForFunction(() => window.playground.stage.clients.Ada.written.length === 1);
-      await says('idle');
+      await waitForState('idle');
       await ada.click('#cut');
-      await ada.click('#ask');
-      await says('waits');
+      await ada.click('#acquire');
+      await waitForState('waits');
       await ada.click('#cut');
-      await says('holds the lock');
+      await waitForState('holds the lock');
       await ada.click('#kill');
-      await says('killed');
+      await waitForState('killed');
       await ada.click('#kill');
-      await says('idle');
+      await waitForState('idle');
     }));
 
   /** Lets all clients contend until `grants` leases have ended and `together` clients have held the lock at once. */
@@ -348,7 +350,7 @@ describe('a visitor', () => {
 });
 
 describe('the keyboard', () => {
-  test('is enough: Tab, arrows and Enter go through the tour, and into the clients', () =>
+  test('suffices: Tab, arrows and Enter control the tour and the clients', () =>
     visit({}, async (page) => {
       const focus = () => page.evaluate(() => document.activeElement.id);
       const tabTo = async (id) => {
@@ -386,37 +388,37 @@ describe('the keyboard', () => {
     }));
 });
 
-describe('axe-core finds nothing, and nothing scrolls sideways', () => {
-  const LOOKS = {
+describe('axe-core finds no violation, and no page scrolls horizontally', () => {
+  const VIEWS = {
     desktop: { width: 1280, scheme: 'light' },
     'dark desktop': { width: 1280, scheme: 'dark' },
     phone: { width: 390, scheme: 'light' },
     'dark phone': { width: 390, scheme: 'dark' },
   };
 
-  test(Object.keys(LOOKS).join(', '), () =>
+  test(Object.keys(VIEWS).join(', '), () =>
     visit({}, async (page) => {
       // Fills every place of the page.
       await page.evaluate(async () => {
         const { stage } = window.playground;
         const { Ada, Ben, Cleo, Dan } = stage.clients;
-        Ada.ask();
+        Ada.acquire();
         await stage.until(() => Ada.phase === 'holds');
-        Ben.ask();
+        Ben.acquire();
         Cleo.cut(true);
         Dan.kill();
         await stage.until(() => Ben.phase === 'waits');
         document.getElementById('spans').open = true;
       });
       await Promise.all(page.frames().map((frame) => frame.addScriptTag({ path: AXE })));
-      for (const [name, { width, scheme }] of Object.entries(LOOKS)) {
+      for (const [name, { width, scheme }] of Object.entries(VIEWS)) {
         await page.setViewport({ width, height: 900 });
         await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
         const found = await page.evaluate(async () => (await window.axe.run()).violations);
-        const told = found.map(
+        const violations = found.map(
           ({ id, impact, nodes }) => `${impact} ${id}: ${nodes.map(({ html }) => html).join(' ')}`,
         );
-        assert.deepEqual(told, [], name);
+        assert.deepEqual(violations, [], name);
         for (const frame of page.frames()) {
           const by = await frame.evaluate(({ documentElement: it } = document) => it.scrollWidth - it.clientWidth);
           assert.equal(by, 0, `${name}: ${frame.url()} scrolls`);
@@ -425,20 +427,20 @@ describe('axe-core finds nothing, and nothing scrolls sideways', () => {
     }),
   );
 
-  test('the switch makes it dark, in the frames too, and stays', () =>
+  test('the dark theme applies to the frames too, and is remembered', () =>
     visit({}, async (page) => {
-      const grounds = () =>
+      const backgrounds = () =>
         Promise.all(
           page.frames().map((frame) => frame.evaluate(() => getComputedStyle(document.body).backgroundColor)),
         );
-      const light = await grounds();
+      const light = await backgrounds();
       await page.select('#theme', 'dark');
-      const dark = await grounds();
-      dark.forEach((ground, i) => {
-        assert.notEqual(ground, light[i]);
+      const dark = await backgrounds();
+      dark.forEach((background, i) => {
+        assert.notEqual(background, light[i]);
       });
       await page.reload();
       await page.waitForFunction(() => window.playground?.stage.all.every(({ phase }) => phase === 'idle'));
-      assert.deepEqual(await grounds(), dark);
+      assert.deepEqual(await backgrounds(), dark);
     }));
 });

@@ -7,7 +7,7 @@ import { openPage, startBrowser, startPlayground } from './browser.js';
 
 const FOLDER = fileURLToPath(new URL('../../../docs/playground/', import.meta.url));
 
-const isOver = () => !window.playground.tour.isPlaying && !document.getElementById('saw').hidden;
+const isOver = () => !window.playground.tour.isPlaying && !document.getElementById('result').hidden;
 const areTwo = () => {
   const { Ada, Ben } = window.playground.stage.clients;
   return Ada.phase === 'holds' && Ben.phase === 'holds';
@@ -26,8 +26,8 @@ const PICTURES = [
 await mkdir(FOLDER, { recursive: true });
 const [playground, browser] = await Promise.all([startPlayground(), startBrowser()]);
 try {
-  for (const { name, scene, when, ...look } of PICTURES) {
-    const { page, close } = await openPage(browser, playground.url, { ...look, query: '' });
+  for (const { name, scene, when, ...options } of PICTURES) {
+    const { page, close } = await openPage(browser, playground.url, { ...options, query: '' });
     await page.click(`#tab-${scene}`);
     await page.click('#play');
     await page.waitForFunction(when, { timeout: 60_000 });

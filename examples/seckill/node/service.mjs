@@ -23,10 +23,10 @@ let soldOut = false;
 async function serve(clicks) {
   for (const user of clicks) {
     if (soldOut) return;
-    const asked = performance.now();
+    const start = performance.now();
     const lease = await lock.lock();
     progress.grants += 1;
-    progress.longestWaitMs = Math.max(progress.longestWaitMs, Math.round(performance.now() - asked));
+    progress.longestWaitMs = Math.max(progress.longestWaitMs, Math.round(performance.now() - start));
     try {
       await sell(user, lease.token);
     } finally {
@@ -68,7 +68,7 @@ function shuffled(list) {
   return list;
 }
 
-const say = (what) => process.stdout.write(`${JSON.stringify(what)}\n`);
+const print = (message) => process.stdout.write(`${JSON.stringify(message)}\n`);
 
 // Serves the metrics of the client to Prometheus.
 const server = createServer((_request, response) => {
@@ -76,16 +76,16 @@ const server = createServer((_request, response) => {
   response.end(client.metrics());
 });
 await once(server.listen(0, '127.0.0.1'), 'listening');
-say({ ready: `http://127.0.0.1:${server.address().port}/metrics` });
+print({ ready: `http://127.0.0.1:${server.address().port}/metrics` });
 await once(process.stdin, 'data');
 
 const users = Array.from({ length: USERS }, (_, number) => `user-${number}`);
 const clicks = shuffled([...users, ...users]).values();
-const reporter = setInterval(() => say(progress), 200);
+const reporter = setInterval(() => print(progress), 200);
 await Promise.all(Array.from({ length: CLICKS_AT_A_TIME }, () => serve(clicks)));
 clearInterval(reporter);
-say(progress);
-say({ done: true });
+print(progress);
+print({ done: true });
 await once(process.stdin, 'end');
 await shift.release();
 await client.close();

@@ -35,10 +35,10 @@ class Worker:
         for user in clicks:
             if self.sold_out:
                 return
-            asked = time.monotonic()
+            start = time.monotonic()
             async with self.lock as lease:
                 self.grants += 1
-                self.longest_wait = max(self.longest_wait, time.monotonic() - asked)
+                self.longest_wait = max(self.longest_wait, time.monotonic() - start)
                 await self.sell(user, lease)
 
     async def sell(self, user: str, lease: steadlock.aio.Lease) -> None:

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use redis::{Cmd, RedisError, Value, cmd};
-use steadlock::{Client, Error, ErrorKind, Lease};
+use steadlock::{Client, ErrorKind, Lease};
 
 use crate::rules::Rule;
 use crate::support::version::Version;
-use crate::support::{Redis, eventually};
+use crate::support::{Redis, eventually, refusal};
 use crate::work::{self, KINDS, Notice, channels_of, lock, strings};
 use steadlock_protocol::Reply;
 
@@ -56,7 +56,7 @@ impl OtherTenant {
 }
 
 #[tokio::test]
-async fn a_tenant_reaches_no_key_and_no_channel_of_another() {
+async fn a_tenant_cannot_reach_keys_or_channels_of_another() {
     let server = Redis::start();
     let rule = Rule::printed("tenant");
     rule.apply(&server);
@@ -183,7 +183,7 @@ fn is_refusal(error: &RedisError) -> bool {
 }
 
 #[tokio::test]
-async fn a_tenant_s_client_is_refused_the_locks_of_another_and_told_which_keys() {
+async fn a_client_is_refused_the_locks_of_another_tenant_and_the_error_names_the_keys() {
     let server = Redis::start();
     let rule = Rule::printed("tenant");
     rule.apply(&server);
@@ -203,10 +203,10 @@ async fn a_tenant_s_client_is_refused_the_locks_of_another_and_told_which_keys()
                 };
                 let lock = lock(&client, kind, &name);
                 for error in [
-                    refused(lock.try_acquire().await),
-                    refused(lock.is_locked().await),
-                    refused(client.force_release(&lock).await),
-                    refused(client.set_limit(&name, 5).await),
+                    refusal(lock.try_acquire().await),
+                    refusal(lock.is_locked().await),
+                    refusal(client.force_release(&lock).await),
+                    refusal(client.set_limit(&name, 5).await),
                 ] {
                     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
                     assert!(
@@ -225,7 +225,7 @@ async fn a_tenant_s_client_is_refused_the_locks_of_another_and_told_which_keys()
 /// Tests an attack that SECURITY.md warns about. The tenant's rule limits it to one tenant: another tenant can neither
 /// read the queue nor publish on the channel (see above).
 #[tokio::test]
-async fn whoever_may_read_a_queue_and_publish_on_its_channel_can_hand_out_grants() {
+async fn a_user_who_can_read_a_queue_and_publish_on_its_channel_can_forge_grants() {
     let server = Redis::start();
     let rule = Rule::printed("tenant");
     rule.apply(&server);
@@ -235,7 +235,7 @@ async fn whoever_may_read_a_queue_and_publish_on_its_channel_can_hand_out_grants
     let lock = client.fair_lock("f").wait(SOON);
     let waiter = tokio::spawn(async move { lock.acquire().await });
     let grants = "steadlock:{tenant:f}:grants:";
-    eventually("it waits", SOON, || !channels_of(&server, grants).is_empty()).await;
+    eventually("the waiter waits", SOON, || !channels_of(&server, grants).is_empty()).await;
 
     // The attacker is a member of the same tenant, with the rights of the rule. It repeats the forgery, because the
     // waiter ignores a grant with an old time of its last attempt.
@@ -260,7 +260,7 @@ async fn whoever_may_read_a_queue_and_publish_on_its_channel_can_hand_out_grants
         let seen = seen.split(' ').next().unwrap();
         let forged = format!("{first} {seen} {seen}");
         let channel = format!("{grants}{}", first.split(':').next().unwrap());
-        let _heard: i64 = cmd("PUBLISH").arg(channel).arg(forged).query(&mut member).unwrap();
+        let _receivers: i64 = cmd("PUBLISH").arg(channel).arg(forged).query(&mut member).unwrap();
     };
     eventually("a forged message is believed", SOON, || {
         forge();
@@ -272,7 +272,7 @@ async fn whoever_may_read_a_queue_and_publish_on_its_channel_can_hand_out_grants
 }
 
 #[tokio::test]
-async fn those_who_only_look_change_nothing_and_clients_do_not_force() {
+async fn watchers_cannot_write_and_clients_cannot_force_a_release() {
     let server = Redis::start();
     let (watcher, locks) = (Rule::printed("watcher"), Rule::printed("locks"));
     watcher.apply(&server);
@@ -285,31 +285,31 @@ async fn those_who_only_look_change_nothing_and_clients_do_not_force() {
         let held = lock(&holder, kind, &name).acquire().await.unwrap();
         let seen = lock(&watching, kind, &name);
         assert_eq!(
-            refused(watching.force_release(&seen).await).kind(),
+            refusal(watching.force_release(&seen).await).kind(),
             ErrorKind::Misconfigured,
             "{kind}"
         );
         let free = lock(&watching, kind, &format!("{name}-free"));
         assert_eq!(
-            refused(free.try_acquire().await).kind(),
+            refusal(free.try_acquire().await).kind(),
             ErrorKind::Misconfigured,
             "{kind}"
         );
         if ["lock", "mutex", "fair_lock"].contains(&kind) {
             let result = client.force_release(&lock(&client, kind, &name)).await;
-            assert_eq!(refused(result).kind(), ErrorKind::Misconfigured, "{kind}");
+            assert_eq!(refusal(result).kind(), ErrorKind::Misconfigured, "{kind}");
         }
         assert!(held.is_valid());
         held.release().await.unwrap();
     }
     let _held = holder.semaphore("orders:limit", 2).acquire(1).await.unwrap();
     let result = watching.set_limit("orders:limit", 5).await;
-    assert_eq!(refused(result).kind(), ErrorKind::Misconfigured);
+    assert_eq!(refusal(result).kind(), ErrorKind::Misconfigured);
     assert_eq!(strings(server.run(&["KEYS", "*-free*"])), [""; 0]);
 }
 
 #[tokio::test]
-async fn the_rules_work_in_a_file_too() {
+async fn the_rules_also_work_in_an_acl_file() {
     let folder = std::env::temp_dir();
     let file = folder.join(format!("steadlock-acl-{}", std::process::id()));
     let rules = crate::rules::users()
@@ -331,7 +331,7 @@ async fn the_rules_work_in_a_file_too() {
         .await
         .unwrap();
     assert_eq!(
-        refused(client.lock("payments:1").acquire().await).kind(),
+        refusal(client.lock("payments:1").acquire().await).kind(),
         ErrorKind::Misconfigured
     );
     std::fs::remove_file(file).unwrap();
@@ -342,7 +342,7 @@ async fn a_database_in_the_url_needs_select() {
     let server = Redis::start();
     let rule = Rule::printed("locks");
     rule.apply(&server);
-    let error = refused(Client::connect(format!("{}/1", rule.url(&server))).await);
+    let error = refusal(Client::connect(format!("{}/1", rule.url(&server))).await);
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     assert!(error.message().contains("select"), "{error}");
     rule.with("+select").apply(&server);
@@ -363,7 +363,7 @@ fn three_with(rule: &Rule) -> (Vec<Redis>, Vec<String>) {
 }
 
 #[tokio::test]
-async fn redlock_clients_tell_their_servers_apart_with_info_and_without() {
+async fn redlock_clients_distinguish_their_servers_with_and_without_info() {
     for (rule, prefix) in [("locks", ""), ("tenant", "tenant:")] {
         for right in [None, Some("+info")] {
             let rule = Rule::printed(rule);
@@ -384,10 +384,10 @@ async fn redlock_clients_tell_their_servers_apart_with_info_and_without() {
 }
 
 #[tokio::test]
-async fn redlock_clients_that_only_look_need_info() {
+async fn redlock_watchers_need_info() {
     let rule = Rule::printed("watcher");
     let (servers, urls) = three_with(&rule);
-    let error = refused(Client::builder().primaries(urls.clone()).connect().await);
+    let error = refusal(Client::builder().primaries(urls.clone()).connect().await);
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     assert!(error.to_string().contains("+info"), "{error}");
     for server in &servers {
@@ -398,7 +398,7 @@ async fn redlock_clients_that_only_look_need_info() {
 }
 
 #[tokio::test]
-async fn with_client_setinfo_the_server_s_log_of_refusals_is_empty() {
+async fn with_client_setinfo_the_acl_log_of_the_server_is_empty() {
     let version = Version::chosen();
     if version == Version::Redis62 || version == Version::System {
         // CLIENT SETINFO exists since Redis 7.2. An older server does not know the subcommand.
@@ -407,11 +407,7 @@ async fn with_client_setinfo_the_server_s_log_of_refusals_is_empty() {
     let server = Redis::start();
     let rule = Rule::printed("locks").with("+client|setinfo").with("+info");
     rule.apply(&server);
-    let result = work::of_clients(&server, &rule.url(&server), "", "orders:1", Notice::Messages).await;
+    let result = work::run_as_client(&server, &rule.url(&server), "", "orders:1", Notice::Messages).await;
     result.unwrap_or_else(|failure| panic!("{failure}"));
     assert_eq!(crate::refused(&server), [""; 0]);
-}
-
-fn refused<T>(result: Result<T, Error>) -> Error {
-    result.err().expect("an error")
 }

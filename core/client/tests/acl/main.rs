@@ -27,20 +27,20 @@ enum Use {
 }
 
 impl Use {
-    async fn of(self, server: &Redis, rule: &Rule, name: &str, notice: Notice) -> Result<(), Failure> {
+    async fn run(self, server: &Redis, rule: &Rule, name: &str, notice: Notice) -> Result<(), Failure> {
         let url = rule.url(server);
         let holder = Client::connect(server.url()).await.unwrap();
         let result = match self {
-            Self::Clients { prefix } => work::of_clients(server, &url, prefix, name, notice).await,
-            Self::Operators => work::of_operators(server, &url, &holder, name).await,
-            Self::Watchers => work::of_watchers(&url, &holder, name).await,
+            Self::Clients { prefix } => work::run_as_client(server, &url, prefix, name, notice).await,
+            Self::Operators => work::run_as_operator(server, &url, &holder, name).await,
+            Self::Watchers => work::run_as_watcher(&url, &holder, name).await,
         };
         holder.close().await;
         result
     }
 
     /// Whether clients with this purpose call a script.
-    fn runs(self, script: Script) -> bool {
+    fn calls(self, script: Script) -> bool {
         let file = script.file();
         let changes = file.ends_with("_force.lua") || file == "semaphore_limit.lua";
         match self {
@@ -74,12 +74,12 @@ macro_rules! each_rule {
             use super::*;
 
             #[tokio::test]
-            async fn is_enough() {
-                check_that_it_is_enough(stringify!($user), $purpose).await;
+            async fn suffices() {
+                check_that_it_suffices(stringify!($user), $purpose).await;
             }
 
             #[tokio::test]
-            async fn needs_each_of_its_rights_and_a_missing_one_is_named() {
+            async fn needs_each_of_its_rights_and_an_error_names_a_missing_one() {
                 check_each_right(stringify!($user), $purpose).await;
             }
         })*
@@ -94,16 +94,16 @@ each_rule! {
 }
 
 #[test]
-fn every_rule_that_is_printed_is_tested() {
+fn every_printed_rule_is_tested() {
     let known: Vec<String> = RULES.iter().map(|(user, _)| String::from(*user)).collect();
     assert_eq!(rules::users(), known);
 }
 
-async fn check_that_it_is_enough(user: &str, purpose: Use) {
+async fn check_that_it_suffices(user: &str, purpose: Use) {
     let server = Redis::start();
     let rule = Rule::printed(user);
     rule.apply(&server);
-    let result = purpose.of(&server, &rule, "orders:1", Notice::Messages).await;
+    let result = purpose.run(&server, &rule, "orders:1", Notice::Messages).await;
     result.unwrap_or_else(|failure| panic!("{user}: {failure}"));
     let refused = refused(&server);
     // A client works without these: they write its client info, or show that all of its connections are to one server.
@@ -137,7 +137,7 @@ async fn check_each_right(user: &str, purpose: Use) {
             let times = if is_optional(&right) { 5 } else { 1 };
             for time in 0..times {
                 let name = format!("orders:{number}-{time}-");
-                failure = purpose.of(server, &weaker, &name, Notice::Messages).await.err();
+                failure = purpose.run(server, &weaker, &name, Notice::Messages).await.err();
                 if failure.is_some() {
                     break;
                 }
@@ -147,7 +147,7 @@ async fn check_each_right(user: &str, purpose: Use) {
             if is_optional(&right) && matches!(purpose, Use::Clients { .. }) {
                 // A waiter that receives no notifications polls.
                 let name = format!("orders:{number}-late");
-                let result = purpose.of(server, &weaker, &name, Notice::Polls).await;
+                let result = purpose.run(server, &weaker, &name, Notice::Polls).await;
                 result.unwrap_or_else(|failure| panic!("{user} without {right}: {failure}"));
             }
         }
@@ -162,7 +162,7 @@ fn check_naming(user: &str, right: &str, failure: &Failure) {
         return;
     }
     let Some(error) = &failure.error else {
-        panic!("{user} without {right}, nothing is told: {failure}");
+        panic!("{user} without {right}, there is no error: {failure}");
     };
     assert_eq!(
         error.kind(),
@@ -181,13 +181,13 @@ fn check_naming(user: &str, right: &str, failure: &Failure) {
 }
 
 #[test]
-fn each_rule_has_the_commands_of_its_scripts_and_no_others() {
+fn each_rule_allows_exactly_the_commands_of_its_scripts() {
     for &(user, purpose) in RULES {
         let of_script = |script: &Script| {
             let calls = script.text().split("call('").skip(1);
             calls.map(|rest| rest.split('\'').next().unwrap().to_lowercase())
         };
-        let scripts = Script::ALL.iter().filter(|script| purpose.runs(**script));
+        let scripts = Script::ALL.iter().filter(|script| purpose.calls(**script));
         let mut needed: BTreeSet<String> = scripts.flat_map(of_script).collect();
         needed.extend(purpose.commands().iter().map(|command| String::from(*command)));
         let rights = Rule::printed(user).rights();

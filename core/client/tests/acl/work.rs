@@ -22,7 +22,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.error {
             Some(error) => write!(f, "{}: {error}", self.step),
-            None => write!(f, "{}: not so", self.step),
+            None => write!(f, "{}: the check failed", self.step),
         }
     }
 }
@@ -64,7 +64,7 @@ pub struct Work<'a> {
 }
 
 /// Does everything that clients do with locks, under names that begin with `name`.
-pub async fn of_clients(server: &Redis, url: &str, prefix: &str, name: &str, notice: Notice) -> Result<(), Failure> {
+pub async fn run_as_client(server: &Redis, url: &str, prefix: &str, name: &str, notice: Notice) -> Result<(), Failure> {
     let work = Work {
         server,
         notice,
@@ -77,14 +77,14 @@ pub async fn of_clients(server: &Redis, url: &str, prefix: &str, name: &str, not
         for kind in ["lock", "mutex", "fair_lock", "write_lock"] {
             all.push(Box::pin(work.exclusive(kind, tag)));
         }
-        all.push(Box::pin(work.lock_that_expired(tag)));
+        all.push(Box::pin(work.expired_lock(tag)));
         all.push(Box::pin(work.readers_and_a_writer(tag)));
         all.push(Box::pin(work.permits(tag)));
         all.push(Box::pin(work.fair_turns(tag)));
     }
     try_join_all(all).await?;
     if notice == Notice::Messages {
-        work.nobody_listens_in_the_end().await?;
+        work.no_subscription_is_left().await?;
     }
     work.one.close().await;
     work.two.close().await;
@@ -96,8 +96,8 @@ impl Work<'_> {
     async fn exclusive(&self, kind: &str, tag: &str) -> Result<(), Failure> {
         let at = |step: &str| format!("{kind}{tag}: {step}");
         let name = format!("{}-{kind}{tag}", self.name);
-        let (mine, other) = (lock(&self.one, kind, &name), lock(&self.two, kind, &name));
-        let first = in_step(at("acquire"), mine.acquire()).await?;
+        let (first_lock, other) = (lock(&self.one, kind, &name), lock(&self.two, kind, &name));
+        let first = in_step(at("acquire"), first_lock.acquire()).await?;
         let token = first.token();
         expect(at("a fencing token"), token.is_some())?;
         in_step(at("extend"), first.extend(Some(Duration::from_secs(40)))).await?;
@@ -105,19 +105,19 @@ impl Work<'_> {
         expect(at("is seen"), in_step(at("inspect"), other.is_locked()).await?)?;
         let waiter = self.waiter(&other, &name).await;
         release(at("release"), first).await?;
-        let second = self.woken(at("wait"), waiter).await?;
+        let second = self.await_grant(at("wait"), waiter).await?;
         expect(at("a higher token"), second.token() > token)?;
         release(at("second release"), second).await
     }
 
-    async fn lock_that_expired(&self, tag: &str) -> Result<(), Failure> {
+    async fn expired_lock(&self, tag: &str) -> Result<(), Failure> {
         let name = format!("{}-expired{tag}", self.name);
         let lock = self.one.lock(&name).lease(Duration::from_millis(150));
         let lease = in_step("expired: acquire", lock.acquire()).await?;
         lease.lost().await;
         tokio::time::sleep(Duration::from_millis(50)).await;
         let outcome = in_step("expired: release", lease.release()).await?;
-        expect("expired: its release says so", outcome == ReleaseOutcome::Expired)?;
+        expect("expired: the release reports it", outcome == ReleaseOutcome::Expired)?;
         let again = in_step("expired: acquire again", self.two.lock(&name).acquire()).await?;
         release("expired: release", again).await
     }
@@ -128,8 +128,8 @@ impl Work<'_> {
         let writing = in_step("write", one.write.acquire()).await?;
         let reader = self.waiter(&two.read, &name).await;
         release("write: release", writing).await?;
-        let reading = self.woken("read: wait", reader).await?;
-        let other_reader = in_step("read beside", one.read.try_acquire()).await?;
+        let reading = self.await_grant("read: wait", reader).await?;
+        let other_reader = in_step("read with another reader", one.read.try_acquire()).await?;
         in_step("read: extend", reading.extend(Some(Duration::from_secs(40)))).await?;
         expect("read: is seen", in_step("read: inspect", one.read.is_locked()).await?)?;
         let writer = self.waiter(&one.write, &name).await;
@@ -137,7 +137,7 @@ impl Work<'_> {
         if let Some(other_reader) = other_reader {
             release("read: release", other_reader).await?;
         }
-        let writing = self.woken("write: wait", writer).await?;
+        let writing = self.await_grant("write: wait", writer).await?;
         let inside = in_step("read inside", one.read.within(&writing).acquire()).await?;
         release("write: release", writing).await?;
         release("read inside: release", inside).await
@@ -158,7 +158,7 @@ impl Work<'_> {
         in_step("permits: extend", two_permits.extend(Some(Duration::from_secs(40)))).await?;
         let waiter = self.waiter(&two.permits(3), &name).await;
         release("permits: release", two_permits).await?;
-        let all = self.woken("permits: wait", waiter).await?;
+        let all = self.await_grant("permits: wait", waiter).await?;
         release("permits: release", all).await
     }
 
@@ -179,8 +179,9 @@ impl Work<'_> {
         release("fair: release", held).await?;
         // Waits for both concurrently. A waiter that has made no attempt for 3 s is skipped. After a stall of the
         // machine, the third one may therefore hold the lock before the second.
-        let served =
-            |step: &'static str, waiter| async move { release("fair: release", self.woken(step, waiter).await?).await };
+        let served = |step: &'static str, waiter| async move {
+            release("fair: release", self.await_grant(step, waiter).await?).await
+        };
         try_join(served("fair: second", second), served("fair: third", third)).await?;
         Ok(())
     }
@@ -190,22 +191,29 @@ impl Work<'_> {
         wait(self.server, lock, name, self.notice).await
     }
 
-    async fn woken(&self, step: impl Into<String>, waiter: JoinHandle<Result<Lease, Error>>) -> Result<Lease, Failure> {
-        woken(step, waiter).await
+    async fn await_grant(
+        &self,
+        step: impl Into<String>,
+        waiter: JoinHandle<Result<Lease, Error>>,
+    ) -> Result<Lease, Failure> {
+        await_grant(step, waiter).await
     }
 
     /// Checks that the fair lock's queue soon has `count` waiters.
     async fn queue_has(&self, count: usize, name: &str) -> Result<(), Failure> {
-        let is_so = || length_of_queue(self.server, name) == count;
+        let has_count = || length_of_queue(self.server, name) == count;
         expect(
             format!("fair: {count} wait"),
-            within(Duration::from_secs(4), is_so).await,
+            within(Duration::from_secs(4), has_count).await,
         )
     }
 
-    async fn nobody_listens_in_the_end(&self) -> Result<(), Failure> {
-        let quiet = || channels_of(self.server, &self.name).is_empty();
-        expect("nobody listens in the end", within(Duration::from_secs(4), quiet).await)
+    async fn no_subscription_is_left(&self) -> Result<(), Failure> {
+        let is_unsubscribed = || channels_of(self.server, &self.name).is_empty();
+        expect(
+            "no subscription is left at the end",
+            within(Duration::from_secs(4), is_unsubscribed).await,
+        )
     }
 }
 
@@ -216,7 +224,7 @@ async fn wait(server: &Redis, lock: &Lock, name: &str, notice: Notice) -> JoinHa
     waiter
 }
 
-async fn woken(step: impl Into<String>, waiter: JoinHandle<Result<Lease, Error>>) -> Result<Lease, Failure> {
+async fn await_grant(step: impl Into<String>, waiter: JoinHandle<Result<Lease, Error>>) -> Result<Lease, Failure> {
     let step = step.into();
     waiter.await.expect("no panic").map_err(|error| Failure {
         step,
@@ -226,7 +234,7 @@ async fn woken(step: impl Into<String>, waiter: JoinHandle<Result<Lease, Error>>
 }
 
 /// Does everything that operators do with the locks of other clients. `holder` is the client that holds them.
-pub async fn of_operators(server: &Redis, url: &str, holder: &Client, name: &str) -> Result<(), Failure> {
+pub async fn run_as_operator(server: &Redis, url: &str, holder: &Client, name: &str) -> Result<(), Failure> {
     let operator = Notice::Messages.connect(url, "").await?;
     let mut all: Vec<LocalBoxFuture<'_, Result<(), Failure>>> = Vec::new();
     for tag in ["", "{tag}"] {
@@ -270,7 +278,7 @@ async fn force_release(
         at("is forced"),
         in_step(at("force"), operator.force_release(&seen)).await?,
     )?;
-    let next = woken(at("wait"), waiter).await?;
+    let next = await_grant(at("wait"), waiter).await?;
     release(at("release"), next).await?;
     expect(at("is free"), !in_step(at("inspect"), seen.is_locked()).await?)?;
     other.close().await;
@@ -296,7 +304,7 @@ async fn change_limit(server: &Redis, operator: &Client, holder: &Client, name: 
 }
 
 /// Does everything that users do who only inspect locks.
-pub async fn of_watchers(url: &str, holder: &Client, name: &str) -> Result<(), Failure> {
+pub async fn run_as_watcher(url: &str, holder: &Client, name: &str) -> Result<(), Failure> {
     let watcher = Notice::Messages.connect(url, "").await?;
     for tag in ["", "{tag}"] {
         for kind in KINDS {
@@ -388,12 +396,12 @@ pub async fn within(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + limit;
     // Makes a minimum number of checks, because none ran while the machine stalled. The checks become rarer, because a
     // hundred tasks that check at the same time would slow the server down.
-    let (mut looks, mut gap) = (0, Duration::from_millis(5));
-    while looks < 8 || Instant::now() < end {
+    let (mut checks, mut gap) = (0, Duration::from_millis(5));
+    while checks < 8 || Instant::now() < end {
         if holds() {
             return true;
         }
-        looks += 1;
+        checks += 1;
         tokio::time::sleep(gap).await;
         gap = (2 * gap).min(Duration::from_millis(100));
     }

@@ -23,12 +23,17 @@ fn builder(node: &Redis) -> Builder {
 }
 
 #[tokio::test]
-async fn a_node_that_announces_another_address_is_reached_by_the_map_alone() {
+async fn a_node_that_announces_another_address_is_reached_only_through_the_map() {
     let node = elsewhere();
     let here = format!("127.0.0.1:{}", node.port);
     let client = builder(&node).connect().await.unwrap();
     // The wait is longer than the connect timeout.
-    let error = client.lock("a").wait(SOON).acquire().await.expect_err("no way");
+    let error = client
+        .lock("a")
+        .wait(SOON)
+        .acquire()
+        .await
+        .expect_err("the server is unreachable");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.message().contains("10.255.0.1:7000"), "{error}");
     let whole = [("10.255.0.1:7000", here.as_str())];
@@ -43,38 +48,43 @@ async fn a_node_that_announces_another_address_is_reached_by_the_map_alone() {
 }
 
 #[tokio::test]
-async fn an_error_names_the_announced_address_and_where_it_led() {
+async fn an_error_names_the_announced_and_the_mapped_address() {
     let node = elsewhere();
     let nobody = format!("127.0.0.1:{}", unused_port());
     let map = [("10.255.0.1:7000", nobody.as_str())];
     let client = builder(&node).address_map(map).connect().await.unwrap();
-    let error = client.lock("a").wait(SOON / 2).acquire().await.expect_err("no way");
+    let error = client
+        .lock("a")
+        .wait(SOON / 2)
+        .acquire()
+        .await
+        .expect_err("the server is unreachable");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     let both = format!("10.255.0.1:7000: mapped to {nobody}: ");
     assert!(error.message().contains(&both), "{error}");
 }
 
 #[tokio::test]
-async fn a_function_says_where_nodes_are_and_runs_beside_the_engine() {
+async fn a_function_maps_addresses_without_blocking_the_engine() {
     let node = elsewhere();
-    let (port, asked) = (node.port, Arc::new(Mutex::new(Vec::new())));
-    let told = Arc::clone(&asked);
+    let (port, calls) = (node.port, Arc::new(Mutex::new(Vec::new())));
+    let recorder = Arc::clone(&calls);
     let map = AddressMap::by(move |announced| {
         let thread = thread::current().name().unwrap_or_default().to_owned();
-        told.lock().unwrap().push((announced.to_owned(), thread));
+        recorder.lock().unwrap().push((announced.to_owned(), thread));
         Some(format!("127.0.0.1:{port}"))
     });
     check_lock(&builder(&node).address_map(map).connect().await.unwrap(), "a").await;
-    let asked = asked.lock().unwrap();
-    assert!(!asked.is_empty());
-    for (announced, thread) in asked.iter() {
+    let calls = calls.lock().unwrap();
+    assert!(!calls.is_empty());
+    for (announced, thread) in calls.iter() {
         assert_eq!(announced, "10.255.0.1:7000");
         assert_ne!(thread, "steadlock-engine");
     }
 }
 
 #[tokio::test]
-async fn a_function_that_fails_costs_one_try_and_hurts_nothing_else() {
+async fn a_failing_function_costs_one_attempt_and_nothing_else() {
     let node = elsewhere();
     let (port, calls) = (node.port, AtomicUsize::new(0));
     let map = AddressMap::by(move |_| match calls.fetch_add(1, Ordering::Relaxed) {
@@ -85,13 +95,18 @@ async fn a_function_that_fails_costs_one_try_and_hurts_nothing_else() {
     check_lock(&builder(&node).address_map(map).connect().await.unwrap(), "a").await;
     let map = AddressMap::by_fallible(|_| Err("the table is gone".into()));
     let client = builder(&node).address_map(map).connect().await.unwrap();
-    let error = client.lock("a").wait(SOON / 2).acquire().await.expect_err("no way");
+    let error = client
+        .lock("a")
+        .wait(SOON / 2)
+        .acquire()
+        .await
+        .expect_err("the server is unreachable");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.message().contains("the table is gone"), "{error}");
 }
 
 #[tokio::test]
-async fn a_function_that_is_slow_takes_its_time_from_connecting_and_from_nothing_else() {
+async fn a_slow_function_delays_connecting_and_nothing_else() {
     let node = elsewhere();
     let (port, calls) = (node.port, AtomicUsize::new(0));
     let (limit, is_over) = (SOON / 20, Arc::new(AtomicBool::new(false)));
@@ -116,13 +131,13 @@ async fn announce_other_ports(cluster: &Cluster) -> Vec<(String, String)> {
     for (node, port) in cluster.nodes.iter().zip(&announced) {
         node.run(&["CONFIG", "SET", "cluster-announce-port", &port.to_string()]);
     }
-    let all_know = |node: &Node| {
+    let knows_all = |node: &Node| {
         (0..16_384)
             .step_by(5_000)
             .all(|slot| node.owner(slot).is_some_and(|port| announced.contains(&port)))
     };
     eventually("all nodes announce the other ports", 3 * SOON, || {
-        cluster.nodes.iter().all(all_know)
+        cluster.nodes.iter().all(knows_all)
     })
     .await;
     let pairs = cluster.nodes.iter().zip(&announced);
@@ -132,7 +147,7 @@ async fn announce_other_ports(cluster: &Cluster) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_slot_that_moves_is_followed_to_where_its_new_node_is_mapped() {
+async fn a_moved_slot_is_followed_to_the_mapped_address_of_its_new_node() {
     if Version::chosen() == Version::Redis62 {
         return; // Redis 6.2 cannot change its announced port at run time.
     }
@@ -167,7 +182,7 @@ async fn a_slot_that_moves_is_followed_to_where_its_new_node_is_mapped() {
 
 /// As in Kubernetes, the nodes have names that only their own network can resolve.
 #[tokio::test]
-async fn nodes_that_announce_names_are_reached_by_host_also_when_a_replica_takes_over() {
+async fn nodes_that_announce_host_names_are_mapped_also_after_a_failover() {
     if Version::chosen() == Version::Redis62 {
         return; // Redis 6.2 announces no names.
     }
@@ -177,12 +192,12 @@ async fn nodes_that_announce_names_are_reached_by_host_also_when_a_replica_takes
         node.run(&["CONFIG", "SET", "cluster-announce-hostname", &name(node)]);
         node.run(&["CONFIG", "SET", "cluster-preferred-endpoint-type", "hostname"]);
     }
-    let all_named = |node: &Node| {
-        let told = node.text(&["CLUSTER", "NODES"]);
-        cluster.nodes.iter().all(|other| told.contains(&name(other)))
+    let knows_all_names = |node: &Node| {
+        let reply = node.text(&["CLUSTER", "NODES"]);
+        cluster.nodes.iter().all(|other| reply.contains(&name(other)))
     };
     eventually("all nodes know the names", 3 * SOON, || {
-        cluster.nodes.iter().all(all_named)
+        cluster.nodes.iter().all(knows_all_names)
     })
     .await;
     let map: Vec<(String, &str)> = cluster.nodes.iter().map(|node| (name(node), "127.0.0.1")).collect();

@@ -15,14 +15,14 @@ const BOTH: [&str; 3] = ["--bind", "127.0.0.1", "::1"];
 
 /// Whether the server has clients by IPv6.
 fn has_clients_by_ipv6(server: &Redis) -> bool {
-    let Reply::Bytes(told) = server.run(&["CLIENT", "LIST"]) else {
+    let Reply::Bytes(reply) = server.run(&["CLIENT", "LIST"]) else {
         panic!("no text");
     };
-    String::from_utf8(told).unwrap().contains("addr=[::1]:")
+    String::from_utf8(reply).unwrap().contains("addr=[::1]:")
 }
 
 #[tokio::test]
-async fn a_server_at_an_ipv6_address_is_reached() {
+async fn a_server_at_an_ipv6_address_can_be_used() {
     let server = Redis::start_with(&BOTH, None);
     let client = Client::connect(format!("redis://[::1]:{}", server.port)).await.unwrap();
     check_lock(&client, "a").await;
@@ -30,7 +30,7 @@ async fn a_server_at_an_ipv6_address_is_reached() {
     let error = Client::connect(format!("redis://[::1]:{}", unused_port()))
         .await
         .map(drop);
-    let error = error.expect_err("nobody there");
+    let error = error.expect_err("nothing listens at this address");
     assert!(error.to_string().contains("[::1]:"), "{error}");
 }
 
@@ -57,7 +57,7 @@ fn slot(node: &Redis, key: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_cluster_at_ipv6_addresses_is_found_and_a_slot_that_moved_is_followed() {
+async fn a_cluster_at_ipv6_addresses_can_be_used_and_a_moved_slot_is_followed() {
     let (one, other) = (node(), node());
     one.own_slots(0..8_192);
     other.own_slots(8_192..16_384);
@@ -91,7 +91,7 @@ async fn a_cluster_at_ipv6_addresses_is_found_and_a_slot_that_moved_is_followed(
 }
 
 #[tokio::test]
-async fn a_primary_at_an_ipv6_address_is_found_by_sentinels_there() {
+async fn sentinels_at_ipv6_addresses_lead_to_a_primary_at_one() {
     let server = Redis::start_with(&BOTH, None);
     let monitor = format!("sentinel monitor {SERVICE} ::1 {} 1", server.port);
     let sentinel = Sentinel::start(Ipv6Addr::LOCALHOST.into(), &[monitor]);

@@ -22,7 +22,7 @@ const SOON: Duration = Duration::from_secs(10);
 const ELSEWHERE: &str = "10.255.0.1";
 
 /// Acquires and releases locks until `is_there` returns true.
-async fn works_until(client: &Client, name: &str, what: &str, is_there: impl Fn() -> bool) {
+async fn check_lock_until(client: &Client, name: &str, what: &str, is_there: impl Fn() -> bool) {
     for number in 0..1_000 {
         let lock = client.lock(format!("{name}-{number}.")).wait(SOON);
         // The release can fail: the old primary may have granted the lock, and the release goes to the new one.
@@ -36,7 +36,7 @@ async fn works_until(client: &Client, name: &str, what: &str, is_there: impl Fn(
 }
 
 #[tokio::test]
-async fn a_map_that_cannot_be_one_is_refused_before_anything_is_opened() {
+async fn an_invalid_map_is_refused_before_anything_is_opened() {
     let url = |scheme: &str| {
         format!(
             "{scheme}://127.0.0.1:1/{}",

@@ -21,15 +21,15 @@ struct Named {
 
 impl Named {
     fn start(name: &str) -> Self {
-        Self::start_that(name, &["--tls-auth-clients", "no"])
+        Self::start_with(name, &["--tls-auth-clients", "no"])
     }
 
     /// Starts a node that accepts only clients with a certificate of its authority.
-    fn demanding(name: &str) -> Self {
-        Self::start_that(name, &["--tls-auth-clients", "yes"])
+    fn requiring_client_certificate(name: &str) -> Self {
+        Self::start_with(name, &["--tls-auth-clients", "yes"])
     }
 
-    fn start_that(name: &str, more: &[&str]) -> Self {
+    fn start_with(name: &str, more: &[&str]) -> Self {
         let (authority, port) = (Authority::new(), free_node_port());
         let pair = authority.sign(&[name], Valid::Now);
         let (ca, port_text) = (authority.file(), port.to_string());
@@ -79,11 +79,16 @@ async fn no_lock(builder: Builder) -> Error {
         Ok(client) => client,
         Err(error) => return error,
     };
-    client.lock("a").wait(SOON / 2).acquire().await.expect_err("no way")
+    client
+        .lock("a")
+        .wait(SOON / 2)
+        .acquire()
+        .await
+        .expect_err("the connection is refused")
 }
 
 #[tokio::test]
-async fn a_node_that_announces_an_ip_address_is_verified_by_the_name_that_is_given() {
+async fn a_node_that_announces_an_ip_address_is_verified_by_the_given_name() {
     let named = Named::start("localhost");
     let error = no_lock(named.builder("localhost")).await;
     assert!(error.message().contains("127.0.0.1"), "{error}");
@@ -100,7 +105,7 @@ async fn a_node_that_announces_an_ip_address_is_verified_by_the_name_that_is_giv
 }
 
 #[tokio::test]
-async fn the_name_that_is_given_is_the_only_one_that_will_do() {
+async fn only_the_given_name_is_accepted() {
     let named = Named::start("localhost");
     let error = no_lock(named.builder("localhost").tls_server_name("cache.example")).await;
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
@@ -115,7 +120,7 @@ async fn the_name_that_is_given_is_the_only_one_that_will_do() {
 }
 
 #[tokio::test]
-async fn a_mapped_node_is_verified_by_the_host_that_it_is_reached_at() {
+async fn a_mapped_node_is_verified_by_its_mapped_host() {
     let named = Named::start("localhost");
     let map = [("127.0.0.1", "localhost")];
     check_lock(
@@ -126,7 +131,7 @@ async fn a_mapped_node_is_verified_by_the_host_that_it_is_reached_at() {
 }
 
 #[tokio::test]
-async fn a_certificate_for_all_names_below_one_will_do_for_any_of_them() {
+async fn a_wildcard_certificate_is_accepted_for_each_of_its_names() {
     let named = Named::start("*.cache.example");
     for (name, is_below) in [
         ("pod-0.cache.example", true),
@@ -145,8 +150,8 @@ async fn a_certificate_for_all_names_below_one_will_do_for_any_of_them() {
 }
 
 #[tokio::test]
-async fn a_node_that_was_found_is_shown_the_client_certificate_too() {
-    let named = Named::demanding("localhost");
+async fn discovered_nodes_get_the_client_certificate_too() {
+    let named = Named::requiring_client_certificate("localhost");
     let builder = || named.builder("localhost").tls_server_name("localhost");
     let error = no_lock(builder()).await;
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
@@ -157,7 +162,7 @@ async fn a_node_that_was_found_is_shown_the_client_certificate_too() {
 }
 
 #[tokio::test]
-async fn sentinels_and_the_primary_that_they_name_are_shown_the_client_certificate() {
+async fn sentinels_and_the_primary_that_they_name_get_the_client_certificate() {
     if Version::chosen() != Version::System {
         // Only the system's server speaks TLS.
         return;
@@ -165,7 +170,7 @@ async fn sentinels_and_the_primary_that_they_name_are_shown_the_client_certifica
     let (authority, port) = (Authority::new(), free_node_port());
     let pair = authority.sign(&["localhost"], Valid::Now);
     let (ca, port_text) = (authority.file(), port.to_string());
-    let demanding = |port: &str| {
+    let requiring_client_certificate = |port: &str| {
         let files = [
             ("cert", text(&pair.cert)),
             ("key", text(&pair.key)),
@@ -177,14 +182,14 @@ async fn sentinels_and_the_primary_that_they_name_are_shown_the_client_certifica
         let words = words.map(|pair| pair.map(str::to_owned));
         files.into_iter().chain([port]).chain(words).collect::<Vec<_>>()
     };
-    let options: Vec<String> = demanding(&port_text)
+    let options: Vec<String> = requiring_client_certificate(&port_text)
         .into_iter()
         .flat_map(|[name, value]| [format!("--{name}"), value])
         .collect();
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     let _server = Redis::start_version(Version::System, &options, None);
     let asked = free_node_port();
-    let mut lines: Vec<String> = demanding(&asked.to_string())
+    let mut lines: Vec<String> = requiring_client_certificate(&asked.to_string())
         .iter()
         .map(|line| line.join(" "))
         .collect();
@@ -225,7 +230,7 @@ async fn greeting(scheme: &str, name: Option<&str>) -> String {
 }
 
 #[tokio::test]
-async fn the_name_that_is_given_is_sent_to_all_servers_as_theirs() {
+async fn the_given_name_is_sent_to_all_servers() {
     for scheme in ["rediss", "rediss+cluster", "rediss+sentinel"] {
         let sent = greeting(scheme, None).await;
         assert!(sent.contains("localhost"), "{scheme}");

@@ -13,7 +13,7 @@ use super::support::rig::Node;
 use super::support::sentinel::{SERVICE, Sentinel, SentinelRig};
 use super::support::version::Version;
 use super::support::{Redis, eventually, unused_port};
-use super::{SOON, check_lock, works_until};
+use super::{SOON, check_lock, check_lock_until};
 
 /// Starts three nodes with a third of the slots each, which announce `cache-0.cache:6379` and so on.
 async fn pods() -> Vec<Redis> {
@@ -31,9 +31,9 @@ async fn pods() -> Vec<Redis> {
         pods[0].run(&["CLUSTER", "MEET", "127.0.0.1", &pod.port.to_string()]);
     }
     let knows_all = |pod: &Redis| {
-        let told = Node::of(pod).text(&["CLUSTER", "NODES"]);
+        let reply = Node::of(pod).text(&["CLUSTER", "NODES"]);
         (0..3).all(|number| {
-            let line = told.lines().find(|line| line.contains(&name(number)));
+            let line = reply.lines().find(|line| line.contains(&name(number)));
             line.is_some_and(|line| line.contains(":6379@"))
         })
     };
@@ -51,7 +51,7 @@ fn builder(pods: &[Redis]) -> Builder {
     Client::builder().url(format!("redis+cluster://localhost:{}", pods[0].port))
 }
 
-async fn reaches_all(client: &Client, pods: &[Redis]) {
+async fn check_all_reached(client: &Client, pods: &[Redis]) {
     for number in 0..20 {
         check_lock(client, &format!("anywhere-{number}")).await;
     }
@@ -61,7 +61,7 @@ async fn reaches_all(client: &Client, pods: &[Redis]) {
 }
 
 #[tokio::test]
-async fn pods_of_a_cluster_are_reached_by_a_table_of_their_names() {
+async fn cluster_pods_are_reached_through_a_table_of_their_names() {
     if is_too_old() {
         return;
     }
@@ -72,11 +72,11 @@ async fn pods_of_a_cluster_are_reached_by_a_table_of_their_names() {
     };
     let map: Vec<(String, String)> = pods.iter().enumerate().map(entry).collect();
     let client = builder(&pods).address_map(map).connect().await.unwrap();
-    reaches_all(&client, &pods).await;
+    check_all_reached(&client, &pods).await;
 }
 
 #[tokio::test]
-async fn pods_of_a_cluster_are_reached_by_a_function_of_their_names() {
+async fn cluster_pods_are_reached_through_a_function_of_their_names() {
     if is_too_old() {
         return;
     }
@@ -89,14 +89,14 @@ async fn pods_of_a_cluster_are_reached_by_a_function_of_their_names() {
     };
     let map = AddressMap::by(forwarded);
     let client = builder(&pods).address_map(map).connect().await.unwrap();
-    reaches_all(&client, &pods).await;
+    check_all_reached(&client, &pods).await;
 }
 
 /// An observer that records failed connection attempts, each with its server and its cause.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<(String, String)>>>);
+struct ConnectFailures(Arc<Mutex<Vec<(String, String)>>>);
 
-impl Observer for Told {
+impl Observer for ConnectFailures {
     fn observe(&self, observation: &Observation) {
         if let Observation::ConnectFailing { server, cause, .. } = observation {
             self.0.lock().unwrap().push((server.to_string(), cause.clone()));
@@ -105,19 +105,19 @@ impl Observer for Told {
 }
 
 #[tokio::test]
-async fn a_pod_keeps_its_name_in_messages_and_the_log_and_one_that_is_not_mapped_is_named() {
+async fn messages_and_the_log_show_the_names_of_pods_and_of_one_that_is_not_mapped() {
     if is_too_old() {
         return;
     }
     let pods = pods().await;
-    let (told, nobody) = (Told::default(), unused_port());
+    let (failures, nobody) = (ConnectFailures::default(), unused_port());
     let map = [
         ("cache-0.cache:6379".to_owned(), format!("localhost:{}", pods[0].port)),
         ("cache-1.cache:6379".to_owned(), format!("localhost:{nobody}")),
     ];
     let client = builder(&pods)
         .address_map(map)
-        .observer(told.clone())
+        .observer(failures.clone())
         .connect()
         .await
         .unwrap();
@@ -131,23 +131,23 @@ async fn a_pod_keeps_its_name_in_messages_and_the_log_and_one_that_is_not_mapped
     let mapped = format!("cache-1.cache:6379: mapped to localhost:{nobody}: Connection refused");
     for (pod, words) in [(1, mapped.as_str()), (2, "cache-2.cache:6379")] {
         let lock = client.lock(name_at(pod)).wait(SOON / 2);
-        let error = lock.acquire().await.map(drop).expect_err("no way");
+        let error = lock.acquire().await.map(drop).expect_err("no proxy");
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         assert!(error.message().contains(words), "{error}");
     }
-    let is_told = || {
-        let told = told.0.lock().unwrap();
-        told.iter().any(|(server, cause)| {
+    let is_recorded = || {
+        let failures = failures.0.lock().unwrap();
+        failures.iter().any(|(server, cause)| {
             server.contains("cache-1.cache:6379") && cause.contains("mapped to") && !server.contains("localhost")
         })
     };
-    eventually("the log calls it by its name", SOON, is_told).await;
+    eventually("the log has the name of the pod", SOON, is_recorded).await;
 }
 
 /// Sentinels must reach the addresses that they announce, so these names work for the client here as well. The test
 /// shows that the client uses the mapped addresses instead.
 #[tokio::test]
-async fn servers_that_announce_names_to_sentinels_are_reached_by_the_map_also_after_a_failover() {
+async fn servers_that_announce_names_to_sentinels_are_mapped_also_after_a_failover() {
     let named = ["--replica-announce-ip", "localhost", "--repl-diskless-sync-delay", "0"];
     let primary = Redis::start_with(&named, None);
     let of_primary = ["--replicaof", "localhost", &primary.port.to_string()];
@@ -162,24 +162,27 @@ async fn servers_that_announce_names_to_sentinels_are_reached_by_the_map_also_af
     wait_until_replicated(&servers[0], &servers[1]).await;
     let sentinel = Sentinel::start(Ipv4Addr::LOCALHOST.into(), &lines);
     let is_known = || {
-        let told = sentinel.node().text(&["INFO", "sentinel"]);
-        told.contains("slaves=1")
+        let reply = sentinel.node().text(&["INFO", "sentinel"]);
+        reply.contains("slaves=1")
     };
     eventually("the sentinel knows the replica", 2 * SOON, is_known).await;
     for server in &servers {
         server.run(&["ACL", "SETUSER", "app", "on", ">sesame", "~*", "&*", "+@all"]);
     }
-    let ways: Vec<Proxy> = servers.iter().map(|server| Proxy::to(server.port)).collect();
-    let pairs = servers.iter().zip(&ways);
-    let entry = |(server, way): (&Node, &Proxy)| {
+    let proxies: Vec<Proxy> = servers.iter().map(|server| Proxy::to(server.port)).collect();
+    let pairs = servers.iter().zip(&proxies);
+    let entry = |(server, proxy): (&Node, &Proxy)| {
         let name = format!("localhost:{}", server.port);
-        (name, format!("127.0.0.1:{}", way.port))
+        (name, format!("127.0.0.1:{}", proxy.port))
     };
     let map: Vec<(String, String)> = pairs.map(entry).collect();
     let url = SentinelRig::url_of(&[sentinel.port], SERVICE).replace("://", "://app:sesame@");
     let client = Client::builder().url(url).address_map(map).connect().await.unwrap();
     let kept = client.lock("kept").acquire().await.unwrap();
-    assert!(ways[0].leading_to(servers[0].port) >= 2, "it goes by the map");
+    assert!(
+        proxies[0].connections_to(servers[0].port) >= 2,
+        "the client uses the map"
+    );
     wait_until_replicated(&servers[0], &servers[1]).await;
     eventually("the replica is promoted", 3 * SOON, || {
         servers[1].is_primary() || {
@@ -188,17 +191,17 @@ async fn servers_that_announce_names_to_sentinels_are_reached_by_the_map_also_af
         }
     })
     .await;
-    works_until(&client, "b", "not at the promoted one", || {
-        ways[1].leading_to(servers[1].port) >= 2
+    check_lock_until(&client, "b", "not at the promoted one", || {
+        proxies[1].connections_to(servers[1].port) >= 2
     })
     .await;
     kept.extend(None).await.unwrap();
     kept.release().await.unwrap();
-    for (server, way) in servers.iter().zip(&ways) {
-        eventually("all connections are by the map", SOON, || {
-            let told = server.text(&["CLIENT", "LIST"]);
-            let of_the_client = told.lines().filter(|line| line.contains("user=app")).count();
-            of_the_client == way.leading_to(server.port)
+    for (server, proxy) in servers.iter().zip(&proxies) {
+        eventually("all connections use the map", SOON, || {
+            let reply = server.text(&["CLIENT", "LIST"]);
+            let client_connections = reply.lines().filter(|line| line.contains("user=app")).count();
+            client_connections == proxy.connections_to(server.port)
         })
         .await;
     }

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use crate::support::cluster::Cluster;
-use crate::support::crowd::{Crowd, ResourceUse, Times, at_most, times, wait_until_only_tokens, wait_until_replicated};
+use crate::support::crowd::{
+    Crowd, ResourceUse, Times, failover_count, failover_limit, wait_until_only_tokens, wait_until_replicated,
+};
 use crate::support::rig::Node;
 use crate::support::{eventually, is_timed, on_time};
 use crate::{LEASE, SOON};
@@ -13,20 +15,20 @@ use steadlock::{Client, ErrorKind, Lease, LostReason, ReleaseOutcome};
 const PROMOTED: Duration = Duration::from_secs(25);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_that_takes_over_has_its_primarys_locks() {
+async fn a_promoted_replica_has_the_locks_of_its_primary() {
     let mut all = [
-        Times::of("CLUSTER FAILOVER"),
-        Times::of("a primary of a cluster is killed"),
+        Times::new("CLUSTER FAILOVER"),
+        Times::new("a primary of a cluster is killed"),
     ];
     let used = ResourceUse::now();
-    for _ in 0..times() {
-        one_is_replaced_and_one_is_killed(&mut all).await;
+    for _ in 0..failover_count() {
+        replace_one_primary_and_kill_one(&mut all).await;
         used.wait_until_not_above().await;
     }
     all.into_iter().for_each(Times::check);
 }
 
-async fn one_is_replaced_and_one_is_killed(times: &mut [Times; 2]) {
+async fn replace_one_primary_and_kill_one(all: &mut [Times; 2]) {
     let cluster = Cluster::start_failing_over();
     let primaries = cluster.primaries();
     for is_killed in [false, true] {
@@ -45,7 +47,7 @@ async fn one_is_replaced_and_one_is_killed(times: &mut [Times; 2]) {
         let probe = crowd.clients[0].lock(&name).wait(SOON).acquire().await.unwrap();
         let took = promoted.elapsed();
         println!("killed: {is_killed}; a lock of its shard {took:?} after the promotion");
-        times[usize::from(is_killed)].add(took);
+        all[usize::from(is_killed)].add(took);
         probe.release().await.unwrap();
         crowd.check().await;
         // On a busy machine the promoted replica may have been replaced too.
@@ -56,7 +58,7 @@ async fn one_is_replaced_and_one_is_killed(times: &mut [Times; 2]) {
 }
 
 /// The time by which a busy machine can slow down a round.
-const NOISE: Duration = Duration::from_millis(5);
+const TOLERANCE: Duration = Duration::from_millis(5);
 
 /// A cluster of three shards, one of which is about to hang, and a client that holds a lock on each shard.
 struct Hanging {
@@ -112,17 +114,17 @@ impl Hanging {
             .iter()
             .map(|lease| format!("{{{}}}-round", lease.name()))
             .collect();
-        let (end, mut took) = (Instant::now() + Self::ROUNDS, Vec::new());
+        let (end, mut times) = (Instant::now() + Self::ROUNDS, Vec::new());
         while Instant::now() < end {
             for name in &names {
                 let start = Instant::now();
                 self.client.lock(name).acquire().await.unwrap().release().await.unwrap();
-                took.push(start.elapsed());
+                times.push(start.elapsed());
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        took.sort_unstable();
-        took
+        times.sort_unstable();
+        times
     }
 
     /// Resumes the shard, and checks that locks of all shards can be acquired again.
@@ -150,31 +152,31 @@ impl Hanging {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_shard_that_hangs_delays_no_other() {
+async fn a_hanging_shard_delays_no_other() {
     let hanging = Hanging::prepare("no").await;
     let before = if is_timed() { hanging.rounds().await } else { Vec::new() };
     for node in &hanging.shard {
         node.pause();
     }
-    let took = hanging.rounds().await;
-    let nearly_all = |took: &[Duration]| took[took.len() * 99 / 100];
+    let times = hanging.rounds().await;
+    let nearly_all = |times: &[Duration]| times[times.len() * 99 / 100];
     println!(
         "{} rounds at the others: 99 of 100 took {:?}, the slowest {:?}",
-        took.len(),
-        nearly_all(&took),
-        took.last()
+        times.len(),
+        nearly_all(&times),
+        times.last()
     );
-    assert!(took.len() > 100, "{}", took.len());
+    assert!(times.len() > 100, "{}", times.len());
     assert!(
-        took.last() < Some(&on_time(Duration::from_secs(1))),
+        times.last() < Some(&on_time(Duration::from_secs(1))),
         "{:?}",
-        took.last()
+        times.last()
     );
     if is_timed() {
         assert!(
-            nearly_all(&took) < NOISE.max(2 * nearly_all(&before)),
+            nearly_all(&times) < TOLERANCE.max(2 * nearly_all(&before)),
             "{:?}, before {:?}",
-            nearly_all(&took),
+            nearly_all(&times),
             nearly_all(&before)
         );
     }
@@ -185,7 +187,7 @@ async fn a_shard_that_hangs_delays_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_that_wants_all_its_slots_stands_still_with_one_shard() {
+async fn a_cluster_that_requires_full_coverage_stops_with_one_shard() {
     let hanging = Hanging::prepare("yes").await;
     for node in &hanging.shard {
         node.pause();
@@ -205,7 +207,7 @@ async fn a_cluster_that_wants_all_its_slots_stands_still_with_one_shard() {
 
 /// A client that uses only one shard has no connection to another node, from which it could learn of a failover.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_only_node_that_a_client_uses_is_followed_when_it_dies_or_hangs() {
+async fn a_client_of_one_node_uses_its_replica_when_the_node_dies_or_hangs() {
     for is_killed in [true, false] {
         let cluster = Cluster::start_failing_over();
         let primary = &cluster.primaries()[0];
@@ -240,7 +242,7 @@ async fn the_only_node_that_a_client_uses_is_followed_when_it_dies_or_hangs() {
             start.elapsed(),
             promoted.elapsed()
         );
-        assert!(promoted.elapsed() < at_most(), "{:?}", promoted.elapsed());
+        assert!(promoted.elapsed() < failover_limit(), "{:?}", promoted.elapsed());
         assert_eq!(next.release().await.unwrap(), ReleaseOutcome::Released);
         assert!(held.is_valid(), "{:?}", held.lost_reason());
         assert_eq!(held.release().await.unwrap(), ReleaseOutcome::Released);

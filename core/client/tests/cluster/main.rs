@@ -3,7 +3,7 @@
 #![allow(unreachable_pub, reason = "what the modules of this binary share")]
 
 mod failing;
-mod hearing;
+mod messages;
 mod moving;
 mod nodes;
 mod resharding;
@@ -31,7 +31,7 @@ fn has_sharded_channels() -> bool {
 }
 
 #[tokio::test]
-async fn an_address_of_the_wrong_mode_is_refused_with_the_right_one() {
+async fn a_url_of_the_wrong_mode_is_refused_and_the_error_names_the_right_one() {
     let cluster = Cluster::start();
     let error = Client::connect(cluster.url.replace("+cluster", "")).await.map(drop);
     let error = error.expect_err("more than one address");
@@ -53,12 +53,12 @@ async fn an_address_of_the_wrong_mode_is_refused_with_the_right_one() {
     let error = Client::connect(format!("redis+cluster://127.0.0.1:{}", unused_port()))
         .await
         .map(drop);
-    let error = error.expect_err("nobody there");
+    let error = error.expect_err("nothing listens at this address");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
 }
 
 #[tokio::test]
-async fn every_node_is_got_into_with_the_credentials_of_the_url() {
+async fn the_credentials_of_the_url_are_used_at_every_node() {
     let cluster = Cluster::start();
     for node in &cluster.nodes {
         node.run(&["CONFIG", "SET", "requirepass", "sesame"]);
@@ -78,7 +78,7 @@ async fn every_node_is_got_into_with_the_credentials_of_the_url() {
 }
 
 #[tokio::test]
-async fn one_node_that_answers_is_enough_to_find_the_others() {
+async fn one_reachable_node_is_enough_to_find_the_others() {
     let cluster = Cluster::start();
     let replica = cluster.nodes.iter().find(|node| !node.is_primary()).unwrap();
     let url = format!("redis+cluster://127.0.0.1:{},127.0.0.1:{}", unused_port(), replica.port);
@@ -90,7 +90,7 @@ async fn one_node_that_answers_is_enough_to_find_the_others() {
 }
 
 #[tokio::test]
-async fn clusters_may_be_among_the_primaries_of_a_redlock_but_none_twice() {
+async fn a_redlock_may_have_clusters_among_its_primaries_but_none_twice() {
     let (cluster, other, single) = (Cluster::start(), Cluster::start(), Redis::start());
     let client = Client::builder()
         .primaries([&cluster.url, &other.url, &single.url()])

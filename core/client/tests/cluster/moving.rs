@@ -11,7 +11,7 @@ use steadlock::{Client, ReleaseOutcome};
 /// The node accepts calls with one key: every renewal, most releases, and all calls of a semaphore. The node refuses
 /// other calls while some of their keys are missing, so these wait until the slot has moved.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_kind_is_kept_while_its_slot_migrates_and_given_on_after_it() {
+async fn every_kind_is_held_while_its_slot_migrates_and_handed_over_afterwards() {
     /// The number of renewals of each lease during each of these two states.
     const RENEWALS: u32 = 2;
     const ONE_KEY: [&str; 4] = ["lock", "mutex", "write_lock", "semaphore"];
@@ -79,7 +79,7 @@ async fn every_kind_is_kept_while_its_slot_migrates_and_given_on_after_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_is_released_at_the_node_that_is_giving_its_slot_away() {
+async fn a_lock_is_released_at_the_node_that_its_slot_is_leaving() {
     let cluster = Cluster::start();
     let (client, other) = (connect(&cluster).await, connect(&cluster).await);
     let primaries = cluster.primaries();

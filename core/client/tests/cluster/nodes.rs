@@ -11,12 +11,12 @@ use steadlock::{Client, ErrorKind, ReleaseOutcome};
 
 /// Returns the number of connections of the client's user to a node.
 fn connections(node: &Node) -> usize {
-    let told = node.text(&["CLIENT", "LIST"]);
-    told.lines().filter(|line| line.contains("user=app")).count()
+    let reply = node.text(&["CLIENT", "LIST"]);
+    reply.lines().filter(|line| line.contains("user=app")).count()
 }
 
 #[tokio::test]
-async fn a_node_is_connected_to_when_one_of_its_slots_is_needed() {
+async fn a_node_is_connected_when_one_of_its_slots_is_needed() {
     let cluster = Cluster::start();
     for node in &cluster.nodes {
         node.run(&["ACL", "SETUSER", "app", "on", ">sesame", "~*", "&*", "+@all"]);
@@ -66,7 +66,7 @@ async fn the_members_of_a_multi_lock_may_be_on_several_nodes() {
 
 /// The client repeats a single attempt for the command timeout, and a waiter's attempt for as long as it waits.
 #[tokio::test]
-async fn what_a_slot_on_its_way_refuses_is_unavailable_after_the_command_timeout_and_says_tryagain() {
+async fn a_call_that_a_migrating_slot_refuses_is_unavailable_after_the_command_timeout_and_names_tryagain() {
     const TIMEOUT: Duration = Duration::from_millis(700);
     let cluster = Cluster::start();
     let client = Client::builder()
@@ -77,11 +77,16 @@ async fn what_a_slot_on_its_way_refuses_is_unavailable_after_the_command_timeout
         .unwrap();
     let primaries = cluster.primaries();
     let (from, to) = (&primaries[0], &primaries[1]);
-    let name = cluster.name_at(from, "on-its-way");
+    let name = cluster.name_at(from, "migrating");
     let slot = cluster.slot(&name);
     cluster.begin_move(slot, from, to);
     let start = Instant::now();
-    let error = client.lock(&name).try_acquire().await.map(drop).expect_err("no way");
+    let error = client
+        .lock(&name)
+        .try_acquire()
+        .await
+        .map(drop)
+        .expect_err("the slot migrates");
     assert!(start.elapsed() >= TIMEOUT, "{:?}", start.elapsed());
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("TRYAGAIN"), "{error}");
@@ -101,40 +106,40 @@ async fn what_a_slot_on_its_way_refuses_is_unavailable_after_the_command_timeout
 }
 
 /// Releases a lock as Redisson does: deletes the record, and publishes on the channel with one of two commands.
-fn released_by_redisson(node: &Node, command: &str, name: &str) {
+fn release_by_redisson(node: &Node, command: &str, name: &str) {
     node.run(&["DEL", name]);
     node.run(&[command, &format!("redisson_lock__channel:{{{name}}}"), "0"]);
 }
 
 #[tokio::test]
-async fn redissons_plain_channel_wakes_no_waiter_which_asks_by_itself_and_its_sharded_one_does() {
+async fn redissons_sharded_channel_wakes_a_waiter_and_its_plain_channel_leaves_it_to_the_poll() {
     let cluster = Cluster::start();
     let holder = connect(&cluster).await;
-    let (asking, woken_only) = (connect(&cluster).await, connect_with_rare_polls(&cluster.url).await);
+    let (polling, woken) = (connect(&cluster).await, connect_with_rare_polls(&cluster.url).await);
     let node = &cluster.primaries()[0];
-    let (asked, told) = (cluster.name_at(node, "asked"), cluster.name_at(node, "told"));
-    for name in [&asked, &told] {
+    let (polled, notified) = (cluster.name_at(node, "polled"), cluster.name_at(node, "notified"));
+    for name in [&polled, &notified] {
         let held = holder.lock(name).without_fencing().lease(6 * SOON);
         // Simulates a lock of Redisson: no client here releases it.
         tokio::spawn(async move { held.acquire().await.unwrap().lost().await });
-        eventually("it is held", SOON, || node.has_key(name)).await;
+        eventually("the lock is held", SOON, || node.has_key(name)).await;
     }
     let before = node.scripts_called();
-    let waits_for_word = spawn_waiter(woken_only.lock(&told), SOON);
-    wait_until_subscribed(node, &told).await;
+    let notified_waiter = spawn_waiter(woken.lock(&notified), SOON);
+    wait_until_subscribed(node, &notified).await;
     // After subscribing, a waiter makes another attempt, because the lock may have been released before.
-    eventually("it has asked twice", SOON, || node.scripts_called() >= before + 2).await;
-    let asks = spawn_waiter(asking.lock(&asked), SOON);
-    wait_until_subscribed(node, &asked).await;
-    for name in [&told, &asked] {
-        released_by_redisson(node, "PUBLISH", name);
+    eventually("it has made two attempts", SOON, || node.scripts_called() >= before + 2).await;
+    let polling_waiter = spawn_waiter(polling.lock(&polled), SOON);
+    wait_until_subscribed(node, &polled).await;
+    for name in [&notified, &polled] {
+        release_by_redisson(node, "PUBLISH", name);
     }
-    let lease = asks.await.unwrap();
+    let lease = polling_waiter.await.unwrap();
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
     if has_sharded_channels() {
-        assert!(!waits_for_word.is_finished(), "the plain channel woke it");
-        released_by_redisson(node, "SPUBLISH", &told);
+        assert!(!notified_waiter.is_finished(), "the plain channel woke it");
+        release_by_redisson(node, "SPUBLISH", &notified);
     }
-    let lease = waits_for_word.await.unwrap();
+    let lease = notified_waiter.await.unwrap();
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
 }

@@ -20,7 +20,7 @@ const LONG: Duration = Duration::from_secs(3_600);
 /// One in this many moves also moves the queue of a fair lock.
 const QUEUE_MOVES: usize = 50;
 /// The weight of a holder that excludes all others.
-const ALONE: u32 = 1_000;
+const EXCLUSIVE: u32 = 1_000;
 
 /// One side of a lock. Each holder adds `weight`, and the sum of all holders is at most `most`.
 struct Side {
@@ -43,12 +43,12 @@ fn sides(client: &Client, name: &str, inside: &[Arc<AtomicU32>; 5]) -> Vec<Side>
         inside: Arc::clone(&inside[at]),
     };
     vec![
-        side("lock", client.lock(of("lock")), ALONE, ALONE, 0),
-        side("mutex", client.mutex(of("mutex")), ALONE, ALONE, 1),
-        side("fair_lock", client.fair_lock(of("fair")), ALONE, ALONE, 2),
+        side("lock", client.lock(of("lock")), EXCLUSIVE, EXCLUSIVE, 0),
+        side("mutex", client.mutex(of("mutex")), EXCLUSIVE, EXCLUSIVE, 1),
+        side("fair_lock", client.fair_lock(of("fair")), EXCLUSIVE, EXCLUSIVE, 2),
         side("semaphore", client.semaphore(of("two"), 2).permits(1), 1, 2, 3),
-        side("read_lock", both.read, 1, ALONE - 1, 4),
-        side("write_lock", both.write, ALONE, ALONE, 4),
+        side("read_lock", both.read, 1, EXCLUSIVE - 1, 4),
+        side("write_lock", both.write, EXCLUSIVE, EXCLUSIVE, 4),
     ]
 }
 
@@ -79,7 +79,7 @@ impl Side {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn slots_move_back_and_forth_and_nobody_hears_of_it() {
+async fn callers_do_not_notice_slots_that_move_back_and_forth() {
     let cluster = Cluster::start();
     let moves: usize = std::env::var("STEADLOCK_SLOTS").map_or(100, |slots| slots.parse().unwrap());
     let primaries = cluster.primaries();
@@ -105,7 +105,7 @@ async fn slots_move_back_and_forth_and_nobody_hears_of_it() {
             cluster.move_slot(slot, there, here).await;
         }
         if number % (QUEUE_MOVES / 2) == 0 {
-            a_queue_moves(&cluster, &crowd.clients, here, there, number).await;
+            check_queue_moves(&cluster, &crowd.clients, here, there, number).await;
         }
     }
     is_over.store(true, Ordering::Relaxed);
@@ -123,7 +123,7 @@ async fn slots_move_back_and_forth_and_nobody_hears_of_it() {
 
 /// Checks that the waiters of a fair lock are served in order of arrival, although their queue moved to another node
 /// and back.
-async fn a_queue_moves(cluster: &Cluster, clients: &[Client], here: &Node, there: &Node, number: usize) {
+async fn check_queue_moves(cluster: &Cluster, clients: &[Client], here: &Node, there: &Node, number: usize) {
     let name = cluster.name_at(here, &format!("queue{number}"));
     let slot = cluster.slot(&name);
     let held = clients[0].fair_lock(name.as_str()).acquire().await.unwrap();

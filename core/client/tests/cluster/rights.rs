@@ -24,17 +24,17 @@ fn printed_rule() -> Vec<String> {
         .split('`')
         .filter(|word| word.starts_with('+'))
         .map(|word| word.replace('\\', ""));
-    let known = |word: &String| has_sharded_channels() || !OF_SHARDED_CHANNELS.contains(&word.as_str());
+    let known = |word: &String| has_sharded_channels() || !RIGHTS_FOR_SHARDED_CHANNELS.contains(&word.as_str());
     // The rule tells readers to replace this pattern by the beginning of their lock names.
     let rule = rule.replace("~orders:*", "~{orders:*");
     rule.split(' ').map(str::to_owned).chain(more.filter(known)).collect()
 }
 
 /// Rights that are unknown to servers without sharded channels.
-const OF_SHARDED_CHANNELS: [&str; 3] = ["+ssubscribe", "+sunsubscribe", "+spublish"];
+const RIGHTS_FOR_SHARDED_CHANNELS: [&str; 3] = ["+ssubscribe", "+sunsubscribe", "+spublish"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_printed_rights_are_enough_for_a_cluster() {
+async fn the_printed_rights_suffice_for_a_cluster() {
     let cluster = Cluster::start();
     let rule = printed_rule();
     for node in &cluster.nodes {

@@ -249,7 +249,7 @@ impl Cell {
             }
             Operation::Acquire => {
                 self.lease = lock.try_acquire().await?;
-                assert!(self.lease.is_some(), "{}: nobody holds it", self.name);
+                assert!(self.lease.is_some(), "{}: there is no lease", self.name);
                 Ok(OperationResult::Works)
             }
             Operation::Wait | Operation::Behind => {
@@ -316,29 +316,29 @@ impl Cell {
     fn flaw(&self, error: &Error, word: &str) -> Option<&'static str> {
         let message = error.message();
         if error.operation() != self.operation.error_operation() {
-            return Some("it names another operation");
+            return Some("the error names another operation");
         }
         if self.operation != Operation::Connect && error.lock_name() != Some(&*self.name) {
-            return Some("it does not name the lock");
+            return Some("the error does not name the lock");
         }
         if message.contains("script: ") || message.contains("user_script") {
-            return Some("it has a place in a script");
+            return Some("the error has a place in a script");
         }
         if message.contains("did not answer") {
-            return Some("it answered, or there was nobody to answer");
+            return Some("a server answered, or none was connected");
         }
         let is_in_message = |cause: &str| message.contains(cause) && !cause.contains("; ");
         if !error.cause().is_some_and(is_in_message) {
-            return Some("it has no cause without advice");
+            return Some("the error has no cause without advice");
         }
         match error.kind() {
             ErrorKind::LockTimeout if error.holder().is_none_or(|holder| holder.owner.is_empty()) => {
-                Some("it does not say who holds it")
+                Some("the error does not name the holder")
             }
             ErrorKind::Unavailable | ErrorKind::Misconfigured
                 if !message.to_lowercase().contains(&word.to_lowercase()) =>
             {
-                Some("it does not say why")
+                Some("the error gives no reason")
             }
             _ => None,
         }

@@ -8,7 +8,7 @@ use steadlock::{Client, ErrorKind, LostReason};
 use crate::support::{Redis, eventually};
 
 #[tokio::test]
-async fn renewals_that_are_refused_lose_a_lease_at_its_deadline_and_not_before() {
+async fn refused_renewals_lose_a_lease_at_its_deadline_and_not_earlier() {
     let server = Redis::start();
     let client = Client::builder().url(server.url()).lease(Duration::from_millis(1_500));
     let lease = client.connect().await.unwrap().lock("a").acquire().await.unwrap();
@@ -26,7 +26,7 @@ async fn renewals_that_are_refused_lose_a_lease_at_its_deadline_and_not_before()
 }
 
 #[tokio::test]
-async fn a_call_that_finds_no_connection_does_not_say_that_nobody_answered() {
+async fn the_error_of_a_call_without_a_connection_does_not_report_a_missing_answer() {
     let mut server = Redis::start();
     let client = Client::builder()
         .url(server.url())
@@ -35,7 +35,7 @@ async fn a_call_that_finds_no_connection_does_not_say_that_nobody_answered() {
     let held = client.lock("held").acquire().await.unwrap();
     server.stop();
     // The first calls may fail because the connection is just closing.
-    let sees_it = async {
+    let wait_for_message = async {
         loop {
             let error = client.lock("a").try_acquire().await.map(drop).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
@@ -45,7 +45,9 @@ async fn a_call_that_finds_no_connection_does_not_say_that_nobody_answered() {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(5), sees_it).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(5), wait_for_message)
+        .await
+        .unwrap();
     for error in [
         client.lock("a").try_acquire().await.map(drop).unwrap_err(),
         client
@@ -69,7 +71,7 @@ async fn a_call_that_finds_no_connection_does_not_say_that_nobody_answered() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_nothing_did_not_answer() {
+async fn the_error_of_a_silent_server_reports_a_missing_answer() {
     let server = Redis::start();
     let client = Client::builder()
         .url(server.url())
@@ -96,7 +98,7 @@ async fn a_server_that_says_nothing_did_not_answer() {
 }
 
 #[tokio::test]
-async fn on_a_full_server_fair_waiters_keep_their_turns() {
+async fn fair_waiters_keep_their_places_on_a_full_server() {
     let server = Redis::start();
     let client = Client::connect(server.url()).await.unwrap();
     let held = client.fair_lock("a").acquire().await.unwrap();
@@ -109,7 +111,7 @@ async fn on_a_full_server_fair_waiters_keep_their_turns() {
             let served = Instant::now();
             lease.release().await.map(|_| served)
         }));
-        eventually("it is in the queue", Duration::from_secs(5), || {
+        eventually("the waiter is in the queue", Duration::from_secs(5), || {
             let mut connection = server.connection();
             redis::cmd("ZCARD")
                 .arg("steadlock:{a}:fair")

@@ -168,7 +168,7 @@ impl TroubledServer {
                 let folder = self.redis.socket().with_file_name("dump.rdb");
                 std::fs::create_dir(folder).expect("a folder where its file would be");
                 self.run(&["BGSAVE"]);
-                self.wait_until("it could not save", || {
+                self.wait_until("the server could not save", || {
                     self.has_info_line("persistence", "rdb_last_bgsave_status:err")
                 });
             }
@@ -209,7 +209,7 @@ impl TroubledServer {
         let Value::Int(closed) = self.run(&["CLIENT", "KILL", "USER", user]) else {
             panic!("no number");
         };
-        self.wait_until("they came back", || self.connections() >= before + closed);
+        self.wait_until("the connections are restored", || self.connections() >= before + closed);
     }
 
     /// Returns the number of connections that the server has ever received, refused ones among them.

@@ -12,21 +12,21 @@ use crate::support::crowd::{kinds, spawn_waiter, wait_until_replicated, wait_unt
 use crate::support::rig::Node;
 use crate::support::sentinel::{SERVICE, Sentinel, SentinelRig};
 use crate::support::version::Version;
-use crate::support::{Redis, eventually};
-use crate::{IN_TIME, LEASE, SOON, connect, is_released, lost_within, refusal};
+use crate::support::{Redis, check_released, eventually, lost_within, refusal};
+use crate::{LEASE, NOTICE_DELAY, SOON, connect};
 
 /// Restarts a server with its data, as a cluster of one node.
-async fn comes_back_as_a_cluster(server: &mut Redis, bus: TcpListener) {
-    ends_with_its_data(server);
-    starts_as_a_cluster(server, bus).await;
+async fn restart_as_cluster(server: &mut Redis, bus: TcpListener) {
+    stop_with_data(server);
+    start_as_cluster(server, bus).await;
 }
 
-fn ends_with_its_data(server: &mut Redis) {
+fn stop_with_data(server: &mut Redis) {
     let _ = redis::cmd("SHUTDOWN").arg("SAVE").query::<()>(&mut server.connection());
     server.stop();
 }
 
-async fn starts_as_a_cluster(server: &mut Redis, bus: TcpListener) {
+async fn start_as_cluster(server: &mut Redis, bus: TcpListener) {
     drop(bus);
     server.start_again_with(&["--cluster-enabled", "yes"]);
     let mut slots = redis::pipe();
@@ -39,11 +39,14 @@ async fn starts_as_a_cluster(server: &mut Redis, bus: TcpListener) {
         Reply::Bytes(text) => String::from_utf8(text).expect("text"),
         other => panic!("{other:?}"),
     };
-    eventually("it serves all slots", SOON, || state().contains("cluster_state:ok")).await;
+    eventually("the node serves all slots", SOON, || {
+        state().contains("cluster_state:ok")
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_comes_back_as_a_cluster_has_its_locks_and_clients_of_one_server_are_told() {
+async fn a_server_that_restarts_as_a_cluster_keeps_its_locks_and_clients_of_one_server_get_an_error() {
     let (mut server, bus) = Redis::start_with_reserved_bus_port();
     let before = connect(&server.url(), LEASE).await;
     // Both leases last longer than the restart: one is auto-renewed, and the other is fixed.
@@ -55,12 +58,12 @@ async fn a_server_that_comes_back_as_a_cluster_has_its_locks_and_clients_of_one_
         .await
         .unwrap();
     let token = fixed.token();
-    comes_back_as_a_cluster(&mut server, bus).await;
+    restart_as_cluster(&mut server, bus).await;
     let url = server.url().replace("redis://", "redis+cluster://");
     let after = connect(&url, LEASE).await;
-    assert!(fixed.is_valid(), "too slow to tell");
+    assert!(fixed.is_valid(), "the machine is too slow");
     assert!(after.lock("fixed").try_acquire().await.unwrap().is_none());
-    assert_eq!(lost_within(&held, LEASE + IN_TIME).await, LostReason::Expired);
+    assert_eq!(lost_within(&held, LEASE + NOTICE_DELAY).await, LostReason::Expired);
     let error = refusal(before.lock("new").wait(Duration::from_millis(500)).acquire().await);
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("redis+cluster://"), "{error}");
@@ -69,7 +72,7 @@ async fn a_server_that_comes_back_as_a_cluster_has_its_locks_and_clients_of_one_
     assert_eq!(lost_within(&fixed, SOON).await, LostReason::Expired);
     let next = after.lock("fixed").wait(SOON).acquire().await.unwrap();
     assert!(next.token() > token, "{:?} after {token:?}", next.token());
-    is_released(next).await;
+    check_released(next).await;
     let error = refusal(Client::connect(format!("{url}/1")).await);
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
 }
@@ -79,7 +82,7 @@ fn cluster_url(node: &Redis) -> String {
 }
 
 /// Starts a sentinel that watches a server and promotes none, as there is no replica. Returns it and its URL.
-fn watched(server: &Redis) -> (Sentinel, String) {
+fn rig(server: &Redis) -> (Sentinel, String) {
     let monitor = format!("sentinel monitor {SERVICE} 127.0.0.1 {} 1", server.port);
     let sentinel = Sentinel::start(Ipv4Addr::LOCALHOST.into(), &[monitor]);
     let url = SentinelRig::url_of(&[sentinel.port], SERVICE);
@@ -88,10 +91,10 @@ fn watched(server: &Redis) -> (Sentinel, String) {
 
 /// The error messages differ if the sentinels have forgotten the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_that_came_by_sentinels_are_told_and_what_they_hold_ends() {
+async fn clients_by_sentinels_get_an_error_and_their_leases_end() {
     for is_forgotten in [false, true] {
         let (mut server, bus) = Redis::start_with_reserved_bus_port();
-        let (sentinel, url) = watched(&server);
+        let (sentinel, url) = rig(&server);
         let before = connect(&url, LEASE).await;
         if is_forgotten {
             sentinel.node().run(&["SENTINEL", "REMOVE", SERVICE]);
@@ -99,11 +102,11 @@ async fn clients_that_came_by_sentinels_are_told_and_what_they_hold_ends() {
         let held = before.lock("held").acquire().await.unwrap();
         let fixed = before.lock("fixed").lease(SOON / 2).acquire().await.unwrap();
         let token = fixed.token();
-        comes_back_as_a_cluster(&mut server, bus).await;
+        restart_as_cluster(&mut server, bus).await;
         let after = connect(&cluster_url(&server), LEASE).await;
-        assert!(fixed.is_valid(), "too slow to tell");
+        assert!(fixed.is_valid(), "the machine is too slow");
         assert!(after.lock("fixed").try_acquire().await.unwrap().is_none());
-        assert_eq!(lost_within(&held, LEASE + IN_TIME).await, LostReason::Expired);
+        assert_eq!(lost_within(&held, LEASE + NOTICE_DELAY).await, LostReason::Expired);
         let error = refusal(before.lock("new").wait(Duration::from_millis(500)).acquire().await);
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         let words = if is_forgotten {
@@ -118,18 +121,18 @@ async fn clients_that_came_by_sentinels_are_told_and_what_they_hold_ends() {
         assert_eq!(lost_within(&fixed, SOON).await, LostReason::Expired);
         let next = after.lock("fixed").wait(SOON).acquire().await.unwrap();
         assert!(next.token() > token, "{:?} after {token:?}", next.token());
-        is_released(next).await;
+        check_released(next).await;
     }
 }
 
 /// Whether a sentinel answers, and what it says of the primary contains `text`.
-fn says(sentinel: &Sentinel, text: &str) -> bool {
-    let told = sentinel.node().try_run(&["INFO", "sentinel"]);
-    matches!(told, Ok(Reply::Bytes(told)) if String::from_utf8_lossy(&told).contains(text))
+fn reports(sentinel: &Sentinel, text: &str) -> bool {
+    let reply = sentinel.node().try_run(&["INFO", "sentinel"]);
+    matches!(reply, Ok(Reply::Bytes(info)) if String::from_utf8_lossy(&info).contains(text))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sentinels_that_did_not_forget_the_server_promote_a_replica_which_grants_the_locks_too() {
+async fn sentinels_that_still_monitor_the_server_promote_a_replica_that_grants_its_locks_again() {
     let (mut server, bus) = Redis::start_with_reserved_bus_port();
     server.run(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"]);
     let of_primary = ["--replicaof", "127.0.0.1", &server.port.to_string()];
@@ -143,34 +146,37 @@ async fn sentinels_that_did_not_forget_the_server_promote_a_replica_which_grants
     ];
     let sentinel = Sentinel::start(Ipv4Addr::LOCALHOST.into(), &lines);
     eventually("the sentinel knows the replica", 2 * SOON, || {
-        says(&sentinel, "slaves=1")
+        reports(&sentinel, "slaves=1")
     })
     .await;
     let before = connect(&SentinelRig::url_of(&[sentinel.port], SERVICE), LEASE).await;
-    ends_with_its_data(&mut server);
+    stop_with_data(&mut server);
     // A sentinel that got no processor for 2 s does nothing for the next 30 s. If the server came back meanwhile, the
     // sentinel would give up the failover.
     let address = format!("address=127.0.0.1:{}", replica.port);
-    eventually("the sentinel names the replica", 3 * SOON, || says(&sentinel, &address)).await;
+    eventually("the sentinel names the replica", 3 * SOON, || {
+        reports(&sentinel, &address)
+    })
+    .await;
     assert!(promoted.is_primary());
-    starts_as_a_cluster(&mut server, bus).await;
+    start_as_cluster(&mut server, bus).await;
     let after = connect(&cluster_url(&server), LEASE).await;
     let one = before.lock("both").wait(SOON).acquire().await.unwrap();
     let other = after.lock("both").wait(SOON).acquire().await.unwrap();
     assert!(one.is_valid() && other.is_valid(), "there were two owners");
     assert!(promoted.has_key("both"));
-    is_released(one).await;
-    is_released(other).await;
+    check_released(one).await;
+    check_released(other).await;
 }
 
 /// Adds a node without slots to a cluster.
-async fn joins(node: &Redis, first: &Redis) {
+async fn join(node: &Redis, first: &Redis) {
     first.run(&["CLUSTER", "MEET", "127.0.0.1", &node.port.to_string()]);
     let (one, other) = (Node::of(first), Node::of(node));
-    eventually("both know each other", SOON, || {
+    eventually("both nodes know each other", SOON, || {
         let knows = |one: &Node, other: &Node| {
-            let told = one.text(&["CLUSTER", "NODES"]);
-            let line = told.lines().find(|line| line.starts_with(&other.id()));
+            let reply = one.text(&["CLUSTER", "NODES"]);
+            let line = reply.lines().find(|line| line.starts_with(&other.id()));
             line.is_some_and(|line| line.contains(" connected") && !line.contains("handshake"))
         };
         knows(&one, &other) && knows(&other, &one)
@@ -180,7 +186,7 @@ async fn joins(node: &Redis, first: &Redis) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_that_was_one_server_is_given_a_node_and_slots_that_keep_their_locks() {
+async fn a_cluster_that_was_one_server_gets_a_second_node_and_moved_slots_keep_their_locks() {
     let (mut first, bus) = Redis::start_with_reserved_bus_port();
     let before = connect(&first.url(), LEASE).await;
     // These leases are not released. Their records are kept by the restart, and expire.
@@ -188,7 +194,7 @@ async fn a_cluster_that_was_one_server_is_given_a_node_and_slots_that_keep_their
     for (_, lock) in kinds(&before, "grown") {
         from_before.push(lock.lease(LEASE).acquire().await.unwrap());
     }
-    comes_back_as_a_cluster(&mut first, bus).await;
+    restart_as_cluster(&mut first, bus).await;
     let (client, other) = (
         connect(&cluster_url(&first), LEASE).await,
         connect(&cluster_url(&first), LEASE).await,
@@ -210,14 +216,14 @@ async fn a_cluster_that_was_one_server_is_given_a_node_and_slots_that_keep_their
     for number in 0..20 {
         scattered.push(client.lock(format!("scattered-{number}")).acquire().await.unwrap());
     }
-    joins(&added, &first).await;
+    join(&added, &first).await;
     let to = Node::of(&added);
     let nodes = [from.clone(), to.clone()];
     let names = scattered.iter().map(steadlock::Lease::name).chain(["grown"]);
     for name in names {
         move_slot(&nodes, from.slot(name), &from, &to).await;
     }
-    assert_eq!(keys(&from), 0, "all that the first node had is at the other");
+    assert_eq!(keys(&from), 0, "all keys of the first node are at the other");
     // All leases are renewed at the other node.
     tokio::time::sleep(2 * LEASE).await;
     for lease in held.iter().map(|(_, lease)| lease).chain(&scattered) {
@@ -228,7 +234,7 @@ async fn a_cluster_that_was_one_server_is_given_a_node_and_slots_that_keep_their
         if kind != "read_lock" {
             tokens.push(lease.token());
         }
-        is_released(lease).await;
+        check_released(lease).await;
     }
     for ((kind, waiter), token) in waiters.into_iter().zip(tokens) {
         let next = waiter.await.unwrap();
@@ -237,14 +243,14 @@ async fn a_cluster_that_was_one_server_is_given_a_node_and_slots_that_keep_their
             "{kind}: {:?} after {token:?}",
             next.token()
         );
-        is_released(next).await;
+        check_released(next).await;
     }
     for lease in scattered {
         let (name, token) = (lease.name().to_owned(), lease.token());
-        is_released(lease).await;
+        check_released(lease).await;
         let next = other.lock(&name).acquire().await.unwrap();
         assert!(next.token() > token, "{name}: {:?} after {token:?}", next.token());
-        is_released(next).await;
+        check_released(next).await;
     }
 }
 

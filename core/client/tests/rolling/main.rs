@@ -9,7 +9,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use steadlock::{Client, Error, ErrorKind, Lease, LostReason, ReleaseOutcome};
+use steadlock::{Client, ErrorKind, Lease, LostReason};
 use steadlock_protocol::Reply;
 use support::cluster::Cluster;
 use support::crowd::{
@@ -19,14 +19,14 @@ use support::crowd::{
 use support::proxy::Proxy;
 use support::rig::Node;
 use support::sentinel::{SERVICE, SentinelRig};
-use support::{Redis, eventually};
+use support::{Redis, check_released, eventually, lost_within, refusal};
 
 const SOON: Duration = Duration::from_secs(20);
 const LEASE: Duration = Duration::from_secs(3);
 /// A lease that is long enough for the steps of a test on a busy machine.
-const LONGER: Duration = Duration::from_secs(12);
+const LONG_LEASE: Duration = Duration::from_secs(12);
 /// The delay, besides a third of the lease, until the holder of an auto-renewed lease learns that its record is gone.
-const IN_TIME: Duration = Duration::from_secs(5);
+const NOTICE_DELAY: Duration = Duration::from_secs(5);
 
 async fn connect(url: &str, lease: Duration) -> Client {
     Client::builder()
@@ -37,26 +37,12 @@ async fn connect(url: &str, lease: Duration) -> Client {
         .unwrap_or_else(|error| panic!("{url}: {error}"))
 }
 
-fn refusal(result: Result<impl Sized, Error>) -> Error {
-    result.map(drop).expect_err("a refusal")
-}
-
-async fn is_released(lease: Lease) {
-    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
-}
-
-/// Waits until a lease is lost, for at most this time, and returns the reason.
-async fn lost_within(lease: &Lease, limit: Duration) -> LostReason {
-    let lost = tokio::time::timeout(limit, lease.lost()).await;
-    lost.unwrap_or_else(|_| panic!("{} is not lost within {limit:?}", lease.name()))
-}
-
 fn url_of(node: &Node) -> String {
     format!("redis://127.0.0.1:{}", node.port)
 }
 
 /// Returns one field of a sentinel's reply about the service.
-fn told(sentinel: &Node, field: &str) -> Option<String> {
+fn service_field(sentinel: &Node, field: &str) -> Option<String> {
     let Ok(Reply::Array(parts)) = sentinel.try_run(&["SENTINEL", "MASTER", SERVICE]) else {
         return None;
     };
@@ -72,20 +58,20 @@ fn told(sentinel: &Node, field: &str) -> Option<String> {
 }
 
 /// Starts a primary without replicas or sentinels, and two other servers and three sentinels that are not in use yet.
-fn alone() -> SentinelRig {
-    let watched = SentinelRig::start();
-    for sentinel in watched.sentinels() {
+fn start_without_replication() -> SentinelRig {
+    let rig = SentinelRig::start();
+    for sentinel in rig.sentinels() {
         sentinel.run(&["SENTINEL", "REMOVE", SERVICE]);
     }
-    for server in watched.replicas() {
+    for server in rig.replicas() {
         server.run(&["REPLICAOF", "NO", "ONE"]);
     }
-    watched
+    rig
 }
 
 /// Attaches the replicas to the primary and makes the sentinels watch it, as an operator does.
-async fn put_under_sentinels(watched: &SentinelRig) {
-    let (primary, replicas) = (watched.primary(), watched.replicas());
+async fn put_under_sentinels(rig: &SentinelRig) {
+    let (primary, replicas) = (rig.primary(), rig.replicas());
     let port = primary.port.to_string();
     for replica in &replicas {
         replica.run(&["REPLICAOF", "127.0.0.1", &port]);
@@ -94,67 +80,63 @@ async fn put_under_sentinels(watched: &SentinelRig) {
         primary.text(&["INFO", "replication"]).matches("state=online").count() == 2
     })
     .await;
-    for sentinel in watched.sentinels() {
+    for sentinel in rig.sentinels() {
         sentinel.run(&["SENTINEL", "MONITOR", SERVICE, "127.0.0.1", &port, "2"]);
         sentinel.run(&["SENTINEL", "SET", SERVICE, "down-after-milliseconds", "1000"]);
         sentinel.run(&["SENTINEL", "SET", SERVICE, "failover-timeout", "5000"]);
     }
     let sees_all = |sentinel: &Node| {
-        told(sentinel, "num-slaves").as_deref() == Some("2")
-            && told(sentinel, "num-other-sentinels").as_deref() == Some("2")
+        service_field(sentinel, "num-slaves").as_deref() == Some("2")
+            && service_field(sentinel, "num-other-sentinels").as_deref() == Some("2")
     };
-    eventually("each sentinel sees all", SOON, || {
-        watched.sentinels().iter().all(sees_all)
+    eventually("each sentinel knows all servers", SOON, || {
+        rig.sentinels().iter().all(sees_all)
     })
     .await;
 }
 
 /// Makes sentinels promote a replica that has all data. Returns that replica.
-async fn fail_over(watched: &SentinelRig) -> Node {
-    let replicas = watched.replicas();
+async fn fail_over(rig: &SentinelRig) -> Node {
+    let replicas = rig.replicas();
     for replica in &replicas {
-        wait_until_replicated(&watched.primary(), replica).await;
+        wait_until_replicated(&rig.primary(), replica).await;
     }
-    let asked = || {
-        watched.sentinels()[0]
-            .try_run(&["SENTINEL", "FAILOVER", SERVICE])
-            .is_ok()
-    };
-    eventually("a sentinel takes it on", SOON, asked).await;
+    let start_failover = || rig.sentinels()[0].try_run(&["SENTINEL", "FAILOVER", SERVICE]).is_ok();
+    eventually("a sentinel starts the failover", SOON, start_failover).await;
     let promoted = || replicas.iter().find(|replica| replica.is_primary()).cloned();
     eventually("a replica is promoted", SOON, || promoted().is_some()).await;
     promoted().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_put_under_sentinels_keeps_its_locks_and_clients_of_both_addresses_share_them() {
-    let watched = alone();
-    let primary = watched.primary();
+async fn a_server_that_gets_sentinels_keeps_its_locks_and_clients_of_both_urls_share_them() {
+    let rig = start_without_replication();
+    let primary = rig.primary();
     let before = connect(&url_of(&primary), LEASE).await;
     let mut held = Vec::new();
     for (kind, lock) in kinds(&before, "kept") {
         held.push((kind, lock.acquire().await.unwrap()));
     }
-    put_under_sentinels(&watched).await;
-    let after = connect(&watched.url, LEASE).await;
+    put_under_sentinels(&rig).await;
+    let after = connect(&rig.url, LEASE).await;
     for ((kind, lease), (_, lock)) in held.into_iter().zip(kinds(&after, "kept")) {
         assert!(lease.is_valid(), "{kind}: {:?}", lease.lost_reason());
         if kind != "read_lock" {
             assert!(lock.try_acquire().await.unwrap().is_none(), "{kind}");
         }
         let token = lease.token();
-        is_released(lease).await;
+        check_released(lease).await;
         let next = lock.wait(SOON).acquire().await.unwrap();
         assert!(
             next.token() >= token && (token.is_none() || next.token() > token),
             "{kind}"
         );
-        is_released(next).await;
+        check_released(next).await;
     }
     // Clients of either kind wake waiters of the other kind.
     let (old, new) = (
         connect_with_rare_polls(&url_of(&primary)).await,
-        connect_with_rare_polls(&watched.url).await,
+        connect_with_rare_polls(&rig.url).await,
     );
     for (one, other) in [(&before, &new), (&after, &old)] {
         for ((kind, lock), (_, theirs)) in kinds(one, "woken").into_iter().zip(kinds(other, "woken")) {
@@ -180,18 +162,18 @@ async fn granted_at(client: &Client, name: &str, server: &Node) -> Lease {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_of_an_address_that_sentinels_left_is_told_and_its_locks_end() {
-    let watched = alone();
-    let primary = watched.primary();
+async fn a_client_of_the_demoted_servers_address_gets_an_error_and_its_leases_end() {
+    let rig = start_without_replication();
+    let primary = rig.primary();
     let before = connect(&url_of(&primary), LEASE).await;
-    put_under_sentinels(&watched).await;
-    let after = connect(&watched.url, LEASE).await;
+    put_under_sentinels(&rig).await;
+    let after = connect(&rig.url, LEASE).await;
     let (held, theirs) = (
         before.lock("held").acquire().await.unwrap(),
         after.lock("theirs").acquire().await.unwrap(),
     );
     let token = held.token();
-    let promoted = fail_over(&watched).await;
+    let promoted = fail_over(&rig).await;
     // Until sentinels make the old primary a replica, its direct clients stay there and are granted locks.
     let start = Instant::now();
     let ours = before
@@ -205,15 +187,15 @@ async fn a_client_of_an_address_that_sentinels_left_is_told_and_its_locks_end() 
     let next = spawn_waiter(after.lock("held"), SOON);
     eventually("the old primary is a replica", SOON, || primary.is_replica()).await;
     println!("the old primary was one for {:?} more", start.elapsed());
-    assert_eq!(lost_within(&ours, LEASE + IN_TIME).await, LostReason::Expired);
+    assert_eq!(lost_within(&ours, LEASE + NOTICE_DELAY).await, LostReason::Expired);
     // A renewal may have succeeded just before, so the loss can take a whole lease.
-    assert_eq!(lost_within(&held, LEASE + IN_TIME).await, LostReason::Expired);
+    assert_eq!(lost_within(&held, LEASE + NOTICE_DELAY).await, LostReason::Expired);
     let next = next.await.unwrap();
     assert!(next.token() > token, "{:?} after {token:?}", next.token());
     assert!(theirs.is_valid(), "{:?}", theirs.lost_reason());
     assert!(promoted.has_key("theirs"));
     for lease in [next, theirs, both] {
-        is_released(lease).await;
+        check_released(lease).await;
     }
     let error = refusal(before.lock("new").wait(Duration::from_millis(500)).acquire().await);
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
@@ -224,26 +206,26 @@ async fn a_client_of_an_address_that_sentinels_left_is_told_and_its_locks_end() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_whose_name_is_led_to_the_promoted_server_keeps_what_it_holds() {
-    let watched = alone();
-    let primary = watched.primary();
+async fn a_client_whose_host_name_leads_to_the_promoted_server_keeps_its_locks() {
+    let rig = start_without_replication();
+    let primary = rig.primary();
     let name = Proxy::to(primary.port);
     let before = connect(&name.url(), Duration::from_secs(30)).await;
     let held = before.lock("held").acquire().await.unwrap();
     let token = held.token();
-    put_under_sentinels(&watched).await;
-    let promoted = fail_over(&watched).await;
+    put_under_sentinels(&rig).await;
+    let promoted = fail_over(&rig).await;
     name.lead_to(promoted.port);
     eventually("all connections lead to the new one", SOON, || {
-        name.leading_to(primary.port) == 0 && name.leading_to(promoted.port) > 1
+        name.connections_to(primary.port) == 0 && name.connections_to(promoted.port) > 1
     })
     .await;
     assert!(held.is_valid(), "{:?}", held.lost_reason());
-    is_released(held).await;
-    let after = connect(&watched.url, LEASE).await;
+    check_released(held).await;
+    let after = connect(&rig.url, LEASE).await;
     let next = after.lock("held").wait(SOON).acquire().await.unwrap();
     assert!(next.token() > token);
-    is_released(next).await;
+    check_released(next).await;
 }
 
 /// Makes a server grant no more locks, while held ones can still be renewed and released.
@@ -253,10 +235,10 @@ fn close_to_new_grants(server: &Node) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_closed_to_new_grants_empties_and_the_cluster_goes_on_with_higher_tokens() {
-    let (watched, cluster) = (SentinelRig::start(), Cluster::start());
-    let old = watched.primary();
-    let before = connect(&watched.url, LEASE).await;
+async fn a_server_closed_to_new_grants_empties_and_the_cluster_continues_with_higher_tokens() {
+    let (rig, cluster) = (SentinelRig::start(), Cluster::start());
+    let old = rig.primary();
+    let before = connect(&rig.url, LEASE).await;
     let renewed = before.lock("renewed").acquire().await.unwrap();
     let fixed = before.lock("fixed").lease(LEASE).acquire().await.unwrap();
     let fair = before.fair_lock("fair").acquire().await.unwrap();
@@ -267,18 +249,18 @@ async fn a_server_that_is_closed_to_new_grants_empties_and_the_cluster_goes_on_w
     let error = refusal(before.lock("new").wait(Duration::from_millis(500)).acquire().await);
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("OOM"), "{error}");
-    assert_eq!(lost_within(&fixed, LEASE + IN_TIME).await, LostReason::Expired);
+    assert_eq!(lost_within(&fixed, LEASE + NOTICE_DELAY).await, LostReason::Expired);
     assert!(renewed.is_valid(), "{:?}", renewed.lost_reason());
     renewed.extend(Some(2 * LEASE)).await.unwrap();
     // Waiters in the queue are still served.
-    is_released(fair).await;
-    is_released(in_turn.await.unwrap()).await;
-    is_released(renewed).await;
+    check_released(fair).await;
+    check_released(in_turn.await.unwrap()).await;
+    check_released(renewed).await;
     wait_until_only_tokens(&old).await;
     let after = connect(&cluster.url, LEASE).await;
     let next = after.lock("renewed").acquire().await.unwrap();
     assert!(next.token() > token, "{:?} after {token:?}", next.token());
-    is_released(next).await;
+    check_released(next).await;
 }
 
 /// Moves all keys of a server to the nodes of a cluster that have their slots.
@@ -296,21 +278,21 @@ fn move_keys(old: &Node, cluster: &Cluster) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn keys_that_are_moved_to_a_cluster_keep_others_out_until_the_leases_end() {
-    let (watched, cluster) = (SentinelRig::start(), Cluster::start());
-    let old = watched.primary();
-    let before = connect(&watched.url, LONGER).await;
-    let after = connect(&cluster.url, LONGER).await;
+async fn keys_that_are_moved_to_a_cluster_exclude_others_until_the_leases_end() {
+    let (rig, cluster) = (SentinelRig::start(), Cluster::start());
+    let old = rig.primary();
+    let before = connect(&rig.url, LONG_LEASE).await;
+    let after = connect(&cluster.url, LONG_LEASE).await;
     let mut held = Vec::new();
     for (kind, lock) in kinds(&before, "moved") {
         held.push((kind, lock.acquire().await.unwrap()));
     }
-    let other = connect(&watched.url, LONGER).await;
-    let waiting = other.lock(held[0].1.name()).wait(LONGER);
+    let other = connect(&rig.url, LONG_LEASE).await;
+    let waiting = other.lock(held[0].1.name()).wait(LONG_LEASE);
     let waiting = tokio::spawn(async move { waiting.acquire().await.map(drop) });
     wait_until_subscribed(&old, held[0].1.name()).await;
     let start = Instant::now();
-    let fixed = before.lock("fixed").lease(LONGER).acquire().await.unwrap();
+    let fixed = before.lock("fixed").lease(LONG_LEASE).acquire().await.unwrap();
     close_to_new_grants(&old);
     assert!(move_keys(&old, &cluster) > kinds(&before, "moved").len());
     let moved = Instant::now();
@@ -321,11 +303,15 @@ async fn keys_that_are_moved_to_a_cluster_keep_others_out_until_the_leases_end()
     }
     assert!(after.lock("fixed").try_acquire().await.unwrap().is_none());
     let after_fixed = spawn_waiter(after.lock("fixed"), SOON);
-    assert!(start.elapsed() < LONGER / 2, "too slow to tell: {:?}", start.elapsed());
+    assert!(
+        start.elapsed() < LONG_LEASE / 2,
+        "the machine is too slow: {:?}",
+        start.elapsed()
+    );
     assert!(fixed.is_valid());
     let mut tokens = Vec::new();
     for (kind, lease) in held {
-        let reason = lost_within(&lease, (LONGER / 3 + IN_TIME).saturating_sub(moved.elapsed())).await;
+        let reason = lost_within(&lease, (LONG_LEASE / 3 + NOTICE_DELAY).saturating_sub(moved.elapsed())).await;
         assert_eq!(reason, LostReason::Removed, "{kind}");
         tokens.push(lease.token());
     }
@@ -336,18 +322,18 @@ async fn keys_that_are_moved_to_a_cluster_keep_others_out_until_the_leases_end()
             "{kind}: {:?} after {token:?}",
             next.token()
         );
-        is_released(next).await;
+        check_released(next).await;
     }
-    assert!(moved.elapsed() < LONGER + IN_TIME, "{:?}", moved.elapsed());
+    assert!(moved.elapsed() < LONG_LEASE + NOTICE_DELAY, "{:?}", moved.elapsed());
     let next = after_fixed.await.unwrap();
     assert!(!fixed.is_valid(), "two owners");
     assert_eq!(fixed.lost().await, LostReason::Expired);
-    is_released(next).await;
+    check_released(next).await;
     assert_eq!(refusal(waiting.await.unwrap()).kind(), ErrorKind::Unavailable);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_not_closed_grants_what_was_moved_away_a_second_time() {
+async fn a_server_that_is_not_closed_to_new_grants_grants_moved_locks_again() {
     let (server, cluster) = (Redis::start(), Cluster::start());
     let before = connect(&server.url(), Duration::from_secs(30)).await;
     let held = before.lock("moved").acquire().await.unwrap();
@@ -361,7 +347,7 @@ async fn a_server_that_is_not_closed_grants_what_was_moved_away_a_second_time() 
         .try_acquire()
         .await
         .unwrap()
-        .expect("it is free there");
-    assert!(held.is_valid(), "its holder has not heard yet");
-    is_released(second).await;
+        .expect("the lock is free at the cluster");
+    assert!(held.is_valid(), "its holder has not noticed the loss yet");
+    check_released(second).await;
 }

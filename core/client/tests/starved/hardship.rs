@@ -33,10 +33,10 @@ const PORT: &str = "STEADLOCK_TEST_HARDSHIP_PORT";
 const SECONDS: &str = "STEADLOCK_TEST_HARDSHIP_SECONDS";
 /// The host name of the server.
 const NAME: &str = "locks.test";
-const TEST: &str = "hardship::no_client_is_dead_and_no_lease_is_lost_without_being_told";
+const TEST: &str = "hardship::every_client_recovers_and_every_loss_is_reported";
 
 #[test]
-fn no_client_is_dead_and_no_lease_is_lost_without_being_told() {
+fn every_client_recovers_and_every_loss_is_reported() {
     if let Ok(port) = std::env::var(PORT) {
         let seconds = std::env::var(SECONDS).map_or(12, |seconds| seconds.parse().expect("seconds"));
         return clients::run(&port, Duration::from_secs(seconds));

@@ -63,11 +63,11 @@ impl Drop for Limited {
 }
 
 /// Threads that run until this is dropped.
-pub struct Others {
+pub struct ManyThreads {
     _end: Sender<()>,
 }
 
-impl Others {
+impl ManyThreads {
     /// Starts threads until the system refuses another one. Otherwise a new thread could reuse the stack of a thread
     /// that has ended.
     pub fn as_many_as_possible() -> Self {
@@ -127,7 +127,7 @@ pub fn open_files() -> Vec<File> {
         .collect()
 }
 
-pub fn are_open(files: Vec<File>) {
+pub fn check_open(files: Vec<File>) {
     for mut file in files {
         let mut text = Vec::new();
         file.read_to_end(&mut text).expect("the file is open");

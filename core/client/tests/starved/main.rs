@@ -11,7 +11,9 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use limits::{Limited, Others, Unprivileged, address_space, are_open, close, close_at_once, descriptors, open_files};
+use limits::{
+    Limited, ManyThreads, Unprivileged, address_space, check_open, close, close_at_once, descriptors, open_files,
+};
 use rustix::process::Resource;
 use steadlock::blocking::{Client, Lease};
 use steadlock::{Builder, Error, ErrorKind, LostReason};
@@ -25,7 +27,7 @@ const LITTLE_MEMORY: u64 = 1 << 20;
 /// Set in the process that runs a single test.
 const ALONE: &str = "STEADLOCK_TEST_ALONE";
 /// Runs the scenario of this test in a separate process, because limits and descriptors belong to a process.
-fn alone(test: &str, scenario: impl FnOnce()) {
+fn run_alone(test: &str, scenario: impl FnOnce()) {
     if std::env::var_os(ALONE).is_some() {
         return scenario();
     }
@@ -60,16 +62,16 @@ fn cut(server: &mut redis::Connection) {
     }
 }
 
-fn is_unavailable(result: Result<Option<Lease>, Error>) -> Error {
+fn check_unavailable(result: Result<Option<Lease>, Error>) -> Error {
     let error = result.map(drop).expect_err("a refusal");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     error
 }
 
 /// Asserts that each call fails with an error that names the resource which the process lacks.
-fn check_lack_is_named(client: &Client, what: &str) {
+fn check_error_names(client: &Client, what: &str) {
     for _ in 0..3 {
-        let error = is_unavailable(client.lock("b").try_acquire());
+        let error = check_unavailable(client.lock("b").try_acquire());
         assert!(error.to_string().contains(what), "{error}");
     }
 }
@@ -83,10 +85,10 @@ fn wait_until_recovered(client: &Client, name: &str) {
                 lease.release().expect("a release");
                 return;
             }
-            Ok(None) => assert!(start.elapsed() < SOON, "it does not recover: another has the lock"),
+            Ok(None) => assert!(start.elapsed() < SOON, "no recovery: another owner holds the lock"),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-                assert!(start.elapsed() < SOON, "it does not recover: {error}");
+                assert!(start.elapsed() < SOON, "no recovery: {error}");
             }
         }
         thread::sleep(Duration::from_millis(10));
@@ -94,31 +96,28 @@ fn wait_until_recovered(client: &Client, name: &str) {
 }
 
 #[test]
-fn a_client_that_knew_its_server_by_name_finds_it_again_without_another_thread() {
-    alone(
-        "a_client_that_knew_its_server_by_name_finds_it_again_without_another_thread",
-        || {
-            let server = Redis::start();
-            let mut connection = server.connection();
-            let _unprivileged = Unprivileged::new();
-            let client = by_name(&server).connect_blocking().unwrap();
-            let held = client.lock("held").acquire().unwrap();
-            let _limited = Limited::to(Resource::Nproc, 1);
-            assert!(thread::Builder::new().spawn(|| ()).is_err(), "the limit does not hold");
-            for _ in 0..5 {
-                cut(&mut connection);
-                wait_until_recovered(&client, "a");
-            }
-            assert!(held.is_valid());
-            held.release().unwrap();
-        },
-    );
+fn a_client_resolves_its_servers_name_again_without_a_new_thread() {
+    run_alone("a_client_resolves_its_servers_name_again_without_a_new_thread", || {
+        let server = Redis::start();
+        let mut connection = server.connection();
+        let _unprivileged = Unprivileged::new();
+        let client = by_name(&server).connect_blocking().unwrap();
+        let held = client.lock("held").acquire().unwrap();
+        let _limited = Limited::to(Resource::Nproc, 1);
+        assert!(thread::Builder::new().spawn(|| ()).is_err(), "the limit does not hold");
+        for _ in 0..5 {
+            cut(&mut connection);
+            wait_until_recovered(&client, "a");
+        }
+        assert!(held.is_valid());
+        held.release().unwrap();
+    });
 }
 
 #[test]
-fn a_client_that_cannot_be_given_its_thread_says_so_and_is_given_it_later() {
-    alone(
-        "a_client_that_cannot_be_given_its_thread_says_so_and_is_given_it_later",
+fn a_client_that_cannot_start_its_thread_says_so_and_starts_it_later() {
+    run_alone(
+        "a_client_that_cannot_start_its_thread_says_so_and_starts_it_later",
         || {
             let server = Redis::start();
             let _unprivileged = Unprivileged::new();
@@ -126,7 +125,7 @@ fn a_client_that_cannot_be_given_its_thread_says_so_and_is_given_it_later() {
             let limited = Limited::to(Resource::Nproc, 1);
             let refused = by_name(&server).connect_blocking().map(drop).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
-            check_lack_is_named(&lazy, "threads");
+            check_error_names(&lazy, "threads");
             drop(limited);
             wait_until_recovered(&lazy, "a");
         },
@@ -134,9 +133,9 @@ fn a_client_that_cannot_be_given_its_thread_says_so_and_is_given_it_later() {
 }
 
 #[test]
-fn without_memory_for_a_thread_a_client_says_so_and_those_that_have_theirs_go_on() {
-    alone(
-        "without_memory_for_a_thread_a_client_says_so_and_those_that_have_theirs_go_on",
+fn without_memory_for_a_thread_a_new_client_says_so_and_running_clients_continue() {
+    run_alone(
+        "without_memory_for_a_thread_a_new_client_says_so_and_running_clients_continue",
         || {
             let server = Redis::start();
             let mut connection = server.connection();
@@ -144,10 +143,10 @@ fn without_memory_for_a_thread_a_client_says_so_and_those_that_have_theirs_go_on
             let lazy = by_name(&server).lazy().connect_blocking().unwrap();
             let held = client.lock("held").acquire().unwrap();
             let limited = Limited::to(Resource::As, address_space() + LITTLE_MEMORY);
-            let _others = Others::as_many_as_possible();
+            let _threads = ManyThreads::as_many_as_possible();
             cut(&mut connection);
             wait_until_recovered(&client, "a");
-            check_lack_is_named(&lazy, "threads");
+            check_error_names(&lazy, "threads");
             assert!(held.is_valid());
             drop(limited);
             wait_until_recovered(&lazy, "b");
@@ -157,14 +156,14 @@ fn without_memory_for_a_thread_a_client_says_so_and_those_that_have_theirs_go_on
 }
 
 #[test]
-fn a_name_that_no_thread_can_look_up_is_looked_up_later() {
-    alone("a_name_that_no_thread_can_look_up_is_looked_up_later", || {
+fn a_name_that_no_thread_can_resolve_is_resolved_later() {
+    run_alone("a_name_that_no_thread_can_resolve_is_resolved_later", || {
         let server = Redis::start();
         let _unprivileged = Unprivileged::new();
         let lazy = by_name(&server).lazy().connect_blocking().unwrap();
         // This thread and the engine's. The limit counts the threads of all processes with this user id.
         let limited = Limited::to(Resource::Nproc, 2);
-        let error = is_unavailable(lazy.lock("a").try_acquire());
+        let error = check_unavailable(lazy.lock("a").try_acquire());
         assert!(error.to_string().contains("thread"), "{error}");
         drop(limited);
         wait_until_recovered(&lazy, "a");
@@ -172,9 +171,9 @@ fn a_name_that_no_thread_can_look_up_is_looked_up_later() {
 }
 
 #[test]
-fn without_another_descriptor_it_is_unavailable_until_there_is_one() {
-    alone(
-        "without_another_descriptor_it_is_unavailable_until_there_is_one",
+fn without_a_free_descriptor_a_client_is_unavailable_until_there_is_one() {
+    run_alone(
+        "without_a_free_descriptor_a_client_is_unavailable_until_there_is_one",
         || {
             let server = Redis::start();
             let mut connection = server.connection();
@@ -191,7 +190,7 @@ fn without_another_descriptor_it_is_unavailable_until_there_is_one() {
             {
                 assert!(start.elapsed() < SOON, "the limit does not show");
             }
-            check_lack_is_named(&lazy, "open files");
+            check_error_names(&lazy, "open files");
             drop(limited);
             wait_until_recovered(&client, "a");
             wait_until_recovered(&lazy, "b");
@@ -202,9 +201,9 @@ fn without_another_descriptor_it_is_unavailable_until_there_is_one() {
 }
 
 #[test]
-fn when_its_descriptors_were_closed_a_client_opens_others_and_keeps_its_leases() {
-    alone(
-        "when_its_descriptors_were_closed_a_client_opens_others_and_keeps_its_leases",
+fn a_client_whose_descriptors_were_closed_opens_others_and_keeps_its_leases() {
+    run_alone(
+        "a_client_whose_descriptors_were_closed_opens_others_and_keeps_its_leases",
         || {
             let server = Redis::start();
             let client = by_name(&server)
@@ -221,9 +220,9 @@ fn when_its_descriptors_were_closed_a_client_opens_others_and_keeps_its_leases()
                 let files = if calls == 1 { Vec::new() } else { open_files() };
                 wait_until_recovered(&client, "a");
                 thread::sleep(Duration::from_secs(4));
-                assert!(held.is_valid(), "it is renewed");
+                assert!(held.is_valid(), "the lease is renewed");
                 held.release().unwrap();
-                are_open(files);
+                check_open(files);
             }
         },
     );
@@ -232,7 +231,7 @@ fn when_its_descriptors_were_closed_a_client_opens_others_and_keeps_its_leases()
 /// tokio panics if the engine sets a timer after its descriptors were closed. No caller may notice that.
 #[test]
 fn descriptors_that_are_closed_while_clients_connect_end_none_of_them() {
-    alone(
+    run_alone(
         "descriptors_that_are_closed_while_clients_connect_end_none_of_them",
         || {
             let server = Redis::start();
@@ -259,35 +258,32 @@ fn descriptors_that_are_closed_while_clients_connect_end_none_of_them() {
 }
 
 #[test]
-fn an_idle_client_finds_out_by_itself_that_its_descriptors_were_closed() {
-    alone(
-        "an_idle_client_finds_out_by_itself_that_its_descriptors_were_closed",
-        || {
-            let server = Redis::start();
-            let client = by_name(&server)
-                .lease(Duration::from_secs(2))
-                .connect_blocking()
-                .unwrap();
-            let held = client.lock("held").acquire().unwrap();
-            close(descriptors());
-            let files = open_files();
-            assert_eq!(held.wait_lost(Duration::from_secs(6)), None);
-            assert!(held.is_valid());
-            are_open(files);
-        },
-    );
+fn an_idle_client_notices_that_its_descriptors_were_closed() {
+    run_alone("an_idle_client_notices_that_its_descriptors_were_closed", || {
+        let server = Redis::start();
+        let client = by_name(&server)
+            .lease(Duration::from_secs(2))
+            .connect_blocking()
+            .unwrap();
+        let held = client.lock("held").acquire().unwrap();
+        close(descriptors());
+        let files = open_files();
+        assert_eq!(held.wait_lost(Duration::from_secs(6)), None);
+        assert!(held.is_valid());
+        check_open(files);
+    });
 }
 
 #[test]
-fn a_client_that_gets_no_other_descriptors_fails_every_call_and_lease_at_once() {
-    alone(
-        "a_client_that_gets_no_other_descriptors_fails_every_call_and_lease_at_once",
+fn a_client_that_cannot_open_other_descriptors_fails_every_call_and_lease_at_once() {
+    run_alone(
+        "a_client_that_cannot_open_other_descriptors_fails_every_call_and_lease_at_once",
         || {
             let server = Redis::start();
             let client = by_name(&server).connect_blocking().unwrap();
             let held = client.lock("held").acquire().unwrap();
             let others = by_name(&server).connect_blocking().unwrap();
-            let kept_out = others.lock("others").acquire().unwrap();
+            let held_by_others = others.lock("others").acquire().unwrap();
             thread::scope(|scope| {
                 let waiter = scope.spawn(|| client.lock("others").wait(SOON).acquire().map(drop));
                 thread::sleep(Duration::from_millis(300));
@@ -299,20 +295,20 @@ fn a_client_that_gets_no_other_descriptors_fails_every_call_and_lease_at_once() 
                 assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
                 let start = Instant::now();
                 for _ in 0..100 {
-                    let error = is_unavailable(client.lock("a").try_acquire());
+                    let error = check_unavailable(client.lock("a").try_acquire());
                     assert!(error.to_string().contains("descriptors"), "{error}");
                 }
                 assert!(start.elapsed() < Duration::from_secs(5), "not at once");
                 drop(limited);
             });
-            drop(kept_out);
+            drop(held_by_others);
         },
     );
 }
 
 #[test]
 fn a_client_of_the_embedded_store_has_no_descriptors_to_lose() {
-    alone("a_client_of_the_embedded_store_has_no_descriptors_to_lose", || {
+    run_alone("a_client_of_the_embedded_store_has_no_descriptors_to_lose", || {
         let client = Client::connect("memory://").unwrap();
         let held = client.lock("held").acquire().unwrap();
         close(descriptors());
@@ -321,6 +317,6 @@ fn a_client_of_the_embedded_store_has_no_descriptors_to_lose() {
             client.lock("a").acquire().unwrap().release().unwrap();
         }
         held.release().unwrap();
-        are_open(files);
+        check_open(files);
     });
 }

@@ -98,8 +98,10 @@ impl Cluster {
     /// Returns the replica of a primary.
     pub fn replica_of(&self, primary: &Node) -> Option<Node> {
         let id = primary.id();
-        let told = primary.text(&["CLUSTER", "NODES"]);
-        let line = told.lines().find(|line| line.contains("slave") && line.contains(&id))?;
+        let reply = primary.text(&["CLUSTER", "NODES"]);
+        let line = reply
+            .lines()
+            .find(|line| line.contains("slave") && line.contains(&id))?;
         let address = line.split(' ').nth(1)?.split('@').next()?;
         let port: u16 = address.rsplit_once(':')?.1.parse().ok()?;
         self.nodes.iter().find(|node| node.port == port).cloned()
@@ -189,8 +191,8 @@ impl Node {
     /// Returns the config epoch of another node, as this node knows it.
     fn epoch_of(&self, other: &Self) -> Option<u64> {
         let id = other.id();
-        let told = self.text(&["CLUSTER", "NODES"]);
-        let line = told.lines().find(|line| line.starts_with(&id))?;
+        let reply = self.text(&["CLUSTER", "NODES"]);
+        let line = reply.lines().find(|line| line.starts_with(&id))?;
         line.split(' ').nth(6)?.parse().ok()
     }
 

@@ -13,12 +13,12 @@ use super::{eventually, is_timed};
 const SOON: Duration = Duration::from_secs(10);
 
 /// Returns the longest time until a client works with a promoted node. On a machine with other load it is [`SOON`].
-pub fn at_most() -> Duration {
+pub fn failover_limit() -> Duration {
     if is_timed() { Duration::from_secs(2) } else { SOON }
 }
 
 /// Returns the number of failovers in a row: `STEADLOCK_FAILOVERS`, or 1.
-pub fn times() -> usize {
+pub fn failover_count() -> usize {
     std::env::var("STEADLOCK_FAILOVERS").map_or(1, |times| times.parse().unwrap())
 }
 
@@ -29,7 +29,7 @@ pub struct Times {
 }
 
 impl Times {
-    pub const fn of(what: &'static str) -> Self {
+    pub const fn new(what: &'static str) -> Self {
         Self { what, all: Vec::new() }
     }
 
@@ -41,7 +41,7 @@ impl Times {
         self.all.push(time);
     }
 
-    /// Prints the median and the worst time, and checks that the worst is below [`at_most`].
+    /// Prints the median and the worst time, and checks that the worst is below [`failover_limit`].
     pub fn check(mut self) {
         self.all.sort_unstable();
         let (median, worst) = (self.all[self.all.len() / 2], self.all[self.all.len() - 1]);
@@ -50,7 +50,7 @@ impl Times {
             self.what,
             self.all.len()
         );
-        assert!(worst < at_most(), "{}: {:?}", self.what, self.all);
+        assert!(worst < failover_limit(), "{}: {:?}", self.what, self.all);
     }
 }
 
@@ -74,7 +74,7 @@ impl ResourceUse {
     ///
     /// Does nothing unless failovers are repeated: other tests in this process would change the numbers.
     pub async fn wait_until_not_above(&self) {
-        if times() == 1 {
+        if failover_count() == 1 {
             return;
         }
         let is_not_above = || {
@@ -110,7 +110,7 @@ pub fn spawn_waiter(lock: Lock, limit: Duration) -> JoinHandle<Lease> {
 /// Waits until a client has subscribed to the releases of a lock at a node.
 pub async fn wait_until_subscribed(node: &Node, name: &str) {
     let pattern = format!("*{name}*");
-    eventually("somebody listens", SOON, || {
+    eventually("a waiter has subscribed", SOON, || {
         ["CHANNELS", "SHARDCHANNELS"].iter().any(|of| {
             let listeners = node.try_run(&["PUBSUB", of, &pattern]);
             matches!(listeners, Ok(Reply::Array(channels)) if !channels.is_empty())
@@ -132,16 +132,16 @@ pub async fn connect_with_rare_polls(url: &str) -> Client {
 
 /// Releases a lock for which a [`connect_with_rare_polls`] client waits at `node`, and checks that a notification hands
 /// it over.
-pub async fn check_hand_over(kind: &str, lease: Lease, theirs: Lock, node: &Node, name: &str) {
-    let waiter = spawn_waiter(theirs, SOON);
+pub async fn check_hand_over(kind: &str, lease: Lease, other_lock: Lock, node: &Node, name: &str) {
+    let waiter = spawn_waiter(other_lock, SOON);
     wait_until_subscribed(node, name).await;
     let released = Instant::now();
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
-    let theirs = waiter.await.unwrap();
+    let granted = waiter.await.unwrap();
     let limit = if is_timed() { Duration::from_millis(100) } else { SOON };
     let took = released.elapsed();
     assert!(took < limit, "{kind}: {took:?}");
-    assert_eq!(theirs.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
+    assert_eq!(granted.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
 }
 
 /// Two clients that hold many locks, and a third one that waits for some of them.
@@ -212,7 +212,7 @@ impl Crowd {
             release("awaited", lease).await;
         }
         for waiter in self.waiters {
-            release("waited for", waiter.await.unwrap()).await;
+            release("granted", waiter.await.unwrap()).await;
         }
         for lease in self.held {
             release("held", lease).await;
@@ -235,8 +235,8 @@ pub async fn wait_until_only_tokens(node: &Node) {
             other => format!("{other:?}"),
         };
         let keys: Vec<String> = keys.into_iter().map(text).collect();
-        let lasts = |key: &String| key.ends_with(":token") || key.ends_with(":client");
-        keys.into_iter().filter(|key| !lasts(key)).collect()
+        let is_kept = |key: &String| key.ends_with(":token") || key.ends_with(":client");
+        keys.into_iter().filter(|key| !is_kept(key)).collect()
     };
     let start = Instant::now();
     while !others().is_empty() && start.elapsed() < SOON {

@@ -28,7 +28,7 @@ struct Shared {
     is_silent: AtomicBool,
     connected: Mutex<Vec<TcpStream>>,
     listeners: Mutex<Vec<TcpStream>>,
-    asked: AtomicU64,
+    calls: AtomicU64,
     /// The number of connections that have asked for the primary.
     connections: AtomicU64,
     is_over: AtomicBool,
@@ -60,7 +60,7 @@ impl FakeSentinel {
             connected: Mutex::default(),
             named: Mutex::new((primary, epoch)),
             listeners: Mutex::default(),
-            asked: AtomicU64::new(0),
+            calls: AtomicU64::new(0),
             connections: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
         });
@@ -130,8 +130,8 @@ impl FakeSentinel {
     }
 
     /// Returns the number of requests for the primary.
-    pub fn asked(&self) -> u64 {
-        self.shared.asked.load(Ordering::Relaxed)
+    pub fn calls(&self) -> u64 {
+        self.shared.calls.load(Ordering::Relaxed)
     }
 }
 
@@ -149,15 +149,15 @@ impl Shared {
         thread::spawn(move || send(out, &to_send));
         let mut listener = stream.try_clone().ok();
         let mut input = BufReader::new(stream);
-        let mut has_asked = false;
+        let mut has_called = false;
         while let Some(command) = read(&mut input) {
             let words: Vec<&str> = command.iter().map(String::as_str).collect();
             if words[0] == "SUBSCRIBE" {
                 locked(&self.listeners).extend(listener.take());
             }
             if words[..] == ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster"] {
-                self.asked.fetch_add(1, Ordering::Relaxed);
-                if !mem::replace(&mut has_asked, true) {
+                self.calls.fetch_add(1, Ordering::Relaxed);
+                if !mem::replace(&mut has_called, true) {
                     self.connections.fetch_add(1, Ordering::Relaxed);
                 }
             }

@@ -44,13 +44,13 @@ impl Hosts {
             .output()
             .expect("unshare");
         let _ = std::fs::remove_file(&file);
-        let said = String::from_utf8_lossy(&done.stdout);
-        let complained = String::from_utf8_lossy(&done.stderr);
+        let output = String::from_utf8_lossy(&done.stdout);
+        let errors = String::from_utf8_lossy(&done.stderr);
         assert!(
-            done.status.success() && said.contains("1 passed"),
-            "{said}\n{complained}"
+            done.status.success() && output.contains("1 passed"),
+            "{output}\n{errors}"
         );
-        print!("{said}");
+        print!("{output}");
         None
     }
 

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use clock_offset::ClockOffset;
 use rustix::process::{Pid, Signal, kill_process};
-use steadlock::{Client, ReleaseOutcome};
+use steadlock::{Client, Error, Lease, LostReason, ReleaseOutcome};
 use steadlock_protocol::Reply;
 use steadlock_store::Embedded;
 use version::Version;
@@ -215,7 +215,7 @@ impl Redis {
     /// Runs a command like [`Redis::run`], on a connection that is kept open. For tests that repeat a command until its
     /// reply changes.
     pub fn run_on_kept_connection(&self, args: &[&str]) -> Reply {
-        let mut kept = self.kept.lock().expect("nobody panicked");
+        let mut kept = self.kept.lock().expect("no panic");
         ask(kept.get_or_insert_with(|| self.connection()), args)
     }
 
@@ -236,6 +236,11 @@ impl Redis {
             .find_map(|line| line.strip_prefix(&prefix))
             .and_then(|rest| rest.split(',').next())
             .map_or(0, |count| count.parse().expect("a number"))
+    }
+
+    /// Returns the number of script calls, as the server counts them.
+    pub fn scripts_called(&self) -> u64 {
+        self.calls("evalsha") + self.calls("eval")
     }
 
     /// Suspends the process as a debugger does: it keeps its connections and sends nothing.
@@ -345,6 +350,22 @@ pub fn free_port() -> u16 {
 pub async fn check_lock(client: &Client, name: &str) {
     let lease = client.lock(name).wait(Duration::from_secs(20)).acquire().await.unwrap();
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{name}");
+}
+
+/// Returns the error of a call that must fail.
+pub fn refusal(result: Result<impl Sized, Error>) -> Error {
+    result.err().expect("a refusal")
+}
+
+/// Releases a lease that must still be valid.
+pub async fn check_released(lease: Lease) {
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+}
+
+/// Waits until a lease is lost, and returns the reason.
+pub async fn lost_within(lease: &Lease, limit: Duration) -> LostReason {
+    let lost = tokio::time::timeout(limit, lease.lost()).await;
+    lost.unwrap_or_else(|_| panic!("{} is not lost within {limit:?}", lease.name()))
 }
 
 /// Returns a port on which nothing listens, outside of the range in which other tests start servers.

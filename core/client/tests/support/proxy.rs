@@ -13,13 +13,13 @@ use steadlock_protocol::Script;
 
 /// The use of a connection, recognised by the commands on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carries {
+pub enum ConnectionUse {
     Commands,
     Renewals,
     Subscriptions,
 }
 
-impl Carries {
+impl ConnectionUse {
     pub const ALL: [Self; 3] = [Self::Commands, Self::Renewals, Self::Subscriptions];
 }
 
@@ -55,7 +55,7 @@ struct Connection {
     target: u16,
     client: TcpStream,
     server: TcpStream,
-    carries: Option<Carries>,
+    usage: Option<ConnectionUse>,
 }
 
 impl Proxy {
@@ -69,7 +69,7 @@ impl Proxy {
     }
 
     /// Opens a proxy that delays all data by this time in each direction.
-    pub fn far_from(target: u16, delay: Duration) -> Self {
+    pub fn with_delay(target: u16, delay: Duration) -> Self {
         Self::open("127.0.0.1", 0, target, delay)
     }
 
@@ -89,8 +89,8 @@ impl Proxy {
             sent: AtomicU64::new(0),
             accepted: AtomicU64::new(0),
         });
-        let of_thread = Arc::clone(&shared);
-        thread::spawn(move || of_thread.accept(&listener));
+        let accepting = Arc::clone(&shared);
+        thread::spawn(move || accepting.accept(&listener));
         let host = host.to_owned();
         Self { host, port, shared }
     }
@@ -105,7 +105,7 @@ impl Proxy {
     }
 
     /// Leads every other new connection to this port from now on.
-    pub fn lead_by_turns_to(&self, other: u16) {
+    pub fn alternate_with(&self, other: u16) {
         self.shared.lock().next = Some(other);
     }
 
@@ -122,25 +122,25 @@ impl Proxy {
     }
 
     /// Cuts the connections with this use.
-    pub fn cut(&self, carries: Carries) {
+    pub fn cut(&self, usage: ConnectionUse) {
         for connection in &self.shared.lock().connections {
-            if connection.carries == Some(carries) {
+            if connection.usage == Some(usage) {
                 connection.close();
             }
         }
     }
 
     /// Returns the number of connections with this use.
-    pub fn count(&self, carries: Carries) -> usize {
+    pub fn count(&self, usage: ConnectionUse) -> usize {
         let inner = self.shared.lock();
-        let these = inner.connections.iter().filter(|of| of.carries == Some(carries));
-        these.count()
+        let with_use = inner.connections.iter().filter(|one| one.usage == Some(usage));
+        with_use.count()
     }
 
     /// Returns the number of connections to a server.
-    pub fn leading_to(&self, target: u16) -> usize {
+    pub fn connections_to(&self, target: u16) -> usize {
         let inner = self.shared.lock();
-        inner.connections.iter().filter(|of| of.target == target).count()
+        inner.connections.iter().filter(|one| one.target == target).count()
     }
 
     /// Returns the number of bytes that clients have sent.
@@ -178,7 +178,7 @@ impl Shared {
             self.accepted.fetch_add(1, Ordering::Relaxed);
             let (target, cuts) = {
                 let mut inner = self.lock();
-                (inner.turn(), inner.cuts)
+                (inner.next_target(), inner.cuts)
             };
             let server = target.and_then(|target| Some((target, TcpStream::connect(("127.0.0.1", target)).ok()?)));
             if let Some((target, server)) = server {
@@ -206,7 +206,7 @@ impl Shared {
                 target,
                 client: client_too,
                 server: server_too,
-                carries: None,
+                usage: None,
             });
             number
         };
@@ -214,41 +214,43 @@ impl Shared {
         let there = Arc::clone(self);
         let delay = self.delay;
         thread::spawn(move || {
-            pass_on(client, server, delay, |bytes| there.note(number, bytes));
-            there.over(number);
+            pass_on(client, server, delay, |bytes| there.record(number, bytes));
+            there.remove(number);
         });
         if let (Ok(server), Ok(client)) = back {
             let this = Arc::clone(self);
             thread::spawn(move || {
                 pass_on(server, client, delay, |_| {});
-                this.over(number);
+                this.remove(number);
             });
         }
     }
 
-    fn note(&self, number: u64, bytes: &[u8]) {
+    fn record(&self, number: u64, bytes: &[u8]) {
         self.sent.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        let Some(carries) = what(bytes) else { return };
+        let Some(usage) = use_shown_by(bytes) else { return };
         let mut inner = self.lock();
-        let of_number = inner.connections.iter_mut().find(|of| of.number == number);
+        let connection = inner.connections.iter_mut().find(|one| one.number == number);
         // A connection for commands can carry renewals too, so it keeps its use then.
-        if let Some(of) = of_number.filter(|of| of.carries.is_none_or(|before| before == Carries::Renewals)) {
-            of.carries = Some(carries);
+        if let Some(connection) =
+            connection.filter(|one| one.usage.is_none_or(|before| before == ConnectionUse::Renewals))
+        {
+            connection.usage = Some(usage);
         }
     }
 
-    fn over(&self, number: u64) {
+    fn remove(&self, number: u64) {
         let mut inner = self.lock();
-        for connection in inner.connections.iter().filter(|of| of.number == number) {
+        for connection in inner.connections.iter().filter(|one| one.number == number) {
             connection.close();
         }
-        inner.connections.retain(|of| of.number != number);
+        inner.connections.retain(|one| one.number != number);
     }
 }
 
 impl Inner {
     /// Returns the target of the next connection, and switches the targets if they alternate.
-    fn turn(&mut self) -> Option<u16> {
+    fn next_target(&mut self) -> Option<u16> {
         let target = self.target;
         if let Some(next) = self.next {
             self.next = target;
@@ -267,14 +269,14 @@ impl Connection {
     }
 }
 
-fn pass_on(mut from: TcpStream, to: TcpStream, delay: Duration, mut note: impl FnMut(&[u8])) {
+fn pass_on(mut from: TcpStream, to: TcpStream, delay: Duration, mut record: impl FnMut(&[u8])) {
     let mut to = Delayed::new(to, delay);
     let mut buffer = vec![0; 16_384];
     while let Ok(count) = from.read(&mut buffer) {
         if count == 0 {
             break;
         }
-        note(&buffer[..count]);
+        record(&buffer[..count]);
         if !to.write(&buffer[..count]) {
             break;
         }
@@ -314,22 +316,22 @@ impl Delayed {
 }
 
 /// Returns the use of a connection on which a client sends these bytes, if they show it.
-fn what(bytes: &[u8]) -> Option<Carries> {
+fn use_shown_by(bytes: &[u8]) -> Option<ConnectionUse> {
     let has = |text: &str| {
         bytes
             .windows(text.len())
             .any(|part| part.eq_ignore_ascii_case(text.as_bytes()))
     };
     if has("\r\nSUBSCRIBE\r\n") {
-        return Some(Carries::Subscriptions);
+        return Some(ConnectionUse::Subscriptions);
     }
     let (renewals, others): (Vec<Script>, Vec<Script>) = Script::ALL
         .iter()
         .partition(|script| script.file().ends_with("_renew.lua"));
     if others.into_iter().any(|script| has(script.sha1())) {
-        Some(Carries::Commands)
+        Some(ConnectionUse::Commands)
     } else if renewals.into_iter().any(|script| has(script.sha1())) {
-        Some(Carries::Renewals)
+        Some(ConnectionUse::Renewals)
     } else {
         None
     }

@@ -13,7 +13,7 @@ use super::convert;
 use super::version::Version;
 
 /// The longest time that a server may take to reply.
-const PATIENCE: Duration = Duration::from_secs(2);
+const START_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The servers of one rig. Dropping this stops them.
 pub struct Rig {
@@ -55,12 +55,12 @@ impl Rig {
         let mut line = String::new();
         let stdout = child.stdout.take().expect("a pipe");
         BufReader::new(stdout).read_line(&mut line).expect("a line");
-        let told: Value = serde_json::from_str(&line).expect("the rig is up");
-        let nodes = told["nodes"].as_array().expect("nodes").iter().map(Node::read);
+        let description: Value = serde_json::from_str(&line).expect("the rig is up");
+        let nodes = description["nodes"].as_array().expect("nodes").iter().map(Node::read);
         Self {
             nodes: nodes.collect(),
-            url: told["urls"][0].as_str().expect("a URL").into(),
-            authority: told["ca"].as_str().map(Into::into),
+            url: description["urls"][0].as_str().expect("a URL").into(),
+            authority: description["ca"].as_str().map(Into::into),
             stdin: child.stdin.take(),
             child,
         }
@@ -89,10 +89,10 @@ impl Node {
         }
     }
 
-    fn read(told: &Value) -> Self {
-        let number = |name: &str| told[name].as_i64().expect("a number");
+    fn read(description: &Value) -> Self {
+        let number = |name: &str| description[name].as_i64().expect("a number");
         Self {
-            role: told["role"].as_str().expect("a role").into(),
+            role: description["role"].as_str().expect("a role").into(),
             port: u16::try_from(number("port")).expect("a port"),
             pid: Pid::from_raw(i32::try_from(number("pid")).expect("a pid")).expect("a pid"),
         }
@@ -109,8 +109,8 @@ impl Node {
 
     fn try_connection(&self) -> redis::RedisResult<redis::Connection> {
         let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port))?;
-        let connection = client.get_connection_with_timeout(PATIENCE)?;
-        connection.set_read_timeout(Some(PATIENCE))?;
+        let connection = client.get_connection_with_timeout(START_TIMEOUT)?;
+        connection.set_read_timeout(Some(START_TIMEOUT))?;
         Ok(connection)
     }
 
@@ -152,8 +152,8 @@ impl Node {
     }
 
     fn has_role(&self, role: &str) -> bool {
-        let told = self.try_run(&["ROLE"]);
-        matches!(told, Ok(Reply::Array(parts)) if parts.first() == Some(&Reply::Bytes(role.into())))
+        let reply = self.try_run(&["ROLE"]);
+        matches!(reply, Ok(Reply::Array(parts)) if parts.first() == Some(&Reply::Bytes(role.into())))
     }
 
     pub fn kill(&self) {

@@ -12,7 +12,7 @@ pub const NAME: &str = "locks.test";
 pub const FIRST: &str = "127.0.0.2";
 pub const SECOND: &str = "127.0.0.3";
 /// An address at which nothing listens.
-pub const NOBODY: &str = "127.0.0.4";
+pub const UNUSED: &str = "127.0.0.4";
 
 const SOON: Duration = Duration::from_secs(20);
 /// The command that creates a user with all rights.
@@ -21,7 +21,7 @@ const USER: [&str; 8] = ["ACL", "SETUSER", "locks", "on", ">secret", "~*", "&*",
 /// Two servers at different addresses, with the same port.
 pub struct TwoServers {
     pub servers: [Redis; 2],
-    pub ways: [Proxy; 2],
+    pub proxies: [Proxy; 2],
     pub port: u16,
 }
 
@@ -29,11 +29,11 @@ impl TwoServers {
     pub fn start() -> Self {
         let servers = [Redis::start(), Redis::start()];
         let port = free_port();
-        let ways = [
+        let proxies = [
             Proxy::at(FIRST, port, servers[0].port),
             Proxy::at(SECOND, port, servers[1].port),
         ];
-        Self { servers, ways, port }
+        Self { servers, proxies, port }
     }
 
     /// Makes the first server a replica of the second.
@@ -42,17 +42,17 @@ impl TwoServers {
     }
 
     /// Gives the user of [`Self::url_of_user`] all rights at both servers, except for these.
-    pub fn give_all_but(&self, rights: &[&str]) {
-        let taken: Vec<String> = rights.iter().map(|right| format!("-{right}")).collect();
-        let taken: Vec<&str> = taken.iter().map(String::as_str).collect();
+    pub fn grant_all_except(&self, rights: &[&str]) {
+        let removed: Vec<String> = rights.iter().map(|right| format!("-{right}")).collect();
+        let removed: Vec<&str> = removed.iter().map(String::as_str).collect();
         for server in &self.servers {
-            server.run(&[&USER[..], &taken].concat());
+            server.run(&[&USER[..], &removed].concat());
         }
     }
 
     /// Creates the user of [`Self::url_of_user`], without the right to read the run id.
     pub fn hide_run_id(&self) {
-        self.give_all_but(&["info"]);
+        self.grant_all_except(&["info"]);
     }
 
     pub fn url(&self) -> String {
@@ -73,7 +73,7 @@ impl TwoServers {
 
     /// Whether a connection leads to this server.
     pub fn is_used(&self, server: usize) -> bool {
-        self.ways[server].leading_to(self.servers[server].port) > 0
+        self.proxies[server].connections_to(self.servers[server].port) > 0
     }
 
     /// Waits until no connection leads to this server. One that only checked the server may still be closing.

@@ -66,13 +66,13 @@ fn turns(settings: &Settings) -> Outcome {
         let started = Instant::now();
         let mut count = 0;
         let mut sum = Duration::ZERO;
-        while settings.goes_on(count, started) {
+        while settings.should_continue(count, started) {
             let lease = lock.acquire()?;
-            let taken = Instant::now();
+            let granted = Instant::now();
             log.enter(count, &lease)?;
             thread::sleep(settings.hold);
             log.exit(count)?;
-            sum += taken.elapsed();
+            sum += granted.elapsed();
             lease.release()?;
             count += 1;
         }
@@ -97,7 +97,7 @@ fn hold(settings: &Settings) -> Outcome {
         join.collect::<Outcome<Vec<Lease>>>()
     })?;
     println!("held");
-    wait_for_word()?;
+    wait_for_line()?;
     for lease in leases {
         lease.release()?;
     }
@@ -111,11 +111,11 @@ fn downgrade(settings: &Settings) -> Outcome {
     let lock = client.read_write_lock(&settings.name);
     let writing = lock.write.acquire()?;
     println!("held");
-    wait_for_word()?;
+    wait_for_line()?;
     let reading = lock.read.within(&writing).acquire()?;
     writing.release()?;
     println!("reading");
-    wait_for_word()?;
+    wait_for_line()?;
     reading.release()?;
     println!("released");
     client.close();
@@ -150,7 +150,7 @@ fn lock_of(client: &Client, settings: &Settings) -> Outcome<Lock> {
 /// Prints `ready`, waits for a line, and runs `work` on that many threads.
 fn run(workers: usize, work: impl Fn(usize) -> Outcome + Sync) -> Outcome {
     println!("ready");
-    wait_for_word()?;
+    wait_for_line()?;
     let (work, start) = (&work, &Barrier::new(workers));
     thread::scope(|scope| {
         let threads: Vec<_> = (0..workers)
@@ -167,7 +167,7 @@ fn run(workers: usize, work: impl Fn(usize) -> Outcome + Sync) -> Outcome {
     })
 }
 
-fn wait_for_word() -> Outcome {
+fn wait_for_line() -> Outcome {
     stdin().read_line(&mut String::new())?;
     Ok(())
 }

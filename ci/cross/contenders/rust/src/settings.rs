@@ -55,7 +55,7 @@ impl Settings {
     }
 
     /// Whether there is another round after this many.
-    pub(crate) fn goes_on(&self, rounds: u64, started: Instant) -> bool {
+    pub(crate) fn should_continue(&self, rounds: u64, started: Instant) -> bool {
         rounds < self.rounds && started.elapsed() < Duration::from_secs(self.seconds)
     }
 }

@@ -228,9 +228,9 @@ impl Trouble {
             "second first",
             "first",
             "second",
-            "nobody second",
+            "unused second",
             "replica first",
-            "replica nobody second first",
+            "replica unused second first",
         ];
         for _ in 0..1 + self.random.below(4) {
             let list = ADDRESS_LISTS[usize::try_from(self.random.below(6)).expect("few")];

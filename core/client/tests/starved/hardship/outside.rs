@@ -10,13 +10,13 @@ use steadlock_protocol::Reply;
 
 use super::NAME;
 use crate::support::hosts::Hosts;
-use crate::support::proxy::{Carries, Proxy};
+use crate::support::proxy::{ConnectionUse, Proxy};
 use crate::support::{Redis, free_port};
 
 const FIRST: &str = "127.0.0.2";
 const SECOND: &str = "127.0.0.3";
 /// An address at which nothing listens.
-const NOBODY: &str = "127.0.0.4";
+const UNUSED: &str = "127.0.0.4";
 const REPLICA: &str = "127.0.0.5";
 /// Creates the user of some clients, which has all rights except INFO.
 const USER: [&str; 9] = ["ACL", "SETUSER", "locks", "on", ">secret", "~*", "&*", "+@all", "-info"];
@@ -123,9 +123,9 @@ impl Outside {
     fn cut(&self, what: &str) {
         for proxy in &self.proxies {
             match what {
-                "commands" => proxy.cut(Carries::Commands),
-                "renewals" => proxy.cut(Carries::Renewals),
-                "messages" => proxy.cut(Carries::Subscriptions),
+                "commands" => proxy.cut(ConnectionUse::Commands),
+                "renewals" => proxy.cut(ConnectionUse::Renewals),
+                "messages" => proxy.cut(ConnectionUse::Subscriptions),
                 _ => proxy.cut_all(),
             }
         }
@@ -162,7 +162,7 @@ fn address(name: &str) -> &'static str {
         "first" => FIRST,
         "second" => SECOND,
         "replica" => REPLICA,
-        "nobody" => NOBODY,
+        "unused" => UNUSED,
         other => panic!("{other} is no address"),
     }
 }

@@ -366,7 +366,7 @@ impl Worker {
         }
         shared.leave(&request.lock, &held);
         let Ok(held) = Arc::try_unwrap(held) else {
-            return shared.fail("somebody else has a lease");
+            return shared.fail("another owner has a lease");
         };
         if self.random.below(10) == 0 {
             drop(held);
@@ -389,7 +389,7 @@ impl Worker {
                 return self.shared.count(&format!("lost: {reason:?}"));
             }
             if start.elapsed() > STALL {
-                return self.shared.fail("a lease is over, and nobody says why");
+                return self.shared.fail("an ended lease has no reason");
             }
             self.pause(TICK).await;
         }
@@ -498,5 +498,5 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub fn poll_ready(future: impl Future<Output = ()>) {
     let mut future = std::pin::pin!(future);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    assert!(future.as_mut().poll(&mut context).is_ready(), "it waits");
+    assert!(future.as_mut().poll(&mut context).is_ready(), "the waiter waits");
 }

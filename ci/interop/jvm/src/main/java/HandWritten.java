@@ -10,7 +10,7 @@ final class HandWritten {
     /** Stops the renewal timer if the caller gives a lease, which must then expire, as in a paused process. */
     private record Hash(StringRedisTemplate redis, String name, Duration ttl) implements Peer.Handle {
         @Override
-        public String take(Duration wait, Duration lease) throws Exception {
+        public String acquire(Duration wait, Duration lease) throws Exception {
             var lock = new HashLock(redis, name, lease == null ? ttl : lease);
             if (!lock.tryLock(wait)) {
                 return "";
@@ -29,7 +29,7 @@ final class HandWritten {
 
     private record SetNx(StringRedisTemplate redis, String name) implements Peer.Handle {
         @Override
-        public String take(Duration wait, Duration lease) throws Exception {
+        public String acquire(Duration wait, Duration lease) throws Exception {
             return new SetNxLock(redis, name, lease == null ? TTL : lease).tryLock(wait) ? null : "";
         }
 
@@ -39,10 +39,10 @@ final class HandWritten {
         }
     }
 
-    /** The lock makes single attempts only, so a wait repeats them. `isCareless` deletes the key without comparing. */
-    private record Seckill(StringRedisTemplate redis, String name, boolean isCareless) implements Peer.Handle {
+    /** The lock makes single attempts only, so a wait repeats them. `withoutCompare` deletes the key without comparing. */
+    private record Seckill(StringRedisTemplate redis, String name, boolean withoutCompare) implements Peer.Handle {
         @Override
-        public String take(Duration wait, Duration lease) throws Exception {
+        public String acquire(Duration wait, Duration lease) throws Exception {
             long end = System.nanoTime() + wait.toNanos();
             while (!new SimpleRedisLock(redis, name).tryLock(lease == null ? TTL : lease)) {
                 if (System.nanoTime() >= end) {
@@ -55,7 +55,7 @@ final class HandWritten {
 
         @Override
         public void unlock() {
-            if (isCareless) {
+            if (withoutCompare) {
                 redis.delete("lock:" + name);
             } else {
                 new SimpleRedisLock(redis, name).unlock();
@@ -72,7 +72,7 @@ final class HandWritten {
             case "hash-brief" -> lock -> new Hash(redis, lock, BRIEF);
             case "set-nx" -> lock -> new SetNx(redis, lock);
             case "seckill" -> lock -> new Seckill(redis, lock, false);
-            case "seckill-careless" -> lock -> new Seckill(redis, lock, true);
+            case "seckill-without-compare" -> lock -> new Seckill(redis, lock, true);
             default -> throw new IllegalArgumentException(name);
         };
     }

@@ -18,7 +18,7 @@ public final class Peer {
     /** A lock of one library. */
     interface Handle {
         /** Acquires the lock within `wait`; a null `lease` means the library's default. Returns null, or a refusal. */
-        String take(Duration wait, Duration lease) throws Exception;
+        String acquire(Duration wait, Duration lease) throws Exception;
 
         void unlock();
     }
@@ -45,17 +45,17 @@ public final class Peer {
         System.exit(0);
     }
 
-    private String answer(String[] words) {
+    private String answer(String[] command) {
         try {
-            var lock = locks.computeIfAbsent(words[1], library::lock);
-            if (words[0].equals("unlock")) {
+            var lock = locks.computeIfAbsent(command[1], library::lock);
+            if (command[0].equals("unlock")) {
                 return unlock(lock);
             }
-            long leaseMs = Long.parseLong(words[2]);
-            var refused = lock.take(
-                    words[0].equals("lock") ? WAIT : Duration.ZERO,
+            long leaseMs = Long.parseLong(command[2]);
+            var refusal = lock.acquire(
+                    command[0].equals("lock") ? WAIT : Duration.ZERO,
                     leaseMs == 0 ? null : Duration.ofMillis(leaseMs));
-            return refused == null ? "held" : "refused " + refused;
+            return refusal == null ? "held" : "refused " + refusal;
         } catch (Exception error) {
             return "error " + error;
         }

@@ -25,7 +25,7 @@ record SpringHandle(DistributedLock lock) implements Peer.Handle {
     }
 
     @Override
-    public String take(Duration wait, Duration lease) throws Exception {
+    public String acquire(Duration wait, Duration lease) throws Exception {
         return lock.tryLock(wait, lease == null ? OWN_LEASE : lease) ? null : "";
     }
 

@@ -16,7 +16,7 @@ record SteadlockHandle(Function<LockOptions, NamedLock> lock) implements Peer.Ha
     }
 
     @Override
-    public String take(Duration wait, Duration lease) {
+    public String acquire(Duration wait, Duration lease) {
         var options = LockOptions.DEFAULT.withWait(wait);
         try {
             lock.apply(lease == null ? options : options.withLease(lease)).lock();

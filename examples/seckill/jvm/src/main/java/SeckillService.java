@@ -43,10 +43,10 @@ public final class SeckillService {
     /** Serves one click after another until no voucher or no click is left. */
     private void serve(Queue<String> clicks) {
         for (String user = clicks.poll(); user != null && !soldOut; user = clicks.poll()) {
-            long asked = System.nanoTime();
+            long start = System.nanoTime();
             lock.lock();
             try {
-                long waitedMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - asked);
+                long waitedMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start);
                 longestWaitMs.accumulateAndGet(waitedMs, Math::max);
                 grants.incrementAndGet();
                 sell(user, lock.getLease());

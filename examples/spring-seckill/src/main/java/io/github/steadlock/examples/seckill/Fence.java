@@ -26,22 +26,22 @@ class Fence {
      *
      * @throws Refusal.Superseded if this token or a higher one was seen before
      */
-    void pass(long userId, long token) {
-        int passed =
+    void check(long userId, long token) {
+        int updated =
                 database.sql(
                                 "UPDATE user_fences SET token = :token WHERE user_id = :userId AND"
                                         + " token < :token")
                         .param("token", token)
                         .param("userId", userId)
                         .update();
-        if (passed == 1) {
+        if (updated == 1) {
             return;
         }
         try {
             database.sql("INSERT INTO user_fences (user_id, token) VALUES (?, ?)")
                     .params(userId, token)
                     .update();
-        } catch (DuplicateKeyException passedBefore) {
+        } catch (DuplicateKeyException hasHigherToken) {
             throw new Refusal.Superseded();
         }
     }

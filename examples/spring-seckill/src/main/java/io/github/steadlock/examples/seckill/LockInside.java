@@ -12,7 +12,7 @@ import org.springframework.transaction.annotation.Transactional;
  * The request then sees no order, and buys too.
  */
 @Service
-@ConditionalOnProperty(name = "seckill.way", havingValue = "inside")
+@ConditionalOnProperty(name = "seckill.variant", havingValue = "inside")
 class LockInside implements Shop {
     private final Sale sale;
     private final SteadlockClient locks;

@@ -11,7 +11,7 @@ import org.springframework.transaction.annotation.Transactional;
  * released after the commit, when every transaction can see the order.
  */
 @Service
-@ConditionalOnProperty(name = "seckill.way", havingValue = "outside", matchIfMissing = true)
+@ConditionalOnProperty(name = "seckill.variant", havingValue = "outside", matchIfMissing = true)
 class LockOutside implements Shop {
     private final Sale sale;
 

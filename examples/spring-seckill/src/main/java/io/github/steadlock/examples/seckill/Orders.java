@@ -39,12 +39,12 @@ class Orders {
      *
      * @throws Refusal.SoldOut if none is left
      */
-    void takeFromStock(long voucherId) {
-        int taken =
+    void reduceStock(long voucherId) {
+        int changed =
                 database.sql("UPDATE vouchers SET stock = stock - 1 WHERE id = ? AND stock > 0")
                         .param(voucherId)
                         .update();
-        if (taken == 0) {
+        if (changed == 0) {
             throw new Refusal.SoldOut();
         }
     }

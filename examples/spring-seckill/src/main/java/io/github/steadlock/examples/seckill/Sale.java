@@ -27,7 +27,7 @@ class Sale {
      */
     Order make(long userId, long voucherId, Long token) {
         if (token != null) {
-            fence.pass(userId, token);
+            fence.check(userId, token);
         }
         if (orders.has(userId, voucherId)) {
             throw new Refusal.BoughtAlready(false);
@@ -42,7 +42,7 @@ class Sale {
         orders.add(order);
         // The last step, because it locks the row of the voucher for all other buyers until the
         // commit.
-        orders.takeFromStock(voucherId);
+        orders.reduceStock(voucherId);
         return order;
     }
 

@@ -1,7 +1,7 @@
 package io.github.steadlock.examples.seckill;
 
 import io.github.steadlock.SteadlockClient;
-import io.github.steadlock.examples.seckill.Seckill.Way;
+import io.github.steadlock.examples.seckill.Seckill.Variant;
 import jakarta.annotation.PostConstruct;
 import javax.sql.DataSource;
 import org.springframework.core.io.ClassPathResource;
@@ -9,7 +9,7 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.init.ResourceDatabasePopulator;
 import org.springframework.stereotype.Component;
 
-/** Creates the tables before the first sale, and the unique index if {@code seckill.way} has it. */
+/** Creates the tables before the first sale, and the unique index if the variant has it. */
 @Component
 class Schema {
     private final SteadlockClient locks;
@@ -39,7 +39,7 @@ class Schema {
                                     .param("stock", seckill.stock())
                                     .update();
                             database.sql(
-                                            seckill.way() == Way.OUTSIDE
+                                            seckill.variant() == Variant.OUTSIDE
                                                     ? "CREATE UNIQUE INDEX IF NOT EXISTS one_order_each ON orders (user_id, voucher_id)"
                                                     : "DROP INDEX IF EXISTS one_order_each")
                                     .update();

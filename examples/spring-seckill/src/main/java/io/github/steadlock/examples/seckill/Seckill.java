@@ -8,7 +8,7 @@ import org.springframework.boot.context.properties.bind.Name;
 /**
  * The properties {@code seckill.*}.
  *
- * @param way how the service keeps users from buying twice
+ * @param variant how the service keeps users from buying twice
  * @param waiting how long a request waits for the lock of its user before the service refuses it as
  *     "busy"
  * @param stock the number of vouchers that a new database starts with
@@ -16,12 +16,12 @@ import org.springframework.boot.context.properties.bind.Name;
  */
 @ConfigurationProperties("seckill")
 record Seckill(
-        @DefaultValue("outside") Way way,
+        @DefaultValue("outside") Variant variant,
         @Name("wait") @DefaultValue("150ms") Duration waiting,
         @DefaultValue("100") int stock,
         @DefaultValue("one") String instance) {
-    /** Three ways to sell. Only the last is correct. */
-    enum Way {
+    /** Three variants of a sale. Only the last is correct. */
+    enum Variant {
         /** {@link WithoutLock}, and no constraint. */
         NONE,
         /** {@link LockInside}, and no constraint. */

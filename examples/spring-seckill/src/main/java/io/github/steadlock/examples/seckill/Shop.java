@@ -1,7 +1,7 @@
 package io.github.steadlock.examples.seckill;
 
 /**
- * Sells a voucher to a user. The property {@code seckill.way} selects one of the three
+ * Sells a voucher to a user. The property {@code seckill.variant} selects one of the three
  * implementations.
  */
 interface Shop {

@@ -44,10 +44,10 @@ class Vouchers {
     @GetMapping("/board")
     Board board(@PathVariable long voucherId) {
         var latest = orders.latest(voucherId, LATEST).stream().map(Receipt::of).toList();
-        return new Board(orders.voucher(voucherId), seckill.way(), seckill.instance(), latest);
+        return new Board(orders.voucher(voucherId), seckill.variant(), seckill.instance(), latest);
     }
 
-    record Board(Voucher voucher, Seckill.Way way, String instance, List<Receipt> latest) {}
+    record Board(Voucher voucher, Seckill.Variant variant, String instance, List<Receipt> latest) {}
 
     /**
      * An order as JSON. The id is a string, because it is too large for JavaScript's numbers to

@@ -9,7 +9,7 @@ import org.springframework.transaction.annotation.Transactional;
  * buy.
  */
 @Service
-@ConditionalOnProperty(name = "seckill.way", havingValue = "none")
+@ConditionalOnProperty(name = "seckill.variant", havingValue = "none")
 class WithoutLock implements Shop {
     private final Sale sale;
 

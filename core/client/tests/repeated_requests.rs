@@ -82,7 +82,7 @@ fn on_every_server(scenario: impl Fn(&str)) {
 }
 
 #[test]
-fn of_a_reentrant_kind_both_are_granted() {
+fn two_requests_for_a_reentrant_lock_are_both_granted() {
     on_every_server(|url| {
         for kind in [Kind::Lock, Kind::Fair, Kind::Read, Kind::Write] {
             let held = if kind == Kind::Read { Kind::Write } else { kind };
@@ -93,7 +93,7 @@ fn of_a_reentrant_kind_both_are_granted() {
 }
 
 #[test]
-fn of_a_mutex_one_is_granted_and_the_other_refused() {
+fn one_of_two_requests_for_a_mutex_is_granted_and_the_other_refused() {
     on_every_server(|url| {
         let answers = twice(url, Kind::Mutex, [Kind::Mutex, Kind::Mutex]);
         assert!(answers.iter().any(is_granted), "{answers:?}");
@@ -104,7 +104,7 @@ fn of_a_mutex_one_is_granted_and_the_other_refused() {
 }
 
 #[test]
-fn who_waits_to_write_reads_inside_and_who_waits_to_read_is_not_let_in_to_write() {
+fn a_waiting_writer_may_read_inside_but_a_waiting_reader_may_not_write() {
     on_every_server(|url| {
         for kinds in [[Kind::Read, Kind::Write], [Kind::Write, Kind::Read]] {
             let answers = twice(url, Kind::Write, kinds);
@@ -125,7 +125,7 @@ fn who_waits_to_write_reads_inside_and_who_waits_to_read_is_not_let_in_to_write(
 }
 
 #[test]
-fn a_wait_with_a_bound_for_a_mutex_goes_on_until_that() {
+fn a_bounded_wait_for_a_mutex_lasts_until_its_bound() {
     on_every_server(|url| {
         let (theirs, ours) = (host(url), host(url));
         let lease = granted(start_acquire(&theirs, OTHER, Kind::Mutex).wait(SOON));

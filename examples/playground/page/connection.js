@@ -2,12 +2,12 @@
 
 const encoder = new TextEncoder();
 
-export class Line {
+export class Connection {
   #page;
   #isCut = false;
   #nextId = 1;
   /** For each request in progress, a function that makes it fail. */
-  #underWay = new Set();
+  #inProgress = new Set();
   /** For each subscription by its number, a function that delivers an event. */
   #subscriptions = new Map();
 
@@ -19,32 +19,32 @@ export class Line {
   /** Cuts or restores the connection. While it is cut, new requests are refused. Requests in progress fail at once. */
   set isCut(isCut) {
     this.#isCut = isCut;
-    if (isCut) for (const fail of [...this.#underWay]) fail();
+    if (isCut) for (const fail of [...this.#inProgress]) fail();
   }
 
   async send(url, init) {
     if (this.#isCut) {
-      this.#page.called(false);
-      throw new TypeError('the line is cut');
+      this.#page.onCall(false);
+      throw new TypeError('the connection is cut');
     }
     const channel = new URL(url).pathname.match(/^\/subscribe\/(.*)$/)?.[1];
     return channel === undefined ? this.#request(url, init) : this.#subscribe(decodeURIComponent(channel), init.signal);
   }
 
   async #request(url, init) {
-    const ending = new AbortController();
-    const fail = () => ending.abort(new TypeError('the line is cut'));
-    this.#underWay.add(fail);
+    const controller = new AbortController();
+    const fail = () => controller.abort(new TypeError('the connection is cut'));
+    this.#inProgress.add(fail);
     try {
-      const response = await fetch(url, { ...init, signal: ending.signal });
+      const response = await fetch(url, { ...init, signal: controller.signal });
       const text = await response.text();
-      this.#page.called(true);
+      this.#page.onCall(true);
       return new Response(text, response);
     } catch (error) {
-      this.#page.called(false);
+      this.#page.onCall(false);
       throw error;
     } finally {
-      this.#underWay.delete(fail);
+      this.#inProgress.delete(fail);
     }
   }
 
@@ -55,29 +55,29 @@ export class Line {
   #subscribe(channel, signal) {
     const id = this.#nextId++;
     const end = (error) => {
-      this.#underWay.delete(fail);
+      this.#inProgress.delete(fail);
       this.#subscriptions.delete(id);
-      this.#page.unlisten(id);
+      this.#page.unsubscribe(id);
       controller.error(error);
     };
-    const fail = () => end(new TypeError('the line is cut'));
+    const fail = () => end(new TypeError('the connection is cut'));
     let controller;
     const body = new ReadableStream({
-      start: (given) => {
-        controller = given;
+      start: (created) => {
+        controller = created;
       },
     });
     signal.addEventListener('abort', () => {
       if (this.#subscriptions.has(id)) end(signal.reason);
     });
-    this.#underWay.add(fail);
+    this.#inProgress.add(fail);
     this.#subscriptions.set(id, (text) => controller.enqueue(encoder.encode(`data: ${text}\n\n`)));
-    this.#page.listen(id, channel);
+    this.#page.subscribe(id, channel);
     return new Response(body);
   }
 
   /** Delivers an event to a subscription. */
-  heard(id, text) {
+  deliver(id, text) {
     this.#subscriptions.get(id)?.(text);
   }
 }

@@ -10,7 +10,7 @@ use steadlock::{Client, ErrorKind, Lease, ReleaseOutcome};
 use steadlock_protocol::Reply;
 use support::crowd::wait_until_replicated;
 use support::fake_sentinel::FakeSentinel;
-use support::proxy::{Carries, Proxy};
+use support::proxy::{ConnectionUse, Proxy};
 use support::rig::Node;
 use support::sentinel::{SERVICE, SentinelRig};
 use support::{Redis, eventually, unused_port};
@@ -26,33 +26,33 @@ async fn connect(sentinels: &[&FakeSentinel]) -> Client {
     Client::connect(url(sentinels)).await.unwrap()
 }
 
-async fn take(client: &Client, name: &str) -> Lease {
+async fn acquire(client: &Client, name: &str) -> Lease {
     client.lock(name).wait(SOON).acquire().await.unwrap()
 }
 
-fn has(server: &Redis, name: &str) -> bool {
+fn has_key(server: &Redis, name: &str) -> bool {
     matches!(server.run(&["KEYS", &format!("*{name}*")]), Reply::Array(keys) if !keys.is_empty())
 }
 
 /// Waits until the client acquires locks at this server.
-async fn is_at(client: &Client, server: &Redis, name: &str) {
+async fn wait_until_used(client: &Client, server: &Redis, name: &str) {
     let start = Instant::now();
     for number in 0.. {
         // Each attempt has a new name, because the counter of a name's tokens stays on the server for a while.
         let name = format!("{name}-{number}.");
-        let lease = take(client, &name).await;
-        let is_there = has(server, &name);
+        let lease = acquire(client, &name).await;
+        let is_there = has_key(server, &name);
         let _ = lease.release().await;
         if is_there {
             return;
         }
-        assert!(start.elapsed() < SOON, "not there");
+        assert!(start.elapsed() < SOON, "the server is not used");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_that_is_named_is_not_used_and_sentinels_are_asked_until_they_name_a_primary() {
+async fn a_replica_is_not_used_and_sentinels_are_asked_until_they_name_a_primary() {
     let (primary, replica) = (Redis::start(), Redis::start());
     replica.run(&["REPLICAOF", "127.0.0.1", &primary.port.to_string()]);
     let sentinel = FakeSentinel::naming(replica.port, 1);
@@ -60,17 +60,20 @@ async fn a_replica_that_is_named_is_not_used_and_sentinels_are_asked_until_they_
         let url = url(&[&sentinel]);
         async move { Client::connect(url).await }
     });
-    eventually("it is asked again and again", SOON, || sentinel.asked() >= 4).await;
+    eventually("the client asks the sentinel repeatedly", SOON, || {
+        sentinel.calls() >= 4
+    })
+    .await;
     sentinel.name(primary.port, 2);
     let client = connecting.await.unwrap().unwrap();
-    let lease = take(&client, "asked").await;
-    assert!(has(&primary, "asked"));
+    let lease = acquire(&client, "awaited").await;
+    assert!(has_key(&primary, "awaited"));
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
     assert_eq!(replica.calls("evalsha") + replica.calls("eval"), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_first_connection_is_tried_for_as_long_as_it_may_take() {
+async fn the_first_connection_is_retried_until_its_timeout() {
     let sentinel = FakeSentinel::naming(unused_port(), 1);
     let error = Client::builder()
         .url(url(&[&sentinel]))
@@ -79,21 +82,21 @@ async fn a_first_connection_is_tried_for_as_long_as_it_may_take() {
         .await;
     let error = error.map(drop).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    assert!(sentinel.asked() >= 2, "{}", sentinel.asked());
+    assert!(sentinel.calls() >= 2, "{}", sentinel.calls());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_newest_answer_wins_whoever_is_first_and_an_older_one_never_does() {
+async fn the_newest_answer_wins_in_any_order_and_an_older_one_never_does() {
     let (old, new) = (Redis::start(), Redis::start());
     let (late, up_to_date) = (FakeSentinel::naming(old.port, 4), FakeSentinel::naming(new.port, 5));
     for order in [[&late, &up_to_date], [&up_to_date, &late]] {
         let client = connect(&order).await;
-        is_at(&client, &new, &format!("newest-{}", order[0].port)).await;
+        wait_until_used(&client, &new, &format!("newest-{}", order[0].port)).await;
         late.switch(old.port, 4);
         for number in 0..50 {
             let name = format!("still-{}-{number}.", order[0].port);
-            let lease = take(&client, &name).await;
-            assert!(has(&new, &name));
+            let lease = acquire(&client, &name).await;
+            assert!(has_key(&new, &name));
             assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -101,25 +104,25 @@ async fn the_newest_answer_wins_whoever_is_first_and_an_older_one_never_does() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_switch_is_followed_at_once_with_all_that_waits_though_the_old_primary_is_up() {
+async fn waiters_follow_a_switch_at_once_although_the_old_primary_is_up() {
     // By default a primary delays a snapshot by 5 s, so that more replicas can share it.
     let start = || Redis::start_with(&["--repl-diskless-sync-delay", "0"], None);
     let (old, new) = (start(), start());
     let sentinel = FakeSentinel::naming(old.port, 1);
     let client = connect(&[&sentinel]).await;
-    let held = take(&client, "held").await;
+    let held = acquire(&client, "held").await;
     let other = connect(&[&sentinel]).await;
-    let waiter = tokio::spawn(async move { take(&other, "held").await });
+    let waiter = tokio::spawn(async move { acquire(&other, "held").await });
     let listens = || matches!(old.run(&["PUBSUB", "CHANNELS", "*held*"]), Reply::Array(of) if !of.is_empty());
-    eventually("somebody waits", SOON, listens).await;
+    eventually("the waiter subscribes", SOON, listens).await;
     new.run(&["REPLICAOF", "127.0.0.1", &old.port.to_string()]);
-    eventually("the replica has it", SOON, || has(&new, "held")).await;
+    eventually("the replica has it", SOON, || has_key(&new, "held")).await;
     new.run(&["REPLICAOF", "NO", "ONE"]);
     sentinel.switch(new.port, 2);
     let listens = || matches!(new.run(&["PUBSUB", "CHANNELS", "*held*"]), Reply::Array(of) if !of.is_empty());
     // A client that does not notice the switch asks its sentinel 10 s after it has connected.
-    eventually("it waits there", Duration::from_secs(6), listens).await;
-    is_at(&client, &new, "moved").await;
+    eventually("the waiter waits there", Duration::from_secs(6), listens).await;
+    wait_until_used(&client, &new, "moved").await;
     assert!(held.is_valid());
     let before = old.calls("evalsha") + old.calls("eval");
     assert_eq!(held.release().await.unwrap(), ReleaseOutcome::Released);
@@ -129,20 +132,23 @@ async fn a_switch_is_followed_at_once_with_all_that_waits_though_the_old_primary
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_lost_with_the_sentinels_while_the_primary_is_up() {
+async fn losing_the_sentinels_costs_no_lease_while_the_primary_is_up() {
     let primary = Redis::start();
     let sentinel = FakeSentinel::naming(primary.port, 1);
     let proxy = Proxy::to(sentinel.port);
     let client = Client::connect(SentinelRig::url_of(&[proxy.port], SERVICE))
         .await
         .unwrap();
-    let held = take(&client, "held").await;
+    let held = acquire(&client, "held").await;
     proxy.refuse();
-    eventually("a connection to cut", SOON, || proxy.count(Carries::Subscriptions) > 0).await;
-    proxy.cut(Carries::Subscriptions);
+    eventually("a connection to cut", SOON, || {
+        proxy.count(ConnectionUse::Subscriptions) > 0
+    })
+    .await;
+    proxy.cut(ConnectionUse::Subscriptions);
     for _ in 0..50 {
         assert_eq!(
-            take(&client, "other").await.release().await.unwrap(),
+            acquire(&client, "other").await.release().await.unwrap(),
             ReleaseOutcome::Released
         );
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -153,7 +159,7 @@ async fn nothing_is_lost_with_the_sentinels_while_the_primary_is_up() {
     sentinel.name(new.port, 2);
     proxy.lead_to(sentinel.port);
     let start = Instant::now();
-    is_at(&client, &new, "news").await;
+    wait_until_used(&client, &new, "news").await;
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
 
@@ -167,22 +173,22 @@ async fn a_lost_connection_is_not_opened_again_before_a_sentinel_has_answered() 
         .await
         .unwrap();
     assert_eq!(
-        take(&client, "before").await.release().await.unwrap(),
+        acquire(&client, "before").await.release().await.unwrap(),
         ReleaseOutcome::Released
     );
-    eventually("both listen", SOON, || {
-        to_sentinel.count(Carries::Subscriptions) > 0 && to_primary.count(Carries::Commands) > 0
+    eventually("both have a subscription", SOON, || {
+        to_sentinel.count(ConnectionUse::Subscriptions) > 0 && to_primary.count(ConnectionUse::Commands) > 0
     })
     .await;
     to_sentinel.refuse();
-    to_sentinel.cut(Carries::Subscriptions);
-    let asked = to_sentinel.accepted();
+    to_sentinel.cut(ConnectionUse::Subscriptions);
+    let before = to_sentinel.accepted();
     eventually("the sentinel is tried in vain", SOON, || {
-        to_sentinel.accepted() > asked + 2
+        to_sentinel.accepted() > before + 2
     })
     .await;
     let connected = to_primary.accepted();
-    to_primary.cut(Carries::Commands);
+    to_primary.cut(ConnectionUse::Commands);
     let error = client
         .lock("lost")
         .wait(Duration::from_secs(1))
@@ -198,60 +204,60 @@ async fn a_lost_connection_is_not_opened_again_before_a_sentinel_has_answered() 
     assert_eq!(to_primary.accepted(), connected);
     to_sentinel.lead_to(sentinel.port);
     assert_eq!(
-        take(&client, "again").await.release().await.unwrap(),
+        acquire(&client, "again").await.release().await.unwrap(),
         ReleaseOutcome::Released
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_running_client_says_why_sentinels_name_no_primary_and_goes_on_when_they_do() {
+async fn a_running_client_says_why_sentinels_name_no_primary_and_continues_when_they_do() {
     let primary = Redis::start();
     let proxy = Proxy::to(primary.port);
     let sentinel = FakeSentinel::naming(proxy.port, 1);
     let options = Client::builder().url(url(&[&sentinel]));
     // An attempt to connect that receives no reply ends soon.
     let client = options.connect_timeout(Duration::from_secs(1)).connect().await.unwrap();
-    let lease = take(&client, "before").await;
+    let lease = acquire(&client, "before").await;
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
     sentinel.forget();
     proxy.cut_all();
-    let (start, mut said_at) = (Instant::now(), None);
-    while said_at.is_none_or(|at: Instant| at.elapsed() < SOON / 2) {
+    let (start, mut explained_at) = (Instant::now(), None);
+    while explained_at.is_none_or(|at: Instant| at.elapsed() < SOON / 2) {
         let lock = client.lock("new").wait(SOON / 100);
         if let Err(error) = lock.acquire().await.map(drop) {
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-            let is_said = error.to_string().contains("know no service 'mymaster'");
-            assert!(is_said || said_at.is_none(), "{error}");
-            said_at = said_at.or_else(|| is_said.then(Instant::now));
+            let is_explained = error.to_string().contains("know no service 'mymaster'");
+            assert!(is_explained || explained_at.is_none(), "{error}");
+            explained_at = explained_at.or_else(|| is_explained.then(Instant::now));
         }
-        assert!(start.elapsed() < 2 * SOON, "nobody says why");
+        assert!(start.elapsed() < 2 * SOON, "no error says why");
     }
     sentinel.name(proxy.port, 2);
     assert_eq!(
-        take(&client, "new").await.release().await.unwrap(),
+        acquire(&client, "new").await.release().await.unwrap(),
         ReleaseOutcome::Released
     );
 }
 
 /// Returns, for each of a user's connections to a sentinel, whether it listens to both channels.
-fn listening(sentinel: &Node, user: &str) -> Vec<bool> {
-    let told = sentinel.text(&["CLIENT", "LIST"]);
-    let of_user = told.lines().filter(|line| line.contains(&format!("user={user} ")));
+fn subscribed_connections(sentinel: &Node, user: &str) -> Vec<bool> {
+    let reply = sentinel.text(&["CLIENT", "LIST"]);
+    let of_user = reply.lines().filter(|line| line.contains(&format!("user={user} ")));
     of_user.map(|line| line.contains("sub=2 ")).collect()
 }
 
 /// Gives the sentinels' user more and more rights, and checks the effect of each group of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_right_of_the_sentinels_user_adds_what_is_said_of_it() {
-    const NAMES: &str = "+sentinel|get-master-addr-by-name";
-    const HEARS: [&str; 3] = ["+subscribe", "&+switch-master", "&+promoted-slave"];
-    const KNOWS: [&str; 3] = ["+sentinel|master", "+sentinel|myid", "+sentinel|sentinels"];
-    let watched = SentinelRig::start();
-    let sentinels = watched.sentinels();
+async fn each_right_of_the_sentinel_user_has_its_documented_effect() {
+    const ADDRESS: &str = "+sentinel|get-master-addr-by-name";
+    const NOTIFICATIONS: [&str; 3] = ["+subscribe", "&+switch-master", "&+promoted-slave"];
+    const SENTINELS: [&str; 3] = ["+sentinel|master", "+sentinel|myid", "+sentinel|sentinels"];
+    let rig = SentinelRig::start();
+    let sentinels = rig.sentinels();
     let users = [
-        ("names", vec![NAMES]),
-        ("hears", [&[NAMES][..], &HEARS].concat()),
-        ("knows", [&[NAMES][..], &HEARS, &KNOWS].concat()),
+        ("address", vec![ADDRESS]),
+        ("notifications", [&[ADDRESS][..], &NOTIFICATIONS].concat()),
+        ("sentinels", [&[ADDRESS][..], &NOTIFICATIONS, &SENTINELS].concat()),
     ];
     let mut clients = Vec::new();
     for (user, rights) in users {
@@ -264,25 +270,31 @@ async fn each_right_of_the_sentinels_user_adds_what_is_said_of_it() {
         clients.push((user, Client::connect(url).await.unwrap()));
     }
     for (user, client) in &clients {
-        let lease = take(client, user).await;
+        let lease = acquire(client, user).await;
         assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{user}");
     }
-    let finds_the_others = || sentinels[1..].iter().all(|other| listening(other, "knows") == [true]);
-    eventually("it finds the others, and listens", SOON, finds_the_others).await;
-    for (user, at_first) in [("names", false), ("hears", true), ("knows", true)] {
-        assert_eq!(listening(&sentinels[0], user), [at_first], "{user}");
+    let is_at_the_others = || {
+        sentinels[1..]
+            .iter()
+            .all(|other| subscribed_connections(other, "sentinels") == [true])
+    };
+    eventually("one client subscribes at the other sentinels", SOON, is_at_the_others).await;
+    for (user, at_first) in [("address", false), ("notifications", true), ("sentinels", true)] {
+        assert_eq!(subscribed_connections(&sentinels[0], user), [at_first], "{user}");
     }
-    for user in ["names", "hears"] {
+    for user in ["address", "notifications"] {
         assert!(
-            sentinels[1..].iter().all(|other| listening(other, user).is_empty()),
-            "{user} finds the others"
+            sentinels[1..]
+                .iter()
+                .all(|other| subscribed_connections(other, user).is_empty()),
+            "{user} is connected to the other sentinels"
         );
     }
     // A client without notifications asks the sentinels when its connection breaks, or when the old primary reports
     // that it is a replica.
-    let replicas = watched.replicas();
+    let replicas = rig.replicas();
     for replica in &replicas {
-        wait_until_replicated(&watched.primary(), replica).await;
+        wait_until_replicated(&rig.primary(), replica).await;
     }
     sentinels[1].run(&["SENTINEL", "FAILOVER", SERVICE]);
     let promoted = || replicas.iter().find(|replica| replica.is_primary());
@@ -299,7 +311,7 @@ async fn each_right_of_the_sentinels_user_adds_what_is_said_of_it() {
             if is_there {
                 break;
             }
-            assert!(start.elapsed() < 3 * SOON, "{user} is not at the promoted one");
+            assert!(start.elapsed() < 3 * SOON, "{user} does not use the promoted server");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }

@@ -11,7 +11,7 @@ use steadlock::{Client, ReleaseOutcome};
 use steadlock_protocol::Reply;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_shard_has_its_locks_and_wakes_those_who_wait_for_them() {
+async fn each_shard_has_its_locks_and_wakes_their_waiters() {
     let cluster = Cluster::start();
     let (client, other) = (connect(&cluster).await, connect_with_rare_polls(&cluster.url).await);
     for node in cluster.primaries() {
@@ -40,7 +40,7 @@ async fn each_shard_has_its_locks_and_wakes_those_who_wait_for_them() {
 /// Redisson's clients listen to a lock's channel in one of two ways. Clients of a cluster use the sharded channel, at
 /// the lock's node. Older clients, and clients without sharded channels, listen to the plain channel at any node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_is_heard_on_redissons_channel_in_every_way() {
+async fn a_release_on_any_of_redissons_channels_wakes_a_waiter() {
     let cluster = Cluster::start();
     let client = connect(&cluster).await;
     let primaries = cluster.primaries();
@@ -77,9 +77,9 @@ async fn a_release_is_heard_on_redissons_channel_in_every_way() {
 
 /// An observer that records lost and restored connections.
 #[derive(Clone, Debug, Default)]
-struct Links(Arc<Mutex<Vec<String>>>);
+struct ConnectionLog(Arc<Mutex<Vec<String>>>);
 
-impl Observer for Links {
+impl Observer for ConnectionLog {
     fn observe(&self, observation: &Observation) {
         let line = match observation {
             Observation::Disconnected { server, .. } => format!("lost {server}"),
@@ -95,28 +95,28 @@ impl Observer for Links {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_watches_hears_which_node_is_lost() {
-    let (cluster, links) = (Cluster::start(), Links::default());
+async fn an_observer_learns_which_node_is_lost() {
+    let (cluster, log) = (Cluster::start(), ConnectionLog::default());
     let client = Client::builder()
         .url(&cluster.url)
-        .observer(links.clone())
+        .observer(log.clone())
         .connect()
         .await
         .unwrap();
     let primaries = cluster.primaries();
     for node in &primaries {
-        let name = cluster.name_at(node, "watched");
+        let name = cluster.name_at(node, "observed");
         client.lock(name).acquire().await.unwrap().release().await.unwrap();
     }
     for (node, command) in [(&primaries[0], "normal"), (&primaries[1], "pubsub")] {
         node.run(&["CLIENT", "KILL", "TYPE", command]);
     }
     let server = format!("127.0.0.1:{}", primaries[0].port);
-    eventually("it is told", SOON, || {
-        let told = links.0.lock().unwrap();
-        told.contains(&format!("lost {server}")) && told.contains(&format!("back {server}"))
+    eventually("both are recorded", SOON, || {
+        let lines = log.0.lock().unwrap();
+        lines.contains(&format!("lost {server}")) && lines.contains(&format!("back {server}"))
     })
     .await;
-    let told = links.0.lock().unwrap().clone();
-    assert!(told.iter().all(|line| line.ends_with(&server)), "{told:?}");
+    let lines = log.0.lock().unwrap().clone();
+    assert!(lines.iter().all(|line| line.ends_with(&server)), "{lines:?}");
 }

@@ -1,6 +1,6 @@
-// Listens to channels of the server for all clients, with a single stream of events.
+// Subscribes to channels of the server for all clients, with a single stream of events.
 
-export class Ears {
+export class Subscriptions {
   #listeners = new Set();
   #source;
   /** The channels of the stream. */
@@ -8,11 +8,11 @@ export class Ears {
   #isOpening = false;
 
   /**
-   * Subscribes to a channel. `hear` is called with `subscribe,CHANNEL,1` once the server has confirmed the
+   * Subscribes to a channel. `handler` is called with `subscribe,CHANNEL,1` once the server has confirmed the
    * subscription, and then with each `message,CHANNEL,TEXT`. Returns a function that ends the subscription.
    */
-  listen(channel, hear) {
-    const listener = { channel, hear, isConfirmed: false };
+  subscribe(channel, handler) {
+    const listener = { channel, handler, isConfirmed: false };
     this.#listeners.add(listener);
     if (!this.#isOpening) this.#confirmOrOpen();
     return () => this.#listeners.delete(listener);
@@ -24,7 +24,7 @@ export class Ears {
     for (const listener of waiting) {
       if (!this.#channels.has(listener.channel)) return this.#open();
       listener.isConfirmed = true;
-      listener.hear(`subscribe,${listener.channel},1`);
+      listener.handler(`subscribe,${listener.channel},1`);
     }
   }
 
@@ -34,7 +34,7 @@ export class Ears {
     const source = new EventSource(`/subscribe/${Array.from(channels, encodeURIComponent).join('/')}`);
     let unconfirmed = channels.size;
     source.onmessage = ({ data }) => {
-      if (data.startsWith('message,')) return this.#tell(data);
+      if (data.startsWith('message,')) return this.#deliver(data);
       unconfirmed -= 1;
       if (unconfirmed !== 0) return;
       // The old stream ends only now, so no message is missed. A message that arrives twice does no harm.
@@ -46,7 +46,7 @@ export class Ears {
     };
   }
 
-  #tell(data) {
-    for (const { channel, hear } of [...this.#listeners]) if (data.startsWith(`message,${channel},`)) hear(data);
+  #deliver(data) {
+    for (const { channel, handler } of [...this.#listeners]) if (data.startsWith(`message,${channel},`)) handler(data);
   }
 }
