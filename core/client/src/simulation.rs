@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use steadlock_protocol::Error;
 
-pub use crate::world::{BoxFuture, Defect, Path, Simulated, Stream};
+pub use crate::world::{BoxFuture, Path, Simulated, Stream};
 
 use crate::api::{Builder, Client};
 

@@ -36,32 +36,6 @@ pub enum Path {
     Subscriptions,
 }
 
-/// A deliberate defect of the engine. A simulation switches it on to prove that its checks find it. The code that has
-/// the defect calls [`World::has`].
-#[cfg(feature = "native")]
-#[cfg_attr(not(feature = "simulation"), allow(unreachable_pub))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Defect {
-    /// The client does not check whether a server in use is still a primary.
-    DemotedServerStays,
-    /// Renewals go out on the connection for commands, and wait while it is not open.
-    WatchdogStopsWithCommands,
-    /// In a cluster, calls that wait for one node delay the calls for all other nodes.
-    StuckShardDelaysOthers,
-    /// A `MOVED` reply is ignored, although it names the new node of a slot.
-    MovedIsNotFollowed,
-    /// A call that follows an `ASK` redirect is sent without `ASKING`, so the node that imports the slot does not
-    /// accept it.
-    AskingIsLeftOut,
-    /// A call that a node redirected is sent again even if a later call, which can undo it, has overtaken it.
-    UndoneCallsRunLate,
-    /// The client follows the first sentinel that replies, and waits for no other.
-    FirstSentinelWins,
-    /// Each connection goes to any server behind the name, even if the client's other connections are at another
-    /// server.
-    LanesSplit,
-}
-
 /// A future of the simulated world.
 #[cfg(feature = "simulation")]
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -80,8 +54,6 @@ pub trait Simulated: Send + Sync {
     fn dial(&self, address: SocketAddr, path: Path) -> BoxFuture<io::Result<Box<dyn Stream>>>;
     /// Runs an engine until it ends.
     fn spawn(&self, engine: BoxFuture<()>);
-    /// Whether the engine has this defect.
-    fn has(&self, defect: Defect) -> bool;
 }
 
 /// The environment of one client.
@@ -167,19 +139,6 @@ impl World {
             return Box::new(SimulatedEntropy(Arc::clone(simulation)));
         }
         Box::<OsEntropy>::default()
-    }
-
-    /// Whether the engine has this defect.
-    #[cfg(feature = "simulation")]
-    pub(crate) fn has(&self, defect: Defect) -> bool {
-        self.0.as_ref().is_some_and(|simulation| simulation.has(defect))
-    }
-
-    /// Whether the engine has this defect: never in a shipped build.
-    #[cfg(all(feature = "native", not(feature = "simulation")))]
-    #[inline(always)]
-    pub(crate) const fn has(&self, _defect: Defect) -> bool {
-        false
     }
 }
 

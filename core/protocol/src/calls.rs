@@ -189,11 +189,6 @@ impl Calls {
         Some((call, self.heirs.remove(&id).unwrap_or_default()))
     }
 
-    /// Returns the purposes of all calls in flight.
-    pub(crate) fn purposes(&self) -> impl Iterator<Item = Purpose> {
-        self.in_flight.iter().map(|(_, call)| call.purpose)
-    }
-
     /// Returns the number of calls in flight.
     pub(crate) fn len(&self) -> usize {
         self.in_flight.len()

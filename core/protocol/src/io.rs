@@ -21,7 +21,6 @@ use steadlock_collections::{SortedMap, SortedSet};
 use crate::breakers::{Breakers, NothingToAsk, Outage};
 use crate::calls::{Calls, Heir, InFlight, Purpose};
 use crate::client_info::ClientInfo;
-use crate::defects::Defect;
 use crate::error::{Cause, Error};
 use crate::identities::{EVERY, Identities};
 use crate::ids::{CallId, LeaseId, NodeId, Primary, Ticket, Verb};
@@ -61,8 +60,6 @@ pub(crate) struct Io {
     /// How much is observed, and the observations that were not taken yet.
     detail: Detail,
     observed: VecDeque<Observed>,
-    #[cfg(feature = "defects")]
-    defect: Option<Defect>,
 }
 
 impl Io {
@@ -88,18 +85,11 @@ impl Io {
             added: Vec::new(),
             detail: Detail::Nothing,
             observed: VecDeque::new(),
-            #[cfg(feature = "defects")]
-            defect: None,
         }
     }
 
     pub(crate) const fn config(&self) -> &Config {
         &self.config
-    }
-
-    /// Sets the length of leases whose requests name none.
-    pub(crate) const fn set_lease(&mut self, lease: crate::lease::LeaseDuration) {
-        self.config.lease = lease;
     }
 
     pub(crate) const fn limits(&self) -> Limits {
@@ -270,11 +260,6 @@ impl Io {
         self.calls.get(id)
     }
 
-    /// Returns the purposes of all calls in flight.
-    pub(crate) fn purposes(&self) -> impl Iterator<Item = Purpose> {
-        self.calls.purposes()
-    }
-
     /// Makes a hold or a release the heir of these attempts, which learns their results from now on.
     pub(crate) fn leave_to(&mut self, attempts: &[CallId], heir: Heir) {
         self.calls.leave_to(attempts, heir);
@@ -442,9 +427,6 @@ impl Io {
 
     /// Asks a primary with an open breaker whether it serves, unless a probe is in flight.
     pub(crate) fn probe(&mut self, primary: Primary, now: Instant) {
-        if self.has(Defect::BreakerStaysOpen) {
-            return;
-        }
         match self.breakers.probe(primary) {
             None => {}
             Some(_) if !self.is_connected(primary.node) => {
@@ -482,25 +464,6 @@ impl Io {
         for primary in self.breakers.open_at(node) {
             self.probe(primary, now);
         }
-    }
-
-    /// Switches on a defect for the rest of the session.
-    #[cfg(feature = "defects")]
-    pub(crate) fn switch_on(&mut self, defect: Defect) {
-        self.defect = Some(defect);
-    }
-
-    /// Whether this defect is switched on.
-    #[cfg(feature = "defects")]
-    pub(crate) fn has(&self, defect: Defect) -> bool {
-        self.defect == Some(defect)
-    }
-
-    /// Whether this defect is switched on: never, without the feature `defects`.
-    #[cfg(not(feature = "defects"))]
-    #[inline(always)]
-    pub(crate) const fn has(&self, _defect: Defect) -> bool {
-        false
     }
 }
 

@@ -36,7 +36,6 @@ mod breakers;
 mod calls;
 mod client;
 mod client_info;
-mod defects;
 mod ending;
 mod error;
 mod foreign;
@@ -70,8 +69,6 @@ mod wording;
 
 pub use breakers::Breaker;
 pub use client_info::ClientInfo;
-#[cfg(feature = "defects")]
-pub use defects::Defect;
 pub use ending::{LostReason, ReleaseOutcome};
 pub use error::{Cause, Error, ErrorKind, Holder, Operation};
 pub use foreign::{around, is_harmful, readable, shown_owner, shown_words};

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use crate::client::Client;
-use crate::defects::Defect;
 use crate::ending::LostReason;
 use crate::error::{Cause, Error, ErrorKind, Operation};
 use crate::groups::{self, Composites, Group, SIMPLE_LOCKS_ONLY};
@@ -14,7 +13,7 @@ use crate::ids::{CallId, Context, LeaseId, NodeId, Primary, Ticket, Verb};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::{Keys, Kind, Permits};
-use crate::lease::{LeasePlan, LeaseTerms};
+use crate::lease::LeasePlan;
 use crate::locks::{Locks, Output};
 use crate::machines::holds::{self, Hold};
 use crate::machines::inspections::{self, Question};
@@ -53,8 +52,7 @@ impl Session {
 
     /// Requests a lock. Completes with [`Outcome::Granted`], [`Outcome::NotGranted`] (the wait is over and another
     /// owner holds the lock), or [`Outcome::Failed`].
-    pub fn acquire(&mut self, mut request: AcquireRequest, now: Instant) -> Ticket {
-        self.misread(&mut request);
+    pub fn acquire(&mut self, request: AcquireRequest, now: Instant) -> Ticket {
         let ticket = self.client.ticket(Verb::Acquire);
         if self
             .client
@@ -306,9 +304,6 @@ impl Session {
     /// Notes that one of a node's lanes is closed, or could not be opened; `cause` says why. The driver also answers
     /// every call that was on the lane.
     pub fn on_lane_closed(&mut self, node: NodeId, lane: Lane, cause: impl Into<Cause>, now: Instant) {
-        if self.client.io().has(Defect::LaneLossIsOutage) {
-            return self.on_disconnected(node, cause, now);
-        }
         self.lane_closed(node, lane, cause.into(), now);
     }
 
@@ -433,27 +428,6 @@ impl Session {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Switches on a defect for the rest of the session.
-    #[cfg(feature = "defects")]
-    pub fn switch_on(&mut self, defect: Defect) {
-        self.client.io_mut().switch_on(defect);
-    }
-
-    /// Changes a request if a defect is switched on that misreads requests.
-    fn misread(&mut self, request: &mut AcquireRequest) {
-        if self.client.io().has(Defect::OwnerIsTheThread) {
-            request.context = request.context.and(Some(Context::from_u64(0)));
-        }
-        if self.client.io().has(Defect::TokenIgnoresLease) && request.fencing {
-            request.lease = LeaseTerms::CLIENT;
-        }
-        if self.client.io().has(Defect::LeaseLeaks)
-            && let Some(lease) = request.lease.length()
-        {
-            self.client.io_mut().set_lease(lease);
-        }
     }
 }
 

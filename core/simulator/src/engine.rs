@@ -13,7 +13,6 @@
 mod cable;
 mod clock;
 mod data;
-mod defect;
 mod excuses;
 mod faults;
 mod history;
@@ -33,7 +32,6 @@ mod task;
 mod trace;
 mod world;
 
-pub use defect::EngineDefect;
 pub use faults::EngineFault;
 pub use history::{EngineReport, run_engine};
 pub use summary::{EngineSummary, run_many_engines_on};

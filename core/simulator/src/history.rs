@@ -67,17 +67,10 @@ pub fn run_printing_calls(seed: u64) -> Report {
     report(world, seed, false)
 }
 
-/// Runs the history of a seed for locks of one family, with sessions that make a mistake.
-#[cfg(feature = "defects")]
+/// Runs the history of a seed for locks of one family.
 #[must_use]
-pub fn run_mistaken(seed: u64, family: Family, mistake: Option<steadlock_protocol::Defect>) -> Report {
-    let mut world = World::of(seed, Some(family), None, false);
-    for client in &mut world.clients {
-        if let (Some(session), Some(mistake)) = (&mut client.session, mistake) {
-            session.switch_on(mistake);
-        }
-    }
-    report(world, seed, false)
+pub fn run_of(seed: u64, family: Family) -> Report {
+    report(World::of(seed, Some(family), None, false), seed, false)
 }
 
 fn report(mut world: World, seed: u64, print: bool) -> Report {

@@ -55,11 +55,9 @@ mod world;
 pub use calls::Fingerprint;
 pub use checks::Broken;
 pub use defect::Defect;
-pub use engine::{EngineDefect, EngineFault, EngineReport, EngineSummary, run_engine, run_many_engines_on};
+pub use engine::{EngineFault, EngineReport, EngineSummary, run_engine, run_many_engines_on};
 pub use fault::{Fault, FaultCounts};
-#[cfg(feature = "defects")]
-pub use history::run_mistaken;
-pub use history::{Report, Violation, run, run_printing_calls};
+pub use history::{Report, Violation, run, run_of, run_printing_calls};
 pub use kinds::Family;
 pub use many::{Summary, fingerprints_on, run_many, run_many_on};
 pub use operation::{Operation, OperationCounts};

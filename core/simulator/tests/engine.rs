@@ -1,11 +1,11 @@
-//! Histories of the whole engine, in virtual time. None breaks a promise, and known defects of the engine are found.
+//! Histories of the whole engine, in virtual time. None breaks a promise, and known defects of scripts are found.
 //!
 //! `STEADLOCK_ENGINE_HISTORIES` sets their number, `STEADLOCK_SEED` the first seed.
 
 use std::env;
 use std::thread::available_parallelism;
 
-use steadlock_simulator::{Defect, EngineDefect, run_engine, run_many_engines_on};
+use steadlock_simulator::{Defect, run_engine, run_many_engines_on};
 
 /// Returns a number from the environment.
 fn number(name: &str, otherwise: u64) -> u64 {
@@ -46,7 +46,7 @@ fn a_seed_gives_one_history_of_the_engine() {
 }
 
 /// Checks that one of the first seeds finds the defect, and that the same seed breaks no promise without it.
-fn found(defect: EngineDefect, promises: &[&str], seeds: u64) {
+fn found(defect: Defect, promises: &[&str], seeds: u64) {
     let broken = (0..seeds).find_map(|seed| Some((seed, run_engine(seed, Some(defect), false).broken?)));
     let Some((seed, broken)) = broken else {
         panic!("{defect:?} is not found within {seeds} seeds");
@@ -55,70 +55,6 @@ fn found(defect: EngineDefect, promises: &[&str], seeds: u64) {
     let is_it = promises.contains(&broken.invariant);
     assert!(is_it, "{defect:?}, seed {seed}: {}: {}", broken.invariant, broken.what);
     assert_eq!(run_engine(seed, None, false).violation(), None);
-}
-
-#[test]
-fn a_demoted_server_that_a_client_stays_with_is_found() {
-    found(EngineDefect::DemotedServerStays, &["a demoted server is left"], 500);
-}
-
-#[test]
-fn a_watchdog_that_stops_with_the_command_lane_is_found() {
-    found(
-        EngineDefect::WatchdogStopsWithCommands,
-        &["a renewed lease is kept"],
-        100,
-    );
-}
-
-#[test]
-fn a_shard_that_holds_up_the_others_is_found() {
-    found(
-        EngineDefect::StuckShardDelaysOthers,
-        &["a shard delays its own calls only", "who waits is woken"],
-        300,
-    );
-}
-
-#[test]
-fn a_cluster_s_word_that_a_slot_has_moved_and_that_is_not_followed_is_found() {
-    found(
-        EngineDefect::MovedIsNotFollowed,
-        &["errors have a reason", "a renewed lease is kept"],
-        300,
-    );
-}
-
-#[test]
-fn a_call_to_where_its_slot_is_on_its_way_that_does_not_say_so_is_found() {
-    found(
-        EngineDefect::AskingIsLeftOut,
-        &["errors have a reason", "a renewed lease is kept"],
-        300,
-    );
-}
-
-#[test]
-fn a_call_that_runs_after_what_undoes_it_is_found() {
-    found(
-        EngineDefect::UndoneCallsRunLate,
-        &["what undoes a call comes after it"],
-        300,
-    );
-}
-
-#[test]
-fn a_sentinel_that_is_believed_since_it_was_first_is_found() {
-    found(
-        EngineDefect::FirstSentinelWins,
-        &["at most one holder", "a valid lease has its record"],
-        1_000,
-    );
-}
-
-#[test]
-fn connections_of_a_client_that_are_split_over_two_servers_are_found() {
-    found(EngineDefect::LanesSplit, &["a client is at one server"], 1_000);
 }
 
 /// The checks of engine histories find defects of scripts.
@@ -142,6 +78,6 @@ fn defects_of_scripts_are_found_through_whole_clients() {
             ["who waits is woken", "who waits is woken"],
         ),
     ] {
-        found(EngineDefect::Script(defect), &promises, 300);
+        found(defect, &promises, 300);
     }
 }

@@ -56,7 +56,6 @@ use steadlock_protocol::{CallId, Instant, Lane, Transmit};
 use super::{NODE, Transport, TransportEvent};
 use crate::settings::Settings;
 use crate::target::Target;
-use crate::world::Defect;
 
 use self::connect::Connector;
 use self::failure::Failure;
@@ -263,9 +262,6 @@ impl Transport for Redis {
         match item {
             Transmit::Call(call) => match call.lane {
                 Lane::Command => self.commands.push(call, false),
-                Lane::Renewal if self.connector.world.has(Defect::WatchdogStopsWithCommands) => {
-                    self.commands.push(call, false)
-                }
                 Lane::Renewal => self.renewals.push(call, false),
             },
             Transmit::Subscribe { channel, .. } => self.subscriptions.subscribe(channel),

@@ -110,7 +110,7 @@ impl Quorum {
     }
 
     fn acquire(&mut self, members: &mut Members<'_>, ticket: Ticket, request: AcquireRequest, now: Instant) {
-        if let Some(error) = refusal(&request).or_else(|| self.holds.waits_for_itself(members, &request, now)) {
+        if let Some(error) = refusal(&request).or_else(|| self.holds.waits_for_itself(&request, now)) {
             members.complete(ticket, Outcome::Failed(error));
             return;
         }
@@ -224,7 +224,7 @@ impl Quorum {
     /// Handles the loss of a quorum hold.
     fn lose(&mut self, members: &mut Members<'_>, lease: LeaseId, reason: LostReason, now: Instant) {
         if let Some(name) = self.holds.lose(members, lease, reason, now) {
-            self.attempts.was_held_here(members, &name, now);
+            self.attempts.was_held_here(&name, now);
             self.advance(members, &name, now);
         }
     }
@@ -237,7 +237,7 @@ impl Quorum {
             members.cancel_all(&released.releases, now);
             members.complete(ticket, Outcome::Released(reason.outcome()));
         } else {
-            self.attempts.was_held_here(members, &released.name, now);
+            self.attempts.was_held_here(&released.name, now);
             self.broadcasts.release(ticket, released.releases);
             self.broadcasts.decide(members, &self.holds, ticket);
         }

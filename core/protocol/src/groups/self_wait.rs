@@ -19,7 +19,6 @@
 //! cannot block one thread at the same time, so blocked calls never wait for each other.
 
 use super::members::Members;
-use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::ids::{Context, NodeId};
 use crate::instant::Instant;
@@ -49,9 +48,6 @@ impl Members<'_> {
                 "both sides of one read-write lock are wanted together, and would wait for each other; name one",
             ));
         }
-        if self.locks().io().has(Defect::CompositeWaitsForItself) {
-            return None;
-        }
         let mut waiting = requests.iter().filter(|request| is_waiting(request));
         waiting.find_map(|request| {
             self.waits_for_own(request, |_| true, now)
@@ -61,7 +57,7 @@ impl Members<'_> {
 
     /// Returns the error for a wait for a lock that the caller holds as a member of a composite lock.
     fn waits_inside_several(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
-        if !is_waiting(request) || request.within.is_some() || self.locks().io().has(Defect::CompositeWaitsForItself) {
+        if !is_waiting(request) || request.within.is_some() {
             return None;
         }
         let is_member = |hold: &Hold| hold.levels().iter().any(|lease| self.composite(*lease).is_some());

@@ -32,7 +32,6 @@ use steadlock_collections::SortedMap;
 
 use super::grant_message::GrantMessage;
 use crate::calls::{Answered, Purpose};
-use crate::defects::Defect;
 use crate::foreign::shown_owner;
 use crate::ids::{CallId, LockId, Ticket};
 use crate::instant::Instant;
@@ -209,10 +208,8 @@ impl FairQueue {
             let Some(invocation) = keys.poll(entries) else { return };
             let poll = io.call(Purpose::Poll(lock), keys.node, Lane::Command, invocation, None);
             // A poll appends waiters that are missing from the queue, so it counts as an attempt of each waiter in it.
-            if !io.has(Defect::PollsAreNoAttempts) {
-                let waiters = tickets.to_vec();
-                io.step(Step::Waiter(WaiterInput::Polled { poll, waiters }));
-            }
+            let waiters = tickets.to_vec();
+            io.step(Step::Waiter(WaiterInput::Polled { poll, waiters }));
             queue.polls.insert(poll, tickets.to_vec());
         }
     }
@@ -265,7 +262,7 @@ impl FairQueue {
             self.accept_grant(io, lock, ticket, granted, now);
             return;
         }
-        if poll.holder.is_empty() && !io.has(Defect::DeadEndThePassing) {
+        if poll.holder.is_empty() {
             // The call removed its maximum of dead waiters, and left the lock free: the next call goes on from there.
             io.step(Step::Fair(Input::PollSoon(lock)));
         }
@@ -292,13 +289,9 @@ impl FairQueue {
         let Some(waiter) = queue.waiting.get(&ticket) else {
             return;
         };
-        let believes_all = io.has(Defect::NewsIsBelieved);
         match waiter.found {
             None => io.step(Step::Waiter(WaiterInput::MissedMessages(ticket))),
-            Some(found)
-                if message.is_plausible(found, waiter.entry.fencing, now)
-                    || (believes_all && message.is_late_enough(found)) =>
-            {
+            Some(found) if message.is_plausible(found, waiter.entry.fencing, now) => {
                 let granted = Granted::provisional(message.token, found.sent, PROVISIONAL);
                 self.accept_grant(io, lock, ticket, granted, now);
             }

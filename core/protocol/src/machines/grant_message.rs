@@ -47,11 +47,6 @@ impl<'a> GrantMessage<'a> {
         (is_all && is_read).then_some(message)
     }
 
-    /// Whether the server saw the owner no earlier than the call that found the owner in the queue.
-    pub(super) const fn is_late_enough(&self, found: ClockSeen) -> bool {
-        found.clock <= self.seen
-    }
-
     /// Whether the message can be true for a waiter that a call found in the queue at `found`.
     ///
     /// A server whose clock was set back draws tokens that are ahead of its clock. The client does not trust messages
@@ -64,7 +59,7 @@ impl<'a> GrantMessage<'a> {
         } else {
             self.token.is_none()
         };
-        self.is_late_enough(found) && self.seen <= latest && is_granted
+        found.clock <= self.seen && self.seen <= latest && is_granted
     }
 }
 

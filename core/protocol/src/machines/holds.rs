@@ -37,7 +37,6 @@ use steadlock_collections::{SortedMap, Table};
 pub(crate) use self::hold::Hold;
 use self::hold::{Send, lost_error};
 use crate::calls::{Answered, Heir, Resolved};
-use crate::defects::Defect;
 use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Cause, Error, ErrorKind, Operation};
 use crate::ids::{CallId, Context, HoldId, LeaseId, LockId, NodeId, Ticket};
@@ -45,7 +44,7 @@ use crate::instant::Instant;
 use crate::io::Io;
 use crate::lease::{LeaseDuration, LeasePlan};
 use crate::observed::{Detail, Observed, Place};
-use crate::step::{GrantKind, NewHold, Owed, Reentry, Step, WaiterInput};
+use crate::step::{GrantKind, NewHold, Reentry, Step, WaiterInput};
 use crate::timers::Timer;
 use crate::transitions;
 use crate::types::{Event, Lane, Outcome};
@@ -137,12 +136,8 @@ impl Holds {
 
     /// Handles a re-entry. Calls the server only if the hold must last longer than it does.
     fn enter_again(&mut self, io: &mut Io, reentry: Reentry, now: Instant) {
-        let (ticket, id) = (reentry.ticket, reentry.hold);
+        let (ticket, id, plan) = (reentry.ticket, reentry.hold, reentry.plan);
         let Some(hold) = self.hold_mut(id) else { return };
-        let plan = misread_reentry(io, hold, reentry.plan);
-        if io.has(Defect::ReentryShortens) {
-            hold.watchdog_mut().shorten(io, id, plan, now);
-        }
         if !hold.is_valid(now) {
             let error = hold.lost_error(Operation::Acquire);
             io.complete(ticket, Outcome::Failed(error));
@@ -161,7 +156,7 @@ impl Holds {
                 self.extend_here(io, ticket, &extension, now);
                 return;
             }
-            io.step(Step::Entered(Reentry { plan, ..reentry }));
+            io.step(Step::Entered(reentry));
             self.enter(io, ticket, id);
             if let Some(hold) = self.hold_mut(id).filter(|_| is_new) {
                 hold.schedule(io, id, now, now);
@@ -192,7 +187,6 @@ impl Holds {
 
     fn watch(&mut self, io: &mut Io, lease: LeaseId, plan: LeasePlan, now: Instant) {
         let Some(id) = self.of_lease(lease) else { return };
-        let is_unrenewed = io.has(Defect::ReentryLeavesMembers);
         let Some(hold) = self.hold_mut(id).filter(|hold| hold.lost().is_none()) else {
             return;
         };
@@ -204,7 +198,7 @@ impl Holds {
             hold.last_here(io, id, until, now);
             return;
         }
-        if is_unrenewed || hold.watchdog().reaches(until) {
+        if hold.watchdog().reaches(until) {
             hold.schedule(io, id, now, now);
         } else {
             // The hold is renewed at once, because less than a third of the new length may be left.
@@ -212,17 +206,6 @@ impl Holds {
             hold.renew(io, id, now);
         }
     }
-}
-
-/// A deliberate defect: treats a re-entry as if it asked for no longer lease than the hold has.
-fn misread_reentry(io: &Io, hold: &Hold, plan: LeasePlan) -> LeasePlan {
-    if io.has(Defect::ReentryKeepsLength) && hold.plan().renewed && plan.renewed {
-        return LeasePlan {
-            length: hold.plan().length,
-            ..plan
-        };
-    }
-    plan
 }
 
 /// The events that concern holds.
@@ -416,7 +399,7 @@ impl Holds {
         let name = hold.keys().name.clone();
         self.extensions_mut()
             .fail(io, id, |operation| lost_error(Some(reason), plan, &name, operation));
-        if is_forgotten && !io.has(Defect::LapsedLeaseStays) {
+        if is_forgotten {
             self.forget_lost(io, id, now);
         }
         io.step(Step::Waiter(WaiterInput::Freed(lock, id)));
@@ -430,9 +413,6 @@ impl Holds {
     /// composite lock, and its TTL may be long.
     fn forget_lost(&mut self, io: &mut Io, id: HoldId, now: Instant) {
         let Some(hold) = self.end(io, id) else { return };
-        if io.has(Defect::LapsedRecordStays) {
-            return;
-        }
         let is_gone = matches!(hold.lost(), Some(LostReason::Removed | LostReason::Stolen));
         let send = if !is_gone && now >= hold.deadline() {
             Send::AfterTtl
@@ -454,25 +434,8 @@ impl Holds {
             return;
         }
         let lock = hold.lock();
-        if io.has(Defect::RenewalOutlivesUnlock) {
-            let owed = Owed {
-                lock,
-                keys: std::sync::Arc::clone(hold.keys()),
-                owner: hold.owner().clone(),
-                ticket: None,
-                hold: None,
-                unresolved: hold.unresolved(),
-            };
-            io.step(Step::Owes(owed));
-            io.complete(ticket, Outcome::Released(ReleaseOutcome::Released));
-            io.step(Step::Waiter(WaiterInput::Freed(lock, id)));
-            return;
-        }
         let Some(hold) = self.end(io, id) else { return };
         match lost {
-            Some(_) if io.has(Defect::ReleaseFails) => {
-                io.complete(ticket, Outcome::Failed(hold.lost_error(Operation::Release)));
-            }
             Some(outcome) => {
                 io.complete(ticket, Outcome::Released(outcome));
                 owe(io, hold, None, Send::AtOnce, now);

@@ -32,7 +32,6 @@ use steadlock_collections::Table;
 
 use super::ghosts::Ghosts;
 use crate::calls::{Answered, Heir, Purpose, Resolved, Unresolved};
-use crate::defects::Defect;
 use crate::ending::ReleaseOutcome;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::ids::{CallId, LockId, NodeId, ReleaseId, Ticket};
@@ -328,9 +327,6 @@ impl Releases {
             return;
         };
         release.unanswered |= answered.was_cut();
-        if io.has(Defect::ReleaseEndsWithItsConnection) && answered.was_cut() {
-            return self.settle(io, id);
-        }
         if release.call.is_none() {
             let pause = match &answered.result {
                 Err(CallError::Disconnected(_)) => DISCONNECTED_PAUSE,
@@ -366,9 +362,6 @@ impl Releases {
             return;
         };
         release.late = release.unresolved.take_late_ones();
-        if io.has(Defect::LateAttemptsAreForgotten) {
-            return self.settle(io, id);
-        }
         if release.late.is_any() {
             let at = io.timeout(now);
             release.not_before = Some(at);
@@ -401,9 +394,6 @@ impl Releases {
     /// Handles a report that this owner id holds a lock. Releases the lock if this client has given up the owner id.
     fn seen(&mut self, io: &mut Io, seen: OwnerSeen, keys: Arc<Keys>, now: Instant) {
         let OwnerSeen { lock, owner, report } = seen;
-        if io.has(Defect::PollsAreNoAttempts) {
-            return;
-        }
         // If a release of this owner id is owed already, it needs no second one.
         let is_owed = |releases: &Table<ReleaseId, Release>| releases.any(|one| one.owner == owner);
         if !self.ghosts.has(&owner, now) || is_owed(&self.by_id) {

@@ -25,7 +25,6 @@ use self::queue::{Place, Queue, Queues};
 pub(crate) use self::request::CallerWait;
 use self::request::{Arrival, LocalHolder, Request, others_first, tries_once};
 use super::holds::{Hold, Holds};
-use crate::defects::Defect;
 use crate::error::Cause;
 use crate::ids::{Context, LockId, NodeId, Ticket};
 use crate::instant::Instant;
@@ -133,7 +132,6 @@ impl Waiters {
             Some(wait) => io.set(Timer::Wait(ticket), now + wait),
             None => io.set(Timer::Silence(ticket), now + io.longest_silence()),
         }
-        let is_mistaken = io.has(Defect::LocalBesideHolder) && io.outage(&keys).is_some();
         let arrival = Arrival {
             lock,
             place,
@@ -151,10 +149,6 @@ impl Waiters {
             }));
         }
         self.admit(ticket, request);
-        if is_mistaken {
-            self.grant_locally(io, ticket, now);
-            return;
-        }
         match place {
             Place::Queue => self.advance(io, lock, now),
             Place::Server | Place::Alone => self.with(ticket, |request| request.attempt(io, ticket, now)),
@@ -176,7 +170,7 @@ impl Waiters {
             Place::Queue
         } else if kind.queues_on_server() {
             Place::Server
-        } else if wanted.inside.is_some() || (is_shared_try && !io.has(Defect::SharedTryStandsInLine)) {
+        } else if wanted.inside.is_some() || is_shared_try {
             Place::Alone
         } else {
             Place::Queue
@@ -247,9 +241,6 @@ impl Waiters {
 
     /// Handles a message. The waiters ask the server, unless messages have made them ask too often without success.
     fn heard(&mut self, io: &mut Io, lock: LockId, now: Instant) {
-        if io.has(Defect::MessagesWakeNobody) {
-            return;
-        }
         let poll = *io.config().retry_interval.start();
         let Some(queue) = self.queue_mut(lock).filter(|queue| queue.is_waited_at()) else {
             return;

@@ -12,7 +12,6 @@ use tokio::time::{Instant, sleep};
 
 use super::clock::Clock;
 use super::data::Data;
-use super::defect::EngineDefect;
 use super::faults::{EngineFault, Faults};
 use super::ledger::Ledger;
 use super::network::Network;
@@ -25,6 +24,7 @@ use super::shards::Shards;
 use super::trace::Trace;
 use super::world::ClientWorld;
 use crate::checks::Broken;
+use crate::defect::Defect;
 use crate::random::Random;
 
 /// The interval between two checks.
@@ -57,12 +57,12 @@ pub struct EngineReport {
     pub virtual_time: Duration,
 }
 
-/// Runs the history of a seed, with the engine that users have or with a defect.
+/// Runs the history of a seed, with the scripts that users have or with a defect in one of them.
 ///
 /// # Panics
 /// Panics if there is no memory for a runtime.
 #[must_use]
-pub fn run_engine(seed: u64, defect: Option<EngineDefect>, print: bool) -> EngineReport {
+pub fn run_engine(seed: u64, defect: Option<Defect>, print: bool) -> EngineReport {
     let runtime = Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -92,14 +92,12 @@ struct History {
 }
 
 impl History {
-    fn begin(seed: u64, defect: Option<EngineDefect>, print: bool) -> Self {
+    fn begin(seed: u64, defect: Option<Defect>, print: bool) -> Self {
         let mut random = Random::new(seed);
         let plan = Plan::draw(&mut random.fork());
         let clock = Clock::start();
         let trace = Trace::new(clock, print);
-        let data: Vec<Arc<Data>> = (0..plan.stores())
-            .map(|_| Data::new(defect.and_then(EngineDefect::of_scripts)))
-            .collect();
+        let data: Vec<Arc<Data>> = (0..plan.stores()).map(|_| Data::new(defect)).collect();
         let ledger = Ledger::new(&trace, plan.is_lossy && plan.shards == 0);
         let shards = (plan.shards > 0).then(|| Shards::new(plan.shards, plan.has_only_moves, &ledger));
         let is_at_one = plan.shards == 0 && !plan.has_primaries();
@@ -126,9 +124,8 @@ impl History {
             network.name(vec![0]);
         }
         let faults = Faults::new(&plan, clock, &network, &ledger, &trace, shards, sentinels.clone());
-        let mistake = defect.and_then(EngineDefect::of_client);
         let worlds = (0..plan.clients)
-            .map(|client| ClientWorld::new(client, clock, random.fork(), &network, &ledger, mistake))
+            .map(|client| ClientWorld::new(client, clock, random.fork(), &network, &ledger))
             .collect();
         Self {
             plan,

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::defect::EngineDefect;
 use super::faults::EngineFault;
 use super::history::{EngineReport, run_engine};
+use crate::defect::Defect;
 
 /// The number of violations that a summary keeps.
 const KEPT: usize = 10;
@@ -38,7 +38,7 @@ pub struct EngineSummary {
 
 /// Runs the histories of `count` seeds from `start` on, on this number of threads.
 #[must_use]
-pub fn run_many_engines_on(threads: usize, start: u64, count: u64, defect: Option<EngineDefect>) -> EngineSummary {
+pub fn run_many_engines_on(threads: usize, start: u64, count: u64, defect: Option<Defect>) -> EngineSummary {
     let (began, next) = (Instant::now(), AtomicU64::new(0));
     let summary = Mutex::new(EngineSummary::default());
     std::thread::scope(|scope| {

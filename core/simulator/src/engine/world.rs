@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use steadlock::simulation::{BoxFuture, Defect, Path, Simulated, Stream};
+use steadlock::simulation::{BoxFuture, Path, Simulated, Stream};
 
 use super::clock::Clock;
 use super::ledger::Ledger;
@@ -21,7 +21,6 @@ pub(super) struct ClientWorld {
     random: Mutex<Random>,
     network: Arc<Network>,
     ledger: Arc<Ledger>,
-    defect: Option<Defect>,
     last_look: AtomicU64,
     looks: AtomicU64,
 }
@@ -33,7 +32,6 @@ impl ClientWorld {
         random: Random,
         network: &Arc<Network>,
         ledger: &Arc<Ledger>,
-        defect: Option<Defect>,
     ) -> Arc<Self> {
         Arc::new(Self {
             client,
@@ -41,7 +39,6 @@ impl ClientWorld {
             random: Mutex::new(random),
             network: Arc::clone(network),
             ledger: Arc::clone(ledger),
-            defect,
             last_look: AtomicU64::new(0),
             looks: AtomicU64::new(0),
         })
@@ -79,9 +76,5 @@ impl Simulated for ClientWorld {
                 ledger.break_promise("an engine never fails", format!("that of client {client}: {error}"));
             }
         });
-    }
-
-    fn has(&self, defect: Defect) -> bool {
-        self.defect == Some(defect)
     }
 }

@@ -29,7 +29,6 @@ use super::purpose::Purpose;
 use super::resp::{self, ServerError};
 use super::wire::Wire;
 use crate::sleep::timeout_at;
-use crate::world::Defect;
 
 /// The time from the first primary of a round to the end of the round.
 const ROUND: Duration = Duration::from_millis(250);
@@ -70,7 +69,7 @@ impl Connector {
             return Ok(vec![None]);
         };
         // Sentinels and cluster nodes know the server's address better than an open connection does.
-        let current_server = self.current_server().filter(|_| !self.has_named_address());
+        let current_server = self.identity.server().filter(|_| !self.has_named_address());
         let known = current_server.and_then(|server| server.mark().address);
         let mut routes: Vec<Route> = match tcp.addresses(&self.world).await {
             Ok(addresses) => addresses.into_iter().map(Some).collect(),
@@ -84,13 +83,8 @@ impl Connector {
         Ok(routes)
     }
 
-    /// Returns the server where the client is.
-    fn current_server(&self) -> Option<Arc<Server>> {
-        self.identity.server().filter(|_| !self.world.has(Defect::LanesSplit))
-    }
-
     async fn choose(&self, attempt: &Attempt<'_>, routes: Vec<Route>) -> Result<Connection, Failure> {
-        let current_server = self.current_server().map(|server| server.mark().clone());
+        let current_server = self.identity.server().map(|server| server.mark().clone());
         let last = self.identity.last();
         let attempt_at = |route| async move { (route, self.connect_and_greet(attempt, route).await) };
         let mut attempts: FuturesUnordered<_> = routes.into_iter().map(attempt_at).collect();
@@ -170,7 +164,7 @@ impl Connector {
         }
         // This comes last: as soon as the client is at this server, other attempts ask an open connection there, and
         // one that is still being made answers nothing.
-        if attempt.purpose.is_at_server() && !self.world.has(Defect::LanesSplit) {
+        if attempt.purpose.is_at_server() {
             let server = self.join_server(connection, attempt).await?;
             if attempt.purpose != Purpose::Proof {
                 connection.wire.keep_at(server);

@@ -41,7 +41,6 @@ use super::peers::Peers;
 use crate::settings::Settings;
 use crate::target::Target;
 use crate::transport::{NODE, Transport, TransportEvent};
-use crate::world::Defect;
 
 const LANES: [Lane; 2] = [Lane::Command, Lane::Renewal];
 /// The nodes of one cluster.
@@ -96,7 +95,7 @@ impl Cluster {
             state: State::First,
             slots: Slots::unknown(),
             shards: BTreeMap::new(),
-            queue: Queue::new(settings.command_timeout, &settings.world),
+            queue: Queue::new(settings.command_timeout),
             channels: Channels::default(),
             numbers: Numbers::default(),
             has_moved: false,
@@ -275,7 +274,6 @@ impl Cluster {
         let node = Address::parse(node.trim_end(), &from.host);
         let (mut asking, mut is_new_owner) = (None, false);
         match (call.error.code.as_str(), node, slot.parse()) {
-            ("MOVED", ..) if self.settings.world.has(Defect::MovedIsNotFollowed) => {}
             ("MOVED", Some(node), Ok(slot)) => {
                 // False if this owner was known already. The call is then sent again after a pause.
                 is_new_owner = self.slots.set_owner(slot, &node);
@@ -409,7 +407,7 @@ impl Transport for Cluster {
             // These channels were never confirmed, so their placement loses no subscription.
             self.place_channels(now, &mut Vec::new());
         }
-        let mut queue = mem::replace(&mut self.queue, Queue::new(Duration::ZERO, &self.settings.world));
+        let mut queue = mem::replace(&mut self.queue, Queue::new(Duration::ZERO));
         let this = &mut *self;
         let mut sendable = Vec::new();
         queue.flush(
@@ -431,7 +429,6 @@ impl Transport for Cluster {
         self.queue = queue;
         for (node, call, asking) in sendable {
             let lane = call.lane;
-            let asking = asking && !self.settings.world.has(Defect::AskingIsLeftOut);
             self.shard(&node, now).lane(lane).push(call, asking);
         }
         for shard in self.shards.values_mut() {

@@ -30,7 +30,6 @@ use super::wire::Wire;
 use super::{permission, resp, role};
 use crate::settings::Settings;
 use crate::transport::{NODE, TransportEvent};
-use crate::world::Defect;
 
 /// A lane's connection and its calls.
 ///
@@ -203,7 +202,7 @@ impl LaneLink {
 
     /// Sets whether anything is held or waited for.
     pub(super) fn set_in_use(&mut self, is_in_use: bool) {
-        self.is_in_use = is_in_use && !self.connector.world.has(Defect::DemotedServerStays);
+        self.is_in_use = is_in_use;
     }
 
     /// Makes the next flush ask whether the server is a primary.

@@ -48,7 +48,6 @@ use super::{FirstFailure, Redis, State};
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};
 use crate::transport::{Transport, TransportEvent};
-use crate::world::Defect;
 
 /// The shortest and the longest pause between two rounds of questions.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
@@ -223,12 +222,11 @@ impl Sentinel {
     /// Begins a round, and asks all sentinels but the one that has just answered.
     fn begin(&mut self, except: Option<&Address>, now: Instant) {
         self.is_round_requested = false;
-        let round = if self.is_primary_known() {
+        self.round = Some(if self.is_primary_known() {
             Round::background(now)
         } else {
             Round::foreground(self.settings.connect_timeout, now)
-        };
-        self.round = Some(round.with_first_answer_only(self.settings.world.has(Defect::FirstSentinelWins)));
+        });
         for (address, watcher) in &mut self.watchers {
             if except != Some(address) {
                 watcher.ask(now);

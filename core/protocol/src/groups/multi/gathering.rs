@@ -13,7 +13,6 @@ use std::time::Duration;
 use steadlock_collections::SortedMap;
 
 use super::LockSet;
-use crate::defects::Defect;
 use crate::ending::LostReason;
 use crate::error::{Cause, Error, ErrorKind, Operation};
 use crate::groups::members::{Completed, Members};
@@ -221,13 +220,10 @@ impl Gathering {
         // A hold that the caller had before keeps its own plan.
         let is_own = self.again.is_none() && hold.levels().len() == 1;
         let renewed = if is_own { self.plan } else { hold.plan() };
-        let is_defective = self.again.is_some() && members.io().has(Defect::ReentryLeavesMembers);
-        let short = self.plan.length.checked_div(10).filter(|_| is_defective);
-        let enough = hold.capped(enough) - short.unwrap_or_default();
-        let lasts = renewed.renews_for(self.plan) || hold.lasts(enough);
+        let lasts = renewed.renews_for(self.plan) || hold.lasts(hold.capped(enough));
         // A primary that does not answer any more cannot confirm its grants.
         let is_unanswered = members.io().outage(hold.keys()).is_some();
-        let is_enough = is_unanswered || (lasts && self.is_known(members, lease));
+        let is_enough = is_unanswered || (lasts && self.is_known(lease));
         if is_own {
             members.hold(holds::Input::Plan(id, self.plan), now);
         }
@@ -235,15 +231,10 @@ impl Gathering {
             members.hold(holds::Input::RenewNoMore(id), now);
             return None;
         }
-        let unit = if members.io().has(Defect::MultiLockUnits) {
-            1_000
-        } else {
-            1
-        };
         let member = members.ticket_for(Some(ticket), Verb::Extend);
         let confirm = holds::Confirm {
             hold: id,
-            until: now + self.plan.length.saturating_mul(unit),
+            until: now + self.plan.length,
             answer_by: self.answer_by(now),
         };
         members.hold(holds::Input::Confirm(member, confirm), now);
@@ -266,11 +257,11 @@ impl Gathering {
     }
 
     /// Whether the lock is certainly still held, so that the server need not confirm it.
-    fn is_known(&self, members: &Members<'_>, lease: LeaseId) -> bool {
+    fn is_known(&self, lease: LeaseId) -> bool {
         let waited = self.waited || self.renewed_in_vain;
         // The newest lock was granted just now.
         let is_newest = !self.renewed_in_vain && self.leases.last() == Some(&lease);
-        !waited || is_newest || members.io().has(Defect::LostMemberIsGranted)
+        !waited || is_newest
     }
 
     /// Whether the last renewals must be repeated after one of them failed: all locks were granted, and the caller
@@ -429,9 +420,6 @@ impl Gatherings {
 
     /// Handles the loss of a lock before the last lock is granted.
     pub(super) fn lost(&mut self, members: &mut Members<'_>, lease: LeaseId, reason: LostReason, now: Instant) {
-        if members.io().has(Defect::LostMemberIsGranted) {
-            return;
-        }
         let of = self.by_ticket.iter().find(|(_, gathering)| gathering.has(lease));
         match of.map(|(ticket, _)| *ticket) {
             Some(ticket) if reason == LostReason::Expired => self.expired(members, ticket, now),

@@ -6,7 +6,6 @@ use steadlock_collections::SortedMap;
 
 use super::LockSet;
 use super::gathering::Gathered;
-use crate::defects::Defect;
 use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Error, Operation};
 use crate::groups::members::{CompositeLease, Members};
@@ -206,7 +205,7 @@ impl HeldLocks {
                 members.lose(id, reason, now);
             }
         }
-        if is_forgotten && !members.io().has(Defect::LapsedLeaseStays) {
+        if is_forgotten {
             self.remove(first);
             members.forget(&lost, now);
         }

@@ -9,7 +9,6 @@ use steadlock_collections::{SortedMap, SortedSet};
 
 use super::holds::NewHold;
 use super::{last_of_majority, majority, outage, primaries};
-use crate::defects::Defect;
 use crate::error::{Cause, Error, ErrorKind, Holder, Operation};
 use crate::groups::members::{Completed, Members};
 use crate::ids::{LeaseId, NodeId, Ticket, Verb};
@@ -365,10 +364,8 @@ impl Attempts {
 
     /// Notes that a lease of this client held the lock until now, so that no waiter asked. For the waiters, the silence
     /// of the servers counts from their first attempt, not from the beginning of their wait.
-    pub(super) fn was_held_here(&mut self, members: &Members<'_>, name: &LockName, now: Instant) {
-        if !members.io().has(Defect::SilenceOfTheHolder) {
-            self.heard_of(name, now);
-        }
+    pub(super) fn was_held_here(&mut self, name: &LockName, now: Instant) {
+        self.heard_of(name, now);
         self.note(name, &NoMajority::held_here());
     }
 

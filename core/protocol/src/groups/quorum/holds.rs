@@ -9,7 +9,6 @@ use std::sync::Arc;
 use steadlock_collections::{SortedMap, SortedSet};
 
 use super::{last_of_majority, majority, primaries};
-use crate::defects::Defect;
 use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Error, ErrorKind, Operation};
 use crate::groups::members::{Completed, CompositeLease, MemberLease, Members};
@@ -129,13 +128,8 @@ impl QuorumHolds {
     }
 
     /// Returns the error for a wait for this lock that no other caller could end.
-    pub(super) fn waits_for_itself(
-        &self,
-        members: &Members<'_>,
-        request: &AcquireRequest,
-        now: Instant,
-    ) -> Option<Error> {
-        if !is_waiting(request) || members.io().has(Defect::CompositeWaitsForItself) {
+    pub(super) fn waits_for_itself(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
+        if !is_waiting(request) {
             return None;
         }
         let holds_it = |context: Context| {
@@ -159,11 +153,7 @@ impl QuorumHolds {
         for member in new.members.keys() {
             members.include(*member, lease);
         }
-        let is_mistaken = members.io().has(Defect::LongestMemberIsGranted);
-        let deadline = match new.members.values().max() {
-            Some(longest) if is_mistaken => *longest,
-            _ => reliable_until(members.io(), &new.members, now),
-        };
+        let deadline = reliable_until(members.io(), &new.members, now);
         self.late.extend(new.unanswered.iter().map(|late| (*late, lease)));
         self.by_name.get_or_default(new.name.clone()).insert(lease);
         let hold = QuorumHold {
@@ -277,7 +267,7 @@ impl QuorumHolds {
                 members.lose(id, reason, now);
             }
         }
-        if is_forgotten && !members.io().has(Defect::LapsedLeaseStays) {
+        if is_forgotten {
             self.remove(lease);
             members.forget(lost.keys(), now);
         }
@@ -362,12 +352,7 @@ impl QuorumHolds {
 
 /// Returns the deadline of a majority of these members.
 fn reliable_until(io: &Io, members: &SortedMap<LeaseId, Instant>, now: Instant) -> Instant {
-    let counted = if io.has(Defect::LongestMemberCounts) {
-        1
-    } else {
-        majority(io)
-    };
-    last_of_majority(members.values(), counted).unwrap_or(now)
+    last_of_majority(members.values(), majority(io)).unwrap_or(now)
 }
 
 /// The broadcasts of a client.
@@ -410,10 +395,8 @@ impl Broadcast {
     fn outcome(&self, members: &Members<'_>, holds: &QuorumHolds) -> Option<Outcome> {
         let majority = majority(members.io());
         match &self.extension {
-            Some(extension) if !members.io().has(Defect::ExtensionOfMembers) => {
-                self.extended(extension, holds, majority)
-            }
-            _ => result_of(&self.outcomes, majority, self.answers()),
+            Some(extension) => self.extended(extension, holds, majority),
+            None => result_of(&self.outcomes, majority, self.answers()),
         }
     }
 
@@ -570,19 +553,10 @@ fn result_of(outcomes: &[Outcome], majority: usize, answers: Answers) -> Option<
         matches!(
             outcome,
             Outcome::Released(ReleaseOutcome::Released)
-                | Outcome::Extended(_)
                 | Outcome::State(LockState { holder: Some(_), .. })
                 | Outcome::Forced(true)
         )
     };
-    // This is used only with the defect that counts the answers of an extension's members.
-    let extended = outcomes.iter().filter_map(|outcome| match outcome {
-        Outcome::Extended(deadline) => Some(deadline),
-        _ => None,
-    });
-    if let Some(deadline) = last_of_majority(extended, majority) {
-        return Some(Outcome::Extended(deadline));
-    }
     // A forced release takes the record of any owner. Where it is still in flight, it could take that of the next one.
     let is_forced = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Forced(_)));
     if count(good) >= majority && (is_all || !is_forced) {

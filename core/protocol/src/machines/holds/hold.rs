@@ -16,7 +16,6 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use crate::calls::{Purpose, Resolved, Unresolved};
-use crate::defects::Defect;
 use crate::ending::LostReason;
 use crate::error::{Cause, Error, Holder, Operation};
 use crate::ids::{CallId, Context, HoldId, LeaseId, LockId, NodeId, Ticket};
@@ -217,10 +216,6 @@ impl Hold {
             levels: u32::try_from(self.levels.len()).unwrap_or(u32::MAX),
             degraded: self.is_local(),
         }
-    }
-
-    pub(super) fn unresolved(&self) -> Unresolved {
-        self.unresolved.as_deref().cloned().unwrap_or_default()
     }
 
     /// Notes that an attempt of the hold's owner was answered, or was cut off.
@@ -514,9 +509,6 @@ impl Watchdog {
     /// Sends a renewal, unless one is in flight. Uses `lane`, which must be open, or else the best open lane.
     pub(super) fn renew(&mut self, io: &mut Io, record: &Record<'_>, lane: Option<Lane>, now: Instant) {
         let (id, node) = (record.id, record.keys.node);
-        if io.has(Defect::StuckNodeStopsRenewals) && has_to_wait(io, id, now) {
-            return;
-        }
         // After the deadline the hold is lost, and its record must expire too.
         if self.is_local || self.lost.is_some() || self.renewal.is_some() || now >= self.deadline {
             return;
@@ -611,14 +603,6 @@ impl Watchdog {
             LostReason::Expired
         })
     }
-
-    /// A deliberate defect: sets the end of the hold to the end that a re-entry asks for, even if that is earlier.
-    pub(super) fn shorten(&mut self, io: &mut Io, id: HoldId, plan: LeasePlan, now: Instant) {
-        self.record_until = now + plan.length;
-        self.wanted_until = now + plan.length;
-        self.deadline = deadline(now, plan.length);
-        io.set(Timer::Deadline(id), self.deadline);
-    }
 }
 
 /// Stops the timers of a hold.
@@ -634,18 +618,5 @@ fn lane_of(io: &Io, node: NodeId, failed_on: Option<Lane>) -> Option<Lane> {
         Some(Lane::Renewal) => [Lane::Command, Lane::Renewal],
         Some(Lane::Command) | None => [Lane::Renewal, Lane::Command],
     };
-    if io.has(Defect::RenewalsHaveOneLane) {
-        return Some(Lane::Renewal).filter(|lane| io.is_open(node, *lane));
-    }
     order.into_iter().find(|lane| io.is_open(node, *lane))
-}
-
-/// A deliberate defect: delays a renewal while another one is in flight. Returns whether the renewal was delayed.
-fn has_to_wait(io: &mut Io, id: HoldId, now: Instant) -> bool {
-    let is_renewal = |purpose| matches!(purpose, Purpose::Renew { .. });
-    let is_under_way = io.purposes().any(is_renewal);
-    if is_under_way {
-        io.set(Timer::Renew(id), now + Duration::from_millis(20));
-    }
-    is_under_way
 }

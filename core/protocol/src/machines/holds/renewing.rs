@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::{Aim, Extension, Holds, observe_renewal_failed, observe_renewal_has_to_wait, observe_renewed};
 use crate::calls::Answered;
-use crate::defects::Defect;
 use crate::ending::LostReason;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::ids::{HoldId, LeaseId, Ticket};
@@ -73,12 +72,7 @@ impl Holds {
             return;
         }
         let until = hold.capped(now + by.map_or_else(|| hold.plan().length, LeaseDuration::get));
-        if io.has(Defect::ExtendIsStale) {
-            // This deliberate defect returns the deadline from before the extension.
-            hold.watchdog_mut().want(until);
-            io.complete(ticket, Outcome::Extended(hold.deadline()));
-            hold.renew(io, id, now);
-        } else if hold.watchdog().reaches(until) {
+        if hold.watchdog().reaches(until) {
             io.complete(ticket, Outcome::Extended(hold.deadline()));
         } else {
             let extension = Extension {

@@ -7,7 +7,6 @@ use super::queue::Queue;
 use super::request::{Renounced, Request, Wait, no_answer};
 use super::{FAILURE_PAUSE, LONGEST_HEARTBEAT, Waiters};
 use crate::calls::{Answered, InFlight};
-use crate::defects::Defect;
 use crate::error::{Cause, ErrorKind, Holder};
 use crate::ids::{CallId, LockId, Ticket};
 use crate::instant::Instant;
@@ -46,7 +45,7 @@ impl Waiters {
         request.resolved(attempt.resolved());
         let (call, lock) = (attempt.call, request.lock());
         let (is_current, is_answer) = (request.is_trying_by(attempt.id), attempt.result.is_ok());
-        let verdict = Verdict::of(attempt, ttl, request, io, now);
+        let verdict = Verdict::of(attempt, ttl, request, now);
         observe_answer(io, request, call, &verdict, now);
         if is_answer && !matches!(verdict, Verdict::TooLate(_)) && deadline(request.sent(call), ttl) > now {
             request.was_answered_in_time();
@@ -107,9 +106,7 @@ impl Waiters {
         let Some(request) = self.request_mut(ticket) else {
             return;
         };
-        if let Some(owed) = request.renounce(io, Renounced::Grant)
-            && !io.has(Defect::LateGrantStays)
-        {
+        if let Some(owed) = request.renounce(io, Renounced::Grant) {
             io.step(Step::Owes(owed));
         }
         let (lock, cause) = (request.lock(), late.cause());
@@ -232,9 +229,6 @@ impl Waiters {
             request.attempt_after_gap(io, ticket, now);
             return;
         }
-        if io.has(Defect::WaiterParks) {
-            return;
-        }
         let poll = io.between(io.config().retry_interval.clone());
         let poll = if request.is_marked() {
             poll.min(LONGEST_HEARTBEAT)
@@ -242,7 +236,6 @@ impl Waiters {
             poll
         };
         let sleep = match remaining {
-            Some(ttl) if io.has(Defect::WaiterTrustsMessages) => ttl,
             Some(ttl) if !ttl.is_zero() => ttl.saturating_add(Duration::from_millis(1)).min(poll),
             Some(_) => MIN_GAP,
             None => poll,
@@ -327,11 +320,11 @@ pub(super) enum Verdict {
 
 impl Verdict {
     /// Judges the answer to an attempt that asked for `ttl`.
-    pub(super) fn of(attempt: Answered, ttl: Duration, request: &Request, io: &Io, now: Instant) -> Self {
+    pub(super) fn of(attempt: Answered, ttl: Duration, request: &Request, now: Instant) -> Self {
         let sent = request.sent(attempt.call);
         match attempt.result.map(|reply| request.keys().parse_answer(&reply)) {
             Ok(Some(Answer::Granted(token))) => {
-                if deadline(sent, ttl) > now || io.has(Defect::ExpiredGrantIsHeld) {
+                if deadline(sent, ttl) > now {
                     Self::Granted(Granted {
                         token,
                         sent,
@@ -499,9 +492,7 @@ impl Waiters {
         let Some(mut request) = self.take(ticket) else {
             return;
         };
-        if !io.has(Defect::CancelLeavesRecord)
-            && let Some(owed) = request.renounce(io, Renounced::Attempts)
-        {
+        if let Some(owed) = request.renounce(io, Renounced::Attempts) {
             io.step(Step::Owes(owed));
         }
         self.forget(io, ticket, request.lock());

@@ -8,7 +8,6 @@ use super::Waiters;
 use super::queue::{Place, Queue};
 use super::request::{Renounced, Request};
 use crate::breakers::Outage;
-use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::ids::{LockId, Primary, Ticket};
 use crate::instant::Instant;
@@ -101,9 +100,7 @@ impl Waiters {
         let Some(request) = self.request_mut(ticket) else {
             return;
         };
-        if let Some(owed) = request.renounce(io, Renounced::Attempts)
-            && !io.has(Defect::LocalLeavesRecord)
-        {
+        if let Some(owed) = request.renounce(io, Renounced::Attempts) {
             io.step(Step::Owes(owed));
         }
         request.queue();

@@ -14,7 +14,6 @@ use crate::transport::TransportEvent;
 use crate::transport::redis::address::Address;
 use crate::transport::redis::lane::RejectedCall;
 use crate::transport::redis::resp::ServerError;
-use crate::world::{Defect, World};
 
 /// The base and the limit of the pause before a call that was turned away is sent again.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
@@ -72,13 +71,11 @@ pub(super) struct Queue {
     destinations: BTreeMap<Flow, Destination>,
     /// The time after which a waiting call is answered.
     response_timeout: Duration,
-    world: World,
 }
 
 impl Queue {
-    pub(super) fn new(response_timeout: Duration, world: &World) -> Self {
+    pub(super) fn new(response_timeout: Duration) -> Self {
         Self {
-            world: world.clone(),
             waiting: VecDeque::new(),
             sent: BTreeMap::new(),
             destinations: BTreeMap::new(),
@@ -137,14 +134,13 @@ impl Queue {
             }
             waiting.not_before = Instant::ZERO;
             let flow = waiting.flow;
-            let is_overtaken = waiting.last_error.is_some() && !self.world.has(Defect::UndoneCallsRunLate) && {
+            let is_overtaken = waiting.last_error.is_some() && {
                 let later = (Bound::Excluded(waiting.call.id), Bound::Unbounded);
                 self.sent
                     .range(later)
                     .any(|(id, sent)| waiting.is_overtaken_by(*id, sent))
             };
-            let blocks_all = !blocked.is_empty() && self.world.has(Defect::StuckShardDelaysOthers);
-            if is_overtaken || blocks_all || blocked.contains(&flow) {
+            if is_overtaken || blocked.contains(&flow) {
                 remaining.push_back(waiting);
                 continue;
             }
@@ -188,9 +184,6 @@ impl Queue {
     /// because the later call may be the one that undoes it.
     pub(super) fn on_reply(&mut self, id: CallId, events: &mut Vec<TransportEvent>) {
         let Some(sent) = self.remove_sent(id) else { return };
-        if self.world.has(Defect::UndoneCallsRunLate) {
-            return;
-        }
         let is_overtaken = |waiting: &Waiting| waiting.last_error.is_some() && waiting.is_overtaken_by(id, &sent);
         if !self.waiting.iter().any(is_overtaken) {
             return;
@@ -392,7 +385,7 @@ mod tests {
 
     #[test]
     fn a_slot_s_calls_are_on_their_way_to_one_node_at_a_time() {
-        let mut queue = Queue::new(Duration::from_secs(3), &World::default());
+        let mut queue = Queue::new(Duration::from_secs(3));
         of(&mut queue, 1, Script::LockAcquire, "x");
         assert_eq!(sent(&mut queue, &a(), NOW), [(1, false)]);
         of(&mut queue, 2, Script::LockRelease, "x");
@@ -406,7 +399,7 @@ mod tests {
 
     #[test]
     fn what_is_sent_elsewhere_goes_at_once_and_what_nobody_wants_goes_later() {
-        let mut queue = Queue::new(Duration::from_secs(3), &World::default());
+        let mut queue = Queue::new(Duration::from_secs(3));
         let call = of(&mut queue, 1, Script::LockAcquire, "x");
         sent(&mut queue, &a(), NOW);
         assert!(reject(&mut queue, call.clone(), "ASK", Some(b()), NOW).is_none());
@@ -420,7 +413,7 @@ mod tests {
 
     #[test]
     fn calls_that_wait_for_a_node_keep_nobody_awake() {
-        let mut queue = Queue::new(Duration::from_secs(3), &World::default());
+        let mut queue = Queue::new(Duration::from_secs(3));
         let calls = [1, 2].map(|id| of(&mut queue, id, Script::LockAcquire, "x"));
         assert_eq!(sent(&mut queue, &a(), NOW).len(), calls.len());
         for call in calls {
@@ -443,7 +436,7 @@ mod tests {
 
     #[test]
     fn what_undoes_a_call_is_not_followed_by_it() {
-        let mut queue = Queue::new(Duration::from_secs(3), &World::default());
+        let mut queue = Queue::new(Duration::from_secs(3));
         let acquire = of(&mut queue, 1, Script::LockAcquire, "x");
         sent(&mut queue, &a(), NOW);
         reject(&mut queue, acquire, "TRYAGAIN", None, NOW);
@@ -459,7 +452,7 @@ mod tests {
 
     #[test]
     fn a_cluster_that_is_down_says_so_soon_and_others_when_their_time_is_over() {
-        let mut queue = Queue::new(Duration::from_secs(3), &World::default());
+        let mut queue = Queue::new(Duration::from_secs(3));
         let call = of(&mut queue, 1, Script::LockAcquire, "x");
         let mut now = NOW;
         let answer = loop {
@@ -481,7 +474,7 @@ mod tests {
 
     #[test]
     fn a_call_that_was_told_to_wait_is_answered_so_wherever_it_was_sent_since() {
-        let mut queue = Queue::new(Duration::from_secs(3), &World::default());
+        let mut queue = Queue::new(Duration::from_secs(3));
         let call = of(&mut queue, 1, Script::LockAcquire, "x");
         let mut now = NOW;
         for (code, asking) in [("ASK", Some(b())), ("TRYAGAIN", None), ("ASK", Some(b()))] {
@@ -503,7 +496,7 @@ mod tests {
 
     #[test]
     fn what_did_not_leave_is_sent_again_before_what_came_later() {
-        let mut queue = Queue::new(Duration::from_secs(3), &World::default());
+        let mut queue = Queue::new(Duration::from_secs(3));
         let first = of(&mut queue, 1, Script::LockAcquire, "x");
         sent(&mut queue, &a(), NOW);
         of(&mut queue, 2, Script::LockRelease, "x");

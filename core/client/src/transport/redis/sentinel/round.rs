@@ -44,8 +44,6 @@ pub(super) struct Outcome {
 pub(super) struct Round {
     /// Whether connections wait for the outcome.
     is_foreground: bool,
-    /// A deliberate mistake for tests: the round ends with the first answer.
-    takes_first_answer: bool,
     /// The time until which the round waits for sentinels that are up, once one has answered.
     wait_for_up_until: Instant,
     /// The time until which the round waits for sentinels that are down. Set by the first answer that names a primary.
@@ -70,7 +68,6 @@ impl Round {
     pub(super) fn foreground(connect_timeout: Duration, now: Instant) -> Self {
         Self {
             is_foreground: true,
-            takes_first_answer: false,
             wait_for_up_until: now + connect_timeout / 2,
             wait_for_down_until: None,
             due: None,
@@ -85,12 +82,6 @@ impl Round {
             is_foreground: false,
             ..Self::foreground(Duration::ZERO, now)
         }
-    }
-
-    /// Sets whether the round makes the deliberate mistake.
-    pub(super) const fn with_first_answer_only(mut self, takes_first_answer: bool) -> Self {
-        self.takes_first_answer = takes_first_answer;
-        self
     }
 
     pub(super) fn add_answer(&mut self, address: Address, answer: Option<Answer>, now: Instant) {
@@ -138,7 +129,6 @@ impl Round {
         });
         let mut missing = all.iter().filter(|one| one.answer.is_none()).peekable();
         let has_ended = is_agreed
-            || self.takes_first_answer && !answers.is_empty()
             || missing.peek().is_none()
             || match self.wait_for_down_until {
                 Some(until) if now < until => false,

@@ -1,6 +1,7 @@
 //! Defects of composite locks: multi-locks and the lock of a majority.
 
-use steadlock_protocol::{AcquireRequest, Context, Defect, ErrorKind, Kind, Outcome, Script};
+use steadlock_protocol::defects::Defect;
+use steadlock_protocol::{AcquireRequest, Context, ErrorKind, Kind, Outcome, Script};
 
 use crate::known::{Known, Mistake, Switch, ensure};
 use crate::world::{Way, World, ms, seconds, wants, wants_for};
@@ -15,7 +16,7 @@ fn own(request: AcquireRequest) -> AcquireRequest {
 
 pub(crate) const REENTRY: Known = Known {
     what: "re-entered multi-lock not renewed",
-    switches: &[(Switch::Session(Defect::ReentryLeavesMembers), "Expired")],
+    switches: &[(Switch::Patch(Defect::ReentryLeavesMembers), "Expired")],
     check: several_locks_that_are_entered_again_without_a_lease_are_renewed,
 };
 
@@ -39,7 +40,7 @@ fn several_locks_that_are_entered_again_without_a_lease_are_renewed(mistake: Mis
 
 pub(crate) const LOST_MEMBER: Known = Known {
     what: "multi-lock granted with a lost member",
-    switches: &[(Switch::Session(Defect::LostMemberIsGranted), "granted with it")],
+    switches: &[(Switch::Patch(Defect::LostMemberIsGranted), "granted with it")],
     check: several_locks_are_not_granted_when_one_was_lost_meanwhile,
 };
 
@@ -60,7 +61,7 @@ fn several_locks_are_not_granted_when_one_was_lost_meanwhile(mistake: Mistake) -
 
 pub(crate) const EXTENSION: Known = Known {
     what: "extension of a majority counts lost members",
-    switches: &[(Switch::Session(Defect::ExtensionOfMembers), "last so long on 1")],
+    switches: &[(Switch::Patch(Defect::ExtensionOfMembers), "last so long on 1")],
     check: an_extension_tells_what_a_majority_keeps,
 };
 
@@ -90,7 +91,7 @@ fn an_extension_tells_what_a_majority_keeps(mistake: Mistake) -> Result<(), Stri
 
 pub(crate) const SILENCE: Known = Known {
     what: "waiter counts its holder's time as silence",
-    switches: &[(Switch::Session(Defect::SilenceOfTheHolder), "is told")],
+    switches: &[(Switch::Patch(Defect::SilenceOfTheHolder), "is told")],
     check: silence_counts_from_the_first_question,
 };
 
@@ -114,7 +115,7 @@ fn silence_counts_from_the_first_question(mistake: Mistake) -> Result<(), String
 
 pub(crate) const SELF_WAIT: Known = Known {
     what: "composite lock waits for its own caller",
-    switches: &[(Switch::Session(Defect::CompositeWaitsForItself), "waits for itself")],
+    switches: &[(Switch::Patch(Defect::CompositeWaitsForItself), "waits for itself")],
     check: nobody_waits_for_a_composite_lock_that_it_keeps_from_itself,
 };
 
@@ -148,7 +149,7 @@ fn nobody_waits_for_a_composite_lock_that_it_keeps_from_itself(mistake: Mistake)
 
 pub(crate) const LONGEST_MEMBER: Known = Known {
     what: "majority lasts as long as its longest member",
-    switches: &[(Switch::Session(Defect::LongestMemberCounts), "one of 3 was renewed")],
+    switches: &[(Switch::Patch(Defect::LongestMemberCounts), "one of 3 was renewed")],
     check: a_majoritys_lock_lasts_as_long_as_its_majority,
 };
 

@@ -1,13 +1,14 @@
 //! Defects of leases: a lease lasts longer or shorter than requested, or than its holder is told.
 
-use steadlock_protocol::{AcquireRequest, Context, Defect, ErrorKind, Kind, LeaseTerms, Outcome, Permits, Script};
+use steadlock_protocol::defects::Defect;
+use steadlock_protocol::{AcquireRequest, Context, ErrorKind, Kind, LeaseTerms, Outcome, Permits, Script};
 
 use crate::known::{Known, Mistake, Switch, ensure};
 use crate::world::{Way, World, ms, seconds, wants, wants_for};
 
 pub(crate) const WRONG_UNITS: Known = Known {
     what: "multi-lock TTL in wrong units",
-    switches: &[(Switch::Session(Defect::MultiLockUnits), "lasts 9999")],
+    switches: &[(Switch::Patch(Defect::MultiLockUnits), "lasts 9999")],
     check: several_locks_last_as_long_as_asked,
 };
 
@@ -33,7 +34,7 @@ fn several_locks_last_as_long_as_asked(mistake: Mistake) -> Result<(), String> {
 pub(crate) const TOKEN: Known = Known {
     what: "token ignores lease",
     switches: &[
-        (Switch::Session(Defect::TokenIgnoresLease), "and the lock lasts"),
+        (Switch::Patch(Defect::TokenIgnoresLease), "and the lock lasts"),
         (
             Switch::Scripts(&[(
                 Script::LockAcquire,
@@ -69,7 +70,7 @@ fn a_token_and_a_lease_keep_to_themselves(mistake: Mistake) -> Result<(), String
 
 pub(crate) const LEAK: Known = Known {
     what: "lease of an earlier call leaks into a later one",
-    switches: &[(Switch::Session(Defect::LeaseLeaks), "leaks")],
+    switches: &[(Switch::Patch(Defect::LeaseLeaks), "leaks")],
     check: each_call_has_its_own_lease,
 };
 
@@ -95,7 +96,7 @@ fn each_call_has_its_own_lease(mistake: Mistake) -> Result<(), String> {
 pub(crate) const REENTRY: Known = Known {
     what: "re-entry shortens a lease",
     switches: &[
-        (Switch::Session(Defect::ReentryShortens), "was lost"),
+        (Switch::Patch(Defect::ReentryShortens), "was lost"),
         (
             Switch::Scripts(&[(Script::LockAcquire, "if pttl < tonumber(lease) then", "if true then")]),
             "Lock: beside",
@@ -169,7 +170,7 @@ fn a_re_entry_never_shortens(mistake: Mistake) -> Result<(), String> {
 
 pub(crate) const REENTRY_LENGTH: Known = Known {
     what: "re-entry with a longer auto-renewed lease keeps the shorter one",
-    switches: &[(Switch::Session(Defect::ReentryKeepsLength), "lasts")],
+    switches: &[(Switch::Patch(Defect::ReentryKeepsLength), "lasts")],
     check: a_re_entry_lasts_as_long_as_it_asks_for,
 };
 
@@ -203,7 +204,7 @@ fn a_re_entry_lasts_as_long_as_it_asks_for(mistake: Mistake) -> Result<(), Strin
 
 pub(crate) const EXPIRED_GRANT: Known = Known {
     what: "expired grant returned as held",
-    switches: &[(Switch::Session(Defect::ExpiredGrantIsHeld), "had ended")],
+    switches: &[(Switch::Patch(Defect::ExpiredGrantIsHeld), "had ended")],
     check: what_is_granted_is_held,
 };
 
@@ -220,7 +221,7 @@ fn what_is_granted_is_held(mistake: Mistake) -> Result<(), String> {
 
 pub(crate) const STALE: Known = Known {
     what: "extend returns a stale object",
-    switches: &[(Switch::Session(Defect::ExtendIsStale), "is stale")],
+    switches: &[(Switch::Patch(Defect::ExtendIsStale), "is stale")],
     check: an_extension_says_until_when_it_lasts,
 };
 
@@ -244,7 +245,7 @@ fn an_extension_says_until_when_it_lasts(mistake: Mistake) -> Result<(), String>
 
 pub(crate) const LAPSED: Known = Known {
     what: "lapsed lease bars its own owner",
-    switches: &[(Switch::Session(Defect::LapsedLeaseStays), "is kept from the lock")],
+    switches: &[(Switch::Patch(Defect::LapsedLeaseStays), "is kept from the lock")],
     check: a_lapsed_lease_bars_nobody,
 };
 
@@ -271,7 +272,7 @@ fn a_lapsed_lease_bars_nobody(mistake: Mistake) -> Result<(), String> {
 
 pub(crate) const OUTLIVING: Known = Known {
     what: "extension outlives its lapsed lease",
-    switches: &[(Switch::Session(Defect::LapsedRecordStays), "still has")],
+    switches: &[(Switch::Patch(Defect::LapsedRecordStays), "still has")],
     check: nothing_outlives_a_lapsed_lease,
 };
 

@@ -1,5 +1,5 @@
 //! A world in virtual time: sessions, servers that run the shipped scripts, and a link between each pair. Calls,
-//! replies and messages on a link can be delayed or lost. One mistake may be switched on everywhere. No test sleeps.
+//! replies and messages on a link can be delayed or lost. The scripts may have a mistake. No test sleeps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use steadlock_protocol::{
 };
 use steadlock_store::{Reply as StoreReply, ServerTime, Store, SubscriberId};
 
-use crate::known::{Mistake, Switch};
+use crate::known::Mistake;
 
 /// The time that anything takes to arrive.
 const LATENCY: Duration = Duration::from_micros(500);
@@ -139,12 +139,8 @@ impl World {
                 primaries: nodes,
                 ..Config::new(ClientId::random(&mut seed))
             };
-            let mut session = Session::new(config, Box::new(seed));
-            if let Some(Switch::Session(defect)) = mistake {
-                session.switch_on(*defect);
-            }
             Client {
-                session,
+                session: Session::new(config, Box::new(seed)),
                 is_alive: true,
                 events: Vec::new(),
             }

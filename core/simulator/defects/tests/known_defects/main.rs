@@ -1,8 +1,8 @@
 //! Defects that other lock libraries had. A switch reproduces each of them, and a check finds it.
 //!
 //! A check is a short story in virtual time. It passes on the real code and fails with the defect switched on, in the
-//! same build, because a check that cannot fail proves nothing. `cargo test --package steadlock-simulator --features
-//! defects --test known_defects -- --nocapture` prints what each check found.
+//! same build, because a check that cannot fail proves nothing. `cargo test --package steadlock-defects --test
+//! known_defects -- --nocapture` prints what each check found.
 
 mod composite;
 mod fair;
@@ -13,7 +13,7 @@ mod renewing;
 mod waiting;
 mod world;
 
-use steadlock_protocol::Defect;
+use steadlock_protocol::defects::Defect;
 
 use crate::known::{Known, Switch};
 
@@ -84,8 +84,9 @@ fn every_known_defect_is_found() {
     assert_eq!((caught, ALL.len()), (34, 34));
 }
 
-/// Random histories in `mistakes.rs` find the defects about outages, and about calls that are late or cut off.
-const IN_HISTORIES: [Defect; 7] = [
+/// Random histories in `random_histories.rs` find the defects about outages, about calls that are late or cut off, and
+/// about connections.
+const IN_HISTORIES: [Defect; 15] = [
     Defect::LocalBesideHolder,
     Defect::LocalLeavesRecord,
     Defect::BreakerStaysOpen,
@@ -93,13 +94,21 @@ const IN_HISTORIES: [Defect; 7] = [
     Defect::LateAttemptsAreForgotten,
     Defect::LateGrantStays,
     Defect::LongestMemberIsGranted,
+    Defect::DemotedServerStays,
+    Defect::WatchdogStopsWithCommands,
+    Defect::StuckShardDelaysOthers,
+    Defect::MovedIsNotFollowed,
+    Defect::AskingIsLeftOut,
+    Defect::UndoneCallsRunLate,
+    Defect::FirstSentinelWins,
+    Defect::LanesSplit,
 ];
 
 #[test]
-fn every_switch_of_the_session_has_a_check() {
+fn every_patch_has_a_check() {
     let switches = || ALL.iter().flat_map(|(_, known)| known.switches);
     for defect in Defect::ALL {
-        let is_it = |(switch, _): &(Switch, &str)| matches!(switch, Switch::Session(of) if of == defect);
+        let is_it = |(switch, _): &(Switch, &str)| matches!(switch, Switch::Patch(of) if of == defect);
         let is_checked = switches().any(is_it) || IN_HISTORIES.contains(defect);
         assert!(is_checked, "{defect:?} has no check");
     }

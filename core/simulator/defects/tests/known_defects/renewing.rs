@@ -1,13 +1,14 @@
 //! Defects of renewal: a lease is not renewed although it should be, or the other way round.
 
-use steadlock_protocol::{Defect, Kind, Lane, LostReason, Script};
+use steadlock_protocol::defects::Defect;
+use steadlock_protocol::{Kind, Lane, LostReason, Script};
 
 use crate::known::{Known, Mistake, Switch, ensure};
 use crate::world::{Way, World, ms, seconds, wants, wants_for};
 
 pub(crate) const STUCK_NODE: Known = Known {
     what: "healthy nodes not renewed while one is stuck",
-    switches: &[(Switch::Session(Defect::StuckNodeStopsRenewals), "is stuck")],
+    switches: &[(Switch::Patch(Defect::StuckNodeStopsRenewals), "is stuck")],
     check: a_stuck_node_keeps_nobody_from_the_others,
 };
 
@@ -29,8 +30,8 @@ fn a_stuck_node_keeps_nobody_from_the_others(mistake: Mistake) -> Result<(), Str
 pub(crate) const ONE_LANE: Known = Known {
     what: "one lost connection stops renewals",
     switches: &[
-        (Switch::Session(Defect::LaneLossIsOutage), "Command was cut"),
-        (Switch::Session(Defect::RenewalsHaveOneLane), "Renewal was cut"),
+        (Switch::Patch(Defect::LaneLossIsOutage), "Command was cut"),
+        (Switch::Patch(Defect::RenewalsHaveOneLane), "Renewal was cut"),
     ],
     check: each_lane_is_lost_by_itself,
 };
@@ -53,7 +54,7 @@ fn each_lane_is_lost_by_itself(mistake: Mistake) -> Result<(), String> {
 
 pub(crate) const OUTLIVES: Known = Known {
     what: "renewal outlives unlock",
-    switches: &[(Switch::Session(Defect::RenewalOutlivesUnlock), "is renewed")],
+    switches: &[(Switch::Patch(Defect::RenewalOutlivesUnlock), "is renewed")],
     check: nothing_renews_what_was_released,
 };
 

@@ -1,17 +1,26 @@
 //! A known defect: how it can be made, and the check that finds it.
 
-use steadlock_protocol::{Defect, Script};
+use steadlock_protocol::Script;
+use steadlock_protocol::defects::{Defect, with};
 
 /// One way to make a known defect.
 #[derive(Debug)]
 pub(crate) enum Switch {
-    /// A mistake of the session.
-    Session(Defect),
+    /// A patch in `../../patches`.
+    Patch(Defect),
     /// A mistake of scripts. The first text, which occurs once in the script, is replaced by the second.
     Scripts(&'static [(Script, &'static str, &'static str)]),
 }
 
 impl Switch {
+    /// Returns the defect of the patch, if this is one.
+    const fn patch(&self) -> Option<Defect> {
+        match self {
+            Self::Patch(defect) => Some(*defect),
+            Self::Scripts(_) => None,
+        }
+    }
+
     /// Returns the defective text of a script, if this switch changes it.
     pub(crate) fn text(&self, script: Script) -> Option<String> {
         let Self::Scripts(changes) = self else { return None };
@@ -42,14 +51,14 @@ impl Known {
     /// Runs the check: it must pass on the real code and fail with each switch on. Returns its complaints.
     pub(crate) fn prove(&self) -> Result<Vec<String>, String> {
         (self.check)(None).map_err(|complaint| format!("{}: the real code fails: {complaint}", self.what))?;
-        let complaints = self
-            .switches
-            .iter()
-            .map(|(switch, words)| match (self.check)(Some(switch)) {
-                Err(complaint) if complaint.contains(words) => Ok(complaint),
-                Err(complaint) => Err(format!("{}: not {words:?}, but {complaint}", self.what)),
-                Ok(()) => Err(format!("{}: not found with {switch:?}", self.what)),
-            });
+        let complaints =
+            self.switches.iter().map(
+                |(switch, words)| match with(switch.patch(), || (self.check)(Some(switch))) {
+                    Err(complaint) if complaint.contains(words) => Ok(complaint),
+                    Err(complaint) => Err(format!("{}: not {words:?}, but {complaint}", self.what)),
+                    Ok(()) => Err(format!("{}: not found with {switch:?}", self.what)),
+                },
+            );
         complaints.collect()
     }
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use steadlock_protocol::{AcquireRequest, Context, Defect, Kind, Permits, Script};
+use steadlock_protocol::defects::Defect;
+use steadlock_protocol::{AcquireRequest, Context, Kind, Permits, Script};
 
 use crate::known::{Known, Mistake, Switch, ensure};
 use crate::world::{World, ms, seconds, wants};
@@ -12,7 +13,7 @@ const POLL: Duration = ms(800);
 
 pub(crate) const STALL: Known = Known {
     what: "stall after a lost message",
-    switches: &[(Switch::Session(Defect::WaiterTrustsMessages), "the message was lost")],
+    switches: &[(Switch::Patch(Defect::WaiterTrustsMessages), "the message was lost")],
     check: a_lost_message_costs_one_poll,
 };
 
@@ -30,7 +31,7 @@ fn a_lost_message_costs_one_poll(mistake: Mistake) -> Result<(), String> {
 
 pub(crate) const PARKED: Known = Known {
     what: "semaphore waiter parked for ever",
-    switches: &[(Switch::Session(Defect::WaiterParks), "the holder is dead")],
+    switches: &[(Switch::Patch(Defect::WaiterParks), "the holder is dead")],
     check: the_permit_of_a_dead_holder_is_taken,
 };
 
@@ -53,7 +54,7 @@ fn the_permit_of_a_dead_holder_is_taken(mistake: Mistake) -> Result<(), String> 
 
 pub(crate) const BESIDE: Known = Known {
     what: "try refused beside others though there is room",
-    switches: &[(Switch::Session(Defect::SharedTryStandsInLine), "there was room for all")],
+    switches: &[(Switch::Patch(Defect::SharedTryStandsInLine), "there was room for all")],
     check: tries_at_once_get_what_there_is,
 };
 

@@ -1,7 +1,8 @@
 //! Defects of ownership: one acquisition counts as two holds, a caller holds a lock that it should not, or a record
 //! stays although the lock is not held.
 
-use steadlock_protocol::{AcquireRequest, Context, Defect, Kind, Outcome, ReleaseOutcome, Script};
+use steadlock_protocol::defects::Defect;
+use steadlock_protocol::{AcquireRequest, Context, Kind, Outcome, ReleaseOutcome, Script};
 
 use crate::known::{Known, Mistake, Switch, ensure};
 use crate::world::{Way, World, ms, seconds, wants};
@@ -47,7 +48,7 @@ fn asking_again_gives_one_hold(mistake: Mistake) -> Result<(), String> {
 
 pub(crate) const ONE_THREAD: Known = Known {
     what: "thread-id ownership crosses coroutines",
-    switches: &[(Switch::Session(Defect::OwnerIsTheThread), "was let in")],
+    switches: &[(Switch::Patch(Defect::OwnerIsTheThread), "was let in")],
     check: tasks_of_one_thread_exclude_each_other,
 };
 
@@ -73,7 +74,7 @@ fn tasks_of_one_thread_exclude_each_other(mistake: Mistake) -> Result<(), String
 
 pub(crate) const RELEASE_FAILS: Known = Known {
     what: "release error masks the program's own",
-    switches: &[(Switch::Session(Defect::ReleaseFails), "the release says")],
+    switches: &[(Switch::Patch(Defect::ReleaseFails), "the release says")],
     check: releasing_what_was_lost_is_no_error,
 };
 
@@ -92,7 +93,7 @@ fn releasing_what_was_lost_is_no_error(mistake: Mistake) -> Result<(), String> {
 
 pub(crate) const LEFT_BEHIND: Known = Known {
     what: "hold record left by a cancelled acquire",
-    switches: &[(Switch::Session(Defect::CancelLeavesRecord), "is left")],
+    switches: &[(Switch::Patch(Defect::CancelLeavesRecord), "is left")],
     check: a_cancelled_acquire_leaves_nothing,
 };
 

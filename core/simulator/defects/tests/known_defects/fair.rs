@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use steadlock_protocol::{Defect, Kind};
+use steadlock_protocol::Kind;
+use steadlock_protocol::defects::Defect;
 use steadlock_store::Reply;
 
 use crate::known::{Known, Mistake, Switch, ensure};
@@ -13,7 +14,7 @@ const ALIVE: &str = "steadlock:{desk}:alive";
 
 pub(crate) const UNHEARD: Known = Known {
     what: "message wakes nobody",
-    switches: &[(Switch::Session(Defect::MessagesWakeNobody), "was told")],
+    switches: &[(Switch::Patch(Defect::MessagesWakeNobody), "was told")],
     check: a_message_wakes,
 };
 
@@ -30,7 +31,7 @@ fn a_message_wakes(mistake: Mistake) -> Result<(), String> {
 
 pub(crate) const MANY_DEAD: Known = Known {
     what: "many dead fair waiters leave the lock idle",
-    switches: &[(Switch::Session(Defect::DeadEndThePassing), "500 dead")],
+    switches: &[(Switch::Patch(Defect::DeadEndThePassing), "500 dead")],
     check: many_dead_are_passed_over_in_one_go,
 };
 
@@ -51,7 +52,7 @@ fn many_dead_are_passed_over_in_one_go(mistake: Mistake) -> Result<(), String> {
 
 pub(crate) const GHOST: Known = Known {
     what: "fair waiter comes back after it was cancelled",
-    switches: &[(Switch::Session(Defect::PollsAreNoAttempts), "nobody there")],
+    switches: &[(Switch::Patch(Defect::PollsAreNoAttempts), "nobody there")],
     check: what_nobody_waits_for_is_given_back,
 };
 
@@ -76,7 +77,7 @@ fn what_nobody_waits_for_is_given_back(mistake: Mistake) -> Result<(), String> {
 
 pub(crate) const FORGED: Known = Known {
     what: "forged message grants the fair lock",
-    switches: &[(Switch::Session(Defect::NewsIsBelieved), "beside the holder")],
+    switches: &[(Switch::Patch(Defect::NewsIsBelieved), "beside the holder")],
     check: what_cannot_be_true_is_not_believed,
 };
 
