@@ -19,12 +19,12 @@ use steadlock_protocol::{ClientId, Scratch};
 
 use self::number::Number;
 pub use self::options::{OptionKind, OptionValue, Options};
-use crate::client_identity::ClientIdentity;
+use crate::client_identity::{ClientIdentity, IdentityOptions};
 use crate::errors::invalid;
 use crate::observe::metrics::Grouping;
 use crate::observe::{LogLevel, Observers};
 use crate::target::{Mapping, Target};
-use crate::tls::TlsOptions;
+use crate::tls::{TlsOptions, UncheckedTlsOptions};
 use crate::world::World;
 
 /// Options that were checked.
@@ -84,12 +84,12 @@ impl Settings {
             return Err(invalid(LOCAL_IS_NO_MAJORITY));
         }
         Ok(Self {
-            client_identity: ClientIdentity::check(
-                options.client_info,
-                options.client_label,
-                options.program,
-                options.language,
-            )?,
+            client_identity: ClientIdentity::check(IdentityOptions {
+                client_info: options.client_info,
+                label: options.client_label,
+                program: options.program,
+                language: options.language,
+            })?,
             breaker,
             on_unavailable: options.on_unavailable.unwrap_or_default(),
             targets,
@@ -213,12 +213,12 @@ fn breaker(options: &Options) -> Result<Option<Breaker>, Error> {
 
 /// The server that a URL names, or the primaries that several do.
 fn targets(options: &Options) -> Result<Vec<Target>, Error> {
-    let tls = TlsOptions::new(
-        options.tls_ca_file.clone(),
-        options.tls_cert_file.clone(),
-        options.tls_key_file.clone(),
-        options.tls_server_name.clone(),
-    )?;
+    let tls = TlsOptions::check(UncheckedTlsOptions {
+        ca: options.tls_ca_file.clone(),
+        cert: options.tls_cert_file.clone(),
+        key: options.tls_key_file.clone(),
+        server_name: options.tls_server_name.clone(),
+    })?;
     let Some(primaries) = &options.primaries else {
         let url = options.url.clone().map_or_else(url_of_the_environment, Ok)?;
         return Ok(vec![Target::parse(&url, &tls)?]);
