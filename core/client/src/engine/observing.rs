@@ -137,21 +137,23 @@ impl Observing {
     /// Handles an event of the transport.
     pub(super) fn on_transport_event(&mut self, event: &TransportEvent, now: Instant) {
         match event {
-            TransportEvent::LaneOpened(node, lane) => self.opened(self.server(*node), *lane, now),
-            TransportEvent::LaneClosed(node, lane, cause) => self.closed(self.server(*node), *lane, cause, now),
-            TransportEvent::Shard(server, lane, None) => self.opened(Arc::clone(server), *lane, now),
-            TransportEvent::Shard(server, lane, Some(cause)) => self.closed(Arc::clone(server), *lane, cause, now),
-            TransportEvent::Slots(node, _, names) => {
-                self.primaries.insert(*node, Arc::clone(names));
+            TransportEvent::LaneOpened { node, lane } => self.opened(self.server(*node), *lane, now),
+            TransportEvent::LaneClosed { node, lane, cause } => self.closed(self.server(*node), *lane, cause, now),
+            TransportEvent::ShardLaneOpened { server, lane } => self.opened(Arc::clone(server), *lane, now),
+            TransportEvent::ShardLaneClosed { server, lane, cause } => {
+                self.closed(Arc::clone(server), *lane, cause, now)
+            }
+            TransportEvent::Slots { node, primaries, .. } => {
+                self.primaries.insert(*node, Arc::clone(primaries));
             }
             TransportEvent::SubscriptionsLost(_)
-            | TransportEvent::SubscriptionLost(..)
+            | TransportEvent::SubscriptionLost { .. }
             | TransportEvent::Sendable
             | TransportEvent::Ready
             | TransportEvent::Unreachable(_)
-            | TransportEvent::Reply(..)
-            | TransportEvent::Subscribed(..)
-            | TransportEvent::Message(..) => {}
+            | TransportEvent::Reply { .. }
+            | TransportEvent::Subscribed { .. }
+            | TransportEvent::Message { .. } => {}
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use steadlock_collections::{SortedMap, Table};
 use steadlock_protocol::{
-    AcquireRequest, ClientId, Config, Context, Error, ErrorKind, Event as SessionEvent, Grant, Instant, Lane,
+    AcquireRequest, Cause, ClientId, Config, Context, Error, ErrorKind, Event as SessionEvent, Grant, Instant, Lane,
     LeaseId, LeaseTerms, LostReason, NodeId, Operation, Outcome, Primary, ReleaseOutcome, Session, Subject, Ticket,
 };
 
@@ -191,30 +191,44 @@ impl Engine {
             observing.on_transport_event(&event, now);
         }
         match event {
-            TransportEvent::LaneOpened(node, lane) => self.session.on_lane_opened(node, lane, now),
-            TransportEvent::LaneClosed(node, lane, cause) => self.session.on_lane_closed(node, lane, cause, now),
+            TransportEvent::LaneOpened { node, lane } => self.session.on_lane_opened(node, lane, now),
+            TransportEvent::LaneClosed { node, lane, cause } => self.session.on_lane_closed(node, lane, cause, now),
             TransportEvent::SubscriptionsLost(node) => self.session.on_subscriptions_lost(node),
-            TransportEvent::SubscriptionLost(node, channel) => self.session.on_subscription_lost(node, &channel),
+            TransportEvent::SubscriptionLost { node, channel } => self.session.on_subscription_lost(node, &channel),
             // `drain_session` sends after every burst anyway.
             TransportEvent::Sendable => {}
-            TransportEvent::Slots(node, slots, primaries) => {
-                self.session.on_slots(node, slots, now);
+            TransportEvent::Slots {
+                node,
+                primary_of_slot,
+                primaries,
+            } => {
+                self.session.on_slots(node, primary_of_slot, now);
                 self.primaries.insert(node, primaries);
             }
-            TransportEvent::Shard(server, Lane::Command, failure) => {
-                if let Some(primary) = self.primary(&server) {
-                    self.session.on_primary(primary, failure.as_ref(), now);
-                }
+            TransportEvent::ShardLaneOpened { server, lane } => self.on_shard_lane(&server, lane, None, now),
+            TransportEvent::ShardLaneClosed { server, lane, cause } => {
+                self.on_shard_lane(&server, lane, Some(&cause), now)
             }
-            TransportEvent::Shard(..) => {}
             TransportEvent::Ready => self.answer_connecting(Ok(())),
             TransportEvent::Unreachable(error) => {
                 self.session.on_disconnected(NodeId::default(), &error, now);
                 self.answer_connecting(Err(error));
             }
-            TransportEvent::Reply(call, result) => self.session.on_reply(call, result, now),
-            TransportEvent::Subscribed(node, channel) => self.session.on_subscribed(node, &channel, now),
-            TransportEvent::Message(node, channel, payload) => self.session.on_message(node, &channel, &payload, now),
+            TransportEvent::Reply { call, result } => self.session.on_reply(call, result, now),
+            TransportEvent::Subscribed { node, channel } => self.session.on_subscribed(node, &channel, now),
+            TransportEvent::Message { node, channel, payload } => {
+                self.session.on_message(node, &channel, &payload, now)
+            }
+        }
+    }
+
+    /// Tells the circuit breaker of a cluster's primary that its lane opened, or closed by this failure. Only the lane of
+    /// commands counts.
+    fn on_shard_lane(&mut self, server: &str, lane: Lane, failure: Option<&Cause>, now: Instant) {
+        if lane == Lane::Command
+            && let Some(primary) = self.primary(server)
+        {
+            self.session.on_primary(primary, failure, now);
         }
     }
 
