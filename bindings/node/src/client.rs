@@ -83,7 +83,7 @@ impl NativeClient {
         }
     }
 
-    /// DropValue the functions of JavaScript, which would be open handles. Called for a closed client. Its later requests
+    /// Drops the functions of JavaScript, which would be open handles. Called for a closed client. Its later requests
     /// are answered at once, and JavaScript drains the answers without a wake-up.
     #[napi(catch_unwind)]
     pub fn end_calls(&self) {

@@ -313,8 +313,8 @@ fn no_descriptor(error: &io::Error) -> Error {
     Error::caused(ErrorKind::Unavailable, Operation::Connect, cause).with_advice(advice)
 }
 
-/// Signals the descriptor, except at the end of the interpreter: no thread takes events then, and a hub of gevent that wakes up
-/// would crash the process.
+/// Signals the descriptor, except at the end of the interpreter: no thread takes events then, and a hub of gevent that
+/// wakes up would crash the process.
 fn signal_unless_ending(wake: &WakeDescriptor) {
     if !interpreter_end::has_begun() {
         wake.signal();

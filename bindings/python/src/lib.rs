@@ -11,10 +11,10 @@
 //! - [`holds`]: `Holds`, the Python objects of the leases that a client holds
 //! - [`uninterrupted`]: `Uninterrupted` and `AtEnd`, other calls that no interrupt can prevent
 //!
-//! The classes share these files: [`wake_descriptor`] (the file descriptor that wakes an
-//! event loop), [`requests`] (requests and their results), [`convert`] (results and errors), [`names`] (names of
-//! attributes), [`interrupt`] (exceptions of interrupts), [`addresses`] (an address map that is a function), [`interpreter_end`] (the
-//! end of the interpreter).
+//! The classes share these files: [`wake_descriptor`] (the file descriptor that wakes an event loop), [`requests`]
+//! (requests and their results), [`convert`] (results and errors), [`names`] (names of attributes), [`interrupt`]
+//! (exceptions of interrupts), [`addresses`] (an address map that is a function), [`interpreter_end`] (the end of the
+//! interpreter).
 //!
 //! Signal handlers, garbage collections, finalizers and profilers of the program can call the client again in the
 //! middle of its Python code, in the same thread. Therefore no mutex here is locked while a Python object is created,

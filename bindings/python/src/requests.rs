@@ -35,8 +35,8 @@ pub(crate) fn settle(
     while let Some((number, value, error)) = first_completed(completed)? {
         let request = waiting.get_item(&number)?;
         let row = (request, value, error).into_pyobject(py)?;
-        // Making the tuple can have started a garbage collection, in which a finalizer took this result. From here on no
-        // more memory is needed.
+        // Making the tuple can have started a garbage collection, in which a finalizer took this result. From here on
+        // no more memory is needed.
         let is_there = !completed.is_empty() && completed.get_item(0)?.cast::<PyTuple>()?.get_item(0)?.is(&number);
         if is_there {
             settled.append(row)?;

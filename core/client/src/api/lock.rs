@@ -255,8 +255,8 @@ impl Lock {
     }
 }
 
-/// An acquisition that was requested. Dropping it cancels the request. Every acquisition of this API passes through here,
-/// for each kind of lock, awaited or blocking.
+/// An acquisition that was requested. Dropping it cancels the request. Every acquisition of this API passes through
+/// here, for each kind of lock, awaited or blocking.
 pub(crate) struct PendingAcquire<'a> {
     host: &'a Host,
     pending: Pending,

@@ -157,8 +157,8 @@ impl Leases {
             .collect()
     }
 
-    /// Adds a lost lease to the table, which keeps it while the program has its object. A sweep drops the others whenever the table
-    /// has about twice as many entries as the last sweep kept.
+    /// Adds a lost lease to the table, which keeps it while the program has its object. A sweep drops the others
+    /// whenever the table has about twice as many entries as the last sweep kept.
     fn remember(&mut self, id: LeaseId, lease: &Arc<Lease>) {
         if self.forgotten.len() >= 2 * self.kept_by_last_sweep + 64 {
             self.forgotten.retain(|lease| lease.strong_count() > 0);

@@ -222,8 +222,8 @@ impl Engine {
         }
     }
 
-    /// Tells the circuit breaker of a cluster's primary that its lane opened, or closed by this failure. Only the lane of
-    /// commands counts.
+    /// Tells the circuit breaker of a cluster's primary that its lane opened, or closed by this failure. Only the lane
+    /// of commands counts.
     fn on_shard_lane(&mut self, server: &str, lane: Lane, failure: Option<&Cause>, now: Instant) {
         if lane == Lane::Command
             && let Some(primary) = self.primary(server)

@@ -51,8 +51,7 @@ pub(super) fn split_scheme(url: &str) -> Result<(Protocol, &str), Error> {
 }
 
 /// Splits a text at whitespace into its URLs. If a piece is no URL, the text is returned whole, so that
-/// [`split_scheme`] can
-/// say where the whitespace is.
+/// [`split_scheme`] can say where the whitespace is.
 #[cfg(feature = "admin")]
 pub(crate) fn split_urls(text: &str) -> Vec<String> {
     let pieces: Vec<&str> = text.split(is_blank).filter(|piece| !piece.is_empty()).collect();

@@ -12,9 +12,9 @@
 //!                                                        └─ another ► refused
 //! ```
 //!
-//! Three events make the other primaries check again (`peer_check.rs`), unless they did so recently: a primary sets the key,
-//! finds the key of another primary, or is the first with a hidden run id. They must check again because an address can
-//! lead to another server later, and because keys expire. If the keys of others may have expired when a primary
+//! Three events make the other primaries check again (`peer_check.rs`), unless they did so recently: a primary sets the
+//! key, finds the key of another primary, or is the first with a hidden run id. They must check again because an address
+//! can lead to another server later, and because keys expire. If the keys of others may have expired when a primary
 //! connects, it makes the others check first, and waits a moment. As a result the newcomer is refused, and not a
 //! primary in use.
 

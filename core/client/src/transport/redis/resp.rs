@@ -96,8 +96,16 @@ fn header(out: &mut Vec<u8>, kind: u8, number: usize) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Reads the first frame of the bytes, and returns its length, too. `None` if the frame is incomplete.
-pub(super) fn decode(bytes: &[u8], limits: Limits) -> Result<Option<(Frame, usize)>, Unreadable> {
+/// The first frame of some bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Decoded {
+    pub(super) frame: Frame,
+    /// The number of bytes of the frame.
+    pub(super) length: usize,
+}
+
+/// Reads the first frame of the bytes. `None` if the frame is incomplete.
+pub(super) fn decode(bytes: &[u8], limits: Limits) -> Result<Option<Decoded>, Unreadable> {
     let mut reader = Reader {
         bytes,
         at: 0,
@@ -105,7 +113,10 @@ pub(super) fn decode(bytes: &[u8], limits: Limits) -> Result<Option<(Frame, usiz
         values: 0,
     };
     match reader.frame() {
-        Ok(frame) => Ok(Some((frame, reader.at))),
+        Ok(frame) => Ok(Some(Decoded {
+            frame,
+            length: reader.at,
+        })),
         Err(Stop::Incomplete) if bytes.len() < limits.bytes => Ok(None),
         Err(Stop::Incomplete) => Err(Unreadable::TooLong),
         Err(Stop::Unreadable(why)) => Err(why),
@@ -487,7 +498,10 @@ mod tests {
                         "{row} up to {length}"
                     );
                 }
-                let expected = Ok(Some((frame(&row, &sent), sent.len())));
+                let expected = Ok(Some(Decoded {
+                    frame: frame(&row, &sent),
+                    length: sent.len(),
+                }));
                 assert_eq!(decode(&sent, Limits::AFTER_LOGIN), expected, "{row}");
                 let two = [&sent, b"+more".as_slice()].concat();
                 assert_eq!(decode(&two, Limits::AFTER_LOGIN), expected, "{row}");
@@ -515,7 +529,10 @@ mod tests {
             };
             let expected = match row["client"]["value"] {
                 Json::Null => Err(error),
-                _ => Ok(Some((frame(&row, &sent), sent.len()))),
+                _ => Ok(Some(Decoded {
+                    frame: frame(&row, &sent),
+                    length: sent.len(),
+                })),
             };
             assert_eq!(decode(&sent, Limits::AFTER_LOGIN), expected, "{row}");
             if error == Unreadable::TooLong {

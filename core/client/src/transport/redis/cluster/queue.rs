@@ -382,14 +382,30 @@ mod tests {
         Address::new("b", 1)
     }
 
-    /// Sends the calls that may go to `node`. Returns their ids, and whether the node is asked to run them although it
-    /// is still importing their slot.
-    fn sent(queue: &mut Queue, node: &Address, now: Instant) -> Vec<(u64, bool)> {
+    #[derive(Debug, PartialEq, Eq)]
+    struct SentCall {
+        id: u64,
+        asking: bool,
+    }
+
+    /// A call that was sent to the owner of its slot.
+    fn to_owner(id: u64) -> SentCall {
+        SentCall { id, asking: false }
+    }
+
+    /// A call that was sent to the node that is importing its slot.
+    fn to_importing_node(id: u64) -> SentCall {
+        SentCall { id, asking: true }
+    }
+
+    /// Sends the calls that may go to `node`.
+    fn sent(queue: &mut Queue, node: &Address, now: Instant) -> Vec<SentCall> {
         let sendable = queue.flush(now, |_| Decision::SendTo(node.clone()));
-        sendable
-            .into_iter()
-            .map(|sent| (sent.call.id.get(), sent.asking))
-            .collect()
+        let sent = |sendable: SendableCall| SentCall {
+            id: sendable.call.id.get(),
+            asking: sendable.asking,
+        };
+        sendable.into_iter().map(sent).collect()
     }
 
     fn reject(queue: &mut Queue, call: Call, code: &str, retry: Retry, now: Instant) -> Option<TransportEvent> {
@@ -401,7 +417,8 @@ mod tests {
     }
 
     fn is_refusal(event: &TransportEvent, id: u64) -> bool {
-        matches!(event, TransportEvent::Reply { call, result: Err(CallError::Server { .. }) } if *call == CallId::from_u64(id))
+        let id = CallId::from_u64(id);
+        matches!(event, TransportEvent::Reply { call, result: Err(CallError::Server { .. }) } if *call == id)
     }
 
     fn push(queue: &mut Queue, id: u64, script: Script, key: &str) -> Call {
@@ -414,13 +431,13 @@ mod tests {
     fn the_calls_of_a_slot_are_in_flight_to_one_node_at_a_time() {
         let mut queue = Queue::new(Duration::from_secs(3), &World::default());
         push(&mut queue, 1, Script::LockAcquire, "x");
-        assert_eq!(sent(&mut queue, &a(), NOW), [(1, false)]);
+        assert_eq!(sent(&mut queue, &a(), NOW), [to_owner(1)]);
         push(&mut queue, 2, Script::LockRelease, "x");
         push(&mut queue, 3, Script::LockAcquire, "another slot");
-        assert_eq!(sent(&mut queue, &b(), NOW), [(3, false)]);
+        assert_eq!(sent(&mut queue, &b(), NOW), [to_owner(3)]);
         assert_eq!((queue.in_flight_to(&a()), queue.in_flight_to(&b())), (1, 1));
         queue.on_reply(CallId::from_u64(1), &mut Vec::new());
-        assert_eq!(sent(&mut queue, &b(), NOW), [(2, false)]);
+        assert_eq!(sent(&mut queue, &b(), NOW), [to_owner(2)]);
         assert_eq!(queue.in_flight_to(&a()), 0);
     }
 
@@ -430,12 +447,12 @@ mod tests {
         let call = push(&mut queue, 1, Script::LockAcquire, "x");
         sent(&mut queue, &a(), NOW);
         assert!(reject(&mut queue, call.clone(), "ASK", Retry::AtImportingNode(b()), NOW).is_none());
-        assert_eq!(sent(&mut queue, &b(), NOW), [(1, true)]);
+        assert_eq!(sent(&mut queue, &b(), NOW), [to_importing_node(1)]);
         assert!(reject(&mut queue, call, "TRYAGAIN", Retry::AtOwner, NOW).is_none());
         assert_eq!(sent(&mut queue, &a(), NOW), []);
         let due = queue.poll_timeout().unwrap();
         assert!(due > NOW && due <= NOW + LONGEST_PAUSE);
-        assert_eq!(sent(&mut queue, &a(), due), [(1, false)]);
+        assert_eq!(sent(&mut queue, &a(), due), [to_owner(1)]);
     }
 
     #[test]
@@ -467,7 +484,7 @@ mod tests {
         sent(&mut queue, &a(), NOW);
         reject(&mut queue, acquire, "TRYAGAIN", Retry::AtOwner, NOW);
         push(&mut queue, 2, Script::LockRelease, "x");
-        assert_eq!(sent(&mut queue, &a(), NOW), [(2, false)]);
+        assert_eq!(sent(&mut queue, &a(), NOW), [to_owner(2)]);
         let mut events = Vec::new();
         // The call is not sent after its release either.
         assert_eq!(sent(&mut queue, &a(), NOW + LONGEST_PAUSE), []);
@@ -482,7 +499,7 @@ mod tests {
         let call = push(&mut queue, 1, Script::LockAcquire, "x");
         let mut now = NOW;
         let answer = loop {
-            assert_eq!(sent(&mut queue, &a(), now), [(1, false)]);
+            assert_eq!(sent(&mut queue, &a(), now), [to_owner(1)]);
             match reject(&mut queue, call.clone(), CLUSTER_DOWN, Retry::AtOwner, now) {
                 Some(answer) => break answer,
                 None => now = queue.poll_timeout().unwrap(),
@@ -535,6 +552,6 @@ mod tests {
         sent(&mut queue, &a(), NOW);
         push(&mut queue, 2, Script::LockRelease, "x");
         queue.on_unsent(first);
-        assert_eq!(sent(&mut queue, &b(), NOW), [(1, false), (2, false)]);
+        assert_eq!(sent(&mut queue, &b(), NOW), [to_owner(1), to_owner(2)]);
     }
 }
