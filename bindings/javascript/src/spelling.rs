@@ -44,16 +44,16 @@ pub fn spelled(text: &str) -> Cow<'_, str> {
             is_escaped = false;
             continue;
         }
-        put(&mut spelled, &mut word, is_quoted);
+        push_word(&mut spelled, &mut word, is_quoted);
         spelled.push(letter);
         is_quoted ^= letter == '"' && !is_escaped;
         is_escaped = letter == '\\' && !is_escaped;
     }
-    put(&mut spelled, &mut word, is_quoted);
+    push_word(&mut spelled, &mut word, is_quoted);
     Cow::Owned(spelled)
 }
 
-fn put(spelled: &mut String, word: &mut String, is_quoted: bool) {
+fn push_word(spelled: &mut String, word: &mut String, is_quoted: bool) {
     let is_name = !is_quoted && word.contains('_');
     let known = NAMES.iter().find(|(core, _)| is_name && core == word);
     // Messages name an option without its unit.
@@ -72,8 +72,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_options_are_javascripts_and_those_of_locks_are_their_own() {
-        for (text, told) in [
+    fn names_of_options_are_spelled_as_in_javascript_and_names_of_locks_are_kept() {
+        for (text, expected) in [
             ("max_hold has passed", "maxHoldMs has passed"),
             ("a max_hold", "a maxHoldMs"),
             (
@@ -85,7 +85,7 @@ mod tests {
             ("breaker_pause, tls_ca_file", "breakerPauseMs, tlsCaFile"),
             ("no name", "no name"),
         ] {
-            assert_eq!(spelled(text), told);
+            assert_eq!(spelled(text), expected);
         }
     }
 }

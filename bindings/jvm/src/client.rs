@@ -12,7 +12,7 @@ use crate::wire;
 /// A client and the queue of events that one Java thread fetches from it.
 pub(crate) struct Client {
     pub(crate) host: Host,
-    bell: Arc<Bell>,
+    wake: Arc<WakeSignal>,
     state: Mutex<State>,
     /// Encoded events that did not fit into the caller's last buffer.
     undelivered: Mutex<VecDeque<Vec<u8>>>,
@@ -28,19 +28,19 @@ struct State {
 }
 
 /// The request number of events that answer no request.
-const NOBODY: u64 = u64::MAX;
+const NO_REQUEST: u64 = u64::MAX;
 
 impl Client {
     /// Opens a client and returns its handle.
     pub(crate) fn open(options: Options) -> Result<u64, Error> {
-        let bell = Arc::new(Bell::default());
-        let ring = Arc::clone(&bell);
-        let host = Host::open(options, Box::new(move || ring.ring(RUNG)))?;
+        let wake = Arc::new(WakeSignal::default());
+        let host_wake = Arc::clone(&wake);
+        let host = Host::open(options, Box::new(move || host_wake.set(HAS_EVENTS)))?;
         let mut requests = HashMap::new();
         requests.insert(Host::CONNECT, Host::CONNECT);
         let client = Self {
             host,
-            bell,
+            wake,
             state: Mutex::new(State {
                 requests,
                 ..State::default()
@@ -62,7 +62,7 @@ impl Client {
     pub(crate) fn drop_handle(handle: u64) {
         let client = clients_mut().remove(&handle);
         if let Some(client) = client {
-            client.bell.ring(STOPPED);
+            client.wake.set(STOPPED);
         }
     }
 
@@ -104,10 +104,10 @@ impl Client {
             if written > 0 {
                 return Some(written);
             }
-            match self.bell.wait(deadline) {
-                Ringing::Stopped => return None,
-                Ringing::Silent => return Some(0),
-                Ringing::Rung => self.translate(),
+            match self.wake.wait(deadline) {
+                WakeReason::Stopped => return None,
+                WakeReason::Timeout => return Some(0),
+                WakeReason::Events => self.encode_events(),
             }
         }
     }
@@ -116,17 +116,17 @@ impl Client {
         let mut undelivered = self.undelivered.lock().unwrap_or_else(PoisonError::into_inner);
         let mut written = 0;
         while let Some(event) = undelivered.front() {
-            let Some(room) = buffer.get_mut(written..).and_then(|free| free.get_mut(..event.len())) else {
+            let Some(space) = buffer.get_mut(written..).and_then(|free| free.get_mut(..event.len())) else {
                 break;
             };
-            room.copy_from_slice(event);
+            space.copy_from_slice(event);
             written = written.saturating_add(event.len());
             undelivered.pop_front();
         }
         written
     }
 
-    fn translate(&self) {
+    fn encode_events(&self) {
         let mut events = Vec::new();
         self.host.drain(&mut events);
         let mut state = self.state();
@@ -151,11 +151,11 @@ impl Client {
                             // The JVM drops the client after this event. From then on it answers
                             // releases itself, by these outcomes.
                             let outcomes = self.host.close_outcomes().into_iter().map(Completion::Released);
-                            undelivered.extend(outcomes.map(|outcome| wire::completed(NOBODY, &Ok(outcome))));
+                            undelivered.extend(outcomes.map(|outcome| wire::completed(NO_REQUEST, &Ok(outcome))));
                         }
                         undelivered.push_back(state.completed(tag, &result));
                     }
-                    None => self.give_back(result),
+                    None => self.release_unclaimed(result),
                 },
             }
         }
@@ -163,7 +163,7 @@ impl Client {
 
     /// Releases a lease that was granted to a request whose caller cancelled it after the grant was
     /// queued.
-    fn give_back(&self, result: Result<Completion, Error>) {
+    fn release_unclaimed(&self, result: Result<Completion, Error>) {
         if let Ok(Completion::Granted(lease)) = result {
             self.host.submit(Op::Release { lease: lease.id() });
         }
@@ -194,48 +194,50 @@ impl State {
 
 /// Wakes the one thread that fetches events.
 #[derive(Default)]
-struct Bell {
-    state: Mutex<u8>,
+struct WakeSignal {
+    /// The flags that were set since the last wait.
+    flags: Mutex<u8>,
     changed: Condvar,
 }
 
-const RUNG: u8 = 1;
+const HAS_EVENTS: u8 = 1;
 const STOPPED: u8 = 2;
 
-enum Ringing {
-    Rung,
-    Silent,
+enum WakeReason {
+    Events,
+    Timeout,
     Stopped,
 }
 
-impl Bell {
-    fn ring(&self, how: u8) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        *state |= how;
-        drop(state);
+impl WakeSignal {
+    /// Adds a flag, and wakes the thread.
+    fn set(&self, flag: u8) {
+        let mut flags = self.flags.lock().unwrap_or_else(PoisonError::into_inner);
+        *flags |= flag;
+        drop(flags);
         self.changed.notify_one();
     }
 
-    fn wait(&self, deadline: Option<Instant>) -> Ringing {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+    fn wait(&self, deadline: Option<Instant>) -> WakeReason {
+        let mut flags = self.flags.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if *state & STOPPED != 0 {
-                return Ringing::Stopped;
+            if *flags & STOPPED != 0 {
+                return WakeReason::Stopped;
             }
-            if *state & RUNG != 0 {
-                *state = 0;
-                return Ringing::Rung;
+            if *flags & HAS_EVENTS != 0 {
+                *flags = 0;
+                return WakeReason::Events;
             }
             let left = match deadline {
                 Some(deadline) => deadline.saturating_duration_since(Instant::now()),
                 None => Duration::MAX,
             };
             if left.is_zero() {
-                return Ringing::Silent;
+                return WakeReason::Timeout;
             }
-            state = self
+            flags = self
                 .changed
-                .wait_timeout(state, left)
+                .wait_timeout(flags, left)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
         }

@@ -180,11 +180,11 @@ pub struct NativeVocabulary {
 /// that ended. An option that is left out has the core's default.
 #[uniffi::export]
 pub fn open(options: HashMap<String, NativeValue>) -> NativeOpened {
-    let mut given = Options::default();
+    let mut core_options = Options::default();
     let set = options
         .into_iter()
-        .try_for_each(|(name, value)| given.set(&name, value.into()));
-    let opened = set.and_then(|()| Client::open(given));
+        .try_for_each(|(name, value)| core_options.set(&name, value.into()));
+    let opened = set.and_then(|()| Client::open(core_options));
     match opened {
         Ok(handle) => NativeOpened { handle, failure: None },
         Err(error) => NativeOpened {

@@ -9,7 +9,7 @@ use napi::threadsafe_function::ThreadsafeFunctionCallMode;
 use napi_derive::napi;
 use steadlock::host::AddressMap;
 
-use crate::until_closed::{Drops, UntilClosed};
+use crate::until_closed::{DropValue, UntilClosed};
 
 /// The result of the function of an address map.
 #[napi(object, object_to_js = false)]
@@ -21,11 +21,17 @@ pub struct NativeReached {
 }
 
 /// How often a thread that waits for JavaScript checks whether JavaScript has ended.
-const LOOK: Duration = Duration::from_millis(50);
+const END_CHECK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// An address map, and the JavaScript function that it calls.
+pub(crate) struct FunctionMap {
+    pub(crate) map: AddressMap,
+    pub(crate) function: Box<dyn DropValue>,
+}
 
 /// Makes an address map of a JavaScript function. The core calls the map on a thread of its own, which can wait for
 /// JavaScript's thread.
-pub(crate) fn map(function: Function<'_, String, NativeReached>) -> napi::Result<(AddressMap, Box<dyn Drops>)> {
+pub(crate) fn map(function: Function<'_, String, NativeReached>) -> napi::Result<FunctionMap> {
     let function = function
         .build_threadsafe_function::<String>()
         .weak::<true>()
@@ -37,13 +43,13 @@ pub(crate) fn map(function: Function<'_, String, NativeReached>) -> napi::Result
         let Some(function) = function.get() else {
             return Err("the client is closed".into());
         };
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let status = function.call_with_return_value(
             announced.to_owned(),
             ThreadsafeFunctionCallMode::NonBlocking,
-            move |said: napi::Result<NativeReached>, _| {
+            move |result: napi::Result<NativeReached>, _| {
                 // Fails only if the core's thread does not wait any more.
-                let _ = tell.send(said);
+                let _ = sender.send(result);
                 Ok(())
             },
         );
@@ -51,7 +57,7 @@ pub(crate) fn map(function: Function<'_, String, NativeReached>) -> napi::Result
             return Err("JavaScript is ending".into());
         }
         loop {
-            return match told.recv_timeout(LOOK) {
+            return match receiver.recv_timeout(END_CHECK_INTERVAL) {
                 Ok(Ok(NativeReached { failure: None, address })) => Ok(address),
                 Ok(Ok(NativeReached { failure: Some(why), .. })) => Err(why),
                 Ok(Err(_)) => Err("it gave what cannot be read".into()),
@@ -62,5 +68,8 @@ pub(crate) fn map(function: Function<'_, String, NativeReached>) -> napi::Result
             };
         }
     });
-    Ok((map, until_closed))
+    Ok(FunctionMap {
+        map,
+        function: until_closed,
+    })
 }

@@ -8,19 +8,19 @@ use napi_derive::napi;
 use steadlock::host::{Acquire, Host, Op, Pending};
 use steadlock_javascript::Client;
 
-use crate::addresses::{self, NativeReached};
+use crate::addresses::{self, FunctionMap, NativeReached};
 use crate::failure::{NativeFailure, NativeHolder};
 use crate::metrics::NativeMetric;
 use crate::observation::NativeObservation;
 use crate::options;
-use crate::until_closed::{Drops, UntilClosed};
+use crate::until_closed::{DropValue, UntilClosed};
 
 /// A client. Only the thread of its JavaScript uses it; the engine's thread only calls `wake`.
 #[napi]
 pub struct NativeClient {
     client: Client,
     /// The JavaScript functions that the client can call.
-    until_closed: Vec<Box<dyn Drops>>,
+    until_closed: Vec<Box<dyn DropValue>>,
 }
 
 /// Opens a client, which starts to connect. The result comes as the row of request 0.
@@ -40,7 +40,7 @@ pub fn open<'env>(
         .callee_handled::<false>()
         .build()?;
     let wake = UntilClosed::new(wake);
-    let mut until_closed: Vec<Box<dyn Drops>> = vec![Box::new(wake.clone())];
+    let mut until_closed: Vec<Box<dyn DropValue>> = vec![Box::new(wake.clone())];
     let wake = move || {
         if let Some(wake) = wake.get() {
             // Fails only while the environment is closing, and JavaScript handles no events then.
@@ -49,7 +49,7 @@ pub fn open<'env>(
     };
     let mut options = options::options(&options)?;
     if let Some(function) = addresses {
-        let (map, function) = addresses::map(function)?;
+        let FunctionMap { map, function } = addresses::map(function)?;
         options.address_map = Some(map);
         until_closed.push(function);
     }
@@ -76,7 +76,7 @@ pub fn close_at_exit(clients: Vec<ClassInstance<'_, NativeClient>>, timeout_ms: 
 
 #[napi]
 impl NativeClient {
-    fn new(host: Host, until_closed: Vec<Box<dyn Drops>>) -> Self {
+    fn new(host: Host, until_closed: Vec<Box<dyn DropValue>>) -> Self {
         Self {
             client: Client::new(host),
             until_closed,
@@ -88,7 +88,7 @@ impl NativeClient {
     #[napi(catch_unwind)]
     pub fn end_calls(&self) {
         for function in &self.until_closed {
-            function.drop_it();
+            function.drop_value();
         }
     }
 

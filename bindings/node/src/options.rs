@@ -5,37 +5,37 @@ use napi::{Error, Status};
 use steadlock::host::{Level, OnUnavailable, OptionKind, OptionValue, Options};
 use steadlock_javascript::camel_case;
 
-/// The options that `open` was given; what is left out has the core's default.
-pub(crate) fn options(given: &Object<'_>) -> napi::Result<Options> {
+/// Reads the options of `open`. An option that is left out has the core's default.
+pub(crate) fn options(native: &Object<'_>) -> napi::Result<Options> {
     let mut options = Options {
         // A listener may come at any time.
         log: Some(Level::Info),
         ..Options::default()
     };
-    for name in Object::keys(given)? {
+    for name in Object::keys(native)? {
         let known = Options::ALL.iter().find(|(core, _)| camel_case(core) == name);
-        let (core, kind) = *known.ok_or_else(|| wrong(&name))?;
-        let value = value(given, &name, kind)?.ok_or_else(|| wrong(&name))?;
-        options.set(core, value).map_err(|_| wrong(&name))?;
+        let (core, kind) = *known.ok_or_else(|| unexpected(&name))?;
+        let value = value(native, &name, kind)?.ok_or_else(|| unexpected(&name))?;
+        options.set(core, value).map_err(|_| unexpected(&name))?;
     }
     Ok(options)
 }
 
-fn value(given: &Object<'_>, name: &str, kind: OptionKind) -> napi::Result<Option<OptionValue>> {
+fn value(native: &Object<'_>, name: &str, kind: OptionKind) -> napi::Result<Option<OptionValue>> {
     Ok(match kind {
-        OptionKind::Flag => given.get(name)?.map(OptionValue::Flag),
-        OptionKind::Number => given.get(name)?.map(OptionValue::Number),
-        OptionKind::Text | OptionKind::OnUnavailable => given.get(name)?.map(OptionValue::Text),
-        OptionKind::Texts => given.get(name)?.map(OptionValue::Texts),
-        OptionKind::Range => match given.get::<Vec<f64>>(name)?.as_deref() {
+        OptionKind::Flag => native.get(name)?.map(OptionValue::Flag),
+        OptionKind::Number => native.get(name)?.map(OptionValue::Number),
+        OptionKind::Text | OptionKind::OnUnavailable => native.get(name)?.map(OptionValue::Text),
+        OptionKind::Texts => native.get(name)?.map(OptionValue::Texts),
+        OptionKind::Range => match native.get::<Vec<f64>>(name)?.as_deref() {
             Some([low, high]) => Some(OptionValue::Range(*low, *high)),
             _ => None,
         },
-        OptionKind::Table => given.get(name)?.map(OptionValue::Table),
+        OptionKind::Table => native.get(name)?.map(OptionValue::Table),
     })
 }
 
-fn wrong(name: &str) -> Error {
+fn unexpected(name: &str) -> Error {
     Error::new(
         Status::InvalidArg,
         format!("the option {name} is none of the vocabulary's"),

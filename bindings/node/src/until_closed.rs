@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// A shared value. `drop_it` drops it for all owners at once.
+/// A shared value. `drop_value` drops it for all owners at once.
 pub(crate) struct UntilClosed<T>(Arc<RwLock<Option<Arc<T>>>>);
 
 impl<T> UntilClosed<T> {
@@ -23,12 +23,12 @@ impl<T> Clone for UntilClosed<T> {
 }
 
 /// An [`UntilClosed`] of any type.
-pub(crate) trait Drops {
-    fn drop_it(&self);
+pub(crate) trait DropValue {
+    fn drop_value(&self);
 }
 
-impl<T> Drops for UntilClosed<T> {
-    fn drop_it(&self) {
+impl<T> DropValue for UntilClosed<T> {
+    fn drop_value(&self) {
         let value = self.0.write().unwrap_or_else(PoisonError::into_inner).take();
         // The lock must be free here, because dropping the value can call back.
         drop(value);

@@ -16,27 +16,28 @@ use steadlock::host::AddressMap;
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
 /// The number of Rust threads that are in Python, or wait for its GIL, to call a function.
-static ASKING: AtomicUsize = AtomicUsize::new(0);
+static CALLING_THREADS: AtomicUsize = AtomicUsize::new(0);
 
 const ENDING: &str = "the interpreter is ending";
 
 /// How often a thread that waits for a function checks whether the interpreter is ending.
-const LOOK: Duration = Duration::from_millis(50);
+const END_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How often the end of the interpreter checks whether the last thread has left Python.
-const STEP: Duration = Duration::from_millis(1);
+const CALLS_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The result of a function: an address or none, or the reason why there is no result.
-type Said = Result<Option<String>, String>;
+type MapResult = Result<Option<String>, String>;
 
-/// Makes an address map. `ask(announced, answer)` must start a thread that calls `answer`.
-pub(crate) fn map(ask: Py<PyAny>) -> AddressMap {
+/// Makes an address map. `start_call(announced, report)` must start a thread that calls the function, and then `report`
+/// with its result.
+pub(crate) fn map(start_call: Py<PyAny>) -> AddressMap {
     AddressMap::by_fallible(move |announced| {
-        let (tell, told) = mpsc::channel();
-        begin(&ask, announced, tell)?;
+        let (sender, receiver) = mpsc::channel();
+        begin(&start_call, announced, sender)?;
         loop {
-            return match told.recv_timeout(LOOK) {
-                Ok(said) => said,
+            return match receiver.recv_timeout(END_CHECK_INTERVAL) {
+                Ok(result) => result,
                 Err(RecvTimeoutError::Timeout) if !IS_ENDING.load(Ordering::SeqCst) => continue,
                 Err(_) => Err(ENDING.into()),
             };
@@ -48,21 +49,21 @@ pub(crate) fn map(ask: Py<PyAny>) -> AddressMap {
 pub(crate) fn end(py: Python<'_>, limit: Duration) {
     IS_ENDING.store(true, Ordering::SeqCst);
     // Returns without releasing the GIL: a subinterpreter that ends with the process would not get the GIL back.
-    if ASKING.load(Ordering::SeqCst) == 0 {
+    if CALLING_THREADS.load(Ordering::SeqCst) == 0 {
         return;
     }
     py.detach(|| {
         let deadline = Instant::now() + limit;
-        while ASKING.load(Ordering::SeqCst) > 0 && Instant::now() < deadline {
-            std::thread::sleep(STEP);
+        while CALLING_THREADS.load(Ordering::SeqCst) > 0 && Instant::now() < deadline {
+            std::thread::sleep(CALLS_CHECK_INTERVAL);
         }
     });
 }
 
-fn begin(ask: &Py<PyAny>, announced: &str, tell: Sender<Said>) -> Result<(), String> {
-    let _asking = Asking::begin().ok_or(ENDING)?;
-    let asked = Python::try_attach(|py| ask.call1(py, (announced, Answer(tell))).is_ok());
-    match asked {
+fn begin(start_call: &Py<PyAny>, announced: &str, sender: Sender<MapResult>) -> Result<(), String> {
+    let _calling = CallingThread::enter().ok_or(ENDING)?;
+    let has_started = Python::try_attach(|py| start_call.call1(py, (announced, ResultReport(sender))).is_ok());
+    match has_started {
         Some(true) => Ok(()),
         Some(false) => Err("no thread can be started for it".into()),
         None => Err(ENDING.into()),
@@ -72,34 +73,34 @@ fn begin(ask: &Py<PyAny>, announced: &str, tell: Sender<Said>) -> Result<(), Str
 /// Called in the child of a fork, where the parent's other threads do not exist and nothing ends.
 pub(crate) fn after_fork() {
     IS_ENDING.store(false, Ordering::SeqCst);
-    ASKING.store(0, Ordering::SeqCst);
+    CALLING_THREADS.store(0, Ordering::SeqCst);
 }
 
 /// While a value of this type exists, the end of the interpreter waits.
-struct Asking;
+struct CallingThread;
 
-impl Asking {
-    fn begin() -> Option<Self> {
+impl CallingThread {
+    fn enter() -> Option<Self> {
         // The count must come first, because the end of the interpreter sets its flag before it reads the count.
-        ASKING.fetch_add(1, Ordering::SeqCst);
-        let asking = Self;
-        (!IS_ENDING.load(Ordering::SeqCst)).then_some(asking)
+        CALLING_THREADS.fetch_add(1, Ordering::SeqCst);
+        let calling = Self;
+        (!IS_ENDING.load(Ordering::SeqCst)).then_some(calling)
     }
 }
 
-impl Drop for Asking {
+impl Drop for CallingThread {
     fn drop(&mut self) {
-        let one_less = |asking: usize| Some(asking.saturating_sub(1));
-        let _ = ASKING.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
+        let one_less = |count: usize| Some(count.saturating_sub(1));
+        let _ = CALLING_THREADS.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
     }
 }
 
 /// Passes the result of a function to the thread that waits for it.
 #[pyclass(frozen, module = "steadlock._native")]
-struct Answer(Sender<Said>);
+struct ResultReport(Sender<MapResult>);
 
 #[pymethods]
-impl Answer {
+impl ResultReport {
     fn __call__(&self, address: Option<String>, failure: Option<String>) {
         // Fails only if no thread waits any more.
         let _ = self.0.send(failure.map_or(Ok(address), Err));

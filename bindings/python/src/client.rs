@@ -16,9 +16,9 @@ use steadlock::host::{
     PerProcess,
 };
 
-use crate::bell::Bell;
-use crate::ending::Inside;
-use crate::{addresses, convert, ending, names};
+use crate::interpreter_end::WaitingThread;
+use crate::wake_descriptor::WakeDescriptor;
+use crate::{addresses, convert, interpreter_end, names};
 
 /// A client of one server, or of several primaries, with its engine thread.
 ///
@@ -27,10 +27,10 @@ use crate::{addresses, convert, ending, names};
 #[pyclass(frozen, module = "steadlock._native")]
 pub(crate) struct Client {
     host: Host,
-    bell: Arc<Bell>,
+    wake: Arc<WakeDescriptor>,
     /// The events of a `drain` that an interrupt ended while it made exceptions. The next `drain` returns them.
-    taken: PerProcess<Mutex<Vec<Event>>>,
-    waits: Waits,
+    undelivered: PerProcess<Mutex<Vec<Event>>>,
+    waits: LockWaits,
 }
 
 /// A request number, with its result or exception.
@@ -55,50 +55,52 @@ impl Client {
     #[new]
     #[pyo3(signature = (options, address_function))]
     fn new(py: Python<'_>, options: &Bound<'_, PyDict>, address_function: Option<Py<PyAny>>) -> PyResult<Self> {
-        let mut given = Options::default();
+        let mut core_options = Options::default();
         for (name, value) in options.iter() {
             let name: String = name.extract()?;
             let value = convert::option_value(&value)?;
-            given.set(&name, value).map_err(|error| convert::error(py, &error))?;
+            core_options
+                .set(&name, value)
+                .map_err(|error| convert::error(py, &error))?;
         }
-        if let Some(ask) = address_function {
-            given.address_map = Some(addresses::map(ask));
+        if let Some(start_call) = address_function {
+            core_options.address_map = Some(addresses::map(start_call));
         }
-        let bell = Bell::new().map_err(|error| convert::error(py, &no_bell(&error)))?;
-        let bell = Arc::new(bell);
-        let rung = Arc::clone(&bell);
+        let wake = WakeDescriptor::new().map_err(|error| convert::error(py, &no_descriptor(&error)))?;
+        let wake = Arc::new(wake);
+        let engine_wake = Arc::clone(&wake);
         let host = py
-            .detach(|| Host::open(given, Box::new(move || ring_unless_ending(&rung))))
+            .detach(|| Host::open(core_options, Box::new(move || signal_unless_ending(&engine_wake))))
             .map_err(|error| convert::error(py, &error))?;
         Ok(Self {
             host,
-            bell,
-            taken: PerProcess::default(),
-            waits: Waits::default(),
+            wake,
+            undelivered: PerProcess::default(),
+            waits: LockWaits::default(),
         })
     }
 
     /// Returns a file descriptor that is readable while `drain()` has events, and a unique number for it. After a fork
     /// there is a new descriptor, and also after the program has closed the old one.
     fn fd(&self) -> PyResult<(RawFd, u64)> {
-        Ok(self.bell.fd()?)
+        Ok(self.wake.fd()?)
     }
 
     /// Takes the queued events: results of submitted requests, lost leases, and lines for the log.
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Drained<'py>> {
-        self.bell.silence();
-        if ending::is_for_this_thread() {
+        self.wake.clear();
+        if interpreter_end::must_end_thread() {
             return Ok(Drained::default());
         }
-        let mut events = mem::take(&mut *self.taken());
+        let mut events = mem::take(&mut *self.undelivered());
         self.host.drain(&mut events);
-        drained(py, &events).inspect_err(|_| {
+        to_python(py, &events).inspect_err(|_| {
             // A signal handler has raised while an exception was made.
-            let mut taken = self.taken();
-            events.append(&mut taken);
-            *taken = events;
-            drop(taken);
-            self.bell.ring();
+            let mut undelivered = self.undelivered();
+            events.append(&mut undelivered);
+            *undelivered = events;
+            drop(undelivered);
+            self.wake.signal();
         })
     }
 
@@ -124,7 +126,7 @@ impl Client {
 
     /// Makes `fd()` readable once, to wake the thread that polls it.
     fn ring(&self) {
-        self.bell.ring();
+        self.wake.signal();
     }
 
     /// Returns the server as messages name it, without user and password; all servers if there are several.
@@ -175,8 +177,8 @@ impl Client {
 
     #[pyo3(signature = (settings, context))]
     fn submit_acquire(&self, settings: LockSettings, context: Option<u64>) -> u64 {
-        if ending::is_for_this_thread() {
-            return ending::unanswered();
+        if interpreter_end::must_end_thread() {
+            return interpreter_end::unanswered_request();
         }
         self.host.submit(settings.acquire(context, Vec::new()))
     }
@@ -294,8 +296,8 @@ impl Client {
         &self.host
     }
 
-    fn taken(&self) -> MutexGuard<'_, Vec<Event>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    fn undelivered(&self) -> MutexGuard<'_, Vec<Event>> {
+        self.undelivered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn blocking<'py>(&self, py: Python<'py>, op: Op, interruptible: bool) -> PyResult<Bound<'py, PyAny>> {
@@ -305,22 +307,22 @@ impl Client {
 }
 
 /// The error of a client for which the system has no descriptors.
-fn no_bell(error: &io::Error) -> Error {
+fn no_descriptor(error: &io::Error) -> Error {
     let cause = format!("the client cannot signal its results: {error}");
     let advice = "allow this process more open files, or close some, and try again";
     Error::caused(ErrorKind::Unavailable, Operation::Connect, cause).with_advice(advice)
 }
 
-/// Rings the bell, except at the end of the interpreter: no thread takes events then, and a hub of gevent that wakes up
-/// would crash the process.
-fn ring_unless_ending(bell: &Bell) {
-    if !ending::has_begun() {
-        bell.ring();
+/// Signals the descriptor, except at the end of the interpreter: no thread takes events then, and a hub of gevent that
+/// wakes up would crash the process.
+fn signal_unless_ending(wake: &WakeDescriptor) {
+    if !interpreter_end::has_begun() {
+        wake.signal();
     }
 }
 
 /// Converts events to Python objects.
-fn drained<'py>(py: Python<'py>, events: &[Event]) -> PyResult<Drained<'py>> {
+fn to_python<'py>(py: Python<'py>, events: &[Event]) -> PyResult<Drained<'py>> {
     let mut completed = Vec::with_capacity(events.len());
     let (mut lost, mut lines) = (Vec::new(), Vec::new());
     for event in events {
@@ -389,7 +391,7 @@ const SIGNAL_CHECK: Duration = Duration::from_millis(50);
 
 /// The interval of checks for an exception that another thread raises in this one (`PyThreadState_SetAsyncExc`). Time
 /// limits of task queues do that.
-const LOOK: Duration = Duration::from_millis(100);
+const EXCEPTION_CHECK: Duration = Duration::from_millis(100);
 
 /// The limit for a close.
 const CLOSE_LIMIT: Duration = Duration::from_millis(500);
@@ -399,59 +401,61 @@ const CLOSE_LIMIT: Duration = Duration::from_millis(500);
 /// If a signal handler raises, or another thread raises an exception in this one, the caller gets that exception and
 /// `op` is cancelled. A lock that is granted meanwhile is released.
 pub(crate) fn wait(py: Python<'_>, host: &Host, op: Op, interruptible: bool) -> PyResult<Completion> {
-    until_done(py, &mut host.start(op), interruptible, |result| result)?.map_err(|error| convert::error(py, &error))
+    wait_for(py, &mut host.start(op), interruptible, |result| result)?.map_err(|error| convert::error(py, &error))
 }
 
 /// Closes the client; takes 500 ms at the most. An interrupted close goes on.
 pub(crate) fn close(py: Python<'_>, host: &Host, interruptible: bool) -> PyResult<()> {
-    let slice = if interruptible { SIGNAL_CHECK } else { LOOK };
+    let slice = if interruptible { SIGNAL_CHECK } else { EXCEPTION_CHECK };
     let mut closing = host.start(Op::Close);
     let mut left = CLOSE_LIMIT;
     while !left.is_zero() && py.detach(|| closing.wait(slice.min(left))).is_none() {
         left = left.saturating_sub(slice);
-        look_up(py)?;
+        raise_pending(py)?;
     }
     Ok(())
 }
 
 /// Waits for the result, and passes it to `take` before it requests the GIL.
-fn until_done<T: Send>(
+fn wait_for<T: Send>(
     py: Python<'_>,
     pending: &mut Pending,
     interruptible: bool,
     take: impl Fn(Result<Completion, Error>) -> T + Sync,
 ) -> PyResult<T> {
-    let slice = if interruptible { SIGNAL_CHECK } else { LOOK };
+    let slice = if interruptible { SIGNAL_CHECK } else { EXCEPTION_CHECK };
     loop {
-        let inside = Inside::enter();
+        let waiting = WaitingThread::enter();
         let done = py.detach(|| {
             let done = pending.wait(slice).map(&take);
-            if inside.is_to_leave() { Err(()) } else { Ok(done) }
+            if waiting.must_end() { Err(()) } else { Ok(done) }
         });
-        drop(inside);
-        if let Some(done) = done.map_err(|()| ending::leave())? {
+        drop(waiting);
+        if let Some(done) = done.map_err(|()| interpreter_end::system_exit())? {
             return Ok(done);
         }
-        look_up(py)?;
+        raise_pending(py)?;
     }
 }
 
 /// A Python function that does nothing.
-static NOTHING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static DO_NOTHING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// Runs at the import. Compiling the function can run code of the program (an audit hook). At the first use, that code
 /// could wait for a lock itself, and so for this function.
 pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
-    let nothing = py.eval(c"lambda: None", Some(&PyDict::new(py)), None)?;
-    let _ = NOTHING.set(py, nothing.unbind());
+    let do_nothing = py.eval(c"lambda: None", Some(&PyDict::new(py)), None)?;
+    let _ = DO_NOTHING.set(py, do_nothing.unbind());
     Ok(())
 }
 
 /// Raises pending exceptions of signal handlers and of other threads. Python raises the latter only where bytecode
 /// runs, so this runs a function.
-fn look_up(py: Python<'_>) -> PyResult<()> {
+fn raise_pending(py: Python<'_>) -> PyResult<()> {
     py.check_signals()?;
-    NOTHING.get(py).map_or(Ok(()), |nothing| nothing.call0(py).map(drop))
+    DO_NOTHING
+        .get(py)
+        .map_or(Ok(()), |do_nothing| do_nothing.call0(py).map(drop))
 }
 
 /// The waits for locks of one client's threads.
@@ -459,23 +463,23 @@ fn look_up(py: Python<'_>) -> PyResult<()> {
 /// At the end of the interpreter no waiting thread gets a lock. A grant is stored here until its thread has the GIL,
 /// and is released if the end comes first.
 #[derive(Default)]
-pub(crate) struct Waits {
+pub(crate) struct LockWaits {
     /// The leases by the numbers of the waits. Locked without the GIL, so also at a fork by another thread.
     granted: PerProcess<Mutex<HashMap<u64, u64>>>,
     count: AtomicU64,
 }
 
-impl Waits {
+impl LockWaits {
     /// Waits for a lock.
     pub(crate) fn wait(&self, py: Python<'_>, host: &Host, op: Op, interruptible: bool) -> PyResult<Completion> {
-        if ending::is_for_this_thread() {
-            return Err(ending::leave());
+        if interpreter_end::must_end_thread() {
+            return Err(interpreter_end::system_exit());
         }
         let number = self.count.fetch_add(1, Ordering::Relaxed);
-        let done = until_done(py, &mut host.start(op), interruptible, |result| {
+        let done = wait_for(py, &mut host.start(op), interruptible, |result| {
             if let Ok(Completion::Granted(lease)) = &result {
                 let mut granted = self.granted();
-                if ending::is_for_this_thread() {
+                if interpreter_end::must_end_thread() {
                     drop(host.start(Op::Release { lease: lease.id() }));
                 } else {
                     granted.insert(number, lease.id());
@@ -485,7 +489,7 @@ impl Waits {
         })?;
         if matches!(done, Ok(Completion::Granted(_))) && self.granted().remove(&number).is_none() {
             // The end of the interpreter came first, and has released the lock.
-            return Err(ending::leave());
+            return Err(interpreter_end::system_exit());
         }
         done.map_err(|error| convert::error(py, &error))
     }

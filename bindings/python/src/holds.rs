@@ -12,10 +12,10 @@ use pyo3::types::{PyList, PyWeakrefMethods, PyWeakrefReference};
 use steadlock::host::{self, Host, Op};
 
 use crate::client::Client;
-use crate::ending;
+use crate::interpreter_end;
+use crate::interrupt::LastInterrupt;
 use crate::lease::Lease;
 use crate::names;
-use crate::struck::Struck;
 
 /// The leases that were not released yet, by owner and lock.
 ///
@@ -31,11 +31,12 @@ use crate::struck::Struck;
 /// code can call the client again. Therefore the mutex is never locked at such a place: a method removes the objects to
 /// drop, unlocks the mutex, and drops the objects after that.
 #[pyclass(frozen, module = "steadlock._native")]
-pub(crate) struct Holds(Arc<Book>);
+pub(crate) struct Holds(Arc<SharedHolds>);
 
-struct Book {
+/// The part of [`Holds`] that weak references share.
+struct SharedHolds {
     host: Host,
-    pages: Mutex<Pages>,
+    tables: Mutex<LeaseTables>,
     /// Called with each lease that from now on lives only while the program refers to it.
     on_left: Py<PyAny>,
     /// Called when a lease is released because nothing refers to it any more: with its number, its name, its kind of
@@ -44,14 +45,13 @@ struct Book {
 }
 
 #[derive(Default)]
-struct Pages {
+struct LeaseTables {
+    /// The leases of owners that have not ended, by owner and lock.
     held: HashMap<Option<u64>, HashMap<Box<str>, Vec<Entry>>>,
     /// The leases of ended owners to which the program still refers.
-    left: HashMap<u64, Py<PyWeakrefReference>>,
-    /// How many leases were added since the last sweep.
-    added: usize,
-    /// How many leases the last sweep left.
-    remained: usize,
+    weak: HashMap<u64, Py<PyWeakrefReference>>,
+    added_since_sweep: usize,
+    kept_by_last_sweep: usize,
 }
 
 struct Entry {
@@ -59,16 +59,16 @@ struct Entry {
     lease: Py<PyAny>,
 }
 
-/// A sweep runs when the number of added leases exceeds by this the number that the last sweep left.
+/// A sweep runs when the number of added leases exceeds by this the number that the last sweep kept.
 const SWEEP_AFTER: usize = 64;
 
 #[pymethods]
 impl Holds {
     #[new]
     fn new(client: &Client, on_left: Py<PyAny>, on_dropped: Py<PyAny>) -> Self {
-        Self(Arc::new(Book {
+        Self(Arc::new(SharedHolds {
             host: client.host().clone(),
-            pages: Mutex::default(),
+            tables: Mutex::default(),
             on_left,
             on_dropped,
         }))
@@ -77,90 +77,96 @@ impl Holds {
     /// Adds a lease. Returns whether it swept.
     fn add(&self, lease: Py<PyAny>, native: &Lease, key: &str, owner: Option<u64>) -> bool {
         let native = Arc::clone(&native.0);
-        let mut pages = self.0.pages();
-        let swept = (pages.added >= pages.remained + SWEEP_AFTER).then(|| pages.sweep());
-        pages.added += 1;
-        let keys = pages.held.entry(owner).or_default();
+        let mut tables = self.0.tables();
+        let swept = (tables.added_since_sweep >= tables.kept_by_last_sweep + SWEEP_AFTER).then(|| tables.sweep());
+        tables.added_since_sweep += 1;
+        let keys = tables.held.entry(owner).or_default();
         let entry = Entry { native, lease };
         match keys.get_mut(key) {
             Some(entries) => entries.push(entry),
             None => drop(keys.insert(key.into(), vec![entry])),
         }
-        drop(pages);
+        drop(tables);
         swept.is_some()
     }
 
     /// Removes a lease by its number. Idempotent.
     fn discard(&self, number: u64, key: &str, owner: Option<u64>) {
-        let mut pages = self.0.pages();
-        let left = pages.left.remove(&number);
-        let held = pages.take(owner, key, |entry| entry.native.id() == number);
-        drop(pages);
-        drop((left, held));
+        let mut tables = self.0.tables();
+        let weak = tables.weak.remove(&number);
+        let held = tables.take(owner, key, |entry| entry.native.id() == number);
+        drop(tables);
+        drop((weak, held));
     }
 
     /// Returns the last lease of this lock that the owner acquired and still holds.
     fn innermost(&self, py: Python<'_>, key: &str, owner: Option<u64>) -> Option<Py<PyAny>> {
-        let mut pages = self.0.pages();
-        let forgotten = pages.take(owner, key, |entry| entry.native.is_forgotten());
-        let entries = pages.held.get(&owner).and_then(|keys| keys.get(key));
+        let mut tables = self.0.tables();
+        let forgotten = tables.take(owner, key, |entry| entry.native.is_forgotten());
+        let entries = tables.held.get(&owner).and_then(|keys| keys.get(key));
         let found = entries
             .and_then(|entries| entries.last())
             .map(|entry| entry.lease.clone_ref(py));
-        drop(pages);
+        drop(tables);
         drop(forgotten);
         found
     }
 
     fn all<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let pages = self.0.pages();
-        let mut leases: Vec<_> = pages
+        let tables = self.0.tables();
+        let mut leases: Vec<_> = tables
             .held
             .values()
             .flat_map(HashMap::values)
             .flatten()
             .map(|entry| (entry.native.id(), entry.lease.clone_ref(py)))
             .collect();
-        let left: Vec<_> = pages
-            .left
+        let weak: Vec<_> = tables
+            .weak
             .iter()
             .map(|(number, lease)| (*number, lease.clone_ref(py)))
             .collect();
-        drop(pages);
+        drop(tables);
         // The leases are in the order of their grants.
         leases.sort_by_key(|(number, _)| *number);
-        let left = left
+        let referenced = weak
             .iter()
             .filter_map(|(number, lease)| Some((*number, lease.bind(py).upgrade()?.unbind())));
-        leases.extend(left);
+        leases.extend(referenced);
         PyList::new(py, leases.into_iter().map(|(_, lease)| lease))
     }
 
     /// Called when these owners have ended. Their leases live from now on only while the program refers to them. Can be
     /// called during a garbage collection.
     fn owners_have_ended(&self, py: Python<'_>, owners: Vec<Option<u64>>) -> PyResult<()> {
-        let mut struck = Struck::default();
+        let mut interrupt = LastInterrupt::default();
         for owner in owners {
-            let held = self.0.pages().held_by(py, owner);
+            let held = self.0.tables().held_by(py, owner);
             let mut levels: HashMap<Box<str>, Levels> = HashMap::new();
             for (key, _) in &held {
                 levels.entry(key.clone()).or_default().add();
             }
             for (key, entry) in held {
                 let levels = levels.get(&key).cloned().unwrap_or_default();
-                self.0.leave(py, (owner, &*key), entry, levels, &mut struck)?;
+                let ended = EndedHold {
+                    owner,
+                    key: &key,
+                    entry,
+                    levels,
+                };
+                self.0.keep_weakly(py, ended, &mut interrupt)?;
             }
         }
-        struck.raised()
+        interrupt.raise()
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         // The mutex is free: no garbage collection runs while a thread holds it.
-        if let Ok(pages) = self.0.pages.try_lock() {
-            for entry in pages.held.values().flat_map(HashMap::values).flatten() {
+        if let Ok(tables) = self.0.tables.try_lock() {
+            for entry in tables.held.values().flat_map(HashMap::values).flatten() {
                 visit.call(&entry.lease)?;
             }
-            for lease in pages.left.values() {
+            for lease in tables.weak.values() {
                 visit.call(lease)?;
             }
         }
@@ -169,52 +175,64 @@ impl Holds {
     }
 
     fn __clear__(&self) {
-        let pages = mem::take(&mut *self.0.pages());
-        drop(pages);
+        let tables = mem::take(&mut *self.0.tables());
+        drop(tables);
     }
 }
 
-impl Book {
-    fn pages(&self) -> MutexGuard<'_, Pages> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+/// A lease of an ended owner.
+struct EndedHold<'a> {
+    owner: Option<u64>,
+    /// The lock.
+    key: &'a str,
+    entry: Entry,
+    levels: Levels,
+}
+
+impl SharedHolds {
+    fn tables(&self) -> MutexGuard<'_, LeaseTables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Replaces the reference to a lease of an ended owner by a weak one.
-    fn leave(
+    fn keep_weakly(
         self: &Arc<Self>,
         py: Python<'_>,
-        (owner, key): (Option<u64>, &str),
-        entry: Entry,
-        levels: Levels,
-        struck: &mut Struck,
+        ended: EndedHold<'_>,
+        interrupt: &mut LastInterrupt,
     ) -> PyResult<()> {
-        let Entry { native, lease } = entry;
+        let EndedHold {
+            owner,
+            key,
+            entry: Entry { native, lease },
+            levels,
+        } = ended;
         let number = native.id();
         let owner_kind = kind_of_owner(lease.bind(py));
-        let watching = LastReference {
-            book: Arc::downgrade(self),
+        let callback = LastReference {
+            holds: Arc::downgrade(self),
             native,
             owner_kind,
             levels,
         };
-        let reference = PyWeakrefReference::new_with(lease.bind(py), Bound::new(py, watching)?)?.unbind();
-        let mut pages = self.pages();
-        let held = pages.take(owner, key, |entry| entry.native.id() == number);
+        let reference = PyWeakrefReference::new_with(lease.bind(py), Bound::new(py, callback)?)?.unbind();
+        let mut tables = self.tables();
+        let held = tables.take(owner, key, |entry| entry.native.id() == number);
         let before = if held.is_empty() {
             Some(reference)
         } else {
-            pages.left.insert(number, reference)
+            tables.weak.insert(number, reference)
         };
-        drop(pages);
+        drop(tables);
         if !held.is_empty() {
-            struck.until_done(|| self.on_left.bind(py).call1((&lease,)))?;
+            interrupt.until_done(|| self.on_left.bind(py).call1((&lease,)))?;
         }
         drop((before, held));
         Ok(())
     }
 }
 
-impl Pages {
+impl LeaseTables {
     /// Removes the wanted entries. The caller must drop them after the mutex is free.
     fn take(&mut self, owner: Option<u64>, key: &str, is_wanted: impl Fn(&Entry) -> bool) -> Vec<Entry> {
         let Some(keys) = self.held.get_mut(&owner) else {
@@ -242,18 +260,13 @@ impl Pages {
         let mut forgotten = Vec::new();
         for keys in self.held.values_mut() {
             for entries in keys.values_mut() {
-                let (gone, known) = mem::take(entries)
-                    .into_iter()
-                    .partition(|entry| entry.native.is_forgotten());
-                *entries = known;
-                let mut gone: Vec<Entry> = gone;
-                forgotten.append(&mut gone);
+                forgotten.extend(entries.extract_if(.., |entry| entry.native.is_forgotten()));
             }
             keys.retain(|_, entries| !entries.is_empty());
         }
         self.held.retain(|_, keys| !keys.is_empty());
-        self.remained = self.held.values().flat_map(HashMap::values).map(Vec::len).sum();
-        self.added = 0;
+        self.kept_by_last_sweep = self.held.values().flat_map(HashMap::values).map(Vec::len).sum();
+        self.added_since_sweep = 0;
         forgotten
     }
 
@@ -289,7 +302,7 @@ pub(crate) fn prepare(py: Python<'_>) {
 /// program could not release it.
 #[pyclass(frozen, module = "steadlock._native")]
 struct LastReference {
-    book: Weak<Book>,
+    holds: Weak<SharedHolds>,
     native: Arc<host::Lease>,
     owner_kind: String,
     levels: Levels,
@@ -318,19 +331,19 @@ impl Drop for LastReference {
 #[pymethods]
 impl LastReference {
     fn __call__(&self, py: Python<'_>, _reference: &Bound<'_, PyAny>) -> PyResult<()> {
-        let Some(book) = self.book.upgrade() else {
+        let Some(holds) = self.holds.upgrade() else {
             return Ok(());
         };
         let number = self.native.id();
-        let reference = book.pages().left.remove(&number);
+        let reference = holds.tables().weak.remove(&number);
         drop(reference);
-        if self.native.is_released() || ending::is_finalizing(py)? {
+        if self.native.is_released() || interpreter_end::is_finalizing(py)? {
             return Ok(());
         }
-        let is_told = self.native.is_valid() && self.levels.is_last();
+        let must_warn = self.native.is_valid() && self.levels.is_last();
         // The release goes on without a waiter.
-        drop(book.host.start(Op::Release { lease: number }));
-        let told = (number, self.native.name(), self.owner_kind.as_str(), is_told);
-        book.on_dropped.bind(py).call1(told).map(|_| ())
+        drop(holds.host.start(Op::Release { lease: number }));
+        let dropped = (number, self.native.name(), self.owner_kind.as_str(), must_warn);
+        holds.on_dropped.bind(py).call1(dropped).map(|_| ())
     }
 }

@@ -9,12 +9,12 @@
 //! - [`lease`]: `Lease`, the result of a grant
 //! - [`scope_end`]: `ScopeEnd` and `AsyncScopeEnd`, the ends of a `with` and an `async with`
 //! - [`holds`]: `Holds`, the Python objects of the leases that a client holds
-//! - [`ends`]: `Uninterrupted` and `AtEnd`, other calls that no interrupt can prevent
+//! - [`uninterrupted`]: `Uninterrupted` and `AtEnd`, other calls that no interrupt can prevent
 //!
-//! The classes share these files: [`wait`] (blocking without the GIL), [`bell`] (the file descriptor that wakes an
-//! event loop), [`requests`] (requests and their results), [`convert`] (results and errors), [`names`] (names of
-//! attributes), [`struck`] (exceptions of interrupts), [`addresses`] (an address map that is a function), [`ending`] (the
-//! end of the interpreter).
+//! The classes share these files: [`wake_descriptor`] (the file descriptor that wakes an event loop), [`requests`]
+//! (requests and their results), [`convert`] (results and errors), [`names`] (names of attributes), [`interrupt`]
+//! (exceptions of interrupts), [`addresses`] (an address map that is a function), [`interpreter_end`] (the end of the
+//! interpreter).
 //!
 //! Signal handlers, garbage collections, finalizers and profilers of the program can call the client again in the
 //! middle of its Python code, in the same thread. Therefore no mutex here is locked while a Python object is created,
@@ -25,17 +25,17 @@
 #![warn(clippy::too_many_lines)]
 
 mod addresses;
-mod bell;
 mod client;
 mod convert;
-mod ending;
-mod ends;
 mod holds;
+mod interpreter_end;
+mod interrupt;
 mod lease;
 mod names;
 mod requests;
 mod scope_end;
-mod struck;
+mod uninterrupted;
+mod wake_descriptor;
 
 use pyo3::prelude::*;
 
@@ -45,8 +45,6 @@ mod _native {
     #[pymodule_export]
     use crate::client::Client;
     #[pymodule_export]
-    use crate::ends::{AtEnd, Uninterrupted, uninterrupted};
-    #[pymodule_export]
     use crate::holds::Holds;
     #[pymodule_export]
     use crate::lease::Lease;
@@ -54,6 +52,8 @@ mod _native {
     use crate::requests::{settle, submit};
     #[pymodule_export]
     use crate::scope_end::{AsyncScopeEnd, ScopeEnd};
+    #[pymodule_export]
+    use crate::uninterrupted::{AtEnd, Uninterrupted, uninterrupted};
 
     use std::time::Duration;
 
@@ -86,13 +86,13 @@ mod _native {
     /// waiting threads have ended by `SystemExit`, `limit_ms` at the most.
     #[pyfunction]
     fn grant_no_more(py: Python<'_>, limit_ms: u64) {
-        crate::ending::begin(py, Duration::from_millis(limit_ms));
+        crate::interpreter_end::begin(py, Duration::from_millis(limit_ms));
     }
 
     /// Called in the child of a fork, where the parent's other threads do not exist.
     #[pyfunction]
     fn has_forked() {
-        crate::ending::after_fork();
+        crate::interpreter_end::after_fork();
         crate::addresses::after_fork();
     }
 
@@ -105,7 +105,7 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        crate::ending::prepare(module.py())?;
+        crate::interpreter_end::prepare(module.py())?;
         crate::client::prepare(module.py())?;
         crate::scope_end::prepare(module.py())?;
         crate::holds::prepare(module.py());

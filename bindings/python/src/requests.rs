@@ -32,14 +32,14 @@ pub(crate) fn settle(
     settled: &Bound<'_, PyList>,
 ) -> PyResult<()> {
     let py = completed.py();
-    while let Some((number, value, error)) = first(completed)? {
+    while let Some((number, value, error)) = first_completed(completed)? {
         let request = waiting.get_item(&number)?;
-        let pair = (request, value, error).into_pyobject(py)?;
-        // Making the pair can have started a garbage collection, in which a finalizer took this result. From here on no
-        // more memory is needed.
+        let row = (request, value, error).into_pyobject(py)?;
+        // Making the tuple can have started a garbage collection, in which a finalizer took this result. From here on
+        // no more memory is needed.
         let is_there = !completed.is_empty() && completed.get_item(0)?.cast::<PyTuple>()?.get_item(0)?.is(&number);
         if is_there {
-            settled.append(pair)?;
+            settled.append(row)?;
             completed.del_item(0)?;
             if waiting.contains(&number)? {
                 waiting.del_item(number)?;
@@ -51,7 +51,7 @@ pub(crate) fn settle(
 
 type Completed<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
 
-fn first<'py>(completed: &Bound<'py, PyList>) -> PyResult<Option<Completed<'py>>> {
+fn first_completed<'py>(completed: &Bound<'py, PyList>) -> PyResult<Option<Completed<'py>>> {
     if completed.is_empty() {
         return Ok(None);
     }

@@ -5,8 +5,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
+use crate::interrupt::LastInterrupt;
 use crate::names;
-use crate::struck::Struck;
 
 /// The method `__exit__` of a lock, a semaphore or a hold.
 ///
@@ -31,7 +31,7 @@ impl ScopeEnd {
         scope: &Bound<'py, PyAny>,
         _class: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        bound(slf.as_any(), scope)
+        bind(slf.as_any(), scope)
     }
 
     fn __call__(
@@ -44,32 +44,32 @@ impl ScopeEnd {
         // The parameter exists because a caller can pass it by name.
         let _ = traceback;
         let py = scope.py();
-        let mut struck = Struck::default();
+        let mut interrupt = LastInterrupt::default();
         let lease = loop {
-            let lease = struck.until_done(|| scope.call_method0(names::_innermost_scope(py)))?;
-            if lease.is_none() || take_out(scope, &lease)? {
+            let lease = interrupt.until_done(|| scope.call_method0(names::_innermost_scope(py)))?;
+            if lease.is_none() || remove_entered(scope, &lease)? {
                 break lease;
             }
         };
         let error = if lease.is_none() {
-            struck.until_done(|| scope.call_method0(names::_not_entered(py)))?
+            interrupt.until_done(|| scope.call_method0(names::_not_entered(py)))?
         } else {
             match lease.call_method0(names::_leave(py)) {
                 Ok(error) => error,
                 Err(raised) => {
-                    struck.note(raised);
-                    struck.until_done(|| lease.call_method0(names::_abandon(py)))?
+                    interrupt.record(raised);
+                    interrupt.until_done(|| lease.call_method0(names::_abandon(py)))?
                 }
             }
         };
         if !kind.is_none() && !error.is_none() {
-            note(raised, &error);
+            add_note(raised, &error);
         }
-        struck.raised()?;
+        interrupt.raise()?;
         if !kind.is_none() || error.is_none() {
             return Ok(());
         }
-        Err(raised_here(error)?)
+        Err(with_handled_context(error)?)
     }
 
     #[getter(__name__)]
@@ -102,7 +102,7 @@ impl AsyncScopeEnd {
         scope: &Bound<'py, PyAny>,
         _class: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        bound(slf.as_any(), scope)
+        bind(slf.as_any(), scope)
     }
 
     fn __call__<'py>(
@@ -115,26 +115,26 @@ impl AsyncScopeEnd {
         // The parameter exists because a caller can pass it by name.
         let _ = traceback;
         let py = scope.py();
-        let mut struck = Struck::default();
-        let hold = struck.until_done(|| scope.call_method0(names::_innermost_scope(py)))?;
+        let mut interrupt = LastInterrupt::default();
+        let hold = interrupt.until_done(|| scope.call_method0(names::_innermost_scope(py)))?;
         let leaving = if hold.is_none() {
             scope.call_method1(names::_not_entered(py), (!kind.is_none(),))
         } else {
-            struck.until_done(|| scope.call_method1(names::_take_out(py), (&hold,)))?;
+            interrupt.until_done(|| scope.call_method1(names::_take_out(py), (&hold,)))?;
             hold.call_method1(names::_begin_to_leave(py), (kind, raised))
         };
         match leaving {
-            Ok(leaving) if struck.is_none() => return Ok(leaving),
+            Ok(leaving) if interrupt.is_none() => return Ok(leaving),
             // No caller awaits the coroutine; the release goes on.
             Ok(leaving) => drop(leaving.call_method0(names::close(py))),
             Err(raised) => {
-                struck.note(raised);
+                interrupt.record(raised);
                 if !hold.is_none() {
-                    struck.until_done(|| hold.call_method0(names::_abandon(py)))?;
+                    interrupt.until_done(|| hold.call_method0(names::_abandon(py)))?;
                 }
             }
         }
-        struck.raised().map(|()| py.None().into_bound(py))
+        interrupt.raise().map(|()| py.None().into_bound(py))
     }
 
     #[getter(__name__)]
@@ -159,7 +159,7 @@ pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
 }
 
 /// Returns the function bound to the scope; the function itself if it is read from the class.
-fn bound<'py>(function: &Bound<'py, PyAny>, scope: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+fn bind<'py>(function: &Bound<'py, PyAny>, scope: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     match METHOD.get(function.py()) {
         Some(method) if !scope.is_none() => method.bind(function.py()).call1((function, scope)),
         _ => Ok(function.clone()),
@@ -167,7 +167,7 @@ fn bound<'py>(function: &Bound<'py, PyAny>, scope: &Bound<'py, PyAny>) -> PyResu
 }
 
 /// Makes the error as `raise` does, with the handled exception as its context.
-fn raised_here(error: Bound<'_, PyAny>) -> PyResult<PyErr> {
+fn with_handled_context(error: Bound<'_, PyAny>) -> PyResult<PyErr> {
     let py = error.py();
     let handled = py.import(names::sys(py))?.call_method0(names::exception(py))?;
     let context = names::__context__(py);
@@ -179,7 +179,7 @@ fn raised_here(error: Bound<'_, PyAny>) -> PyResult<PyErr> {
 
 /// Adds a note about `error` to the exception of the body, because `error` is not raised: usually the lock was lost
 /// meanwhile. Adds it once, even for several levels of one lock. Ignores exceptions that take no notes.
-fn note(raised: &Bound<'_, PyAny>, error: &Bound<'_, PyAny>) {
+fn add_note(raised: &Bound<'_, PyAny>, error: &Bound<'_, PyAny>) {
     let py = raised.py();
     let add = || -> PyResult<()> {
         let text = error.str()?;
@@ -193,7 +193,7 @@ fn note(raised: &Bound<'_, PyAny>, error: &Bound<'_, PyAny>) {
 }
 
 /// Removes a lease from the entered ones. Returns false if another thread has removed it meanwhile.
-fn take_out(scope: &Bound<'_, PyAny>, lease: &Bound<'_, PyAny>) -> PyResult<bool> {
+fn remove_entered(scope: &Bound<'_, PyAny>, lease: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = scope.py();
     let entered = scope.getattr(names::_entered(py))?;
     match entered.call_method1(names::remove(py), (lease,)) {

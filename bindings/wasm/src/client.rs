@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Wake, Waker};
+use std::task::Waker;
 
 use steadlock::host::{
     Acquire, CallId, Driven, Error, ErrorKind, Host, Lane, NodeId, Op, Operation, ServerAddress, clock_micros,
@@ -15,7 +15,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use crate::failure::{failure, holder};
 use crate::observation::observation;
 use crate::options::{options, policy};
-use crate::transmit::{call_error, reply, transmit};
+use crate::transmit::{refusal, reply, transmit, unknown_outcome};
 
 /// A client. JavaScript must call [`turn`](Self::turn) after every call that submits an operation or reports an event
 /// of a server.
@@ -23,27 +23,19 @@ use crate::transmit::{call_error, reply, transmit};
 pub struct NativeClient {
     client: Client,
     engine: RefCell<Driven>,
-    waker: Waker,
     has_events: Arc<AtomicBool>,
-}
-
-/// A waker that does nothing: JavaScript runs a turn of the engine after each of its calls anyway.
-struct Nobody;
-
-impl Wake for Nobody {
-    fn wake(self: Arc<Self>) {}
 }
 
 /// Checks the options. Returns a `NativeClient`, or a `NativeFailure`.
 #[wasm_bindgen]
-pub fn open(given: &JsValue) -> JsValue {
+pub fn open(native_options: &JsValue) -> JsValue {
     let has_events = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&has_events);
-    match Host::open_driven(options(given), Box::new(move || told.store(true, Ordering::Relaxed))) {
+    let wake_flag = Arc::clone(&has_events);
+    let wake = move || wake_flag.store(true, Ordering::Relaxed);
+    match Host::open_driven(options(native_options), Box::new(wake)) {
         Ok((host, engine)) => NativeClient {
             client: Client::new(host),
             engine: RefCell::new(engine),
-            waker: Waker::from(Arc::new(Nobody)),
             has_events,
         }
         .into(),
@@ -198,7 +190,8 @@ impl NativeClient {
 impl NativeClient {
     /// Runs one turn of the engine, which does all pending work. Returns whether the engine has ended.
     pub fn turn(&self) -> bool {
-        self.engine.borrow_mut().turn(&self.waker).is_ready()
+        // Nothing needs a wake-up, because JavaScript runs a turn after each of its calls anyway.
+        self.engine.borrow_mut().turn(Waker::noop()).is_ready()
     }
 
     /// Returns whether events arrived since the last call.
@@ -243,13 +236,9 @@ impl NativeClient {
     }
 
     /// Reports that JavaScript can subscribe to the channels of a server.
-    pub fn listening(&self, node: u16) {
+    #[wasm_bindgen(js_name = subscriptionsOpened)]
+    pub fn subscriptions_opened(&self, node: u16) {
         self.engine.borrow_mut().subscriptions_opened(NodeId(node));
-    }
-
-    /// Reports that JavaScript cannot subscribe to the channels of a server any more.
-    pub fn deaf(&self, node: u16) {
-        self.engine.borrow_mut().subscriptions_lost(NodeId(node));
     }
 
     /// Reports that connecting to a server failed: either for a reason that will not pass (`is_set_up_wrong`), or
@@ -272,7 +261,7 @@ impl NativeClient {
 
     /// Reports the reply to a call.
     pub fn replied(&self, node: u16, call: f64, value: &JsValue) {
-        let unreadable = || call_error(true, "ERR the client answered with what is no reply of a script");
+        let unreadable = || refusal("ERR the client answered with what is no reply of a script");
         let reply = reply(value).ok_or_else(unreadable);
         self.engine
             .borrow_mut()
@@ -282,7 +271,11 @@ impl NativeClient {
     /// Reports that a call has no reply: the server refused it with this text (`is_servers`), or its outcome is not
     /// known.
     pub fn failed(&self, node: u16, call: f64, is_servers: bool, text: &str) {
-        let error = call_error(is_servers, text);
+        let error = if is_servers {
+            refusal(text)
+        } else {
+            unknown_outcome(text)
+        };
         self.engine
             .borrow_mut()
             .replied(NodeId(node), CallId::from_u64(call as u64), Err(error));
@@ -294,7 +287,8 @@ impl NativeClient {
     }
 
     /// Reports a message on a channel.
-    pub fn heard(&self, node: u16, channel: &str, message: &str) {
+    #[wasm_bindgen(js_name = messageReceived)]
+    pub fn message_received(&self, node: u16, channel: &str, message: &str) {
         self.engine
             .borrow_mut()
             .message_received(NodeId(node), channel.as_bytes(), message.as_bytes().to_vec());

@@ -10,8 +10,8 @@
 #![warn(clippy::too_many_lines)]
 
 mod client;
+mod environment;
 mod failure;
-mod given;
 mod object;
 mod observation;
 mod options;

@@ -45,21 +45,21 @@ fn call(call: &Call, is_sharded: bool) -> JsValue {
 /// Returns the texts of all scripts and their SHA-1. The position is the number that a call names.
 #[wasm_bindgen]
 pub fn scripts() -> Array {
-    let both = |script: &Script| object(&[("text", script.text().into()), ("sha1", script.sha1().into())]);
-    Script::ALL.iter().map(both).collect()
+    let row = |script: &Script| object(&[("text", script.text().into()), ("sha1", script.sha1().into())]);
+    Script::ALL.iter().map(row).collect()
 }
 
 /// Converts a reply of a server; `None` if it has a form that no server sends.
 pub(crate) fn reply(value: &JsValue) -> Option<Reply> {
-    within(value, DEEPEST)
+    reply_within(value, MAX_DEPTH)
 }
 
 /// The deepest nesting of lists in a reply. Replies of scripts are much flatter; the limit ends the walk over an array
 /// that contains itself.
-const DEEPEST: u32 = 32;
+const MAX_DEPTH: u32 = 32;
 
 #[inline(never)]
-fn within(value: &JsValue, depth: u32) -> Option<Reply> {
+fn reply_within(value: &JsValue, depth: u32) -> Option<Reply> {
     if value.is_null() || value.is_undefined() {
         return Some(Reply::Nil);
     }
@@ -67,7 +67,7 @@ fn within(value: &JsValue, depth: u32) -> Option<Reply> {
         return Some(Reply::Bytes(text.into_bytes()));
     }
     if let Some(number) = value.as_f64() {
-        let is_whole = number.fract() == 0.0 && number.abs() <= MOST;
+        let is_whole = number.fract() == 0.0 && number.abs() <= MAX_SAFE_INTEGER;
         return is_whole.then_some(Reply::Int(number as i64));
     }
     if let Some(bytes) = value.dyn_ref::<Uint8Array>() {
@@ -80,7 +80,7 @@ fn within(value: &JsValue, depth: u32) -> Option<Reply> {
         let depth = depth.checked_sub(1)?;
         let items = Array::from(value)
             .iter()
-            .map(|item| within(&item, depth))
+            .map(|item| reply_within(&item, depth))
             .collect::<Option<_>>();
         return items.map(Reply::Array);
     }
@@ -88,14 +88,15 @@ fn within(value: &JsValue, depth: u32) -> Option<Reply> {
 }
 
 /// The largest integer that JavaScript's numbers represent exactly together with all smaller ones: 2^53 − 1.
-const MOST: f64 = 9_007_199_254_740_991.0;
+const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
 
-/// Returns the error for a call without a reply: the text of the server's refusal, or the reason why the outcome is not
-/// known.
-pub(crate) fn call_error(is_servers: bool, text: &str) -> CallError {
-    if !is_servers {
-        return CallError::Disconnected(shown_words(text.as_bytes()).into());
-    }
+/// Returns the error for a call whose outcome is not known, for this reason.
+pub(crate) fn unknown_outcome(reason: &str) -> CallError {
+    CallError::Disconnected(shown_words(reason.as_bytes()).into())
+}
+
+/// Returns the error for a call that the server refused with this text.
+pub(crate) fn refusal(text: &str) -> CallError {
     let (code, message) = text.split_once(' ').unwrap_or((text, ""));
     CallError::server(code, message)
 }

@@ -32,7 +32,7 @@ pub use steadlock_protocol::{CallError, KeyPrefix, LockKey, LockName, OwnerId, R
 use crate::Error;
 use crate::api::Builder;
 use crate::settings::Settings;
-use crate::target::{Scheme, Target, host_and_required_port, split_urls};
+use crate::target::{Scheme, Target, TargetWithoutTls, host_and_required_port, split_urls};
 use crate::transport::tools::{self, Arrangement, Found, Link};
 
 /// All servers to which the options lead.
@@ -220,10 +220,7 @@ impl Deployment {
 
 /// The parts of a URL, without connecting.
 #[derive(Clone, Debug)]
-pub struct ServerUrl {
-    target: Target,
-    has_tls: bool,
-}
+pub struct ServerUrl(TargetWithoutTls);
 
 impl ServerUrl {
     /// Parses a URL.
@@ -231,8 +228,7 @@ impl ServerUrl {
     /// # Errors
     /// `InvalidArgument` if `url` is malformed, as in [`Servers::open`].
     pub fn parse(url: &str) -> Result<Self, Error> {
-        let (target, has_tls) = Target::without_tls(url)?;
-        Ok(Self { target, has_tls })
+        Target::without_tls(url).map(Self)
     }
 
     /// Splits a text at whitespace into its URLs. An environment variable, for example, can hold several. If a piece is
@@ -245,25 +241,25 @@ impl ServerUrl {
     /// Whether connections use TLS.
     #[must_use]
     pub const fn has_tls(&self) -> bool {
-        self.has_tls
+        self.0.has_tls
     }
 
     /// Whether the URL has a password for the server. A sentinel's password does not count.
     #[must_use]
     pub const fn has_password(&self) -> bool {
-        self.target.password.is_some()
+        self.0.target.password.is_some()
     }
 
     /// Returns the number of the database.
     #[must_use]
     pub const fn database(&self) -> i64 {
-        self.target.database
+        self.0.target.database
     }
 
     /// Whether the URL is `memory://`, which no other program can reach.
     #[must_use]
     pub const fn is_memory(&self) -> bool {
-        matches!(self.target.scheme, Scheme::Memory { .. })
+        matches!(self.0.target.scheme, Scheme::Memory { .. })
     }
 }
 

@@ -9,7 +9,6 @@ mod convert;
 mod kinds;
 mod lease;
 mod lock;
-mod pending_acquire;
 #[cfg(feature = "tracing")]
 mod spans;
 

@@ -38,14 +38,14 @@ pub(crate) struct KeepAlive(Arc<Pool>);
 impl KeepAlive {
     pub(crate) fn new() -> Self {
         let pool = Pool::current();
-        pool.lock().open += 1;
+        pool.lock().open_clients += 1;
         Self(pool)
     }
 }
 
 impl Drop for KeepAlive {
     fn drop(&mut self) {
-        self.0.lock().open -= 1;
+        self.0.lock().open_clients -= 1;
         self.0.work_added.notify_all();
     }
 }
@@ -63,8 +63,7 @@ struct State {
     waiting: VecDeque<Work>,
     threads: usize,
     idle: usize,
-    /// The number of open clients.
-    open: usize,
+    open_clients: usize,
 }
 
 static POOL: OnceBox<PerProcess<Arc<Pool>>> = OnceBox::new();
@@ -117,7 +116,7 @@ impl Pool {
                 drop(state);
                 catch_panic(work);
                 state = self.lock();
-            } else if state.idle > 0 || state.open == 0 {
+            } else if state.idle > 0 || state.open_clients == 0 {
                 state.threads -= 1;
                 return;
             } else {
@@ -158,55 +157,67 @@ mod tests {
 
     const SOON: Duration = Duration::from_secs(20);
 
-    fn none(_: Arc<Pool>) -> io::Result<()> {
+    fn refuse_thread(_: Arc<Pool>) -> io::Result<()> {
         Err(io::ErrorKind::WouldBlock.into())
     }
 
-    fn threads(pool: &Pool) -> (usize, usize) {
-        let state = pool.lock();
-        (state.threads, state.idle)
+    #[derive(Debug, PartialEq, Eq)]
+    struct Threads {
+        all: usize,
+        idle: usize,
     }
 
-    /// Waits until the pool has these numbers of threads and of idle threads.
-    fn until(pool: &Pool, expected: (usize, usize)) {
+    const NO_THREAD: Threads = Threads { all: 0, idle: 0 };
+    const ONE_IDLE_THREAD: Threads = Threads { all: 1, idle: 1 };
+
+    fn threads(pool: &Pool) -> Threads {
+        let state = pool.lock();
+        Threads {
+            all: state.threads,
+            idle: state.idle,
+        }
+    }
+
+    fn wait_until(pool: &Pool, expected: &Threads) {
         let start = std::time::Instant::now();
-        while threads(pool) != expected {
+        while threads(pool) != *expected {
             assert!(start.elapsed() < SOON, "{:?} is not {expected:?}", threads(pool));
             thread::yield_now();
         }
     }
 
     #[test]
-    fn work_that_no_thread_can_do_is_refused_and_later_work_is_done() {
+    fn work_without_a_thread_is_refused_and_later_work_is_done() {
         let pool = Arc::new(Pool::default());
         let (sender, receiver) = mpsc::channel();
         let work = |number| {
             let sender = sender.clone();
             Box::new(move || sender.send(number).unwrap())
         };
-        let refused = pool.start(work(1), none).unwrap_err();
+        let refused = pool.start(work(1), refuse_thread).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
         pool.start(work(2), start_thread).unwrap();
         assert_eq!(receiver.recv_timeout(SOON), Ok(2), "the first is not done later");
     }
 
     #[test]
-    fn a_busy_thread_does_what_no_other_can_be_had_for() {
+    fn a_busy_thread_does_the_work_if_no_other_thread_can_start() {
         let pool = Arc::new(Pool::default());
         let (sender, receiver) = mpsc::channel();
         let (open_gate, gate) = mpsc::channel::<()>();
         pool.start(Box::new(move || gate.recv().unwrap()), start_thread)
             .unwrap();
-        pool.start(Box::new(move || sender.send(()).unwrap()), none).unwrap();
+        pool.start(Box::new(move || sender.send(()).unwrap()), refuse_thread)
+            .unwrap();
         open_gate.send(()).unwrap();
         receiver.recv_timeout(SOON).unwrap();
     }
 
     #[test]
-    fn one_idle_thread_is_kept_while_a_client_is_open_and_works_when_no_other_can_be_had() {
+    fn one_idle_thread_is_kept_while_a_client_is_open() {
         let pool = Arc::new(Pool::default());
-        pool.lock().open += 1;
-        let open = KeepAlive(Arc::clone(&pool));
+        pool.lock().open_clients += 1;
+        let keep_alive = KeepAlive(Arc::clone(&pool));
         let (open_gate, gate) = mpsc::channel::<()>();
         let gate = Arc::new(Mutex::new(gate));
         for _ in 0..3 {
@@ -214,32 +225,33 @@ mod tests {
             let work = move || gate.lock().unwrap().recv().unwrap();
             pool.start(Box::new(work), start_thread).unwrap();
         }
-        assert_eq!(threads(&pool).0, 3);
+        assert_eq!(threads(&pool).all, 3);
         (0..3).for_each(|_| open_gate.send(()).unwrap());
-        until(&pool, (1, 1));
+        wait_until(&pool, &ONE_IDLE_THREAD);
         let (sender, receiver) = mpsc::channel();
-        pool.start(Box::new(move || sender.send(()).unwrap()), none).unwrap();
+        pool.start(Box::new(move || sender.send(()).unwrap()), refuse_thread)
+            .unwrap();
         receiver.recv_timeout(SOON).unwrap();
-        until(&pool, (1, 1));
-        drop(open);
-        until(&pool, (0, 0));
+        wait_until(&pool, &ONE_IDLE_THREAD);
+        drop(keep_alive);
+        wait_until(&pool, &NO_THREAD);
     }
 
     #[test]
-    fn work_that_panics_is_told_and_costs_no_thread() {
+    fn work_that_panics_is_reported_and_costs_no_thread() {
         let pool = Arc::new(Pool::default());
-        pool.lock().open += 1;
+        pool.lock().open_clients += 1;
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let failure = runtime
             .block_on(pool.run(|| std::panic::resume_unwind(Box::new(()))))
             .map(|(): ()| ());
         assert!(matches!(failure, Err(Failure::Panicked)));
         assert_eq!(runtime.block_on(pool.run(|| 7)).unwrap(), 7);
-        until(&pool, (1, 1));
+        wait_until(&pool, &ONE_IDLE_THREAD);
     }
 
     #[test]
-    fn work_that_nobody_waits_for_any_more_is_not_begun() {
+    fn work_whose_caller_has_gone_is_not_begun() {
         let pool = Arc::new(Pool::default());
         let (open_gate, gate) = mpsc::channel::<()>();
         pool.start(Box::new(move || gate.recv().unwrap()), start_thread)

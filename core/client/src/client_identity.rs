@@ -13,20 +13,31 @@ pub(crate) struct ClientIdentity {
     label: String,
 }
 
+/// The options that concern the identity.
+#[derive(Default)]
+pub(crate) struct IdentityOptions {
+    /// Whether the client reports its identity; `None` for the default.
+    pub(crate) client_info: Option<bool>,
+    pub(crate) label: Option<String>,
+    pub(crate) program: Option<String>,
+    pub(crate) language: Option<String>,
+}
+
 impl ClientIdentity {
     /// Checks the options. Returns `None` if the client must report nothing.
     ///
     /// # Errors
     /// `InvalidArgument` for a label that is too long or has several lines, and for a label of a client that reports
     /// nothing.
-    pub(crate) fn check(
-        is_wanted: Option<bool>,
-        label: Option<String>,
-        program: Option<String>,
-        language: Option<String>,
-    ) -> Result<Option<Self>, Error> {
-        let is_wanted = is_wanted.unwrap_or(cfg!(feature = "native"));
-        if label.is_some() && !is_wanted {
+    pub(crate) fn check(options: IdentityOptions) -> Result<Option<Self>, Error> {
+        let IdentityOptions {
+            client_info,
+            label,
+            program,
+            language,
+        } = options;
+        let is_reported = client_info.unwrap_or(cfg!(feature = "native"));
+        if label.is_some() && !is_reported {
             return Err(invalid(
                 "client_label is given and client_info is off; leave one of them out",
             ));
@@ -38,7 +49,7 @@ impl ClientIdentity {
                 ClientInfo::MOST_CHARACTERS
             )));
         }
-        Ok(is_wanted.then(|| Self {
+        Ok(is_reported.then(|| Self {
             program,
             language: language.unwrap_or_else(|| "rust".into()),
             label,
@@ -48,7 +59,8 @@ impl ClientIdentity {
     /// Returns the identity of a client that starts now, in this process.
     pub(crate) fn info(&self, world: &World) -> ClientInfo {
         let mut info = ClientInfo::default();
-        (info.host, info.pid) = world.machine();
+        info.host = world.host_name();
+        info.pid = world.process_id();
         info.program = self.program.clone().unwrap_or_else(|| world.executable());
         info.language.clone_from(&self.language);
         info.version = env!("CARGO_PKG_VERSION").into();
@@ -62,7 +74,7 @@ impl ClientIdentity {
 #[cfg(feature = "native")]
 pub(crate) fn connection_name(client_identity: Option<&ClientIdentity>, world: &World) -> String {
     let Some(client_identity) = client_identity else {
-        return NAMELESS.into();
+        return DEFAULT_NAME.into();
     };
     let name = match (client_identity.label.as_str(), &client_identity.program) {
         ("", Some(program)) => program.clone(),
@@ -73,14 +85,14 @@ pub(crate) fn connection_name(client_identity: Option<&ClientIdentity>, world: &
     let printable = |letter: char| if letter.is_ascii_graphic() { letter } else { '_' };
     let name: String = name.chars().take(LONGEST_NAME).map(printable).collect();
     if name.is_empty() {
-        NAMELESS.into()
+        DEFAULT_NAME.into()
     } else {
-        format!("{NAMELESS}:{name}")
+        format!("{DEFAULT_NAME}:{name}")
     }
 }
 
 #[cfg(feature = "native")]
-const NAMELESS: &str = "steadlock";
+const DEFAULT_NAME: &str = "steadlock";
 /// The limit in characters. A server shows the name on each line of its list.
 #[cfg(feature = "native")]
 const LONGEST_NAME: usize = 64;
@@ -92,11 +104,14 @@ mod tests {
     use super::*;
 
     fn label(label: &str) -> Result<Option<ClientIdentity>, Error> {
-        ClientIdentity::check(None, Some(label.into()), None, None)
+        ClientIdentity::check(IdentityOptions {
+            label: Some(label.into()),
+            ..IdentityOptions::default()
+        })
     }
 
     #[test]
-    fn a_client_says_which_process_on_which_machine_it_is() {
+    fn the_identity_names_the_process_and_the_machine() {
         let info = label("blue").unwrap().unwrap().info(&World::default());
         assert_eq!(info.pid, std::process::id());
         assert_eq!(info.label, "blue");
@@ -110,9 +125,13 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_is_named_by_what_the_client_says_of_itself() {
+    fn the_name_of_a_connection_is_the_label_or_the_program() {
         let name = |label: Option<&str>, program: &str| {
-            let client_identity = ClientIdentity::check(None, label.map(Into::into), Some(program.into()), None);
+            let client_identity = ClientIdentity::check(IdentityOptions {
+                label: label.map(Into::into),
+                program: Some(program.into()),
+                ..IdentityOptions::default()
+            });
             connection_name(client_identity.unwrap().as_ref(), &World::default())
         };
         assert_eq!(name(None, "worker.js"), "steadlock:worker.js");
@@ -124,13 +143,22 @@ mod tests {
     }
 
     #[test]
-    fn labels_that_nobody_would_see_or_that_are_too_long_are_refused() {
+    fn labels_that_are_not_reported_or_too_long_are_refused() {
         for odd in ["a\nb", "\u{1b}[2J", &"x".repeat(201)] {
             assert_eq!(label(odd).err().unwrap().kind(), ErrorKind::InvalidArgument, "{odd}");
         }
         assert!(label(&"ä".repeat(200)).unwrap().is_some());
-        let unseen = ClientIdentity::check(Some(false), Some("x".into()), None, None);
-        assert_eq!(unseen.err().unwrap().kind(), ErrorKind::InvalidArgument);
-        assert!(ClientIdentity::check(Some(false), None, None, None).unwrap().is_none());
+        let without_info = |label: Option<&str>| {
+            ClientIdentity::check(IdentityOptions {
+                client_info: Some(false),
+                label: label.map(Into::into),
+                ..IdentityOptions::default()
+            })
+        };
+        assert_eq!(
+            without_info(Some("x")).err().unwrap().kind(),
+            ErrorKind::InvalidArgument
+        );
+        assert!(without_info(None).unwrap().is_none());
     }
 }

@@ -21,8 +21,8 @@ use steadlock_protocol::Instant;
 /// valid.
 pub(crate) fn now() -> Instant {
     #[cfg(test)]
-    if let Some(pretended) = tests::pretended_now() {
-        return pretended;
+    if let Some(now) = tests::test_now() {
+        return now;
     }
     CLOCK.now(&System)
 }
@@ -34,14 +34,14 @@ pub(crate) fn wall() -> i64 {
 
 static CLOCK: Clock = Clock::new();
 
-/// The sources of the time, in microseconds.
-trait Sources {
+/// The two clocks of a machine, in microseconds.
+trait ClockSources {
     /// Returns the time since the machine started. The clock is never set and never goes back.
     fn steady(&self) -> u64;
     /// Returns the time since 1970.
     fn wall(&self) -> i64;
     /// Returns the wall clock, possibly as of some moments ago, where that is cheaper to read.
-    fn wall_glance(&self) -> i64 {
+    fn wall_coarse(&self) -> i64 {
         self.wall()
     }
 }
@@ -59,16 +59,25 @@ const NEVER_SET: i64 = 1_767_225_600_000_000;
 /// The lead before the first reading.
 const UNKNOWN: i64 = i64::MIN;
 
-/// The comparison of the two clocks, shared by all threads.
+/// The result of a comparison of the two clocks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Comparison {
+    /// The lead of the wall clock over the steady one.
+    lead: i64,
+    /// The sum of all steps that counted.
+    stepped: u64,
+}
+
+/// The last comparison of the two clocks, shared by all threads.
 struct Clock {
-    /// The lead of the wall clock over the steady one at the last comparison.
+    /// The lead of the wall clock over the steady one.
     lead: AtomicI64,
     /// The sum of all steps that counted. It is stored before `lead` and read after it: a thread that sees the `lead`
     /// of a step also sees the step counted.
     stepped: AtomicU64,
     /// Whether a thread is storing the two. Other threads retry only a limited number of times: in a forked child that
     /// thread may not exist.
-    is_stored: AtomicBool,
+    is_storing: AtomicBool,
 }
 
 impl Clock {
@@ -76,15 +85,14 @@ impl Clock {
         Self {
             lead: AtomicI64::new(UNKNOWN),
             stepped: AtomicU64::new(0),
-            is_stored: AtomicBool::new(false),
+            is_storing: AtomicBool::new(false),
         }
     }
 
-    fn now(&self, sources: &impl Sources) -> Instant {
+    fn now(&self, sources: &impl ClockSources) -> Instant {
         let steady = sources.steady();
-        let lead = self.lead.load(Ordering::Acquire);
-        let stepped = self.stepped.load(Ordering::Acquire);
-        let difference = ahead(sources.wall_glance(), steady).wrapping_sub(lead);
+        let Comparison { lead, stepped } = self.load();
+        let difference = lead_of(sources.wall_coarse(), steady).wrapping_sub(lead);
         // The cheap reading can be one kernel tick old, 10 ms at the most, so half of the tolerance is left for it.
         if (-TOLERANCE..=TOLERANCE / 2).contains(&difference) {
             return Instant::from_micros(steady.saturating_add(stepped));
@@ -94,22 +102,21 @@ impl Clock {
 
     /// Finds out how far the clocks have moved apart, and returns the time.
     #[cold]
-    fn compare(&self, sources: &impl Sources) -> Instant {
+    fn compare(&self, sources: &impl ClockSources) -> Instant {
         /// Storing takes a few nanoseconds, unless the storing thread is stopped meanwhile.
         const ATTEMPTS: u32 = 200;
         const ATTEMPTS_BEFORE_YIELD: u32 = 50;
 
         let mut attempts = 0;
         loop {
-            let lead = self.lead.load(Ordering::Acquire);
-            let stepped = self.stepped.load(Ordering::Acquire);
+            let last @ Comparison { lead, stepped } = self.load();
             // The system may stop this thread between two readings. The true distance lies between the two bounds
             // anyway, and a later call counts the remaining part.
             let before = sources.steady();
             let wall = sources.wall();
             let now = sources.steady();
-            let at_least = ahead(wall, now).wrapping_sub(lead);
-            let at_most = ahead(wall, before).wrapping_sub(lead);
+            let at_least = lead_of(wall, now).wrapping_sub(lead);
+            let at_most = lead_of(wall, before).wrapping_sub(lead);
 
             let was_never_set = lead == UNKNOWN || lead.saturating_add_unsigned(before) < NEVER_SET;
             let step = if was_never_set || at_least > TOLERANCE {
@@ -120,15 +127,18 @@ impl Clock {
                 return Instant::from_micros(now.saturating_add(stepped));
             };
             // Counted time is never subtracted: that would lengthen leases.
-            let counts = if was_never_set {
+            let counted_step = if was_never_set {
                 0
             } else {
                 u64::try_from(step).unwrap_or(0)
             };
-            let counted = stepped.saturating_add(counts);
+            let next = Comparison {
+                lead: lead.wrapping_add(step),
+                stepped: stepped.saturating_add(counted_step),
+            };
             attempts += 1;
-            if self.store((lead, stepped), (lead.wrapping_add(step), counted)) || attempts == ATTEMPTS {
-                return Instant::from_micros(now.saturating_add(counted));
+            if self.replace(last, next) || attempts == ATTEMPTS {
+                return Instant::from_micros(now.saturating_add(next.stepped));
             }
             if attempts.is_multiple_of(ATTEMPTS_BEFORE_YIELD) {
                 std::thread::yield_now();
@@ -137,23 +147,31 @@ impl Clock {
         }
     }
 
-    /// Stores the values, unless another thread has stored meanwhile or is storing now. Returns whether it did.
-    fn store(&self, before: (i64, u64), after: (i64, u64)) -> bool {
-        if self.is_stored.swap(true, Ordering::Acquire) {
+    fn load(&self) -> Comparison {
+        // The fields are evaluated in this order: see `stepped`.
+        Comparison {
+            lead: self.lead.load(Ordering::Acquire),
+            stepped: self.stepped.load(Ordering::Acquire),
+        }
+    }
+
+    /// Stores `next`, unless another thread has replaced `last` meanwhile or is storing now. Returns whether it did.
+    fn replace(&self, last: Comparison, next: Comparison) -> bool {
+        if self.is_storing.swap(true, Ordering::Acquire) {
             return false;
         }
-        let is_current = before == (self.lead.load(Ordering::Relaxed), self.stepped.load(Ordering::Relaxed));
+        let is_current = last == self.load();
         if is_current {
-            self.stepped.store(after.1, Ordering::Release);
-            self.lead.store(after.0, Ordering::Release);
+            self.stepped.store(next.stepped, Ordering::Release);
+            self.lead.store(next.lead, Ordering::Release);
         }
-        self.is_stored.store(false, Ordering::Release);
+        self.is_storing.store(false, Ordering::Release);
         is_current
     }
 }
 
 /// Returns the lead of the wall clock over the steady one.
-const fn ahead(wall: i64, steady: u64) -> i64 {
+const fn lead_of(wall: i64, steady: u64) -> i64 {
     wall.wrapping_sub_unsigned(steady)
 }
 
@@ -161,7 +179,7 @@ const fn ahead(wall: i64, steady: u64) -> i64 {
 struct System;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-impl Sources for System {
+impl ClockSources for System {
     /// Reads a clock that also counts suspend.
     fn steady(&self) -> u64 {
         linux::micros(rustix::time::ClockId::Boottime).unsigned_abs()
@@ -172,7 +190,7 @@ impl Sources for System {
     }
 
     /// Reads the wall clock as of the kernel's last tick, 1–10 ms ago. A step since then shows at once.
-    fn wall_glance(&self) -> i64 {
+    fn wall_coarse(&self) -> i64 {
         linux::micros(rustix::time::ClockId::RealtimeCoarse)
     }
 }
@@ -192,7 +210,7 @@ mod linux {
 /// Without a steady clock that counts suspend, the wall clock still counts it. A sleep of the machine is then found
 /// like a pause.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-impl Sources for System {
+impl ClockSources for System {
     fn steady(&self) -> u64 {
         portable::steady()
     }

@@ -11,6 +11,8 @@
 //! ```
 
 mod connecting;
+#[cfg(feature = "native")]
+mod descriptor_monitor;
 #[cfg(not(feature = "native"))]
 mod driven;
 #[cfg(feature = "native")]
@@ -18,9 +20,7 @@ mod driver;
 mod handle;
 mod metering;
 mod observing;
-mod queues;
-#[cfg(feature = "native")]
-mod sentry;
+mod queue_poller;
 #[cfg(feature = "native")]
 mod spin;
 mod tables;

@@ -42,7 +42,7 @@ pub use crate::observe::metrics::{Family, Metric, Row, Times};
 pub use crate::observe::{Field, Level, Line};
 #[cfg(all(feature = "native", unix))]
 pub use crate::own_file::OwnFile;
-use crate::port::{CONNECT, Checked, Command, Sink, Slot, Wake, generation_of, host_id};
+use crate::port::{CONNECT, CheckedOp, Command, Sink, Slot, Wake, generation_of, host_id};
 pub use crate::port::{Completion, Event, Lease, Released};
 pub use crate::process::{PerProcess, Process};
 use crate::settings::Settings;
@@ -65,7 +65,7 @@ const CLOSE_LIMIT: Duration = Duration::from_millis(500);
 /// that name is `Misconfigured` in the child, an inherited one and a new one alike. A client that was closed before the
 /// fork stays closed. The parent is not affected.
 #[derive(Clone)]
-pub struct Host(Arc<PerProcess<OwnCore>>);
+pub struct Host(Arc<PerProcess<ShutDownOnDrop>>);
 
 impl Host {
     /// The request number of the event that reports the result of connecting.
@@ -113,7 +113,7 @@ impl Host {
     #[cfg(not(feature = "native"))]
     pub fn open_driven(options: Options, wake: Box<dyn Fn() + Send + Sync>) -> Result<(Self, Driven), Error> {
         let wake: Wake = Arc::from(wake);
-        let first = OwnCore::per_process(Arc::new(Settings::check(options)?), Some(wake));
+        let first = ShutDownOnDrop::per_process(Arc::new(Settings::check(options)?), Some(wake));
         let engine = first.0.engine();
         engine.ensure_started()?;
         let driven = engine.take_driven().ok_or_else(crate::errors::closed)?;
@@ -131,7 +131,7 @@ impl Host {
     #[cfg(feature = "native")]
     fn open_with(settings: Settings, wake: Option<Wake>) -> Result<Self, Error> {
         let is_lazy = settings.lazy;
-        let first = OwnCore::per_process(Arc::new(settings), wake);
+        let first = ShutDownOnDrop::per_process(Arc::new(settings), wake);
         if !is_lazy {
             first.0.engine().ensure_started()?;
         }
@@ -264,7 +264,7 @@ impl Host {
     pub fn close_blocking(&self) {
         let mut pending = self.start(Op::Close);
         pending.wait(CLOSE_LIMIT);
-        pending.forget();
+        pending.detach();
     }
 
     /// Returns the outcomes of releases of a closed client's leases, where they are not `Released`. For a binding that
@@ -305,8 +305,8 @@ impl Host {
             .collect();
         for mut release in pending {
             release.wait(timeout.saturating_sub(start.elapsed()));
-            // Forgotten instead of cancelled, because the release is owed even if no caller waits for it.
-            release.forget();
+            // Detached instead of cancelled, because the release is owed even if no caller waits for it.
+            release.detach();
         }
     }
 }
@@ -420,7 +420,7 @@ impl Core {
             settings: &self.settings,
             generation: self.generation(),
         };
-        let op = check.operation(op).unwrap_or_else(Checked::Refused);
+        let op = check.operation(op).unwrap_or_else(CheckedOp::Refused);
         self.engine.send(Command::Run { request, op, sink });
     }
 
@@ -499,9 +499,9 @@ impl std::fmt::Debug for Core {
 }
 
 /// The core of a host in one process. The engine ends with it.
-struct OwnCore(Arc<Core>);
+struct ShutDownOnDrop(Arc<Core>);
 
-impl OwnCore {
+impl ShutDownOnDrop {
     /// Makes the host's core in this process, and in each of its forks. An engine starts with its first command.
     fn per_process(settings: Arc<Settings>, wake: Option<Wake>) -> PerProcess<Self> {
         let first = Self(Arc::new(Core::new(settings, wake)));
@@ -509,7 +509,7 @@ impl OwnCore {
     }
 }
 
-impl Drop for OwnCore {
+impl Drop for ShutDownOnDrop {
     fn drop(&mut self) {
         self.0.engine().shut_down();
     }

@@ -10,14 +10,14 @@
 
 mod fields;
 #[cfg(all(feature = "tracing", feature = "native"))]
-mod hold;
+mod hold_span;
 mod journal;
 mod log_level;
 pub(crate) mod metrics;
 mod observation;
+mod sentences;
 #[cfg(feature = "tracing")]
 mod tracing;
-mod words;
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub use steadlock_protocol::{Attempted, Detail};
 
 pub use self::fields::Field;
 #[cfg(all(feature = "tracing", feature = "native"))]
-pub(crate) use self::hold::{HoldSpan, end};
+pub(crate) use self::hold_span::{HoldSpan, end_span};
 pub(crate) use self::journal::Journal;
 pub use self::journal::Line;
 pub(crate) use self::log_level::LogLevel;
@@ -63,13 +63,13 @@ pub(crate) struct Observers {
 impl Observers {
     /// Asks each observer for the detail that it wants, and leaves out an observer that panics.
     pub(crate) fn new(mut all: Vec<Arc<dyn Observer>>) -> Self {
-        let mut most = Detail::default();
+        let mut highest = Detail::default();
         all.retain(|observer| {
             let detail = catch(|| observer.detail());
-            most = most.max(detail.unwrap_or_default());
+            highest = highest.max(detail.unwrap_or_default());
             detail.is_some()
         });
-        Self { all, detail: most }
+        Self { all, detail: highest }
     }
 
     /// Returns the highest detail that any of them wants.

@@ -13,7 +13,13 @@ use std::os::unix::fs::MetadataExt as _;
 pub struct OwnFile {
     /// `None` only during the drop.
     file: Option<File>,
-    identity: (u64, u64),
+    identity: FileIdentity,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileIdentity {
+    device: u64,
+    inode: u64,
 }
 
 impl OwnFile {
@@ -53,7 +59,10 @@ impl Drop for OwnFile {
     }
 }
 
-fn identity(file: &File) -> io::Result<(u64, u64)> {
+fn identity(file: &File) -> io::Result<FileIdentity> {
     let metadata = file.metadata()?;
-    Ok((metadata.dev(), metadata.ino()))
+    Ok(FileIdentity {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+    })
 }

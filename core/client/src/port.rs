@@ -11,7 +11,8 @@
 //! This file also has the commands, the results of operations, and the ids of requests and leases in the form of hosts
 //! and in the form of a session.
 //!
-//! `Queue` takes commands from any thread to the engine. A `Slot` is the destination of one result, for one caller.
+//! `CommandQueue` takes commands from any thread to the engine. A `Slot` is the destination of one result, for one
+//! caller.
 
 #[cfg(test)]
 pub(crate) mod counting;
@@ -30,6 +31,7 @@ use steadlock_protocol::{
 };
 
 pub use self::lease::Lease;
+pub(crate) use self::lease::Loss;
 use crate::errors::closed;
 use crate::observe::Line;
 use crate::observe::metrics::Metrics;
@@ -47,13 +49,14 @@ pub(crate) type Wake = Arc<dyn Fn() + Send + Sync>;
 pub(crate) struct Port {
     process: Process,
     generation: u64,
-    commands: Sender,
+    commands: CommandSender,
     wake: Option<Wake>,
-    queue: Mutex<Vec<Event>>,
+    /// The events that the host has not drained.
+    events: Mutex<Vec<Event>>,
     /// The client's counts, if it counts metrics.
     metrics: Option<Arc<Metrics>>,
     /// The error of every operation after the engine's end.
-    ended: OnceLock<Error>,
+    end_error: OnceLock<Error>,
     /// The outcomes of releases after the engine's end, if the client was closed.
     close_outcomes: OnceLock<CloseOutcomes>,
 }
@@ -61,16 +64,16 @@ pub(crate) struct Port {
 impl Port {
     /// Opens a port of this process. Returns it with the engine's receiver of the commands. Without `wake` the host
     /// does not drain the queue, and without `metrics` nothing is counted.
-    pub(crate) fn open(generation: u64, wake: Option<Wake>, metrics: Option<Arc<Metrics>>) -> (Self, Commands) {
-        let (commands, receiver) = queue();
+    pub(crate) fn open(generation: u64, wake: Option<Wake>, metrics: Option<Arc<Metrics>>) -> (Self, CommandReceiver) {
+        let (commands, receiver) = command_queue();
         let port = Self {
             process: Process::current(),
             generation,
             commands,
             wake,
-            queue: Mutex::new(Vec::new()),
+            events: Mutex::new(Vec::new()),
             metrics,
-            ended: OnceLock::new(),
+            end_error: OnceLock::new(),
             close_outcomes: OnceLock::new(),
         };
         (port, receiver)
@@ -106,22 +109,22 @@ impl Port {
     }
 
     /// Sends a command to the engine. If the engine has ended, returns the command and the error for its caller.
-    pub(crate) fn send(&self, command: Command) -> Result<(), Box<(Command, Error)>> {
+    pub(crate) fn send(&self, command: Command) -> Result<(), Box<RefusedCommand>> {
         match self.commands.send(command) {
             None => Ok(()),
-            Some(returned) => {
-                let error = self.ended.get().cloned().unwrap_or_else(closed);
-                Err(Box::new((returned, error)))
+            Some(command) => {
+                let error = self.end_error.get().cloned().unwrap_or_else(closed);
+                Err(Box::new(RefusedCommand { command, error }))
             }
         }
     }
 
     /// Sets the error of all later operations and, if the client was closed, the outcomes of later releases.
-    pub(crate) fn end(&self, error: Error, close_outcomes: Option<CloseOutcomes>) {
+    pub(crate) fn set_ended(&self, error: Error, close_outcomes: Option<CloseOutcomes>) {
         if let Some(close_outcomes) = close_outcomes {
             let _ = self.close_outcomes.set(close_outcomes);
         }
-        let _ = self.ended.set(error);
+        let _ = self.end_error.set(error);
     }
 
     /// Returns the outcome of a release of this lease after the client was closed; `None` before.
@@ -142,18 +145,18 @@ impl Port {
     pub(crate) fn answer_ended(&self, command: Command, error: Error) {
         let (sink, result) = match command {
             Command::Run {
-                op: Checked::Close,
+                op: CheckedOp::Close,
                 sink,
                 ..
             } => (sink, Ok(Completion::Closed)),
             Command::Run {
-                op: Checked::Refused(error),
+                op: CheckedOp::Refused(error),
                 sink,
                 ..
             } => (sink, Err(error)),
             Command::Run { op, sink, .. } => {
                 let close_outcome = match &op {
-                    Checked::Release(lease) => self.close_outcome(*lease),
+                    CheckedOp::Release(lease) => self.close_outcome(*lease),
                     _ => None,
                 };
                 let refused = error.with_operation(op.operation());
@@ -185,9 +188,9 @@ impl Port {
             return;
         };
         let was_empty = {
-            let mut queue = self.queue();
-            let was_empty = queue.is_empty();
-            queue.append(events);
+            let mut queued = self.events();
+            let was_empty = queued.is_empty();
+            queued.append(events);
             was_empty
         };
         if was_empty {
@@ -197,21 +200,21 @@ impl Port {
 
     /// Takes all queued events, in order.
     pub(crate) fn drain(&self, into: &mut Vec<Event>) {
-        let mut queue = self.queue();
+        let mut queued = self.events();
         if into.is_empty() {
-            mem::swap(&mut *queue, into);
+            mem::swap(&mut *queued, into);
         } else {
-            into.append(&mut queue);
+            into.append(&mut queued);
         }
     }
 
     /// Takes the event of one request out of the queue.
     pub(crate) fn take_event(&self, number: u64) -> Option<Result<Completion, Error>> {
-        let mut queue = self.queue();
-        let position = queue
+        let mut queued = self.events();
+        let position = queued
             .iter()
             .position(|event| matches!(event, Event::Completed { request, .. } if *request == number))?;
-        match queue.remove(position) {
+        match queued.remove(position) {
             Event::Completed { result, .. } => Some(result),
             Event::Lost { .. } | Event::Observed(_) => None,
         }
@@ -220,7 +223,7 @@ impl Port {
     /// Takes the grants that were not drained out of the queue.
     pub(crate) fn take_grants(&self) -> Vec<Arc<Lease>> {
         let mut grants = Vec::new();
-        self.queue().retain(|event| match event {
+        self.events().retain(|event| match event {
             Event::Completed {
                 result: Ok(Completion::Granted(lease)),
                 ..
@@ -233,21 +236,27 @@ impl Port {
         grants
     }
 
-    fn queue(&self) -> MutexGuard<'_, Vec<Event>> {
+    fn events(&self) -> MutexGuard<'_, Vec<Event>> {
         // No code panics while it holds the mutex. Even if one did, the queue would be consistent.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(all(test, feature = "schedules"))]
 mod schedules;
 
+/// A command that the engine did not take, and the error for its caller.
+pub(crate) struct RefusedCommand {
+    pub(crate) command: Command,
+    pub(crate) error: Error,
+}
+
 /// A command of the host to the engine.
 #[derive(Debug)]
 pub(crate) enum Command {
     Run {
         request: u64,
-        op: Checked,
+        op: CheckedOp,
         sink: Sink,
     },
     /// Answered when it is known whether the server can be reached.
@@ -275,29 +284,50 @@ impl Command {
 
 /// An operation whose arguments were checked.
 #[derive(Debug)]
-pub(crate) enum Checked {
+pub(crate) enum CheckedOp {
     Acquire(AcquireRequest),
     AcquireAll(Vec<AcquireRequest>),
     Release(LeaseId),
-    ReleaseInnermost(Subject, Context),
-    Extend(LeaseId, Option<LeaseDuration>),
-    Inspect(Kind, LockName),
-    ForceRelease(Kind, LockName),
-    SetLimit(Permits, LockName),
-    Held(Subject, Context),
+    ReleaseInnermost {
+        lock: Subject,
+        context: Context,
+    },
+    Extend {
+        lease: LeaseId,
+        /// `None` for the lease's own length.
+        by: Option<LeaseDuration>,
+    },
+    Inspect {
+        kind: Kind,
+        name: LockName,
+    },
+    ForceRelease {
+        kind: Kind,
+        name: LockName,
+    },
+    SetLimit {
+        permits: Permits,
+        name: LockName,
+    },
+    Held {
+        lock: Subject,
+        context: Context,
+    },
     Close,
     /// The arguments were refused.
     Refused(Error),
 }
 
-impl Checked {
+impl CheckedOp {
     pub(crate) const fn operation(&self) -> Operation {
         match self {
             Self::Acquire(_) | Self::AcquireAll(_) => Operation::Acquire,
-            Self::Release(_) | Self::ReleaseInnermost(..) | Self::ForceRelease(..) | Self::Close => Operation::Release,
-            Self::Extend(..) => Operation::Extend,
-            Self::Inspect(..) | Self::Held(..) => Operation::Inspect,
-            Self::SetLimit(..) => Operation::SetLimit,
+            Self::Release(_) | Self::ReleaseInnermost { .. } | Self::ForceRelease { .. } | Self::Close => {
+                Operation::Release
+            }
+            Self::Extend { .. } => Operation::Extend,
+            Self::Inspect { .. } | Self::Held { .. } => Operation::Inspect,
+            Self::SetLimit { .. } => Operation::SetLimit,
             Self::Refused(error) => error.operation(),
         }
     }
@@ -306,9 +336,11 @@ impl Checked {
     pub(crate) fn lock_name(&self) -> Option<&str> {
         match self {
             Self::Acquire(acquire) => Some(acquire.name.as_str()),
-            Self::ReleaseInnermost(lock, _) | Self::Held(lock, _) => lock.name().map(LockName::as_str),
-            Self::Inspect(_, name) | Self::ForceRelease(_, name) | Self::SetLimit(_, name) => Some(name.as_str()),
-            Self::AcquireAll(_) | Self::Release(_) | Self::Extend(..) | Self::Close | Self::Refused(_) => None,
+            Self::ReleaseInnermost { lock, .. } | Self::Held { lock, .. } => lock.name().map(LockName::as_str),
+            Self::Inspect { name, .. } | Self::ForceRelease { name, .. } | Self::SetLimit { name, .. } => {
+                Some(name.as_str())
+            }
+            Self::AcquireAll(_) | Self::Release(_) | Self::Extend { .. } | Self::Close | Self::Refused(_) => None,
         }
     }
 }
@@ -491,30 +523,30 @@ impl CloseOutcomes {
 /// The capacity in commands beyond which an emptied queue frees its memory.
 const KEPT_CAPACITY: usize = 1_024;
 
-/// The sending side of the queue.
-struct Sender(Arc<Queue>);
+/// The sending side of the queue of commands.
+struct CommandSender(Arc<CommandQueue>);
 
-/// The receiving side of the queue, which the engine owns.
-pub(crate) struct Commands(Arc<Queue>);
-
-#[derive(Default)]
-struct Queue(Mutex<QueueState>);
+/// The receiving side of the queue of commands, which the engine owns.
+pub(crate) struct CommandReceiver(Arc<CommandQueue>);
 
 #[derive(Default)]
-struct QueueState {
+struct CommandQueue(Mutex<CommandQueueState>);
+
+#[derive(Default)]
+struct CommandQueueState {
     commands: VecDeque<Command>,
     /// The waker of the task that last found no command.
     waker: Option<Waker>,
     is_closed: bool,
 }
 
-/// Makes an empty queue.
-fn queue() -> (Sender, Commands) {
-    let queue = Arc::new(Queue::default());
-    (Sender(Arc::clone(&queue)), Commands(queue))
+/// Makes an empty queue of commands.
+fn command_queue() -> (CommandSender, CommandReceiver) {
+    let queue = Arc::new(CommandQueue::default());
+    (CommandSender(Arc::clone(&queue)), CommandReceiver(queue))
 }
 
-impl Sender {
+impl CommandSender {
     /// Sends a command. Returns it if the receiving side was closed.
     fn send(&self, command: Command) -> Option<Command> {
         let mut state = self.0.lock();
@@ -533,7 +565,7 @@ impl Sender {
     }
 }
 
-impl Commands {
+impl CommandReceiver {
     /// Takes at most `most` commands. If there are none, registers the task of `context` for the next one.
     pub(crate) fn poll_many(&self, context: &mut task::Context<'_>, into: &mut Vec<Command>, most: usize) -> Poll<()> {
         let mut state = self.0.lock();
@@ -568,7 +600,7 @@ impl Commands {
     }
 }
 
-impl Drop for Commands {
+impl Drop for CommandReceiver {
     fn drop(&mut self) {
         self.close();
         // The left commands are dropped after the mutex is unlocked.
@@ -577,15 +609,15 @@ impl Drop for Commands {
     }
 }
 
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
+impl CommandQueue {
+    fn lock(&self) -> MutexGuard<'_, CommandQueueState> {
         // No code panics while it holds the mutex. Even if one did, the state would be consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(all(test, feature = "schedules"))]
-mod queue_schedules;
+mod command_queue_schedules;
 
 /// The destination of one result, which arrives once.
 #[derive(Debug, Default)]
@@ -685,7 +717,7 @@ mod tests {
     }
 
     /// Returns the numbers of the queued commands.
-    fn take(commands: &Commands, waker: &Waker, most: usize) -> Vec<u64> {
+    fn take(commands: &CommandReceiver, waker: &Waker, most: usize) -> Vec<u64> {
         let mut taken = Vec::new();
         let polled = commands.poll_many(&mut task::Context::from_waker(waker), &mut taken, most);
         assert_eq!(polled.is_ready(), !taken.is_empty());
@@ -696,15 +728,15 @@ mod tests {
         taken.into_iter().map(number).collect()
     }
 
-    fn send(sender: &Sender, requests: std::ops::Range<u64>) {
+    fn send(sender: &CommandSender, requests: std::ops::Range<u64>) {
         for request in requests {
             assert!(sender.send(Command::Cancel { request }).is_none());
         }
     }
 
     #[test]
-    fn commands_come_in_order_and_no_more_at_once_than_asked() {
-        let (sender, commands) = queue();
+    fn commands_arrive_in_order_and_at_most_as_many_as_requested() {
+        let (sender, commands) = command_queue();
         send(&sender, 0..5);
         assert_eq!(take(&commands, Waker::noop(), 3), [0, 1, 2]);
         assert_eq!(take(&commands, Waker::noop(), 3), [3, 4]);
@@ -712,12 +744,12 @@ mod tests {
     }
 
     #[test]
-    fn whoever_found_nothing_is_woken_once() {
-        let (sender, commands) = queue();
+    fn a_task_that_found_no_command_is_woken_once() {
+        let (sender, commands) = command_queue();
         let count = Arc::new(CountingWaker::default());
         let waker = Waker::from(Arc::clone(&count));
         send(&sender, 0..1);
-        assert_eq!(count.wake_count(), 0, "nobody waits");
+        assert_eq!(count.wake_count(), 0, "no task waits");
         assert_eq!(take(&commands, &waker, 9), [0]);
         assert!(take(&commands, &waker, 9).is_empty());
         send(&sender, 1..4);
@@ -726,8 +758,8 @@ mod tests {
     }
 
     #[test]
-    fn the_last_one_who_looked_is_woken() {
-        let (sender, commands) = queue();
+    fn only_the_task_that_polled_last_is_woken() {
+        let (sender, commands) = command_queue();
         let (first, second) = (Arc::new(CountingWaker::default()), Arc::new(CountingWaker::default()));
         for count in [&first, &second] {
             assert!(take(&commands, &Waker::from(Arc::clone(count)), 9).is_empty());
@@ -738,8 +770,8 @@ mod tests {
     }
 
     #[test]
-    fn after_its_end_commands_are_given_back_and_what_was_sent_before_is_left() {
-        let (sender, commands) = queue();
+    fn a_closed_queue_returns_new_commands_and_keeps_earlier_ones() {
+        let (sender, commands) = command_queue();
         send(&sender, 0..1);
         commands.close();
         assert!(sender.send(Command::Cancel { request: 1 }).is_some());

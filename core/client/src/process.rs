@@ -14,10 +14,10 @@ use once_cell::race::OnceBox;
 /// each forked child, and this module counts the forks. One case remains undetected: a child that was made without the
 /// C library's `fork` and given the id of its parent.
 #[derive(Clone, Copy)]
-pub struct Process(&'static Known);
+pub struct Process(&'static ProcessEntry);
 
 /// An entry for this process or for one of its ancestors.
-struct Known {
+struct ProcessEntry {
     mark: Mark,
     /// The number of known forks between the first process and this one.
     forks: u64,
@@ -25,27 +25,27 @@ struct Known {
     child: OnceBox<Self>,
 }
 
-static FIRST: OnceBox<Known> = OnceBox::new();
+static FIRST: OnceBox<ProcessEntry> = OnceBox::new();
 
 impl Process {
     /// Returns the current process. Forks are counted from the first call on.
     #[must_use]
     pub fn current() -> Self {
-        let mut known = FIRST.get_or_init(|| Box::new(Known::new(0)));
-        while !known.mark.is_current() {
-            known = known.child.get_or_init(|| Box::new(Known::new(known.forks + 1)));
+        let mut entry = FIRST.get_or_init(|| Box::new(ProcessEntry::new(0)));
+        while !entry.mark.is_current() {
+            entry = entry.child.get_or_init(|| Box::new(ProcessEntry::new(entry.forks + 1)));
         }
-        Self(known)
+        Self(entry)
     }
 
     /// Returns the processes from which this one descends by forks, as far as they are known.
     #[cfg(feature = "native")]
     pub(crate) fn ancestors() -> Vec<Self> {
         let mut ancestors = Vec::new();
-        let mut known = FIRST.get_or_init(|| Box::new(Known::new(0)));
-        while !known.mark.is_current() {
-            ancestors.push(Self(known));
-            known = known.child.get_or_init(|| Box::new(Known::new(known.forks + 1)));
+        let mut entry = FIRST.get_or_init(|| Box::new(ProcessEntry::new(0)));
+        while !entry.mark.is_current() {
+            ancestors.push(Self(entry));
+            entry = entry.child.get_or_init(|| Box::new(ProcessEntry::new(entry.forks + 1)));
         }
         ancestors
     }
@@ -101,12 +101,12 @@ impl<T> Deref for PerProcess<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        let mut known = self;
-        while !known.process.is_current() {
-            let for_child = || Box::new(Self::new((known.for_child)(known.original()), known.for_child));
-            known = known.child.get_or_init(for_child);
+        let mut own = self;
+        while !own.process.is_current() {
+            let for_child = || Box::new(Self::new((own.for_child)(own.original()), own.for_child));
+            own = own.child.get_or_init(for_child);
         }
-        known.original()
+        own.original()
     }
 }
 
@@ -148,7 +148,7 @@ impl fmt::Debug for Process {
     }
 }
 
-impl Known {
+impl ProcessEntry {
     fn new(forks: u64) -> Self {
         Self {
             mark: Mark::of_this_process(),
@@ -220,28 +220,36 @@ pub(crate) mod tests {
     thread_local! {
         /// The process id and the number of forks that this thread pretends to have, as if it ran in a forked child. A
         /// real fork needs unsafe code; the tests of the bindings do one.
-        static PRETENDED: Cell<(Option<u32>, u64)> = const { Cell::new((None, 0)) };
+        static PRETENDED: Cell<PretendedChild> = const { Cell::new(PretendedChild { id: None, forks: 0 }) };
+    }
+
+    #[derive(Clone, Copy)]
+    struct PretendedChild {
+        /// `None` for the real process id.
+        id: Option<u32>,
+        forks: u64,
     }
 
     pub(super) fn pretended_id() -> Option<u32> {
-        PRETENDED.get().0
+        PRETENDED.get().id
     }
 
     pub(super) fn pretended_forks() -> u64 {
-        PRETENDED.get().1
+        PRETENDED.get().forks
     }
 
     /// Runs `work` as a child with this process id would.
     pub(crate) fn as_child<T>(id: u32, work: impl FnOnce() -> T) -> T {
-        pretending((Some(id), 0), work)
+        let child = PretendedChild { id: Some(id), forks: 0 };
+        pretending(child, work)
     }
 
     /// Runs `work` as a child would that has its parent's process id, after this number of forks.
     pub(crate) fn as_child_of_the_same_id<T>(forks: u64, work: impl FnOnce() -> T) -> T {
-        pretending((None, forks), work)
+        pretending(PretendedChild { id: None, forks }, work)
     }
 
-    fn pretending<T>(child: (Option<u32>, u64), work: impl FnOnce() -> T) -> T {
+    fn pretending<T>(child: PretendedChild, work: impl FnOnce() -> T) -> T {
         let before = PRETENDED.replace(child);
         let result = work();
         PRETENDED.set(before);

@@ -17,14 +17,15 @@ use steadlock_protocol::{
 #[cfg(feature = "admin")]
 use steadlock_protocol::{ClientId, Scratch};
 
+pub(crate) use self::metrics::CountedQueue;
 use self::number::Number;
 pub use self::options::{OptionKind, OptionValue, Options};
-use crate::client_identity::ClientIdentity;
+use crate::client_identity::{ClientIdentity, IdentityOptions};
 use crate::errors::invalid;
 use crate::observe::metrics::Grouping;
 use crate::observe::{LogLevel, Observers};
 use crate::target::{Mapping, Target};
-use crate::tls::TlsOptions;
+use crate::tls::{TlsOptions, UncheckedTlsOptions};
 use crate::world::World;
 
 /// Options that were checked.
@@ -54,14 +55,14 @@ pub(crate) struct Settings {
     pub(crate) observers: Observers,
     /// `None` if the client counts nothing.
     pub(crate) metrics: Option<Grouping>,
-    /// The fair locks whose queues are counted: the name that the host gave, and the full name.
-    pub(crate) queues: Vec<(Arc<str>, LockName)>,
+    /// The fair locks whose queues are counted.
+    pub(crate) queues: Vec<CountedQueue>,
     key_prefix: KeyPrefix,
 }
 
 const NO_BREAKER: &str = "on_unavailable is given and the client has no circuit breaker; give it on_unavailable or \
     breaker_failures, too";
-const LOCAL_IS_NO_MAJORITY: &str = "on_unavailable is local and the client has several primaries, whose locks are never granted without a majority; \
+const LOCAL_HAS_NO_MAJORITY: &str = "on_unavailable is local and the client has several primaries, whose locks are never granted without a majority; \
     give fail or skip";
 const URL_VARIABLE: &str = "STEADLOCK_URL";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -79,17 +80,18 @@ impl Settings {
         }
         let retry_interval = retry_interval(options.retry_interval_ms)?;
         let key_prefix = KeyPrefix::parse(&options.key_prefix.unwrap_or_default())?;
-        let (has_several, local) = (targets.len() > 1, OnUnavailable::Local);
-        if has_several && options.on_unavailable == Some(local) {
-            return Err(invalid(LOCAL_IS_NO_MAJORITY));
+        let has_several_primaries = targets.len() > 1;
+        if has_several_primaries && options.on_unavailable == Some(OnUnavailable::Local) {
+            return Err(invalid(LOCAL_HAS_NO_MAJORITY));
         }
+        let counts_metrics = options.metrics == Some(true);
         Ok(Self {
-            client_identity: ClientIdentity::check(
-                options.client_info,
-                options.client_label,
-                options.program,
-                options.language,
-            )?,
+            client_identity: ClientIdentity::check(IdentityOptions {
+                client_info: options.client_info,
+                label: options.client_label,
+                program: options.program,
+                language: options.language,
+            })?,
             breaker,
             on_unavailable: options.on_unavailable.unwrap_or_default(),
             targets,
@@ -115,14 +117,10 @@ impl Settings {
             observers: Observers::new(options.observers),
             queues: metrics::queues(
                 &key_prefix,
-                options.metrics == Some(true) && !has_several,
+                counts_metrics && !has_several_primaries,
                 options.metrics_queues,
             )?,
-            metrics: metrics::grouping(
-                options.metrics == Some(true),
-                options.metrics_groups,
-                options.metrics_group,
-            )?,
+            metrics: metrics::grouping(counts_metrics, options.metrics_groups, options.metrics_group)?,
             key_prefix,
         })
     }
@@ -133,7 +131,7 @@ impl Settings {
         match per_call {
             None => Ok(self.on_unavailable),
             Some(_) if self.breaker.is_none() => refuse(NO_BREAKER),
-            Some(OnUnavailable::Local) if self.targets.len() > 1 => refuse(LOCAL_IS_NO_MAJORITY),
+            Some(OnUnavailable::Local) if self.targets.len() > 1 => refuse(LOCAL_HAS_NO_MAJORITY),
             Some(per_call) => Ok(per_call),
         }
     }
@@ -213,14 +211,14 @@ fn breaker(options: &Options) -> Result<Option<Breaker>, Error> {
 
 /// The server that a URL names, or the primaries that several do.
 fn targets(options: &Options) -> Result<Vec<Target>, Error> {
-    let tls = TlsOptions::new(
-        options.tls_ca_file.clone(),
-        options.tls_cert_file.clone(),
-        options.tls_key_file.clone(),
-        options.tls_server_name.clone(),
-    )?;
+    let tls = TlsOptions::check(UncheckedTlsOptions {
+        ca: options.tls_ca_file.clone(),
+        cert: options.tls_cert_file.clone(),
+        key: options.tls_key_file.clone(),
+        server_name: options.tls_server_name.clone(),
+    })?;
     let Some(primaries) = &options.primaries else {
-        let url = options.url.clone().map_or_else(url_of_the_environment, Ok)?;
+        let url = options.url.clone().map_or_else(url_from_environment, Ok)?;
         return Ok(vec![Target::parse(&url, &tls)?]);
     };
     if options.url.is_some() {
@@ -251,7 +249,7 @@ fn targets(options: &Options) -> Result<Vec<Target>, Error> {
 }
 
 /// Returns the URL in the environment. An empty variable counts as absent.
-fn url_of_the_environment() -> Result<String, Error> {
+fn url_from_environment() -> Result<String, Error> {
     Err(misconfigured(match std::env::var(URL_VARIABLE) {
         Ok(url) if !url.trim().is_empty() => return Ok(url),
         Err(VarError::NotUnicode(_)) => format!("{URL_VARIABLE} is not UTF-8; percent-encode what is not ASCII"),

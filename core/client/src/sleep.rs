@@ -2,7 +2,7 @@
 //!
 //! To set a timer that is due before all others, tokio wakes its runtime. If the program has closed the descriptor that
 //! this needs, tokio panics, and the timer may never fire. The thread then remembers the loss until its engine leaves
-//! the runtime (`engine/sentry.rs`).
+//! the runtime (`engine/descriptor_monitor.rs`).
 
 use std::cell::Cell;
 use std::pin::{Pin, pin};

@@ -8,9 +8,7 @@ mod parts;
 #[cfg(feature = "native")]
 mod sentinel;
 #[cfg(not(target_family = "wasm"))]
-mod unix;
-#[cfg(not(target_family = "wasm"))]
-mod written;
+mod url_scheme;
 
 use std::fmt;
 #[cfg(not(target_family = "wasm"))]
@@ -28,15 +26,17 @@ pub(crate) use self::announced::MAX_CALLS_PER_ADDRESS;
 pub(crate) use self::announced::Mapping;
 #[cfg(feature = "native")]
 use self::parts::addresses;
+#[cfg(not(target_family = "wasm"))]
+use self::parts::decode;
 #[cfg(feature = "native")]
 pub(crate) use self::parts::host_and_required_port;
-use self::parts::{credentials, host_and_port, pairs, parse_database, split_off, unknown_query};
+use self::parts::{Authority, host_and_port, parse_database, query_pairs, split_off, unknown_query};
 #[cfg(feature = "native")]
 use self::sentinel::Credentials;
 #[cfg(feature = "admin")]
-pub(crate) use self::written::split_urls;
+pub(crate) use self::url_scheme::split_urls;
 #[cfg(not(target_family = "wasm"))]
-use self::written::{Family, Protocol};
+use self::url_scheme::{Family, Protocol};
 use crate::errors::invalid;
 use crate::tls::{Tls, TlsOptions};
 
@@ -80,6 +80,15 @@ pub(crate) enum Scheme {
     Host { name: String },
 }
 
+/// A target whose TLS files were not loaded.
+#[cfg(feature = "admin")]
+#[derive(Clone, Debug)]
+pub(crate) struct TargetWithoutTls {
+    pub(crate) target: Target,
+    /// Whether the URL is one with TLS.
+    pub(crate) has_tls: bool,
+}
+
 const DEFAULT_PORT: u16 = 6379;
 
 impl Target {
@@ -93,7 +102,7 @@ impl Target {
     /// Parses a URL.
     #[cfg(not(target_family = "wasm"))]
     pub(crate) fn parse(url: &str, options: &TlsOptions) -> Result<Self, Error> {
-        let (protocol, rest) = written::read(url)?;
+        let (protocol, rest) = url_scheme::split_scheme(url)?;
         if let Some(option) = options.first()
             && !protocol.has_tls
         {
@@ -105,17 +114,20 @@ impl Target {
         Self::read(protocol, rest, tls)
     }
 
-    /// As [`Target::parse`], but loads no TLS files and returns whether the URL has TLS.
+    /// As [`Target::parse`], but loads no TLS files.
     #[cfg(feature = "admin")]
-    pub(crate) fn without_tls(url: &str) -> Result<(Self, bool), Error> {
-        let (protocol, rest) = written::read(url)?;
-        Ok((Self::read(protocol, rest, None)?, protocol.has_tls))
+    pub(crate) fn without_tls(url: &str) -> Result<TargetWithoutTls, Error> {
+        let (protocol, rest) = url_scheme::split_scheme(url)?;
+        Ok(TargetWithoutTls {
+            target: Self::read(protocol, rest, None)?,
+            has_tls: protocol.has_tls,
+        })
     }
 
     #[cfg(not(target_family = "wasm"))]
     fn read(protocol: Protocol, rest: &str, tls: Option<Tls>) -> Result<Self, Error> {
         Self::read_parts(protocol, rest, tls).map_err(|error| match error.kind() {
-            ErrorKind::InvalidArgument => protocol.unescaped(rest).unwrap_or(error),
+            ErrorKind::InvalidArgument => protocol.unescaped_error(rest).unwrap_or(error),
             _ => error,
         })
     }
@@ -156,10 +168,14 @@ impl Target {
     fn tcp(rest: &str, tls: Option<Tls>) -> Result<Self, Error> {
         let (rest, query) = split_off(rest, '?');
         let (authority, path) = split_off(rest, '/');
-        let (username, password, address) = credentials(authority)?;
+        let Authority {
+            username,
+            password,
+            address,
+        } = Authority::parse(authority)?;
         let (host, port) = host_and_port(address, DEFAULT_PORT)?;
         let mut database = path.filter(|path| !path.is_empty()).map(parse_database).transpose()?;
-        for (key, value) in pairs(query) {
+        for (key, value) in query_pairs(query) {
             match key {
                 "db" if database.is_none() => database = Some(parse_database(value)?),
                 _ => return Err(unknown_query()),
@@ -175,12 +191,35 @@ impl Target {
 
     #[cfg(not(target_family = "wasm"))]
     fn unix(rest: &str) -> Result<Self, Error> {
-        let read = unix::read(rest)?;
+        let (rest, query) = split_off(rest, '?');
+        let Some(slash) = rest.find('/') else {
+            return Err(invalid("the URL has no socket path; give redis+unix:///path/to/socket"));
+        };
+        let (authority, path) = rest.split_at(slash);
+        let Authority {
+            username,
+            password,
+            address,
+        } = Authority::parse(authority)?;
+        if !address.is_empty() {
+            return Err(invalid(
+                "a unix socket has no host; give redis+unix:///path with three slashes",
+            ));
+        }
+        let mut database = None;
+        for (key, value) in query_pairs(query) {
+            match key {
+                "db" if database.is_none() => database = Some(parse_database(value)?),
+                _ => return Err(unknown_query()),
+            }
+        }
         Ok(Self {
-            scheme: Scheme::Unix { path: read.path },
-            username: read.username,
-            password: read.password,
-            database: read.database,
+            scheme: Scheme::Unix {
+                path: PathBuf::from(decode(path)?),
+            },
+            username,
+            password,
+            database: database.unwrap_or(0),
         })
     }
 
@@ -188,8 +227,8 @@ impl Target {
     fn cluster(rest: &str, tls: Option<Tls>) -> Result<Self, Error> {
         let (rest, query) = split_off(rest, '?');
         let (authority, path) = split_off(rest, '/');
-        let (username, password, listed) = credentials(authority)?;
-        let nodes = addresses(listed, DEFAULT_PORT)?;
+        let authority = Authority::parse(authority)?;
+        let nodes = addresses(authority.address, DEFAULT_PORT)?;
         if query.is_some_and(|query| !query.is_empty()) {
             return Err(invalid("the URL of a cluster has a ?part; leave it out"));
         }
@@ -198,25 +237,9 @@ impl Target {
         }
         Ok(Self {
             scheme: Scheme::Cluster { nodes, tls },
-            username,
-            password,
+            username: authority.username,
+            password: authority.password,
             database: 0,
-        })
-    }
-
-    #[cfg(feature = "native")]
-    fn sentinel(rest: &str, tls: Option<Tls>) -> Result<Self, Error> {
-        let read = sentinel::read(rest)?;
-        Ok(Self {
-            scheme: Scheme::Sentinel {
-                sentinels: read.sentinels,
-                service: read.service,
-                credentials: read.credentials,
-                tls,
-            },
-            username: read.username,
-            password: read.password,
-            database: read.database,
         })
     }
 
@@ -374,6 +397,7 @@ fn list(nodes: &[(String, u16)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tls::UncheckedTlsOptions;
 
     fn parse(url: &str) -> Target {
         Target::parse(url, &TlsOptions::default()).unwrap()
@@ -484,13 +508,24 @@ mod tests {
 
     #[test]
     fn tls_options_need_rediss() {
-        for files in [
-            TlsOptions::new(Some("/ca.pem".into()), None, None, None),
-            TlsOptions::new(None, Some("/cert.pem".into()), Some("/key.pem".into()), None),
-            TlsOptions::new(None, None, None, Some("cache.example".into())),
+        for options in [
+            UncheckedTlsOptions {
+                ca: Some("/ca.pem".into()),
+                ..UncheckedTlsOptions::default()
+            },
+            UncheckedTlsOptions {
+                cert: Some("/cert.pem".into()),
+                key: Some("/key.pem".into()),
+                ..UncheckedTlsOptions::default()
+            },
+            UncheckedTlsOptions {
+                server_name: Some("cache.example".into()),
+                ..UncheckedTlsOptions::default()
+            },
         ] {
+            let options = TlsOptions::check(options).unwrap();
             for url in ["redis://h", "redis+unix:///h", "memory://"] {
-                let error = Target::parse(url, files.as_ref().unwrap()).unwrap_err();
+                let error = Target::parse(url, &options).unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::InvalidArgument);
                 assert!(error.message().contains("rediss://"), "{error}");
             }

@@ -3,16 +3,16 @@
 //! No message repeats the content of a file. An option that holds the text of a key instead of a path is not repeated
 //! either.
 
-#[cfg(feature = "native")]
-mod loaded;
-mod options;
 #[cfg(not(feature = "native"))]
-mod unread;
-
+mod external;
 #[cfg(feature = "native")]
-pub(crate) use self::loaded::Tls;
+mod files;
+mod options;
+
+#[cfg(not(feature = "native"))]
+pub(crate) use self::external::Tls;
+#[cfg(feature = "native")]
+pub(crate) use self::files::Tls;
 #[cfg(feature = "native")]
 pub(crate) use self::options::{CA, CERT, KEY, SERVER_NAME};
-pub(crate) use self::options::{TlsOptions, shown_path};
-#[cfg(not(feature = "native"))]
-pub(crate) use self::unread::Tls;
+pub(crate) use self::options::{TlsOptions, UncheckedTlsOptions, shown_path};

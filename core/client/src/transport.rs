@@ -5,13 +5,13 @@
 //! connected, and every call is answered once. The engine does not know whether it talks to one server, a cluster or
 //! several primaries.
 
-mod fleet;
+#[cfg(not(feature = "native"))]
+mod external;
 #[cfg(feature = "native")]
 mod memory;
 #[cfg(feature = "native")]
 mod open;
-#[cfg(not(feature = "native"))]
-mod outside;
+mod quorum;
 #[cfg(feature = "native")]
 mod redis;
 
@@ -21,10 +21,10 @@ use std::time::Duration;
 
 use steadlock_protocol::{CallError, CallId, Cause, Error, Instant, Lane, NodeId, Reply, Transmit};
 
+#[cfg(not(feature = "native"))]
+pub(crate) use self::external::{NodeLink, open};
 #[cfg(feature = "native")]
 pub(crate) use self::open::open;
-#[cfg(not(feature = "native"))]
-pub(crate) use self::outside::{NodeLink, open};
 #[cfg(feature = "admin")]
 pub(crate) use self::redis::tools;
 
@@ -35,9 +35,16 @@ const NODE: NodeId = NodeId(0);
 #[derive(Debug)]
 pub(crate) enum TransportEvent {
     /// One lane of the node is open.
-    LaneOpened(NodeId, Lane),
+    LaneOpened {
+        node: NodeId,
+        lane: Lane,
+    },
     /// The lane is no longer open, or could not be opened. The cause names the node.
-    LaneClosed(NodeId, Lane, Cause),
+    LaneClosed {
+        node: NodeId,
+        lane: Lane,
+        cause: Cause,
+    },
     /// The node has lost all its subscriptions.
     SubscriptionsLost(NodeId),
     /// The node has lost one subscription, and is asked for it again.
@@ -45,14 +52,32 @@ pub(crate) enum TransportEvent {
         not(feature = "native"),
         expect(dead_code, reason = "only clusters lose them one by one")
     )]
-    SubscriptionLost(NodeId, Arc<[u8]>),
-    /// A lane to one node of a cluster opened, or closed for this cause. For observers, metrics and circuit breakers.
+    SubscriptionLost {
+        node: NodeId,
+        channel: Arc<[u8]>,
+    },
+    /// A lane to one node of a cluster opened. For observers, metrics and circuit breakers.
     #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "only clusters have such"))]
-    Shard(Arc<str>, Lane, Option<Cause>),
-    /// The primary of each slot of a cluster, by number, and the names of the primaries. Each primary keeps its number.
-    /// Only reported if the client has circuit breakers.
+    ShardLaneOpened {
+        server: Arc<str>,
+        lane: Lane,
+    },
+    /// A lane to one node of a cluster closed, or could not be opened.
+    #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "only clusters have such"))]
+    ShardLaneClosed {
+        server: Arc<str>,
+        lane: Lane,
+        cause: Cause,
+    },
+    /// The primaries of a cluster's slots. Only reported if the client has circuit breakers.
     #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "only clusters have slots"))]
-    Slots(NodeId, Arc<[u16]>, Arc<[Arc<str>]>),
+    Slots {
+        node: NodeId,
+        /// For each slot the number of its primary. Each primary keeps its number.
+        primary_of_slot: Arc<[u16]>,
+        /// The names of the primaries, by number.
+        primaries: Arc<[Arc<str>]>,
+    },
     /// An item that was held back can be sent, or the time at which it can be has changed.
     #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "only clusters hold back"))]
     Sendable,
@@ -60,9 +85,19 @@ pub(crate) enum TransportEvent {
     Ready,
     /// The first attempt to connect failed. No further events follow.
     Unreachable(Error),
-    Reply(CallId, Result<Reply, CallError>),
-    Subscribed(NodeId, Arc<[u8]>),
-    Message(NodeId, Arc<[u8]>, Vec<u8>),
+    Reply {
+        call: CallId,
+        result: Result<Reply, CallError>,
+    },
+    Subscribed {
+        node: NodeId,
+        channel: Arc<[u8]>,
+    },
+    Message {
+        node: NodeId,
+        channel: Arc<[u8]>,
+        payload: Vec<u8>,
+    },
 }
 
 /// The connections to a server, a cluster or several servers. Only the engine's task drives them.

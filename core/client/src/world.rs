@@ -101,15 +101,23 @@ impl World {
         u64::try_from(micros / 1_000_000).unwrap_or_default()
     }
 
-    /// Returns the machine's name and the id of this process. A simulation returns the same on each machine.
-    pub(crate) fn machine(&self) -> (String, u32) {
+    /// Returns the machine's name. A simulation returns the same on each machine.
+    pub(crate) fn host_name(&self) -> String {
         #[cfg(feature = "native")]
         if !self.is_virtual() {
             let host = gethostname::gethostname().to_string_lossy().into_owned();
-            let host = if host.is_empty() { "localhost".into() } else { host };
-            return (host, std::process::id());
+            return if host.is_empty() { "localhost".into() } else { host };
         }
-        ("unknown host".into(), 0)
+        "unknown host".into()
+    }
+
+    /// Returns the id of this process; 0 in a simulation and on WebAssembly.
+    pub(crate) fn process_id(&self) -> u32 {
+        if cfg!(feature = "native") && !self.is_virtual() {
+            std::process::id()
+        } else {
+            0
+        }
     }
 
     /// Returns the name of the program that this process runs, without its folder; empty if it is not known.

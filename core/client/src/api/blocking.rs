@@ -22,7 +22,7 @@ use std::time::Duration;
 use steadlock_protocol::{Error, Holder, LostReason, OnUnavailable, ReleaseOutcome};
 
 use super::client::Builder;
-use super::pending_acquire::block_on;
+use super::lock::block_on;
 use super::{kinds, lease, lock};
 use crate::engine::is_driving;
 use crate::host::{Completion, Host, Kind, Op};

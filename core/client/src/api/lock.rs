@@ -8,10 +8,9 @@ use steadlock_protocol::{Error, Holder, LockState, OnUnavailable, Operation, sho
 
 use super::convert::{millis, unexpected};
 use super::lease::Lease;
-use super::pending_acquire::PendingAcquire;
 #[cfg(feature = "tracing")]
-use super::spans::Wait;
-use crate::host::{self, Acquire, Completion, Host, Kind, LockRef, Op};
+use super::spans::WaitSpan;
+use crate::host::{self, Acquire, Completion, Host, Kind, LockRef, Op, Pending};
 
 /// A lock. A lock object is immutable and cheap: all state is in the client and on the server, and two objects of one
 /// name are the same lock.
@@ -219,7 +218,7 @@ impl Lock {
         PendingAcquire {
             host: &self.host,
             #[cfg(feature = "tracing")]
-            span: Wait::begin(self.lock.kind(), &self.name),
+            span: WaitSpan::begin(self.lock.kind(), &self.name),
             pending: self.host.start(self.acquire_op(wait)),
         }
     }
@@ -253,6 +252,50 @@ impl Lock {
             on_unavailable: self.on_unavailable,
             ..Acquire::default()
         })
+    }
+}
+
+/// An acquisition that was requested. Dropping it cancels the request. Every acquisition of this API passes through
+/// here, for each kind of lock, awaited or blocking.
+pub(crate) struct PendingAcquire<'a> {
+    host: &'a Host,
+    pending: Pending,
+    #[cfg(feature = "tracing")]
+    span: WaitSpan<'a>,
+}
+
+/// The lease, or the timeout as a value, because some calls return `None` for it.
+pub(crate) type AcquireResult = Result<Result<Lease, Box<Error>>, Error>;
+
+impl PendingAcquire<'_> {
+    pub(crate) async fn wait(mut self) -> AcquireResult {
+        let result = (&mut self.pending).await;
+        self.finish(result)
+    }
+
+    /// Blocks the calling thread for the result.
+    pub(crate) fn wait_blocking(mut self) -> AcquireResult {
+        let result = block_on(&mut self.pending);
+        self.finish(result)
+    }
+
+    fn finish(self, result: Result<Completion, Error>) -> AcquireResult {
+        #[cfg(feature = "tracing")]
+        self.span.end(&result);
+        match result? {
+            Completion::Granted(lease) => Ok(Ok(Lease::new(self.host.clone(), lease))),
+            Completion::NotGranted(timeout) => Ok(Err(Box::new(timeout))),
+            other => Err(unexpected(Operation::Acquire, &other)),
+        }
+    }
+}
+
+/// Blocks until the result arrives.
+pub(crate) fn block_on(pending: &mut Pending) -> Result<Completion, Error> {
+    loop {
+        if let Some(result) = pending.wait(Duration::MAX) {
+            return result;
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::unwind::catch;
 const OUTCOME: &str = "steadlock.outcome";
 
 /// The span of a wait. Dropping it before the result arrives records a cancellation.
-pub(crate) struct Wait<'a> {
+pub(crate) struct WaitSpan<'a> {
     kind: &'a str,
     name: &'a str,
     span: Span,
@@ -30,7 +30,7 @@ pub(crate) struct Wait<'a> {
     caller: Span,
 }
 
-impl<'a> Wait<'a> {
+impl<'a> WaitSpan<'a> {
     /// Opens the span of a wait for a lock of this kind and name.
     pub(crate) fn begin(kind: &'a str, name: &'a str) -> Self {
         let is_wanted = level_enabled!(Level::INFO);
@@ -63,7 +63,7 @@ impl<'a> Wait<'a> {
             Ok(Completion::NotGranted(error)) | Err(error) => (Outcome::of(error.kind()), Some(error)),
             Ok(_) => (Outcome::Granted, None),
         };
-        observe::end(span, |span| {
+        observe::end_span(span, |span| {
             span.record(OUTCOME, outcome.as_str());
             if let Some(error) = error.filter(|_| outcome.is_failure()) {
                 span.record("otel.status_code", "ERROR");
@@ -71,13 +71,13 @@ impl<'a> Wait<'a> {
             }
         });
         if let Ok(Completion::Granted(lease)) = result
-            && let Some(hold) = catch(|| self.hold(lease))
+            && let Some(hold) = catch(|| self.hold_span(lease))
         {
             lease.attach_span(hold);
         }
     }
 
-    fn hold(&self, lease: &Lease) -> Span {
+    fn hold_span(&self, lease: &Lease) -> Span {
         macro_rules! hold {
             ($($parent:tt)*) => {
                 info_span!(
@@ -103,13 +103,13 @@ impl<'a> Wait<'a> {
     }
 }
 
-impl Drop for Wait<'_> {
+impl Drop for WaitSpan<'_> {
     fn drop(&mut self) {
         let span = mem::replace(&mut self.span, Span::none());
         let caller = mem::replace(&mut self.caller, Span::none());
-        observe::end(span, |span| {
+        observe::end_span(span, |span| {
             span.record(OUTCOME, Outcome::Cancelled.as_str());
         });
-        observe::end(caller, |_| {});
+        observe::end_span(caller, |_| {});
     }
 }

@@ -11,7 +11,7 @@ const DAY: i64 = 86_400 * SECOND;
 const TODAY: i64 = NEVER_SET + 300 * DAY;
 
 thread_local! {
-    static PRETENDED: RefCell<Option<Rc<Pretended>>> = const { RefCell::new(None) };
+    static SETTABLE_CLOCK: RefCell<Option<Rc<SettableClock>>> = const { RefCell::new(None) };
 }
 
 /// The distance by which a test has set this process's wall clock forward.
@@ -42,9 +42,9 @@ pub(crate) fn in_a_process_of_its_own(test: &str, work: impl FnOnce()) {
 }
 
 /// The system's clocks, with the wall clock set forward by a test.
-struct Stepped;
+struct SteppedSystem;
 
-impl Sources for Stepped {
+impl ClockSources for SteppedSystem {
     fn steady(&self) -> u64 {
         System.steady()
     }
@@ -53,18 +53,18 @@ impl Sources for Stepped {
         System.wall() + STEPPED.load(Ordering::SeqCst)
     }
 
-    fn wall_glance(&self) -> i64 {
-        System.wall_glance() + STEPPED.load(Ordering::SeqCst)
+    fn wall_coarse(&self) -> i64 {
+        System.wall_coarse() + STEPPED.load(Ordering::SeqCst)
     }
 }
 
 /// A wall clock of one thread, which a test can set.
-pub(crate) struct Pretended {
+pub(crate) struct SettableClock {
     clock: Clock,
     ahead: Cell<i64>,
 }
 
-impl Pretended {
+impl SettableClock {
     /// Sets this thread's wall clock forward.
     pub(crate) fn step(&self, by: Duration) {
         self.ahead
@@ -72,7 +72,7 @@ impl Pretended {
     }
 }
 
-impl Sources for Pretended {
+impl ClockSources for SettableClock {
     fn steady(&self) -> u64 {
         System.steady()
     }
@@ -82,26 +82,26 @@ impl Sources for Pretended {
     }
 }
 
-pub(super) fn pretended_now() -> Option<Instant> {
-    let stepped = || (STEPPED.load(Ordering::SeqCst) != 0).then(|| CLOCK.now(&Stepped));
-    PRETENDED
-        .try_with(|pretended| pretended.borrow().clone())
+pub(super) fn test_now() -> Option<Instant> {
+    let stepped = || (STEPPED.load(Ordering::SeqCst) != 0).then(|| CLOCK.now(&SteppedSystem));
+    SETTABLE_CLOCK
+        .try_with(|settable| settable.borrow().clone())
         .ok()
         .flatten()
-        .map(|pretended| pretended.clock.now(&*pretended))
+        .map(|settable| settable.clock.now(&*settable))
         .or_else(stepped)
 }
 
 /// Runs `work` on a thread whose wall clock `work` can set forward.
-pub(crate) fn with_wall_clock<T>(work: impl FnOnce(&Pretended) -> T) -> T {
-    let pretended = Rc::new(Pretended {
+pub(crate) fn with_wall_clock<T>(work: impl FnOnce(&SettableClock) -> T) -> T {
+    let settable = Rc::new(SettableClock {
         clock: Clock::new(),
         ahead: Cell::new(0),
     });
-    PRETENDED.set(Some(Rc::clone(&pretended)));
+    SETTABLE_CLOCK.set(Some(Rc::clone(&settable)));
     now();
-    let result = work(&pretended);
-    PRETENDED.set(None);
+    let result = work(&settable);
+    SETTABLE_CLOCK.set(None);
     result
 }
 
@@ -114,14 +114,14 @@ struct Machine {
     stall: Cell<i64>,
 }
 
-impl Sources for Machine {
+impl ClockSources for Machine {
     fn steady(&self) -> u64 {
-        self.passes(self.stall.get());
+        self.advance(self.stall.get());
         self.steady.load(Ordering::SeqCst)
     }
 
     fn wall(&self) -> i64 {
-        self.passes(self.stall.get());
+        self.advance(self.stall.get());
         self.wall.load(Ordering::SeqCst)
     }
 }
@@ -150,13 +150,13 @@ impl Machine {
         self.now() - before
     }
 
-    fn passes(&self, micros: i64) {
+    fn advance(&self, micros: i64) {
         self.steady.fetch_add(micros.unsigned_abs(), Ordering::SeqCst);
-        self.steps(micros);
+        self.step_wall(micros);
     }
 
     /// Moves only the wall clock, as when it is set, or corrected after a pause.
-    fn steps(&self, micros: i64) {
+    fn step_wall(&self, micros: i64) {
         self.wall.fetch_add(micros, Ordering::SeqCst);
     }
 }
@@ -169,11 +169,11 @@ fn the_clock_goes_forward() {
 }
 
 #[test]
-fn a_pause_that_only_the_wall_clock_knows_of_counts_once() {
+fn a_pause_that_only_the_wall_clock_shows_counts_once() {
     let machine = Machine::at(TODAY);
-    assert_eq!(machine.moved_by(|machine| machine.passes(5 * SECOND)), 5 * SECOND);
-    assert_eq!(machine.moved_by(|machine| machine.steps(60 * SECOND)), 60 * SECOND);
-    assert_eq!(machine.moved_by(|machine| machine.passes(5 * SECOND)), 5 * SECOND);
+    assert_eq!(machine.moved_by(|machine| machine.advance(5 * SECOND)), 5 * SECOND);
+    assert_eq!(machine.moved_by(|machine| machine.step_wall(60 * SECOND)), 60 * SECOND);
+    assert_eq!(machine.moved_by(|machine| machine.advance(5 * SECOND)), 5 * SECOND);
 }
 
 #[test]
@@ -187,20 +187,20 @@ fn a_pause_of_any_length_counts() {
         3 * DAY,
         4_000 * DAY,
     ] {
-        assert_eq!(machine.moved_by(|machine| machine.steps(pause)), pause);
+        assert_eq!(machine.moved_by(|machine| machine.step_wall(pause)), pause);
     }
 }
 
 #[test]
-fn what_a_deadline_allows_for_does_not_count_until_it_adds_up() {
+fn steps_within_the_tolerance_do_not_count_until_they_add_up() {
     let machine = Machine::at(TODAY);
-    assert_eq!(machine.moved_by(|machine| machine.steps(TOLERANCE)), 0);
-    assert_eq!(machine.moved_by(|machine| machine.steps(1)), TOLERANCE + 1);
+    assert_eq!(machine.moved_by(|machine| machine.step_wall(TOLERANCE)), 0);
+    assert_eq!(machine.moved_by(|machine| machine.step_wall(1)), TOLERANCE + 1);
     let jittering = machine.moved_by(|machine| {
         for _ in 0..1_000 {
-            machine.steps(TOLERANCE);
+            machine.step_wall(TOLERANCE);
             machine.now();
-            machine.steps(-TOLERANCE);
+            machine.step_wall(-TOLERANCE);
             machine.now();
         }
     });
@@ -211,27 +211,27 @@ fn what_a_deadline_allows_for_does_not_count_until_it_adds_up() {
 fn a_step_back_lengthens_no_lease_and_hides_no_pause() {
     let machine = Machine::at(TODAY);
     for back in [SECOND, 3_600 * SECOND, 200 * DAY] {
-        assert_eq!(machine.moved_by(|machine| machine.steps(-back)), 0);
-        machine.steps(2 * DAY);
+        assert_eq!(machine.moved_by(|machine| machine.step_wall(-back)), 0);
+        machine.step_wall(2 * DAY);
         let before = machine.now();
-        assert_eq!(machine.moved_by(|machine| machine.steps(back)), back);
-        machine.steps(-2 * DAY);
+        assert_eq!(machine.moved_by(|machine| machine.step_wall(back)), back);
+        machine.step_wall(-2 * DAY);
         assert_eq!(machine.now(), before + back);
     }
-    assert_eq!(machine.moved_by(|machine| machine.steps(-SECOND)), 0);
-    assert_eq!(machine.moved_by(|machine| machine.steps(60 * SECOND)), 60 * SECOND);
+    assert_eq!(machine.moved_by(|machine| machine.step_wall(-SECOND)), 0);
+    assert_eq!(machine.moved_by(|machine| machine.step_wall(60 * SECOND)), 60 * SECOND);
 }
 
 #[test]
 fn a_clock_that_is_set_for_the_first_time_ends_no_lease() {
     for unset in [0, 45 * SECOND, NEVER_SET - DAY] {
         let machine = Machine::at(unset);
-        assert_eq!(machine.moved_by(|machine| machine.steps(3 * SECOND)), 0);
+        assert_eq!(machine.moved_by(|machine| machine.step_wall(3 * SECOND)), 0);
         assert_eq!(
             machine.moved_by(|machine| machine.wall.store(TODAY, Ordering::SeqCst)),
             0
         );
-        assert_eq!(machine.moved_by(|machine| machine.steps(60 * SECOND)), 60 * SECOND);
+        assert_eq!(machine.moved_by(|machine| machine.step_wall(60 * SECOND)), 60 * SECOND);
     }
 }
 
@@ -242,8 +242,8 @@ fn a_wall_clock_that_is_slewed_alone_costs_no_more_than_its_rate() {
         let machine = Machine::at(TODAY);
         let hour = machine.moved_by(|machine| {
             for _ in 0..36_000 {
-                machine.passes(100 * MILLISECOND);
-                machine.steps(rate / 10);
+                machine.advance(100 * MILLISECOND);
+                machine.step_wall(rate / 10);
                 machine.now();
             }
         });
@@ -269,11 +269,11 @@ fn a_thread_that_is_stopped_between_two_readings_counts_its_stop_once() {
 }
 
 #[test]
-fn a_pause_is_found_though_the_thread_is_stopped_at_each_reading() {
+fn a_pause_counts_even_if_the_thread_is_stopped_at_each_reading() {
     let machine = Machine::at(TODAY);
     let before = (machine.now(), machine.steady.load(Ordering::SeqCst));
     machine.stall.set(3 * SECOND);
-    machine.steps(600 * SECOND);
+    machine.step_wall(600 * SECOND);
     machine.now();
     machine.stall.set(0);
     let moved = machine.now() - before.0;
@@ -287,7 +287,7 @@ fn many_threads_count_each_step_once_and_none_goes_back() {
         clock: Clock,
         wall: AtomicI64,
     }
-    impl Sources for Shared {
+    impl ClockSources for Shared {
         fn steady(&self) -> u64 {
             3_600_000_000
         }
@@ -326,19 +326,19 @@ fn many_threads_count_each_step_once_and_none_goes_back() {
 }
 
 #[test]
-fn a_child_of_a_fork_at_the_worst_moment_reads_on_and_counts() {
+fn the_clock_of_a_child_forked_during_a_store_still_counts_steps() {
     let machine = Machine::at(TODAY);
     // The thread that was storing does not exist in the child.
-    machine.clock.is_stored.store(true, Ordering::SeqCst);
-    let jump = machine.moved_by(|machine| machine.steps(60 * SECOND));
+    machine.clock.is_storing.store(true, Ordering::SeqCst);
+    let jump = machine.moved_by(|machine| machine.step_wall(60 * SECOND));
     assert_eq!(jump, 60 * SECOND);
-    assert_eq!(machine.moved_by(|machine| machine.passes(SECOND)), SECOND);
+    assert_eq!(machine.moved_by(|machine| machine.advance(SECOND)), SECOND);
 }
 
 #[test]
-fn the_clocks_of_other_systems_run_with_those_of_this_one() {
+fn the_portable_clocks_agree_with_those_of_this_system() {
     struct Portable;
-    impl Sources for Portable {
+    impl ClockSources for Portable {
         fn steady(&self) -> u64 {
             portable::steady()
         }
@@ -357,5 +357,5 @@ fn the_clocks_of_other_systems_run_with_those_of_this_one() {
     );
     assert!(passed >= Duration::from_millis(4) && passed <= ours + Duration::from_secs(60));
     assert!((System.wall() - portable::wall()).abs() < 60 * SECOND);
-    assert!((System.wall() - System.wall_glance()).abs() < 60 * SECOND);
+    assert!((System.wall() - System.wall_coarse()).abs() < 60 * SECOND);
 }

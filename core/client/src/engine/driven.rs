@@ -10,7 +10,7 @@ use steadlock_protocol::{CallError, CallId, Error, ErrorKind, Lane, NodeId, Oper
 
 use super::turn::Engine;
 use crate::clock;
-use crate::port::{Commands, Port};
+use crate::port::{CommandReceiver, Port};
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};
 use crate::transport::{self, FirstConnection, NodeLink};
@@ -107,7 +107,7 @@ impl Driven {
     /// Whether every lane of every server is open, so that calls and renewals can be sent at once.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        self.engine.as_ref().is_some_and(|engine| engine.readiness().0)
+        self.engine.as_ref().is_some_and(|engine| engine.every_lane_is_open())
     }
 
     /// Returns the next item to send. Items of one connection come in the order in which they must be sent.
@@ -200,7 +200,7 @@ pub(super) fn start(
     driver: &Arc<Driver>,
     settings: &Arc<Settings>,
     port: &Arc<Port>,
-    commands: &mut Option<Commands>,
+    commands: &mut Option<CommandReceiver>,
     first: FirstConnection,
 ) -> Result<(), Error> {
     if first == FirstConnection::Inherited {

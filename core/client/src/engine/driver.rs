@@ -39,7 +39,8 @@ use steadlock_protocol::Instant;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::Notify;
 
-use super::sentry::Sentry;
+use super::descriptor_monitor::DescriptorMonitor;
+use super::turn::Readiness;
 use crate::clock;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex};
@@ -58,37 +59,37 @@ pub(crate) struct Driver {
     stand_by: Notify,
 }
 
-/// A runtime, and the sentry that notices when its descriptors are closed.
+/// A runtime, and the monitor that notices when its descriptors are closed.
 #[derive(Debug)]
 pub(super) struct GuardedRuntime {
     runtime: Runtime,
-    sentry: Arc<Sentry>,
+    monitor: Arc<DescriptorMonitor>,
 }
 
 impl GuardedRuntime {
-    pub(super) const fn new(runtime: Runtime, sentry: Arc<Sentry>) -> Self {
-        Self { runtime, sentry }
+    pub(super) const fn new(runtime: Runtime, monitor: Arc<DescriptorMonitor>) -> Self {
+        Self { runtime, monitor }
     }
 
-    pub(super) const fn sentry(&self) -> &Arc<Sentry> {
-        &self.sentry
+    pub(super) const fn monitor(&self) -> &Arc<DescriptorMonitor> {
+        &self.monitor
     }
 
     /// Runs this future and the other tasks of the runtime. Returns `None` if the runtime is unusable.
     fn block_on<T>(&self, future: impl Future<Output = T>) -> Option<T> {
-        if !self.sentry.check() {
+        if !self.monitor.check() {
             return None;
         }
         let until_broken = async {
-            match select(pin!(future), pin!(self.sentry.wait_broken())).await {
+            match select(pin!(future), pin!(self.monitor.wait_broken())).await {
                 Either::Left((result, _)) => Some(result),
                 Either::Right(_) => None,
             }
         };
         let _driving = Driving::begin();
-        // tokio panics if it meets a closed descriptor before the sentry does.
+        // tokio panics if it meets a closed descriptor before the monitor does.
         catch(|| self.runtime.block_on(until_broken)).unwrap_or_else(|| {
-            self.sentry.give_up();
+            self.monitor.give_up();
             None
         })
     }
@@ -144,7 +145,7 @@ impl Driver {
             self.set_runtime(None);
         }
         let remaining = take_back();
-        if runtime.sentry.is_broken() {
+        if runtime.monitor.is_broken() {
             // A drop would close descriptor numbers that may belong to files of the program by now.
             mem::forget(runtime);
         }
@@ -161,8 +162,8 @@ impl Driver {
 
     /// Tells callers whether they may drive: while every lane is open, and until shortly before the next renewal. The
     /// engine calls this before it delivers the results of a turn.
-    pub(crate) fn allow_callers(&self, every_lane_is_open: bool, next_renewal: Option<Instant>) {
-        self.state.allow_callers(every_lane_is_open, next_renewal, clock::now);
+    pub(super) fn allow_callers(&self, readiness: Readiness) {
+        self.state.allow_callers(readiness, clock::now);
     }
 
     /// Reports that the engine has work for which no waiting thread drives it.
@@ -194,7 +195,7 @@ impl Driver {
     /// Makes the engine's thread stand by. If the runtime's descriptors are closed, a wake-up would panic; it is then
     /// left out, as the engine's thread finds out by itself.
     fn signal_stand_by(&self) {
-        let has_descriptors = self.runtime().is_some_and(|runtime| runtime.sentry.check_now());
+        let has_descriptors = self.runtime().is_some_and(|runtime| runtime.monitor.check_now());
         if has_descriptors {
             catch_panic(|| self.stand_by.notify_one());
         }
@@ -306,14 +307,9 @@ impl DrivingState {
 
     /// Tells callers whether they may drive: while every lane is open, and until shortly before the next renewal. The
     /// engine calls this before it delivers the results of a turn.
-    pub(super) fn allow_callers(
-        &self,
-        every_lane_is_open: bool,
-        next_renewal: Option<Instant>,
-        now: impl Fn() -> Instant,
-    ) {
-        let until = match next_renewal {
-            _ if !every_lane_is_open => Instant::ZERO,
+    pub(super) fn allow_callers(&self, readiness: Readiness, now: impl Fn() -> Instant) {
+        let until = match readiness.next_renewal {
+            _ if !readiness.every_lane_is_open => Instant::ZERO,
             Some(due) => due - BEFORE_RENEWAL,
             None => Instant::FAR_FUTURE,
         };
@@ -414,15 +410,27 @@ mod tests {
         clock::now() + Duration::from_secs(3_600)
     }
 
-    fn allow_callers(state: &DrivingState, every_lane_is_open: bool, next_renewal: Option<Instant>) {
-        state.allow_callers(every_lane_is_open, next_renewal, clock::now);
+    fn allow_callers(state: &DrivingState, next_renewal: Option<Instant>) {
+        let readiness = Readiness {
+            every_lane_is_open: true,
+            next_renewal,
+        };
+        state.allow_callers(readiness, clock::now);
+    }
+
+    fn close_a_lane(state: &DrivingState) {
+        let readiness = Readiness {
+            every_lane_is_open: false,
+            next_renewal: None,
+        };
+        state.allow_callers(readiness, clock::now);
     }
 
     #[test]
     fn a_caller_drives_while_every_lane_is_open_and_no_renewal_is_near() {
         for next_renewal in [None, Some(one_hour_from_now())] {
             let state = DrivingState::default();
-            allow_callers(&state, true, next_renewal);
+            allow_callers(&state, next_renewal);
             assert!(becomes_driver(&state));
         }
     }
@@ -435,11 +443,11 @@ mod tests {
     #[test]
     fn no_caller_drives_while_a_lane_is_not_open() {
         let state = DrivingState::default();
-        allow_callers(&state, false, None);
+        close_a_lane(&state);
         assert!(!becomes_driver(&state));
-        allow_callers(&state, true, None);
+        allow_callers(&state, None);
         assert!(becomes_driver(&state));
-        allow_callers(&state, false, None);
+        close_a_lane(&state);
         assert!(
             !state.by_callers.load(Ordering::SeqCst),
             "the engine's thread is called back"
@@ -448,16 +456,16 @@ mod tests {
     }
 
     #[test]
-    fn no_caller_drives_when_a_renewal_is_near() {
+    fn no_caller_drives_shortly_before_a_renewal() {
         let state = DrivingState::default();
-        allow_callers(&state, true, Some(clock::now() + BEFORE_RENEWAL));
+        allow_callers(&state, Some(clock::now() + BEFORE_RENEWAL));
         assert!(!becomes_driver(&state));
     }
 
     #[test]
     fn a_caller_that_drives_stops_when_a_renewal_comes_near() {
         let state = DrivingState::default();
-        allow_callers(&state, true, Some(one_hour_from_now()));
+        allow_callers(&state, Some(one_hour_from_now()));
         assert!(becomes_driver(&state));
         // The engine had no turn in between, but the time of the renewal has come.
         state

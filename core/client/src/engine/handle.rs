@@ -11,7 +11,7 @@ use super::driver::{Caller, Driver};
 #[cfg(feature = "native")]
 use super::thread::start;
 use crate::errors::closed;
-use crate::port::{Command, Commands, Port, Sink, Wake};
+use crate::port::{Command, CommandReceiver, Port, RefusedCommand, Sink, Wake};
 use crate::settings::Settings;
 use crate::transport::FirstConnection;
 
@@ -21,7 +21,7 @@ pub(crate) struct Handle {
     port: Arc<Port>,
     driver: Arc<Driver>,
     /// The receiver of the commands. The engine takes it when it starts, and the start runs under this lock.
-    commands: Mutex<Option<Commands>>,
+    commands: Mutex<Option<CommandReceiver>>,
     /// The result of the start. Not set while a later start can still succeed.
     started: OnceLock<Result<(), Error>>,
 }
@@ -101,13 +101,13 @@ impl Handle {
                 ..
             }
         );
-        let (command, error) = match self.ensure_started() {
+        let RefusedCommand { command, error } = match self.ensure_started() {
             Ok(()) => match self.port.send(command) {
                 Ok(()) if has_driving_caller => return,
                 Ok(()) => return self.driver.request_engine(),
                 Err(refused) => *refused,
             },
-            Err(error) => (command, error),
+            Err(error) => RefusedCommand { command, error },
         };
         let error = command.with_lock_name(error, |name| self.settings.without_prefix(name));
         self.port.answer_ended(command, error);
@@ -115,7 +115,7 @@ impl Handle {
 
     /// Marks the engine as started without starting it. Returns the receiver of the commands.
     #[cfg(all(test, feature = "schedules"))]
-    pub(crate) fn start_without_engine(&self) -> Option<Commands> {
+    pub(crate) fn start_without_engine(&self) -> Option<CommandReceiver> {
         let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
         self.started.set(Ok(())).ok()?;
         commands.take()

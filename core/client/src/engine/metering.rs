@@ -42,31 +42,29 @@ impl Metering {
         }
     }
 
-    /// Counts a connection that opened; `was_missing` if there was one before that was lost or failed.
-    pub(super) fn opened(&self, link: Link, was_missing: bool) {
-        if was_missing {
-            self.metrics.link(link).reconnects.add(1);
-        }
+    /// Counts a connection that opened after it was lost or an attempt to connect had failed.
+    pub(super) fn reconnected(&self, link: Link) {
+        self.metrics.link(link).reconnects.add(1);
     }
 
-    /// Counts a connection that was lost, or an attempt to connect that failed.
-    pub(super) fn closed(&self, link: Link, was_open: bool) {
-        let counts = self.metrics.link(link);
-        if was_open {
-            counts.lost.add(1);
-        } else {
-            counts.failures.add(1);
-        }
+    /// Counts a connection that was lost.
+    pub(super) fn connection_lost(&self, link: Link) {
+        self.metrics.link(link).lost.add(1);
     }
 
-    /// Counts a circuit breaker that opened or closed.
-    pub(super) fn breaker(&self, is_open: bool) {
-        let counts = self.metrics.breakers();
-        if is_open {
-            counts.opened();
-        } else {
-            counts.closed();
-        }
+    /// Counts an attempt to connect that failed.
+    pub(super) fn connect_failed(&self, link: Link) {
+        self.metrics.link(link).failures.add(1);
+    }
+
+    /// Counts a circuit breaker that opened.
+    pub(super) fn breaker_opened(&self) {
+        self.metrics.breakers().opened();
+    }
+
+    /// Counts a circuit breaker that closed.
+    pub(super) fn breaker_closed(&self) {
+        self.metrics.breakers().closed();
     }
 
     /// Counts a caller that begins to wait for a lock.
@@ -117,9 +115,14 @@ impl Metering {
         Some(wait.series)
     }
 
-    /// Counts a renewal of a lock of this kind and name that was confirmed or failed.
-    pub(super) fn renewed(&mut self, kind: &'static str, name: &str, is_confirmed: bool) {
-        self.groups.series(kind, name).renewed(is_confirmed);
+    /// Counts a confirmed renewal of a lock of this kind and name.
+    pub(super) fn renewal_confirmed(&mut self, kind: &'static str, name: &str) {
+        self.groups.series(kind, name).renewal_confirmed();
+    }
+
+    /// Counts a failed renewal of a lock of this kind and name.
+    pub(super) fn renewal_failed(&mut self, kind: &'static str, name: &str) {
+        self.groups.series(kind, name).renewal_failed();
     }
 
     /// Counts a lease that is reported lost to its holder.

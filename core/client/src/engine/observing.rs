@@ -35,23 +35,33 @@ pub(super) struct Observing {
     primaries: SortedMap<NodeId, Arc<[Arc<str>]>>,
     links: SortedMap<(Arc<str>, Lane), LinkState>,
     /// The waiters, each with the time when its wait began. Like `held`, it is kept only with `Detail::Everything`.
-    waits: Table<Ticket, (ObservedLock, Instant)>,
-    held: Table<LeaseId, (ObservedLock, Instant)>,
+    waits: Table<Ticket, Ongoing>,
+    held: Table<LeaseId, Ongoing>,
     /// Releases whose callers no longer wait.
     releases: Table<Ticket, LeaseId>,
     /// The losses that the session observed and whose events are about to follow.
-    losses: Vec<Loss>,
+    losses: Vec<ObservedLoss>,
 }
 
 /// The state of a connection.
 enum LinkState {
     Open,
-    /// The time when the connection was lost or first failed, and the number of failed attempts since then.
-    Missing(Instant, u32),
+    Missing {
+        /// The time when the connection was lost or first failed.
+        since: Instant,
+        /// The number of failed attempts since then.
+        failures: u32,
+    },
+}
+
+/// A wait or a hold, and the time when it began.
+struct Ongoing {
+    lock: ObservedLock,
+    since: Instant,
 }
 
 /// One lost hold of one lock.
-struct Loss {
+struct ObservedLoss {
     leases: Vec<LeaseId>,
     lock: ObservedLock,
     server: Arc<str>,
@@ -64,7 +74,7 @@ struct Loss {
 impl Observing {
     /// Creates it, or returns `None` if nothing can ever observe this engine. A host that reads no log now can turn its
     /// log on later; the log then has to know which connections were open before.
-    pub(super) fn of(settings: &Arc<Settings>, port: &Port) -> Option<Box<Self>> {
+    pub(super) fn new(settings: &Arc<Settings>, port: &Port) -> Option<Box<Self>> {
         let (log, metrics) = (settings.log.get(), port.metrics());
         let detail = required_detail(&settings.observers, log);
         (detail > Detail::Nothing || metrics.is_some() || port.is_drained()).then(|| {
@@ -89,7 +99,7 @@ impl Observing {
     }
 
     /// Adopts a new level of the host's log. Returns whether the level has changed.
-    pub(super) fn follow_log(&mut self) -> bool {
+    pub(super) fn update_log_level(&mut self) -> bool {
         let log = self.settings.log.get();
         if log == self.log {
             return false;
@@ -127,47 +137,52 @@ impl Observing {
     /// Handles an event of the transport.
     pub(super) fn on_transport_event(&mut self, event: &TransportEvent, now: Instant) {
         match event {
-            TransportEvent::LaneOpened(node, lane) => self.opened(self.server(*node), *lane, now),
-            TransportEvent::LaneClosed(node, lane, cause) => self.closed(self.server(*node), *lane, cause, now),
-            TransportEvent::Shard(server, lane, None) => self.opened(Arc::clone(server), *lane, now),
-            TransportEvent::Shard(server, lane, Some(cause)) => self.closed(Arc::clone(server), *lane, cause, now),
-            TransportEvent::Slots(node, _, names) => {
-                self.primaries.insert(*node, Arc::clone(names));
+            TransportEvent::LaneOpened { node, lane } => self.opened(self.server(*node), *lane, now),
+            TransportEvent::LaneClosed { node, lane, cause } => self.closed(self.server(*node), *lane, cause, now),
+            TransportEvent::ShardLaneOpened { server, lane } => self.opened(Arc::clone(server), *lane, now),
+            TransportEvent::ShardLaneClosed { server, lane, cause } => {
+                self.closed(Arc::clone(server), *lane, cause, now)
+            }
+            TransportEvent::Slots { node, primaries, .. } => {
+                self.primaries.insert(*node, Arc::clone(primaries));
             }
             TransportEvent::SubscriptionsLost(_)
-            | TransportEvent::SubscriptionLost(..)
+            | TransportEvent::SubscriptionLost { .. }
             | TransportEvent::Sendable
             | TransportEvent::Ready
             | TransportEvent::Unreachable(_)
-            | TransportEvent::Reply(..)
-            | TransportEvent::Subscribed(..)
-            | TransportEvent::Message(..) => {}
+            | TransportEvent::Reply { .. }
+            | TransportEvent::Subscribed { .. }
+            | TransportEvent::Message { .. } => {}
         }
     }
 
     fn opened(&mut self, server: Arc<str>, lane: Lane, now: Instant) {
         let before = self.links.insert((Arc::clone(&server), lane), LinkState::Open);
         let missing = match before {
-            Some(LinkState::Missing(since, _)) => Some(now.saturating_since(since)),
+            Some(LinkState::Missing { since, .. }) => Some(now.saturating_since(since)),
             Some(LinkState::Open) | None => None,
         };
         let link = link_of(lane);
-        if let Some(metering) = &self.metering {
-            metering.opened(link, missing.is_some());
+        if let Some(metering) = self.metering.as_ref().filter(|_| missing.is_some()) {
+            metering.reconnected(link);
         }
         self.report(&Observation::Connected { server, link, missing }, now);
     }
 
     fn closed(&mut self, server: Arc<str>, lane: Lane, cause: &Cause, now: Instant) {
-        let (place, link, cause) = ((Arc::clone(&server), lane), link_of(lane), cause.to_string());
-        let (since, failures) = match self.links.get(&place) {
+        let (key, link, cause) = ((Arc::clone(&server), lane), link_of(lane), cause.to_string());
+        let (since, failures) = match self.links.get(&key) {
             Some(LinkState::Open) => (now, 0),
-            Some(LinkState::Missing(since, failures)) => (*since, failures.saturating_add(1)),
+            Some(LinkState::Missing { since, failures }) => (*since, failures.saturating_add(1)),
             None => (now, 1),
         };
-        self.links.insert(place, LinkState::Missing(since, failures));
+        self.links.insert(key, LinkState::Missing { since, failures });
         if let Some(metering) = &self.metering {
-            metering.closed(link, failures == 0);
+            match failures {
+                0 => metering.connection_lost(link),
+                _ => metering.connect_failed(link),
+            }
         }
         let observation = match failures {
             0 => Observation::Disconnected { server, link, cause },
@@ -222,7 +237,10 @@ impl Observing {
                 server: self.primary(primary),
                 open,
             },
-            Observed::ClockAhead { primary, by } => self.clock_ahead(primary, by),
+            Observed::ClockAhead { primary, by } => Observation::ClockAhead {
+                server: self.primary(primary),
+                by,
+            },
             Observed::Lost {
                 place,
                 leases,
@@ -231,7 +249,7 @@ impl Observing {
                 held,
                 lease,
             } => {
-                return self.losses.push(Loss {
+                return self.losses.push(ObservedLoss {
                     leases,
                     lock: self.lock(place.kind.name(), place.name.as_str()),
                     server: self.server(place.node),
@@ -245,22 +263,21 @@ impl Observing {
         self.report(&observation, now);
     }
 
-    fn clock_ahead(&self, primary: Primary, by: Duration) -> Observation {
-        let server = self.primary(primary);
-        Observation::ClockAhead { server, by }
-    }
-
     fn count(&mut self, observed: &Observed) {
         let Some(metering) = &mut self.metering else { return };
-        let (place, is_confirmed) = match observed {
-            Observed::Renewed { place, .. } => (place, true),
-            Observed::RenewalFailed { place, .. } => (place, false),
-            Observed::BreakerOpened { .. } => return metering.breaker(true),
-            Observed::BreakerClosed { .. } => return metering.breaker(false),
-            Observed::Attempt { .. } | Observed::ClockAhead { .. } | Observed::Lost { .. } => return,
-        };
-        let name = self.settings.without_prefix(place.name.as_str());
-        metering.renewed(place.kind.name(), name, is_confirmed);
+        match observed {
+            Observed::Renewed { place, .. } => {
+                let name = self.settings.without_prefix(place.name.as_str());
+                metering.renewal_confirmed(place.kind.name(), name);
+            }
+            Observed::RenewalFailed { place, .. } => {
+                let name = self.settings.without_prefix(place.name.as_str());
+                metering.renewal_failed(place.kind.name(), name);
+            }
+            Observed::BreakerOpened { .. } => metering.breaker_opened(),
+            Observed::BreakerClosed { .. } => metering.breaker_closed(),
+            Observed::Attempt { .. } | Observed::ClockAhead { .. } | Observed::Lost { .. } => {}
+        }
     }
 
     /// Reports a loss to observers and the log, when its holder is informed. A composite lock is lost together with its
@@ -302,7 +319,11 @@ impl Observing {
             Some(kind) => ObservedLock::new(kind.name(), shown(name).into()),
             None => self.composite(name),
         };
-        self.waits.insert(ticket, (lock.clone(), now));
+        let wait = Ongoing {
+            lock: lock.clone(),
+            since: now,
+        };
+        self.waits.insert(ticket, wait);
         self.report(&Observation::WaitBegan { lock }, now);
     }
 
@@ -326,7 +347,7 @@ impl Observing {
         }
         let released = released.or_else(|| self.releases.remove(&ticket));
         if let (Some(lease), Outcome::Released(outcome)) = (released, outcome)
-            && let Some((lock, since)) = self.held.remove(&lease)
+            && let Some(Ongoing { lock, since }) = self.held.remove(&lease)
         {
             let observation = Observation::Released {
                 lock,
@@ -347,7 +368,11 @@ impl Observing {
             return;
         };
         if let Outcome::Granted(grant) = outcome {
-            self.held.insert(grant.lease, (lock.clone(), now));
+            let hold = Ongoing {
+                lock: lock.clone(),
+                since: now,
+            };
+            self.held.insert(grant.lease, hold);
             let granted = Observation::Granted {
                 lock,
                 lease: host_id(self.generation, grant.lease.get()),
@@ -367,7 +392,7 @@ impl Observing {
     }
 
     fn wait_ended(&mut self, ticket: Ticket, outcome: WaitOutcome, now: Instant) -> Option<(ObservedLock, Duration)> {
-        let (lock, since) = self.waits.remove(&ticket)?;
+        let Ongoing { lock, since } = self.waits.remove(&ticket)?;
         let waited = now.saturating_since(since);
         let ended = Observation::WaitEnded {
             lock: lock.clone(),

@@ -22,9 +22,9 @@ pub(super) enum Arrival {
     /// The next command of a caller: no reply is outstanding.
     Command,
     /// A reply for a caller.
-    Answer,
+    Reply,
     /// Replies for so many callers that one shared wake-up costs less than a spin.
-    Answers,
+    ManyReplies,
 }
 
 /// The kind of caller that sends commands and receives the results.
@@ -52,8 +52,8 @@ impl Arrival {
     pub(super) const fn of(calls_in_flight: usize, caller_kind: CallerKind) -> Self {
         match calls_in_flight {
             0 => Self::Command,
-            few if few <= caller_kind.spin_limit() => Self::Answer,
-            _ => Self::Answers,
+            few if few <= caller_kind.spin_limit() => Self::Reply,
+            _ => Self::ManyReplies,
         }
     }
 }
@@ -61,21 +61,21 @@ impl Arrival {
 #[derive(Debug)]
 pub(super) struct Spin {
     /// Whether another thread can run during a spin.
-    can_help: bool,
+    others_can_run: bool,
     last_command: Option<Instant>,
     /// Whether a spin helped, or would have helped, in the last wait for a command and for a reply.
     commands_are_quick: bool,
-    answers_are_quick: bool,
+    replies_are_quick: bool,
 }
 
 impl Spin {
     /// Creates the state for an engine that may use this many processors.
     pub(super) const fn on(processors: usize) -> Self {
         Self {
-            can_help: processors > 1,
+            others_can_run: processors > 1,
             last_command: None,
             commands_are_quick: false,
-            answers_are_quick: false,
+            replies_are_quick: false,
         }
     }
 
@@ -91,10 +91,10 @@ impl Spin {
             .is_some_and(|command| now.saturating_since(command) < BUSY);
         let is_quick = match arrival {
             Arrival::Command => self.commands_are_quick,
-            Arrival::Answer => self.answers_are_quick,
-            Arrival::Answers => false,
+            Arrival::Reply => self.replies_are_quick,
+            Arrival::ManyReplies => false,
         };
-        (self.can_help && is_busy && is_quick).then(|| now + LONGEST)
+        (self.others_can_run && is_busy && is_quick).then(|| now + LONGEST)
     }
 
     /// Notes the end of a wait without a spin.
@@ -110,8 +110,8 @@ impl Spin {
     fn record(&mut self, arrival: Arrival, is_quick: bool) {
         match arrival {
             Arrival::Command => self.commands_are_quick = is_quick,
-            Arrival::Answer => self.answers_are_quick = is_quick,
-            Arrival::Answers => {}
+            Arrival::Reply => self.replies_are_quick = is_quick,
+            Arrival::ManyReplies => {}
         }
     }
 }
@@ -121,12 +121,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_for_an_event_loop_are_looked_for_longer_than_those_for_many_threads() {
+    fn the_engine_spins_for_more_replies_of_an_event_loop_than_of_threads() {
         assert_eq!(Arrival::of(0, CallerKind::EventLoop), Arrival::Command);
-        assert_eq!(Arrival::of(32, CallerKind::Threads), Arrival::Answer);
-        assert_eq!(Arrival::of(33, CallerKind::Threads), Arrival::Answers);
-        assert_eq!(Arrival::of(128, CallerKind::EventLoop), Arrival::Answer);
-        assert_eq!(Arrival::of(129, CallerKind::EventLoop), Arrival::Answers);
+        assert_eq!(Arrival::of(32, CallerKind::Threads), Arrival::Reply);
+        assert_eq!(Arrival::of(33, CallerKind::Threads), Arrival::ManyReplies);
+        assert_eq!(Arrival::of(128, CallerKind::EventLoop), Arrival::Reply);
+        assert_eq!(Arrival::of(129, CallerKind::EventLoop), Arrival::ManyReplies);
     }
 
     fn at(micros: u64) -> Instant {
@@ -134,22 +134,22 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_client_spins_while_news_comes_quickly() {
+    fn a_busy_client_spins_while_replies_arrive_quickly() {
         let mut spin = Spin::on(2);
         spin.on_command(at(0));
-        assert_eq!(spin.spin_until(Arrival::Answer, at(0)), None, "nothing is known yet");
-        spin.record_sleep(Arrival::Answer, at(0), at(90));
-        assert_eq!(spin.spin_until(Arrival::Answer, at(90)), Some(at(90) + LONGEST));
-        spin.record_spin(Arrival::Answer, true);
-        assert!(spin.spin_until(Arrival::Answer, at(190)).is_some());
-        spin.record_sleep(Arrival::Answer, at(190), at(790));
-        assert_eq!(spin.spin_until(Arrival::Answer, at(790)), None, "the server is slow");
+        assert_eq!(spin.spin_until(Arrival::Reply, at(0)), None, "nothing is known yet");
+        spin.record_sleep(Arrival::Reply, at(0), at(90));
+        assert_eq!(spin.spin_until(Arrival::Reply, at(90)), Some(at(90) + LONGEST));
+        spin.record_spin(Arrival::Reply, true);
+        assert!(spin.spin_until(Arrival::Reply, at(190)).is_some());
+        spin.record_sleep(Arrival::Reply, at(190), at(790));
+        assert_eq!(spin.spin_until(Arrival::Reply, at(790)), None, "the server is slow");
     }
 
     #[test]
-    fn on_one_processor_nobody_spins() {
+    fn the_engine_does_not_spin_on_one_processor() {
         let mut spin = Spin::on(1);
-        for arrival in [Arrival::Answer, Arrival::Command] {
+        for arrival in [Arrival::Reply, Arrival::Command] {
             spin.on_command(at(0));
             spin.record_sleep(arrival, at(0), at(90));
             assert_eq!(spin.spin_until(arrival, at(90)), None);
@@ -157,31 +157,31 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_just_too_late_for_spinning_ends_it() {
+    fn a_spin_without_an_arrival_ends_the_spinning() {
         let mut spin = Spin::on(2);
         spin.on_command(at(0));
-        spin.record_sleep(Arrival::Answer, at(0), at(90));
-        spin.record_spin(Arrival::Answer, false);
-        assert_eq!(spin.spin_until(Arrival::Answer, at(300)), None);
-        spin.record_sleep(Arrival::Answer, at(300), at(650));
-        assert_eq!(spin.spin_until(Arrival::Answer, at(650)), None);
+        spin.record_sleep(Arrival::Reply, at(0), at(90));
+        spin.record_spin(Arrival::Reply, false);
+        assert_eq!(spin.spin_until(Arrival::Reply, at(300)), None);
+        spin.record_sleep(Arrival::Reply, at(300), at(650));
+        assert_eq!(spin.spin_until(Arrival::Reply, at(650)), None);
     }
 
     #[test]
-    fn quick_answers_do_not_make_it_spin_for_slow_callers() {
+    fn quick_replies_do_not_cause_spins_for_slow_callers() {
         let mut spin = Spin::on(2);
         for round in 0..3 {
             let start = round * 900;
             spin.on_command(at(start));
-            assert_eq!(spin.spin_until(Arrival::Answer, at(start)).is_some(), round > 0);
-            spin.record_sleep(Arrival::Answer, at(start), at(start + 90));
+            assert_eq!(spin.spin_until(Arrival::Reply, at(start)).is_some(), round > 0);
+            spin.record_sleep(Arrival::Reply, at(start), at(start + 90));
             assert_eq!(spin.spin_until(Arrival::Command, at(start + 90)), None);
             spin.record_sleep(Arrival::Command, at(start + 90), at(start + 900));
         }
     }
 
     #[test]
-    fn nobody_looks_for_the_answers_of_many() {
+    fn the_engine_does_not_spin_for_replies_of_many_callers() {
         let mut spin = Spin::on(2);
         spin.on_command(at(0));
         spin.record_sleep(
@@ -210,12 +210,12 @@ mod tests {
         );
         assert!(
             spin.spin_until(Arrival::of(1, CallerKind::Threads), at(800)).is_some(),
-            "that says nothing of one answer"
+            "the spin for a single reply is not affected"
         );
     }
 
     #[test]
-    fn a_client_that_nobody_asks_sleeps() {
+    fn an_engine_without_commands_sleeps() {
         let mut spin = Spin::on(2);
         spin.record_sleep(Arrival::Command, at(0), at(10));
         assert_eq!(
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(
             spin.spin_until(Arrival::Command, at(1_010)),
             None,
-            "its callers went quiet"
+            "its callers are idle"
         );
     }
 }

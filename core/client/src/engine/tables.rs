@@ -13,7 +13,7 @@ use steadlock_protocol::{Error, Instant, LeaseId, LeaseTerms, LostReason, Operat
 
 #[cfg(feature = "native")]
 use super::spin::CallerKind;
-use crate::port::{Command, Commands, Completion, Event, Lease, Port, Sink, Slot};
+use crate::port::{Command, CommandReceiver, Completion, Event, Lease, Loss, Port, Sink, Slot};
 use crate::transport::{Transport, TransportEvent};
 
 /// The request behind a ticket.
@@ -47,9 +47,9 @@ impl Requests {
     }
 
     /// Removes a request whose caller went away. `None` if it is answered already.
-    pub(super) fn cancel(&mut self, id: u64) -> Option<(Ticket, Option<Request>)> {
+    pub(super) fn cancel(&mut self, id: u64) -> Option<(Ticket, Request)> {
         let ticket = self.tickets.remove(&id)?;
-        Some((ticket, self.by_ticket.remove(&ticket)))
+        Some((ticket, self.by_ticket.remove(&ticket)?))
     }
 
     /// Returns the ids of the requests that wait for a lock.
@@ -120,16 +120,16 @@ impl Leases {
 
     /// Marks a lease as lost. Returns the event for the host; `None` if the lease was released in the same turn, as the
     /// result of that release reports how it ended.
-    pub(super) fn lose(&mut self, id: LeaseId, reason: LostReason, is_forgotten: bool) -> Option<Event> {
+    pub(super) fn lose(&mut self, id: LeaseId, loss: Loss) -> Option<Event> {
         if self.is_released(id) {
             return None;
         }
         let lease = self.get(id).cloned()?;
-        lease.mark_lost(reason, is_forgotten);
-        if is_forgotten {
+        lease.mark_lost(loss);
+        if loss.is_forgotten {
             self.forget(id);
         }
-        Some(lost(&lease, reason, is_forgotten))
+        Some(lost_event(&lease, loss))
     }
 
     /// Returns, before the client closes, the ending of each lease that the program can still release. `None` stands
@@ -146,15 +146,19 @@ impl Leases {
     /// Marks all leases as lost, because nothing renews them any more. Returns an event for each that was not lost
     /// before.
     pub(super) fn lose_all(&mut self, reason: LostReason) -> Vec<Event> {
+        let loss = Loss {
+            reason,
+            is_forgotten: true,
+        };
         let leases = std::mem::take(&mut self.known).into_values();
         leases
-            .filter(|lease| lease.mark_lost(reason, true))
-            .map(|lease| lost(&lease, reason, true))
+            .filter(|lease| lease.mark_lost(loss))
+            .map(|lease| lost_event(&lease, loss))
             .collect()
     }
 
-    /// Keeps a lost lease in the table while the program has its object. A sweep drops the others whenever the table
-    /// has about twice as many entries as the last sweep kept.
+    /// Adds a lost lease to the table, which keeps it while the program has its object. A sweep drops the others
+    /// whenever the table has about twice as many entries as the last sweep kept.
     fn remember(&mut self, id: LeaseId, lease: &Arc<Lease>) {
         if self.forgotten.len() >= 2 * self.kept_by_last_sweep + 64 {
             self.forgotten.retain(|lease| lease.strong_count() > 0);
@@ -169,11 +173,11 @@ impl Leases {
     }
 }
 
-fn lost(lease: &Lease, reason: LostReason, is_forgotten: bool) -> Event {
+fn lost_event(lease: &Lease, loss: Loss) -> Event {
     Event::Lost {
         lease: lease.id(),
-        reason,
-        is_forgotten,
+        reason: loss.reason,
+        is_forgotten: loss.is_forgotten,
     }
 }
 
@@ -307,7 +311,7 @@ pub(super) struct Arrivals {
 /// The sources that one wait of the engine listens to.
 pub(super) struct Sources<'a> {
     transport: &'a mut dyn Transport,
-    commands: &'a Commands,
+    commands: &'a CommandReceiver,
     due: Option<Instant>,
     arrivals: &'a mut Arrivals,
 }
@@ -316,7 +320,7 @@ impl<'a> Sources<'a> {
     /// Creates the sources of one wait. `due` is the time at which the engine has work even if nothing arrives.
     pub(super) fn new(
         transport: &'a mut dyn Transport,
-        commands: &'a Commands,
+        commands: &'a CommandReceiver,
         due: Option<Instant>,
         arrivals: &'a mut Arrivals,
     ) -> Self {
@@ -366,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_that_of_what_is_held_or_asked_for_now() {
+    fn the_shortest_lease_is_one_that_is_held_or_requested_now() {
         let mut short = ShortLeases::default();
         let ticket = Ticket::from_u64;
         let lease = LeaseId::from_u64;

@@ -13,12 +13,12 @@ use std::{io, thread};
 use steadlock_protocol::{Cause, Error, ErrorKind, Instant, Operation};
 use tokio::runtime;
 
+use super::descriptor_monitor::{DescriptorMonitor, WakerCache};
 use super::driver::{Driver, GuardedRuntime};
-use super::sentry::{Sentry, WakerCache};
 use super::spin::{Arrival, CallerKind, Spin};
 use super::tables::Sources;
 use super::turn::Engine;
-use crate::port::{Commands, Port};
+use crate::port::{CommandReceiver, Port};
 use crate::settings::Settings;
 use crate::sleep::{Sleep, take_descriptor_closed};
 use crate::target::{Scheme, Target};
@@ -32,36 +32,38 @@ pub(super) fn start(
     driver: &Arc<Driver>,
     settings: &Arc<Settings>,
     port: &Arc<Port>,
-    commands: &mut Option<Commands>,
+    commands: &mut Option<CommandReceiver>,
     first: FirstConnection,
 ) -> Result<(), Error> {
     // Virtual time stands still while a thread waits, so only the simulator drives.
     #[cfg(feature = "simulation")]
     if let Some(world) = settings.world.simulation() {
         let Some(commands) = commands.take() else { return Ok(()) };
-        let running = Running::new(driver, settings, port, commands, first)?;
-        world.spawn(Box::pin(tokio::task::unconstrained(running.run(ReturnSlot::default()))));
+        let engine_loop = EngineLoop::new(driver, settings, port, commands, first)?;
+        world.spawn(Box::pin(tokio::task::unconstrained(
+            engine_loop.run(ReturnSlot::default()),
+        )));
         return Ok(());
     }
     let start_error = |error: io::Error| {
         let advice = "allow this process more threads or open files, or free some, and try again";
         unavailable("the client's engine cannot start", &error, advice)
     };
-    let runtime = build(settings).map_err(start_error)?;
-    let (sender, receiver) = sync_channel::<Running>(1);
+    let runtime = build_runtime(settings).map_err(start_error)?;
+    let (sender, receiver) = sync_channel::<EngineLoop>(1);
     let (driver_of_thread, settings_of_thread) = (Arc::clone(driver), Arc::clone(settings));
     thread::Builder::new()
         .name("steadlock-engine".into())
         .spawn(move || {
-            if let Ok(running) = receiver.recv() {
-                run(&driver_of_thread, &settings_of_thread, runtime, running);
+            if let Ok(engine_loop) = receiver.recv() {
+                run(&driver_of_thread, &settings_of_thread, runtime, engine_loop);
             }
         })
         .map_err(start_error)?;
     let Some(commands) = commands.take() else { return Ok(()) };
-    let running = Running::new(driver, settings, port, commands, first)?;
+    let engine_loop = EngineLoop::new(driver, settings, port, commands, first)?;
     // If the thread is gone, the drop of the engine answers every caller.
-    let _ = sender.send(running);
+    let _ = sender.send(engine_loop);
     Ok(())
 }
 
@@ -71,20 +73,20 @@ fn unavailable(what: &str, error: &io::Error, advice: &str) -> Error {
 }
 
 /// Builds a runtime for one thread. Without connections the runtime has no descriptors.
-fn build(settings: &Settings) -> io::Result<GuardedRuntime> {
+fn build_runtime(settings: &Settings) -> io::Result<GuardedRuntime> {
     let mut builder = runtime::Builder::new_current_thread();
     builder.enable_time();
     if !has_descriptors(settings) {
         return Ok(GuardedRuntime::new(builder.build()?, Arc::default()));
     }
-    let sentry = Arc::new(Sentry::new()?);
-    let sentry_of_thread = Arc::clone(&sentry);
+    let monitor = Arc::new(DescriptorMonitor::new()?);
+    let monitor_of_thread = Arc::clone(&monitor);
     let runtime = builder
         .enable_io()
-        .on_thread_unpark(move || sentry_of_thread.on_wake())
+        .on_thread_unpark(move || monitor_of_thread.on_wake())
         .build()?;
-    sentry.complete()?;
-    Ok(GuardedRuntime::new(runtime, sentry))
+    monitor.complete()?;
+    Ok(GuardedRuntime::new(runtime, monitor))
 }
 
 fn has_descriptors(settings: &Settings) -> bool {
@@ -94,11 +96,11 @@ fn has_descriptors(settings: &Settings) -> bool {
 
 /// Runs the engine until it ends. If the program closes the descriptors of the runtime, the engine continues on a new
 /// runtime, if one can be built.
-fn run(driver: &Driver, settings: &Settings, mut runtime: GuardedRuntime, mut running: Running) {
+fn run(driver: &Driver, settings: &Settings, mut runtime: GuardedRuntime, mut engine_loop: EngineLoop) {
     let _keep_alive = blocking_pool::KeepAlive::new();
     loop {
         let return_slot = ReturnSlot::default();
-        let task = EndableTask::of(running.run(Arc::clone(&return_slot)), runtime.sentry());
+        let task = EndableTask::of(engine_loop.run(Arc::clone(&return_slot)), runtime.monitor());
         let engine = tokio::task::unconstrained(task.clone().run());
         let take_back = || {
             task.end();
@@ -107,29 +109,29 @@ fn run(driver: &Driver, settings: &Settings, mut runtime: GuardedRuntime, mut ru
         let Some(remaining) = driver.run(runtime, engine, take_back) else {
             return;
         };
-        running = remaining;
-        runtime = match build(settings) {
-            Ok(runtime) if running.restart() => runtime,
-            Ok(_) => return running.fail(&io::Error::other("descriptors of its connections were closed")),
-            Err(error) => return running.fail(&error),
+        engine_loop = remaining;
+        runtime = match build_runtime(settings) {
+            Ok(runtime) if engine_loop.restart() => runtime,
+            Ok(_) => return engine_loop.fail(&io::Error::other("descriptors of its connections were closed")),
+            Err(error) => return engine_loop.fail(&error),
         };
     }
 }
 
-/// An engine, and its means to wait.
-struct Running {
+/// An engine, and the means by which it waits.
+struct EngineLoop {
     engine: Engine,
     inbox: Inbox,
     driver: Arc<Driver>,
     world: World,
 }
 
-impl Running {
+impl EngineLoop {
     fn new(
         driver: &Arc<Driver>,
         settings: &Arc<Settings>,
         port: &Arc<Port>,
-        commands: Commands,
+        commands: CommandReceiver,
         first: FirstConnection,
     ) -> Result<Self, Error> {
         let transport = transport::open(settings, first)?;
@@ -145,14 +147,14 @@ impl Running {
     /// is put into `return_slot`.
     fn run(self, return_slot: ReturnSlot) -> impl Future<Output = ()> + Send {
         let mut guard = ReturnOnDrop {
-            running: Some(self),
+            engine_loop: Some(self),
             return_slot,
         };
         async move {
-            while let Some(running) = &mut guard.running {
-                running.turn().await;
-                if running.engine.is_over() {
-                    drop(guard.running.take());
+            while let Some(engine_loop) = &mut guard.engine_loop {
+                engine_loop.turn().await;
+                if engine_loop.engine.is_over() {
+                    drop(guard.engine_loop.take());
                     return;
                 }
                 yield_to_connections().await;
@@ -165,8 +167,7 @@ impl Running {
         self.engine.work();
         // Callers in virtual time are tasks, and never drive the engine.
         if !self.world.is_virtual() {
-            let (lanes, renewal) = self.engine.readiness();
-            self.driver.allow_callers(lanes, renewal);
+            self.driver.allow_callers(self.engine.readiness());
         }
         self.engine.deliver();
     }
@@ -192,11 +193,12 @@ impl Running {
 }
 
 /// The place for an engine whose runtime ended before it.
-type ReturnSlot = Arc<Mutex<Option<Running>>>;
+type ReturnSlot = Arc<Mutex<Option<EngineLoop>>>;
 
+/// Returns the engine when it is dropped.
 struct ReturnOnDrop {
     /// `None` once the engine has ended.
-    running: Option<Running>,
+    engine_loop: Option<EngineLoop>,
     return_slot: ReturnSlot,
 }
 
@@ -204,7 +206,7 @@ impl Drop for ReturnOnDrop {
     fn drop(&mut self) {
         // An engine that panicked cannot continue. Its drop answers every caller.
         if !thread::panicking() {
-            *lock(&self.return_slot) = self.running.take();
+            *lock(&self.return_slot) = self.engine_loop.take();
         }
     }
 }
@@ -213,16 +215,16 @@ impl Drop for ReturnOnDrop {
 #[derive(Clone)]
 struct EndableTask {
     task: Arc<Mutex<Option<Task>>>,
-    sentry: Arc<Sentry>,
+    monitor: Arc<DescriptorMonitor>,
 }
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl EndableTask {
-    fn of(task: impl Future<Output = ()> + Send + 'static, sentry: &Arc<Sentry>) -> Self {
+    fn of(task: impl Future<Output = ()> + Send + 'static, monitor: &Arc<DescriptorMonitor>) -> Self {
         Self {
             task: Arc::new(Mutex::new(Some(Box::pin(task)))),
-            sentry: Arc::clone(sentry),
+            monitor: Arc::clone(monitor),
         }
     }
 
@@ -230,11 +232,11 @@ impl EndableTask {
         let mut waker_cache = WakerCache::default();
         poll_fn(|context| {
             let polled = match &mut *lock(&self.task) {
-                Some(task) => waker_cache.with(&self.sentry, context, |context| task.as_mut().poll(context)),
+                Some(task) => waker_cache.with(&self.monitor, context, |context| task.as_mut().poll(context)),
                 None => Poll::Ready(()),
             };
             if take_descriptor_closed() {
-                self.sentry.report_lost();
+                self.monitor.report_lost();
             }
             polled
         })
@@ -265,7 +267,7 @@ async fn yield_to_connections() {
     .await;
 }
 
-/// The engine's means to wait: collects what arrives, and sleeps or spins until something does.
+/// The means by which the engine waits: collects what arrives, and sleeps or spins until something does.
 pub(super) struct Inbox {
     timer: Timer,
     spin: Spin,

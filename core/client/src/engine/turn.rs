@@ -8,17 +8,18 @@ use std::time::Duration;
 
 use steadlock_collections::{SortedMap, Table};
 use steadlock_protocol::{
-    AcquireRequest, ClientId, Config, Context, Error, ErrorKind, Event as SessionEvent, Grant, Instant, Lane, LeaseId,
-    LeaseTerms, LostReason, NodeId, Operation, Outcome, Primary, ReleaseOutcome, Session, Subject, Ticket,
+    AcquireRequest, Cause, ClientId, Config, Context, Error, ErrorKind, Event as SessionEvent, Grant, Instant, Lane,
+    LeaseId, LeaseTerms, LostReason, NodeId, Operation, Outcome, Primary, ReleaseOutcome, Session, Subject, Ticket,
 };
 
 use super::connecting::Connecting;
 use super::observing::Observing;
-use super::queues::Queues;
+use super::queue_poller::QueuePoller;
 use super::tables::{Arrivals, Leases, Outbox, Request, Requests, ShortLeases, Sources};
 use crate::errors::closed;
 use crate::port::{
-    CONNECT, Checked, CloseOutcomes, Command, Commands, Completion, Lease, Port, Released, Sink, host_id, session_id,
+    CONNECT, CheckedOp, CloseOutcomes, Command, CommandReceiver, Completion, Lease, Loss, Port, Released, Sink,
+    host_id, session_id,
 };
 use crate::settings::Settings;
 use crate::target::Target;
@@ -28,11 +29,19 @@ use crate::unwind::panicked_error;
 /// The longest time for which a closed client keeps releasing its leases.
 const CLOSE_LIMIT: Duration = Duration::from_millis(400);
 
+/// Whether another thread than the engine's may drive it.
+#[cfg(feature = "native")]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Readiness {
+    pub(super) every_lane_is_open: bool,
+    pub(super) next_renewal: Option<Instant>,
+}
+
 /// The session and connections of one client, and the requests that wait for them.
 pub(super) struct Engine {
     settings: Arc<Settings>,
     port: Arc<Port>,
-    commands: Commands,
+    commands: CommandReceiver,
     transport: Box<dyn Transport>,
     session: Session,
     arrivals: Arrivals,
@@ -40,14 +49,14 @@ pub(super) struct Engine {
     requests: Requests,
     leases: Leases,
     short_leases: ShortLeases,
-    /// The shortest lease that the transport was told of.
-    shortest_lease: Option<Duration>,
+    /// The shortest lease that was passed to the transport.
+    passed_shortest_lease: Option<Duration>,
     connecting: Connecting,
     closing: Option<Closing>,
     /// The callers to answer when nothing is owed to the server any more.
-    settling: Vec<Sink>,
-    /// The wait queues on the server whose lengths the metrics show.
-    queues: Option<Queues>,
+    drain_waiters: Vec<Sink>,
+    /// Requests the lengths of the server's wait queues that the metrics show.
+    queue_poller: Option<QueuePoller>,
     /// The names of the primaries of each node that is a cluster, by primary number.
     primaries: SortedMap<NodeId, Arc<[Arc<str>]>>,
     /// `None` if nothing can ever observe this engine.
@@ -60,7 +69,7 @@ impl Engine {
     pub(super) fn new(
         settings: &Arc<Settings>,
         port: &Arc<Port>,
-        commands: Commands,
+        commands: CommandReceiver,
         transport: Box<dyn Transport>,
         first: FirstConnection,
     ) -> Self {
@@ -80,7 +89,7 @@ impl Engine {
             FirstConnection::Lazy | FirstConnection::Inherited => Vec::new(),
         };
         let mut session = Session::new(config, settings.world.entropy());
-        let observing = Observing::of(settings, port);
+        let observing = Observing::new(settings, port);
         if let Some(observing) = &observing {
             session.set_detail(observing.detail());
         }
@@ -95,11 +104,11 @@ impl Engine {
             requests: Requests::default(),
             leases: Leases::default(),
             short_leases: ShortLeases::default(),
-            shortest_lease: None,
+            passed_shortest_lease: None,
             connecting: Connecting::Pending(connecting),
             closing: None,
-            settling: Vec::new(),
-            queues: Queues::of(port.metrics(), &settings.queues, settings.world.now()),
+            drain_waiters: Vec::new(),
+            queue_poller: QueuePoller::new(port.metrics(), &settings.queues, settings.world.now()),
             primaries: SortedMap::new(),
             observing,
             now: settings.world.now(),
@@ -110,8 +119,8 @@ impl Engine {
     pub(super) fn sources(&mut self) -> Sources<'_> {
         let due = [
             self.session.poll_timeout(),
-            self.closing.as_ref().map(Closing::until),
-            self.queues.as_ref().map(Queues::due),
+            self.closing.as_ref().map(Closing::deadline),
+            self.queue_poller.as_ref().map(QueuePoller::due),
         ];
         let due = due.into_iter().flatten().min();
         Sources::new(&mut *self.transport, &self.commands, due, &mut self.arrivals)
@@ -126,22 +135,29 @@ impl Engine {
     /// Passes everything that arrived to the session, and sends what the session produces. The callers get their
     /// results later, from `deliver`.
     pub(super) fn work(&mut self) {
-        self.feed();
-        self.pump();
+        self.pass_arrivals();
+        self.drain_session();
     }
 
-    /// Returns whether every lane is open, so that calls and renewals can be sent at once, and the time of the next
-    /// renewal.
-    pub(super) fn readiness(&self) -> (bool, Option<Instant>) {
-        (self.transport.every_lane_is_open(), self.session.next_renewal())
+    /// Whether every lane is open, so that calls and renewals can be sent at once.
+    pub(super) fn every_lane_is_open(&self) -> bool {
+        self.transport.every_lane_is_open()
+    }
+
+    #[cfg(feature = "native")]
+    pub(super) fn readiness(&self) -> Readiness {
+        Readiness {
+            every_lane_is_open: self.every_lane_is_open(),
+            next_renewal: self.session.next_renewal(),
+        }
     }
 
     /// Passes everything that arrived to the session.
-    fn feed(&mut self) {
+    fn pass_arrivals(&mut self) {
         let now = self.settings.world.now();
         self.now = now;
         if let Some(observing) = &mut self.observing
-            && observing.follow_log()
+            && observing.update_log_level()
         {
             self.session.set_detail(observing.detail());
         }
@@ -156,16 +172,16 @@ impl Engine {
         if self.session.poll_timeout().is_some_and(|due| now >= due) {
             self.session.on_timeout(now);
         }
-        if let Some(queues) = &mut self.queues {
-            queues.request_lengths(&mut self.session, now);
+        if let Some(poller) = &mut self.queue_poller {
+            poller.request_lengths(&mut self.session, now);
         }
         let (requests, session) = (&self.requests, &self.session);
         let is_open = |ticket| requests.is_open(ticket);
         let shortest = self
             .short_leases
             .shortest(now, is_open, |lease| session.has_lease(lease));
-        if self.shortest_lease != shortest {
-            self.shortest_lease = shortest;
+        if self.passed_shortest_lease != shortest {
+            self.passed_shortest_lease = shortest;
             self.transport.set_shortest_lease(shortest);
         }
     }
@@ -175,30 +191,44 @@ impl Engine {
             observing.on_transport_event(&event, now);
         }
         match event {
-            TransportEvent::LaneOpened(node, lane) => self.session.on_lane_opened(node, lane, now),
-            TransportEvent::LaneClosed(node, lane, cause) => self.session.on_lane_closed(node, lane, cause, now),
+            TransportEvent::LaneOpened { node, lane } => self.session.on_lane_opened(node, lane, now),
+            TransportEvent::LaneClosed { node, lane, cause } => self.session.on_lane_closed(node, lane, cause, now),
             TransportEvent::SubscriptionsLost(node) => self.session.on_subscriptions_lost(node),
-            TransportEvent::SubscriptionLost(node, channel) => self.session.on_subscription_lost(node, &channel),
-            // `pump` sends after every burst anyway.
+            TransportEvent::SubscriptionLost { node, channel } => self.session.on_subscription_lost(node, &channel),
+            // `drain_session` sends after every burst anyway.
             TransportEvent::Sendable => {}
-            TransportEvent::Slots(node, slots, primaries) => {
-                self.session.on_slots(node, slots, now);
+            TransportEvent::Slots {
+                node,
+                primary_of_slot,
+                primaries,
+            } => {
+                self.session.on_slots(node, primary_of_slot, now);
                 self.primaries.insert(node, primaries);
             }
-            TransportEvent::Shard(server, Lane::Command, failure) => {
-                if let Some(primary) = self.primary(&server) {
-                    self.session.on_primary(primary, failure.as_ref(), now);
-                }
+            TransportEvent::ShardLaneOpened { server, lane } => self.on_shard_lane(&server, lane, None, now),
+            TransportEvent::ShardLaneClosed { server, lane, cause } => {
+                self.on_shard_lane(&server, lane, Some(&cause), now)
             }
-            TransportEvent::Shard(..) => {}
             TransportEvent::Ready => self.answer_connecting(Ok(())),
             TransportEvent::Unreachable(error) => {
                 self.session.on_disconnected(NodeId::default(), &error, now);
                 self.answer_connecting(Err(error));
             }
-            TransportEvent::Reply(call, result) => self.session.on_reply(call, result, now),
-            TransportEvent::Subscribed(node, channel) => self.session.on_subscribed(node, &channel, now),
-            TransportEvent::Message(node, channel, payload) => self.session.on_message(node, &channel, &payload, now),
+            TransportEvent::Reply { call, result } => self.session.on_reply(call, result, now),
+            TransportEvent::Subscribed { node, channel } => self.session.on_subscribed(node, &channel, now),
+            TransportEvent::Message { node, channel, payload } => {
+                self.session.on_message(node, &channel, &payload, now)
+            }
+        }
+    }
+
+    /// Tells the circuit breaker of a cluster's primary that its lane opened, or closed by this failure. Only the lane
+    /// of commands counts.
+    fn on_shard_lane(&mut self, server: &str, lane: Lane, failure: Option<&Cause>, now: Instant) {
+        if lane == Lane::Command
+            && let Some(primary) = self.primary(server)
+        {
+            self.session.on_primary(primary, failure, now);
         }
     }
 
@@ -220,7 +250,7 @@ impl Engine {
     }
 
     /// Drains the session until it produces nothing more.
-    fn pump(&mut self) {
+    fn drain_session(&mut self) {
         // The first flush always happens: calls that waited for a connection may be ready to send.
         let mut has_new_items = true;
         loop {
@@ -252,14 +282,14 @@ impl Engine {
             SessionEvent::Completed { ticket, outcome } => {
                 let closing = self.closing.as_mut();
                 if !closing.is_some_and(|closing| closing.record_outcome(ticket, &outcome)) {
-                    self.completed(ticket, outcome);
+                    self.on_completed(ticket, outcome);
                 }
             }
             SessionEvent::Renewed { lease, deadline } => self.leases.renewed(lease, deadline),
             SessionEvent::Lost { lease, reason } => {
                 let is_forgotten = !self.session.has_lease(lease);
                 let object = self.observing.as_ref().and_then(|_| self.leases.get(lease).cloned());
-                let event = self.leases.lose(lease, reason, is_forgotten);
+                let event = self.leases.lose(lease, Loss { reason, is_forgotten });
                 if let (Some(observing), Some(object), Some(_)) = (&mut self.observing, object, &event) {
                     observing.lost(lease, &object, reason, self.settings.world.now());
                 }
@@ -277,11 +307,12 @@ impl Engine {
         }
     }
 
-    fn completed(&mut self, ticket: Ticket, outcome: Outcome) {
+    /// Answers the request behind a ticket.
+    fn on_completed(&mut self, ticket: Ticket, outcome: Outcome) {
         if self
-            .queues
+            .queue_poller
             .as_mut()
-            .is_some_and(|queues| queues.record_outcome(ticket, &outcome))
+            .is_some_and(|poller| poller.record_outcome(ticket, &outcome))
         {
             return;
         }
@@ -298,7 +329,7 @@ impl Engine {
             if let Outcome::Granted(grant) = outcome {
                 self.start(
                     0,
-                    Checked::Release(grant.lease),
+                    CheckedOp::Release(grant.lease),
                     Sink::Discard,
                     self.settings.world.now(),
                 );
@@ -311,9 +342,9 @@ impl Engine {
             self.leases.forget(lease);
         }
         let result = match outcome {
-            Outcome::Granted(grant) => Ok(Completion::Granted(self.granted(grant, request.name))),
+            Outcome::Granted(grant) => Ok(Completion::Granted(self.add_lease(grant, request.name))),
             Outcome::NotGranted(error) => Ok(Completion::NotGranted(self.add_context(error, None))),
-            Outcome::Released(outcome) => Ok(self.released(released, lease.as_deref(), outcome)),
+            Outcome::Released(outcome) => Ok(self.release_result(released, lease.as_deref(), outcome)),
             Outcome::Extended(deadline) => {
                 if let Some(lease) = request.lease {
                     self.leases.renewed(lease, deadline);
@@ -324,20 +355,20 @@ impl Engine {
             Outcome::Forced(was_held) => Ok(Completion::Forced(was_held)),
             // The lease was released before, or is lost and forgotten. Its object knows which.
             Outcome::Failed(error) if released.is_some() && error.kind() == ErrorKind::NotOwner => {
-                Ok(self.released(released, lease.as_deref(), ReleaseOutcome::Released))
+                Ok(self.release_result(released, lease.as_deref(), ReleaseOutcome::Released))
             }
             Outcome::Failed(error) => {
                 let is_forgotten = request.lease.is_some_and(|lease| !self.session.has_lease(lease));
                 let forgotten = lease.as_deref().filter(|_| is_forgotten);
                 let named = request.name.as_deref().or_else(|| lease.as_deref().map(Lease::name));
-                Err(lost_error_instead(forgotten, &error).unwrap_or_else(|| self.add_context(error, named)))
+                Err(error_of_forgotten_lease(forgotten, &error).unwrap_or_else(|| self.add_context(error, named)))
             }
         };
         self.outbox.answer(request.sink, result);
     }
 
     /// Returns the result of a release, by the outcome of the session and the object of the lease.
-    fn released(&self, id: Option<LeaseId>, lease: Option<&Lease>, answered: ReleaseOutcome) -> Completion {
+    fn release_result(&self, id: Option<LeaseId>, lease: Option<&Lease>, answered: ReleaseOutcome) -> Completion {
         Completion::Released(lease.map_or_else(
             || {
                 let id = id.map_or(0, |id| host_id(self.port.generation(), id.get()));
@@ -347,7 +378,8 @@ impl Engine {
         ))
     }
 
-    fn granted(&mut self, grant: Grant, name: Option<Arc<str>>) -> Arc<Lease> {
+    /// Makes the object of a granted lease.
+    fn add_lease(&mut self, grant: Grant, name: Option<Arc<str>>) -> Arc<Lease> {
         let lease = Lease::new(
             host_id(self.port.generation(), grant.lease.get()),
             self.port.process(),
@@ -399,21 +431,21 @@ impl Engine {
             for lease in unclaimed {
                 self.discard(&lease, self.settings.world.now());
             }
-            self.pump();
+            self.drain_session();
         }
-        if !self.settling.is_empty() {
-            self.settle();
+        if !self.drain_waiters.is_empty() {
+            self.answer_drain_waiters();
         }
     }
 
-    /// Releases the grants of ended waits, and answers `settling` once nothing is owed to the server.
-    fn settle(&mut self) {
+    /// Releases the grants of ended waits, and answers `drain_waiters` once nothing is owed to the server.
+    fn answer_drain_waiters(&mut self) {
         for lease in self.port.take_grants() {
             self.discard(&lease, self.settings.world.now());
         }
-        self.pump();
+        self.drain_session();
         if self.session.is_drained() {
-            for sink in std::mem::take(&mut self.settling) {
+            for sink in std::mem::take(&mut self.drain_waiters) {
                 self.port.answer(sink, Ok(Completion::Closed));
             }
         }
@@ -426,7 +458,7 @@ impl Engine {
         }
         self.closing
             .as_ref()
-            .is_some_and(|closing| self.session.is_drained() || self.settings.world.now() >= closing.until())
+            .is_some_and(|closing| self.session.is_drained() || self.settings.world.now() >= closing.deadline())
     }
 }
 
@@ -434,18 +466,18 @@ impl Engine {
 impl Drop for Engine {
     /// Answers every caller that still waits, and prepares the answer for later ones.
     fn drop(&mut self) {
+        let was_closed = self.closing.is_some();
         let error = match (self.connecting.failure(), &self.closing) {
             (Some(error), None) => error.clone().with_lasting_cause(),
             (_, Some(_)) => closed(),
             (None, None) => panicked_error(Operation::Acquire).with_lasting_cause(),
         };
-        let is_drained = self.session.is_drained();
-        let closing = self.closing.take().map(|closing| closing.end(is_drained));
-        let (close_outcomes, late_releases, waiters) = match closing {
-            Some((close_outcomes, late_releases, waiters)) => (Some(close_outcomes), late_releases, waiters),
-            None => (None, Vec::new(), Vec::new()),
-        };
-        self.port.end(error.clone(), close_outcomes);
+        let mut closing = self.closing.take().unwrap_or_default();
+        if self.session.is_drained() {
+            closing.close_outcomes.all_released();
+        }
+        self.port
+            .set_ended(error.clone(), was_closed.then_some(closing.close_outcomes));
         self.commands.close();
         self.answer_connecting(Err(error.clone()));
         // The close has already reported the losses that it knew of.
@@ -460,11 +492,15 @@ impl Drop for Engine {
             self.outbox
                 .answer(request.sink, released.map(Completion::Released).ok_or(refused));
         }
-        for (sink, lease) in late_releases {
-            let released = self.port.close_outcome(lease).map(Completion::Released);
-            self.outbox.answer(sink, released.ok_or_else(|| error.clone()));
+        for late in closing.late_releases {
+            let released = self.port.close_outcome(late.lease).map(Completion::Released);
+            self.outbox.answer(late.sink, released.ok_or_else(|| error.clone()));
         }
-        for sink in waiters.into_iter().chain(std::mem::take(&mut self.settling)) {
+        for sink in closing
+            .waiters
+            .into_iter()
+            .chain(std::mem::take(&mut self.drain_waiters))
+        {
             self.outbox.answer(sink, Ok(Completion::Closed));
         }
         self.outbox.deliver_last();
@@ -477,7 +513,7 @@ impl Drop for Engine {
 
 /// Returns the error to report instead, if the operation relied on a lease that was lost and that the session has
 /// forgotten. To the session such a lease was never acquired, so its own error would mislead.
-fn lost_error_instead(lease: Option<&Lease>, error: &Error) -> Option<Error> {
+fn error_of_forgotten_lease(lease: Option<&Lease>, error: &Error) -> Option<Error> {
     let is_of_lease = matches!(error.kind(), ErrorKind::NotOwner | ErrorKind::InvalidArgument);
     lease.filter(|_| is_of_lease)?.lost_error(error.operation())
 }
@@ -497,21 +533,21 @@ impl Engine {
                 for request in self.requests.ids_of_waiting() {
                     self.cancel(request, now);
                 }
-                self.settling.push(sink);
+                self.drain_waiters.push(sink);
             }
             Command::Shutdown => self.close(now),
         }
     }
 
-    fn start(&mut self, request: u64, op: Checked, sink: Sink, now: Instant) {
-        if let (Checked::Release(lease), Some(closing)) = (&op, &mut self.closing)
-            && closing.is_owed(*lease)
+    fn start(&mut self, request: u64, op: CheckedOp, sink: Sink, now: Instant) {
+        if let (CheckedOp::Release(lease), Some(closing)) = (&op, &mut self.closing)
+            && closing.close_outcomes.is_owed(*lease)
         {
-            return closing.add_late_release(sink, *lease);
+            return closing.late_releases.push(LateRelease { sink, lease: *lease });
         }
         let operation = op.operation();
         let kind = match &op {
-            Checked::Acquire(acquire) => Some(acquire.kind),
+            CheckedOp::Acquire(acquire) => Some(acquire.kind),
             _ => None,
         };
         let mut entry = Request {
@@ -522,29 +558,29 @@ impl Engine {
             lease: None,
         };
         let ticket = match op {
-            Checked::Acquire(acquire) => self.acquire(acquire, &mut entry, now),
-            Checked::AcquireAll(all) => self.acquire_all(all, &mut entry, now),
-            Checked::Release(lease) => self.release(lease, &mut entry, now),
-            Checked::ReleaseInnermost(lock, context) => self.release_innermost(&lock, context, &mut entry, now),
-            Checked::Extend(lease, by) => {
+            CheckedOp::Acquire(acquire) => self.acquire(acquire, &mut entry, now),
+            CheckedOp::AcquireAll(all) => self.acquire_all(all, &mut entry, now),
+            CheckedOp::Release(lease) => self.release(lease, &mut entry, now),
+            CheckedOp::ReleaseInnermost { lock, context } => self.release_innermost(&lock, context, &mut entry, now),
+            CheckedOp::Extend { lease, by } => {
                 entry.lease = Some(lease);
                 self.session.extend(lease, by, now)
             }
-            Checked::Inspect(kind, name) => self.session.inspect(kind, &name, now),
-            Checked::ForceRelease(kind, name) => self.session.force_release(kind, &name, now),
-            Checked::SetLimit(permits, name) => self.session.set_limit(permits, &name, now),
-            Checked::Held(lock, context) => {
-                let held = self.held(&lock, context);
+            CheckedOp::Inspect { kind, name } => self.session.inspect(kind, &name, now),
+            CheckedOp::ForceRelease { kind, name } => self.session.force_release(kind, &name, now),
+            CheckedOp::SetLimit { permits, name } => self.session.set_limit(permits, &name, now),
+            CheckedOp::Held { lock, context } => {
+                let held = self.held_result(&lock, context);
                 return self.outbox.answer(entry.sink, Ok(held));
             }
-            Checked::Close => {
+            CheckedOp::Close => {
                 self.close(now);
                 if let Some(closing) = &mut self.closing {
-                    closing.add_waiter(entry.sink);
+                    closing.waiters.push(entry.sink);
                 }
                 return;
             }
-            Checked::Refused(error) => return self.outbox.answer(entry.sink, Err(error)),
+            CheckedOp::Refused(error) => return self.outbox.answer(entry.sink, Err(error)),
         };
         // Only a request that waits for a lock has a name at this point.
         if let (Some(observing), Some(name)) = (&mut self.observing, &entry.name) {
@@ -591,7 +627,7 @@ impl Engine {
         self.session.release_innermost(lock, context, now)
     }
 
-    fn held(&self, lock: &Subject, context: Context) -> Completion {
+    fn held_result(&self, lock: &Subject, context: Context) -> Completion {
         let innermost = self.session.innermost(lock, context);
         Completion::Held {
             levels: self.session.levels(lock, context),
@@ -614,8 +650,8 @@ impl Engine {
                 if let Some(observing) = &mut self.observing {
                     observing.cancelled(ticket, now);
                 }
-                let release = request.filter(|request| request.operation == Operation::Release);
-                if let Some(lease) = release.and_then(|request| request.lease) {
+                let released = request.lease.filter(|_| request.operation == Operation::Release);
+                if let Some(lease) = released {
                     if let Some(observing) = &mut self.observing {
                         observing.release_detached(ticket, lease);
                     }
@@ -637,19 +673,23 @@ impl Engine {
     /// Releases a lease whose grant no caller received.
     fn discard(&mut self, lease: &Lease, now: Instant) {
         let id = LeaseId::from_u64(session_id(lease.id()));
-        self.start(0, Checked::Release(id), Sink::Discard, now);
+        self.start(0, CheckedOp::Release(id), Sink::Discard, now);
     }
 
     fn close(&mut self, now: Instant) {
         if self.closing.is_some() {
             return;
         }
-        let mut closing = Closing::new(now + CLOSE_LIMIT, CloseOutcomes::new(self.leases.loss_reasons()));
+        let mut closing = Closing {
+            deadline: now + CLOSE_LIMIT,
+            close_outcomes: CloseOutcomes::new(self.leases.loss_reasons()),
+            ..Closing::default()
+        };
         for (ticket, leases) in self.session.close_telling(now) {
-            closing.add_release(ticket, leases);
+            closing.releases.insert(ticket, leases);
         }
         self.closing = Some(closing);
-        self.queues = None;
+        self.queue_poller = None;
         self.answer_connecting(Err(Error::new(
             ErrorKind::Closed,
             Operation::Connect,
@@ -659,42 +699,29 @@ impl Engine {
 }
 
 /// The state of a client that is closing.
-pub(in crate::engine) struct Closing {
-    until: Instant,
+#[derive(Default)]
+struct Closing {
+    /// The time at which the close ends at the latest.
+    deadline: Instant,
+    /// The callers to answer when the close ends.
     waiters: Vec<Sink>,
     /// The releases that the close requested, each with the leases that it ends. A composite lock has none: its members
     /// are released.
     releases: Table<Ticket, Vec<LeaseId>>,
     /// The outcomes of these releases.
     close_outcomes: CloseOutcomes,
-    /// Callers that meanwhile released a lease that the close releases.
-    late_releases: Vec<(Sink, LeaseId)>,
+    /// Callers that meanwhile released a lease that the close releases. They are answered when the close ends.
+    late_releases: Vec<LateRelease>,
+}
+
+struct LateRelease {
+    sink: Sink,
+    lease: LeaseId,
 }
 
 impl Closing {
-    /// Begins a close that takes until `until` at the most and that ends these leases.
-    fn new(until: Instant, close_outcomes: CloseOutcomes) -> Self {
-        Self {
-            until,
-            waiters: Vec::new(),
-            releases: Table::default(),
-            close_outcomes,
-            late_releases: Vec::new(),
-        }
-    }
-
-    const fn until(&self) -> Instant {
-        self.until
-    }
-
-    /// Adds a caller to answer when the close ends.
-    fn add_waiter(&mut self, sink: Sink) {
-        self.waiters.push(sink);
-    }
-
-    /// Notes that the release with this ticket ends these leases.
-    fn add_release(&mut self, ticket: Ticket, leases: Vec<LeaseId>) {
-        self.releases.insert(ticket, leases);
+    const fn deadline(&self) -> Instant {
+        self.deadline
     }
 
     /// Handles the outcome of a ticket. Returns whether the ticket is a release by the close.
@@ -706,24 +733,5 @@ impl Closing {
             }
         }
         leases.is_some()
-    }
-
-    /// Whether the close releases this lease and has no outcome yet.
-    fn is_owed(&self, lease: LeaseId) -> bool {
-        self.close_outcomes.is_owed(lease)
-    }
-
-    /// Adds a caller that released a lease which the close releases. It is answered when the close ends.
-    fn add_late_release(&mut self, sink: Sink, lease: LeaseId) {
-        self.late_releases.push((sink, lease));
-    }
-
-    /// Ends the close. Returns the outcomes of all later releases, the callers that released meanwhile, and the callers
-    /// to answer.
-    fn end(mut self, is_drained: bool) -> (CloseOutcomes, Vec<(Sink, LeaseId)>, Vec<Sink>) {
-        if is_drained {
-            self.close_outcomes.all_released();
-        }
-        (self.close_outcomes, self.late_releases, self.waiters)
     }
 }

@@ -8,24 +8,24 @@ use steadlock_protocol::Entropy;
 /// cost a twentieth of a busy client's time.
 ///
 /// A copy of a virtual machine has the rest of the block too, so the block alone cannot make numbers unique. A block is
-/// therefore discarded after [`FRESH`], which an idle client always exceeds, and each number is mixed with the time of
-/// the draw. A forked child has an engine, and with it a block, of its own.
+/// therefore discarded after [`BLOCK_LIFETIME`], which an idle client always exceeds, and each number is mixed with the
+/// time of the draw. A forked child has an engine, and with it a block, of its own.
 pub(crate) struct OsEntropy {
-    block: [u64; BLOCK],
+    block: [u64; BLOCK_SIZE],
     /// The count of numbers not yet drawn.
     left: usize,
     filled: SystemTime,
 }
 
 /// The count of numbers in a block.
-const BLOCK: usize = 32;
+const BLOCK_SIZE: usize = 32;
 /// The time for which a block may be used.
-const FRESH: Duration = Duration::from_millis(10);
+const BLOCK_LIFETIME: Duration = Duration::from_millis(10);
 
 impl Default for OsEntropy {
     fn default() -> Self {
         Self {
-            block: [0; BLOCK],
+            block: [0; BLOCK_SIZE],
             left: 0,
             filled: SystemTime::UNIX_EPOCH,
         }
@@ -36,10 +36,10 @@ impl Entropy for OsEntropy {
     fn next_u64(&mut self) -> u64 {
         let now = SystemTime::now();
         // If the clock was set back, the block counts as old, too.
-        let is_fresh = now.duration_since(self.filled).is_ok_and(|age| age < FRESH);
+        let is_fresh = now.duration_since(self.filled).is_ok_and(|age| age < BLOCK_LIFETIME);
         if self.left == 0 || !is_fresh {
             fill(&mut self.block);
-            self.left = BLOCK;
+            self.left = BLOCK_SIZE;
             self.filled = now;
         }
         self.left -= 1;
@@ -67,7 +67,7 @@ fn mixed(time: SystemTime) -> u64 {
 /// If the operating system provides no randomness. There is no fallback, because an owner id that repeats could release
 /// another owner's lock.
 fn fill(numbers: &mut [u64]) {
-    let mut bytes = [0; BLOCK * size_of::<u64>()];
+    let mut bytes = [0; BLOCK_SIZE * size_of::<u64>()];
     let bytes = &mut bytes[..size_of_val(numbers)];
     if let Err(error) = getrandom::fill(bytes) {
         panic!("the operating system gave no randomness: {error}");
@@ -94,19 +94,19 @@ mod tests {
     #[test]
     fn numbers_do_not_repeat_within_a_block_or_beyond() {
         let mut entropy = OsEntropy::default();
-        let drawn: BTreeSet<u64> = (0..10 * BLOCK).map(|_| entropy.next_u64()).collect();
-        assert_eq!(drawn.len(), 10 * BLOCK);
+        let drawn: BTreeSet<u64> = (0..10 * BLOCK_SIZE).map(|_| entropy.next_u64()).collect();
+        assert_eq!(drawn.len(), 10 * BLOCK_SIZE);
     }
 
     #[test]
-    fn a_block_is_not_drawn_from_when_it_is_old_or_of_another_time() {
+    fn a_block_is_discarded_if_it_is_old_or_from_the_future() {
         for filled in [
-            SystemTime::now() - FRESH,
+            SystemTime::now() - BLOCK_LIFETIME,
             SystemTime::now() + Duration::from_secs(3_600),
         ] {
             let mut entropy = OsEntropy {
-                block: [7; BLOCK],
-                left: BLOCK,
+                block: [7; BLOCK_SIZE],
+                left: BLOCK_SIZE,
                 filled,
             };
             entropy.next_u64();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_does_not_draw_what_its_original_draws() {
+    fn a_copy_draws_other_numbers_than_its_original() {
         let mut original = OsEntropy::default();
         original.next_u64();
         let mut copy = OsEntropy {

@@ -18,7 +18,7 @@ use steadlock_protocol::{
 };
 
 use super::{Acquire, Op};
-use crate::port::{Checked, generation_of, session_id};
+use crate::port::{CheckedOp, generation_of, session_id};
 use crate::settings::{Settings, duration};
 
 /// The checks for one client in one process.
@@ -28,7 +28,7 @@ pub(super) struct Check<'a> {
 }
 
 impl Check<'_> {
-    pub(super) fn operation(&self, op: Op) -> Result<Checked, Error> {
+    pub(super) fn operation(&self, op: Op) -> Result<CheckedOp, Error> {
         if self.generation > 0 && self.settings.is_private() && !matches!(op, Op::Close) {
             return Err(forked(self.settings, Operation::Acquire));
         }
@@ -36,36 +36,40 @@ impl Check<'_> {
         self.checked(op).map_err(|error| error.with_operation(operation))
     }
 
-    fn checked(&self, op: Op) -> Result<Checked, Error> {
+    fn checked(&self, op: Op) -> Result<CheckedOp, Error> {
         Ok(match op {
             Op::Acquire(acquire) => self.check_acquire(acquire)?,
-            Op::Release { lease } => Checked::Release(self.check_lease(lease, Operation::Release)?),
-            Op::ReleaseInnermost { lock, context } => {
-                Checked::ReleaseInnermost(self.check_lock(lock)?, Context::from_u64(context))
-            }
-            Op::Extend { lease, by_ms } => Checked::Extend(
-                self.check_lease(lease, Operation::Extend)?,
-                by_ms
+            Op::Release { lease } => CheckedOp::Release(self.check_lease(lease, Operation::Release)?),
+            Op::ReleaseInnermost { lock, context } => CheckedOp::ReleaseInnermost {
+                lock: self.check_lock(lock)?,
+                context: Context::from_u64(context),
+            },
+            Op::Extend { lease, by_ms } => CheckedOp::Extend {
+                lease: self.check_lease(lease, Operation::Extend)?,
+                by: by_ms
                     .map(|ms| LeaseDuration::fixed(duration("the extension", ms, Operation::Extend)?))
                     .transpose()?,
-            ),
+            },
             Op::Inspect { lock } => match self.check_lock(lock)? {
-                Subject::One(kind, name) => Checked::Inspect(kind, name),
+                Subject::One(kind, name) => CheckedOp::Inspect { kind, name },
                 Subject::All(_) => return Err(composite_refused(Operation::Inspect)),
             },
             Op::ForceRelease { lock } => match self.check_lock(lock)? {
-                Subject::One(kind, name) => Checked::ForceRelease(kind, name),
+                Subject::One(kind, name) => CheckedOp::ForceRelease { kind, name },
                 Subject::All(_) => return Err(composite_refused(Operation::Release)),
             },
             Op::SetLimit { lock } => self.check_limit(lock)?,
-            Op::Held { lock, context } => Checked::Held(self.check_lock(lock)?, Context::from_u64(context)),
-            Op::Close => Checked::Close,
+            Op::Held { lock, context } => CheckedOp::Held {
+                lock: self.check_lock(lock)?,
+                context: Context::from_u64(context),
+            },
+            Op::Close => CheckedOp::Close,
         })
     }
 
-    fn check_limit(&self, lock: LockRef) -> Result<Checked, Error> {
+    fn check_limit(&self, lock: LockRef) -> Result<CheckedOp, Error> {
         match self.check_lock(lock)? {
-            Subject::One(Kind::Semaphore(permits), name) => Ok(Checked::SetLimit(permits, name)),
+            Subject::One(Kind::Semaphore(permits), name) => Ok(CheckedOp::SetLimit { permits, name }),
             _ => Err(Error::new(
                 ErrorKind::InvalidArgument,
                 Operation::SetLimit,
@@ -78,16 +82,16 @@ impl Check<'_> {
         lock.parse(|name| self.settings.lock_name(name))
     }
 
-    fn check_acquire(&self, acquire: Acquire) -> Result<Checked, Error> {
+    fn check_acquire(&self, acquire: Acquire) -> Result<CheckedOp, Error> {
         let lock = self.check_lock(acquire.lock)?;
-        let first = match &lock {
+        let first_name = match &lock {
             Subject::One(_, name) => Some(name),
             Subject::All(locks) => locks.first().map(|(_, name)| name),
         };
-        let first = first
+        let first_name = first_name
             .map_or("", |name| self.settings.without_prefix(name.as_str()))
             .to_owned();
-        let named = |error: Error| error.with_lock(first.as_str());
+        let named = |error: Error| error.with_lock(first_name.as_str());
         let bound = |what, ms: Option<f64>| -> Result<Option<Duration>, Error> {
             ms.map(|ms| duration(what, ms, Operation::Acquire))
                 .transpose()
@@ -108,7 +112,7 @@ impl Check<'_> {
             .map(|lease| self.check_lease(lease, Operation::Acquire))
             .transpose()
             .map_err(named)?;
-        let mut requested = Requested {
+        let mut requested = RequestedTimes {
             wait: bound("the wait", acquire.wait_ms)?,
             lease: bound("the lease", acquire.lease_ms)?,
             renew: acquire.renew || (acquire.lease_ms.is_none() && self.settings.renew),
@@ -120,7 +124,7 @@ impl Check<'_> {
                 .map_err(named)?;
         }
         let lease = self.terms(&requested).map_err(named)?;
-        let Requested { wait, max_hold, .. } = requested;
+        let RequestedTimes { wait, max_hold, .. } = requested;
         let on_unavailable = self.settings.on_unavailable(acquire.on_unavailable).map_err(named)?;
         let request = |(kind, name)| AcquireRequest {
             kind,
@@ -135,12 +139,12 @@ impl Check<'_> {
             blocked: blocked.clone(),
         };
         Ok(match lock {
-            Subject::One(kind, name) => Checked::Acquire(request((kind, name))),
-            Subject::All(locks) => Checked::AcquireAll(locks.into_iter().map(request).collect()),
+            Subject::One(kind, name) => CheckedOp::Acquire(request((kind, name))),
+            Subject::All(locks) => CheckedOp::AcquireAll(locks.into_iter().map(request).collect()),
         })
     }
 
-    fn terms(&self, requested: &Requested) -> Result<LeaseTerms, Error> {
+    fn terms(&self, requested: &RequestedTimes) -> Result<LeaseTerms, Error> {
         match (requested.lease, requested.renew) {
             (None, true) if self.settings.renew => Ok(LeaseTerms::CLIENT),
             (None, true) => LeaseTerms::renewed(self.settings.lease.get()),
@@ -159,7 +163,7 @@ impl Check<'_> {
 }
 
 /// The wait and the hold that a caller requests.
-struct Requested {
+struct RequestedTimes {
     wait: Option<Duration>,
     /// `None` for the client's lease.
     lease: Option<Duration>,
@@ -167,12 +171,12 @@ struct Requested {
     max_hold: Option<Duration>,
 }
 
-impl Requested {
+impl RequestedTimes {
     /// The shortest remaining time. A wait of half of it leaves 100 ms for the hold, the shortest lease.
     const SHORTEST: Duration = Duration::from_millis(200);
 
     /// Bounds the request by the time that the caller has left: half of it for the wait, and the rest for the hold.
-    fn bound_by(&mut self, remaining: Duration, client: Duration) -> Result<(), Error> {
+    fn bound_by(&mut self, remaining: Duration, client_lease: Duration) -> Result<(), Error> {
         if remaining < Self::SHORTEST {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
@@ -187,7 +191,7 @@ impl Requested {
         let hold = remaining.saturating_sub(wait);
         self.wait = Some(wait);
         self.max_hold = Some(self.max_hold.map_or(hold, |max| max.min(hold)));
-        if self.lease.unwrap_or(client) > hold {
+        if self.lease.unwrap_or(client_lease) > hold {
             self.lease = Some(hold);
             self.renew &= hold >= LeaseDuration::MIN_WATCHED.get();
         }

@@ -84,9 +84,9 @@ impl Pending {
 
     /// Lets the operation go on without a caller.
     #[cfg(feature = "native")]
-    pub(super) fn forget(mut self) {
+    pub(super) fn detach(mut self) {
         if let Some(inner) = self.inner.take() {
-            inner.disown();
+            inner.leak_if_forked();
         }
     }
 
@@ -103,7 +103,7 @@ impl Pending {
         if result.is_ready()
             && let Some(inner) = self.inner.take()
         {
-            inner.disown();
+            inner.leak_if_forked();
         }
         result
     }
@@ -130,14 +130,14 @@ impl Drop for Pending {
                 None => inner.core.cancel(inner.request),
             }
         }
-        inner.disown();
+        inner.leak_if_forked();
     }
 }
 
 impl Inner {
-    fn disown(self) {
+    /// Leaks itself in a forked child, because the engine's state belongs to the parent.
+    fn leak_if_forked(self) {
         if self.core.is_forked() {
-            // The engine's state belongs to another process, so it is leaked and never dropped.
             mem::forget(self);
         }
     }

@@ -10,7 +10,7 @@ fn open(url: &str) -> Host {
     .unwrap()
 }
 
-fn a() -> LockRef {
+fn lock_a() -> LockRef {
     LockRef::One(Kind::Lock, "a".into())
 }
 
@@ -41,7 +41,7 @@ fn granted(result: Result<Completion, Error>) -> Arc<Lease> {
 }
 
 /// Waits for something that the engine does on its own.
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = std::time::Instant::now();
     while !holds() {
         assert!(start.elapsed() < Duration::from_secs(20), "not in time: {what}");
@@ -58,15 +58,15 @@ fn a_machine_that_was_paused_and_resumed_has_lost_its_leases() {
         // A short pause, which the watchdog makes up for.
         step_wall_clock(Duration::from_secs(15));
         assert!(lease.is_valid());
-        until("the renewal", || lease.remaining() > Duration::from_secs(25));
+        wait_until("the renewal", || lease.remaining() > Duration::from_secs(25));
         // A pause longer than the lease. The first check finds it, and the engine reports it.
         step_wall_clock(Duration::from_secs(60));
         assert!(!lease.is_valid());
-        until("the loss", || lease.lost_reason() == Some(LostReason::Expired));
+        wait_until("the loss", || lease.lost_reason() == Some(LostReason::Expired));
         // The store's own clock saw no pause, so the record would last for long.
         assert!(matches!(acquire(&other), Ok(Completion::NotGranted(_))));
         run(&host, Op::Release { lease: lease.id() }).unwrap();
-        until("the release", || matches!(acquire(&other), Ok(Completion::Granted(_))));
+        wait_until("the release", || matches!(acquire(&other), Ok(Completion::Granted(_))));
     });
 }
 
@@ -83,7 +83,7 @@ fn the_child_of_a_fork_owns_nothing() {
                 by_ms: None,
             },
             Op::Acquire(Acquire {
-                lock: a(),
+                lock: lock_a(),
                 within: Some(lease.id()),
                 ..Acquire::default()
             }),
@@ -95,44 +95,44 @@ fn the_child_of_a_fork_owns_nothing() {
 }
 
 #[test]
-fn the_child_of_a_fork_owns_nothing_though_its_id_is_its_parents() {
-    let host = open(&served());
+fn the_child_of_a_fork_owns_nothing_even_with_its_parents_process_id() {
+    let host = open(&serve_store());
     let lease = granted(acquire(&host));
-    let childs = as_child_of_the_same_id(1, || {
+    let child_lease = as_child_of_the_same_id(1, || {
         assert!(!lease.is_valid() && lease.remaining().is_zero());
         let release = Op::Release { lease: lease.id() };
         assert_eq!(run(&host, release).unwrap_err().kind(), ErrorKind::Forked);
         assert!(matches!(acquire(&host), Ok(Completion::NotGranted(_))));
         granted(acquire_lock(&host, "b"))
     });
-    assert!(lease.is_valid() && !childs.is_valid());
+    assert!(lease.is_valid() && !child_lease.is_valid());
     as_child_of_the_same_id(1, || {
-        assert!(childs.is_valid());
+        assert!(child_lease.is_valid());
         host.close_blocking();
     });
 }
 
 #[test]
 fn an_inherited_host_works_in_the_child_and_its_child() {
-    let host = open(&served());
-    let parents = granted(acquire(&host));
-    let childs = as_child(1, || {
+    let host = open(&serve_store());
+    let parent_lease = granted(acquire(&host));
+    let child_lease = as_child(1, || {
         assert!(matches!(acquire(&host), Ok(Completion::NotGranted(_))));
         let lease = granted(acquire_lock(&host, "b"));
         assert!(lease.is_valid());
         lease
     });
-    let grandchilds = as_child(2, || granted(acquire_lock(&host, "c")));
-    assert!(parents.id() != childs.id() && childs.id() != grandchilds.id());
+    let grandchild_lease = as_child(2, || granted(acquire_lock(&host, "c")));
+    assert!(parent_lease.id() != child_lease.id() && child_lease.id() != grandchild_lease.id());
     as_child(2, || {
-        assert!(!childs.is_valid() && grandchilds.is_valid());
+        assert!(!child_lease.is_valid() && grandchild_lease.is_valid());
         host.close_blocking();
     });
     as_child(1, || {
-        assert!(childs.is_valid());
+        assert!(child_lease.is_valid());
         host.close_blocking();
     });
-    assert!(parents.is_valid());
+    assert!(parent_lease.is_valid());
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_pending_call_of_the_parent_is_forked_in_the_child() {
     let host = open("memory://a_pending_call");
     let _held = granted(acquire(&host));
     let mut pending = host.start(Op::Acquire(Acquire {
-        lock: a(),
+        lock: lock_a(),
         ..Acquire::default()
     }));
     as_child(1, || {
@@ -150,7 +150,7 @@ fn a_pending_call_of_the_parent_is_forked_in_the_child() {
 }
 
 /// Serves a store on a port for as long as the tests run: a child reaches it as its parent does.
-fn served() -> String {
+fn serve_store() -> String {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -187,11 +187,11 @@ fn the_store_of_a_name_stays_with_the_process_that_holds_it() {
         assert_eq!(open_in_child().unwrap_err().kind(), ErrorKind::Misconfigured);
     });
     assert!(lease.is_valid());
-    granted_again(&host, &lease);
+    release_and_acquire(&host, &lease);
     // The store is free once no process holds it.
     host.close_blocking();
     drop(host);
-    until("the end of the store", || as_child(1, || open_in_child().is_ok()));
+    wait_until("the end of the store", || as_child(1, || open_in_child().is_ok()));
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn at_the_end_of_a_process_waits_end_without_a_grant_and_holds_go_on() {
     let held = granted(acquire(&host));
     let wait = |host: &Host, context| {
         host.start(Op::Acquire(Acquire {
-            lock: a(),
+            lock: lock_a(),
             context: Some(context),
             ..Acquire::default()
         }))
@@ -214,29 +214,35 @@ fn at_the_end_of_a_process_waits_end_without_a_grant_and_holds_go_on() {
     ));
     assert!(held.is_valid());
     run(&host, Op::Release { lease: held.id() }).unwrap();
-    let others = granted(acquire(&other));
+    let other_lease = granted(acquire(&other));
     assert!(waits.iter_mut().all(|wait| wait.wait(Duration::ZERO).is_none()));
     // A later request is served.
     let mut later = wait(&host, 9);
-    run(&other, Op::Release { lease: others.id() }).unwrap();
+    run(
+        &other,
+        Op::Release {
+            lease: other_lease.id(),
+        },
+    )
+    .unwrap();
     granted(later.wait(Duration::from_secs(10)).unwrap());
 }
 
 #[test]
-fn at_the_end_of_a_process_a_grant_that_nobody_took_is_released() {
+fn at_the_end_of_a_process_an_undrained_grant_is_released() {
     let name = "memory://grants_of_nobody";
-    let (host, other) = (open_waking(name), open(name));
+    let (host, other) = (open_with_events(name), open(name));
     // The owner never drains events.
     host.submit(Op::Acquire(Acquire {
-        lock: a(),
+        lock: lock_a(),
         wait_ms: Some(0.0),
         ..Acquire::default()
     }));
-    let is_held = || match run(&other, Op::Inspect { lock: a() }) {
+    let is_held = || match run(&other, Op::Inspect { lock: lock_a() }) {
         Ok(Completion::State(state)) => state.holder.is_some(),
         other => panic!("no state: {other:?}"),
     };
-    until("the grant", is_held);
+    wait_until("the grant", is_held);
     let mut ended = host.end_waits().unwrap();
     assert!(matches!(
         ended.wait(Duration::from_secs(10)),
@@ -246,7 +252,7 @@ fn at_the_end_of_a_process_a_grant_that_nobody_took_is_released() {
 }
 
 /// Opens a client that keeps its events until they are drained.
-fn open_waking(url: &str) -> Host {
+fn open_with_events(url: &str) -> Host {
     let options = Options {
         url: Some(url.into()),
         ..Options::default()
@@ -272,16 +278,16 @@ fn a_private_memory_client_stays_with_its_parent() {
         assert_eq!(acquire(&host).unwrap_err().kind(), ErrorKind::Forked);
     });
     assert!(lease.is_valid());
-    granted_again(&host, &lease);
+    release_and_acquire(&host, &lease);
 }
 
-fn granted_again(host: &Host, lease: &Lease) {
+fn release_and_acquire(host: &Host, lease: &Lease) {
     run(host, Op::Release { lease: lease.id() }).unwrap();
     granted(acquire(host));
 }
 
 #[test]
-fn what_is_refused_names_its_own_operation() {
+fn a_refusal_names_its_own_operation() {
     let host = open("memory://names_its_own_operation");
     let lease = granted(acquire(&host)).id();
     let no_name = || LockRef::One(Kind::Lock, "".into());
@@ -320,7 +326,7 @@ fn what_is_refused_names_its_own_operation() {
 }
 
 #[test]
-fn a_release_after_the_close_says_what_became_of_the_lease() {
+fn a_release_after_the_close_returns_how_the_lease_ended() {
     let host = open("memory://released_after_the_close");
     let (held, lost) = (granted(acquire(&host)), granted(acquire_lock(&host, "b")));
     let forced = Op::ForceRelease {
@@ -335,7 +341,7 @@ fn a_release_after_the_close_says_what_became_of_the_lease() {
     run(&host, longer).unwrap_err();
     assert_eq!(lost.lost_reason(), Some(LostReason::Removed));
     host.close_blocking();
-    until("the end", || acquire(&host).is_err());
+    wait_until("the end", || acquire(&host).is_err());
     // A second release gives the same result.
     for _ in 0..2 {
         let release = |lease: &Lease| match run(&host, Op::Release { lease: lease.id() }) {
@@ -354,7 +360,7 @@ fn a_release_after_the_close_says_what_became_of_the_lease() {
 }
 
 #[test]
-fn what_the_parent_closed_is_closed_in_the_child_and_its_child() {
+fn a_client_that_the_parent_closed_is_closed_in_the_child_and_its_child() {
     let host = open("memory://what_the_parent_closed");
     drop(host.start(Op::Close));
     for child in [1, 2] {

@@ -25,8 +25,10 @@ use steadlock_protocol::Instant;
 use super::fields::Field;
 use super::observation::{Level, Link, Observation};
 
-/// The time between two lines about the same trouble: the first, and the longest.
-const DISTANCE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// The time after the first line about a trouble until the next one. It doubles with each line.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest time between two lines about the same trouble.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// A line of a log.
 #[derive(Clone, Debug)]
@@ -167,8 +169,8 @@ struct Throttle {
     /// Whether the last line reported the trouble, and not its end.
     has_line: bool,
     /// The time before which there is no line.
-    until: Instant,
-    distance: Duration,
+    next_line: Instant,
+    pause: Duration,
     suppressed: u32,
 }
 
@@ -181,18 +183,18 @@ impl Throttle {
 
     /// Notes that the trouble goes on. If a line is due, returns the number of observations since the last line.
     fn line_if_due(&mut self, now: Instant) -> Option<u32> {
-        if now < self.until {
+        if now < self.next_line {
             self.suppressed = self.suppressed.saturating_add(1);
             return None;
         }
-        // After a quiet time as long as the longest distance, the distances start over.
-        let is_recent = now < self.until + DISTANCE.1;
-        self.distance = match self.distance {
-            Duration::ZERO => DISTANCE.0,
-            before if is_recent => (before * 2).min(DISTANCE.1),
-            _ => DISTANCE.0,
+        // Without trouble for as long as the longest pause, the pauses start over.
+        let is_recent = now < self.next_line + LONGEST_PAUSE;
+        self.pause = match self.pause {
+            Duration::ZERO => FIRST_PAUSE,
+            before if is_recent => (before * 2).min(LONGEST_PAUSE),
+            _ => FIRST_PAUSE,
         };
-        self.until = now + self.distance;
+        self.next_line = now + self.pause;
         self.has_line = true;
         Some(std::mem::take(&mut self.suppressed))
     }
@@ -270,11 +272,11 @@ mod tests {
     }
 
     #[test]
-    fn an_hour_of_failing_tries_has_about_one_line_a_minute() {
+    fn an_hour_of_failing_attempts_has_about_one_line_a_minute() {
         let mut journal = Journal::new(Some(Level::Info));
         assert!(journal.line(&lost(Link::Calls), at(0)).is_some());
-        let tries = 1..=3_600_u32;
-        let lines: Vec<u32> = tries
+        let attempts = 1..=3_600_u32;
+        let lines: Vec<u32> = attempts
             .filter(|second| {
                 journal
                     .line(&failing(*second), at(u64::from(*second) * 1_000))
@@ -303,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_after_a_quiet_hour_is_told_at_once_and_counts_anew() {
+    fn trouble_after_an_hour_without_any_has_a_line_at_once() {
         let mut journal = Journal::new(Some(Level::Info));
         for second in 0..600 {
             journal.line(&failing(second), at(u64::from(second) * 1_000));
@@ -332,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn fixed_leases_that_lapse_all_day_do_not_fill_the_log_and_other_losses_are_all_told() {
+    fn fixed_leases_that_expire_all_day_do_not_fill_the_log_and_every_other_loss_has_a_line() {
         let mut journal = Journal::new(Some(Level::Info));
         let lost = |cause: Option<&str>| Observation::Lost {
             lock: ObservedLock::new("lock", "a".into()),
@@ -349,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_below_the_level_has_no_line() {
+    fn an_observation_below_the_level_has_no_line() {
         let observation = Observation::WaitBegan {
             lock: ObservedLock::new("lock", "a".into()),
         };

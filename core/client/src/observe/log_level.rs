@@ -39,11 +39,11 @@ mod tests {
 
     #[test]
     fn each_level_is_read_as_it_was_set() {
-        let level_cell = LogLevel::new(None);
-        assert_eq!(level_cell.get(), None);
+        let log_level = LogLevel::new(None);
+        assert_eq!(log_level.get(), None);
         for level in Level::ALL.map(Some).into_iter().chain([None]) {
-            level_cell.set(level);
-            assert_eq!(level_cell.get(), level);
+            log_level.set(level);
+            assert_eq!(log_level.get(), level);
         }
     }
 }

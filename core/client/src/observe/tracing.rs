@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use steadlock_protocol::Detail;
-use tracing::{Level as Of, event, level_enabled};
+use tracing::{event, level_enabled};
 
 use super::Observer;
 use super::fields::Field;
@@ -37,7 +37,7 @@ impl Tracing {
     /// Makes an observer of one client.
     #[must_use]
     pub fn new() -> Self {
-        let level = if level_enabled!(Of::DEBUG) {
+        let level = if level_enabled!(::tracing::Level::DEBUG) {
             Level::Debug
         } else {
             Level::Info
@@ -110,9 +110,9 @@ fn write(line: &Line) {
         };
     }
     match line.level() {
-        Level::Error => at!(Of::ERROR),
-        Level::Warn => at!(Of::WARN),
-        Level::Info => at!(Of::INFO),
-        Level::Debug => at!(Of::DEBUG),
+        Level::Error => at!(::tracing::Level::ERROR),
+        Level::Warn => at!(::tracing::Level::WARN),
+        Level::Info => at!(::tracing::Level::INFO),
+        Level::Debug => at!(::tracing::Level::DEBUG),
     }
 }

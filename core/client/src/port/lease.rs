@@ -38,6 +38,14 @@ pub struct Lease {
     span: HoldSpan,
 }
 
+/// The loss of a lease.
+#[derive(Clone, Copy)]
+pub(crate) struct Loss {
+    pub(crate) reason: LostReason,
+    /// Whether the engine has forgotten the lease, so that it needs no release.
+    pub(crate) is_forgotten: bool,
+}
+
 const HELD: u8 = 0;
 const RELEASED: u8 = 1;
 /// Added to the code of a loss after which the engine forgot the lease.
@@ -134,8 +142,8 @@ impl Lease {
     #[must_use]
     pub fn lost_reason(&self) -> Option<LostReason> {
         let status = self.status.load(Ordering::Acquire) & !FORGOTTEN;
-        let place = status.checked_sub(LOST)?;
-        LostReason::ALL.get(usize::from(place)).copied()
+        let index = status.checked_sub(LOST)?;
+        LostReason::ALL.get(usize::from(index)).copied()
     }
 
     /// Whether the lease was lost and needs no release, because the engine has forgotten it. This is so for a fixed
@@ -186,8 +194,8 @@ impl Lease {
         self.deadline.store(deadline.as_micros(), Ordering::Release);
     }
 
-    /// Marks the lease as lost, and as forgotten if `is_forgotten`. Returns whether it was held until now.
-    pub(crate) fn mark_lost(&self, reason: LostReason, is_forgotten: bool) -> bool {
+    /// Marks the lease as lost. Returns whether it was held until now.
+    pub(crate) fn mark_lost(&self, Loss { reason, is_forgotten }: Loss) -> bool {
         let code = LostReason::ALL
             .iter()
             .zip(LOST..)
@@ -245,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_ends_in_a_pause_that_only_the_wall_clock_knows_of() {
+    fn a_lease_expires_in_a_pause_that_only_the_wall_clock_shows() {
         with_wall_clock(|wall| {
             let lease = lease(clock::now() + Duration::from_secs(30));
             wall.step(Duration::from_secs(12));
@@ -259,19 +267,22 @@ mod tests {
     fn a_released_lease_is_never_lost() {
         let lease = lease(clock::now() + Duration::from_secs(10));
         lease.mark_released();
-        lease.mark_lost(LostReason::Stolen, false);
+        lease.mark_lost(Loss {
+            reason: LostReason::Stolen,
+            is_forgotten: false,
+        });
         assert_eq!(lease.lost_reason(), None);
         assert!(lease.is_released() && !lease.is_valid());
     }
 
     #[test]
-    fn every_reason_comes_back_as_it_went_in() {
+    fn every_reason_is_read_as_it_was_stored() {
         for (reason, is_forgotten) in LostReason::ALL
             .into_iter()
             .flat_map(|lost| [(lost, false), (lost, true)])
         {
             let lease = lease(clock::now() + Duration::from_secs(10));
-            lease.mark_lost(reason, is_forgotten);
+            lease.mark_lost(Loss { reason, is_forgotten });
             assert_eq!(lease.lost_reason(), Some(reason));
             assert_eq!(lease.is_forgotten(), is_forgotten);
             assert_eq!(lease.remaining(), Duration::ZERO);

@@ -57,7 +57,7 @@ impl<T, L: FnMut() -> Option<T> + Unpin> Future for Until<'_, L> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let number = self.listen(context.waker());
         self.number = Some(number);
-        // Registers before it looks, so that an event in between is not missed.
+        // Registers first and calls `find` after that, so that an event in between is not missed.
         match (self.find)() {
             Some(found) => Poll::Ready(found),
             None => Poll::Pending,
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_who_waits_is_told_and_nobody_who_comes_later_waits() {
+    fn the_event_wakes_each_waiting_task_and_later_tasks_do_not_wait() {
         let (listeners, happened) = (Listeners::default(), AtomicBool::new(false));
         let find = || happened.load(Ordering::Relaxed).then_some(7);
         let count = Arc::new(CountingWaker::default());
@@ -132,17 +132,17 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_away_leaves_nothing_behind() {
+    fn a_dropped_wait_is_removed_from_the_list() {
         let listeners = Listeners::default();
         let mut context = Context::from_waker(Waker::noop());
-        let mut stays = Box::pin(listeners.until(|| None::<()>));
-        assert!(stays.as_mut().poll(&mut context).is_pending());
+        let mut waiting = Box::pin(listeners.until(|| None::<()>));
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
         for _ in 0..100 {
-            let mut goes = Box::pin(listeners.until(|| None::<()>));
-            assert!(goes.as_mut().poll(&mut context).is_pending());
+            let mut dropped = Box::pin(listeners.until(|| None::<()>));
+            assert!(dropped.as_mut().poll(&mut context).is_pending());
         }
         assert_eq!(listeners.lock().as_ref().map(|state| state.wakers.len()), Some(1));
-        drop(stays);
+        drop(waiting);
         assert!(listeners.lock().as_ref().is_some_and(|state| state.wakers.is_empty()));
     }
 }

@@ -12,7 +12,7 @@ fn event(request: u64) -> Event {
 }
 
 #[test]
-fn a_host_that_drains_when_it_is_woken_has_every_event() {
+fn a_host_that_drains_when_it_is_woken_receives_every_event() {
     in_every_schedule(|| {
         let host = current();
         let (port, _commands) = Port::open(0, Some(Arc::new(move || host.unpark())), None);
@@ -31,12 +31,12 @@ fn a_host_that_drains_when_it_is_woken_has_every_event() {
             publisher.join().unwrap();
         }
         port.drain(&mut events);
-        assert_eq!(events.len(), 2, "each comes once");
+        assert_eq!(events.len(), 2, "each arrives once");
     });
 }
 
 #[test]
-fn an_event_is_drained_or_taken_out_once_when_its_caller_goes_away() {
+fn an_event_of_a_cancelled_request_is_drained_or_taken_out_once() {
     in_every_schedule(|| {
         let (port, _commands) = Port::open(0, Some(Arc::new(|| {})), None);
         port.publish(&mut vec![event(1)]);
@@ -52,6 +52,6 @@ fn an_event_is_drained_or_taken_out_once_when_its_caller_goes_away() {
         port.drain(&mut drained);
         assert_eq!(drained.len() + taken_out, 2);
         let is_other = |event: &Event| matches!(event, Event::Completed { request: 2, .. });
-        assert!(drained.iter().any(is_other), "nobody takes another owner's");
+        assert!(drained.iter().any(is_other), "the other event stays");
     });
 }

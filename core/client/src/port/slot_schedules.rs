@@ -15,7 +15,7 @@ fn complete(slot: &Arc<Slot>, with: Completion) -> JoinHandle<bool> {
 }
 
 #[test]
-fn who_sleeps_is_woken_and_has_the_result_once() {
+fn a_sleeping_caller_is_woken_and_receives_the_result_once() {
     in_every_schedule(|| {
         let slot = Arc::new(Slot::default());
         let engine = complete(&slot, Completion::Extended);
@@ -31,26 +31,26 @@ fn who_sleeps_is_woken_and_has_the_result_once() {
 }
 
 #[test]
-fn a_result_is_taken_or_comes_back_once_when_its_caller_gives_up() {
+fn a_result_is_taken_or_returned_once_when_its_caller_gives_up() {
     in_every_schedule(|| {
         let slot = Arc::new(Slot::default());
         let engine = complete(&slot, Completion::Extended);
         let was_taken = slot.poll(Waker::noop()).is_ready();
-        let came_to_abandoner = slot.abandon().is_some();
-        let came_back = !engine.join().unwrap();
-        let places = [was_taken, came_to_abandoner, came_back];
-        assert_eq!(places.into_iter().filter(|is_there| *is_there).count(), 1, "{places:?}");
+        let was_returned_to_caller = slot.abandon().is_some();
+        let was_returned_to_engine = !engine.join().unwrap();
+        let ends = [was_taken, was_returned_to_caller, was_returned_to_engine];
+        assert_eq!(ends.into_iter().filter(|is_end| *is_end).count(), 1, "{ends:?}");
     });
 }
 
 #[test]
-fn of_two_results_one_is_given_and_the_other_comes_back() {
+fn a_slot_keeps_one_of_two_results_and_returns_the_other() {
     in_every_schedule(|| {
         let slot = Arc::new(Slot::default());
         let [first, second] = [true, false].map(|is_first| complete(&slot, Completion::Forced(is_first)));
         let result = park_on(Duration::MAX, |waker| slot.poll(waker));
         let Some(Ok(Completion::Forced(is_first))) = result else {
-            panic!("{result:?} was not put in")
+            panic!("{result:?} was not stored")
         };
         assert_eq!(first.join().unwrap(), is_first);
         assert_eq!(second.join().unwrap(), !is_first);

@@ -10,10 +10,22 @@ use crate::errors::invalid;
 use crate::observe::GroupBy;
 use crate::observe::metrics::{Grouping, MAX_GROUPS, MAX_QUEUES};
 
+/// A fair lock whose queue is counted.
+#[derive(Clone)]
+pub(crate) struct CountedQueue {
+    /// The name that the host gave, as messages show it.
+    pub(crate) name: Arc<str>,
+    pub(crate) full_name: LockName,
+}
+
 /// Returns how locks are grouped in the metrics; `None` if metrics are off.
-pub(super) fn grouping(is_on: bool, max_groups: Option<f64>, by: Option<GroupBy>) -> Result<Option<Grouping>, Error> {
-    if !is_on {
-        return match (max_groups, by) {
+pub(super) fn grouping(
+    counts_metrics: bool,
+    max_groups: Option<f64>,
+    function: Option<GroupBy>,
+) -> Result<Option<Grouping>, Error> {
+    if !counts_metrics {
+        return match (max_groups, function) {
             (None, None) => Ok(None),
             _ => Err(invalid(
                 "groups of metrics are given but metrics are off; turn them on too",
@@ -31,17 +43,17 @@ pub(super) fn grouping(is_on: bool, max_groups: Option<f64>, by: Option<GroupBy>
                 ))
             })?,
     };
-    Ok(Some(Grouping { by, max_groups }))
+    Ok(Some(Grouping { function, max_groups }))
 }
 
-/// Returns the fair locks whose queues are counted. `may_be`: metrics are on, and there is one primary.
+/// Returns the fair locks whose queues are counted. `can_count` means that metrics are on and there is one primary.
 pub(super) fn queues(
     prefix: &KeyPrefix,
-    may_be: bool,
+    can_count: bool,
     names: Option<Vec<String>>,
-) -> Result<Vec<(Arc<str>, LockName)>, Error> {
+) -> Result<Vec<CountedQueue>, Error> {
     let names = names.unwrap_or_default();
-    if !(may_be || names.is_empty()) {
+    if !(can_count || names.is_empty()) {
         return Err(invalid(
             "metrics_queues is given, and metrics are off or there are several primaries, which have no queues; leave it out",
         ));
@@ -53,7 +65,10 @@ pub(super) fn queues(
         )));
     }
     let queue = |name: String| match prefix.name(&name) {
-        Ok(full) => Ok((Arc::from(&*shown(&name)), full)),
+        Ok(full_name) => Ok(CountedQueue {
+            name: Arc::from(&*shown(&name)),
+            full_name,
+        }),
         Err(error) => Err(error.with_operation(Operation::Connect)),
     };
     names.into_iter().map(queue).collect()

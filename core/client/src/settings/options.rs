@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_option_is_set_by_its_name_and_takes_its_own_kind_only() {
+    fn each_option_is_set_by_its_name_and_takes_only_its_own_kind() {
         let values = [
             (OptionKind::Flag, OptionValue::Flag(true)),
             (OptionKind::Number, OptionValue::Number(1.0)),
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn no_log_shows_a_url_or_what_can_be_one() {
+    fn no_log_shows_a_url_or_a_value_that_can_be_one() {
         let options = Options {
             url: Some("redis://:hunter2@localhost".into()),
             tls_server_name: Some("redis://:hunter2@localhost".into()),

@@ -12,7 +12,7 @@ fn refusal(options: Options) -> ErrorKind {
 }
 
 #[test]
-fn nothing_given_is_every_default() {
+fn without_options_every_setting_has_its_default() {
     let settings = Settings::check(memory()).unwrap();
     assert_eq!(settings.lease.get(), Duration::from_secs(30));
     assert_eq!(settings.command_timeout, Duration::from_secs(3));
@@ -22,7 +22,7 @@ fn nothing_given_is_every_default() {
 }
 
 #[test]
-fn odd_leases_are_refused() {
+fn lease_lengths_out_of_range_are_refused() {
     for ms in [0.0, -1.0, 299.9, 86_400_001.0, f64::NAN, f64::INFINITY] {
         let options = Options {
             lease_ms: Some(ms),
@@ -33,7 +33,7 @@ fn odd_leases_are_refused() {
 }
 
 #[test]
-fn odd_timeouts_are_refused() {
+fn timeouts_out_of_range_are_refused() {
     for ms in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let options = Options {
             command_timeout_ms: Some(ms),
@@ -54,7 +54,7 @@ fn odd_timeouts_are_refused() {
 }
 
 #[test]
-fn odd_numbers_of_groups_are_refused_and_so_are_groups_without_metrics() {
+fn numbers_of_groups_out_of_range_and_groups_without_metrics_are_refused() {
     for number in [0.0, -1.0, 1.5, 10_001.0, f64::NAN, f64::INFINITY] {
         let options = Options {
             metrics: Some(true),
@@ -77,7 +77,7 @@ fn odd_numbers_of_groups_are_refused_and_so_are_groups_without_metrics() {
 }
 
 #[test]
-fn the_prefix_stands_before_the_name_and_is_checked_with_it() {
+fn the_prefix_precedes_the_name_and_is_checked_with_it() {
     let settings = Settings::check(Options {
         key_prefix: Some("shop:".into()),
         ..memory()

@@ -186,7 +186,7 @@ type Table = BTreeMap<Entry, Entry>;
 type Entry = (String, Option<u16>);
 
 #[cfg(feature = "native")]
-const FORM: &str = "give host:port for both, or a host alone for both; an IPv6 address in brackets";
+const ENTRY_FORMS: &str = "give host:port for both, or a host alone for both; an IPv6 address in brackets";
 
 #[cfg(feature = "native")]
 impl Mapping {
@@ -210,12 +210,12 @@ impl Mapping {
         for (from, to) in &entries {
             let read = |side: &str, text: &str| {
                 host_and_optional_port(text)
-                    .map_err(|_| invalid(format!("address_map has a {side} that is no address; {FORM}")))
+                    .map_err(|_| invalid(format!("address_map has a {side} that is no address; {ENTRY_FORMS}")))
             };
             let ((host, port), to) = (read("key", from)?, read("value", to)?);
             if port.is_some() != to.1.is_some() {
                 return Err(invalid(format!(
-                    "address_map has an entry with a port on one side only; {FORM}"
+                    "address_map has an entry with a port on one side only; {ENTRY_FORMS}"
                 )));
             }
             if table.insert((normalized(&host), port), to).is_some() {
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_with_the_port_counts_before_one_of_the_host() {
+    fn an_entry_with_the_port_takes_precedence_over_one_of_the_host() {
         let map = check([
             ("10.0.0.1:6379", "localhost:7001"),
             ("10.0.0.1", "near"),
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_maps_no_address_to_another_is_refused_and_not_repeated() {
+    fn an_entry_that_is_no_pair_of_addresses_is_refused_and_not_repeated() {
         for (from, to) in [
             ("", "sesame:1"),
             ("sesame:1", ""),
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     #[cfg(feature = "native")]
-    fn calls_that_do_not_come_back_are_not_joined_by_ever_more() {
+    fn calls_that_never_return_are_limited_for_each_address() {
         let map = Mapping::check(Some(AddressMap::by(|_| None))).unwrap();
         let function = map.function().unwrap();
         let try_begin = |announced: &str| function.try_begin(announced.to_owned());

@@ -7,26 +7,43 @@ use crate::errors::invalid;
 /// The forms that a URL can have.
 pub(super) const URL_FORMS: &str = "give redis://[user:password@]host[:port][/db], rediss://…, redis+cluster://host,host, redis+sentinel://host,host/service, redis+unix:///path, memory:// or memory://name; valkey may stand for redis";
 
-/// Returns the user, the password, and the text after the last `@`.
-pub(super) fn credentials(authority: &str) -> Result<(Option<String>, Option<String>, &str), Error> {
-    let Some((userinfo, address)) = authority.rsplit_once('@') else {
-        return Ok((None, None, authority));
-    };
-    let (user, password) = match userinfo.split_once(':') {
-        Some((user, password)) => (user, Some(password)),
-        None => (userinfo, None),
-    };
-    let user = decode(user)?;
-    let password = password
-        .map(decode)
-        .transpose()?
-        .filter(|password| !password.is_empty());
-    if !user.is_empty() && password.is_none() {
-        return Err(invalid(
-            "the URL has a user but no password; give user:password@ or :password@",
-        ));
+/// The part of a URL between the scheme and the path.
+pub(super) struct Authority<'a> {
+    pub(super) username: Option<String>,
+    pub(super) password: Option<String>,
+    /// The text after the last `@`.
+    pub(super) address: &'a str,
+}
+
+impl<'a> Authority<'a> {
+    pub(super) fn parse(authority: &'a str) -> Result<Self, Error> {
+        let Some((userinfo, address)) = authority.rsplit_once('@') else {
+            return Ok(Self {
+                username: None,
+                password: None,
+                address: authority,
+            });
+        };
+        let (user, password) = match userinfo.split_once(':') {
+            Some((user, password)) => (user, Some(password)),
+            None => (userinfo, None),
+        };
+        let user = decode(user)?;
+        let password = password
+            .map(decode)
+            .transpose()?
+            .filter(|password| !password.is_empty());
+        if !user.is_empty() && password.is_none() {
+            return Err(invalid(
+                "the URL has a user but no password; give user:password@ or :password@",
+            ));
+        }
+        Ok(Self {
+            username: (!user.is_empty()).then_some(user),
+            password,
+            address,
+        })
     }
-    Ok(((!user.is_empty()).then_some(user), password, address))
 }
 
 /// Returns the addresses in a list with commas, without duplicates.
@@ -108,7 +125,7 @@ pub(super) fn parse_database(text: &str) -> Result<i64, Error> {
     }
 }
 
-pub(super) fn pairs(query: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn query_pairs(query: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
     query
         .unwrap_or_default()
         .split('&')

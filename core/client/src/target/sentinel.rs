@@ -4,11 +4,13 @@ use std::fmt;
 
 use steadlock_protocol::Error;
 
-use super::parts::{addresses, credentials, decode, pairs, parse_database, split_off};
+use super::parts::{Authority, addresses, decode, parse_database, query_pairs, split_off};
+use super::{Scheme, Target};
 use crate::errors::invalid;
+use crate::tls::Tls;
 
 /// The default port of a sentinel.
-const PORT: u16 = 26_379;
+const DEFAULT_PORT: u16 = 26_379;
 
 /// The credentials for the sentinels. The servers have their own.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -23,36 +25,30 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// The parts of a URL of sentinels.
-pub(super) struct Parts {
-    pub(super) sentinels: Vec<(String, u16)>,
-    pub(super) service: String,
-    pub(super) credentials: Credentials,
-    pub(super) username: Option<String>,
-    pub(super) password: Option<String>,
-    pub(super) database: i64,
-}
-
-/// Parses the text after the scheme.
-pub(super) fn read(rest: &str) -> Result<Parts, Error> {
-    let (rest, query) = split_off(rest, '?');
-    let (authority, path) = split_off(rest, '/');
-    let (username, password, listed) = credentials(authority)?;
-    let sentinels = addresses(listed, PORT)?;
-    let (service, database) = split_off(path.unwrap_or_default(), '/');
-    let database = database.filter(|database| !database.is_empty());
-    Ok(Parts {
-        sentinels,
-        service: read_service(service)?,
-        credentials: read_credentials(query)?,
-        username,
-        password,
-        database: database.map(parse_database).transpose()?.unwrap_or(0),
-    })
+impl Target {
+    /// Parses the text after the scheme.
+    pub(super) fn sentinel(rest: &str, tls: Option<Tls>) -> Result<Self, Error> {
+        let (rest, query) = split_off(rest, '?');
+        let (authority, path) = split_off(rest, '/');
+        let authority = Authority::parse(authority)?;
+        let (service, database) = split_off(path.unwrap_or_default(), '/');
+        let database = database.filter(|database| !database.is_empty());
+        Ok(Self {
+            scheme: Scheme::Sentinel {
+                sentinels: addresses(authority.address, DEFAULT_PORT)?,
+                service: parse_service(service)?,
+                credentials: parse_credentials(query)?,
+                tls,
+            },
+            username: authority.username,
+            password: authority.password,
+            database: database.map(parse_database).transpose()?.unwrap_or(0),
+        })
+    }
 }
 
 /// Parses the service. Sentinels accept the same characters only.
-fn read_service(service: &str) -> Result<String, Error> {
+fn parse_service(service: &str) -> Result<String, Error> {
     if service.is_empty() {
         return Err(invalid(
             "the URL names no service; give redis+sentinel://host,host/service, for example …/mymaster",
@@ -68,12 +64,12 @@ fn read_service(service: &str) -> Result<String, Error> {
     Ok(service)
 }
 
-fn read_credentials(query: Option<&str>) -> Result<Credentials, Error> {
-    let mut read = Credentials::default();
-    for (key, value) in pairs(query) {
+fn parse_credentials(query: Option<&str>) -> Result<Credentials, Error> {
+    let mut credentials = Credentials::default();
+    for (key, value) in query_pairs(query) {
         let part = match key {
-            "sentinel_user" => &mut read.username,
-            "sentinel_password" => &mut read.password,
+            "sentinel_user" => &mut credentials.username,
+            "sentinel_password" => &mut credentials.password,
             _ => {
                 return Err(invalid(
                     "the URL has a ?part that is not known; with sentinels only sentinel_user and sentinel_password are",
@@ -85,12 +81,12 @@ fn read_credentials(query: Option<&str>) -> Result<Credentials, Error> {
         }
         *part = Some(decode(value)?).filter(|value| !value.is_empty());
     }
-    if read.username.is_some() && read.password.is_none() {
+    if credentials.username.is_some() && credentials.password.is_none() {
         return Err(invalid(
             "the URL has a sentinel_user but no sentinel_password; give both",
         ));
     }
-    Ok(read)
+    Ok(credentials)
 }
 
 #[cfg(test)]
@@ -98,7 +94,6 @@ mod tests {
     use steadlock_protocol::ErrorKind;
 
     use super::*;
-    use crate::target::{Scheme, Target};
     use crate::tls::TlsOptions;
 
     fn parse(url: &str) -> Target {
@@ -146,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentinel_is_got_into_by_its_own_credentials() {
+    fn the_target_of_a_sentinel_has_the_sentinels_credentials() {
         let target = parse("redis+sentinel://:theirs@a/shop/3?sentinel_password=sesame");
         let sentinel = target.sentinel_target("b", 7);
         assert_eq!((sentinel.to_string(), sentinel.database), ("b:7".into(), 0));
@@ -157,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_unknown_is_named() {
+    fn missing_and_unknown_parts_are_named() {
         for (url, text) in [
             ("redis+sentinel://", "no host"),
             ("redis+sentinel:///shop", "no host"),

@@ -6,13 +6,28 @@ use steadlock_protocol::{Error, shown};
 
 use crate::errors::invalid;
 
+/// The TLS options as a program gives them.
+#[derive(Default)]
+pub(crate) struct UncheckedTlsOptions {
+    pub(crate) ca: Option<String>,
+    pub(crate) cert: Option<String>,
+    pub(crate) key: Option<String>,
+    pub(crate) server_name: Option<String>,
+}
+
+/// The paths of a client's certificate and of its key.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct ClientCertificate {
+    pub(super) cert: String,
+    pub(super) key: String,
+}
+
 /// The TLS options of a program.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct TlsOptions {
     /// The authorities to trust instead of those of the system.
     pub(super) ca: Option<String>,
-    /// The paths of the client's certificate and of its key.
-    pub(super) client: Option<(String, String)>,
+    pub(super) client: Option<ClientCertificate>,
     /// The name that the servers' certificates must have, instead of the host that the client connects to.
     pub(super) server_name: Option<String>,
 }
@@ -23,23 +38,18 @@ pub(crate) const KEY: &str = "tls_key_file";
 pub(crate) const SERVER_NAME: &str = "tls_server_name";
 
 impl TlsOptions {
-    /// Creates the options. Fails if a certificate is given without its key, or a key without its certificate.
-    pub(crate) fn new(
-        ca: Option<String>,
-        cert: Option<String>,
-        key: Option<String>,
-        server_name: Option<String>,
-    ) -> Result<Self, Error> {
-        let client = match (cert, key) {
-            (Some(cert), Some(key)) => Some((cert, key)),
+    /// Checks the options. Fails if a certificate is given without its key, or a key without its certificate.
+    pub(crate) fn check(options: UncheckedTlsOptions) -> Result<Self, Error> {
+        let client = match (options.cert, options.key) {
+            (Some(cert), Some(key)) => Some(ClientCertificate { cert, key }),
             (None, None) => None,
             (Some(_), None) => return Err(missing_partner(CERT, KEY)),
             (None, Some(_)) => return Err(missing_partner(KEY, CERT)),
         };
         Ok(Self {
-            ca,
+            ca: options.ca,
             client,
-            server_name,
+            server_name: options.server_name,
         })
     }
 
@@ -68,7 +78,7 @@ impl TlsOptions {
     /// Returns the path of the client's certificate, as messages show it.
     #[cfg(feature = "native")]
     pub(crate) fn cert_shown(&self) -> Option<Cow<'_, str>> {
-        self.client.as_ref().map(|(cert, _)| shown_path(cert))
+        self.client.as_ref().map(|client| shown_path(&client.cert))
     }
 }
 
@@ -109,9 +119,12 @@ mod tests {
     #[test]
     fn a_certificate_and_its_key_go_together() {
         for (cert, key, missing) in [(Some("/c"), None, KEY), (None, Some("/k"), CERT)] {
-            let error = TlsOptions::new(None, cert.map(Into::into), key.map(Into::into), None)
-                .err()
-                .unwrap();
+            let unchecked = UncheckedTlsOptions {
+                cert: cert.map(Into::into),
+                key: key.map(Into::into),
+                ..UncheckedTlsOptions::default()
+            };
+            let error = TlsOptions::check(unchecked).err().unwrap();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             assert!(error.message().contains(missing), "{error}");
         }

@@ -80,11 +80,11 @@ impl Transport for Memory {
                 Transmit::Call(call) => {
                     sent(call.id);
                     let result = self.run(&call);
-                    self.events.push(TransportEvent::Reply(call.id, result));
+                    self.events.push(TransportEvent::Reply { call: call.id, result });
                 }
                 Transmit::Subscribe { channel, .. } => {
                     self.subscriber.subscribe(&channel);
-                    self.events.push(TransportEvent::Subscribed(NODE, channel));
+                    self.events.push(TransportEvent::Subscribed { node: NODE, channel });
                 }
                 Transmit::Unsubscribe { channel, .. } => self.subscriber.unsubscribe(&channel),
             }
@@ -93,17 +93,27 @@ impl Transport for Memory {
 
     fn poll(&mut self, context: &mut Context<'_>, _now: Instant, events: &mut Vec<TransportEvent>) {
         if !mem::replace(&mut self.is_connected, true) {
-            events.push(TransportEvent::LaneOpened(NODE, Lane::Renewal));
-            events.push(TransportEvent::LaneOpened(NODE, Lane::Command));
+            events.push(TransportEvent::LaneOpened {
+                node: NODE,
+                lane: Lane::Renewal,
+            });
+            events.push(TransportEvent::LaneOpened {
+                node: NODE,
+                lane: Lane::Command,
+            });
             events.push(TransportEvent::Ready);
         }
         events.append(&mut self.events);
         while let Poll::Ready(Some((channel, payload))) = self.messages.poll_recv(context) {
-            events.push(TransportEvent::Message(NODE, channel, payload));
+            events.push(TransportEvent::Message {
+                node: NODE,
+                channel,
+                payload,
+            });
         }
     }
 
-    fn restart(&mut self, _now: Instant, _seen: &mut Vec<TransportEvent>) -> bool {
+    fn restart(&mut self, _now: Instant, _events: &mut Vec<TransportEvent>) -> bool {
         true
     }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use steadlock_protocol::Error;
 
-use super::fleet::Fleet;
 use super::memory::Memory;
+use super::quorum::Quorum;
 use super::redis::cluster::Cluster;
 use super::redis::peers::Peers;
 use super::redis::sentinel::Sentinel;
@@ -36,7 +36,7 @@ pub(crate) fn open(settings: &Arc<Settings>, first: FirstConnection) -> Result<B
                 .zip(peers)
                 .map(|(target, peers)| open_one(settings, target, first, Some(peers)))
                 .collect::<Result<_, Error>>()?;
-            Ok(Box::new(Fleet::new(nodes, settings.servers())))
+            Ok(Box::new(Quorum::new(nodes, settings.servers())))
         }
     }
 }

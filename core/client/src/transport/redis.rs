@@ -18,6 +18,7 @@
 //! server whether it is still a primary.
 
 mod address;
+mod address_mapping;
 mod attempt;
 mod choice;
 pub(super) mod cluster;
@@ -28,19 +29,18 @@ mod identity;
 mod lane;
 #[cfg(feature = "admin")]
 mod link;
-mod membership;
 mod outage;
+mod peer_check;
 pub(super) mod peers;
 mod permission;
-mod place;
 mod primary;
 mod probe;
-mod proof;
 mod purpose;
 mod resolve;
 mod resp;
 mod role;
 pub(super) mod sentinel;
+mod server_kind;
 mod subscriptions;
 mod tls;
 #[cfg(feature = "admin")]
@@ -60,9 +60,9 @@ use crate::target::Target;
 use self::connect::Connector;
 use self::failure::Failure;
 use self::lane::LaneLink;
-use self::membership::Membership;
+use self::peer_check::PeerCheck;
 use self::peers::Peers;
-use self::proof::Proof;
+use self::server_kind::ServerKind;
 use self::subscriptions::SubscriptionLink;
 
 /// One server and its connections.
@@ -71,7 +71,7 @@ pub(super) struct Redis {
     commands: LaneLink,
     renewals: LaneLink,
     subscriptions: SubscriptionLink,
-    proof: Proof,
+    peer_check: PeerCheck,
     state: State,
     first: FirstFailure,
     /// Whether both lanes are open and `TransportEvent::Ready` was reported.
@@ -105,7 +105,7 @@ impl Redis {
     /// Creates the transport. `first` is the meaning of a failure of the first attempt. With `peers`, the server must
     /// differ from the servers of all other primaries.
     pub(super) fn open(settings: &Arc<Settings>, target: &Target, first: FirstFailure, peers: Option<Peers>) -> Self {
-        let connector = Connector::new(settings, target, Membership::Alone, peers);
+        let connector = Connector::new(settings, target, ServerKind::Standalone, peers);
         Self::with(Arc::new(connector), settings, first)
     }
 
@@ -114,7 +114,7 @@ impl Redis {
             commands: LaneLink::new(&connector, settings, Lane::Command),
             renewals: LaneLink::new(&connector, settings, Lane::Renewal),
             subscriptions: SubscriptionLink::new(&connector, settings),
-            proof: Proof::new(&connector),
+            peer_check: PeerCheck::new(&connector),
             connector,
             state: match first {
                 FirstFailure::Fatal | FirstFailure::Retryable => State::First,
@@ -142,7 +142,11 @@ impl Redis {
         let failure = link.poll(context, now, events)?;
         if !was_reported && self.state == State::Reported {
             // The cause can become clearer with each attempt.
-            events.push(TransportEvent::LaneClosed(NODE, lane, failure.cause().clone()));
+            events.push(TransportEvent::LaneClosed {
+                node: NODE,
+                lane,
+                cause: failure.cause().clone(),
+            });
         }
         Some(failure)
     }
@@ -191,10 +195,10 @@ impl Redis {
 
     /// Checks that the server is none of the other primaries, if one of these asked for it. Leaves the server
     /// otherwise.
-    fn poll_proof(&mut self, context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>) {
+    fn poll_peer_check(&mut self, context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>) {
         // A connection that is being made does this check itself, because it may lead to another server.
         let is_open = self.commands.is_open() && self.renewals.is_open();
-        if let Some(failure) = self.proof.poll(context, now, is_open) {
+        if let Some(failure) = self.peer_check.poll(context, now, is_open) {
             self.give_up_all(&failure, now, events);
         }
     }
@@ -221,7 +225,11 @@ impl Redis {
     fn first_attempt_failed(&mut self, failure: Failure, events: &mut Vec<TransportEvent>) {
         if self.first == FirstFailure::Retryable && !failure.is_lasting() {
             self.state = State::Reported;
-            events.push(TransportEvent::LaneClosed(NODE, Lane::Command, failure.cause().clone()));
+            events.push(TransportEvent::LaneClosed {
+                node: NODE,
+                lane: Lane::Command,
+                cause: failure.cause().clone(),
+            });
         } else {
             // With several primaries the others may suffice meanwhile, so this one keeps trying.
             self.state = match self.connector.peers {
@@ -287,7 +295,7 @@ impl Transport for Redis {
         {
             self.first_attempt_failed(failure, events);
         }
-        self.poll_proof(context, now, events);
+        self.poll_peer_check(context, now, events);
         self.poll_subscriptions(context, now, events);
         self.report_opened(now, events);
     }
@@ -303,7 +311,7 @@ impl Transport for Redis {
     }
 
     fn restart(&mut self, now: Instant, events: &mut Vec<TransportEvent>) -> bool {
-        self.proof = Proof::new(&self.connector);
+        self.peer_check = PeerCheck::new(&self.connector);
         self.follow(&Failure::descriptors_closed(), now, events);
         true
     }

@@ -11,9 +11,13 @@ fn now() -> Instant {
 }
 
 /// Returns an engine that a thread can take over with its next call.
-fn before_a_take_over() -> Arc<DrivingState> {
+fn ready_for_a_take_over() -> Arc<DrivingState> {
     let state = DrivingState::default();
-    state.allow_callers(true, None, now);
+    let readiness = Readiness {
+        every_lane_is_open: true,
+        next_renewal: None,
+    };
+    state.allow_callers(readiness, now);
     for _ in 0..=FAST_CALLS {
         assert!(state.enter());
         assert_eq!(state.choose_role(now), CallerRole::Waits);
@@ -24,10 +28,18 @@ fn before_a_take_over() -> Arc<DrivingState> {
 
 /// Returns an engine that a thread has taken over.
 fn driven_by_callers() -> Arc<DrivingState> {
-    let state = before_a_take_over();
+    let state = ready_for_a_take_over();
     assert!(state.enter());
     assert_eq!(state.choose_role(now), CallerRole::TakesOver);
     state
+}
+
+fn close_a_lane(state: &DrivingState) {
+    let readiness = Readiness {
+        every_lane_is_open: false,
+        next_renewal: None,
+    };
+    state.allow_callers(readiness, now);
 }
 
 /// Plays one call of a thread. A thread that drives has its result at the end; one that waits keeps waiting.
@@ -46,9 +58,9 @@ fn call(state: &DrivingState) -> CallerRole {
 }
 
 #[test]
-fn the_engine_is_driven_while_a_thread_waits_that_does_not_drive_it() {
+fn the_engine_is_driven_while_any_thread_waits_without_driving() {
     in_every_schedule(|| {
-        let state = before_a_take_over();
+        let state = ready_for_a_take_over();
         let other = Arc::clone(&state);
         let other = spawn(move || call(&other));
         let roles = [call(&state), other.join().unwrap()];
@@ -75,7 +87,7 @@ fn the_engines_thread_comes_back_when_a_lane_closes_under_a_caller() {
     in_every_schedule(|| {
         let state = driven_by_callers();
         let caller = Arc::clone(&state);
-        let caller = spawn(move || caller.allow_callers(false, None, now));
+        let caller = spawn(move || close_a_lane(&caller));
         state.stand_by(now);
         caller.join().unwrap();
         assert!(!state.by_callers.load(Ordering::SeqCst));
@@ -86,10 +98,10 @@ fn the_engines_thread_comes_back_when_a_lane_closes_under_a_caller() {
 /// Plays `calls` of a caller while a lane closes. The engine's thread stands by if the caller took over.
 fn play_a_lane_that_closes(calls: fn(&DrivingState) -> CallerRole) {
     in_every_schedule(move || {
-        let state = before_a_take_over();
+        let state = ready_for_a_take_over();
         let caller = Arc::clone(&state);
         let caller = spawn(move || calls(&caller));
-        state.allow_callers(false, None, now);
+        close_a_lane(&state);
         if caller.join().unwrap() == CallerRole::TakesOver {
             state.stand_by(now);
         }
@@ -110,7 +122,7 @@ fn a_lane_that_closes_while_a_caller_takes_over_leaves_no_engine_standing_by() {
 }
 
 #[test]
-fn the_engines_thread_stands_by_for_nobody_when_a_lane_closed_just_before() {
+fn the_engines_thread_does_not_stand_by_if_a_lane_closed_just_before() {
     // The caller takes the engine over and leaves, and no further call follows.
     play_a_lane_that_closes(call);
 }

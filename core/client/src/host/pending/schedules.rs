@@ -10,14 +10,14 @@ use super::Pending;
 use crate::host::Core;
 use crate::host::{Acquire, LockRef, Op};
 use crate::park::park_on;
-use crate::port::{Checked, Command, Commands, Completion, Lease, Sink, Slot};
+use crate::port::{CheckedOp, Command, CommandReceiver, Completion, Lease, Sink, Slot};
 use crate::process::Process;
 use crate::schedules::in_every_schedule;
 use crate::settings::{Options, Settings};
 use crate::world::World;
 
 /// Opens a client without an engine. Returns it with the receiver of its commands.
-fn open() -> (Arc<Core>, Commands) {
+fn open() -> (Arc<Core>, CommandReceiver) {
     let url = Some("memory://".into());
     let options = Options {
         url,
@@ -40,7 +40,7 @@ fn acquire(core: &Arc<Core>) -> Pending {
 }
 
 /// Returns the next commands; sleeps until there are some.
-fn next(commands: &Commands) -> Vec<Command> {
+fn next(commands: &CommandReceiver) -> Vec<Command> {
     let mut commands_sent = Vec::new();
     park_on(Duration::MAX, |waker| {
         commands.poll_many(&mut Context::from_waker(waker), &mut commands_sent, 16)
@@ -48,19 +48,28 @@ fn next(commands: &Commands) -> Vec<Command> {
     commands_sent
 }
 
-/// Grants the first request. Returns whether its caller was still waiting, and the later commands.
-fn grant(commands: &Commands) -> (bool, Vec<Command>) {
-    let mut commands_sent = next(commands);
+/// The result of a grant.
+struct Granted {
+    /// Whether the caller was still waiting.
+    was_waiting: bool,
+    later_commands: Vec<Command>,
+}
+
+/// Grants the first request.
+fn grant(commands: &CommandReceiver) -> Granted {
+    let mut later_commands = next(commands);
     let Command::Run {
         sink: Sink::Slot(slot), ..
-    } = commands_sent.remove(0)
+    } = later_commands.remove(0)
     else {
-        panic!("nothing is asked for")
+        panic!("nothing was requested")
     };
     let (name, deadline) = ("a".into(), Instant::FAR_FUTURE);
     let lease = Lease::new(7, Process::current(), name, None, deadline, World::default());
-    let was_there = slot.complete(Ok(Completion::Granted(Arc::new(lease)))).is_ok();
-    (was_there, commands_sent)
+    Granted {
+        was_waiting: slot.complete(Ok(Completion::Granted(Arc::new(lease)))).is_ok(),
+        later_commands,
+    }
 }
 
 fn is_granted(result: Option<Result<Completion, Error>>) -> bool {
@@ -68,17 +77,17 @@ fn is_granted(result: Option<Result<Completion, Error>>) -> bool {
 }
 
 #[test]
-fn a_thread_that_waits_has_its_result() {
+fn a_waiting_thread_receives_its_result() {
     in_every_schedule(|| {
         let (core, commands) = open();
         let engine = spawn(move || grant(&commands));
         assert!(is_granted(acquire(&core).wait(Duration::MAX)));
-        assert!(engine.join().unwrap().0);
+        assert!(engine.join().unwrap().was_waiting);
     });
 }
 
 #[test]
-fn a_task_that_waits_has_its_result() {
+fn a_waiting_task_receives_its_result() {
     in_every_schedule(|| {
         let (core, commands) = open();
         let engine = spawn(move || grant(&commands));
@@ -87,7 +96,7 @@ fn a_task_that_waits_has_its_result() {
             Pin::new(&mut pending).poll(&mut Context::from_waker(waker))
         });
         assert!(is_granted(result));
-        assert!(engine.join().unwrap().0);
+        assert!(engine.join().unwrap().was_waiting);
     });
 }
 
@@ -97,32 +106,33 @@ fn a_lock_that_is_granted_while_its_caller_gives_up_is_released_once() {
         let (core, commands) = open();
         let engine = spawn(move || (grant(&commands), commands));
         let mut pending = acquire(&core);
-        let has_it = is_granted(pending.wait(Duration::ZERO));
+        let was_received = is_granted(pending.wait(Duration::ZERO));
         drop(pending);
-        let ((was_there, mut commands_sent), commands) = engine.join().unwrap();
+        let (granted, commands) = engine.join().unwrap();
+        let (was_waiting, mut commands_sent) = (granted.was_waiting, granted.later_commands);
         let _ = commands.poll_many(&mut Context::from_waker(Waker::noop()), &mut commands_sent, 16);
-        let releases = commands_sent
-            .iter()
-            .filter(|command| matches!(command, Command::Run { op: Checked::Release(lease), .. } if lease.get() == 7));
+        let releases = commands_sent.iter().filter(
+            |command| matches!(command, Command::Run { op: CheckedOp::Release(lease), .. } if lease.get() == 7),
+        );
         // A result that returns to the engine is released by the engine.
-        let ends = usize::from(has_it) + releases.count() + usize::from(!was_there);
+        let ends = usize::from(was_received) + releases.count() + usize::from(!was_waiting);
         assert_eq!(ends, 1, "{commands_sent:?}");
         let is_cancelled = commands_sent
             .iter()
             .any(|command| matches!(command, Command::Cancel { .. }));
-        assert_eq!(is_cancelled, !was_there, "{commands_sent:?}");
+        assert_eq!(is_cancelled, !was_waiting, "{commands_sent:?}");
     });
 }
 
 #[test]
-fn after_the_engines_end_nobody_waits_for_ever() {
+fn after_the_engines_end_no_caller_waits_for_ever() {
     in_every_schedule(|| {
         let (core, commands) = open();
         let engine = Arc::clone(&core);
         let engine = spawn(move || {
             // In the order of `Engine::drop`, and with an error that nothing else returns.
             let failed = || Error::new(ErrorKind::Misconfigured, Operation::Acquire, "it failed");
-            engine.engine().port().end(failed(), None);
+            engine.engine().port().set_ended(failed(), None);
             commands.close();
             while let Some(command) = commands.take_remaining() {
                 engine.engine().port().answer_ended(command, failed());

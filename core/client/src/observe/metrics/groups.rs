@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use steadlock_protocol::shown;
 
-use super::all::Metrics;
+use super::Metrics;
 use super::series::Series;
 use crate::unwind::catch;
 
@@ -45,7 +45,7 @@ impl fmt::Debug for GroupBy {
 #[derive(Clone, Debug)]
 pub(crate) struct Grouping {
     /// Without a function, the part of the name before the first `:` is the group.
-    pub(crate) by: Option<GroupBy>,
+    pub(crate) function: Option<GroupBy>,
     /// The limit of the number of groups, without `none` and `other`.
     pub(crate) max_groups: usize,
 }
@@ -53,10 +53,10 @@ pub(crate) struct Grouping {
 impl Grouping {
     /// Returns the group of a lock before the limit is applied; empty for no group.
     fn group<'a>(&self, name: &'a str) -> Cow<'a, str> {
-        match &self.by {
+        match &self.function {
             None => truncated(name.split_once(':').map_or("", |(group, _)| group)).into(),
             // A panic of the function must not end the engine, which keeps the locks.
-            Some(GroupBy(by)) => match catch(|| by(name)) {
+            Some(GroupBy(function)) => match catch(|| function(name)) {
                 Some(group) => truncated(&shown(&group)).to_owned().into(),
                 None => OTHER.into(),
             },
@@ -71,8 +71,8 @@ impl Grouping {
             "" => NONE.into(),
             group if counted.contains(group) => group.into(),
             group => {
-                let ours = counted.iter().filter(|group| ![NONE, OTHER].contains(&&***group));
-                if ours.count() < self.max_groups { group } else { OTHER }.into()
+                let named = counted.iter().filter(|group| ![NONE, OTHER].contains(&&***group));
+                if named.count() < self.max_groups { group } else { OTHER }.into()
             }
         }
     }
@@ -81,7 +81,7 @@ impl Grouping {
 impl Default for Grouping {
     fn default() -> Self {
         Self {
-            by: None,
+            function: None,
             max_groups: DEFAULT_GROUPS,
         }
     }

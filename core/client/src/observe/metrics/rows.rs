@@ -6,9 +6,8 @@ use super::families::{
     ACQUISITIONS, BREAKERS_OPEN, BREAKERS_OPENED, CONNECT_FAILURES, CONNECTIONS_LOST, FAIR_QUEUE, Family, HELD, HOLD,
     LOSSES, RECONNECTS, RENEWALS, WAIT, WAITING,
 };
-use super::links::{BreakerCounts, LinkCounts, Links};
-use super::queues::QueueLengths;
 use super::series::{Counter, Histogram, Series};
+use super::{BreakerCounts, LinkCounts, Links, QueueLengths};
 use crate::observe::observation::Link;
 
 /// One metric.
@@ -126,6 +125,5 @@ fn by_link(links: &Links, counter: fn(&LinkCounts) -> &Counter) -> Vec<Row> {
 }
 
 fn labels(series: &Series) -> Labels {
-    let (_, kind) = series.labels();
-    vec![("kind", kind.into()), ("group", Arc::clone(series.group()))]
+    vec![("kind", series.kind().into()), ("group", Arc::clone(series.group()))]
 }

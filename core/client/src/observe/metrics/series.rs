@@ -139,7 +139,7 @@ pub(crate) struct Series {
     group: Arc<str>,
     acquisitions: [Counter; Outcome::ALL.len()],
     losses: [Counter; LostReason::ALL.len()],
-    renewed: Counter,
+    renewals_confirmed: Counter,
     renewals_failed: Counter,
     held: Counter,
     waiting: Counter,
@@ -154,7 +154,7 @@ impl Series {
             group,
             acquisitions: Default::default(),
             losses: Default::default(),
-            renewed: Counter::default(),
+            renewals_confirmed: Counter::default(),
             renewals_failed: Counter::default(),
             held: Counter::default(),
             waiting: Counter::default(),
@@ -187,27 +187,32 @@ impl Series {
     /// Counts the loss of a lease.
     pub(crate) fn lost(&self, reason: LostReason, held: Duration) {
         self.released(held);
-        if let Some(place) = LostReason::ALL.iter().position(|known| *known == reason) {
-            self.losses[place].add(1);
+        if let Some(index) = LostReason::ALL.iter().position(|known| *known == reason) {
+            self.losses[index].add(1);
         }
     }
 
-    /// Counts a renewal that was confirmed or that failed.
-    pub(crate) fn renewed(&self, is_confirmed: bool) {
-        if is_confirmed {
-            self.renewed.add(1);
-        } else {
-            self.renewals_failed.add(1);
-        }
+    /// Counts a renewal that the server confirmed.
+    pub(crate) fn renewal_confirmed(&self) {
+        self.renewals_confirmed.add(1);
+    }
+
+    /// Counts a renewal that failed.
+    pub(crate) fn renewal_failed(&self) {
+        self.renewals_failed.add(1);
     }
 
     pub(super) const fn group(&self) -> &Arc<str> {
         &self.group
     }
 
-    /// Returns the group, then the kind.
-    pub(super) fn labels(&self) -> (&str, &'static str) {
+    /// Returns the position among all series: by group, then by kind.
+    pub(super) fn sort_key(&self) -> (&str, &str) {
         (&self.group, self.kind)
+    }
+
+    pub(super) const fn kind(&self) -> &'static str {
+        self.kind
     }
 
     pub(super) fn acquisitions(&self) -> Vec<(&'static str, u64)> {
@@ -225,7 +230,10 @@ impl Series {
     }
 
     pub(super) fn renewals(&self) -> Vec<(&'static str, u64)> {
-        vec![("renewed", self.renewed.get()), ("failed", self.renewals_failed.get())]
+        vec![
+            ("renewed", self.renewals_confirmed.get()),
+            ("failed", self.renewals_failed.get()),
+        ]
     }
 
     pub(super) fn held(&self) -> u64 {

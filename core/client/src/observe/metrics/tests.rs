@@ -9,7 +9,13 @@ fn groups(max_groups: usize) -> (Arc<Metrics>, Groups) {
     let metrics = Arc::new(Metrics::default());
     (
         Arc::clone(&metrics),
-        Groups::new(metrics, Grouping { by: None, max_groups }),
+        Groups::new(
+            metrics,
+            Grouping {
+                function: None,
+                max_groups,
+            },
+        ),
     )
 }
 
@@ -21,7 +27,7 @@ fn number<'a>(text: &'a str, start: &str) -> &'a str {
 }
 
 #[test]
-fn a_name_counts_for_what_stands_before_its_first_colon() {
+fn the_group_of_a_name_is_the_part_before_its_first_colon() {
     let (_, mut groups) = groups(100);
     for (name, group) in [
         ("stock:42", "stock"),
@@ -32,13 +38,14 @@ fn a_name_counts_for_what_stands_before_its_first_colon() {
         ("other:1", "other"),
         ("https://user:secret@host/", "https"),
     ] {
-        assert_eq!(groups.series("lock", name).labels(), (group, "lock"), "{name}");
+        let series = groups.series("lock", name);
+        assert_eq!((&**series.group(), series.kind()), (group, "lock"), "{name}");
     }
 }
 
 #[test]
 fn a_function_names_the_group_and_its_panic_counts_as_other() {
-    let by = GroupBy::new(|name| match name {
+    let function = GroupBy::new(|name| match name {
         "panic" => panic!("a defect of the function"),
         "url" => "redis://user:secret@host".into(),
         "long" => "ä".repeat(1_000),
@@ -47,11 +54,11 @@ fn a_function_names_the_group_and_its_panic_counts_as_other() {
     let mut groups = Groups::new(
         Arc::new(Metrics::default()),
         Grouping {
-            by: Some(by),
+            function: Some(function),
             ..Grouping::default()
         },
     );
-    let mut group = |name| groups.series("lock", name).labels().0.to_owned();
+    let mut group = |name| groups.series("lock", name).group().to_string();
     assert_eq!(group("panic"), "other");
     assert_eq!(group("url"), "redis://…@host");
     assert_eq!(group("long"), "ä".repeat(64));
@@ -60,7 +67,7 @@ fn a_function_names_the_group_and_its_panic_counts_as_other() {
 }
 
 #[test]
-fn what_are_too_many_groups_counts_as_other() {
+fn groups_beyond_the_limit_count_as_other() {
     let (metrics, mut groups) = groups(2);
     for name in ["a:1", "b:1", "c:1", "d:1", "a:2", "no colon"] {
         groups.series("lock", name).wait_began();
@@ -73,10 +80,10 @@ fn what_are_too_many_groups_counts_as_other() {
 }
 
 #[test]
-fn other_meters_are_told_the_label_that_a_lock_counts_for() {
+fn the_label_for_other_meters_is_the_group_that_a_lock_counts_for() {
     let (metrics, mut groups) = groups(2);
     let grouping = Grouping {
-        by: None,
+        function: None,
         max_groups: 2,
     };
     let label = |name| grouping.label(&metrics, name);
@@ -85,12 +92,12 @@ fn other_meters_are_told_the_label_that_a_lock_counts_for() {
         groups.series("lock", name);
     }
     for name in ["a:7", "b:7", "c:7", "d:7", "report", ":odd", "other:1"] {
-        assert_eq!(*label(name), *groups.series("lock", name).labels().0, "{name}");
+        assert_eq!(*label(name), **groups.series("lock", name).group(), "{name}");
     }
 }
 
 #[test]
-fn a_hundred_thousand_groups_take_no_more_room_than_the_most() {
+fn a_hundred_thousand_groups_need_no_more_memory_than_the_limit() {
     let (metrics, mut groups) = groups(100);
     for number in 0..100_000 {
         let series = groups.series("lock", &format!("group-{number}:x"));
@@ -99,7 +106,7 @@ fn a_hundred_thousand_groups_take_no_more_room_than_the_most() {
     }
     let text = metrics.text();
     let series = text.lines().filter(|line| line.starts_with("steadlock_held{")).count();
-    assert_eq!(series, 101, "the most, and `other`");
+    assert_eq!(series, 101, "the limit, and `other`");
     assert_eq!(
         number(&text, "steadlock_held{kind=\"lock\",group=\"other\"}"),
         (100_000 - 100).to_string()
@@ -120,7 +127,7 @@ fn labels_cannot_break_out_of_their_quotes() {
 }
 
 #[test]
-fn a_bucket_has_its_bound_and_all_that_is_shorter() {
+fn a_bucket_counts_its_bound_and_all_shorter_times() {
     let (metrics, mut groups) = groups(100);
     let series = groups.series("lock", "a:1");
     for micros in [0, 1_000, 1_001, 3_600_000_000, 3_600_000_001] {
@@ -216,10 +223,10 @@ fn each_error_and_each_loss_has_its_word() {
 }
 
 #[test]
-fn before_the_first_lock_there_is_a_head_for_every_metric() {
+fn before_the_first_lock_every_metric_has_its_header() {
     let text = Metrics::default().text();
-    let heads = |word: &str| text.lines().filter(|line| line.starts_with(word)).count();
-    assert_eq!((heads("# HELP steadlock_"), heads("# TYPE steadlock_")), (13, 13));
+    let headers = |word: &str| text.lines().filter(|line| line.starts_with(word)).count();
+    assert_eq!((headers("# HELP steadlock_"), headers("# TYPE steadlock_")), (13, 13));
     assert_eq!(number(&text, "steadlock_reconnects_total{link=\"calls\"}"), "0");
     assert!(text.ends_with('\n'));
 }

@@ -36,10 +36,10 @@ fn series(text: &mut String, name: &str, row: &Row) {
         return line!(text, "{name}{open}{labels}{close} {}", row.number);
     };
     let mut count = 0;
-    for (place, number) in times.buckets.iter().enumerate() {
+    for (index, number) in times.buckets.iter().enumerate() {
         count += number;
         let bound = BUCKETS
-            .get(place)
+            .get(index)
             .map_or_else(|| "+Inf".to_owned(), |bound| seconds(*bound));
         line!(text, "{name}_bucket{{{labels},le=\"{bound}\"}} {count}");
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use loom::thread::spawn;
 use steadlock_protocol::{Instant, LostReason};
 
-use super::Lease;
+use super::{Lease, Loss};
 use crate::park::park_on;
 use crate::process::Process;
 use crate::schedules::in_every_schedule;
@@ -19,11 +19,16 @@ fn lease() -> Arc<Lease> {
 }
 
 #[test]
-fn who_waits_for_a_loss_is_told_why() {
+fn a_task_that_waits_for_the_loss_receives_its_reason() {
     in_every_schedule(|| {
         let lease = lease();
         let engine = Arc::clone(&lease);
-        let engine = spawn(move || engine.mark_lost(LostReason::Stolen, true));
+        let engine = spawn(move || {
+            engine.mark_lost(Loss {
+                reason: LostReason::Stolen,
+                is_forgotten: true,
+            })
+        });
         let mut lost = pin!(lease.wait_lost());
         let reason = park_on(Duration::MAX, |waker| {
             lost.as_mut().poll(&mut Context::from_waker(waker))
@@ -35,11 +40,16 @@ fn who_waits_for_a_loss_is_told_why() {
 }
 
 #[test]
-fn a_lease_is_lost_or_released_and_stays_so() {
+fn a_lease_that_is_lost_or_released_never_changes_its_status() {
     in_every_schedule(|| {
         let lease = lease();
         let losing = Arc::clone(&lease);
-        let losing = spawn(move || losing.mark_lost(LostReason::Expired, false));
+        let losing = spawn(move || {
+            losing.mark_lost(Loss {
+                reason: LostReason::Expired,
+                is_forgotten: false,
+            })
+        });
         let releasing = Arc::clone(&lease);
         let releasing = spawn(move || releasing.mark_released());
         let state = (lease.lost_reason(), lease.is_released());

@@ -12,12 +12,12 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// An event that happens once, and its listeners.
 #[derive(Default)]
-struct Happening {
+struct OneEvent {
     has_happened: AtomicBool,
     listeners: Listeners,
 }
 
-impl Happening {
+impl OneEvent {
     fn happen(&self) {
         self.has_happened.store(true, Ordering::Release);
         self.listeners.notify();
@@ -29,14 +29,14 @@ impl Happening {
 }
 
 /// Plays a history of a thread that signals the event and a thread that waits twice at the same time.
-fn play(wait: fn(&Happening)) {
+fn play(wait: fn(&OneEvent)) {
     in_every_schedule(move || {
-        let happening = Arc::new(Happening::default());
-        let teller = Arc::clone(&happening);
-        let teller = spawn(move || teller.happen());
-        wait(&happening);
-        teller.join().unwrap();
-        let lock = happening.listeners.lock();
+        let event = Arc::new(OneEvent::default());
+        let signalling = Arc::clone(&event);
+        let signalling = spawn(move || signalling.happen());
+        wait(&event);
+        signalling.join().unwrap();
+        let lock = event.listeners.lock();
         assert!(
             lock.as_ref().is_none_or(|state| state.wakers.is_empty()),
             "nothing is left behind"
@@ -45,16 +45,16 @@ fn play(wait: fn(&Happening)) {
 }
 
 #[test]
-fn all_who_wait_are_told() {
-    play(|happening| {
-        let mut first = pin!(happening.listeners.until(|| happening.find()));
-        let mut second = pin!(happening.listeners.until(|| happening.find()));
-        let mut results = (false, false);
+fn all_waiting_tasks_are_woken() {
+    play(|event| {
+        let mut first = pin!(event.listeners.until(|| event.find()));
+        let mut second = pin!(event.listeners.until(|| event.find()));
+        let (mut is_first_ready, mut is_second_ready) = (false, false);
         park_on(Duration::MAX, |waker| {
             let context = &mut Context::from_waker(waker);
-            results.0 = results.0 || first.as_mut().poll(context).is_ready();
-            results.1 = results.1 || second.as_mut().poll(context).is_ready();
-            if results == (true, true) {
+            is_first_ready = is_first_ready || first.as_mut().poll(context).is_ready();
+            is_second_ready = is_second_ready || second.as_mut().poll(context).is_ready();
+            if is_first_ready && is_second_ready {
                 Poll::Ready(())
             } else {
                 Poll::Pending
@@ -64,18 +64,18 @@ fn all_who_wait_are_told() {
 }
 
 #[test]
-fn who_waits_is_told_though_another_gives_up() {
-    play(|happening| {
-        let mut waits = pin!(happening.listeners.until(|| happening.find()));
-        let mut leaving = Some(Box::pin(happening.listeners.until(|| happening.find())));
+fn a_waiting_task_is_woken_although_another_gives_up() {
+    play(|event| {
+        let mut waiting = pin!(event.listeners.until(|| event.find()));
+        let mut leaving = Some(Box::pin(event.listeners.until(|| event.find())));
         park_on(Duration::MAX, |waker| {
             let context = &mut Context::from_waker(waker);
             if let Some(other) = &mut leaving {
                 let _ = other.as_mut().poll(context);
             }
-            let results = waits.as_mut().poll(context);
+            let polled = waiting.as_mut().poll(context);
             leaving = None;
-            results
+            polled
         });
     });
 }

@@ -8,7 +8,7 @@ use steadlock_protocol::is_harmful;
 use crate::target;
 
 /// The limit of a host name in bytes, which is that of a domain name.
-const LONGEST: usize = 255;
+const MAX_HOST_BYTES: usize = 255;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Address {
@@ -27,8 +27,8 @@ impl Address {
     /// Returns an address that a server announces for another one. `None` if the host is not a possible name: errors
     /// and logs repeat it, so it must be harmless.
     pub(super) fn announced(host: &str, port: u16) -> Option<Self> {
-        let is_odd = |character: char| is_harmful(character) || character.is_whitespace();
-        let is_host = !host.is_empty() && host.len() <= LONGEST && !host.contains(is_odd);
+        let is_refused = |character: char| is_harmful(character) || character.is_whitespace();
+        let is_host = !host.is_empty() && host.len() <= MAX_HOST_BYTES && !host.contains(is_refused);
         is_host.then(|| Self::new(host, port))
     }
 
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_host_is_not_announced() {
+    fn an_announced_host_that_is_no_host_name_is_refused() {
         for host in ["h", "redis-0.redis.svc", "10.0.0.1", "fe80::1%eth0", "löck"] {
             assert_eq!(Address::announced(host, 7), Some(Address::new(host, 7)));
         }

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::address_mapping::AnnouncedServer;
 use super::dial::Tcp;
 use super::failure::Failure;
 use super::identity::Mark;
-use super::outage::Until;
-use super::place::Announced;
+use super::outage::Deadline;
 use super::primary::SentinelPrimary;
 use super::purpose::Purpose;
 use super::tls::{TlsDialer, TlsOutcome};
@@ -19,7 +19,7 @@ pub(super) enum Dialer {
     Unix(PathBuf),
     Tls(TlsDialer),
     /// A server that sentinels or cluster nodes announce, at the address that the `address_map` gives for it.
-    Announced(Announced),
+    Announced(AnnouncedServer),
     /// The server that sentinels name at the time of the attempt.
     SentinelPrimary(SentinelPrimary),
 }
@@ -40,7 +40,7 @@ pub(super) struct Attempt<'a> {
     pub(super) dialer: &'a Dialer,
     pub(super) node: &'a str,
     pub(super) purpose: Purpose,
-    pub(super) until: &'a Until,
+    pub(super) deadline: &'a Deadline,
 }
 
 /// A connection whose server has accepted the client and has the expected kind.

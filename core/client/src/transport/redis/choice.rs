@@ -24,9 +24,9 @@ use super::attempt::{Attempt, Connection, Dialer};
 use super::connect::{Connector, is_forbidden};
 use super::failure::Failure;
 use super::identity::{Mark, Server};
-use super::membership::Membership;
 use super::purpose::Purpose;
 use super::resp::{self, ServerError};
+use super::server_kind::ServerKind;
 use super::wire::Wire;
 use crate::sleep::timeout_at;
 
@@ -93,7 +93,7 @@ impl Connector {
         let mut end: Option<Instant> = None;
         loop {
             // A primary may be slower than a replica, so the replica waits almost until the end of the attempt.
-            let round_end = end.or_else(|| replica.is_some().then(|| attempt.until.before_end(ROUND)));
+            let round_end = end.or_else(|| replica.is_some().then(|| attempt.deadline.before_end(ROUND)));
             let next = match round_end {
                 None => attempts.next().await,
                 Some(round_end) => timeout_at(round_end, attempts.next()).await.flatten(),
@@ -156,7 +156,7 @@ impl Connector {
     /// server, a connection for calls puts it at this one.
     async fn admit(&self, connection: &mut Connection, attempt: &Attempt<'_>) -> Result<(), Failure> {
         if let Some(peers) = self.peers.as_ref().filter(|_| attempt.purpose.is_for_calls()) {
-            let is_new_connection = attempt.purpose != Purpose::Proof;
+            let is_new_connection = attempt.purpose != Purpose::PeerCheck;
             let run_id = connection.mark.run_id.clone();
             peers
                 .check(run_id, &mut connection.wire, self.database(), is_new_connection)
@@ -166,7 +166,7 @@ impl Connector {
         // one that is still being made answers nothing.
         if attempt.purpose.is_at_server() {
             let server = self.join_server(connection, attempt).await?;
-            if attempt.purpose != Purpose::Proof {
+            if attempt.purpose != Purpose::PeerCheck {
                 connection.wire.keep_at(server);
             }
         }
@@ -210,7 +210,7 @@ impl Connector {
     /// Whether an open connection at the server sees a key that the new connection sets.
     async fn check_key(&self, connection: &mut Connection) -> Result<KeyCheck, Failure> {
         // A key belongs to one node of a cluster, and every other node would only redirect the command.
-        if self.membership != Membership::Alone {
+        if self.server_kind != ServerKind::Standalone {
             return Ok(KeyCheck::Unknown);
         }
         let Some(key) = self.set_key(&mut connection.wire).await? else {
@@ -228,7 +228,7 @@ impl Connector {
 
     /// Sets a key that no other client uses. Returns `None` if the server refuses.
     async fn set_key(&self, wire: &mut Wire) -> Result<Option<Arc<[u8]>>, Failure> {
-        if self.membership != Membership::Alone || self.may_not_write.load(Ordering::Relaxed) {
+        if self.server_kind != ServerKind::Standalone || self.may_not_write.load(Ordering::Relaxed) {
             return Ok(None);
         }
         let key = self.key_prefix.nonce_key(ClientId::random(&mut *self.world.entropy()));

@@ -29,9 +29,9 @@ use std::time::Duration;
 use steadlock_protocol::{CallError, CallId, Cause, Error, Instant, Lane, Transmit};
 
 use self::channels::{Change, Channels};
-use self::queue::{Decision, Queue};
+use self::queue::{Decision, Queue, Retry, SendableCall};
 use self::shard::Shard;
-use self::slots::{Numbers, Slots};
+use self::slots::{PrimaryNumbers, Slots};
 use self::topology::Topology;
 use super::FirstFailure;
 use super::address::Address;
@@ -43,6 +43,7 @@ use crate::target::Target;
 use crate::transport::{NODE, Transport, TransportEvent};
 
 const LANES: [Lane; 2] = [Lane::Command, Lane::Renewal];
+
 /// The nodes of one cluster.
 pub(in crate::transport) struct Cluster {
     settings: Arc<Settings>,
@@ -56,7 +57,7 @@ pub(in crate::transport) struct Cluster {
     shards: BTreeMap<Address, Shard>,
     queue: Queue,
     channels: Channels,
-    numbers: Numbers,
+    primary_numbers: PrimaryNumbers,
     /// Whether a slot has changed its owner since the channels were placed.
     has_moved: bool,
     /// The lanes that the session considers open.
@@ -97,7 +98,7 @@ impl Cluster {
             shards: BTreeMap::new(),
             queue: Queue::new(settings.command_timeout),
             channels: Channels::default(),
-            numbers: Numbers::default(),
+            primary_numbers: PrimaryNumbers::default(),
             has_moved: false,
             open: BTreeSet::new(),
             lost: BTreeSet::new(),
@@ -123,7 +124,7 @@ impl Cluster {
                 if self.state == State::First {
                     self.state = State::Known;
                     self.first = FirstFailure::Outage;
-                    events.extend(LANES.map(|lane| TransportEvent::LaneOpened(NODE, lane)));
+                    events.extend(LANES.map(|lane| TransportEvent::LaneOpened { node: NODE, lane }));
                     self.open.extend(LANES);
                     events.push(TransportEvent::Ready);
                 }
@@ -136,8 +137,7 @@ impl Cluster {
     /// Reports the owners of the slots, because each primary has a circuit breaker of its own.
     fn report_slots(&mut self, events: &mut Vec<TransportEvent>) {
         if self.settings.breaker.is_some() {
-            let (slots, names) = self.numbers.number(&self.slots);
-            events.push(TransportEvent::Slots(NODE, slots, names));
+            events.push(self.primary_numbers.slots_event(&self.slots));
         }
     }
 
@@ -157,7 +157,11 @@ impl Cluster {
             events.push(TransportEvent::Unreachable(error));
         } else {
             self.first = FirstFailure::Outage;
-            events.push(TransportEvent::LaneClosed(NODE, Lane::Command, failure.cause().clone()));
+            events.push(TransportEvent::LaneClosed {
+                node: NODE,
+                lane: Lane::Command,
+                cause: failure.cause().clone(),
+            });
         }
     }
 
@@ -191,19 +195,22 @@ impl Cluster {
     /// Passes on an event of one node as an event of the cluster.
     fn forward(&mut self, address: &Address, item: TransportEvent, events: &mut Vec<TransportEvent>) {
         match item {
-            TransportEvent::LaneOpened(_, lane) => {
-                events.push(TransportEvent::Shard(address.to_string().into(), lane, None));
+            TransportEvent::LaneOpened { lane, .. } => {
+                events.push(TransportEvent::ShardLaneOpened {
+                    server: address.to_string().into(),
+                    lane,
+                });
                 if self.lost.contains(&lane) {
-                    events.push(TransportEvent::LaneOpened(NODE, lane));
+                    events.push(TransportEvent::LaneOpened { node: NODE, lane });
                 }
                 events.push(TransportEvent::Sendable);
             }
-            TransportEvent::LaneClosed(_, lane, cause) => {
-                events.push(TransportEvent::Shard(
-                    address.to_string().into(),
+            TransportEvent::LaneClosed { lane, cause, .. } => {
+                events.push(TransportEvent::ShardLaneClosed {
+                    server: address.to_string().into(),
                     lane,
-                    Some(cause.clone()),
-                ));
+                    cause: cause.clone(),
+                });
                 let cause = cause.reworded(|text| format!("{address}: {text}"));
                 if let Some(shard) = self.shards.get_mut(address) {
                     shard.record_failure(cause.clone());
@@ -214,19 +221,21 @@ impl Cluster {
                 events.push(TransportEvent::Sendable);
             }
             TransportEvent::SubscriptionsLost(_) => self.channels.connection_lost(address, events),
-            TransportEvent::Reply(id, result) => {
-                self.queue.on_reply(id, events);
-                events.push(TransportEvent::Reply(id, result));
+            TransportEvent::Reply { call, result } => {
+                self.queue.on_reply(call, events);
+                events.push(TransportEvent::Reply { call, result });
             }
-            TransportEvent::Subscribed(_, channel) => {
+            TransportEvent::Subscribed { channel, .. } => {
                 if self.channels.on_confirmation(address, &channel) {
-                    events.push(TransportEvent::Subscribed(NODE, channel));
+                    events.push(TransportEvent::Subscribed { node: NODE, channel });
                 }
             }
-            TransportEvent::Message(_, channel, payload) => {
-                events.push(TransportEvent::Message(NODE, channel, payload))
-            }
-            TransportEvent::SubscriptionLost(_, channel) => {
+            TransportEvent::Message { channel, payload, .. } => events.push(TransportEvent::Message {
+                node: NODE,
+                channel,
+                payload,
+            }),
+            TransportEvent::SubscriptionLost { channel, .. } => {
                 if let Some(change) = self.channels.mark_moved(address, &channel, events) {
                     self.apply_change(change, Instant::ZERO);
                 }
@@ -235,8 +244,9 @@ impl Cluster {
             TransportEvent::Ready
             | TransportEvent::Unreachable(_)
             | TransportEvent::Sendable
-            | TransportEvent::Shard(..)
-            | TransportEvent::Slots(..) => {}
+            | TransportEvent::ShardLaneOpened { .. }
+            | TransportEvent::ShardLaneClosed { .. }
+            | TransportEvent::Slots { .. } => {}
         }
     }
 
@@ -272,22 +282,20 @@ impl Cluster {
         // `MOVED 3999 host:port`
         let (slot, node) = call.error.message.split_once(' ').unwrap_or_default();
         let node = Address::parse(node.trim_end(), &from.host);
-        let (mut asking, mut is_new_owner) = (None, false);
+        let mut retry = Retry::AtOwner;
         match (call.error.code.as_str(), node, slot.parse()) {
             ("MOVED", Some(node), Ok(slot)) => {
-                // False if this owner was known already. The call is then sent again after a pause.
-                is_new_owner = self.slots.set_owner(slot, &node);
-                self.has_moved |= is_new_owner;
+                if self.slots.set_owner(slot, &node) {
+                    retry = Retry::AtNewOwner;
+                    self.has_moved = true;
+                }
                 self.topology.request();
             }
-            ("ASK", Some(node), _) => {
-                asking = Some(node);
-                is_new_owner = true;
-            }
+            ("ASK", Some(node), _) => retry = Retry::AtImportingNode(node),
             ("TRYAGAIN", ..) => {}
             _ => self.topology.request(),
         }
-        self.queue.on_rejected(call, asking, is_new_owner, now)
+        self.queue.on_rejected(call, retry, now)
     }
 
     /// Returns the node at this address.
@@ -299,7 +307,7 @@ impl Cluster {
             shard.redis_mut().set_shortest_lease(self.shortest_lease);
             shard
         });
-        shard.used(now);
+        shard.mark_used(now);
         shard
     }
 
@@ -311,8 +319,8 @@ impl Cluster {
 
     fn apply_change(&mut self, change: Change, now: Instant) {
         match change {
-            Change::Subscribe(node, channel) => self.shard(&node, now).redis_mut().subscriptions.subscribe(channel),
-            Change::Unsubscribe(node, channel) => {
+            Change::Subscribe { node, channel } => self.shard(&node, now).redis_mut().subscriptions.subscribe(channel),
+            Change::Unsubscribe { node, channel } => {
                 if let Some(shard) = self.shards.get_mut(&node) {
                     shard.redis_mut().subscriptions.unsubscribe(&channel);
                 }
@@ -326,7 +334,7 @@ impl Cluster {
         self.shards.retain(|address, shard| {
             let is_due = !slots.has(address) && now >= shard.idle_at();
             if is_due && (queue.in_flight_to(address) > 0 || channels.has_any_at(address)) {
-                shard.used(now);
+                shard.mark_used(now);
                 return true;
             }
             !is_due
@@ -374,10 +382,14 @@ impl Cluster {
             let all_failed = self.slots.owners().all(has_failed);
             let is_open = self.shards.values().any(open) || !all_failed;
             if is_open && self.open.insert(lane) {
-                events.push(TransportEvent::LaneOpened(NODE, lane));
+                events.push(TransportEvent::LaneOpened { node: NODE, lane });
             } else if !is_open && self.open.remove(&lane) {
                 let cause = self.cause.clone().unwrap_or_else(|| "not connected".into());
-                events.push(TransportEvent::LaneClosed(NODE, lane, cause));
+                events.push(TransportEvent::LaneClosed {
+                    node: NODE,
+                    lane,
+                    cause,
+                });
             }
             if self.shards.values().all(open) {
                 self.lost.remove(&lane);
@@ -409,25 +421,20 @@ impl Transport for Cluster {
         }
         let mut queue = mem::replace(&mut self.queue, Queue::new(Duration::ZERO));
         let this = &mut *self;
-        let mut sendable = Vec::new();
-        queue.flush(
-            now,
-            |waiting| {
-                let node = waiting.asking.as_ref().or_else(|| this.slots.owner(waiting.flow.0));
-                let Some(node) = node.cloned() else {
-                    this.topology.request();
-                    return Decision::Wait;
-                };
-                if this.shard(&node, now).lane(waiting.flow.1).is_open() {
-                    Decision::SendTo(node)
-                } else {
-                    Decision::Wait
-                }
-            },
-            |node, call, asking| sendable.push((node.clone(), call, asking)),
-        );
+        let sendable = queue.flush(now, |waiting| {
+            let node = waiting.asking.as_ref().or_else(|| this.slots.owner(waiting.flow.slot));
+            let Some(node) = node.cloned() else {
+                this.topology.request();
+                return Decision::Wait;
+            };
+            if this.shard(&node, now).lane(waiting.flow.lane).is_open() {
+                Decision::SendTo(node)
+            } else {
+                Decision::Wait
+            }
+        });
         self.queue = queue;
-        for (node, call, asking) in sendable {
+        for SendableCall { node, call, asking } in sendable {
             let lane = call.lane;
             self.shard(&node, now).lane(lane).push(call, asking);
         }
@@ -451,12 +458,12 @@ impl Transport for Cluster {
         self.close_idle(now);
         let (slots, shards, cause) = (&self.slots, &self.shards, &self.cause);
         let why = |waiting: &queue::Waiting| {
-            let Some(node) = waiting.asking.as_ref().or_else(|| slots.owner(waiting.flow.0)) else {
+            let Some(node) = waiting.asking.as_ref().or_else(|| slots.owner(waiting.flow.slot)) else {
                 return CallError::server("CLUSTERDOWN", "no node has the slot of the lock");
             };
-            let of_node = shards.get(node).and_then(|shard| shard.cause().cloned());
+            let node_cause = shards.get(node).and_then(|shard| shard.cause().cloned());
             CallError::Disconnected(
-                of_node
+                node_cause
                     .or_else(|| cause.clone())
                     .unwrap_or_else(|| "not connected".into()),
             )

@@ -13,19 +13,19 @@ use steadlock_protocol::{Instant, KeyPrefix, Reply, Script};
 use tokio::sync::watch;
 
 use super::address::Address;
+use super::address_mapping::{self, AnnouncedServer};
 use super::attempt::{Attempt, Connection, Dialer};
 use super::dial::{self, Tcp};
 use super::failure::Failure;
 use super::identity::{Identity, Mark};
-use super::membership::Membership;
-use super::outage::{self, LONGEST_PAUSE, Limits, Outage, Until};
+use super::outage::{self, AttemptLimits, Deadline, LONGEST_PAUSE, Outage};
 use super::peers::{self, Peers};
-use super::place::{self, Announced};
 use super::primary::{PrimaryAddress, SentinelPrimary};
 use super::probe::probe;
 use super::purpose::Purpose;
 use super::resp::{self, ServerError};
-use super::role::{self, Greeting};
+use super::role::{self, Greeting, Version};
+use super::server_kind::ServerKind;
 use super::tls::{TlsDialer, TlsOutcome};
 use super::wire::Wire;
 use crate::client_identity::connection_name;
@@ -49,9 +49,9 @@ pub(super) struct Connector {
     secrets: Vec<String>,
     /// The name of the server in messages.
     pub(super) node: String,
-    pub(super) limits: Limits,
+    pub(super) limits: AttemptLimits,
     pub(super) peers: Option<Peers>,
-    pub(super) membership: Membership,
+    pub(super) server_kind: ServerKind,
     /// The server where the client is.
     pub(super) identity: Identity,
     /// The prefix of keys that belong to no lock.
@@ -79,23 +79,23 @@ struct Login {
 }
 
 /// The first version with sharded channels.
-const SHARDED_SINCE: (u32, u32) = (7, 0);
+const SHARDED_SINCE: Version = Version { major: 7, minor: 0 };
 
 impl Connector {
-    pub(super) fn new(settings: &Settings, target: &Target, membership: Membership, peers: Option<Peers>) -> Self {
-        Self::with(settings, target, dialer(settings, target), membership, peers)
+    pub(super) fn new(settings: &Settings, target: &Target, server_kind: ServerKind, peers: Option<Peers>) -> Self {
+        Self::with(settings, target, dialer(settings, target), server_kind, peers)
     }
 
     /// Creates a connector to a cluster node or a sentinel that others announce.
-    pub(super) fn announced(settings: &Settings, target: &Target, membership: Membership) -> Self {
+    pub(super) fn announced(settings: &Settings, target: &Target, server_kind: ServerKind) -> Self {
         let dialer = match &target.scheme {
-            Scheme::Tcp { host, port, tls } if settings.address_map.is_given() => Dialer::Announced(Announced {
+            Scheme::Tcp { host, port, tls } if settings.address_map.is_given() => Dialer::Announced(AnnouncedServer {
                 address: Address::new(host, *port),
                 tls: tls.clone(),
             }),
             _ => dialer(settings, target),
         };
-        Self::with(settings, target, dialer, membership, None)
+        Self::with(settings, target, dialer, server_kind, None)
     }
 
     /// Creates a connector to the primary that sentinels name.
@@ -110,14 +110,14 @@ impl Connector {
             _ => None,
         };
         let dialer = Dialer::SentinelPrimary(SentinelPrimary::new(primary_address, tls));
-        Self::with(settings, target, dialer, Membership::Alone, peers)
+        Self::with(settings, target, dialer, ServerKind::Standalone, peers)
     }
 
     fn with(
         settings: &Settings,
         target: &Target,
         dialer: Dialer,
-        membership: Membership,
+        server_kind: ServerKind,
         peers: Option<Peers>,
     ) -> Self {
         Self {
@@ -137,9 +137,9 @@ impl Connector {
                 .cloned()
                 .collect(),
             node: target.to_string(),
-            limits: Limits::new(settings.connect_timeout, settings.lease.get()),
+            limits: AttemptLimits::new(settings.connect_timeout, settings.lease.get()),
             peers,
-            membership,
+            server_kind,
             identity: Identity::default(),
             key_prefix: settings.key_prefix().clone(),
             may_not_ask: AtomicBool::new(false),
@@ -170,14 +170,14 @@ impl Connector {
         let this = Arc::clone(self);
         let (pause, limit) = (
             outage.pause(&self.world, self.longest_pause),
-            self.limits.of(outage, now),
+            self.limits.limit(outage, now),
         );
         Box::pin(async move {
             outage::wait(pause).await;
             if let (Dialer::SentinelPrimary(sentinel_primary), Purpose::Calls(_)) = (&this.dialer, purpose) {
                 sentinel_primary.retry();
             }
-            let connected = this.connect(purpose, &Until::after(limit)).await;
+            let connected = this.connect(purpose, &Deadline::after(limit)).await;
             if connected.is_err() && !this.world.is_virtual() {
                 probe().await;
             }
@@ -198,8 +198,8 @@ impl Connector {
     /// Returns the error of a tool's command, without secrets.
     #[cfg(feature = "admin")]
     pub(super) fn without_secrets(&self, error: &ServerError) -> CallError {
-        let of_user = |message: String, user: &String| message.replace(&format!("User {user} has"), "it has");
-        let message = self.secrets.iter().fold(error.message.clone(), of_user);
+        let without_user = |message: String, user: &String| message.replace(&format!("User {user} has"), "it has");
+        let message = self.secrets.iter().fold(error.message.clone(), without_user);
         let repeats = self
             .secrets
             .iter()
@@ -216,27 +216,33 @@ impl Connector {
         now: Instant,
     ) -> Boxed<Result<Reply, Failure>> {
         let this = Arc::clone(self);
-        let limit = self.limits.of(outage, now);
+        let limit = self.limits.limit(outage, now);
         Box::pin(async move {
-            let until = Until::after(limit);
+            let deadline = Deadline::after(limit);
             let answer = async {
-                let mut wire = this.connect(Purpose::Topology, &until).await?;
+                let mut wire = this.connect(Purpose::Topology, &deadline).await?;
                 command(wire.out(), question);
-                until.wait(async { Ok(wire.reply().await??) }).await
+                deadline.wait(async { Ok(wire.reply().await??) }).await
             };
             answer.await.map_err(|failure| failure.without_secrets(&this.secrets))
         })
     }
 
-    async fn connect(&self, purpose: Purpose, until: &Until) -> Result<Wire, Failure> {
+    async fn connect(&self, purpose: Purpose, deadline: &Deadline) -> Result<Wire, Failure> {
         match &self.dialer {
             Dialer::SentinelPrimary(sentinel_primary) => {
-                let address = until.wait(sentinel_primary.address()).await?;
-                let connected = self.reach(&address, sentinel_primary.tls(), purpose, until).await;
+                let address = deadline.wait(sentinel_primary.address()).await?;
+                let connected = self.reach(&address, sentinel_primary.tls(), purpose, deadline).await;
                 connected.map_err(|failure| failure.with_address(&address))
             }
-            Dialer::Announced(Announced { address, tls }) => self.reach(address, tls.as_ref(), purpose, until).await,
-            dialer => until.wait(self.connect_by(dialer, &self.node, purpose, until)).await,
+            Dialer::Announced(AnnouncedServer { address, tls }) => {
+                self.reach(address, tls.as_ref(), purpose, deadline).await
+            }
+            dialer => {
+                deadline
+                    .wait(self.connect_by(dialer, &self.node, purpose, deadline))
+                    .await
+            }
         }
     }
 
@@ -246,16 +252,18 @@ impl Connector {
         announced: &Address,
         tls: Option<&Tls>,
         purpose: Purpose,
-        until: &Until,
+        deadline: &Deadline,
     ) -> Result<Wire, Failure> {
-        let reached = until.wait(place::map_address(&self.mapping, announced)).await?;
+        let reached = deadline
+            .wait(address_mapping::map_address(&self.mapping, announced))
+            .await?;
         let tcp = tcp(&reached.host, reached.port, self.silence_timeout);
         let dialer = match tls {
             None => Dialer::Tcp(tcp),
             Some(tls) => Dialer::Tls(TlsDialer::new(tcp, tls)),
         };
         let node = reached.to_string();
-        let connected = until.wait(self.connect_by(&dialer, &node, purpose, until)).await;
+        let connected = deadline.wait(self.connect_by(&dialer, &node, purpose, deadline)).await;
         connected.map_err(|failure| {
             if reached == *announced {
                 failure
@@ -265,12 +273,18 @@ impl Connector {
         })
     }
 
-    async fn connect_by(&self, dialer: &Dialer, node: &str, purpose: Purpose, until: &Until) -> Result<Wire, Failure> {
+    async fn connect_by(
+        &self,
+        dialer: &Dialer,
+        node: &str,
+        purpose: Purpose,
+        deadline: &Deadline,
+    ) -> Result<Wire, Failure> {
         let attempt = Attempt {
             dialer,
             node,
             purpose,
-            until,
+            deadline,
         };
         match self.find(&attempt).await {
             Ok(wire) => {
@@ -299,7 +313,7 @@ impl Connector {
         let asks_run_id =
             attempt.purpose.is_at_server() && (self.peers.is_some() || !self.may_not_ask.load(Ordering::Relaxed));
         self.send_hello(&mut connection.wire, attempt.purpose, asks_run_id);
-        let connect_and_greet = match connection.wire.reply().await {
+        let greeted = match connection.wire.reply().await {
             Ok(answer) => {
                 self.read_hello(answer, &mut connection, attempt.purpose, asks_run_id)
                     .await
@@ -307,7 +321,7 @@ impl Connector {
             Err(failure) if matches!(attempt.dialer, Dialer::Tcp(_)) => Err(failure.before_an_answer()),
             Err(failure) => Err(failure),
         };
-        connect_and_greet.map_err(|failure| connection.explain(failure))?;
+        greeted.map_err(|failure| connection.explain(failure))?;
         connection.wire.login_accepted();
         Ok(connection)
     }
@@ -324,7 +338,7 @@ impl Connector {
         Ok(match (attempt.dialer, address) {
             (Dialer::Tcp(tcp), Some(address)) => (Wire::new(tcp.connect(address).await?), None),
             (Dialer::Tls(dialer), Some(address)) => {
-                let (stream, outcome) = dialer.connect(address, attempt.until).await?;
+                let (stream, outcome) = dialer.connect(address, attempt.deadline).await?;
                 (Wire::new(stream), Some(outcome))
             }
             (Dialer::Unix(path), _) => (Wire::new(dial::unix(path).await?), None),
@@ -354,9 +368,9 @@ impl Connector {
         asks_run_id: bool,
     ) -> Result<(), Failure> {
         let wire = &mut connection.wire;
-        let greeting = answer.map_err(|error| match self.membership {
-            Membership::Sentinel => Failure::of_sentinel(error),
-            Membership::Alone | Membership::Shard => error.into(),
+        let greeting = answer.map_err(|error| match self.server_kind {
+            ServerKind::Sentinel => Failure::of_sentinel(error),
+            ServerKind::Standalone | ServerKind::ClusterNode => error.into(),
         })?;
         for _ in LIBRARY_INFO {
             // Errors are ignored: servers before 7.2 do not know the command, and the user may lack the right.
@@ -367,13 +381,15 @@ impl Connector {
         }
         let greeting = Greeting::read(&greeting);
         connection.is_replica = greeting.is_replica();
-        let has_sharded_channels = greeting.numbers().is_some_and(|numbers| numbers >= SHARDED_SINCE);
+        let has_sharded_channels = greeting
+            .version_numbers()
+            .is_some_and(|version| version >= SHARDED_SINCE);
         self.is_sharded.store(
-            self.membership == Membership::Shard && has_sharded_channels,
+            self.server_kind == ServerKind::ClusterNode && has_sharded_channels,
             Ordering::Relaxed,
         );
         if purpose != Purpose::Subscriptions {
-            self.membership.check(&greeting)?;
+            self.server_kind.check(&greeting)?;
             if purpose.is_for_calls() && connection.is_replica {
                 return Err(match self.dialer {
                     Dialer::SentinelPrimary(_) => Failure::unavailable("the server that sentinels name is a replica"),
@@ -400,7 +416,7 @@ impl Connector {
     /// Whether sentinels or cluster nodes announce the server's address.
     pub(super) const fn has_named_address(&self) -> bool {
         matches!(self.dialer, Dialer::SentinelPrimary(_) | Dialer::Announced(_))
-            || !matches!(self.membership, Membership::Alone)
+            || !matches!(self.server_kind, ServerKind::Standalone)
     }
 }
 

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_servers_words_are_withheld_if_they_repeat_the_password() {
+    fn an_error_text_of_the_server_is_hidden_if_it_repeats_the_password() {
         let secrets = ["sesame-open-and-more".to_owned()];
         let echo = server_error("ERR", "wrong arguments: '3' 'AUTH' 'default' 'sesame-op").without_secrets(&secrets);
         assert!(!echo.cause().text().contains("sesame"), "{echo}");

@@ -156,11 +156,11 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_at_one_server_until_its_last_connection_is_gone() {
+    fn a_client_stays_at_one_server_until_its_last_connection_is_closed() {
         let identity = Identity::default();
-        let first = identity.join(mark(Some("a"), 1)).expect("nobody is anywhere");
+        let first = identity.join(mark(Some("a"), 1)).expect("the client is at no server");
         assert!(identity.join(mark(Some("b"), 2)).is_none());
-        let second = identity.server().expect("it is there");
+        let second = identity.server().expect("the client is at a server");
         drop(first);
         assert!(identity.join(mark(Some("b"), 2)).is_none());
         drop(second);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_hides_does_not_tell_it_apart() {
+    fn hidden_run_ids_show_neither_the_same_server_nor_another() {
         let (a, b, hidden) = (mark(Some("a"), 1), mark(Some("b"), 1), mark(None, 1));
         assert_eq!(a.is_same_server(&a.clone()), Some(true));
         assert_eq!(a.is_same_server(&b), Some(false));
@@ -179,15 +179,17 @@ mod tests {
     }
 
     #[test]
-    fn a_visitor_stays_while_the_server_is_certainly_the_same() {
+    fn a_subscription_connection_is_kept_while_the_server_is_certainly_the_same() {
         let identity = Identity::default();
-        for (run_id, stays) in [(Some("a"), true), (None, false)] {
-            let before = identity.join(mark(run_id, 1)).expect("nobody is anywhere");
+        for (run_id, is_kept) in [(Some("a"), true), (None, false)] {
+            let before = identity.join(mark(run_id, 1)).expect("the client is at no server");
             let server_ref = before.server_ref();
             assert!(before.has(&server_ref));
             drop(before);
-            let after = identity.join(mark(run_id, 1)).expect("nobody is anywhere any more");
-            assert_eq!(after.has(&server_ref), stays, "{run_id:?}");
+            let after = identity
+                .join(mark(run_id, 1))
+                .expect("the client is at no server any more");
+            assert_eq!(after.has(&server_ref), is_kept, "{run_id:?}");
         }
     }
 }

@@ -22,10 +22,10 @@ use tokio::sync::oneshot;
 use super::connect::{Boxed, Connector};
 use super::failure::Failure;
 use super::identity::Question;
-use super::membership::Membership;
-use super::outage::{Outage, up_to};
+use super::outage::{Outage, random_up_to};
 use super::purpose::Purpose;
 use super::resp::{Frame, ServerError};
+use super::server_kind::ServerKind;
 use super::wire::Wire;
 use super::{permission, resp, role};
 use crate::settings::Settings;
@@ -56,11 +56,11 @@ pub(super) struct LaneLink {
     /// The time after which a call that cannot be sent is answered as disconnected.
     response_timeout: Duration,
     /// The time without a reply after which a connection is given up.
-    silence: Duration,
-    /// The limit of `silence` while a connection that is being made waits for an answer.
-    urgent_silence: Duration,
-    /// The value of `silence` while no lease is shorter than the client's.
-    longest_silence: Duration,
+    silence_limit: Duration,
+    /// The limit of `silence_limit` while a connection that is being made waits for an answer.
+    urgent_silence_limit: Duration,
+    /// The value of `silence_limit` while no lease is shorter than the client's.
+    longest_silence_limit: Duration,
 }
 
 enum State {
@@ -79,16 +79,16 @@ const ROLE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Returns how long a renewal may stay without a reply. A lock is lost if its renewals wait too long on a dead
 /// connection.
-fn silence_of(lease: Duration) -> Duration {
+fn silence_limit_of(lease: Duration) -> Duration {
     (lease / 3).max(Duration::from_millis(250))
 }
 
 impl LaneLink {
     pub(super) fn new(connector: &Arc<Connector>, settings: &Settings, lane: Lane) -> Self {
         let longest = settings.command_timeout.saturating_mul(2);
-        let silence = match lane {
+        let silence_limit = match lane {
             Lane::Command => longest,
-            Lane::Renewal => longest.min(silence_of(settings.lease.get())),
+            Lane::Renewal => longest.min(silence_limit_of(settings.lease.get())),
         };
         let outage = Outage::default();
         Self {
@@ -97,17 +97,17 @@ impl LaneLink {
             state: State::Connecting(connector.open(Purpose::FirstCalls(lane), &outage, Instant::ZERO)),
             is_reported: false,
             waiting: VecDeque::new(),
-            in_flight: match connector.membership {
-                Membership::Alone | Membership::Sentinel => InFlight::default(),
-                Membership::Shard => InFlight::of_shard(),
+            in_flight: match connector.server_kind {
+                ServerKind::Standalone | ServerKind::Sentinel => InFlight::default(),
+                ServerKind::ClusterNode => InFlight::of_shard(),
             },
             outage,
             is_in_use: false,
             role_check_due: None,
             response_timeout: settings.command_timeout,
-            silence,
-            urgent_silence: longest.min(silence_of(settings.lease.get())),
-            longest_silence: silence,
+            silence_limit,
+            urgent_silence_limit: longest.min(silence_limit_of(settings.lease.get())),
+            longest_silence_limit: silence_limit,
         }
     }
 
@@ -117,7 +117,11 @@ impl LaneLink {
 
     pub(super) fn push(&mut self, call: Call, asking: bool) {
         self.waiting.push_back(Waiting {
-            routed: Routed { call, asking },
+            routed: Routed {
+                call,
+                asking,
+                is_repeated: false,
+            },
             // Set by the first flush, because `push` reads no clock.
             since: Instant::ZERO,
         });
@@ -168,8 +172,8 @@ impl LaneLink {
 
     /// Sets the length of the shortest auto-renewed lease that has its own length.
     pub(super) fn set_shortest_lease(&mut self, lease: Option<Duration>) {
-        self.silence = lease.map_or(self.longest_silence, |lease| {
-            self.longest_silence.min(silence_of(lease))
+        self.silence_limit = lease.map_or(self.longest_silence_limit, |lease| {
+            self.longest_silence_limit.min(silence_limit_of(lease))
         });
     }
 
@@ -187,16 +191,16 @@ impl LaneLink {
 
     /// Returns the time at which the connection is given up if no reply arrives.
     fn silent_at(&self) -> Option<Instant> {
-        self.in_flight.oldest_sent().map(|since| since + self.silence())
+        self.in_flight.oldest_sent().map(|since| since + self.silence_limit())
     }
 
     /// Returns how long the oldest command may stay without a reply.
-    fn silence(&self) -> Duration {
+    fn silence_limit(&self) -> Duration {
         if self.in_flight.has_key_question() {
             // The connection that is being made may have to replace this one.
-            self.silence.min(self.urgent_silence)
+            self.silence_limit.min(self.urgent_silence_limit)
         } else {
-            self.silence
+            self.silence_limit
         }
     }
 
@@ -228,7 +232,7 @@ impl LaneLink {
                         self.state = State::Open { wire, since: now };
                         self.in_flight.set_sharded(self.connector.is_sharded());
                         // A random start: clients that connected at the same moment do not ask at the same moment.
-                        self.role_check_due = Some(now + up_to(&self.connector.world, ROLE_CHECK_INTERVAL))
+                        self.role_check_due = Some(now + random_up_to(&self.connector.world, ROLE_CHECK_INTERVAL))
                             .filter(|_| self.lane == Lane::Command);
                         continue;
                     }
@@ -237,7 +241,7 @@ impl LaneLink {
                 State::Open { wire, .. } => match poll_open(wire, &mut self.in_flight, context, now, events) {
                     Err(cause) => cause,
                     Ok(()) => match self.silent_at().filter(|at| now >= *at) {
-                        Some(_) => Failure::unavailable(format!("no answer for {}", brief(self.silence()))),
+                        Some(_) => Failure::unavailable(format!("no answer for {}", brief(self.silence_limit()))),
                         None => break,
                     },
                 },
@@ -256,7 +260,10 @@ impl LaneLink {
         if !self.is_open() || mem::replace(&mut self.is_reported, true) {
             return false;
         }
-        events.push(TransportEvent::LaneOpened(NODE, self.lane));
+        events.push(TransportEvent::LaneOpened {
+            node: NODE,
+            lane: self.lane,
+        });
         true
     }
 
@@ -288,7 +295,11 @@ impl LaneLink {
         }
         self.state = State::Connecting(self.connector.open(Purpose::Calls(self.lane), &self.outage, now));
         if mem::take(&mut self.is_reported) {
-            events.push(TransportEvent::LaneClosed(NODE, self.lane, failure.cause().clone()));
+            events.push(TransportEvent::LaneClosed {
+                node: NODE,
+                lane: self.lane,
+                cause: failure.cause().clone(),
+            });
         }
         for call in self.in_flight.take() {
             events.push(disconnected(&call, failure.cause().clone()));
@@ -310,11 +321,11 @@ impl LaneLink {
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         match &self.state {
             State::Open { .. } => {
-                let silence = self.silent_at();
+                let silent_at = self.silent_at();
                 let check_role = self
                     .role_check_due
                     .filter(|_| self.is_in_use && !self.in_flight.is_repeating());
-                silence.into_iter().chain(check_role).min()
+                silent_at.into_iter().chain(check_role).min()
             }
             State::Connecting(_) => self
                 .waiting
@@ -353,7 +364,10 @@ fn poll_open(
 }
 
 fn disconnected(call: &Call, cause: Cause) -> TransportEvent {
-    TransportEvent::Reply(call.id, Err(CallError::Disconnected(cause)))
+    TransportEvent::Reply {
+        call: call.id,
+        result: Err(CallError::Disconnected(cause)),
+    }
 }
 
 #[derive(Default)]
@@ -376,6 +390,8 @@ pub(super) struct Routed {
     pub(super) call: Call,
     /// Whether to ask the node to run the call although the slot is still migrating to it.
     pub(super) asking: bool,
+    /// Whether the script was loaded just before this call. Such a call is not repeated again.
+    pub(super) is_repeated: bool,
 }
 
 /// A call that a cluster node did not run, and the node's error.
@@ -401,11 +417,7 @@ struct Entry {
 }
 
 enum Command {
-    /// `is_repeated` is true if the script was loaded just before this call. Such a call is not repeated again.
-    Call {
-        routed: Routed,
-        is_repeated: bool,
-    },
+    Call(Routed),
     /// The request to run the next call although its slot is still migrating to the node.
     Asking,
     Load(Script),
@@ -449,10 +461,10 @@ impl InFlight {
         if !self.loaded.contains(&routed.call.script) {
             self.load(routed.call.script, now, out);
         }
-        self.push_call(routed, false, now, out);
+        self.push_call(routed, now, out);
     }
 
-    fn push_call(&mut self, routed: Routed, is_repeated: bool, now: Instant, out: &mut Vec<u8>) {
+    fn push_call(&mut self, routed: Routed, now: Instant, out: &mut Vec<u8>) {
         if routed.asking {
             resp::command(out, [b"ASKING".as_slice()].into_iter());
             self.push(Command::Asking, now);
@@ -469,7 +481,7 @@ impl InFlight {
         if let Some(more) = more {
             resp::bulk(out, more);
         }
-        self.push(Command::Call { routed, is_repeated }, now);
+        self.push(Command::Call(routed), now);
     }
 
     fn load(&mut self, script: Script, now: Instant, out: &mut Vec<u8>) {
@@ -514,7 +526,7 @@ impl InFlight {
         let Some(entry) = self.entries.pop_front() else {
             return Err(Failure::unavailable("the server's replies do not match the calls"));
         };
-        let (routed, is_repeated) = match entry.command {
+        let routed = match entry.command {
             // An error of `ASKING` also fails the call after it.
             Command::Asking => return Ok(()),
             Command::RoleCheck => return role::check_primary(&reply),
@@ -532,24 +544,30 @@ impl InFlight {
                 }
                 return Ok(());
             }
-            Command::Call { routed, is_repeated } => (routed, is_repeated),
+            Command::Call(routed) => routed,
         };
         let call = &routed.call;
         let error = match reply {
             Ok(reply) => {
-                events.push(TransportEvent::Reply(call.id, Ok(reply)));
+                events.push(TransportEvent::Reply {
+                    call: call.id,
+                    result: Ok(reply),
+                });
                 return Ok(());
             }
             Err(error) => error,
         };
         if error.code == NO_SCRIPT {
             let refusal = self.refused.get(&call.script);
-            if refusal.is_none() && !is_repeated {
+            if refusal.is_none() && !routed.is_repeated {
                 self.unknown_script.push(routed);
                 return Ok(());
             }
             let error = refusal.unwrap_or(&error);
-            events.push(TransportEvent::Reply(call.id, Err(permission::explain(error, call))));
+            events.push(TransportEvent::Reply {
+                call: call.id,
+                result: Err(permission::explain(error, call)),
+            });
             return Ok(());
         }
         if let Some(rejected) = &mut self.rejected {
@@ -562,11 +580,17 @@ impl InFlight {
             if STOPPED_IN_SCRIPT.iter().any(|text| message.contains(text)) {
                 // Reported like a closed connection: the script may have taken effect, so the call is unresolved.
                 let cause = Cause::new("the lock's slot is on its way to another node");
-                events.push(TransportEvent::Reply(call.id, Err(CallError::Disconnected(cause))));
+                events.push(TransportEvent::Reply {
+                    call: call.id,
+                    result: Err(CallError::Disconnected(cause)),
+                });
                 return Ok(());
             }
         }
-        events.push(TransportEvent::Reply(call.id, Err(permission::explain(&error, call))));
+        events.push(TransportEvent::Reply {
+            call: call.id,
+            result: Err(permission::explain(&error, call)),
+        });
         role::not_primary_code(&error).map_or(Ok(()), |code| Err(Failure::demoted(code)))
     }
 
@@ -581,8 +605,12 @@ impl InFlight {
         for script in missing {
             self.load(script, now, out);
         }
-        for call in calls {
-            self.push_call(call, true, now, out);
+        for routed in calls {
+            let repeated = Routed {
+                is_repeated: true,
+                ..routed
+            };
+            self.push_call(repeated, now, out);
         }
         true
     }
@@ -594,7 +622,7 @@ impl InFlight {
         let mut calls: Vec<Call> = unknown_script.map(|routed| routed.call).collect();
         let sent = mem::take(&mut self.entries).into_iter();
         calls.extend(sent.filter_map(|entry| match entry.command {
-            Command::Call { routed, .. } => Some(routed.call),
+            Command::Call(routed) => Some(routed.call),
             Command::Asking | Command::Load(_) | Command::RoleCheck | Command::ReadKey(_) => None,
         }));
         calls

@@ -9,10 +9,10 @@ use steadlock_protocol::{CallError, Error, Instant, Operation, Reply, brief};
 
 use super::connect::Connector;
 use super::failure::Failure;
-use super::membership::Membership;
 use super::outage::Outage;
 use super::purpose::Purpose;
 use super::resp::{self, Frame, ServerError};
+use super::server_kind::ServerKind;
 use super::wire::Wire;
 use crate::settings::Settings;
 use crate::sleep::timeout;
@@ -33,34 +33,34 @@ pub(crate) struct Link {
 
 impl Link {
     /// Creates a link to the server of a URL.
-    pub(super) fn configured(settings: &Settings, target: &Target, membership: Membership) -> Self {
-        let connector = Connector::new(settings, target, membership, None);
-        Self::with(settings, connector, membership)
+    pub(super) fn configured(settings: &Settings, target: &Target, server_kind: ServerKind) -> Self {
+        let connector = Connector::new(settings, target, server_kind, None);
+        Self::with(settings, connector, server_kind)
     }
 
-    /// Creates a link to a server that the URL of `whole` names or that other servers announce.
-    pub(super) fn of(settings: &Settings, whole: &Target, target: &Target, membership: Membership) -> Self {
+    /// Creates a link to a server that the URL `origin` names or that other servers announce.
+    pub(super) fn of(settings: &Settings, origin: &Target, target: &Target, server_kind: ServerKind) -> Self {
         match &target.scheme {
-            Scheme::Tcp { host, port, .. } if !whole.names_address(host, *port) => {
-                Self::announced(settings, target, membership)
+            Scheme::Tcp { host, port, .. } if !origin.names_address(host, *port) => {
+                Self::announced(settings, target, server_kind)
             }
-            _ => Self::configured(settings, target, membership),
+            _ => Self::configured(settings, target, server_kind),
         }
     }
 
     /// Creates a link to a server that others announce.
-    pub(super) fn announced(settings: &Settings, target: &Target, membership: Membership) -> Self {
-        let connector = Connector::announced(settings, target, membership);
-        Self::with(settings, connector, membership)
+    pub(super) fn announced(settings: &Settings, target: &Target, server_kind: ServerKind) -> Self {
+        let connector = Connector::announced(settings, target, server_kind);
+        Self::with(settings, connector, server_kind)
     }
 
-    fn with(settings: &Settings, connector: Connector, membership: Membership) -> Self {
+    fn with(settings: &Settings, connector: Connector, server_kind: ServerKind) -> Self {
         Self {
             connector: Arc::new(connector),
             response_timeout: settings.command_timeout,
-            purpose: match membership {
-                Membership::Sentinel => Purpose::Topology,
-                Membership::Alone | Membership::Shard => Purpose::Tool,
+            purpose: match server_kind {
+                ServerKind::Sentinel => Purpose::Topology,
+                ServerKind::Standalone | ServerKind::ClusterNode => Purpose::Tool,
             },
             accepts_any: false,
             ambiguity: None,
@@ -93,9 +93,9 @@ impl Link {
         let mut wire = match self.wire.take() {
             Some(wire) => wire,
             None => {
-                let (wire, ambiguity) = self.connect().await?;
-                self.ambiguity = ambiguity;
-                wire
+                let connected = self.connect().await?;
+                self.ambiguity = connected.ambiguity;
+                connected.wire
             }
         };
         for command in commands {
@@ -125,16 +125,16 @@ impl Link {
         Ok(answers)
     }
 
-    /// Connects. Also returns why the address does not lead to one server, if the connection goes to any.
+    /// Connects.
     ///
     /// Borrows `self` only while it begins: a future that holds `&self` could not move between threads.
-    fn connect(&mut self) -> impl Future<Output = Result<(Wire, Option<String>), Error>> + Send + use<> {
+    fn connect(&mut self) -> impl Future<Output = Result<Connected, Error>> + Send + use<> {
         let connector = Arc::clone(&self.connector);
         let (purpose, accepts_any) = (self.purpose, self.accepts_any);
         async move {
             let open = |purpose| connector.open(purpose, &Outage::default(), Instant::ZERO);
             let failure = match open(purpose).await {
-                Ok(wire) => return Ok((wire, None)),
+                Ok(wire) => return Ok(Connected { wire, ambiguity: None }),
                 Err(failure) => failure,
             };
             // A failure of another sort, such as a wrong password, fails this attempt as well.
@@ -142,11 +142,20 @@ impl Link {
                 && failure.is_lasting()
                 && let Ok(wire) = open(Purpose::Topology).await
             {
-                return Ok((wire, Some(failure.cause().text().to_owned())));
+                return Ok(Connected {
+                    wire,
+                    ambiguity: Some(failure.cause().text().to_owned()),
+                });
             }
             Err(failure.into_error(&connector.node))
         }
     }
+}
+
+struct Connected {
+    wire: Wire,
+    /// The reason why the address does not lead to one server, if the connection goes to any.
+    ambiguity: Option<String>,
 }
 
 /// Returns the next reply, or the push that answers a command such as `SUBSCRIBE`.

@@ -11,14 +11,14 @@ use crate::sleep::{sleep, timeout_at};
 use crate::world::World;
 
 /// A connection that lived at least this long was good.
-const GOOD: Duration = Duration::from_secs(1);
+const GOOD_LIFETIME: Duration = Duration::from_secs(1);
 /// The longest pause before the first attempt after a good connection. The pause doubles with every further attempt.
 const BACK_OFF: Duration = Duration::from_millis(50);
 /// The limit of the pause, for most servers.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The smallest limit that a lease can set for an attempt: a TLS handshake over a slow network can take this long.
-const SLOW: Duration = Duration::from_millis(500);
+const SHORTEST_LIMIT: Duration = Duration::from_millis(500);
 
 /// The time since when a connection is missing, and the number of failures.
 #[derive(Debug, Default)]
@@ -30,18 +30,18 @@ pub(super) struct Outage {
 
 /// The limits on the time of an attempt.
 #[derive(Debug)]
-pub(super) struct Limits {
+pub(super) struct AttemptLimits {
     connect_timeout: Duration,
     /// The lease of the client's settings.
     lease: Duration,
     /// The length of the shortest auto-renewed lease, in microseconds.
-    shortest: AtomicU64,
+    shortest_lease: AtomicU64,
 }
 
 impl Outage {
     /// Notes the loss of a connection that was open since `opened`.
     pub(super) fn began(&mut self, opened: Instant, now: Instant) {
-        if now >= opened + GOOD {
+        if now >= opened + GOOD_LIFETIME {
             self.failures = 0;
         }
         self.failures = self.failures.saturating_add(1);
@@ -66,37 +66,37 @@ impl Outage {
             return Duration::ZERO;
         };
         let Some(doublings) = failures.checked_sub(1) else {
-            return up_to(world, BACK_OFF);
+            return random_up_to(world, BACK_OFF);
         };
         let longest = BACK_OFF.saturating_mul(1 << doublings.min(10)).min(longest);
-        longest / 2 + up_to(world, longest / 2)
+        longest / 2 + random_up_to(world, longest / 2)
     }
 }
 
-impl Limits {
+impl AttemptLimits {
     pub(super) fn new(connect_timeout: Duration, lease: Duration) -> Self {
         Self {
             connect_timeout,
             lease,
-            shortest: AtomicU64::new(micros(lease)),
+            shortest_lease: AtomicU64::new(micros(lease)),
         }
     }
 
     /// Sets the length of the shortest auto-renewed lease that has its own length.
     pub(super) fn set_shortest_lease(&self, lease: Option<Duration>) {
         let shortest = lease.map_or(self.lease, |lease| lease.min(self.lease));
-        self.shortest.store(micros(shortest), Ordering::Relaxed);
+        self.shortest_lease.store(micros(shortest), Ordering::Relaxed);
     }
 
     /// Returns the time limit of one attempt. While an unexpired lease may still be saved by another attempt, the limit
     /// is a third of that lease, but at least half a second. After that, an attempt may take the whole connect timeout,
     /// as a slow network can require.
-    pub(super) fn of(&self, outage: &Outage, now: Instant) -> Duration {
-        let shortest = Duration::from_micros(self.shortest.load(Ordering::Relaxed));
+    pub(super) fn limit(&self, outage: &Outage, now: Instant) -> Duration {
+        let shortest = Duration::from_micros(self.shortest_lease.load(Ordering::Relaxed));
         let may_be_held = |lease: &Duration| outage.since.is_some_and(|since| now < since + *lease);
         let lease = [shortest, self.lease].into_iter().find(may_be_held);
         lease.map_or(self.connect_timeout, |lease| {
-            self.connect_timeout.min((lease / 3).max(SLOW))
+            self.connect_timeout.min((lease / 3).max(SHORTEST_LIMIT))
         })
     }
 }
@@ -106,12 +106,12 @@ fn micros(length: Duration) -> u64 {
 }
 
 /// The end of an attempt's time.
-pub(super) struct Until {
+pub(super) struct Deadline {
     at: tokio::time::Instant,
     limit: Duration,
 }
 
-impl Until {
+impl Deadline {
     pub(super) fn after(limit: Duration) -> Self {
         Self {
             at: tokio::time::Instant::now() + limit,
@@ -142,7 +142,7 @@ impl Until {
 }
 
 /// Returns a random time of at most `longest`.
-pub(super) fn up_to(world: &World, longest: Duration) -> Duration {
+pub(super) fn random_up_to(world: &World, longest: Duration) -> Duration {
     let micros = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
     Duration::from_micros(world.below(micros.saturating_add(1)))
 }
@@ -163,11 +163,11 @@ mod tests {
     }
 
     #[test]
-    fn many_that_lost_one_server_do_not_come_back_in_step() {
+    fn clients_that_lost_one_server_reconnect_at_different_times() {
         assert_eq!(
             Outage::default().pause(&World::default(), LONGEST_PAUSE),
             Duration::ZERO,
-            "nobody has lost anything yet"
+            "no connection was lost yet"
         );
         let pauses: Vec<Duration> = (0..200)
             .map(|_| {
@@ -207,54 +207,54 @@ mod tests {
     }
 
     #[test]
-    fn no_try_costs_more_than_a_third_of_what_may_still_be_held() {
-        let limits = |millis| Limits::new(Duration::from_secs(5), Duration::from_millis(millis));
+    fn no_attempt_takes_longer_than_a_third_of_a_lease_that_may_still_be_held() {
+        let limits = |millis| AttemptLimits::new(Duration::from_secs(5), Duration::from_millis(millis));
         let mut outage = Outage::default();
         assert_eq!(
-            limits(3_000).of(&outage, at(0)),
+            limits(3_000).limit(&outage, at(0)),
             Duration::from_secs(5),
             "the first time"
         );
         outage.began(at(0), at(60_000));
         outage.failed(at(61_000));
-        assert_eq!(limits(3_000).of(&outage, at(62_999)), Duration::from_secs(1));
+        assert_eq!(limits(3_000).limit(&outage, at(62_999)), Duration::from_secs(1));
         assert_eq!(
-            limits(3_000).of(&outage, at(63_000)),
+            limits(3_000).limit(&outage, at(63_000)),
             Duration::from_secs(5),
-            "all is lost"
+            "the lease has expired"
         );
-        assert_eq!(limits(30_000).of(&outage, at(62_999)), Duration::from_secs(5));
-        let short = limits(900).of(&outage, at(60_500));
-        assert_eq!(short, SLOW, "a handshake needs its time");
+        assert_eq!(limits(30_000).limit(&outage, at(62_999)), Duration::from_secs(5));
+        let short = limits(900).limit(&outage, at(60_500));
+        assert_eq!(short, SHORTEST_LIMIT, "a handshake can take this long");
     }
 
     #[test]
-    fn a_lock_with_a_shorter_lease_than_the_clients_shortens_the_tries() {
-        let limits = Limits::new(Duration::from_secs(5), Duration::from_secs(30));
+    fn a_lock_with_a_shorter_lease_than_the_clients_shortens_the_attempts() {
+        let limits = AttemptLimits::new(Duration::from_secs(5), Duration::from_secs(30));
         limits.set_shortest_lease(Some(Duration::from_secs(3)));
         let mut outage = Outage::default();
         outage.began(at(0), at(60_000));
-        assert_eq!(limits.of(&outage, at(62_999)), Duration::from_secs(1));
-        let later = limits.of(&outage, at(63_000));
+        assert_eq!(limits.limit(&outage, at(62_999)), Duration::from_secs(1));
+        let later = limits.limit(&outage, at(63_000));
         assert_eq!(
             later,
             Duration::from_secs(5),
-            "the short one is lost, the client's is not"
+            "the short lease has expired, the client's has not"
         );
     }
 
     #[test]
-    fn once_no_shorter_lease_is_held_a_try_takes_as_long_as_before() {
-        let limits = Limits::new(Duration::from_secs(5), Duration::from_secs(30));
+    fn once_no_shorter_lease_is_held_attempts_have_the_connect_timeout_again() {
+        let limits = AttemptLimits::new(Duration::from_secs(5), Duration::from_secs(30));
         let mut outage = Outage::default();
         outage.began(at(0), at(60_000));
         limits.set_shortest_lease(Some(Duration::from_secs(3)));
-        assert_eq!(limits.of(&outage, at(60_000)), Duration::from_secs(1));
+        assert_eq!(limits.limit(&outage, at(60_000)), Duration::from_secs(1));
         limits.set_shortest_lease(None);
-        assert_eq!(limits.of(&outage, at(60_000)), Duration::from_secs(5));
+        assert_eq!(limits.limit(&outage, at(60_000)), Duration::from_secs(5));
         limits.set_shortest_lease(Some(Duration::from_secs(90)));
         assert_eq!(
-            limits.of(&outage, at(60_000)),
+            limits.limit(&outage, at(60_000)),
             Duration::from_secs(5),
             "the client's is shorter"
         );

@@ -12,9 +12,9 @@
 //!                                                        └─ another ► refused
 //! ```
 //!
-//! Three events make the other primaries check again (`proof.rs`), unless they did so recently: a primary sets the key,
-//! finds the key of another primary, or is the first with a hidden run id. They must check again because an address can
-//! lead to another server later, and because keys expire. If the keys of others may have expired when a primary
+//! Three events make the other primaries check again (`peer_check.rs`), unless they did so recently: a primary sets the
+//! key, finds the key of another primary, or is the first with a hidden run id. They must check again because an address
+//! can lead to another server later, and because keys expire. If the keys of others may have expired when a primary
 //! connects, it makes the others check first, and waits a moment. As a result the newcomer is refused, and not a
 //! primary in use.
 
@@ -53,13 +53,13 @@ struct Shared {
     settings: Arc<Settings>,
     /// Created when it is first needed.
     key: OnceLock<Arc<[u8]>>,
-    known: Mutex<Known>,
+    state: Mutex<PeerState>,
     /// Notified when a primary has proved its key.
     proved: Notify,
 }
 
 #[derive(Default)]
-struct Known {
+struct PeerState {
     /// The run ids of the servers that tell it.
     run_ids: BTreeMap<usize, String>,
     /// The ids of each cluster's nodes.
@@ -80,7 +80,7 @@ impl Peers {
         let shared = Arc::new(Shared {
             settings: Arc::clone(settings),
             key: OnceLock::new(),
-            known: Mutex::default(),
+            state: Mutex::default(),
             proved: Notify::new(),
         });
         let peer = |node| Self {
@@ -97,12 +97,12 @@ impl Peers {
                 "the cluster does not say the ids of its nodes, by which primaries are told apart",
             ));
         }
-        let mut known = self.known();
-        let mut others = known.clusters.iter().filter(|(node, _)| **node != self.node);
+        let mut state = self.state();
+        let mut others = state.clusters.iter().filter(|(node, _)| **node != self.node);
         if others.any(|(_, ids)| !ids.is_disjoint(&own)) {
             return Err(same_server());
         }
-        known.clusters.insert(self.node, own);
+        state.clusters.insert(self.node, own);
         Ok(())
     }
 
@@ -115,12 +115,12 @@ impl Peers {
         database: i64,
         is_new_connection: bool,
     ) -> Result<(), Failure> {
-        let is_first = self.known().set_run_id(self.node, run_id)?;
-        if !self.known().is_hidden {
+        let is_first = self.state().set_run_id(self.node, run_id)?;
+        if !self.state().is_hidden {
             return Ok(());
         }
         if is_new_connection {
-            let has_requested = self.known().request_checks(self.node, self.now());
+            let has_requested = self.state().request_checks(self.node, self.now());
             if is_first {
                 self.wait_for_others(FIRST_WAIT).await;
             } else if has_requested {
@@ -132,18 +132,18 @@ impl Peers {
 
     /// Returns the number of requests to check again.
     pub(super) fn changes(&self) -> u64 {
-        self.known().changes
+        self.state().changes
     }
 
     /// Whether this primary must follow such a request.
     pub(super) fn is_due(&self, now: Instant) -> bool {
-        let known = self.known();
-        known.is_hidden && !known.is_fresh(self.node, now)
+        let state = self.state();
+        state.is_hidden && !state.is_fresh(self.node, now)
     }
 
     /// Whether this primary's server is another primary's, as far as is known.
     pub(super) fn is_refused(&self) -> bool {
-        self.known().refused.contains(&self.node)
+        self.state().refused.contains(&self.node)
     }
 
     /// Waits until the others have set their keys: those that were identified by run id so far, and those whose keys
@@ -154,7 +154,7 @@ impl Peers {
             loop {
                 let proved = self.shared.proved.notified();
                 let now = self.now();
-                if self.known().others_are_fresh(self.node, now) {
+                if self.state().others_are_fresh(self.node, now) {
                     return;
                 }
                 proved.await;
@@ -167,35 +167,36 @@ impl Peers {
         let (key, own_number) = (self.key(), self.node.to_string());
         let (start, key_ttl) = (self.now(), KEY_TTL.as_millis().to_string());
         let set: [&[u8]; 6] = [b"SET", &key, own_number.as_bytes(), b"NX", b"PX", key_ttl.as_bytes()];
-        let (set, found) = in_first_database(wire, database, &set, &key).await?;
-        let (is_refused, is_new) = (set.is_err(), set.as_ref().is_ok_and(|reply| *reply != Reply::Nil));
-        if !self.is_own_number(found, &own_number)? {
-            let failure = set.err().map_or_else(vanished, key_failure);
+        let set = in_first_database(wire, database, &set, &key).await?;
+        let is_refused = set.changed.is_err();
+        let is_new = set.changed.as_ref().is_ok_and(|reply| *reply != Reply::Nil);
+        if !self.is_own_number(set.value, &own_number)? {
+            let failure = set.changed.err().map_or_else(vanished, key_failure);
             // A server that refuses writes for now is still the same server.
             let is_believed = is_refused && self.is_proved() && !failure.is_lasting();
             return if is_believed { Ok(()) } else { Err(failure) };
         }
-        let was_fresh = self.known().is_fresh(self.node, start);
+        let was_fresh = self.state().is_fresh(self.node, start);
         if !is_new && !was_fresh {
             // Checked once more, because the key may have expired meanwhile and been set by another primary.
-            let longer: [&[u8]; 3] = [b"PEXPIRE", &key, key_ttl.as_bytes()];
-            let (longer, found) = in_first_database(wire, database, &longer, &key).await?;
-            if !self.is_own_number(found, &own_number)? {
+            let extend: [&[u8]; 3] = [b"PEXPIRE", &key, key_ttl.as_bytes()];
+            let extended = in_first_database(wire, database, &extend, &key).await?;
+            if !self.is_own_number(extended.value, &own_number)? {
                 return Err(vanished());
             }
-            if let Err(error) = longer {
+            if let Err(error) = extended.changed {
                 let failure = key_failure(error);
                 // The server refuses writes for now but still has the key. The next check comes soon.
                 return if failure.is_lasting() { Err(failure) } else { Ok(()) };
             }
         }
-        let mut known = self.known();
+        let mut state = self.state();
         // A key that was only read expires at its old time.
         if is_new || !was_fresh {
-            known.proved.insert(self.node, start);
+            state.proved.insert(self.node, start);
         }
-        known.refused.remove(&self.node);
-        known.changes += u64::from(is_new);
+        state.refused.remove(&self.node);
+        state.changes += u64::from(is_new);
         self.shared.proved.notify_waiters();
         Ok(())
     }
@@ -211,16 +212,16 @@ impl Peers {
 
     /// Notes that the server has the key of another primary.
     fn refuse(&self) -> Failure {
-        let mut known = self.known();
-        known.proved.remove(&self.node);
-        known.refused.insert(self.node);
+        let mut state = self.state();
+        state.proved.remove(&self.node);
+        state.refused.insert(self.node);
         // The other primary extends the key when it checks again. If it has left the server, the key expires.
-        known.changes += 1;
+        state.changes += 1;
         same_server()
     }
 
     fn is_proved(&self) -> bool {
-        self.known().proved.contains_key(&self.node)
+        self.state().proved.contains_key(&self.node)
     }
 
     fn key(&self) -> Arc<[u8]> {
@@ -237,12 +238,12 @@ impl Peers {
         self.shared.settings.world.now()
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.shared.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, PeerState> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
+impl PeerState {
     /// Notes the run id of a server. Returns whether the server hides it and was not checked before.
     fn set_run_id(&mut self, node: usize, run_id: Option<String>) -> Result<bool, Failure> {
         let Some(run_id) = run_id else {
@@ -298,6 +299,12 @@ pub(super) fn run_id(reply: Result<Reply, ServerError>) -> Result<Option<String>
     Ok(id.filter(|id| !id.is_empty()).map(str::to_owned))
 }
 
+/// The replies to a command on the key, and to reading the key afterwards.
+struct ChangeReplies {
+    changed: Result<Reply, ServerError>,
+    value: Result<Reply, ServerError>,
+}
+
 /// Runs a command on the key and reads the key afterwards. Uses database 0, whatever the URL says: two primaries that
 /// are two databases of one server must find the same key.
 async fn in_first_database(
@@ -305,7 +312,7 @@ async fn in_first_database(
     database: i64,
     change: &[&[u8]],
     key: &[u8],
-) -> Result<(Result<Reply, ServerError>, Result<Reply, ServerError>), Failure> {
+) -> Result<ChangeReplies, Failure> {
     let select = |out: &mut Vec<u8>, number: i64| {
         if database != 0 {
             resp::command(out, [b"SELECT".as_slice(), number.to_string().as_bytes()].into_iter());
@@ -318,11 +325,14 @@ async fn in_first_database(
     if database != 0 {
         wire.reply().await??;
     }
-    let both = (wire.reply().await?, wire.reply().await?);
+    let replies = ChangeReplies {
+        changed: wire.reply().await?,
+        value: wire.reply().await?,
+    };
     if database != 0 {
         wire.reply().await??;
     }
-    Ok(both)
+    Ok(replies)
 }
 
 fn same_server() -> Failure {
@@ -358,7 +368,7 @@ mod tests {
     fn error(code: &str) -> Result<Reply, ServerError> {
         Err(ServerError {
             code: code.into(),
-            message: "so it is".into(),
+            message: "text".into(),
         })
     }
 
@@ -378,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn clusters_are_compared_by_the_ids_that_their_nodes_had_last() {
+    fn clusters_are_compared_by_the_last_ids_of_their_nodes() {
         let urls = (1..=3).map(|host| format!("redis+cluster://h{host}"));
         let options = Options {
             primaries: Some(urls.collect()),
@@ -391,31 +401,31 @@ mod tests {
         check(0, &["a", "c"]).unwrap();
         check(1, &["b"]).unwrap();
         assert!(check(2, &["d", "c"]).unwrap_err().is_lasting());
-        assert!(check(2, &[]).unwrap_err().is_lasting(), "nobody can tell");
+        assert!(check(2, &[]).unwrap_err().is_lasting(), "the ids are unknown");
         check(2, &["d"]).unwrap();
     }
 
     #[test]
-    fn run_ids_are_compared_with_those_that_the_others_said_last() {
-        let mut known = Known::default();
+    fn run_ids_are_compared_with_the_last_ones_of_the_others() {
+        let mut state = PeerState::default();
         for node in [0, 0, 1] {
-            known.set_run_id(node, Some(format!("id-{node}"))).unwrap();
+            state.set_run_id(node, Some(format!("id-{node}"))).unwrap();
         }
-        assert!(known.set_run_id(2, Some("id-0".into())).unwrap_err().is_lasting());
-        known.set_run_id(0, Some("id-3".into())).unwrap();
-        known.set_run_id(2, Some("id-0".into())).unwrap();
-        assert!(!known.is_hidden && known.changes == 0);
+        assert!(state.set_run_id(2, Some("id-0".into())).unwrap_err().is_lasting());
+        state.set_run_id(0, Some("id-3".into())).unwrap();
+        state.set_run_id(2, Some("id-0".into())).unwrap();
+        assert!(!state.is_hidden && state.changes == 0);
     }
 
     #[test]
-    fn the_first_that_hides_its_run_id_makes_the_others_look() {
-        let mut known = Known::default();
-        known.set_run_id(0, Some("id-0".into())).unwrap();
-        assert!(known.set_run_id(1, None).unwrap(), "it was not looked at");
-        assert!(known.is_hidden && known.changes == 1);
-        assert!(known.set_run_id(2, None).unwrap());
-        known.proved.insert(2, Instant::ZERO);
-        assert!(!known.set_run_id(2, None).unwrap(), "it was");
-        assert_eq!(known.changes, 1);
+    fn the_first_primary_that_hides_its_run_id_makes_the_others_check_again() {
+        let mut state = PeerState::default();
+        state.set_run_id(0, Some("id-0".into())).unwrap();
+        assert!(state.set_run_id(1, None).unwrap(), "it was not checked before");
+        assert!(state.is_hidden && state.changes == 1);
+        assert!(state.set_run_id(2, None).unwrap());
+        state.proved.insert(2, Instant::ZERO);
+        assert!(!state.set_run_id(2, None).unwrap(), "it was checked before");
+        assert_eq!(state.changes, 1);
     }
 }

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_is_read_from_each_version_s_words() {
+    fn the_line_is_read_from_the_errors_of_each_server_version() {
         for (message, expected) in [
             (
                 "Error running script (call to f_1): @user_script:31: @user_script: 31: The user",
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_calls_whose_error_is_given_back_are_named_without_a_line() {
+    fn without_a_line_the_commands_whose_errors_are_returned_are_named() {
         assert_eq!(commands(Script::LockAcquire, None), ["HRANDFIELD", "GET", "PEXPIRE"]);
     }
 }

@@ -15,7 +15,7 @@ pub(super) async fn probe() {
     use crate::sleep::{note_descriptor_closed, timeout};
 
     /// A healthy runtime gets the event of a new socket in its next poll, long before this limit.
-    const LONGEST: Duration = Duration::from_secs(1);
+    const EVENT_TIMEOUT: Duration = Duration::from_secs(1);
     /// ENFILE and EMFILE, the limits of the system and of the process, which tell nothing about the runtime.
     const NO_MORE_DESCRIPTORS: [i32; 2] = [23, 24];
 
@@ -29,7 +29,7 @@ pub(super) async fn probe() {
             return;
         }
     };
-    let writable: Option<io::Result<()>> = timeout(LONGEST, here.writable()).await;
+    let writable: Option<io::Result<()>> = timeout(EVENT_TIMEOUT, here.writable()).await;
     if writable.is_none_or(|ready| ready.is_err()) {
         note_descriptor_closed();
     }

@@ -12,7 +12,7 @@ pub(super) enum Purpose {
     Calls(Lane),
     Subscriptions,
     /// A check that the server is none of the other primaries.
-    Proof,
+    PeerCheck,
     /// Commands of a tool. A replica is acceptable if the name leads to no primary.
     Tool,
     /// A question to a cluster node or a sentinel about what it knows. A replica is acceptable, and so is any address.
@@ -21,7 +21,7 @@ pub(super) enum Purpose {
 
 impl Purpose {
     pub(super) const fn is_for_calls(self) -> bool {
-        matches!(self, Self::FirstCalls(_) | Self::Calls(_) | Self::Proof)
+        matches!(self, Self::FirstCalls(_) | Self::Calls(_) | Self::PeerCheck)
     }
 
     /// Whether the connection must go to the server where the client is.
@@ -39,7 +39,7 @@ impl Purpose {
         match self {
             Self::FirstCalls(Lane::Command)
             | Self::Calls(Lane::Command)
-            | Self::Proof
+            | Self::PeerCheck
             | Self::Tool
             | Self::Topology => Path::Commands,
             Self::FirstCalls(Lane::Renewal) | Self::Calls(Lane::Renewal) => Path::Renewals,

@@ -16,6 +16,13 @@ pub(super) struct Greeting<'a> {
     role: Option<&'a str>,
 }
 
+/// The first two numbers of a server's version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Version {
+    pub(super) major: u32,
+    pub(super) minor: u32,
+}
+
 /// The command that a greeting answers. Every user may send it, whatever its rights.
 pub(super) const QUESTION: &[u8] = b"HELLO";
 
@@ -36,10 +43,12 @@ impl<'a> Greeting<'a> {
         greeting
     }
 
-    /// Returns the first two numbers of the version.
-    pub(super) fn numbers(&self) -> Option<(u32, u32)> {
+    pub(super) fn version_numbers(&self) -> Option<Version> {
         let mut numbers = self.version?.split('.').map(|part| part.parse().unwrap_or(0));
-        Some((numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)))
+        Some(Version {
+            major: numbers.next().unwrap_or(0),
+            minor: numbers.next().unwrap_or(0),
+        })
     }
 
     pub(super) fn is_replica(&self) -> bool {
@@ -79,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn each_version_s_words_for_no_primary_are_known() {
+    fn the_errors_of_a_replica_are_recognized_for_each_server_version() {
         for line in [
             "READONLY You can't write against a read only replica.",
             "READONLY You can't write against a read only replica. script: 6e81, on @user_script:4.",

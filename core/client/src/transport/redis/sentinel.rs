@@ -37,20 +37,22 @@ use tokio::sync::watch;
 
 use self::answer::{Answer, Choice, Trust};
 use self::round::{KnownSentinel, Round};
-use self::watcher::{Watcher, WatcherEvent, WatcherReply};
+use self::watcher::{Origin, Watcher, WatcherEvent, WatcherReply};
 use super::address::Address;
 use super::connect::Connector;
 use super::failure::Failure;
-use super::membership::Membership;
 use super::peers::Peers;
 use super::primary::PrimaryAddress;
+use super::server_kind::ServerKind;
 use super::{FirstFailure, Redis, State};
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};
 use crate::transport::{Transport, TransportEvent};
 
-/// The shortest and the longest pause between two rounds of questions.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
+/// The shortest pause between two rounds of questions.
+const SHORTEST_ROUND_PAUSE: Duration = Duration::from_millis(50);
+/// The longest pause between two rounds of questions.
+const LONGEST_ROUND_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause between two attempts to connect to the primary, or to a sentinel of the URL.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// The same for a sentinel that others name, because it may be unreachable from here.
@@ -105,25 +107,26 @@ impl Sentinel {
             round: None,
             is_round_requested: false,
             not_before: Instant::ZERO,
-            pause: PAUSE.0,
+            pause: SHORTEST_ROUND_PAUSE,
             is_in_use: false,
             first_attempt_until: None,
         };
         for (host, port) in configured {
-            this.watch(Address::new(host, *port), true);
+            this.watch(Address::new(host, *port), Origin::Url);
         }
         this
     }
 
-    fn watch(&mut self, address: Address, is_configured: bool) {
+    fn watch(&mut self, address: Address, origin: Origin) {
         let target = self.target.sentinel_target(&address.host, address.port);
-        let connector = if is_configured {
-            Connector::new(&self.settings, &target, Membership::Sentinel, None).with_longest_pause(LONGEST_PAUSE)
-        } else {
-            Connector::announced(&self.settings, &target, Membership::Sentinel)
-                .with_longest_pause(LONGEST_PAUSE_OF_OTHERS)
+        let connector = match origin {
+            Origin::Url => {
+                Connector::new(&self.settings, &target, ServerKind::Sentinel, None).with_longest_pause(LONGEST_PAUSE)
+            }
+            Origin::Announced => Connector::announced(&self.settings, &target, ServerKind::Sentinel)
+                .with_longest_pause(LONGEST_PAUSE_OF_OTHERS),
         };
-        let watcher = Watcher::new(&self.settings, connector, &self.service, is_configured);
+        let watcher = Watcher::new(&self.settings, connector, &self.service, origin);
         self.watchers.insert(address, watcher);
     }
 
@@ -201,7 +204,7 @@ impl Sentinel {
                 .filter(|watcher| !watcher.is_configured())
                 .count();
             if others < MAX_OTHERS && !self.watchers.contains_key(&address) {
-                self.watch(address, false);
+                self.watch(address, Origin::Announced);
             }
         }
         self.watchers.len() > before
@@ -250,7 +253,7 @@ impl Sentinel {
             return;
         };
         self.not_before = now + self.pause;
-        self.pause = self.pause.saturating_mul(2).min(PAUSE.1);
+        self.pause = self.pause.saturating_mul(2).min(LONGEST_ROUND_PAUSE);
         // A minority of sentinels may be cut off from the others, so its answers are trusted less.
         let is_missing = !self.redis.commands.is_open() && !self.redis.renewals.is_open();
         let trust = match outcome.has_majority_answered {
@@ -337,11 +340,11 @@ impl Transport for Sentinel {
         {
             self.first_attempt_failed(failure, now, events);
         }
-        self.redis.poll_proof(context, now, events);
+        self.redis.poll_peer_check(context, now, events);
         self.redis.poll_subscriptions(context, now, events);
         self.redis.report_opened(now, events);
         if self.redis.every_lane_is_open() {
-            self.pause = PAUSE.0;
+            self.pause = SHORTEST_ROUND_PAUSE;
         }
         // A connection that was just lost needs a new round.
         self.poll_round(now, events);
@@ -354,7 +357,7 @@ impl Transport for Sentinel {
 
     fn restart(&mut self, now: Instant, events: &mut Vec<TransportEvent>) -> bool {
         for (address, watcher) in mem::take(&mut self.watchers) {
-            self.watch(address, watcher.is_configured());
+            self.watch(address, watcher.origin());
         }
         self.round = None;
         self.is_round_requested = true;

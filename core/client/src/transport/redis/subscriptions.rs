@@ -29,7 +29,7 @@ pub(super) struct SubscriptionLink {
     changes: Vec<Change>,
     outage: Outage,
     /// The interval between two pings, and the time limit for their answers.
-    ping: Duration,
+    ping_interval: Duration,
 }
 
 enum State {
@@ -92,7 +92,7 @@ impl SubscriptionLink {
             changes: Vec::new(),
             outage,
             // Twice this, a third of the lease, is the time to notice a dead connection.
-            ping: (settings.lease.get() / 6).clamp(Duration::from_millis(250), Duration::from_secs(10)),
+            ping_interval: (settings.lease.get() / 6).clamp(Duration::from_millis(250), Duration::from_secs(10)),
         }
     }
 
@@ -146,7 +146,7 @@ impl SubscriptionLink {
                         self.state = State::Waiting;
                     }
                 },
-                State::Open(open) => match open.poll(context, now, self.ping, events) {
+                State::Open(open) => match open.poll(context, now, self.ping_interval, events) {
                     Ok(()) => return,
                     Err(_) => self.give_up(now),
                 },
@@ -188,7 +188,7 @@ impl SubscriptionLink {
             since: now,
             is_sharded: self.connector.is_sharded(),
             pending: VecDeque::new(),
-            ping_due: now + self.ping,
+            ping_due: now + self.ping_interval,
             ping_unanswered_since: None,
         });
         // `channels` includes the changes that were not sent.
@@ -203,7 +203,7 @@ impl SubscriptionLink {
         match &self.state {
             State::Waiting | State::Connecting(_) => None,
             State::Open(open) => Some(match open.ping_unanswered_since {
-                Some(since) => since + self.ping,
+                Some(since) => since + self.ping_interval,
                 None => open.ping_due,
             }),
         }
@@ -249,12 +249,15 @@ impl Open {
         &mut self,
         context: &mut Context<'_>,
         now: Instant,
-        ping: Duration,
+        ping_interval: Duration,
         events: &mut Vec<TransportEvent>,
     ) -> Result<(), Failure> {
         match self.ping_unanswered_since {
-            Some(since) if now >= since + ping => {
-                return Err(Failure::unavailable(format!("no answer to a ping for {}", brief(ping))));
+            Some(since) if now >= since + ping_interval => {
+                return Err(Failure::unavailable(format!(
+                    "no answer to a ping for {}",
+                    brief(ping_interval)
+                )));
             }
             None if now >= self.ping_due => {
                 self.ping_unanswered_since = Some(now);
@@ -266,7 +269,7 @@ impl Open {
         for _ in 0..FRAMES_PER_POLL {
             match self.wire.poll(context) {
                 Poll::Ready(Ok(Frame::Push(parts))) => self.on_push(parts, events),
-                Poll::Ready(Ok(Frame::Reply(reply))) => self.on_reply(&reply, now, ping, events)?,
+                Poll::Ready(Ok(Frame::Reply(reply))) => self.on_reply(&reply, now, ping_interval, events)?,
                 Poll::Ready(Err(failure)) => return Err(failure),
                 Poll::Pending => return Ok(()),
             }
@@ -282,12 +285,17 @@ impl Open {
             return;
         };
         match (kind.as_slice(), parts.next()) {
-            (b"message" | b"smessage", Some(Reply::Bytes(payload))) => {
-                events.push(TransportEvent::Message(NODE, channel.into(), payload))
-            }
+            (b"message" | b"smessage", Some(Reply::Bytes(payload))) => events.push(TransportEvent::Message {
+                node: NODE,
+                channel: channel.into(),
+                payload,
+            }),
             (b"subscribe", _) => {
                 self.on_confirmation();
-                events.push(TransportEvent::Subscribed(NODE, channel.into()));
+                events.push(TransportEvent::Subscribed {
+                    node: NODE,
+                    channel: channel.into(),
+                });
             }
             (b"unsubscribe", _) => self.on_confirmation(),
             (b"ssubscribe", _) => {
@@ -296,14 +304,20 @@ impl Open {
                 {
                     self.pending.pop_front();
                 }
-                events.push(TransportEvent::Subscribed(NODE, channel.into()));
+                events.push(TransportEvent::Subscribed {
+                    node: NODE,
+                    channel: channel.into(),
+                });
             }
             (b"sunsubscribe", _) => match self.pending.front() {
                 Some(PendingReply::Shard(Change::Unsubscribe(pending))) if **pending == *channel => {
                     self.pending.pop_front();
                 }
                 // The client did not end this channel: its slot now belongs to another node.
-                _ => events.push(TransportEvent::SubscriptionLost(NODE, channel.into())),
+                _ => events.push(TransportEvent::SubscriptionLost {
+                    node: NODE,
+                    channel: channel.into(),
+                }),
             },
             _ => {}
         }
@@ -324,7 +338,7 @@ impl Open {
         &mut self,
         reply: &Result<Reply, ServerError>,
         now: Instant,
-        ping: Duration,
+        ping_interval: Duration,
         events: &mut Vec<TransportEvent>,
     ) -> Result<(), Failure> {
         let is_rejected = matches!(reply, Err(error) if REROUTING_CODES.contains(&error.code.as_str()));
@@ -336,12 +350,12 @@ impl Open {
         match self.pending.pop_front() {
             Some(PendingReply::Ping) => {
                 self.ping_unanswered_since = None;
-                self.ping_due = now + ping;
+                self.ping_due = now + ping_interval;
                 Ok(())
             }
             Some(PendingReply::Shard(Change::Subscribe(channel))) => {
                 if is_rejected {
-                    events.push(TransportEvent::SubscriptionLost(NODE, channel));
+                    events.push(TransportEvent::SubscriptionLost { node: NODE, channel });
                 }
                 Ok(())
             }

@@ -23,7 +23,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::dial::Tcp;
 use super::failure::Failure;
-use super::outage::Until;
+use super::outage::Deadline;
 use super::wire::Socket;
 use crate::blocking_pool;
 use crate::tls::{CA, CERT, KEY, SERVER_NAME, Tls, TlsOptions};
@@ -51,7 +51,7 @@ pub(super) struct TlsOutcome {
 }
 
 /// The age at which the files are read again for a new connection: certificates are replaced while programs run.
-const FRESH: Duration = Duration::from_secs(10);
+const REREAD_AFTER: Duration = Duration::from_secs(10);
 
 impl TlsDialer {
     pub(super) fn new(tcp: Tcp, tls: &Tls) -> Self {
@@ -69,7 +69,7 @@ impl TlsDialer {
     pub(super) async fn connect(
         &self,
         address: SocketAddr,
-        until: &Until,
+        deadline: &Deadline,
     ) -> Result<(Stream, Arc<TlsOutcome>), Failure> {
         let tls = self.tls().await;
         let name = match &tls.server_name {
@@ -88,7 +88,7 @@ impl TlsDialer {
         let config = outcome.tls.config(Arc::clone(&outcome) as Arc<dyn ResolvesClientCert>);
         let tcp = self.tcp.connect(address).await?;
         let handshake = async { Ok(TlsConnector::from(config).connect(name, tcp).await) };
-        match until.wait_or(handshake, Failure::tls_unanswered).await? {
+        match deadline.wait_or(handshake, Failure::tls_unanswered).await? {
             Ok(inner) => {
                 let stream = Stream {
                     inner,
@@ -106,7 +106,7 @@ impl TlsDialer {
     /// Returns the current content of the files, or the previous content if they cannot be read.
     async fn tls(&self) -> Arc<Tls> {
         let known = Arc::clone(&self.lock());
-        if known.read_at.elapsed() < FRESH {
+        if known.read_at.elapsed() < REREAD_AFTER {
             return known;
         }
         let options = known.options.clone();
@@ -214,8 +214,8 @@ fn untrusted(error: &CertificateError, host: &str, options: &TlsOptions) -> Caus
         }
         CertificateError::Expired => expired(None),
         CertificateError::ExpiredContext { time, not_after } => expired(Some(between(*not_after, *time))),
-        CertificateError::NotValidYet => not_yet(None),
-        CertificateError::NotValidYetContext { time, not_before } => not_yet(Some(between(*time, *not_before))),
+        CertificateError::NotValidYet => not_valid_yet(None),
+        CertificateError::NotValidYetContext { time, not_before } => not_valid_yet(Some(between(*time, *not_before))),
         CertificateError::Revoked => {
             Cause::new("the server's certificate was revoked").with_advice("install a new one there")
         }
@@ -238,7 +238,7 @@ fn expired(ago: Option<String>) -> Cause {
     .with_advice("install a new one there")
 }
 
-fn not_yet(left: Option<String>) -> Cause {
+fn not_valid_yet(left: Option<String>) -> Cause {
     let left = left.map(|left| format!(" for another {left}")).unwrap_or_default();
     Cause::new(format!(
         "the server's certificate is not valid yet{left}, by the clock of this machine"
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_told_in_a_unit_that_fits() {
+    fn durations_are_written_in_a_fitting_unit() {
         let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
         for (seconds, text) in [(5, "5 s"), (600, "10 min"), (7_200, "2 h"), (864_000, "10 days")] {
             assert_eq!(between(at(1), at(1 + seconds)), text);

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use steadlock_protocol::Error;
 
-use super::cluster::lookup::Map;
+use super::cluster::lookup::ClusterMap;
 pub(crate) use super::link::Link;
-use super::membership::Membership;
 use super::sentinel::lookup;
+use super::server_kind::ServerKind;
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};
 
@@ -29,7 +29,7 @@ pub(crate) enum Arrangement {
 }
 
 /// The node of each key.
-pub(crate) struct Nodes(Map);
+pub(crate) struct Nodes(ClusterMap);
 
 impl Nodes {
     /// Returns the index of the primary that has this key; `None` if no node has its slot.
@@ -38,23 +38,23 @@ impl Nodes {
     }
 }
 
-/// Returns a link to a server that the servers of `whole` announce.
-pub(crate) fn announced(settings: &Settings, whole: &Target, host: &str, port: u16) -> Link {
-    let membership = match &whole.scheme {
-        Scheme::Cluster { .. } => Membership::Shard,
-        _ => Membership::Alone,
+/// Returns a link to a server that the servers of the URL `origin` announce.
+pub(crate) fn announced(settings: &Settings, origin: &Target, host: &str, port: u16) -> Link {
+    let server_kind = match &origin.scheme {
+        Scheme::Cluster { .. } => ServerKind::ClusterNode,
+        _ => ServerKind::Standalone,
     };
-    Link::of(settings, whole, &whole.node_target(host, port), membership)
+    Link::of(settings, origin, &origin.node_target(host, port), server_kind)
 }
 
 /// Finds the servers. Asks the cluster or the sentinels, if there are any.
 pub(crate) async fn find(settings: &Arc<Settings>, target: &Target) -> Result<Found, Error> {
     match &target.scheme {
         Scheme::Cluster { .. } => {
-            let map = Map::ask(settings, target).await?;
+            let map = ClusterMap::ask(settings, target).await?;
             let primaries = map.primaries().iter().map(|address| {
                 let node = target.node_target(&address.host, address.port);
-                Link::of(settings, target, &node, Membership::Shard)
+                Link::of(settings, target, &node, ServerKind::ClusterNode)
             });
             Ok(Found {
                 primaries: primaries.collect(),
@@ -67,13 +67,13 @@ pub(crate) async fn find(settings: &Arc<Settings>, target: &Target) -> Result<Fo
             let primary = target.node_target(&found.primary.host, found.primary.port);
             Ok(Found {
                 arrangement: Arrangement::Service(service.clone()),
-                primaries: vec![Link::announced(settings, &primary, Membership::Alone)],
+                primaries: vec![Link::announced(settings, &primary, ServerKind::Standalone)],
                 sentinels: found.sentinels,
             })
         }
         Scheme::Tcp { .. } | Scheme::Unix { .. } | Scheme::Memory { .. } => Ok(Found {
             arrangement: Arrangement::Alone,
-            primaries: vec![Link::configured(settings, target, Membership::Alone)],
+            primaries: vec![Link::configured(settings, target, ServerKind::Standalone)],
             sentinels: Vec::new(),
         }),
     }

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use super::failure::Failure;
 use super::identity::{Server, ServerRef};
 use super::resp;
-use super::resp::{Frame, Limits, Scan, Unreadable};
+use super::resp::{Decoded, Frame, Limits, Scan, Unreadable};
 use crate::sleep::note_descriptor_closed;
 use crate::world::Stream;
 
@@ -160,7 +160,7 @@ impl Wire {
         {
             return Ok(None);
         }
-        let Some((frame, length)) = resp::decode(bytes, self.limits)? else {
+        let Some(Decoded { frame, length }) = resp::decode(bytes, self.limits)? else {
             // Most frames arrive whole. Only the others need a scan.
             self.scan.get_or_insert_default();
             return Ok(None);
@@ -353,12 +353,12 @@ mod tests {
     use crate::port::counting::CountingWaker;
 
     /// A connection that accepts no writes, and returns `at_a_time` bytes per read of what the server sent before.
-    struct Cut {
+    struct NoWrites {
         reply: &'static [u8],
         at_a_time: usize,
     }
 
-    impl AsyncRead for Cut {
+    impl AsyncRead for NoWrites {
         fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
             let length = self.at_a_time.min(self.reply.len()).min(buffer.remaining());
             let (now, later) = self.reply.split_at(length);
@@ -368,7 +368,7 @@ mod tests {
         }
     }
 
-    impl AsyncWrite for Cut {
+    impl AsyncWrite for NoWrites {
         fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
             Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()))
         }
@@ -383,9 +383,9 @@ mod tests {
     }
 
     #[test]
-    fn after_a_write_that_failed_every_reply_is_still_that_of_its_call() {
+    fn after_a_failed_write_every_reply_still_belongs_to_its_call() {
         for at_a_time in 1..=20 {
-            let mut wire = Wire::new(Cut {
+            let mut wire = Wire::new(NoWrites {
                 reply: b":1\r\n:2\r\n:3\r\n:4\r\n:5\r\n",
                 at_a_time,
             });
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_sends_without_end_leaves_others_their_turn() {
+    fn a_server_that_sends_without_end_does_not_starve_other_tasks() {
         let long = format!(">1\r\n$100000\r\n{}\r\n", "a".repeat(100_000));
         // A burst ends with the read that exceeds its limit.
         for (reply, most) in [(b":1\r\n".as_slice(), 512), (long.into_bytes().leak(), 14)] {
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_has_not_let_the_client_in_may_not_answer_at_length() {
+    fn before_the_login_is_accepted_a_long_reply_is_refused() {
         let reply: &'static str = Box::leak(format!("*20000\r\n{}", ":1\r\n".repeat(20_000)).into_boxed_str());
         for login_accepted in [false, true] {
             let mut wire = Wire::new(Endless::repeating(reply.as_bytes()));

@@ -24,8 +24,8 @@ struct Placement {
 
 /// A change of a subscription at a node.
 pub(super) enum Change {
-    Subscribe(Address, Arc<[u8]>),
-    Unsubscribe(Address, Arc<[u8]>),
+    Subscribe { node: Address, channel: Arc<[u8]> },
+    Unsubscribe { node: Address, channel: Arc<[u8]> },
 }
 
 impl Channels {
@@ -41,9 +41,10 @@ impl Channels {
 
     pub(super) fn unsubscribe(&mut self, channel: &Arc<[u8]>) -> Option<Change> {
         let placement = self.0.remove(channel)?;
-        placement
-            .node
-            .map(|node| Change::Unsubscribe(node, Arc::clone(channel)))
+        placement.node.map(|node| Change::Unsubscribe {
+            node,
+            channel: Arc::clone(channel),
+        })
     }
 
     /// Whether a channel has no node yet.
@@ -73,10 +74,15 @@ impl Channels {
             .filter(|placement| placement.node.as_ref() == Some(node))?;
         placement.has_moved = true;
         if std::mem::take(&mut placement.is_confirmed) {
-            events.push(TransportEvent::SubscriptionLost(NODE, Arc::clone(channel)));
+            events.push(TransportEvent::SubscriptionLost {
+                node: NODE,
+                channel: Arc::clone(channel),
+            });
         }
-        let before = placement.node.take()?;
-        Some(Change::Unsubscribe(before, Arc::clone(channel)))
+        Some(Change::Unsubscribe {
+            node: placement.node.take()?,
+            channel: Arc::clone(channel),
+        })
     }
 
     /// Moves each channel to the node that has its slot.
@@ -90,12 +96,21 @@ impl Channels {
                 continue;
             }
             if std::mem::take(&mut placement.is_confirmed) {
-                events.push(TransportEvent::SubscriptionLost(NODE, Arc::clone(channel)));
+                events.push(TransportEvent::SubscriptionLost {
+                    node: NODE,
+                    channel: Arc::clone(channel),
+                });
             }
             if let Some(before) = placement.node.replace(owner.clone()) {
-                changes.push(Change::Unsubscribe(before, Arc::clone(channel)));
+                changes.push(Change::Unsubscribe {
+                    node: before,
+                    channel: Arc::clone(channel),
+                });
             }
-            changes.push(Change::Subscribe(owner.clone(), Arc::clone(channel)));
+            changes.push(Change::Subscribe {
+                node: owner.clone(),
+                channel: Arc::clone(channel),
+            });
         }
         changes
     }
@@ -116,7 +131,10 @@ impl Channels {
     pub(super) fn connection_lost(&mut self, node: &Address, events: &mut Vec<TransportEvent>) {
         for (channel, placement) in &mut self.0 {
             if placement.node.as_ref() == Some(node) && std::mem::take(&mut placement.is_confirmed) {
-                events.push(TransportEvent::SubscriptionLost(NODE, Arc::clone(channel)));
+                events.push(TransportEvent::SubscriptionLost {
+                    node: NODE,
+                    channel: Arc::clone(channel),
+                });
             }
         }
     }

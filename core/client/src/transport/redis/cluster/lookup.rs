@@ -12,16 +12,16 @@ use crate::target::{Scheme, Target};
 use crate::transport::redis::address::Address;
 use crate::transport::redis::connect::Connector;
 use crate::transport::redis::failure::Failure;
-use crate::transport::redis::membership::Membership;
 use crate::transport::redis::outage::Outage;
+use crate::transport::redis::server_kind::ServerKind;
 
 /// The node of each slot, by the answer of one node.
-pub(in crate::transport::redis) struct Map {
+pub(in crate::transport::redis) struct ClusterMap {
     slots: Slots,
     primaries: Vec<Address>,
 }
 
-impl Map {
+impl ClusterMap {
     /// Asks all nodes of the URL. Uses the first good answer.
     pub(in crate::transport::redis) async fn ask(settings: &Arc<Settings>, target: &Target) -> Result<Self, Error> {
         let Scheme::Cluster { nodes, .. } = &target.scheme else {
@@ -29,7 +29,7 @@ impl Map {
         };
         let questions = nodes.iter().map(|(host, port)| {
             let node = target.node_target(host, *port);
-            let connector = Arc::new(Connector::new(settings, &node, Membership::Shard, None));
+            let connector = Arc::new(Connector::new(settings, &node, ServerKind::ClusterNode, None));
             let answer = connector.ask(QUESTION, &Outage::default(), Instant::ZERO);
             Box::pin(async move {
                 let slots = Slots::read(&answer.await?, host);

@@ -15,17 +15,23 @@ use crate::transport::redis::address::Address;
 use crate::transport::redis::lane::RejectedCall;
 use crate::transport::redis::resp::ServerError;
 
-/// The base and the limit of the pause before a call that was turned away is sent again.
-const BACK_OFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
+/// The base of the pause before a rejected call is sent again. The pause doubles with every attempt.
+const BACK_OFF: Duration = Duration::from_millis(10);
+/// The limit of that pause.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// The number of redirections that a call follows without a pause.
 const IMMEDIATE_RETRIES: u32 = 2;
 /// The error of a node that may not serve any slot.
-const DOWN: &str = "CLUSTERDOWN";
+const CLUSTER_DOWN: &str = "CLUSTERDOWN";
 /// The errors of a node whose slot belongs to another node now, or is migrating to one.
 const REDIRECTIONS: [&str; 2] = ["MOVED", "ASK"];
 
 /// The calls of one slot and lane.
-pub(super) type Flow = (u16, Lane);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Flow {
+    pub(super) slot: u16,
+    pub(super) lane: Lane,
+}
 
 /// A call that waits.
 pub(super) struct Waiting {
@@ -57,6 +63,24 @@ struct Destination {
     count: usize,
 }
 
+/// A call that is sent now.
+pub(super) struct SendableCall {
+    pub(super) node: Address,
+    pub(super) call: Call,
+    /// Whether to ask the node to run the call although the slot is still migrating to it.
+    pub(super) asking: bool,
+}
+
+/// The node at which a rejected call is sent again.
+pub(super) enum Retry {
+    /// The owner of its slot, which was known before. The call is sent after a pause.
+    AtOwner,
+    /// The owner of its slot, which the rejection has named.
+    AtNewOwner,
+    /// A node to which the slot is still migrating, once.
+    AtImportingNode(Address),
+}
+
 /// The next step of a waiting call.
 pub(super) enum Decision {
     /// The call is sent to this node.
@@ -86,7 +110,10 @@ impl Queue {
     pub(super) fn push(&mut self, call: Call) {
         let key = call.keys.first().map_or(&[][..], |key| key);
         self.waiting.push_back(Waiting {
-            flow: (slot(key), call.lane),
+            flow: Flow {
+                slot: slot(key),
+                lane: call.lane,
+            },
             call,
             asking: None,
             // Set by the first flush, because `push` reads no clock.
@@ -110,15 +137,11 @@ impl Queue {
         destinations.map(|destination| destination.count).sum()
     }
 
-    /// Calls `decide` for each call that may be sent, in order, and `send` for those that are sent.
-    pub(super) fn flush(
-        &mut self,
-        now: Instant,
-        mut decide: impl FnMut(&Waiting) -> Decision,
-        mut send: impl FnMut(&Address, Call, bool),
-    ) {
+    /// Calls `decide` for each call that may be sent, in order. Returns those to send.
+    pub(super) fn flush(&mut self, now: Instant, mut decide: impl FnMut(&Waiting) -> Decision) -> Vec<SendableCall> {
+        let mut sendable = Vec::new();
         if self.waiting.is_empty() {
-            return;
+            return sendable;
         }
         let mut blocked = BTreeSet::new();
         let mut remaining = VecDeque::new();
@@ -175,12 +198,13 @@ impl Queue {
                 last_error: waiting.last_error,
             };
             self.sent.insert(call.id, sent);
-            send(&node, call, asking);
+            sendable.push(SendableCall { node, call, asking });
         }
         self.waiting = remaining;
+        sendable
     }
 
-    /// Handles the reply to a call. An earlier call of the same lock that was turned away must not run after it,
+    /// Handles the reply to a call. An earlier call of the same lock that was rejected must not run after it,
     /// because the later call may be the one that undoes it.
     pub(super) fn on_reply(&mut self, id: CallId, events: &mut Vec<TransportEvent>) {
         let Some(sent) = self.remove_sent(id) else { return };
@@ -197,35 +221,36 @@ impl Queue {
         });
     }
 
-    /// Handles a call that a node did not run. The call is sent again, to `asking` or to the owner of its slot. A
-    /// cluster can be down for long, so its error becomes the answer after a few attempts.
-    pub(super) fn on_rejected(
-        &mut self,
-        rejected: RejectedCall,
-        asking: Option<Address>,
-        is_new_owner: bool,
-        now: Instant,
-    ) -> Option<TransportEvent> {
+    /// Handles a call that a node did not run. The call is sent again. A cluster can be down for long, so its error
+    /// becomes the answer after a few attempts.
+    pub(super) fn on_rejected(&mut self, rejected: RejectedCall, retry: Retry, now: Instant) -> Option<TransportEvent> {
         let RejectedCall { call, error } = rejected;
         let sent = self.remove_sent(call.id)?;
         let attempts = sent.attempts.saturating_add(1);
-        if error.code == DOWN && attempts > IMMEDIATE_RETRIES {
-            return Some(TransportEvent::Reply(call.id, Err(error.to_call_error())));
+        if error.code == CLUSTER_DOWN && attempts > IMMEDIATE_RETRIES {
+            return Some(TransportEvent::Reply {
+                call: call.id,
+                result: Err(error.to_call_error()),
+            });
         }
         // A redirection tells the caller nothing. An earlier error that made the call wait is kept instead.
         let last_error = match sent.last_error {
             Some(before) if REDIRECTIONS.contains(&error.code.as_str()) => before,
             _ => error,
         };
-        let pause = if is_new_owner && attempts <= IMMEDIATE_RETRIES {
+        let is_redirected = !matches!(retry, Retry::AtOwner);
+        let pause = if is_redirected && attempts <= IMMEDIATE_RETRIES {
             Duration::ZERO
         } else {
-            BACK_OFF.0.saturating_mul(1 << attempts.min(8)).min(BACK_OFF.1)
+            BACK_OFF.saturating_mul(1 << attempts.min(8)).min(LONGEST_PAUSE)
         };
         self.put_back(Waiting {
             flow: sent.flow,
             call,
-            asking,
+            asking: match retry {
+                Retry::AtImportingNode(node) => Some(node),
+                Retry::AtOwner | Retry::AtNewOwner => None,
+            },
             since: sent.since,
             not_before: now + pause,
             attempts,
@@ -316,7 +341,10 @@ impl Waiting {
             .last_error
             .as_ref()
             .map_or_else(otherwise, ServerError::to_call_error);
-        TransportEvent::Reply(self.call.id, Err(error))
+        TransportEvent::Reply {
+            call: self.call.id,
+            result: Err(error),
+        }
     }
 }
 
@@ -347,74 +375,83 @@ mod tests {
         Address::new("b", 1)
     }
 
-    /// Sends the calls that may go to `node`, and returns them.
-    fn sent(queue: &mut Queue, node: &Address, now: Instant) -> Vec<(u64, bool)> {
-        let mut sent_calls = Vec::new();
-        queue.flush(
-            now,
-            |_| Decision::SendTo(node.clone()),
-            |_, call, asking| sent_calls.push((call.id.get(), asking)),
-        );
-        sent_calls
+    #[derive(Debug, PartialEq, Eq)]
+    struct SentCall {
+        id: u64,
+        asking: bool,
     }
 
-    fn reject(
-        queue: &mut Queue,
-        call: Call,
-        code: &str,
-        asking: Option<Address>,
-        now: Instant,
-    ) -> Option<TransportEvent> {
+    /// A call that was sent to the owner of its slot.
+    fn to_owner(id: u64) -> SentCall {
+        SentCall { id, asking: false }
+    }
+
+    /// A call that was sent to the node that is importing its slot.
+    fn to_importing_node(id: u64) -> SentCall {
+        SentCall { id, asking: true }
+    }
+
+    /// Sends the calls that may go to `node`.
+    fn sent(queue: &mut Queue, node: &Address, now: Instant) -> Vec<SentCall> {
+        let sendable = queue.flush(now, |_| Decision::SendTo(node.clone()));
+        let sent = |sendable: SendableCall| SentCall {
+            id: sendable.call.id.get(),
+            asking: sendable.asking,
+        };
+        sendable.into_iter().map(sent).collect()
+    }
+
+    fn reject(queue: &mut Queue, call: Call, code: &str, retry: Retry, now: Instant) -> Option<TransportEvent> {
         let error = ServerError {
             code: code.into(),
             message: String::new(),
         };
-        let is_new_owner = asking.is_some();
-        queue.on_rejected(RejectedCall { call, error }, asking, is_new_owner, now)
+        queue.on_rejected(RejectedCall { call, error }, retry, now)
     }
 
-    fn is_refusal(events: &TransportEvent, id: u64) -> bool {
-        matches!(events, TransportEvent::Reply(of, Err(CallError::Server { .. })) if *of == CallId::from_u64(id))
+    fn is_refusal(event: &TransportEvent, id: u64) -> bool {
+        let id = CallId::from_u64(id);
+        matches!(event, TransportEvent::Reply { call, result: Err(CallError::Server { .. }) } if *call == id)
     }
 
-    fn of(queue: &mut Queue, id: u64, script: Script, key: &str) -> Call {
-        let made = call(id, script, key);
-        queue.push(made.clone());
-        made
+    fn push(queue: &mut Queue, id: u64, script: Script, key: &str) -> Call {
+        let call = call(id, script, key);
+        queue.push(call.clone());
+        call
     }
 
     #[test]
-    fn a_slot_s_calls_are_on_their_way_to_one_node_at_a_time() {
+    fn the_calls_of_a_slot_are_in_flight_to_one_node_at_a_time() {
         let mut queue = Queue::new(Duration::from_secs(3));
-        of(&mut queue, 1, Script::LockAcquire, "x");
-        assert_eq!(sent(&mut queue, &a(), NOW), [(1, false)]);
-        of(&mut queue, 2, Script::LockRelease, "x");
-        of(&mut queue, 3, Script::LockAcquire, "another slot");
-        assert_eq!(sent(&mut queue, &b(), NOW), [(3, false)]);
+        push(&mut queue, 1, Script::LockAcquire, "x");
+        assert_eq!(sent(&mut queue, &a(), NOW), [to_owner(1)]);
+        push(&mut queue, 2, Script::LockRelease, "x");
+        push(&mut queue, 3, Script::LockAcquire, "another slot");
+        assert_eq!(sent(&mut queue, &b(), NOW), [to_owner(3)]);
         assert_eq!((queue.in_flight_to(&a()), queue.in_flight_to(&b())), (1, 1));
         queue.on_reply(CallId::from_u64(1), &mut Vec::new());
-        assert_eq!(sent(&mut queue, &b(), NOW), [(2, false)]);
+        assert_eq!(sent(&mut queue, &b(), NOW), [to_owner(2)]);
         assert_eq!(queue.in_flight_to(&a()), 0);
     }
 
     #[test]
-    fn what_is_sent_elsewhere_goes_at_once_and_what_nobody_wants_goes_later() {
+    fn a_redirected_call_is_sent_at_once_and_a_refused_one_after_a_pause() {
         let mut queue = Queue::new(Duration::from_secs(3));
-        let call = of(&mut queue, 1, Script::LockAcquire, "x");
+        let call = push(&mut queue, 1, Script::LockAcquire, "x");
         sent(&mut queue, &a(), NOW);
-        assert!(reject(&mut queue, call.clone(), "ASK", Some(b()), NOW).is_none());
-        assert_eq!(sent(&mut queue, &b(), NOW), [(1, true)]);
-        assert!(reject(&mut queue, call, "TRYAGAIN", None, NOW).is_none());
+        assert!(reject(&mut queue, call.clone(), "ASK", Retry::AtImportingNode(b()), NOW).is_none());
+        assert_eq!(sent(&mut queue, &b(), NOW), [to_importing_node(1)]);
+        assert!(reject(&mut queue, call, "TRYAGAIN", Retry::AtOwner, NOW).is_none());
         assert_eq!(sent(&mut queue, &a(), NOW), []);
         let due = queue.poll_timeout().unwrap();
-        assert!(due > NOW && due <= NOW + BACK_OFF.1);
-        assert_eq!(sent(&mut queue, &a(), due), [(1, false)]);
+        assert!(due > NOW && due <= NOW + LONGEST_PAUSE);
+        assert_eq!(sent(&mut queue, &a(), due), [to_owner(1)]);
     }
 
     #[test]
-    fn calls_that_wait_for_a_node_keep_nobody_awake() {
+    fn calls_that_wait_for_a_node_cause_no_timeouts_before_their_own() {
         let mut queue = Queue::new(Duration::from_secs(3));
-        let calls = [1, 2].map(|id| of(&mut queue, id, Script::LockAcquire, "x"));
+        let calls = [1, 2].map(|id| push(&mut queue, id, Script::LockAcquire, "x"));
         assert_eq!(sent(&mut queue, &a(), NOW).len(), calls.len());
         for call in calls {
             queue.on_rejected(
@@ -425,61 +462,64 @@ mod tests {
                         message: String::new(),
                     },
                 },
-                None,
-                true,
+                Retry::AtNewOwner,
                 NOW,
             );
         }
-        queue.flush(NOW, |_| Decision::Wait, |_, _, _| {});
+        queue.flush(NOW, |_| Decision::Wait);
         assert_eq!(queue.poll_timeout(), Some(NOW + Duration::from_secs(3)));
     }
 
     #[test]
-    fn what_undoes_a_call_is_not_followed_by_it() {
+    fn a_rejected_call_is_not_sent_after_the_call_that_undoes_it() {
         let mut queue = Queue::new(Duration::from_secs(3));
-        let acquire = of(&mut queue, 1, Script::LockAcquire, "x");
+        let acquire = push(&mut queue, 1, Script::LockAcquire, "x");
         sent(&mut queue, &a(), NOW);
-        reject(&mut queue, acquire, "TRYAGAIN", None, NOW);
-        of(&mut queue, 2, Script::LockRelease, "x");
-        assert_eq!(sent(&mut queue, &a(), NOW), [(2, false)]);
+        reject(&mut queue, acquire, "TRYAGAIN", Retry::AtOwner, NOW);
+        push(&mut queue, 2, Script::LockRelease, "x");
+        assert_eq!(sent(&mut queue, &a(), NOW), [to_owner(2)]);
         let mut events = Vec::new();
         // The call is not sent after its release either.
-        assert_eq!(sent(&mut queue, &a(), NOW + BACK_OFF.1), []);
+        assert_eq!(sent(&mut queue, &a(), NOW + LONGEST_PAUSE), []);
         queue.on_reply(CallId::from_u64(2), &mut events);
         assert!(matches!(&events[..], [events] if is_refusal(events, 1)), "{events:?}");
         assert!(queue.is_empty());
     }
 
     #[test]
-    fn a_cluster_that_is_down_says_so_soon_and_others_when_their_time_is_over() {
+    fn a_cluster_that_is_down_fails_calls_soon_and_other_errors_do_at_the_timeout() {
         let mut queue = Queue::new(Duration::from_secs(3));
-        let call = of(&mut queue, 1, Script::LockAcquire, "x");
+        let call = push(&mut queue, 1, Script::LockAcquire, "x");
         let mut now = NOW;
         let answer = loop {
-            assert_eq!(sent(&mut queue, &a(), now), [(1, false)]);
-            match reject(&mut queue, call.clone(), DOWN, None, now) {
+            assert_eq!(sent(&mut queue, &a(), now), [to_owner(1)]);
+            match reject(&mut queue, call.clone(), CLUSTER_DOWN, Retry::AtOwner, now) {
                 Some(answer) => break answer,
                 None => now = queue.poll_timeout().unwrap(),
             }
         };
         assert!(is_refusal(&answer, 1), "{answer:?}");
         assert!(now < NOW + Duration::from_millis(200));
-        let call = of(&mut queue, 2, Script::LockAcquire, "x");
+        let call = push(&mut queue, 2, Script::LockAcquire, "x");
         sent(&mut queue, &a(), NOW);
-        reject(&mut queue, call, "TRYAGAIN", None, NOW);
+        reject(&mut queue, call, "TRYAGAIN", Retry::AtOwner, NOW);
         let (mut events, timeout_at) = (Vec::new(), NOW + Duration::from_secs(3));
         queue.drop_overdue(timeout_at, |_| unreachable!("it was refused"), &mut events);
         assert!(matches!(&events[..], [events] if is_refusal(events, 2)), "{events:?}");
     }
 
     #[test]
-    fn a_call_that_was_told_to_wait_is_answered_so_wherever_it_was_sent_since() {
+    fn an_error_that_made_a_call_wait_is_its_answer_even_after_redirections() {
         let mut queue = Queue::new(Duration::from_secs(3));
-        let call = of(&mut queue, 1, Script::LockAcquire, "x");
+        let call = push(&mut queue, 1, Script::LockAcquire, "x");
         let mut now = NOW;
-        for (code, asking) in [("ASK", Some(b())), ("TRYAGAIN", None), ("ASK", Some(b()))] {
+        for (code, retry) in [
+            ("ASK", Retry::AtImportingNode(b())),
+            ("TRYAGAIN", Retry::AtOwner),
+            ("ASK", Retry::AtImportingNode(b())),
+        ] {
             assert_eq!(sent(&mut queue, &a(), now).len(), 1, "{code}");
-            assert!(reject(&mut queue, call.clone(), code, asking, now).is_none());
+            assert!(reject(&mut queue, call.clone(), code, retry, now).is_none());
             now = queue.poll_timeout().unwrap().max(now);
         }
         let mut events = Vec::new();
@@ -488,19 +528,23 @@ mod tests {
             |_| unreachable!("it was refused"),
             &mut events,
         );
-        let Some(TransportEvent::Reply(_, Err(CallError::Server { code, .. }))) = events.first() else {
+        let Some(TransportEvent::Reply {
+            result: Err(CallError::Server { code, .. }),
+            ..
+        }) = events.first()
+        else {
             panic!("{events:?}");
         };
         assert_eq!(code, "TRYAGAIN");
     }
 
     #[test]
-    fn what_did_not_leave_is_sent_again_before_what_came_later() {
+    fn an_unsent_call_is_sent_again_before_later_calls() {
         let mut queue = Queue::new(Duration::from_secs(3));
-        let first = of(&mut queue, 1, Script::LockAcquire, "x");
+        let first = push(&mut queue, 1, Script::LockAcquire, "x");
         sent(&mut queue, &a(), NOW);
-        of(&mut queue, 2, Script::LockRelease, "x");
+        push(&mut queue, 2, Script::LockRelease, "x");
         queue.on_unsent(first);
-        assert_eq!(sent(&mut queue, &b(), NOW), [(1, false), (2, false)]);
+        assert_eq!(sent(&mut queue, &b(), NOW), [to_owner(1), to_owner(2)]);
     }
 }

@@ -9,27 +9,28 @@ use crate::settings::Settings;
 use crate::target::Target;
 use crate::transport::redis::connect::Connector;
 use crate::transport::redis::lane::LaneLink;
-use crate::transport::redis::membership::Membership;
+use crate::transport::redis::server_kind::ServerKind;
 use crate::transport::redis::{FirstFailure, Redis};
 
 /// A node without slots is left when it had nothing to do for this long.
-const IDLE: Duration = Duration::from_secs(5);
+const IDLE_LIMIT: Duration = Duration::from_secs(5);
 /// The cluster is asked about a node that has not answered for this long.
-const SILENT: Duration = Duration::from_secs(1);
+const SILENCE_LIMIT: Duration = Duration::from_secs(1);
 
 /// One node of a cluster.
 pub(super) struct Shard {
     redis: Redis,
-    used: Instant,
+    last_used: Instant,
+    /// The cause of the last failed connection.
     cause: Option<Cause>,
 }
 
 impl Shard {
     pub(super) fn new(settings: &Arc<Settings>, target: &Target, now: Instant) -> Self {
-        let connector = Connector::announced(settings, target, Membership::Shard);
+        let connector = Connector::announced(settings, target, ServerKind::ClusterNode);
         Self {
             redis: Redis::with(Arc::new(connector), settings, FirstFailure::Outage),
-            used: now,
+            last_used: now,
             cause: None,
         }
     }
@@ -58,20 +59,20 @@ impl Shard {
     }
 
     /// Notes that the node was needed.
-    pub(super) const fn used(&mut self, now: Instant) {
-        self.used = now;
+    pub(super) const fn mark_used(&mut self, now: Instant) {
+        self.last_used = now;
     }
 
     /// Returns the time at which the node may be left if it has no slots.
     pub(super) fn idle_at(&self) -> Instant {
-        self.used + IDLE
+        self.last_used + IDLE_LIMIT
     }
 
     /// Returns the time at which the oldest call will have waited so long that another node may have replaced this one.
     pub(super) fn silent_at(&self) -> Option<Instant> {
         let lanes = [&self.redis.commands, &self.redis.renewals];
         let oldest = lanes.into_iter().filter_map(LaneLink::unanswered_since).min()?;
-        Some(oldest + SILENT)
+        Some(oldest + SILENCE_LIMIT)
     }
 
     /// Notes a failed connection.

@@ -1,13 +1,13 @@
 //! The node of each slot, as far as is known.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use steadlock_protocol::Reply;
 
 use crate::target::{Scheme, Target};
 use crate::transport::redis::address::Address;
 use crate::transport::redis::resp::text;
+use crate::transport::{NODE, TransportEvent};
 
 /// The number of slots of a cluster.
 pub(super) const SLOTS: usize = 16_384;
@@ -133,11 +133,11 @@ fn address(node: &Reply, asked_host: &str) -> Option<Address> {
 
 /// A number for each primary that has ever had a slot.
 #[derive(Default)]
-pub(super) struct Numbers(Vec<Address>);
+pub(super) struct PrimaryNumbers(Vec<Address>);
 
-impl Numbers {
-    /// Returns the number of each slot's owner, and the names of all primaries.
-    pub(super) fn number(&mut self, slots: &Slots) -> (Arc<[u16]>, Arc<[Arc<str>]>) {
+impl PrimaryNumbers {
+    /// Returns the event that reports the number of each slot's owner, and the names of all primaries.
+    pub(super) fn slots_event(&mut self, slots: &Slots) -> TransportEvent {
         for owner in slots.owners() {
             if !self.0.contains(owner) {
                 self.0.push(owner.clone());
@@ -150,7 +150,11 @@ impl Numbers {
             number.and_then(|number| u16::try_from(number).ok()).unwrap_or(u16::MAX)
         });
         let names = self.0.iter().map(|owner| owner.to_string().into());
-        (owner_of_slot.collect(), names.collect())
+        TransportEvent::Slots {
+            node: NODE,
+            primary_of_slot: owner_of_slot.collect(),
+            primaries: names.collect(),
+        }
     }
 }
 
@@ -175,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_names_owners_and_replicas_and_the_host_that_was_asked() {
+    fn the_reply_names_owners_and_replicas_and_implies_the_host_that_was_asked() {
         let answer = Reply::Array(vec![
             range(
                 0,

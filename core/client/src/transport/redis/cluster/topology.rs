@@ -16,16 +16,18 @@ use crate::target::Target;
 use crate::transport::redis::address::Address;
 use crate::transport::redis::connect::{Boxed, Connector};
 use crate::transport::redis::failure::Failure;
-use crate::transport::redis::membership::Membership;
 use crate::transport::redis::outage::Outage;
+use crate::transport::redis::server_kind::ServerKind;
 
 pub(super) const QUESTION: &[&[u8]] = &[b"CLUSTER", b"SLOTS"];
 /// The number of nodes that are asked at once.
 const NODES_AT_ONCE: usize = 3;
 /// The time without an answer after which more nodes are asked.
 const SLOW_AFTER: Duration = Duration::from_millis(250);
-/// The shortest and the longest pause between two rounds.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(500));
+/// The shortest pause between two rounds.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause between two rounds.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// Asks the cluster for its topology in rounds.
 pub(super) struct Topology {
@@ -61,7 +63,7 @@ impl Topology {
             slow_at: Instant::ZERO,
             is_requested: true,
             not_before: Instant::ZERO,
-            pause: PAUSE.0,
+            pause: SHORTEST_PAUSE,
             outage: Outage::default(),
             failure: None,
         }
@@ -76,7 +78,7 @@ impl Topology {
     /// again.
     pub(super) fn on_stable(&mut self, now: Instant) {
         if !self.is_requested && self.pending.is_empty() && now >= self.not_before {
-            self.pause = PAUSE.0;
+            self.pause = SHORTEST_PAUSE;
         }
     }
 
@@ -155,7 +157,7 @@ impl Topology {
         self.next.clear();
         self.failure = None;
         self.not_before = now + self.pause;
-        self.pause = self.pause.saturating_mul(2).min(PAUSE.1);
+        self.pause = self.pause.saturating_mul(2).min(LONGEST_PAUSE);
     }
 
     fn ask_next(&mut self, now: Instant) {
@@ -163,9 +165,9 @@ impl Topology {
         for node in self.next.split_off(self.next.len().saturating_sub(NODES_AT_ONCE)) {
             let target = self.target.node_target(&node.host, node.port);
             let connector = Arc::new(if self.target.names_address(&node.host, node.port) {
-                Connector::new(&self.settings, &target, Membership::Shard, None)
+                Connector::new(&self.settings, &target, ServerKind::ClusterNode, None)
             } else {
-                Connector::announced(&self.settings, &target, Membership::Shard)
+                Connector::announced(&self.settings, &target, ServerKind::ClusterNode)
             });
             self.pending.push(PendingAnswer {
                 host: Arc::clone(&node.host),

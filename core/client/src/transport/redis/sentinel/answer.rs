@@ -53,7 +53,7 @@ pub(super) enum Trust {
 
 /// Chooses the [`best`] answer when a round is over.
 pub(super) fn choose<'a>(answers: impl Iterator<Item = &'a Answer>, known: Option<&Answer>, trust: Trust) -> Choice {
-    let Some((best, _)) = best(answers, known) else {
+    let Some(BestAnswer { answer: best, .. }) = best(answers, known) else {
         return Choice::NoPrimary;
     };
     match known {
@@ -64,20 +64,26 @@ pub(super) fn choose<'a>(answers: impl Iterator<Item = &'a Answer>, known: Optio
     }
 }
 
-/// Returns the best answer, and the number of sentinels that gave it. The newest answer is best, then the one that most
-/// sentinels gave, then the known one.
-pub(super) fn best<'a>(
-    answers: impl Iterator<Item = &'a Answer>,
-    known: Option<&Answer>,
-) -> Option<(&'a Answer, usize)> {
-    let mut counts: BTreeMap<(u64, &Address), (&Answer, usize)> = BTreeMap::new();
+/// The best answer of a round.
+pub(super) struct BestAnswer<'a> {
+    pub(super) answer: &'a Answer,
+    /// The number of sentinels that gave it.
+    pub(super) count: usize,
+}
+
+/// Returns the best answer. The newest answer is best, then the one that most sentinels gave, then the known one.
+pub(super) fn best<'a>(answers: impl Iterator<Item = &'a Answer>, known: Option<&Answer>) -> Option<BestAnswer<'a>> {
+    let mut counts: BTreeMap<(u64, &Address), BestAnswer<'a>> = BTreeMap::new();
     for answer in answers {
-        counts.entry((answer.epoch, &answer.primary)).or_insert((answer, 0)).1 += 1;
+        let counted = counts
+            .entry((answer.epoch, &answer.primary))
+            .or_insert(BestAnswer { answer, count: 0 });
+        counted.count += 1;
     }
     let is_known = |answer: &Answer| known.is_some_and(|known| known.primary == answer.primary);
     counts
         .into_values()
-        .max_by_key(|&(answer, count)| (answer.epoch, count, is_known(answer)))
+        .max_by_key(|counted| (counted.answer.epoch, counted.count, is_known(counted.answer)))
 }
 
 /// Reads the reply to `SENTINEL GET-MASTER-ADDR-BY-NAME`. `None` if the service is unknown.
@@ -136,7 +142,7 @@ fn field<'a>(reply: &'a Reply, name: &str) -> Option<&'a str> {
 mod tests {
     use super::*;
 
-    fn of(port: u16, epoch: u64) -> Answer {
+    fn answer(port: u16, epoch: u64) -> Answer {
         Answer {
             primary: Address::new("h", port),
             epoch,
@@ -148,39 +154,42 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_vote_wins_then_the_majority_then_what_is_known() {
-        let known = of(1, 4);
+    fn the_newest_answer_wins_then_the_most_frequent_then_the_known_one() {
+        let known = answer(1, 4);
         for (answers, trust, expected) in [
             (vec![], Trust::Other, Choice::NoPrimary),
             (
-                vec![of(1, 4), of(2, 5), of(1, 4)],
+                vec![answer(1, 4), answer(2, 5), answer(1, 4)],
                 Trust::Newer,
-                Choice::Follow(of(2, 5)),
+                Choice::Follow(answer(2, 5)),
             ),
             (
-                vec![of(2, 4), of(2, 4), of(1, 4)],
+                vec![answer(2, 4), answer(2, 4), answer(1, 4)],
                 Trust::Other,
-                Choice::Follow(of(2, 4)),
+                Choice::Follow(answer(2, 4)),
             ),
-            (vec![of(2, 4)], Trust::Newer, Choice::Keep),
-            (vec![of(2, 4), of(1, 4)], Trust::Other, Choice::Keep),
-            (vec![of(1, 4), of(0, 4)], Trust::Older, Choice::Keep),
-            (vec![of(2, 3), of(2, 3)], Trust::Other, Choice::Keep),
+            (vec![answer(2, 4)], Trust::Newer, Choice::Keep),
+            (vec![answer(2, 4), answer(1, 4)], Trust::Other, Choice::Keep),
+            (vec![answer(1, 4), answer(0, 4)], Trust::Older, Choice::Keep),
+            (vec![answer(2, 3), answer(2, 3)], Trust::Other, Choice::Keep),
             (
-                vec![of(2, 3), of(2, 3), of(3, 3)],
+                vec![answer(2, 3), answer(2, 3), answer(3, 3)],
                 Trust::Older,
-                Choice::Follow(of(2, 3)),
+                Choice::Follow(answer(2, 3)),
             ),
-            (vec![of(1, 6)], Trust::Newer, Choice::Follow(of(1, 6))),
+            (vec![answer(1, 6)], Trust::Newer, Choice::Follow(answer(1, 6))),
         ] {
             assert_eq!(choose(answers.iter(), Some(&known), trust), expected, "{answers:?}");
         }
-        assert_eq!(choose([of(7, 0)].iter(), None, Trust::Newer), Choice::Follow(of(7, 0)));
+        assert_eq!(
+            choose([answer(7, 0)].iter(), None, Trust::Newer),
+            Choice::Follow(answer(7, 0))
+        );
     }
 
     #[test]
-    fn answers_are_read() {
-        assert_eq!(parse(&words(&["h", "7"]), 3).unwrap(), Some(of(7, 3)));
+    fn replies_of_sentinels_are_parsed() {
+        assert_eq!(parse(&words(&["h", "7"]), 3).unwrap(), Some(answer(7, 3)));
         assert_eq!(parse(&Reply::Nil, 3).unwrap(), None);
         for odd in [
             words(&[]),
@@ -209,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn events_of_other_services_are_passed_over() {
+    fn events_of_other_services_are_ignored() {
         assert!(is_about("shop 10.0.0.1 6379 10.0.0.2 6379", "shop"));
         assert!(is_about(
             "slave 10.0.0.2:6379 10.0.0.2 6379 @ shop 10.0.0.1 6379",

@@ -18,7 +18,7 @@ use crate::transport::redis::address::Address;
 use crate::transport::redis::connect::Boxed;
 use crate::transport::redis::failure::Failure;
 use crate::transport::redis::link::Link;
-use crate::transport::redis::membership::Membership;
+use crate::transport::redis::server_kind::ServerKind;
 
 /// The result of the lookup.
 pub(in crate::transport::redis) struct Found {
@@ -89,7 +89,7 @@ struct Lookup<'a> {
 impl Lookup<'_> {
     fn link(&self, address: &Address) -> Link {
         let sentinel = self.target.sentinel_target(&address.host, address.port);
-        Link::of(self.settings, self.target, &sentinel, Membership::Sentinel)
+        Link::of(self.settings, self.target, &sentinel, ServerKind::Sentinel)
     }
 
     fn ask(&mut self, address: Address) {

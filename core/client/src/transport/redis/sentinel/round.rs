@@ -124,8 +124,8 @@ impl Round {
         let all: Vec<SentinelState<'_>> = by_sentinel.into_values().collect();
         let answers: Vec<Answer> = all.iter().filter_map(|one| one.answer?.clone()).collect();
         let is_majority = |count: usize| count * 2 > all.len();
-        let is_agreed = answer::best(answers.iter(), newest).is_some_and(|(answer, count)| {
-            is_majority(count) && newest.is_none_or(|newest| answer.epoch >= newest.epoch)
+        let is_agreed = answer::best(answers.iter(), newest).is_some_and(|best| {
+            is_majority(best.count) && newest.is_none_or(|newest| best.answer.epoch >= newest.epoch)
         });
         let mut missing = all.iter().filter(|one| one.answer.is_none()).peekable();
         let has_ended = is_agreed
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_answer_waits_for_the_others_and_they_have_half_of_the_connect_timeout() {
+    fn after_the_first_answer_the_others_have_half_of_the_connect_timeout() {
         let one = || Case::of(3, &[(1, 7, 4)]);
         assert!(!one().has_ended(999));
         let outcome = one().outcome(1_000).unwrap();
@@ -243,12 +243,12 @@ mod tests {
         assert!(!Case::of(1, &[]).has_ended(100_000), "no answer at all");
         assert!(
             Case::of(2, &[]).with_failure(1).with_failure(2).has_ended(10),
-            "nor any to come"
+            "and none will come"
         );
     }
 
     #[test]
-    fn those_that_are_down_have_a_quarter_of_a_second_to_come_back() {
+    fn sentinels_that_are_down_have_a_quarter_of_a_second_to_come_back() {
         let mut one = Case::of(3, &[(1, 7, 4)]).with_failure(2).with_failure(3);
         assert_eq!(one.round.poll_timeout(), Some(at(260)));
         assert!(!one.has_ended(259) && one.has_ended(260));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_first_answer_gives_the_others_a_quarter_of_a_second() {
+    fn after_a_late_first_answer_the_others_have_a_quarter_of_a_second() {
         let mut late = Case::of(2, &[]);
         late.round.add_answer(sentinel(1), Some(answer_naming(7, 4)), at(5_000));
         assert!(!late.has_ended(5_249) && late.has_ended(5_250));
@@ -271,18 +271,18 @@ mod tests {
     }
 
     #[test]
-    fn most_of_those_that_are_known_decide_at_once_if_they_agree_on_the_newest() {
+    fn a_majority_of_the_known_sentinels_that_agrees_on_the_newest_epoch_ends_the_round() {
         assert!(Case::of(3, &[(1, 7, 4), (2, 7, 4)]).has_ended(10));
-        assert!(!Case::of(4, &[(1, 7, 4), (2, 7, 4)]).has_ended(10), "a half");
+        assert!(!Case::of(4, &[(1, 7, 4), (2, 7, 4)]).has_ended(10), "half of them");
         assert!(!Case::of(3, &[(1, 7, 4), (2, 8, 4)]).has_ended(10), "another primary");
         assert!(!Case::of(3, &[(1, 7, 4), (2, 7, 5)]).has_ended(10), "another epoch");
         assert!(
             !Case::of(4, &[(1, 7, 4), (2, 7, 4), (3, 8, 5)]).has_ended(10),
-            "one knows more"
+            "one has a newer epoch"
         );
         let before = |epoch| Case::of(3, &[(1, 7, 4), (2, 7, 4)]).with_newest(answer_naming(8, epoch));
         assert!(before(4).has_ended(10));
-        assert!(!before(5).has_ended(999), "more was known before");
+        assert!(!before(5).has_ended(999), "a newer epoch was known before");
         assert!(before(5).outcome(1_000).unwrap().has_majority_answered);
     }
 
@@ -290,11 +290,11 @@ mod tests {
     fn two_addresses_with_one_id_are_one_sentinel() {
         let [one, same, other] = [1, 2, 3].map(sentinel);
         let mut round = Round::foreground(2 * SECOND, at(0));
-        let outcome = |round: &mut Round, is_far: bool| {
+        let outcome = |round: &mut Round, is_other_down: bool| {
             let known = [(&one, "a"), (&same, "a"), (&other, "b")].map(|(address, id)| KnownSentinel {
                 address,
                 id: Some(id),
-                is_down: is_far && address == &other,
+                is_down: is_other_down && address == &other,
             });
             round.outcome(known.into_iter(), None, at(300))
         };

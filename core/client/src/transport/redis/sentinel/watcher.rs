@@ -18,7 +18,7 @@ use super::answer::{self, Answer, OtherSentinel};
 use crate::settings::Settings;
 use crate::transport::redis::connect::{Boxed, Connector};
 use crate::transport::redis::failure::Failure;
-use crate::transport::redis::outage::{Outage, up_to};
+use crate::transport::redis::outage::{Outage, random_up_to};
 use crate::transport::redis::purpose::Purpose;
 use crate::transport::redis::resp::{self, Frame, ServerError};
 use crate::transport::redis::wire::Wire;
@@ -31,19 +31,28 @@ const FRAMES_PER_POLL: usize = 64;
 /// The interval at which a sentinel is asked while the client is in use, whatever events it sends.
 const ASK_INTERVAL: Duration = Duration::from_secs(10);
 
+/// The source of a sentinel's address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The URL names the sentinel.
+    Url,
+    /// Another sentinel names it.
+    Announced,
+}
+
 /// The connection to one sentinel, and the sentinel's replies so far.
 pub(super) struct Watcher {
     connector: Arc<Connector>,
     service: Arc<str>,
     state: State,
     outage: Outage,
-    is_configured: bool,
+    origin: Origin,
     /// Whether the last attempt to connect failed.
     is_down: bool,
     /// The sentinel's replies so far.
     last_replies: LastReplies,
     /// The time without a reply after which the connection is given up.
-    silence: Duration,
+    silence_limit: Duration,
 }
 
 enum State {
@@ -114,17 +123,17 @@ pub(super) struct WatcherReply {
 }
 
 impl Watcher {
-    pub(super) fn new(settings: &Settings, connector: Connector, service: &Arc<str>, is_configured: bool) -> Self {
+    pub(super) fn new(settings: &Settings, connector: Connector, service: &Arc<str>, origin: Origin) -> Self {
         let (connector, outage) = (Arc::new(connector), Outage::default());
         Self {
             state: State::Connecting(connector.open(Purpose::Topology, &outage, Instant::ZERO)),
             connector,
             service: Arc::clone(service),
             outage,
-            is_configured,
+            origin,
             is_down: false,
             last_replies: LastReplies::default(),
-            silence: settings.command_timeout,
+            silence_limit: settings.command_timeout,
         }
     }
 
@@ -132,15 +141,19 @@ impl Watcher {
         matches!(self.state, State::Open(_))
     }
 
+    pub(super) const fn origin(&self) -> Origin {
+        self.origin
+    }
+
     /// Whether the URL names this sentinel.
     pub(super) const fn is_configured(&self) -> bool {
-        self.is_configured
+        matches!(self.origin, Origin::Url)
     }
 
     /// Whether a round need not wait for this sentinel. A sentinel of the URL is never skipped, because it is tried
     /// again soon; another one may be tried much later.
     pub(super) const fn is_down(&self) -> bool {
-        self.is_down && !self.is_configured
+        self.is_down && !self.is_configured()
     }
 
     /// Returns the sentinel's id, once it is known.
@@ -177,7 +190,7 @@ impl Watcher {
                             &self.connector,
                             wire,
                             now,
-                            up_to(&self.connector.world, ASK_INTERVAL),
+                            random_up_to(&self.connector.world, ASK_INTERVAL),
                         ));
                         open.subscribe();
                         open.ask(&self.service, now);
@@ -196,9 +209,9 @@ impl Watcher {
                         open.ask(&self.service, now);
                     }
                     let end = match open.poll(context, now, &self.service, &mut self.last_replies, events) {
-                        Ok(()) if open.is_silent(now, self.silence) => {
-                            WatcherEvent::Failed(Failure::unavailable(format!("no answer for {}", brief(self.silence))))
-                        }
+                        Ok(()) if open.is_silent(now, self.silence_limit) => WatcherEvent::Failed(
+                            Failure::unavailable(format!("no answer for {}", brief(self.silence_limit))),
+                        ),
                         Ok(()) => return,
                         // The sentinel may be back at once.
                         Err(_) if open.has_answered => WatcherEvent::Lost,
@@ -216,7 +229,7 @@ impl Watcher {
     pub(super) fn poll_timeout(&self, is_in_use: bool) -> Option<Instant> {
         match &self.state {
             State::Connecting(_) => None,
-            State::Open(open) if !open.pending.is_empty() => Some(open.last_asked + self.silence),
+            State::Open(open) if !open.pending.is_empty() => Some(open.last_asked + self.silence_limit),
             State::Open(open) => Some(open.ask_due).filter(|_| is_in_use),
         }
     }
@@ -266,8 +279,8 @@ impl Open {
         self.pending.push_back(question);
     }
 
-    fn is_silent(&self, now: Instant, silence: Duration) -> bool {
-        !self.pending.is_empty() && now >= self.last_asked + silence
+    fn is_silent(&self, now: Instant, limit: Duration) -> bool {
+        !self.pending.is_empty() && now >= self.last_asked + limit
     }
 
     fn poll(
@@ -360,7 +373,7 @@ mod tests {
     use crate::settings::Options;
     use crate::target::Target;
     use crate::tls::TlsOptions;
-    use crate::transport::redis::membership::Membership;
+    use crate::transport::redis::server_kind::ServerKind;
 
     const SWITCH_EVENT: &[u8] = b">3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$4\r\nshop\r\n";
     /// More bytes than a test can wait for.
@@ -393,15 +406,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sentinel_that_never_stops_leaves_others_their_turn_and_is_given_up() {
+    async fn an_endless_stream_of_events_does_not_starve_other_tasks_and_is_given_up() {
         let settings = Settings::check(Options {
             url: Some("redis://127.0.0.1:1".into()),
             ..Options::default()
         })
         .unwrap();
         let target = Target::parse("redis://127.0.0.1:1", &TlsOptions::default()).unwrap();
-        let connector = Connector::new(&settings, &target, Membership::Sentinel, None);
-        let mut watcher = Watcher::new(&settings, connector, &"shop".into(), true);
+        let connector = Connector::new(&settings, &target, ServerKind::Sentinel, None);
+        let mut watcher = Watcher::new(&settings, connector, &"shop".into(), Origin::Url);
         let wire = Wire::new(Endless(0));
         let mut open = Open::new(&watcher.connector, wire, Instant::ZERO, ASK_INTERVAL);
         open.ask(&watcher.service, Instant::ZERO);
@@ -414,7 +427,7 @@ mod tests {
             assert_eq!(wake_counter.wake_count(), turn, "it has another turn");
             assert!(events.is_empty());
         }
-        let late = Instant::ZERO + watcher.silence;
+        let late = Instant::ZERO + watcher.silence_limit;
         watcher.poll(&mut context, late, true, &mut events);
         assert!(matches!(events[..], [WatcherEvent::Failed(_)]), "{events:?}");
     }

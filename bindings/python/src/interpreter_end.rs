@@ -17,38 +17,38 @@ use pyo3::sync::PyOnceLock;
 use steadlock::host::PerProcess;
 
 /// The thread that ends the interpreter of a process.
-static ENDING: OnceBox<PerProcess<OnceLock<ThreadId>>> = OnceBox::new();
+static ENDING_THREAD: OnceBox<PerProcess<OnceLock<ThreadId>>> = OnceBox::new();
 /// The number of threads that wait without the GIL.
-static INSIDE: AtomicUsize = AtomicUsize::new(0);
+static WAITING_THREADS: AtomicUsize = AtomicUsize::new(0);
 /// Whether no thread may request the GIL any more.
-static IS_OVER: AtomicBool = AtomicBool::new(false);
+static IS_GIL_FORBIDDEN: AtomicBool = AtomicBool::new(false);
 
 /// Starts the end: from now on no other thread gets a lock. Waits without the GIL until the waiting threads have left,
 /// `limit` at the most.
 pub(crate) fn begin(py: Python<'_>, limit: Duration) {
-    const LOOK: Duration = Duration::from_millis(1);
+    const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
-    let _ = ENDING.get_or_init(Box::default).set(thread::current().id());
+    let _ = ENDING_THREAD.get_or_init(Box::default).set(thread::current().id());
     let start = Instant::now();
-    while INSIDE.load(Ordering::SeqCst) > 0 && start.elapsed() < limit {
-        py.detach(|| thread::sleep(LOOK));
+    while WAITING_THREADS.load(Ordering::SeqCst) > 0 && start.elapsed() < limit {
+        py.detach(|| thread::sleep(CHECK_INTERVAL));
     }
-    IS_OVER.store(true, Ordering::SeqCst);
+    IS_GIL_FORBIDDEN.store(true, Ordering::SeqCst);
 }
 
 /// Returns the thread that ends the interpreter of this process, if it ends.
-fn ender() -> Option<ThreadId> {
-    ENDING.get()?.get().copied()
+fn ending_thread() -> Option<ThreadId> {
+    ENDING_THREAD.get()?.get().copied()
 }
 
 /// Whether the end of the interpreter has begun.
 pub(crate) fn has_begun() -> bool {
-    ender().is_some()
+    ending_thread().is_some()
 }
 
 /// Whether the end of the interpreter has begun in another thread, so that this thread must end.
-pub(crate) fn is_for_this_thread() -> bool {
-    ender().is_some_and(|thread| thread != thread::current().id())
+pub(crate) fn must_end_thread() -> bool {
+    ending_thread().is_some_and(|thread| thread != thread::current().id())
 }
 
 /// `sys.is_finalizing`.
@@ -69,45 +69,45 @@ pub(crate) fn is_finalizing(py: Python<'_>) -> PyResult<bool> {
 }
 
 /// Returns the exception that ends a thread at the end of the interpreter.
-pub(crate) fn leave() -> PyErr {
+pub(crate) fn system_exit() -> PyErr {
     PySystemExit::new_err(())
 }
 
 /// Marks a thread that waits without the GIL, until it has the GIL again.
-pub(crate) struct Inside(());
+pub(crate) struct WaitingThread(());
 
-impl Inside {
+impl WaitingThread {
     pub(crate) fn enter() -> Self {
-        INSIDE.fetch_add(1, Ordering::SeqCst);
+        WAITING_THREADS.fetch_add(1, Ordering::SeqCst);
         Self(())
     }
 
     /// Whether the thread must end without a result. If it is too late to end, because the GIL may not be requested any
     /// more, blocks here until the process has ended. Must be called without the GIL.
-    pub(crate) fn is_to_leave(&self) -> bool {
-        let leaves = is_for_this_thread();
-        while leaves && IS_OVER.load(Ordering::SeqCst) {
+    pub(crate) fn must_end(&self) -> bool {
+        let must_end = must_end_thread();
+        while must_end && IS_GIL_FORBIDDEN.load(Ordering::SeqCst) {
             thread::park();
         }
-        leaves
+        must_end
     }
 }
 
-impl Drop for Inside {
+impl Drop for WaitingThread {
     fn drop(&mut self) {
-        let one_less = |inside: usize| Some(inside.saturating_sub(1));
-        let _ = INSIDE.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
+        let one_less = |count: usize| Some(count.saturating_sub(1));
+        let _ = WAITING_THREADS.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
     }
 }
 
 /// Called in the child of a fork, where other threads do not exist and nothing ends.
 pub(crate) fn after_fork() {
-    INSIDE.store(0, Ordering::SeqCst);
-    IS_OVER.store(false, Ordering::SeqCst);
+    WAITING_THREADS.store(0, Ordering::SeqCst);
+    IS_GIL_FORBIDDEN.store(false, Ordering::SeqCst);
 }
 
 /// Returns the number of a request that is never answered.
-pub(crate) fn unanswered() -> u64 {
+pub(crate) fn unanswered_request() -> u64 {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     u64::MAX - COUNT.fetch_add(1, Ordering::Relaxed)
 }

@@ -9,11 +9,10 @@ use steadlock_protocol::{CallId, Cause, Error, ErrorKind, Instant, Lane, NodeId,
 use super::{Transport, TransportEvent};
 
 /// The nodes, in the order of the settings.
-pub(super) struct Fleet {
+pub(super) struct Quorum {
     nodes: Vec<Box<dyn Transport>>,
     names: Vec<String>,
-    /// The nodes that are connected.
-    up: SortedSet<usize>,
+    connected: SortedSet<usize>,
     /// The nodes that failed, and the causes, until the client is ready.
     failed: SortedSet<usize>,
     causes: Vec<Cause>,
@@ -24,14 +23,14 @@ pub(super) struct Fleet {
 }
 
 /// The time that a majority waits for the other nodes before it reports the client as ready.
-const GRACE: Duration = Duration::from_millis(200);
+const WAIT_FOR_OTHERS: Duration = Duration::from_millis(200);
 
-impl Fleet {
+impl Quorum {
     pub(super) const fn new(nodes: Vec<Box<dyn Transport>>, names: Vec<String>) -> Self {
         Self {
             nodes,
             names,
-            up: SortedSet::new(),
+            connected: SortedSet::new(),
             failed: SortedSet::new(),
             causes: Vec::new(),
             is_reported: false,
@@ -48,36 +47,53 @@ impl Fleet {
     fn forward(&mut self, node: usize, item: TransportEvent, events: &mut Vec<TransportEvent>) {
         let id = NodeId(u16::try_from(node).unwrap_or(u16::MAX));
         events.push(match item {
-            TransportEvent::LaneOpened(_, lane) => TransportEvent::LaneOpened(id, lane),
-            TransportEvent::LaneClosed(_, lane, cause) => {
+            TransportEvent::LaneOpened { lane, .. } => TransportEvent::LaneOpened { node: id, lane },
+            TransportEvent::LaneClosed { lane, cause, .. } => {
                 let cause = self.with_node_name(node, cause);
-                self.up.remove(&node);
+                self.connected.remove(&node);
                 if !self.is_reported && self.failed.insert(node) {
                     self.causes.push(cause.clone());
                 }
-                TransportEvent::LaneClosed(id, lane, cause)
+                TransportEvent::LaneClosed { node: id, lane, cause }
             }
             TransportEvent::SubscriptionsLost(_) => TransportEvent::SubscriptionsLost(id),
-            TransportEvent::SubscriptionLost(_, channel) => TransportEvent::SubscriptionLost(id, channel),
-            TransportEvent::Subscribed(_, channel) => TransportEvent::Subscribed(id, channel),
-            TransportEvent::Message(_, channel, payload) => TransportEvent::Message(id, channel, payload),
-            // This event is about one node. `report_result` reports the fleet as ready.
+            TransportEvent::SubscriptionLost { channel, .. } => TransportEvent::SubscriptionLost { node: id, channel },
+            TransportEvent::Subscribed { channel, .. } => TransportEvent::Subscribed { node: id, channel },
+            TransportEvent::Message { channel, payload, .. } => TransportEvent::Message {
+                node: id,
+                channel,
+                payload,
+            },
+            // This event is about one node. `report_result` reports that the client is ready.
             TransportEvent::Ready => {
-                self.up.insert(node);
+                self.connected.insert(node);
                 self.failed.remove(&node);
                 return;
             }
             // A retry cannot repair this failure. Until the first connection was reported, the failure ends the client,
             // even if the other nodes can be reached.
-            TransportEvent::Unreachable(error) if self.is_reported => {
-                TransportEvent::LaneClosed(id, Lane::Command, self.with_node_name(node, Cause::from(&error)))
-            }
+            TransportEvent::Unreachable(error) if self.is_reported => TransportEvent::LaneClosed {
+                node: id,
+                lane: Lane::Command,
+                cause: self.with_node_name(node, Cause::from(&error)),
+            },
             TransportEvent::Unreachable(error) => {
                 self.is_reported = true;
                 TransportEvent::Unreachable(error)
             }
-            TransportEvent::Slots(_, slots, primaries) => TransportEvent::Slots(id, slots, primaries),
-            same @ (TransportEvent::Reply(..) | TransportEvent::Shard(..) | TransportEvent::Sendable) => same,
+            TransportEvent::Slots {
+                primary_of_slot,
+                primaries,
+                ..
+            } => TransportEvent::Slots {
+                node: id,
+                primary_of_slot,
+                primaries,
+            },
+            same @ (TransportEvent::Reply { .. }
+            | TransportEvent::ShardLaneOpened { .. }
+            | TransportEvent::ShardLaneClosed { .. }
+            | TransportEvent::Sendable) => same,
         });
     }
 
@@ -93,9 +109,9 @@ impl Fleet {
             return;
         }
         let majority = self.majority();
-        if self.up.len() >= majority {
+        if self.connected.len() >= majority {
             let since = *self.majority_since.get_or_insert(now);
-            if self.up.len() + self.failed.len() == self.nodes.len() || now >= since + GRACE {
+            if self.connected.len() + self.failed.len() == self.nodes.len() || now >= since + WAIT_FOR_OTHERS {
                 self.is_reported = true;
                 events.push(TransportEvent::Ready);
             }
@@ -110,7 +126,7 @@ impl Fleet {
     }
 }
 
-impl Transport for Fleet {
+impl Transport for Quorum {
     fn transmit(&mut self, item: Transmit) {
         let node = match &item {
             Transmit::Call(call) => call.node,
@@ -167,12 +183,12 @@ impl Transport for Fleet {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let grace = self
+        let majority_timeout = self
             .majority_since
             .filter(|_| !self.is_reported)
-            .map(|since| since + GRACE);
+            .map(|since| since + WAIT_FOR_OTHERS);
         let nodes = self.nodes.iter().filter_map(|node| node.poll_timeout());
-        nodes.chain(grace).min()
+        nodes.chain(majority_timeout).min()
     }
 
     fn every_lane_is_open(&self) -> bool {

@@ -29,7 +29,7 @@ impl HoldSpan {
     fn end(&self, outcome: &str, lost: Option<LostReason>) {
         let span = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(span) = span {
-            end(span, |span| record(span, outcome, lost));
+            end_span(span, |span| record(span, outcome, lost));
         }
     }
 }
@@ -44,7 +44,7 @@ impl Drop for HoldSpan {
 /// Ends a span after `record` has added its fields. A subscriber that panics must not end the engine, which keeps the
 /// locks, and must not keep a lock from its caller. Each step is caught separately, because the subscriber can panic in
 /// both.
-pub(crate) fn end(span: Span, record: impl FnOnce(&Span)) {
+pub(crate) fn end_span(span: Span, record: impl FnOnce(&Span)) {
     catch_panic(|| record(&span));
     catch_panic(move || drop(span));
 }

@@ -8,16 +8,16 @@ use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::ending;
-use crate::struck::Struck;
+use crate::interpreter_end;
+use crate::interrupt::LastInterrupt;
 
 /// Calls a function, and repeats the call while interrupts end it. Raises the last interrupt when the call is done.
 #[pyfunction]
-#[pyo3(signature = (call, *given))]
-pub(crate) fn uninterrupted(call: &Bound<'_, PyAny>, given: &Bound<'_, PyTuple>) -> PyResult<()> {
-    let mut struck = Struck::default();
-    struck.until_done(|| call.call1(given))?;
-    struck.raised()
+#[pyo3(signature = (call, *arguments))]
+pub(crate) fn uninterrupted(call: &Bound<'_, PyAny>, arguments: &Bound<'_, PyTuple>) -> PyResult<()> {
+    let mut interrupt = LastInterrupt::default();
+    interrupt.until_done(|| call.call1(arguments))?;
+    interrupt.raise()
 }
 
 /// A function that repeats a call while interrupts end it. It raises the last interrupt when the call is done.
@@ -31,9 +31,9 @@ impl Uninterrupted {
         Self(call)
     }
 
-    /// Calls the function without arguments; ignores the given arguments.
-    #[pyo3(signature = (*_given))]
-    fn __call__(&self, py: Python<'_>, _given: &Bound<'_, PyTuple>) -> PyResult<()> {
+    /// Calls the function without arguments; ignores its own arguments.
+    #[pyo3(signature = (*_arguments))]
+    fn __call__(&self, py: Python<'_>, _arguments: &Bound<'_, PyTuple>) -> PyResult<()> {
         until_done(py, &self.0)
     }
 
@@ -63,10 +63,10 @@ impl Drop for AtEnd {
         Python::try_attach(|py| {
             // The code that drops this object can be in the middle of raising an exception.
             let raising = PyErr::take(py);
-            if !ending::is_finalizing(py).unwrap_or(true)
-                && let Err(struck) = until_done(py, &self.0)
+            if !interpreter_end::is_finalizing(py).unwrap_or(true)
+                && let Err(interrupt) = until_done(py, &self.0)
             {
-                struck.write_unraisable(py, Some(self.0.bind(py)));
+                interrupt.write_unraisable(py, Some(self.0.bind(py)));
             }
             if let Some(raising) = raising {
                 raising.restore(py);

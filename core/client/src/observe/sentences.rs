@@ -24,23 +24,23 @@ impl fmt::Display for Observation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WaitBegan { .. } | Self::WaitEnded { .. } | Self::Attempt { .. } | Self::Granted { .. } => {
-                self.acquiring(f)
+                self.fmt_acquisition(f)
             }
-            Self::Renewed { .. } | Self::RenewalFailing { .. } => self.renewing(f),
-            Self::Lost { .. } => self.lost(f),
-            Self::Released { .. } => self.released(f),
+            Self::Renewed { .. } | Self::RenewalFailing { .. } => self.fmt_renewal(f),
+            Self::Lost { .. } => self.fmt_loss(f),
+            Self::Released { .. } => self.fmt_release(f),
             Self::Connected { .. }
             | Self::Disconnected { .. }
             | Self::BreakerOpened { .. }
             | Self::BreakerClosed { .. }
             | Self::ClockAhead { .. }
-            | Self::ConnectFailing { .. } => self.connecting(f),
+            | Self::ConnectFailing { .. } => self.fmt_connection(f),
         }
     }
 }
 
 impl Observation {
-    fn acquiring(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt_acquisition(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WaitBegan { lock } => write!(f, "a caller waits for {lock}"),
             Self::WaitEnded { lock, outcome, waited } => {
@@ -74,7 +74,7 @@ impl Observation {
         }
     }
 
-    fn renewing(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt_renewal(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Renewed {
                 lock,
@@ -87,7 +87,10 @@ impl Observation {
             } => write!(
                 f,
                 "{lock} is renewed again on {server}, after {}",
-                Plural(*failures, "failure")
+                Plural {
+                    count: *failures,
+                    noun: "failure"
+                }
             ),
             Self::RenewalFailing {
                 lock,
@@ -105,7 +108,7 @@ impl Observation {
         }
     }
 
-    fn released(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt_release(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self::Released {
             lock, outcome, held, ..
         } = self
@@ -126,7 +129,7 @@ impl Observation {
         }
     }
 
-    fn connecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt_connection(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connected {
                 server, missing: None, ..
@@ -169,14 +172,17 @@ impl Observation {
                 f,
                 "still no connection to {server} after {} and {}: {}",
                 ReadableDuration(*missing),
-                Plural(*failures, "attempt"),
+                Plural {
+                    count: *failures,
+                    noun: "attempt"
+                },
                 without_server(server, cause)
             ),
             _ => Ok(()),
         }
     }
 
-    fn lost(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt_loss(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self::Lost {
             lock,
             server,
@@ -224,7 +230,7 @@ fn without_server(server: &str, cause: &str) -> String {
 }
 
 /// A time for people: 340 ms, 2.5 s, 3 min 20 s.
-pub(super) struct ReadableDuration(pub(super) Duration);
+struct ReadableDuration(Duration);
 
 impl fmt::Display for ReadableDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -243,13 +249,17 @@ impl fmt::Display for ReadableDuration {
 }
 
 /// A number with its noun.
-pub(super) struct Plural(pub(super) u32, pub(super) &'static str);
+struct Plural {
+    count: u32,
+    noun: &'static str,
+}
 
 impl fmt::Display for Plural {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            1 => write!(f, "1 {}", self.1),
-            count => write!(f, "{count} {}s", self.1),
+        let Self { count, noun } = self;
+        match count {
+            1 => write!(f, "1 {noun}"),
+            _ => write!(f, "{count} {noun}s"),
         }
     }
 }
@@ -259,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_said_as_people_say_them() {
+    fn durations_are_written_as_people_write_them() {
         for (millis, text) in [
             (0, "0 ms"),
             (340, "340 ms"),

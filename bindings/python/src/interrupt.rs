@@ -4,16 +4,16 @@ use pyo3::prelude::*;
 
 /// The last exception that code of the program raised meanwhile.
 #[derive(Default)]
-pub(crate) struct Struck(Option<PyErr>);
+pub(crate) struct LastInterrupt(Option<PyErr>);
 
-impl Struck {
+impl LastInterrupt {
     /// Repeats a step until it succeeds. Gives up after many attempts, because a step can also fail by itself.
     pub(crate) fn until_done<'py>(
         &mut self,
         step: impl Fn() -> PyResult<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        const TRIES: u32 = 1000;
-        for _ in 0..TRIES {
+        const ATTEMPTS: u32 = 1000;
+        for _ in 0..ATTEMPTS {
             match step() {
                 Ok(done) => return Ok(done),
                 // Python has set the context of the exception already. Only the last exception is kept. Chaining them
@@ -25,7 +25,7 @@ impl Struck {
     }
 
     /// Stores the exception of a step that is not repeated.
-    pub(crate) fn note(&mut self, raised: PyErr) {
+    pub(crate) fn record(&mut self, raised: PyErr) {
         self.0 = Some(raised);
     }
 
@@ -34,7 +34,7 @@ impl Struck {
     }
 
     /// Raises the stored exception, after everything is done.
-    pub(crate) fn raised(self) -> PyResult<()> {
+    pub(crate) fn raise(self) -> PyResult<()> {
         self.0.map_or(Ok(()), Err)
     }
 }

@@ -30,7 +30,7 @@ pub(super) enum Family {
 }
 
 /// Returns the scheme of a URL, and the text after it.
-pub(super) fn read(url: &str) -> Result<(Protocol, &str), Error> {
+pub(super) fn split_scheme(url: &str) -> Result<(Protocol, &str), Error> {
     let url = url.trim_matches(is_blank);
     if url.is_empty() {
         return Err(invalid(format!("the URL is empty; {URL_FORMS}")));
@@ -50,8 +50,8 @@ pub(super) fn read(url: &str) -> Result<(Protocol, &str), Error> {
     Ok((protocol.ok_or_else(unknown_scheme)?, rest))
 }
 
-/// Splits a text at whitespace into its URLs. If a piece is no URL, the text is returned whole, so that [`read`] can
-/// say where the whitespace is.
+/// Splits a text at whitespace into its URLs. If a piece is no URL, the text is returned whole, so that
+/// [`split_scheme`] can say where the whitespace is.
 #[cfg(feature = "admin")]
 pub(crate) fn split_urls(text: &str) -> Vec<String> {
     let pieces: Vec<&str> = text.split(is_blank).filter(|piece| !piece.is_empty()).collect();
@@ -91,7 +91,7 @@ impl Protocol {
     /// Returns a better refusal of a URL that could not be parsed. If a character that ends the host, or a `%` that
     /// escapes nothing, stands before the last `@`, the character most likely belongs to a user or a password. Returns
     /// `None` for other mistakes.
-    pub(super) fn unescaped(self, rest: &str) -> Option<Error> {
+    pub(super) fn unescaped_error(self, rest: &str) -> Option<Error> {
         let (end, before) = match self.family {
             // The query can hold a password of its own, which may contain an `@`.
             Family::Sentinel => ("@", around(rest, "?sentinel_").map_or(rest, |(before, _)| before)),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_at_sign_behind_it_is_no_password() {
+    fn text_without_an_at_sign_after_it_is_not_taken_for_a_password() {
         for (url, text) in [
             ("redis://h/x", "database is not a number"),
             ("redis://h?x=1", "?part that is not known"),
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blank_inside_is_named_by_its_place() {
+    fn a_blank_inside_a_url_is_reported_with_its_position() {
         for (url, text) in [
             ("redis://:ses ame@h", "a space in it, as character 13;"),
             ("\n redis://:ses\tame@h", "a tab in it, as character 13;"),
@@ -373,14 +373,14 @@ mod tests {
         ] {
             let url = |scheme: &str| format!("{scheme}://h/x");
             let (theirs, ours) = (url(twin), url(scheme));
-            assert_eq!(read(&theirs).unwrap(), read(&ours).unwrap(), "{twin}");
+            assert_eq!(split_scheme(&theirs).unwrap(), split_scheme(&ours).unwrap(), "{twin}");
             assert_eq!(
-                read(&theirs.to_uppercase()).unwrap().0,
-                read(&ours).unwrap().0,
+                split_scheme(&theirs.to_uppercase()).unwrap().0,
+                split_scheme(&ours).unwrap().0,
                 "{twin}"
             );
             let has_tls = scheme.starts_with("rediss");
-            assert_eq!(read(&theirs).unwrap().0.has_tls, has_tls, "{twin}");
+            assert_eq!(split_scheme(&theirs).unwrap().0.has_tls, has_tls, "{twin}");
         }
         for scheme in [
             "rediss+unix",

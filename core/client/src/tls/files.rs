@@ -13,7 +13,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, InconsistentKeys, RootCertStore};
 use steadlock_protocol::{Error, ErrorKind, Operation, shown};
 
-use super::options::{CA, CERT, KEY, SERVER_NAME, TlsOptions, is_key_text, is_pem_text};
+use super::options::{CA, CERT, ClientCertificate, KEY, SERVER_NAME, TlsOptions, is_key_text, is_pem_text};
 use crate::errors::invalid;
 
 /// The TLS options with the content of their files.
@@ -39,10 +39,10 @@ impl Tls {
         let server_name = options.server_name.as_deref().map(server_name).transpose()?;
         let roots = match &options.ca {
             Some(path) => authorities(path)?,
-            None => authorities_of_the_system()?,
+            None => system_authorities()?,
         };
         let client = match &options.client {
-            Some((cert, key)) => Some(Arc::new(certified_key(cert, key, &provider)?)),
+            Some(ClientCertificate { cert, key }) => Some(Arc::new(certified_key(cert, key, &provider)?)),
             None => None,
         };
         let mut config = ClientConfig::builder_with_provider(provider)
@@ -105,7 +105,7 @@ fn authorities(path: &str) -> Result<RootCertStore, Error> {
     Ok(roots)
 }
 
-fn authorities_of_the_system() -> Result<RootCertStore, Error> {
+fn system_authorities() -> Result<RootCertStore, Error> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
     // Some systems have certificates that no program can read.
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_key_is_no_path() {
+    fn text_that_looks_like_a_key_is_not_taken_for_a_path() {
         let ed25519 = "MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC";
         for text in [
             "-----BEGIN PRIVATE KEY-----\nMC4C",

@@ -7,7 +7,7 @@ use crate::target::{MAX_CALLS_PER_ADDRESS, Mapping, host_and_required_port};
 use crate::tls::Tls;
 
 /// A server that others announce.
-pub(super) struct Announced {
+pub(super) struct AnnouncedServer {
     pub(super) address: Address,
     pub(super) tls: Option<Tls>,
 }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_function_says_is_an_address_or_nothing_or_not_repeated() {
+    fn a_malformed_result_of_the_function_is_refused_and_not_repeated() {
         let announced = Address::new("10.0.0.1", 6379);
         let parsed = |result: &str| parse_result(Ok(Some(result.to_owned())), &announced);
         assert_eq!(parsed("[::1]:7001").unwrap(), Address::new("::1", 7001));

@@ -22,23 +22,23 @@ use crate::unwind::catch_panic;
 
 /// The interval between two checks. A check costs a system call, so a thread that makes fast calls does not check in
 /// each of them.
-const EVERY: Duration = Duration::from_micros(100);
+const CHECK_INTERVAL: Duration = Duration::from_micros(100);
 
 /// The state of a runtime's descriptors.
 #[derive(Debug, Default)]
-pub(super) struct Sentry {
-    /// Two unused descriptors, opened just before and just after those of the runtime. If either is closed, the sentry
+pub(super) struct DescriptorMonitor {
+    /// Two unused descriptors, opened just before and just after those of the runtime. If either is closed, the monitor
     /// assumes that the runtime's are closed, too. If the program closes a single descriptor of the runtime, that shows
     /// when the runtime uses it. `None` if the runtime has no descriptors.
     before: Option<Canary>,
     after: OnceLock<Canary>,
-    due: AtomicU64,
+    next_check: AtomicU64,
     is_broken: AtomicBool,
     became_broken: Notify,
 }
 
-impl Sentry {
-    /// Creates the sentry of a runtime that is built next.
+impl DescriptorMonitor {
+    /// Creates the monitor of a runtime that is built next.
     ///
     /// # Errors
     /// The system's error, if it gives no descriptor.
@@ -49,7 +49,7 @@ impl Sentry {
         })
     }
 
-    /// Completes the sentry once the runtime is built.
+    /// Completes the monitor once the runtime is built.
     ///
     /// # Errors
     /// The system's error, if it gives no descriptor.
@@ -65,17 +65,18 @@ impl Sentry {
             return !self.is_broken();
         }
         let now = clock::now();
-        if now.as_micros() < self.due.load(Ordering::Relaxed) {
+        if now.as_micros() < self.next_check.load(Ordering::Relaxed) {
             return !self.is_broken();
         }
-        self.due.store((now + EVERY).as_micros(), Ordering::Relaxed);
+        self.next_check
+            .store((now + CHECK_INTERVAL).as_micros(), Ordering::Relaxed);
         self.check_now()
     }
 
     /// Checks the descriptors. Returns whether they are open.
     pub(super) fn check_now(&self) -> bool {
-        let cached = self.before.iter().chain(self.after.get());
-        if !cached.into_iter().all(Canary::is_still_ours) {
+        let mut canaries = self.before.iter().chain(self.after.get());
+        if !canaries.all(Canary::is_still_ours) {
             self.give_up();
         }
         !self.is_broken()
@@ -113,43 +114,52 @@ impl Sentry {
 }
 
 /// A waker for a task of a runtime whose descriptors may be closed.
-struct CarefulWaker {
+struct CheckingWaker {
     task: Waker,
-    sentry: Arc<Sentry>,
+    monitor: Arc<DescriptorMonitor>,
     runtime: runtime::Id,
 }
 
-/// The careful waker of the only task that is polled here.
+/// The checking waker of the only task that is polled here.
 #[derive(Default)]
-pub(super) struct WakerCache(Option<(Waker, Waker)>);
+pub(super) struct WakerCache(Option<CachedWaker>);
+
+struct CachedWaker {
+    /// The runtime's own waker of the task.
+    task: Waker,
+    checking: Waker,
+}
 
 impl WakerCache {
     /// Runs `poll` with a waker that never panics in a thread of the program.
     pub(super) fn with<T>(
         &mut self,
-        sentry: &Arc<Sentry>,
+        monitor: &Arc<DescriptorMonitor>,
         context: &Context<'_>,
         poll: impl FnOnce(&mut Context<'_>) -> T,
     ) -> T {
-        let (_, careful) = match &mut self.0 {
-            Some(cached) if cached.0.will_wake(context.waker()) => cached,
-            other => other.insert((context.waker().clone(), CarefulWaker::waker(sentry, context.waker()))),
+        let cached = match &mut self.0 {
+            Some(cached) if cached.task.will_wake(context.waker()) => cached,
+            other => other.insert(CachedWaker {
+                task: context.waker().clone(),
+                checking: CheckingWaker::waker(monitor, context.waker()),
+            }),
         };
-        poll(&mut Context::from_waker(careful))
+        poll(&mut Context::from_waker(&cached.checking))
     }
 }
 
-impl CarefulWaker {
-    fn waker(sentry: &Arc<Sentry>, task: &Waker) -> Waker {
+impl CheckingWaker {
+    fn waker(monitor: &Arc<DescriptorMonitor>, task: &Waker) -> Waker {
         Waker::from(Arc::new(Self {
             task: task.clone(),
-            sentry: Arc::clone(sentry),
+            monitor: Arc::clone(monitor),
             runtime: runtime::Handle::current().id(),
         }))
     }
 }
 
-impl Wake for CarefulWaker {
+impl Wake for CheckingWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -158,8 +168,8 @@ impl Wake for CarefulWaker {
         // A wake-up from inside the runtime uses no descriptor.
         let is_inside_runtime = runtime::Handle::try_current().is_ok_and(|here| here.id() == self.runtime);
         let wake = || self.task.wake_by_ref();
-        if (is_inside_runtime || self.sentry.check_now()) && !catch_panic(wake) {
-            self.sentry.give_up();
+        if (is_inside_runtime || self.monitor.check_now()) && !catch_panic(wake) {
+            self.monitor.give_up();
         }
     }
 }

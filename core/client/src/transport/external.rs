@@ -15,7 +15,7 @@ use std::time::Duration;
 use steadlock_collections::{SortedMap, SortedSet};
 use steadlock_protocol::{Call, CallError, CallId, Error, Instant, Lane, NodeId, Reply, Transmit};
 
-use super::fleet::Fleet;
+use super::quorum::Quorum;
 use super::{NODE, Transport, TransportEvent};
 use crate::settings::Settings;
 
@@ -27,17 +27,17 @@ pub(crate) fn open(settings: &Settings) -> (Box<dyn Transport>, Vec<NodeLink>) {
         .collect();
     let mut ends: Vec<Box<dyn Transport>> = links
         .iter()
-        .map(|link| Box::new(Outside(Arc::clone(&link.0))) as Box<dyn Transport>)
+        .map(|link| Box::new(External(Arc::clone(&link.0))) as Box<dyn Transport>)
         .collect();
     let transport = match ends.len() {
         1 => ends.remove(0),
-        _ => Box::new(Fleet::new(ends, settings.servers())),
+        _ => Box::new(Quorum::new(ends, settings.servers())),
     };
     (transport, links)
 }
 
 /// The engine's side of a server.
-struct Outside(Arc<Mutex<Node>>);
+struct External(Arc<Mutex<Node>>);
 
 /// The program's side of a server.
 pub(crate) struct NodeLink(Arc<Mutex<Node>>);
@@ -51,12 +51,19 @@ struct Node {
     /// Whether subscriptions have a connection.
     is_subscriber_open: bool,
     channels: SortedSet<Arc<[u8]>>,
-    /// Calls whose lane was not open, with the time of the first flush that could not send them.
-    waiting: VecDeque<(Call, Option<Instant>)>,
+    /// Calls whose lane was not open.
+    waiting: VecDeque<Waiting>,
     response_timeout: Duration,
     outgoing: VecDeque<Transmit>,
     in_flight: SortedMap<CallId, Lane>,
     events: Vec<TransportEvent>,
+}
+
+/// A call that waits for its lane.
+struct Waiting {
+    call: Call,
+    /// The time of the first flush that could not send it.
+    since: Option<Instant>,
 }
 
 impl NodeLink {
@@ -85,7 +92,7 @@ impl NodeLink {
         if !node.open.insert(lane) {
             return;
         }
-        node.events.push(TransportEvent::LaneOpened(NODE, lane));
+        node.events.push(TransportEvent::LaneOpened { node: NODE, lane });
         if node.open.len() == 2 && !mem::replace(&mut node.is_ready, true) {
             node.events.push(TransportEvent::Ready);
         }
@@ -100,7 +107,11 @@ impl NodeLink {
             // been running since it was reported as sent.
             node.outgoing.retain(|item| !is_of(item, lane));
         }
-        node.events.push(TransportEvent::LaneClosed(NODE, lane, cause.into()));
+        node.events.push(TransportEvent::LaneClosed {
+            node: NODE,
+            lane,
+            cause: cause.into(),
+        });
         let (lost, left) = mem::take(&mut node.in_flight)
             .into_iter()
             .partition(|(_, of)| *of == lane);
@@ -139,20 +150,23 @@ impl NodeLink {
     pub(crate) fn replied(&self, call: CallId, reply: Result<Reply, CallError>) {
         let mut node = lock(&self.0);
         if node.in_flight.remove(&call).is_some() {
-            node.events.push(TransportEvent::Reply(call, reply));
+            node.events.push(TransportEvent::Reply { call, result: reply });
         }
     }
 
     pub(crate) fn subscribed(&self, channel: &[u8]) {
-        lock(&self.0)
-            .events
-            .push(TransportEvent::Subscribed(NODE, channel.into()));
+        lock(&self.0).events.push(TransportEvent::Subscribed {
+            node: NODE,
+            channel: channel.into(),
+        });
     }
 
     pub(crate) fn message_received(&self, channel: &[u8], message: Vec<u8>) {
-        lock(&self.0)
-            .events
-            .push(TransportEvent::Message(NODE, channel.into(), message));
+        lock(&self.0).events.push(TransportEvent::Message {
+            node: NODE,
+            channel: channel.into(),
+            payload: message,
+        });
     }
 }
 
@@ -164,23 +178,21 @@ impl Node {
     /// Answers the calls that have waited too long for their lane.
     fn drop_overdue(&mut self, now: Instant) {
         let response_timeout = self.response_timeout;
-        let is_overdue = |since: Option<Instant>| since.is_some_and(|since| now >= since + response_timeout);
-        let (overdue, left) = mem::take(&mut self.waiting)
-            .into_iter()
-            .partition(|(_, since)| is_overdue(*since));
+        let is_overdue = |waiting: &Waiting| waiting.since.is_some_and(|since| now >= since + response_timeout);
+        let (overdue, left) = mem::take(&mut self.waiting).into_iter().partition(is_overdue);
         self.waiting = left;
         let overdue: VecDeque<_> = overdue;
-        for (call, _) in overdue {
-            self.events.push(disconnected(call.id, "not connected"));
+        for waiting in overdue {
+            self.events.push(disconnected(waiting.call.id, "not connected"));
         }
     }
 }
 
-impl Transport for Outside {
+impl Transport for External {
     fn transmit(&mut self, item: Transmit) {
         let mut node = lock(&self.0);
         match item {
-            Transmit::Call(call) => return node.waiting.push_back((call, None)),
+            Transmit::Call(call) => return node.waiting.push_back(Waiting { call, since: None }),
             Transmit::Subscribe { ref channel, .. } => {
                 node.channels.insert(Arc::clone(channel));
             }
@@ -195,13 +207,14 @@ impl Transport for Outside {
 
     fn flush(&mut self, now: Instant, sent: &mut dyn FnMut(CallId)) {
         let mut node = lock(&self.0);
-        for (call, since) in mem::take(&mut node.waiting) {
+        for Waiting { call, since } in mem::take(&mut node.waiting) {
             if node.open.contains(&call.lane) {
                 sent(call.id);
                 node.in_flight.insert(call.id, call.lane);
                 node.outgoing.push_back(Transmit::Call(call));
             } else {
-                node.waiting.push_back((call, Some(since.unwrap_or(now))));
+                let since = Some(since.unwrap_or(now));
+                node.waiting.push_back(Waiting { call, since });
             }
         }
     }
@@ -214,7 +227,7 @@ impl Transport for Outside {
 
     fn poll_timeout(&self) -> Option<Instant> {
         let node = lock(&self.0);
-        let since = node.waiting.iter().filter_map(|(_, since)| *since).min()?;
+        let since = node.waiting.iter().filter_map(|waiting| waiting.since).min()?;
         Some(since + node.response_timeout)
     }
 
@@ -228,7 +241,10 @@ fn is_of(item: &Transmit, lane: Lane) -> bool {
 }
 
 fn disconnected(call: CallId, cause: &str) -> TransportEvent {
-    TransportEvent::Reply(call, Err(CallError::Disconnected(cause.into())))
+    TransportEvent::Reply {
+        call,
+        result: Err(CallError::Disconnected(cause.into())),
+    }
 }
 
 fn lock(node: &Mutex<Node>) -> MutexGuard<'_, Node> {

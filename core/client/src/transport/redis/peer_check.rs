@@ -18,7 +18,7 @@ use super::purpose::Purpose;
 use super::wire::Wire;
 
 /// The repeated check, which runs when another primary asks for it.
-pub(super) struct Proof {
+pub(super) struct PeerCheck {
     connector: Arc<Connector>,
     /// The number of the last request that this check followed, and of the last one that it passed on.
     checked_changes: Option<u64>,
@@ -27,7 +27,7 @@ pub(super) struct Proof {
     outage: Outage,
 }
 
-impl Proof {
+impl PeerCheck {
     pub(super) fn new(connector: &Arc<Connector>) -> Self {
         Self {
             connector: Arc::clone(connector),
@@ -51,7 +51,7 @@ impl Proof {
         if self.running.is_none() && is_open && self.checked_changes != Some(changes) {
             self.checked_changes = Some(changes);
             if peers.is_due(now) {
-                self.running = Some(self.connector.open(Purpose::Proof, &self.outage, now));
+                self.running = Some(self.connector.open(Purpose::PeerCheck, &self.outage, now));
             }
         }
         let Poll::Ready(result) = self.running.as_mut()?.as_mut().poll(context) else {

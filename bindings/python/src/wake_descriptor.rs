@@ -10,37 +10,37 @@ use steadlock::host::{OwnFile, PerProcess};
 
 /// A file descriptor that is readable while events are queued.
 ///
-/// Ringing the bell needs no GIL and never blocks. An event loop, or a thread in `poll`, watches the other end. A
-/// forked child makes a new pair at its first use, because the inherited pair belongs to its parent. A program that
-/// closes descriptors which it did not open, for example with `os.closerange`, gets a new pair too. The old numbers can
-/// belong to files of the program by then, so the bell never writes to, reads or closes a number that is not its own
-/// any more. Python checks once a second whether the descriptor is still the same.
+/// Signalling needs no GIL and never blocks. An event loop, or a thread in `poll`, watches the other end. A forked child
+/// makes a new pair at its first use, because the inherited pair belongs to its parent. A program that closes
+/// descriptors which it did not open, for example with `os.closerange`, gets a new pair too. The old numbers can belong
+/// to files of the program by then, so nothing here writes to, reads or closes a number that is not its own any more.
+/// Python checks once a second whether the descriptor is still the same.
 #[derive(Default)]
-pub(crate) struct Bell(PerProcess<Mutex<Option<Pair>>>);
+pub(crate) struct WakeDescriptor(PerProcess<Mutex<Option<Pair>>>);
 
-impl Bell {
+impl WakeDescriptor {
     pub(crate) fn new() -> io::Result<Self> {
-        let bell = Self::default();
-        bell.with_pair(|_| ())?;
-        Ok(bell)
+        let descriptor = Self::default();
+        descriptor.with_pair(|_| ())?;
+        Ok(descriptor)
     }
 
     /// Makes the descriptor readable. An error of a full buffer does not matter, because the descriptor is readable
     /// then.
-    pub(crate) fn ring(&self) {
-        let _ = self.with_pair(|pair| pair.ring.file().map(|mut file| file.write(&[1])));
+    pub(crate) fn signal(&self) {
+        let _ = self.with_pair(|pair| pair.writer.file().map(|mut file| file.write(&[1])));
     }
 
-    /// Makes the descriptor unreadable until the next ring. Must be called before the events are taken.
-    pub(crate) fn silence(&self) {
-        let mut rings = [0; 16];
-        let _ = self.with_pair(|pair| pair.listen.file().map(|mut file| file.read(&mut rings)));
+    /// Makes the descriptor unreadable until the next signal. Must be called before the events are taken.
+    pub(crate) fn clear(&self) {
+        let mut signals = [0; 16];
+        let _ = self.with_pair(|pair| pair.reader.file().map(|mut file| file.read(&mut signals)));
     }
 
     /// Returns the descriptor to poll for reading, and a number that no other descriptor of this process ever has.
     pub(crate) fn fd(&self) -> io::Result<(RawFd, u64)> {
         self.with_pair(|pair| {
-            let file = pair.listen.file().ok_or(io::ErrorKind::NotConnected)?;
+            let file = pair.reader.file().ok_or(io::ErrorKind::NotConnected)?;
             Ok((file.as_raw_fd(), pair.number))
         })?
     }
@@ -57,30 +57,30 @@ impl Bell {
     }
 }
 
-/// Both ends of a socket pair. They live as long as either user, so that a ring never writes to a closed socket.
+/// Both ends of a socket pair. They live as long as either user, so that a signal is never written to a closed socket.
 struct Pair {
-    ring: OwnFile,
-    listen: OwnFile,
+    writer: OwnFile,
+    reader: OwnFile,
     number: u64,
 }
 
 impl Pair {
     fn new() -> io::Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        let (ring, listen) = UnixStream::pair()?;
+        let (writer, reader) = UnixStream::pair()?;
         Ok(Self {
-            ring: end(ring)?,
-            listen: end(listen)?,
+            writer: own_end(writer)?,
+            reader: own_end(reader)?,
             number: COUNT.fetch_add(1, Ordering::Relaxed),
         })
     }
 
     fn is_still_ours(&self) -> bool {
-        self.ring.is_still_ours() && self.listen.is_still_ours()
+        self.writer.is_still_ours() && self.reader.is_still_ours()
     }
 }
 
-fn end(socket: UnixStream) -> io::Result<OwnFile> {
+fn own_end(socket: UnixStream) -> io::Result<OwnFile> {
     socket.set_nonblocking(true)?;
     OwnFile::new(socket)
 }

@@ -4,28 +4,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadlock_collections::SortedMap;
-use steadlock_protocol::{Instant, LockName, Outcome, Session, Ticket};
+use steadlock_protocol::{Instant, Outcome, Session, Ticket};
 
 use crate::observe::metrics::Metrics;
+use crate::settings::CountedQueue;
 
 /// The interval between two rounds of requests.
 const INTERVAL: Duration = Duration::from_secs(15);
 
-/// The chosen locks of one engine; at least one.
-pub(super) struct Queues {
+/// Requests the lengths for one engine, for one chosen lock at least.
+pub(super) struct QueuePoller {
     metrics: Arc<Metrics>,
-    names: Vec<(Arc<str>, LockName)>,
+    locks: Vec<CountedQueue>,
     due: Instant,
     pending: SortedMap<Ticket, Arc<str>>,
 }
 
-impl Queues {
+impl QueuePoller {
     /// Creates it, or returns `None` if no lock was chosen or nothing is counted.
-    pub(super) fn of(metrics: Option<&Arc<Metrics>>, names: &[(Arc<str>, LockName)], now: Instant) -> Option<Self> {
-        let metrics = metrics.filter(|_| !names.is_empty())?;
+    pub(super) fn new(metrics: Option<&Arc<Metrics>>, locks: &[CountedQueue], now: Instant) -> Option<Self> {
+        let metrics = metrics.filter(|_| !locks.is_empty())?;
         Some(Self {
             metrics: Arc::clone(metrics),
-            names: names.to_vec(),
+            locks: locks.to_vec(),
             due: now,
             pending: SortedMap::new(),
         })
@@ -43,9 +44,9 @@ impl Queues {
         }
         self.due = now + INTERVAL;
         if self.pending.is_empty() {
-            for (name, full_name) in &self.names {
+            for lock in &self.locks {
                 self.pending
-                    .insert(session.queue_length(full_name, now), Arc::clone(name));
+                    .insert(session.queue_length(&lock.full_name, now), Arc::clone(&lock.name));
             }
         }
     }
@@ -82,27 +83,30 @@ mod tests {
     }
 
     #[test]
-    fn each_is_asked_for_every_fifteen_seconds_and_not_while_an_answer_is_under_way() {
+    fn a_length_is_requested_every_fifteen_seconds_unless_a_request_is_pending() {
         let (mut session, metrics, start) = (session(), Arc::default(), Instant::ZERO);
-        let full_name = KeyPrefix::default().name("hot").unwrap();
-        let mut queues = Queues::of(Some(&metrics), &[("hot".into(), full_name)], start).unwrap();
-        let ticket = |queues: &Queues| queues.pending.keys().next().copied();
-        queues.request_lengths(&mut session, start);
-        let first = ticket(&queues).unwrap();
-        queues.request_lengths(&mut session, start + INTERVAL);
-        assert_eq!(ticket(&queues), Some(first), "it is not answered yet");
+        let lock = CountedQueue {
+            name: "hot".into(),
+            full_name: KeyPrefix::default().name("hot").unwrap(),
+        };
+        let mut poller = QueuePoller::new(Some(&metrics), &[lock], start).unwrap();
+        let ticket = |poller: &QueuePoller| poller.pending.keys().next().copied();
+        poller.request_lengths(&mut session, start);
+        let first = ticket(&poller).unwrap();
+        poller.request_lengths(&mut session, start + INTERVAL);
+        assert_eq!(ticket(&poller), Some(first), "it is not answered yet");
         let state = LockState {
             waiting: Some(4),
             ..LockState::default()
         };
-        assert!(queues.record_outcome(first, &Outcome::State(state)));
+        assert!(poller.record_outcome(first, &Outcome::State(state)));
         assert!(metrics.text().contains("steadlock_fair_queue{queue=\"hot\"} 4\n"));
-        queues.request_lengths(&mut session, start + INTERVAL + INTERVAL / 2);
-        assert_eq!(ticket(&queues), None, "it is not time");
-        queues.request_lengths(&mut session, start + 2 * INTERVAL);
-        let second = ticket(&queues).unwrap();
-        assert!(!queues.record_outcome(first, &Outcome::Forced(true)));
-        assert!(queues.record_outcome(second, &Outcome::Forced(true)));
+        poller.request_lengths(&mut session, start + INTERVAL + INTERVAL / 2);
+        assert_eq!(ticket(&poller), None, "it is not time");
+        poller.request_lengths(&mut session, start + 2 * INTERVAL);
+        let second = ticket(&poller).unwrap();
+        assert!(!poller.record_outcome(first, &Outcome::Forced(true)));
+        assert!(poller.record_outcome(second, &Outcome::Forced(true)));
         assert!(!metrics.text().contains("fair_queue{"), "nothing is known");
     }
 }
