@@ -38,9 +38,6 @@ pub mod server;
 mod store;
 mod time;
 mod value;
-#[cfg(test)]
-#[path = "../../../ci/resp/vectors.rs"]
-mod vectors;
 mod zset;
 
 pub use data::Transit;

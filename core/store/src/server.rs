@@ -11,7 +11,6 @@ mod gateway;
 mod handshake;
 mod mailbox;
 mod metrics;
-mod request;
 mod shared;
 mod stream;
 mod transaction;

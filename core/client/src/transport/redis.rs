@@ -38,7 +38,6 @@ mod probe;
 mod proof;
 mod purpose;
 mod resolve;
-mod resp;
 mod role;
 pub(super) mod sentinel;
 mod subscriptions;

@@ -15,7 +15,6 @@ use steadlock_protocol::Script;
 use steadlock_store::{Reply, StoreError, Transit};
 
 use super::ledger::Ledger;
-use super::resp::text;
 use crate::kinds::{Role, role};
 
 /// The number of slots in a cluster.
@@ -273,6 +272,11 @@ fn redirection(code: &str, slot: usize, node: usize) -> Reply {
 
 pub(super) fn error(line: &str) -> Reply {
     Reply::Error(StoreError::parse(line))
+}
+
+/// Returns a reply that is text.
+pub(super) fn text(text: impl Into<Vec<u8>>) -> Reply {
+    Reply::Bytes(text.into())
 }
 
 #[cfg(test)]

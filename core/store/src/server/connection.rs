@@ -5,9 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use steadlock_resp::commands::Request;
+use steadlock_resp::replies::Writer;
+
 use super::handshake::Client;
 use super::mailbox::{Mailbox, Message};
-use super::request::Request;
 use super::shared::Shared;
 use super::transaction::Transaction;
 use crate::commands::{self, Run};
@@ -286,7 +288,7 @@ impl Connection {
     fn pass_on(&mut self, (channel, payload): Message) {
         // The client may have unsubscribed while the message was on its way.
         if self.channels.contains(&channel) {
-            encode::message(&channel, &payload, self.client.protocol(), &mut self.out);
+            Writer::new(&mut self.out, self.client.protocol()).message(&channel, &payload);
         }
     }
 

@@ -62,11 +62,11 @@ pub struct ExternalClient {
 
 impl ExternalClient {
     /// The most bytes of a request, including a fixed number for each word.
-    pub const REQUEST_BYTES: usize = limits::server::REQUEST_BYTES;
+    pub const REQUEST_BYTES: usize = limits::server::REQUEST.request_bytes;
     /// The most words of a request, or of several that arrive together.
-    pub const WORDS: usize = limits::server::WORDS;
+    pub const WORDS: usize = limits::server::REQUEST.words;
     /// The most bytes of one word.
-    pub const WORD_BYTES: usize = limits::server::WORD_BYTES;
+    pub const WORD_BYTES: usize = limits::server::REQUEST.word_bytes;
     /// The most bytes of an answer to one request, or to several that arrived together.
     pub const REPLY_BYTES: usize = Limits::SERVED.reply_bytes;
     /// The time that a client has until its first request.

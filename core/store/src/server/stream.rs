@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use steadlock_resp::commands::{Decoder, Limits, Request};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -24,12 +25,11 @@ use tokio::time::{Instant as TokioInstant, sleep_until};
 
 use super::connection::Connection;
 use super::connections::MemoryShare;
-use super::request::{Decoder, Request};
 use super::shared::Shared;
 use crate::commands::{self, Run};
 use crate::limits::server::{
-    FIRST_REQUEST_TIME, QUICK_WORDS, READ_BYTES, REQUEST_TIME, REQUESTS_AT_ONCE, SLOW_PENALTY_REQUESTS, SMALL_BYTES,
-    STALLED_TIME, TURN_TIME, WRITE_AT,
+    FIRST_REQUEST_TIME, LOGIN_REQUEST, QUICK_WORDS, REQUEST, REQUEST_TIME, REQUESTS_AT_ONCE, SLOW_PENALTY_REQUESTS,
+    SMALL_BYTES, STALLED_TIME, TURN_TIME, WRITE_AT,
 };
 use crate::reply::{Reply, StoreError};
 
@@ -57,12 +57,10 @@ pub(super) struct Stream {
 impl Stream {
     pub(super) fn new(shared: &Arc<Shared>, id: u64, peer: SocketAddr) -> Self {
         let connection = Connection::new(Arc::clone(shared), id, peer);
-        let mut decoder = Decoder::default();
-        decoder.set_trusted(connection.is_authenticated());
         Self {
+            decoder: Decoder::new(request_limits(&connection)),
             connection,
             shared: Arc::clone(shared),
-            decoder,
             written: 0,
             stalled_since: None,
             request_began: None,
@@ -108,11 +106,11 @@ impl Stream {
     /// Returns the number of bytes that were read; `None` if there were none after all.
     fn read(&mut self, stream: &TcpStream) -> io::Result<Option<usize>> {
         let buffer = self.decoder.buffer();
-        buffer.reserve(READ_BYTES);
+        buffer.reserve(Decoder::READ_BYTES);
         match stream.try_read_buf(buffer) {
             Ok(count) => Ok(Some(count)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                self.decoder.rest();
+                self.decoder.free_unused();
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -154,9 +152,9 @@ impl Stream {
     async fn answer(&mut self, stream: &TcpStream) -> io::Result<bool> {
         let began = Instant::now();
         for _ in 0..REQUESTS_AT_ONCE {
-            match self.decoder.next() {
+            match self.decoder.next_request() {
                 Ok(None) => {
-                    if self.decoder.rest() {
+                    if self.decoder.free_unused() {
                         self.request_began = None;
                     } else {
                         self.request_began.get_or_insert(began);
@@ -214,12 +212,12 @@ impl Stream {
 
     fn execute(&mut self, request: Request) {
         self.connection.execute(request);
-        self.decoder.set_trusted(self.connection.is_authenticated());
+        self.decoder.set_limits(request_limits(&self.connection));
     }
 
     /// Returns whether there is memory for the client's requests and replies.
     fn has_memory(&mut self, stream: &TcpStream) -> bool {
-        let bytes = self.decoder.held() + self.connection.bytes();
+        let bytes = self.decoder.memory() + self.connection.bytes();
         let grows = bytes > self.held.bytes();
         self.held.set(bytes);
         if !grows || bytes <= SMALL_BYTES || self.shared.connections.has_room() {
@@ -244,6 +242,14 @@ impl Stream {
             self.request_began.map(|began| began + REQUEST_TIME)
         };
         end.map(TokioInstant::from_std)
+    }
+}
+
+fn request_limits(connection: &Connection) -> Limits {
+    if connection.is_authenticated() {
+        REQUEST
+    } else {
+        LOGIN_REQUEST
     }
 }
 

@@ -1,6 +1,7 @@
 //! `MULTI` to `EXEC`: requests that are queued, then executed without any other in between.
 
-use super::request::Request;
+use steadlock_resp::commands::Request;
+
 use crate::commands::{self, Run};
 use crate::limits::server::{QUEUED_BYTES, QUEUED_REQUESTS};
 use crate::reply::{Reply, StoreError};

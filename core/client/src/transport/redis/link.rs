@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadlock_protocol::{CallError, Error, Instant, Operation, Reply, brief};
+use steadlock_resp::commands;
+use steadlock_resp::replies::{Frame, ServerError};
 
 use super::connect::Connector;
 use super::failure::Failure;
 use super::membership::Membership;
 use super::outage::Outage;
 use super::purpose::Purpose;
-use super::resp::{self, Frame, ServerError};
 use super::wire::Wire;
 use crate::settings::Settings;
 use crate::sleep::timeout;
@@ -99,7 +100,7 @@ impl Link {
             }
         };
         for command in commands {
-            resp::command(wire.out(), command.as_ref().iter().map(AsRef::as_ref));
+            commands::write(wire.out(), command.as_ref().iter().map(AsRef::as_ref));
         }
         wire.write();
         let mut answers = Vec::with_capacity(commands.len());

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use steadlock_protocol::Reply;
+use steadlock_resp::replies::text;
 
 use crate::target::{Scheme, Target};
 use crate::transport::redis::address::Address;
-use crate::transport::redis::resp::text;
 
 /// The number of slots of a cluster.
 pub(super) const SLOTS: usize = 16_384;
