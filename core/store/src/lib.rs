@@ -40,7 +40,7 @@ mod time;
 mod value;
 mod zset;
 
-pub use data::Transit;
+pub use data::SlotMigration;
 pub use embedded::{Embedded, Subscriber};
 pub use limits::{Limits, Scripts};
 pub use pubsub::{Delivery, SubscriberId};

@@ -89,7 +89,7 @@ const MB: usize = 1024 * 1024;
 
 /// Bytes that a script may add beyond `data_bytes` once it has written, because ending it would leave its work half
 /// done.
-pub(crate) const HALF_DONE_BYTES: usize = MB;
+pub(crate) const OVERSHOOT_BYTES: usize = MB;
 
 /// The depth to which a script's reply can be nested. A table can contain itself.
 pub(crate) const REPLY_DEPTH: usize = 64;
@@ -142,7 +142,7 @@ pub(crate) mod server {
     pub(crate) const WRITE_AT: usize = 64 * 1024;
     /// Bytes of requests, replies and messages of all connections. Above the limit, new connections, and clients that
     /// do not read, are disconnected. If that is not enough, the client that needs more is disconnected.
-    pub(crate) const HELD_BYTES: usize = 64 * MB;
+    pub(crate) const BUFFER_BYTES: usize = 64 * MB;
     /// Bytes that a connection may always hold, regardless of the others.
     pub(crate) const SMALL_BYTES: usize = 4 * 1024;
     /// New connections, and clients that do not read, that are disconnected at once when memory runs out.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use steadlock_protocol::Script;
 use steadlock_resp::commands::{Decoder, Limits};
 use steadlock_store::encode::{self, Protocol};
-use steadlock_store::{Reply, ServerTime, SubscriberId, Transit};
+use steadlock_store::{Reply, ServerTime, SlotMigration, SubscriberId};
 use tokio::sync::Notify;
 
 use super::cable::Cable;
@@ -282,10 +282,10 @@ impl Machine {
             return error("READONLY You can't write against a read only replica.");
         }
         if let Some(shards) = &self.around.shards {
-            kept.store.set_transit(shards.transit(self.node(), keys));
+            kept.store.set_slot_migration(shards.slot_migration(self.node(), keys));
         }
         let reply = kept.run(script, &words[2..], now);
-        kept.store.set_transit(Transit::None);
+        kept.store.set_slot_migration(SlotMigration::None);
         if let Some(shards) = &self.around.shards {
             shards.ran(script, args, &reply);
         }

@@ -34,7 +34,7 @@ use crate::limits::server::{
 use crate::reply::{Reply, StoreError};
 
 /// The number of rounds that other connections get after slow work: to be accepted, read and answered.
-pub(super) const ROUNDS: usize = 3;
+pub(super) const YIELDS: usize = 3;
 
 /// The bytes of a connection.
 pub(super) struct Stream {
@@ -49,7 +49,7 @@ pub(super) struct Stream {
     request_began: Option<Instant>,
     /// The number of further requests that count as slow, because the last one was.
     slow_requests: u32,
-    held: MemoryShare,
+    memory: MemoryShare,
     /// The notification that the connection must close to make room.
     must_close: Arc<Notify>,
 }
@@ -65,7 +65,7 @@ impl Stream {
             stalled_since: None,
             request_began: None,
             slow_requests: 0,
-            held: MemoryShare::of(shared.connections.held()),
+            memory: MemoryShare::of(shared.connections.memory()),
             must_close: shared.connections.add(id),
         }
     }
@@ -75,7 +75,7 @@ impl Stream {
         loop {
             self.connection.take_messages();
             self.write(&stream)?;
-            if self.connection.mailbox().is_flooded() || !self.has_memory(&stream) {
+            if self.connection.mailbox().has_overflowed() || !self.has_memory(&stream) {
                 return Ok(());
             }
             let has_written = self.connection.out().is_empty();
@@ -163,7 +163,7 @@ impl Stream {
                 }
                 Ok(Some(request)) => {
                     self.request_began = None;
-                    self.take_turn(request, stream).await?;
+                    self.execute_in_turn(request, stream).await?;
                     self.connection.mark_established();
                 }
                 Err(error) => {
@@ -185,7 +185,7 @@ impl Stream {
 
     /// Executes a request. A request that can be slow waits for other slow requests, and after it the other connections
     /// get their turn.
-    async fn take_turn(&mut self, request: Request, stream: &TcpStream) -> io::Result<()> {
+    async fn execute_in_turn(&mut self, request: Request, stream: &TcpStream) -> io::Result<()> {
         if self.slow_requests == 0 && !self.connection.is_in_transaction() && is_quick(&request) {
             self.execute(request);
             // The size of the reply decides, not the time: on a busy machine any request can take long.
@@ -203,7 +203,7 @@ impl Stream {
         self.execute(request);
         if began.elapsed() >= TURN_TIME {
             self.write(stream)?;
-            for _ in 0..ROUNDS {
+            for _ in 0..YIELDS {
                 yield_now().await;
             }
         }
@@ -218,9 +218,9 @@ impl Stream {
     /// Returns whether there is memory for the client's requests and replies.
     fn has_memory(&mut self, stream: &TcpStream) -> bool {
         let bytes = self.decoder.memory() + self.connection.bytes();
-        let grows = bytes > self.held.bytes();
-        self.held.set(bytes);
-        if !grows || bytes <= SMALL_BYTES || self.shared.connections.has_room() {
+        let grows = bytes > self.memory.bytes();
+        self.memory.set(bytes);
+        if !grows || bytes <= SMALL_BYTES || self.shared.connections.can_grow() {
             return true;
         }
         if self.connection.out().is_empty() {
