@@ -128,7 +128,7 @@ def test_third_party_licences_are_up_to_date() -> None:
     assert licenses.FILE.read_text(encoding="utf-8") == licenses.collected(), "run ./ci/just third-party-licenses"
 
 
-@pytest.mark.parametrize("crate", ["collections", "protocol", "store", "client", "cli"])
+@pytest.mark.parametrize("crate", ["collections", "protocol", "resp", "store", "client", "cli"])
 def test_each_crate_has_the_licences(crate: str) -> None:
     listed = subprocess.run(
         ["cargo", "package", "--locked", "--list", "--allow-dirty"],

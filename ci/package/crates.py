@@ -7,7 +7,14 @@ from pathlib import Path
 from building import DIST, TARGET, run
 from version import version
 
-PUBLISHED = ("steadlock-collections", "steadlock-protocol", "steadlock-store", "steadlock", "steadlock-cli")
+PUBLISHED = (
+    "steadlock-collections",
+    "steadlock-protocol",
+    "steadlock-resp",
+    "steadlock-store",
+    "steadlock",
+    "steadlock-cli",
+)
 #: The fields of a manifest that crates.io shows.
 METADATA = ("description", "license", "repository", "readme", "keywords", "categories")
 

@@ -148,7 +148,7 @@ def test_a_release_has_all_names_of_all_registries() -> None:
     names_of = {registry: list(all_names) for registry, (_, all_names) in names.REGISTRIES.items()}
     assert names_of["pypi"] == ["steadlock"]
     assert {"steadlock", "steadlock-web", "steadlock-linux-x64-gnu", "steadlock-darwin-arm64"} <= set(names_of["npm"])
-    parts = {"steadlock-collections", "steadlock-protocol", "steadlock-store"}
+    parts = {"steadlock-collections", "steadlock-protocol", "steadlock-resp", "steadlock-store"}
     assert set(names_of["crates"]) == {"steadlock", "steadlock-cli", *parts}
     assert {"steadlock", "steadlock-spring-boot3-starter", "steadlock-spring-boot4-starter"} <= set(names_of["maven"])
 

@@ -259,7 +259,7 @@ def test_a_dry_run_reports_skipped_steps_and_fails_for_missing_artefacts(
     assert "CHANGELOG.md has no section [" in output
     assert "made by ci/release/elsewhere.py, on such a machine" in output
     assert "bundle of " in output
-    order = "steadlock-collections, steadlock-protocol, steadlock-store, steadlock, steadlock-cli"
+    order = "steadlock-collections, steadlock-protocol, steadlock-resp, steadlock-store, steadlock, steadlock-cli"
     assert f"in this order: {order}" in output
     (dist / f"npm/steadlock-linux-arm64-musl-{VERSION}.tgz").unlink()
     assert release.dry_run(with_cargo=False) == 1

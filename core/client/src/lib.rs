@@ -111,9 +111,6 @@ mod target;
 mod tls;
 mod transport;
 mod unwind;
-#[cfg(all(test, feature = "native"))]
-#[path = "../../../ci/resp/vectors.rs"]
-mod vectors;
 mod world;
 
 pub use steadlock_protocol::{

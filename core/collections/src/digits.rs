@@ -3,20 +3,20 @@
 /// The decimal digits of a number.
 #[derive(Debug)]
 pub struct Digits {
-    digits: [u8; Self::MOST],
+    digits: [u8; Self::MAX_LEN],
     /// The index of the first digit.
     start: usize,
 }
 
 impl Digits {
     /// The number of digits of the longest number.
-    pub const MOST: usize = 20;
+    pub const MAX_LEN: usize = 20;
 
     /// Makes the digits of a number, without leading zeros.
     #[must_use]
     pub fn of(mut number: u64) -> Self {
-        let mut digits = [b'0'; Self::MOST];
-        let mut start = Self::MOST;
+        let mut digits = [b'0'; Self::MAX_LEN];
+        let mut start = Self::MAX_LEN;
         for digit in digits.iter_mut().rev() {
             *digit = b'0' | u8::try_from(number % 10).unwrap_or(0);
             number /= 10;

@@ -4,19 +4,19 @@
 //! quarter of what a browser loads. Here the code that depends on the order is compiled once for each key type, and all
 //! id types share one copy, because they are all numbers. A value does not move while other keys are added or removed.
 
-mod places;
+mod slots;
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Borrow;
 
-use self::places::{IntoPlaces, Places};
+use self::slots::{IntoSlots, SlotIndex};
 
 /// A map whose iterators return the entries in the order of their keys.
 #[derive(Clone, Debug)]
 pub struct SortedMap<K, V> {
-    places: Places<K>,
-    /// The values, by the numbers of their places.
+    slots: SlotIndex<K>,
+    /// The values, by the numbers of their slots.
     values: Vec<Option<V>>,
 }
 
@@ -25,7 +25,7 @@ impl<K, V> SortedMap<K, V> {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            places: Places::new(),
+            slots: SlotIndex::new(),
             values: Vec::new(),
         }
     }
@@ -33,40 +33,40 @@ impl<K, V> SortedMap<K, V> {
     /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.slots.len()
     }
 
     /// Whether there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.slots.is_empty()
     }
 
     /// Returns all entries, in the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> + Clone {
-        let value = |place: &usize| self.values.get(*place)?.as_ref();
-        self.places
+        let value = |slot: &usize| self.values.get(*slot)?.as_ref();
+        self.slots
             .iter()
-            .filter_map(move |(key, place)| Some((key, value(place)?)))
+            .filter_map(move |(key, slot)| Some((key, value(slot)?)))
     }
 
     /// Returns all entries, in the order of their keys.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&K, &mut V)> {
         let mut values: Vec<Option<&mut V>> = self.values.iter_mut().map(Option::as_mut).collect();
-        let mut value = move |place: &usize| values.get_mut(*place)?.take();
-        self.places
+        let mut value = move |slot: &usize| values.get_mut(*slot)?.take();
+        self.slots
             .iter()
-            .filter_map(move |(key, place)| Some((key, value(place)?)))
+            .filter_map(move |(key, slot)| Some((key, value(slot)?)))
     }
 
     /// Returns all keys, in order.
     pub fn keys(&self) -> impl Iterator<Item = &K> + Clone {
-        self.places.iter().map(|(key, _)| key)
+        self.slots.iter().map(|(key, _)| key)
     }
 
     /// Returns all keys, in order.
     pub fn into_keys(self) -> impl Iterator<Item = K> {
-        self.places.into_iter().map(|(key, _)| key)
+        self.slots.into_iter().map(|(key, _)| key)
     }
 
     /// Returns all values, in the order of their keys.
@@ -90,8 +90,8 @@ impl<K, V> SortedMap<K, V> {
     }
 
     #[expect(clippy::indexing_slicing, reason = "what was found or added there is there")]
-    fn value(&mut self, place: usize) -> &mut Option<V> {
-        &mut self.values[place]
+    fn value(&mut self, slot: usize) -> &mut Option<V> {
+        &mut self.values[slot]
     }
 }
 
@@ -101,7 +101,7 @@ impl<K: Ord, V> SortedMap<K, V> {
     where
         K: Borrow<Q>,
     {
-        self.values.get(self.places.get(key)?)?.as_ref()
+        self.values.get(self.slots.get(key)?)?.as_ref()
     }
 
     /// Returns the value of a key.
@@ -109,7 +109,7 @@ impl<K: Ord, V> SortedMap<K, V> {
     where
         K: Borrow<Q>,
     {
-        self.values.get_mut(self.places.get(key)?)?.as_mut()
+        self.values.get_mut(self.slots.get(key)?)?.as_mut()
     }
 
     /// Whether a key has a value.
@@ -117,7 +117,7 @@ impl<K: Ord, V> SortedMap<K, V> {
     where
         K: Borrow<Q>,
     {
-        self.places.get(key).is_some()
+        self.slots.get(key).is_some()
     }
 
     /// Returns the first key that is equal to this one or greater.
@@ -125,17 +125,17 @@ impl<K: Ord, V> SortedMap<K, V> {
     where
         K: Borrow<Q>,
     {
-        self.places.first_from(key)
+        self.slots.first_from(key)
     }
 
     /// Sets the value of a key, and returns the old one.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
-        self.place(key).replace(value)
+        self.slot(key).replace(value)
     }
 
     /// Returns the value of a key, after inserting the result of `make` if there is none.
     pub fn get_or_insert_with(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
-        self.place(key).get_or_insert_with(make)
+        self.slot(key).get_or_insert_with(make)
     }
 
     /// Returns the value of a key, after inserting the default if there is none.
@@ -151,24 +151,24 @@ impl<K: Ord, V> SortedMap<K, V> {
     where
         K: Borrow<Q>,
     {
-        let place = self.places.remove(key)?;
-        self.value(place).take()
+        let slot = self.slots.remove(key)?;
+        self.value(slot).take()
     }
 
-    /// Removes all entries for which `is_so` is false.
-    pub fn retain(&mut self, mut is_so: impl FnMut(&K, &mut V) -> bool) {
+    /// Removes all entries for which `keep` is false.
+    pub fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
         *self = std::mem::take(self)
             .into_iter()
-            .filter_map(|(key, mut value)| is_so(&key, &mut value).then_some((key, value)))
+            .filter_map(|(key, mut value)| keep(&key, &mut value).then_some((key, value)))
             .collect();
     }
 
-    fn place(&mut self, key: K) -> &mut Option<V> {
-        let place = self.places.add(key);
-        if place == self.values.len() {
+    fn slot(&mut self, key: K) -> &mut Option<V> {
+        let slot = self.slots.add(key);
+        if slot == self.values.len() {
             self.values.push(None);
         }
-        self.value(place)
+        self.value(slot)
     }
 }
 
@@ -184,7 +184,7 @@ impl<K, V> IntoIterator for SortedMap<K, V> {
 
     fn into_iter(self) -> Self::IntoIter {
         IntoEntries {
-            places: self.places.into_iter(),
+            slots: self.slots.into_iter(),
             values: self.values,
         }
     }
@@ -209,7 +209,7 @@ impl<K: Ord, V> FromIterator<(K, V)> for SortedMap<K, V> {
 /// The entries of a [`SortedMap`], in the order of their keys.
 #[derive(Debug)]
 pub struct IntoEntries<K, V> {
-    places: IntoPlaces<K>,
+    slots: IntoSlots<K>,
     values: Vec<Option<V>>,
 }
 
@@ -217,20 +217,20 @@ impl<K, V> Iterator for IntoEntries<K, V> {
     type Item = (K, V);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (key, place) = self.places.next()?;
-        Some((key, self.values.get_mut(place)?.take()?))
+        let (key, slot) = self.slots.next()?;
+        Some((key, self.values.get_mut(slot)?.take()?))
     }
 }
 
 /// A set whose iterators return the keys in order.
 #[derive(Clone, Debug)]
-pub struct SortedSet<K>(Places<K>);
+pub struct SortedSet<K>(SlotIndex<K>);
 
 impl<K> SortedSet<K> {
     /// Makes an empty set.
     #[must_use]
     pub const fn new() -> Self {
-        Self(Places::new())
+        Self(SlotIndex::new())
     }
 
     /// Returns the number of entries.
@@ -309,7 +309,7 @@ impl<K: Ord> FromIterator<K> for SortedSet<K> {
 
 /// The keys of a [`SortedSet`], in order.
 #[derive(Debug)]
-pub struct IntoKeys<K>(IntoPlaces<K>);
+pub struct IntoKeys<K>(IntoSlots<K>);
 
 impl<K> Iterator for IntoKeys<K> {
     type Item = K;

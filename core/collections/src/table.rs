@@ -9,7 +9,7 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 /// An insertion or a removal moves no other entries, however many there are; in a tree, all later entries of a leaf
 /// move. The iterators sort the entries by id, so that the same seed always gives the same trace.
 #[derive(Clone, Debug)]
-pub struct Table<K, V>(HashMap<K, V, Hashing>);
+pub struct Table<K, V>(HashMap<K, V, IdHashBuilder>);
 
 impl<K, V> Default for Table<K, V> {
     fn default() -> Self {
@@ -19,36 +19,36 @@ impl<K, V> Default for Table<K, V> {
 
 impl<K: Copy + Ord + Hash, V> Table<K, V> {
     /// Returns the value of an id.
-    pub fn get(&self, name: &K) -> Option<&V> {
-        self.0.get(name)
+    pub fn get(&self, id: &K) -> Option<&V> {
+        self.0.get(id)
     }
 
     /// Returns the value of an id.
-    pub fn get_mut(&mut self, name: &K) -> Option<&mut V> {
-        self.0.get_mut(name)
+    pub fn get_mut(&mut self, id: &K) -> Option<&mut V> {
+        self.0.get_mut(id)
     }
 
     /// Whether an id has a value.
-    pub fn contains_key(&self, name: &K) -> bool {
-        self.0.contains_key(name)
+    pub fn contains_key(&self, id: &K) -> bool {
+        self.0.contains_key(id)
     }
 
     /// Sets the value of an id, and returns the old one.
-    pub fn insert(&mut self, name: K, value: V) -> Option<V> {
-        self.0.insert(name, value)
+    pub fn insert(&mut self, id: K, value: V) -> Option<V> {
+        self.0.insert(id, value)
     }
 
     /// Returns the value of an id, after inserting the default if there is none.
-    pub fn get_or_default(&mut self, name: K) -> &mut V
+    pub fn get_or_default(&mut self, id: K) -> &mut V
     where
         V: Default,
     {
-        self.0.entry(name).or_default()
+        self.0.entry(id).or_default()
     }
 
     /// Removes the value of an id, and returns it.
-    pub fn remove(&mut self, name: &K) -> Option<V> {
-        self.0.remove(name)
+    pub fn remove(&mut self, id: &K) -> Option<V> {
+        self.0.remove(id)
     }
 
     /// Returns the number of entries.
@@ -67,75 +67,73 @@ impl<K: Copy + Ord + Hash, V> Table<K, V> {
     #[must_use]
     pub fn keys(&self) -> Vec<K> {
         // The function uses pairs, so that it shares the compiled code of one sort with `iter`.
-        self.iter().map(|(name, _)| name).collect()
+        self.iter().map(|(id, _)| id).collect()
     }
 
     /// Returns all entries, in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = (K, &V)> {
-        in_order(self.0.iter().map(|(name, value)| Named(*name, value)).collect())
+        sorted(self.0.iter().map(|(id, value)| Entry(*id, value)).collect())
     }
 
     /// Returns all entries, in the order of their ids.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (K, &mut V)> {
-        in_order(self.0.iter_mut().map(|(name, value)| Named(*name, value)).collect())
+        sorted(self.0.iter_mut().map(|(id, value)| Entry(*id, value)).collect())
     }
 
     /// Returns all values, in the order of their ids.
     pub fn into_values(mut self) -> impl Iterator<Item = V> {
-        let names = self.keys().into_iter();
-        names.filter_map(move |name| self.remove(&name))
+        let ids = self.keys().into_iter();
+        ids.filter_map(move |id| self.remove(&id))
     }
 
-    /// Removes all values for which `is_so` is false. The order of its calls is not defined.
-    pub fn retain(&mut self, mut is_so: impl FnMut(&V) -> bool) {
-        self.0.retain(|_, value| is_so(value));
+    /// Removes all values for which `keep` is false. The order of its calls is not defined.
+    pub fn retain(&mut self, mut keep: impl FnMut(&V) -> bool) {
+        self.0.retain(|_, value| keep(value));
     }
 
-    /// Whether `is_so` is true for any value. The order of its calls is not defined, so it must have no side effects.
-    pub fn any(&self, is_so: impl FnMut(&V) -> bool) -> bool {
-        self.0.values().any(is_so)
+    /// Whether `predicate` is true for any value. The order of its calls is not defined, so it must have no side effects.
+    pub fn any(&self, predicate: impl FnMut(&V) -> bool) -> bool {
+        self.0.values().any(predicate)
     }
 }
 
 /// An id and its value, compared by the id alone.
-struct Named<K, V>(K, V);
+struct Entry<K, V>(K, V);
 
-impl<K: Ord, V> Ord for Named<K, V> {
+impl<K: Ord, V> Ord for Entry<K, V> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.0.cmp(&other.0)
     }
 }
 
-impl<K: Ord, V> PartialOrd for Named<K, V> {
+impl<K: Ord, V> PartialOrd for Entry<K, V> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<K: Ord, V> PartialEq for Named<K, V> {
+impl<K: Ord, V> PartialEq for Entry<K, V> {
     fn eq(&self, other: &Self) -> bool {
         self.0 == other.0
     }
 }
 
-impl<K: Ord, V> Eq for Named<K, V> {}
+impl<K: Ord, V> Eq for Entry<K, V> {}
 
 /// Sorts entries with a heap. The standard library's sort has ten times as much code, which pages would have to load.
-fn in_order<K: Ord, V>(all: BinaryHeap<Named<K, V>>) -> impl Iterator<Item = (K, V)> {
-    all.into_sorted_vec()
-        .into_iter()
-        .map(|Named(name, value)| (name, value))
+fn sorted<K: Ord, V>(all: BinaryHeap<Entry<K, V>>) -> impl Iterator<Item = (K, V)> {
+    all.into_sorted_vec().into_iter().map(|Entry(id, value)| (id, value))
 }
 
 /// A hasher without the standard library's random seed, because a session draws no randomness of its own.
-type Hashing = BuildHasherDefault<OfNumbers>;
+type IdHashBuilder = BuildHasherDefault<IdHasher>;
 
 /// A hasher for ids. Only the program assigns the ids, so nobody can choose ids that collide. One multiplication is
 /// therefore enough, and much cheaper than the standard library's hash.
 #[derive(Default)]
-struct OfNumbers(u64);
+struct IdHasher(u64);
 
-impl Hasher for OfNumbers {
+impl Hasher for IdHasher {
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.write_u64(u64::from(*byte));

@@ -60,7 +60,7 @@ pub struct OwnerId {
 
 impl OwnerId {
     /// The length of the longest owner id, in bytes.
-    const MOST: usize = ClientId::LENGTH + 1 + Digits::MOST;
+    const MOST: usize = ClientId::LENGTH + 1 + Digits::MAX_LEN;
 
     /// Draws a new owner id of `client`.
     pub fn random(client: impl Into<Arc<ClientId>>, entropy: &mut dyn Entropy) -> Self {

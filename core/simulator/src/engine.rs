@@ -20,7 +20,6 @@ mod ledger;
 mod network;
 mod plan;
 mod processes;
-mod resp;
 mod sentinel_faults;
 mod sentinels;
 mod server;

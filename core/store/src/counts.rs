@@ -3,7 +3,7 @@
 /// The counts of all commands, by their positions in the table.
 #[derive(Debug)]
 pub(crate) struct Counts {
-    of: Vec<(&'static str, Count)>,
+    counts: Vec<(&'static str, Count)>,
 }
 
 /// The counts of one command.
@@ -25,35 +25,35 @@ impl Counts {
     /// Creates counts of zero for commands with these names.
     pub(crate) fn new(names: impl Iterator<Item = &'static str>) -> Self {
         Self {
-            of: names.map(|name| (name, Count::default())).collect(),
+            counts: names.map(|name| (name, Count::default())).collect(),
         }
     }
 
     /// Counts a command that was executed, and whether it failed.
-    pub(crate) fn called(&mut self, command: usize, has_failed: bool) {
-        let (_, count) = &mut self.of[command];
+    pub(crate) fn record_call(&mut self, command: usize, has_failed: bool) {
+        let (_, count) = &mut self.counts[command];
         count.calls += 1;
         count.failed += u64::from(has_failed);
     }
 
     /// Counts a command that was not executed because its arguments were wrong.
-    pub(crate) fn rejected(&mut self, command: usize) {
-        self.of[command].1.rejected += 1;
+    pub(crate) fn record_rejection(&mut self, command: usize) {
+        self.counts[command].1.rejected += 1;
     }
 
     pub(crate) fn reset(&mut self) {
-        for (_, count) in &mut self.of {
+        for (_, count) in &mut self.counts {
             *count = Count::default();
         }
     }
 
     /// Returns the number of commands.
     pub(crate) fn commands(&self) -> usize {
-        self.of.len()
+        self.counts.len()
     }
 
     /// Returns the counts of each command, with its name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, Count)> {
-        self.of.iter().copied()
+        self.counts.iter().copied()
     }
 }

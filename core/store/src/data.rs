@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::counts::Counts;
 use crate::glob::Pattern;
 use crate::keyspace::Keyspace;
-use crate::limits::{HALF_DONE_BYTES, Limits};
+use crate::limits::{Limits, OVERSHOOT_BYTES};
 use crate::pubsub::PubSub;
 use crate::random::Random;
 use crate::reply::{ReplyBudget, StoreError};
@@ -29,19 +29,19 @@ pub(crate) struct Data {
     script_has_written: bool,
     /// Whether commands that add are refused, regardless of the store's size.
     is_full: bool,
-    transit: Transit,
+    slot_migration: SlotMigration,
 }
 
-/// The location of a script's keys, from the view of a cluster's node.
+/// The migration of the slot of a script's keys, as a node of a cluster sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Transit {
+pub enum SlotMigration {
     /// All keys are here.
     #[default]
     None,
     /// The keys are moving to another node. A command in a script must not access a missing key.
-    Leaving,
+    Migrating,
     /// The keys are moving to this node. A command in a script that names several keys must not access a missing one.
-    Arriving,
+    Importing,
 }
 
 /// The facts in `INFO` about the port in front of the store.
@@ -66,7 +66,7 @@ impl Data {
             limits,
             script_has_written: false,
             is_full: false,
-            transit: Transit::None,
+            slot_migration: SlotMigration::None,
         }
     }
 
@@ -140,18 +140,18 @@ impl Data {
         self.is_full = is_full;
     }
 
-    pub(crate) const fn set_transit(&mut self, transit: Transit) {
-        self.transit = transit;
+    pub(crate) const fn set_slot_migration(&mut self, slot_migration: SlotMigration) {
+        self.slot_migration = slot_migration;
     }
 
     /// Returns whether a command of a script may access these keys.
-    pub(crate) fn may_touch(&mut self, keys: &[&[u8]]) -> bool {
-        let is_free = match self.transit {
-            Transit::None => true,
-            Transit::Leaving => keys.is_empty(),
-            Transit::Arriving => keys.len() < 2,
+    pub(crate) fn can_access(&mut self, keys: &[&[u8]]) -> bool {
+        let needs_no_key = match self.slot_migration {
+            SlotMigration::None => true,
+            SlotMigration::Migrating => keys.is_empty(),
+            SlotMigration::Importing => keys.len() < 2,
         };
-        is_free || keys.iter().all(|key| self.keys.contains(key))
+        needs_no_key || keys.iter().all(|key| self.keys.contains(key))
     }
 
     /// Begins a script.
@@ -180,7 +180,7 @@ impl Data {
     }
 
     /// Returns an error if a command that adds would exceed the limits of the store.
-    pub(crate) fn check_room(&self, args: &[&[u8]], script_has_written: bool) -> Result<(), StoreError> {
+    pub(crate) fn check_memory(&self, args: &[&[u8]], script_has_written: bool) -> Result<(), StoreError> {
         if self.is_full && !script_has_written {
             return Err(StoreError::out_of_memory());
         }
@@ -192,7 +192,7 @@ impl Data {
         }
         // A command adds no more than its arguments, and the table entries for them.
         let added: usize = args.iter().map(|arg| arg.len() + ADDED_BYTES).sum();
-        let most = self.limits.data_bytes + if script_has_written { HALF_DONE_BYTES } else { 0 };
+        let most = self.limits.data_bytes + if script_has_written { OVERSHOOT_BYTES } else { 0 };
         if self.keys.bytes().saturating_add(added) > most {
             return Err(StoreError::out_of_memory());
         }

@@ -6,7 +6,7 @@ use crate::reply::{Reply, StoreError};
 
 /// Runs a command of a client.
 pub(crate) fn run(data: &mut Data, command: &'static Command, run: RunData, args: &[&[u8]]) -> Reply {
-    run_bounded(data, command, run, args, false)
+    run_checked(data, command, run, args, false)
 }
 
 /// Runs a command of a script.
@@ -15,28 +15,28 @@ pub(crate) fn run_in_script(data: &mut Data, args: &[&[u8]]) -> Reply {
         return Reply::Error(StoreError::err("Unknown Redis command called from script"));
     };
     if !command.accepts(args.len()) {
-        data.counts_mut().rejected(command.index());
+        data.counts_mut().record_rejection(command.index());
         return Reply::Error(StoreError::err(
             "Wrong number of args calling Redis command from script",
         ));
     }
     match command.run {
-        Run::Data(_) if !data.may_touch(command.keys(args)) => {
-            data.counts_mut().rejected(command.index());
+        Run::Data(_) if !data.can_access(command.keys(args)) => {
+            data.counts_mut().record_rejection(command.index());
             Reply::Error(StoreError::err(
                 "Script attempted to access a non local key in a cluster node",
             ))
         }
         Run::Data(run) => {
             let script_has_written = data.script_has_written();
-            let reply = run_bounded(data, command, run, args, script_has_written);
+            let reply = run_checked(data, command, run, args, script_has_written);
             if command.effect != Effect::None && !matches!(reply, Reply::Error(_)) {
                 data.mark_written();
             }
             reply
         }
         Run::Script(_) | Run::Connection => {
-            data.counts_mut().rejected(command.index());
+            data.counts_mut().record_rejection(command.index());
             Reply::Error(StoreError::err("This Redis command is not allowed from script"))
         }
     }
@@ -45,21 +45,21 @@ pub(crate) fn run_in_script(data: &mut Data, args: &[&[u8]]) -> Reply {
 /// Counts a command that was executed.
 pub(crate) fn count(data: &mut Data, command: &'static Command, reply: &Reply) {
     data.counts_mut()
-        .called(command.index(), matches!(reply, Reply::Error(_)));
+        .record_call(command.index(), matches!(reply, Reply::Error(_)));
 }
 
-fn run_bounded(
+fn run_checked(
     data: &mut Data,
     command: &'static Command,
     run: RunData,
     args: &[&[u8]],
     script_has_written: bool,
 ) -> Reply {
-    let room = match command.effect {
-        Effect::Adds => data.check_room(args, script_has_written),
+    let checked = match command.effect {
+        Effect::Adds => data.check_memory(args, script_has_written),
         Effect::None | Effect::Writes => Ok(()),
     };
-    let reply = room.and_then(|()| run(data, args)).unwrap_or_else(Reply::Error);
+    let reply = checked.and_then(|()| run(data, args)).unwrap_or_else(Reply::Error);
     count(data, command, &reply);
     reply
 }

@@ -9,7 +9,7 @@ use once_cell::race::OnceBox;
 use steadlock_protocol::Script;
 
 use crate::limits::Limits;
-use crate::lua::Watch;
+use crate::lua::TimeLimit;
 use crate::pubsub::{Delivery, SubscriberId};
 use crate::reply::{Reply, StoreError};
 use crate::store::Store;
@@ -28,20 +28,20 @@ impl Embedded {
     /// Creates a store that no other caller shares.
     #[must_use]
     pub fn new() -> Self {
-        Self::watched(Limits::NONE, None)
+        Self::with_time_limit(Limits::NONE, None)
     }
 
-    /// Creates a store with limits, and with a watch that detects work that takes too long.
-    pub(crate) fn watched(limits: Limits, watch: Option<Arc<dyn Watch>>) -> Self {
+    /// Creates a store with limits, and with a time limit that detects work that takes too long.
+    pub(crate) fn with_time_limit(limits: Limits, time_limit: Option<Arc<dyn TimeLimit>>) -> Self {
         let clock = ServerClock::start();
-        let mut store = Store::watched(limits, watch.clone());
+        let mut store = Store::with_time_limit(limits, time_limit.clone());
         store.set_run_id(random_run_id(clock.now()));
         Self {
             inner: Arc::new(Inner {
                 clock,
-                watch,
+                time_limit,
                 store: Mutex::new(store),
-                mail: Mutex::new(Mail::default()),
+                outbox: Mutex::new(Outbox::default()),
                 subscribers: Mutex::new(HashMap::new()),
                 next_subscriber: AtomicU64::new(1),
             }),
@@ -119,23 +119,23 @@ impl Embedded {
 
     /// Runs `work` on the store, and delivers the messages that it published.
     pub(crate) fn with_store<T>(&self, work: impl FnOnce(&mut Store, ServerTime) -> T) -> T {
-        let (result, has_mail) = {
+        let (result, has_deliveries) = {
             let mut store = lock(&self.inner.store);
-            if let Some(watch) = &self.inner.watch {
-                watch.start();
+            if let Some(time_limit) = &self.inner.time_limit {
+                time_limit.start();
             }
             // The clock is read under the lock, so that time never goes back between two calls.
             let result = work(&mut store, self.inner.clock.now());
             let deliveries = store.take_deliveries();
-            let has_mail = !deliveries.is_empty();
-            if has_mail {
+            let has_deliveries = !deliveries.is_empty();
+            if has_deliveries {
                 // Messages are queued before the store is unlocked, so that they are delivered in the order of
                 // publication.
-                lock(&self.inner.mail).queue.extend(deliveries);
+                lock(&self.inner.outbox).queue.extend(deliveries);
             }
-            (result, has_mail)
+            (result, has_deliveries)
         };
-        if has_mail {
+        if has_deliveries {
             self.deliver();
         }
         result
@@ -143,16 +143,16 @@ impl Embedded {
 
     /// Calls the listeners. If another thread is delivering, that thread also delivers these messages.
     fn deliver(&self) {
-        if std::mem::replace(&mut lock(&self.inner.mail).is_being_delivered, true) {
+        if std::mem::replace(&mut lock(&self.inner.outbox).is_being_delivered, true) {
             return;
         }
-        let _done = DeliveryDone(&self.inner.mail);
+        let _done = DeliveryDone(&self.inner.outbox);
         loop {
             let delivery = {
-                let mut mail = lock(&self.inner.mail);
-                let Some(delivery) = mail.queue.pop_front() else {
+                let mut outbox = lock(&self.inner.outbox);
+                let Some(delivery) = outbox.queue.pop_front() else {
                     // The queue is checked under the same lock, so that no message stays in it.
-                    mail.is_being_delivered = false;
+                    outbox.is_being_delivered = false;
                     return;
                 };
                 delivery
@@ -171,7 +171,7 @@ static NAMED: OnceBox<Mutex<Named>> = OnceBox::new();
 type Named = HashMap<String, Weak<Inner>>;
 
 /// Lets other threads deliver if a listener panics.
-struct DeliveryDone<'a>(&'a Mutex<Mail>);
+struct DeliveryDone<'a>(&'a Mutex<Outbox>);
 
 impl Drop for DeliveryDone<'_> {
     fn drop(&mut self) {
@@ -200,16 +200,16 @@ type Listener = Arc<dyn Fn(&[u8], &[u8]) + Send + Sync>;
 
 struct Inner {
     clock: ServerClock,
-    watch: Option<Arc<dyn Watch>>,
+    time_limit: Option<Arc<dyn TimeLimit>>,
     store: Mutex<Store>,
-    mail: Mutex<Mail>,
+    outbox: Mutex<Outbox>,
     subscribers: Mutex<HashMap<SubscriberId, Listener>>,
     next_subscriber: AtomicU64,
 }
 
 /// Published messages that have not been delivered.
 #[derive(Default)]
-struct Mail {
+struct Outbox {
     queue: VecDeque<Delivery>,
     is_being_delivered: bool,
 }

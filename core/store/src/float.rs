@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_number_is_refused() {
+    fn text_that_is_no_number_is_refused() {
         for text in ["", " 1", "1 ", "x", "nan", "1,5"] {
             assert_eq!(parse(text.as_bytes()), None, "{text:?}");
         }

@@ -48,7 +48,7 @@ fn matches(pattern: &[u8], text: &[u8], steps: &mut usize) -> bool {
             return false;
         }
         let width = match pattern.get(p..) {
-            Some([b'[', rest @ ..]) => class(rest, text[t]).1,
+            Some([b'[', rest @ ..]) => match_class(rest, text[t]).1,
             _ => 1,
         };
         *steps = steps.saturating_sub(width);
@@ -58,7 +58,7 @@ fn matches(pattern: &[u8], text: &[u8], steps: &mut usize) -> bool {
         if pattern.get(p) == Some(&b'*') {
             last_star = Some((p, t));
             p += 1;
-        } else if let Some(width) = one(&pattern[p..], text[t]) {
+        } else if let Some(width) = match_one(&pattern[p..], text[t]) {
             p += width;
             t += 1;
         } else if let Some((star, from)) = last_star {
@@ -73,12 +73,12 @@ fn matches(pattern: &[u8], text: &[u8], steps: &mut usize) -> bool {
 }
 
 /// Returns the length of the pattern's first element if it matches `byte`.
-fn one(pattern: &[u8], byte: u8) -> Option<usize> {
+fn match_one(pattern: &[u8], byte: u8) -> Option<usize> {
     match pattern {
         [b'?', ..] => Some(1),
         [b'\\', escaped, ..] => (*escaped == byte).then_some(2),
         [b'[', rest @ ..] => {
-            let (is_in, width) = class(rest, byte);
+            let (is_in, width) = match_class(rest, byte);
             is_in.then_some(width + 1)
         }
         [first, ..] => (*first == byte).then_some(1),
@@ -87,7 +87,7 @@ fn one(pattern: &[u8], byte: u8) -> Option<usize> {
 }
 
 /// Returns whether `byte` is in the class that begins after `[`, and the length of the class.
-fn class(pattern: &[u8], byte: u8) -> (bool, usize) {
+fn match_class(pattern: &[u8], byte: u8) -> (bool, usize) {
     let is_negated = pattern.first() == Some(&b'^');
     let mut at = usize::from(is_negated);
     let mut is_in = false;
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_takes_too_long_is_given_up() {
+    fn matching_stops_when_its_steps_are_used_up() {
         let pattern = [b"*".as_slice(), &[b'a'; 1_000], b"b"].concat();
         let pattern = Pattern::new(&pattern, 100_000);
         assert!(!pattern.matches(&[b'a'; 100_000]));

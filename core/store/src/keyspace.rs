@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 
-use crate::capacity::shrunk;
+use crate::capacity::shrunk_capacity;
 use crate::glob::Pattern;
 use crate::reply::StoreError;
 use crate::value::{Kind, Value};
@@ -164,7 +164,7 @@ impl Keyspace {
     fn take_at(&mut self, index: usize) -> Option<Entry> {
         let (key, entry) = self.entries.swap_remove_index(index)?;
         self.bytes -= bytes_of(&key, &entry.value);
-        if let Some(capacity) = shrunk(self.entries.len(), self.entries.capacity()) {
+        if let Some(capacity) = shrunk_capacity(self.entries.len(), self.entries.capacity()) {
             self.entries.shrink_to(capacity);
         }
         Some(entry)
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_keys_that_expire_and_that_nobody_touches_are_gone_within_seconds() {
+    fn expired_keys_that_no_client_accesses_are_removed_within_seconds() {
         let mut keys = Keyspace::default();
         keys.set_now(0);
         for number in 0..50_000 {

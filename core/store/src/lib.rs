@@ -38,12 +38,9 @@ pub mod server;
 mod store;
 mod time;
 mod value;
-#[cfg(test)]
-#[path = "../../../ci/resp/vectors.rs"]
-mod vectors;
 mod zset;
 
-pub use data::Transit;
+pub use data::SlotMigration;
 pub use embedded::{Embedded, Subscriber};
 pub use limits::{Limits, Scripts};
 pub use pubsub::{Delivery, SubscriberId};

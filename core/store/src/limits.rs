@@ -89,7 +89,7 @@ const MB: usize = 1024 * 1024;
 
 /// Bytes that a script may add beyond `data_bytes` once it has written, because ending it would leave its work half
 /// done.
-pub(crate) const HALF_DONE_BYTES: usize = MB;
+pub(crate) const OVERSHOOT_BYTES: usize = MB;
 
 /// The depth to which a script's reply can be nested. A table can contain itself.
 pub(crate) const REPLY_DEPTH: usize = 64;
@@ -114,6 +114,8 @@ pub(crate) const CPU_TIME: Duration = Duration::from_millis(100);
 pub(crate) mod server {
     use std::time::Duration;
 
+    use steadlock_resp::commands::Limits as Request;
+
     use super::MB;
 
     /// Simultaneous connections, if the process may open enough files. For one more, the oldest new connection is
@@ -121,25 +123,26 @@ pub(crate) mod server {
     pub(crate) const CLIENTS: usize = 10_000;
     /// Files that the process keeps for other purposes than connections.
     pub(crate) const OTHER_FILES: usize = 32;
-    /// Words of a request.
-    pub(crate) const WORDS: usize = 128 * 1024;
-    /// Bytes of one word.
-    pub(crate) const WORD_BYTES: usize = 4 * MB;
-    /// Bytes of a whole request, including a fixed number for each word.
-    pub(crate) const REQUEST_BYTES: usize = 12 * MB;
-    /// Bytes of a line.
-    pub(crate) const LINE_BYTES: usize = 64 * 1024;
-    /// Words of a request before the login.
-    pub(crate) const LOGIN_WORDS: usize = 16;
-    /// Bytes of a word before the login.
-    pub(crate) const LOGIN_WORD_BYTES: usize = 16 * 1024;
-    /// Bytes that are read at once. An idle connection keeps no buffer.
-    pub(crate) const READ_BYTES: usize = 16 * 1024;
+    /// The limits of a request.
+    pub(crate) const REQUEST: Request = Request {
+        words: 128 * 1024,
+        word_bytes: 4 * MB,
+        request_bytes: 12 * MB,
+        line_bytes: 64 * 1024,
+        is_before_login: false,
+    };
+    /// The limits of a request before the login.
+    pub(crate) const LOGIN_REQUEST: Request = Request {
+        words: 16,
+        word_bytes: 16 * 1024,
+        is_before_login: true,
+        ..REQUEST
+    };
     /// Bytes of replies that are collected before they are written.
     pub(crate) const WRITE_AT: usize = 64 * 1024;
     /// Bytes of requests, replies and messages of all connections. Above the limit, new connections, and clients that
     /// do not read, are disconnected. If that is not enough, the client that needs more is disconnected.
-    pub(crate) const HELD_BYTES: usize = 64 * MB;
+    pub(crate) const BUFFER_BYTES: usize = 64 * MB;
     /// Bytes that a connection may always hold, regardless of the others.
     pub(crate) const SMALL_BYTES: usize = 4 * 1024;
     /// New connections, and clients that do not read, that are disconnected at once when memory runs out.

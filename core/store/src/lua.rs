@@ -1,11 +1,11 @@
 //! The script engine: Lua 5.1 with what Redis 7 offers to scripts.
 
+mod budget;
 mod convert;
-mod guard;
-mod kept;
+mod errors;
 mod native;
-mod problem;
 mod random;
+mod script_cache;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -14,13 +14,13 @@ use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 use steadlock_protocol::Script;
 
+use self::budget::ScriptBudget;
+pub(crate) use self::budget::TimeLimit;
 use self::convert::BoundedReply;
-use self::guard::Guard;
-pub(crate) use self::guard::Watch;
-pub(crate) use self::kept::Origin;
-use self::kept::{Kept, is_own_script};
+use self::errors::{CHUNK_NAME, client_error};
 use self::native::{native, sha1_hex};
-use self::problem::{CHUNK_NAME, failure};
+pub(crate) use self::script_cache::Origin;
+use self::script_cache::{ScriptCache, is_own_script};
 use crate::data::Data;
 use crate::limits::{Limits, Scripts};
 use crate::reply::{Reply, StoreError};
@@ -31,50 +31,50 @@ pub(crate) struct Engine {
     environment: Table,
     run: Function,
     /// A function that drops the last script's KEYS and ARGV.
-    forget: Function,
+    clear_arguments: Function,
     /// The scripts that EVALSHA can run.
-    kept: Kept,
+    cache: ScriptCache,
     /// Steadlock's own scripts, by their position in `Script::ALL`. SCRIPT FLUSH does not remove them.
-    known: Vec<Option<Function>>,
+    own: Vec<Option<Function>>,
     limits: Limits,
-    guard: Arc<Guard>,
+    budget: Arc<ScriptBudget>,
 }
 
 impl Engine {
-    pub(crate) fn new(data: &Arc<Mutex<Data>>, limits: Limits, watch: Option<Arc<dyn Watch>>) -> Self {
-        Self::build(data, limits, watch).unwrap_or_else(|error| unreachable!("the sandbox is fixed text: {error}"))
+    pub(crate) fn new(data: &Arc<Mutex<Data>>, limits: Limits, time_limit: Option<Arc<dyn TimeLimit>>) -> Self {
+        Self::build(data, limits, time_limit).unwrap_or_else(|error| unreachable!("the sandbox is fixed text: {error}"))
     }
 
-    fn build(data: &Arc<Mutex<Data>>, limits: Limits, watch: Option<Arc<dyn Watch>>) -> mlua::Result<Self> {
+    fn build(data: &Arc<Mutex<Data>>, limits: Limits, time_limit: Option<Arc<dyn TimeLimit>>) -> mlua::Result<Self> {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
-        let guard = Guard::new(limits.script_steps, watch);
-        let (environment, run, forget) = lua
+        let budget = ScriptBudget::new(limits.script_steps, time_limit);
+        let (environment, run, clear_arguments) = lua
             .load(include_str!("lua/sandbox.lua"))
             .set_name("@sandbox")
-            .call(native(&lua, data, &guard)?)?;
+            .call(native(&lua, data, &budget)?)?;
         // CVE-2025-49844: the parser holds on to the name of what it parses, but the collector does not know that.
         // Short strings are one object, so that this one keeps it.
         lua.set_named_registry_value("steadlock.chunk_name", CHUNK_NAME)?;
-        guard.install(&lua)?;
-        let kept = Kept::new(&lua, limits)?;
+        budget.install(&lua)?;
+        let cache = ScriptCache::new(&lua, limits)?;
         lua.set_memory_limit(limits.lua_bytes)?;
         Ok(Self {
-            kept,
+            cache,
             lua,
             environment,
             run,
-            forget,
-            known: vec![None; Script::ALL.len()],
+            clear_arguments,
+            own: vec![None; Script::ALL.len()],
             limits,
-            guard,
+            budget,
         })
     }
 
     /// Compiles a script unless it is known. Returns the SHA-1 by which it is called.
     pub(crate) fn load(&mut self, text: &[u8], origin: Origin) -> Result<String, StoreError> {
         let sha1 = sha1_hex(text);
-        if self.kept.touch(&sha1, origin)? {
+        if self.cache.touch(&sha1, origin)? {
             return Ok(sha1);
         }
         if self.limits.scripts == Scripts::Own && !is_own_script(&sha1) {
@@ -97,56 +97,56 @@ impl Engine {
         if is_bounded {
             self.lua.gc_restart();
         }
-        let kept = compiled.and_then(|function| self.kept.keep(&sha1, &function, bytes, origin));
-        if kept.is_err() {
-            self.tidy_up();
+        let cached = compiled.and_then(|function| self.cache.insert(&sha1, &function, bytes, origin));
+        if cached.is_err() {
+            self.collect_garbage();
         }
-        kept.map(|()| sha1)
+        cached.map(|()| sha1)
     }
 
     #[cfg(feature = "server")]
-    pub(crate) fn is_late(&self) -> bool {
-        self.guard.is_late()
+    pub(crate) fn is_over_time(&self) -> bool {
+        self.budget.is_over_time()
     }
 
     pub(crate) fn is_loaded(&self, sha1: &[u8]) -> bool {
-        std::str::from_utf8(sha1).is_ok_and(|sha1| self.kept.find(&sha1.to_ascii_lowercase()).is_some())
+        std::str::from_utf8(sha1).is_ok_and(|sha1| self.cache.find(&sha1.to_ascii_lowercase()).is_some())
     }
 
     /// Returns the number of scripts that are kept for EVALSHA.
     #[cfg(feature = "server")]
     pub(crate) fn scripts(&self) -> usize {
-        self.kept.len()
+        self.cache.len()
     }
 
     pub(crate) fn flush(&mut self) -> Result<(), StoreError> {
-        self.kept.clear()
+        self.cache.clear()
     }
 
     /// Runs a loaded script.
     pub(crate) fn run(&self, sha1: &[u8], keys: &[&[u8]], args: &[&[u8]]) -> Result<Reply, StoreError> {
         let sha1 = std::str::from_utf8(sha1).map_err(|_| StoreError::no_script())?;
         let sha1 = sha1.to_ascii_lowercase();
-        let function = self.kept.find(&sha1).ok_or_else(StoreError::no_script)?;
-        Ok(self.call(&function, &sha1, self.kept.is_own(&sha1), keys, args))
+        let function = self.cache.find(&sha1).ok_or_else(StoreError::no_script)?;
+        Ok(self.call(&function, &sha1, self.cache.is_own(&sha1), keys, args))
     }
 
     /// Runs one of Steadlock's scripts.
-    pub(crate) fn run_known<K, A>(&mut self, script: Script, keys: &[K], args: &[A]) -> Reply
+    pub(crate) fn run_own<K, A>(&mut self, script: Script, keys: &[K], args: &[A]) -> Reply
     where
         K: AsRef<[u8]>,
         A: AsRef<[u8]>,
     {
-        let Some(index) = Script::ALL.iter().position(|known| *known == script) else {
+        let Some(index) = Script::ALL.iter().position(|own| *own == script) else {
             return Reply::Error(StoreError::no_script());
         };
-        if self.known[index].is_none() {
+        if self.own[index].is_none() {
             match self.compile(script.text().as_bytes()) {
-                Ok(function) => self.known[index] = Some(function),
+                Ok(function) => self.own[index] = Some(function),
                 Err(error) => return Reply::Error(error),
             }
         }
-        match &self.known[index] {
+        match &self.own[index] {
             Some(function) => self.call(function, script.sha1(), true, keys, args),
             None => Reply::Error(StoreError::no_script()),
         }
@@ -192,8 +192,8 @@ impl Engine {
             let _ = self.lua.set_memory_limit(0);
         }
         // A script that used up its budget left a hook that would end the next one at once.
-        let begun = if self.guard.restart() {
-            self.guard.install(&self.lua)
+        let begun = if self.budget.restart() {
+            self.budget.install(&self.lua)
         } else {
             Ok(())
         };
@@ -206,19 +206,19 @@ impl Engine {
         }
         let reply = match ended {
             Ok(Ok(reply)) => reply,
-            Ok(Err(error)) => Reply::Error(failure(sha1, &error)),
+            Ok(Err(error)) => Reply::Error(client_error(sha1, &error)),
             Err(_) => Reply::Error(StoreError::err(format!("Error running script {sha1}: stack overflow"))),
         };
         if self.limits.lua_bytes > 0 && self.lua.used_memory() > self.limits.lua_bytes / 2 {
-            self.tidy_up();
+            self.collect_garbage();
         }
         reply
     }
 
     /// Frees everything that no script needs any more.
-    fn tidy_up(&self) {
+    fn collect_garbage(&self) {
         // Each call can fail if memory is exhausted. The next script then fails as well.
-        let _ = self.forget.call::<()>(());
+        let _ = self.clear_arguments.call::<()>(());
         let _ = self.lua.gc_collect();
     }
 
@@ -231,8 +231,8 @@ impl Engine {
         let args = self.strings(args)?;
         let (outcome, result, line): (i64, Value, Option<i64>) = self.run.call((script, keys, args))?;
         match outcome {
-            1 => return convert::reply_of(&result, &mut BoundedReply::new(&self.limits, &self.guard)),
-            2 => return convert::reply_of_list(&result, &mut BoundedReply::new(&self.limits, &self.guard)),
+            1 => return convert::reply_of(&result, &mut BoundedReply::new(&self.limits, &self.budget)),
+            2 => return convert::reply_of_list(&result, &mut BoundedReply::new(&self.limits, &self.budget)),
             _ => {}
         }
         let mut text = match &result {

@@ -7,15 +7,14 @@
 mod client_slot;
 mod connection;
 mod connections;
+mod cpu_time_limit;
 mod gateway;
 mod handshake;
 mod mailbox;
 mod metrics;
-mod request;
 mod shared;
 mod stream;
 mod transaction;
-mod watch;
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,9 +29,9 @@ pub use self::handshake::is_equal_in_constant_time;
 pub use self::metrics::Metrics;
 
 use self::client_slot::ClientSlot;
+use self::cpu_time_limit::CpuTimeLimit;
 use self::shared::Shared;
 use self::stream::Stream;
-use self::watch::CpuWatch;
 use crate::embedded::Embedded;
 use crate::limits::server::{CLIENTS, OTHER_FILES};
 use crate::limits::{Limits, Scripts};
@@ -46,7 +45,7 @@ impl Embedded {
             scripts,
             ..Limits::SERVED
         };
-        Self::watched(limits, Some(Arc::new(CpuWatch::new())))
+        Self::with_time_limit(limits, Some(Arc::new(CpuTimeLimit::new())))
     }
 }
 
@@ -108,7 +107,7 @@ impl Server {
                 () = &mut stop => return,
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, peer)) => {
-                        tasks.spawn(welcome(Arc::clone(&self.shared), stream, peer));
+                        tasks.spawn(serve_client(Arc::clone(&self.shared), stream, peer));
                     }
                     // The process has probably run out of file descriptors, so the oldest new connection is closed.
                     Err(_) => {
@@ -122,7 +121,7 @@ impl Server {
     }
 }
 
-async fn welcome(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
+async fn serve_client(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
     let slot = ClientSlot::occupy(&shared);
     if !slot.may_stay() {
         stream::refuse(stream).await;

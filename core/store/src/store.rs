@@ -12,10 +12,10 @@ use crate::commands::{self, Run, scripting};
 use crate::counts::Count;
 #[cfg(feature = "server")]
 use crate::data::PortInfo;
-use crate::data::{Data, Transit};
+use crate::data::{Data, SlotMigration};
 use crate::dispatch;
 use crate::limits::Limits;
-use crate::lua::{Engine, Watch};
+use crate::lua::{Engine, TimeLimit};
 use crate::pubsub::{Delivery, SubscriberId};
 use crate::reply::{EXCERPT_BYTES, Reply, StoreError, excerpt};
 use crate::time::ServerTime;
@@ -41,16 +41,16 @@ pub struct Store {
     engine: Engine,
 }
 
-/// The numbers for metrics.
+/// The figures for metrics.
 #[cfg(feature = "server")]
-pub(crate) struct Numbers {
+pub(crate) struct Stats {
     pub(crate) uptime: Duration,
     pub(crate) keys: usize,
     /// The number of keys with a TTL.
     pub(crate) expiring: usize,
     /// The memory of keys and values.
     pub(crate) bytes: usize,
-    pub(crate) most_bytes: usize,
+    pub(crate) data_limit: usize,
     /// The scripts that are kept for EVALSHA.
     pub(crate) scripts: usize,
     /// The commands that were called, correctly or not.
@@ -67,13 +67,13 @@ impl Store {
     /// Creates an empty store with limits, for clients that may be hostile.
     #[must_use]
     pub fn with_limits(limits: Limits) -> Self {
-        Self::watched(limits, None)
+        Self::with_time_limit(limits, None)
     }
 
-    /// Creates a store with limits, and with a watch that detects scripts that take too long.
-    pub(crate) fn watched(limits: Limits, watch: Option<Arc<dyn Watch>>) -> Self {
+    /// Creates a store with limits, and with a time limit that detects scripts that take too long.
+    pub(crate) fn with_time_limit(limits: Limits, time_limit: Option<Arc<dyn TimeLimit>>) -> Self {
         let data = Arc::new(Mutex::new(Data::new(limits, commands::names())));
-        let engine = Engine::new(&data, limits, watch);
+        let engine = Engine::new(&data, limits, time_limit);
         Self { data, engine }
     }
 
@@ -91,7 +91,7 @@ impl Store {
         let mut data = self.data();
         data.set_now(now);
         if !command.accepts(args.len()) {
-            data.counts_mut().rejected(command.index());
+            data.counts_mut().record_rejection(command.index());
             return Reply::Error(StoreError::arity(command.name));
         }
         match command.run {
@@ -124,10 +124,10 @@ impl Store {
         self.data().set_full(is_full);
     }
 
-    /// Sets the location of the keys of the next scripts. While a slot moves, a cluster's node stops a script that
-    /// accesses a key which has moved.
-    pub fn set_transit(&mut self, transit: Transit) {
-        self.data().set_transit(transit);
+    /// Sets the migration of the slot of the next scripts' keys. During a migration, a cluster's node stops a script
+    /// that accesses a key which has moved.
+    pub fn set_slot_migration(&mut self, slot_migration: SlotMigration) {
+        self.data().set_slot_migration(slot_migration);
     }
 
     /// Runs one of Steadlock's scripts. Each script is compiled only once.
@@ -140,7 +140,7 @@ impl Store {
         data.set_now(now);
         data.begin_script();
         drop(data);
-        let reply = self.engine.run_known(script, keys, args);
+        let reply = self.engine.run_own(script, keys, args);
         if let Some(command) = commands::find(b"evalsha") {
             dispatch::count(&mut self.data(), command, &reply);
         }
@@ -190,8 +190,8 @@ impl Store {
 
     /// Returns whether the current work has taken too long.
     #[cfg(feature = "server")]
-    pub(crate) fn is_late(&self) -> bool {
-        self.engine.is_late()
+    pub(crate) fn is_over_time(&self) -> bool {
+        self.engine.is_over_time()
     }
 
     /// Counts a command that the server in front of the store executed.
@@ -200,18 +200,18 @@ impl Store {
         dispatch::count(&mut self.data(), command, reply.unwrap_or(&Reply::OK));
     }
 
-    /// Returns the numbers for metrics.
+    /// Returns the figures for metrics.
     #[cfg(feature = "server")]
-    pub(crate) fn numbers(&self, now: ServerTime) -> Numbers {
+    pub(crate) fn stats(&self, now: ServerTime) -> Stats {
         let mut data = self.data();
         data.set_now(now);
         let (keys, expiring) = data.key_counts();
-        Numbers {
+        Stats {
             uptime: data.uptime(),
             keys,
             expiring,
             bytes: data.keys().bytes(),
-            most_bytes: data.limits().data_bytes,
+            data_limit: data.limits().data_bytes,
             scripts: self.engine.scripts(),
             commands: data.counts().iter().filter(|(_, count)| count.is_used()).collect(),
         }

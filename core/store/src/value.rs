@@ -5,7 +5,7 @@ use std::ops::Deref;
 
 use indexmap::{IndexMap, IndexSet};
 
-use crate::capacity::shrunk;
+use crate::capacity::shrunk_capacity;
 use crate::zset::SortedSet;
 
 /// The fields of a hash, oldest first.
@@ -62,7 +62,7 @@ impl Hash {
             return false;
         };
         self.bytes -= field.len() + value.len() + FIELD_BYTES;
-        if let Some(capacity) = shrunk(self.fields.len(), self.fields.capacity()) {
+        if let Some(capacity) = shrunk_capacity(self.fields.len(), self.fields.capacity()) {
             self.fields.shrink_to(capacity);
         }
         true
@@ -89,14 +89,14 @@ impl Set {
 
     /// Removes a member. Returns whether it existed.
     pub(crate) fn remove(&mut self, member: &[u8]) -> bool {
-        let was_in = self.members.swap_remove(member);
-        if was_in {
+        let existed = self.members.swap_remove(member);
+        if existed {
             self.bytes -= member.len() + MEMBER_BYTES;
-            if let Some(capacity) = shrunk(self.members.len(), self.members.capacity()) {
+            if let Some(capacity) = shrunk_capacity(self.members.len(), self.members.capacity()) {
                 self.members.shrink_to(capacity);
             }
         }
-        was_in
+        existed
     }
 }
 
@@ -121,15 +121,15 @@ impl List {
 
     pub(crate) fn pop_front(&mut self) -> Option<Vec<u8>> {
         let item = self.items.pop_front();
-        self.popped(item)
+        self.after_pop(item)
     }
 
     pub(crate) fn pop_back(&mut self) -> Option<Vec<u8>> {
         let item = self.items.pop_back();
-        self.popped(item)
+        self.after_pop(item)
     }
 
-    fn popped(&mut self, item: Option<Vec<u8>>) -> Option<Vec<u8>> {
+    fn after_pop(&mut self, item: Option<Vec<u8>>) -> Option<Vec<u8>> {
         self.bytes -= item.as_ref().map_or(0, |item| item.len() + ITEM_BYTES);
         self.shrink();
         item
@@ -143,7 +143,7 @@ impl List {
     }
 
     fn shrink(&mut self) {
-        if let Some(capacity) = shrunk(self.items.len(), self.items.capacity()) {
+        if let Some(capacity) = shrunk_capacity(self.items.len(), self.items.capacity()) {
             self.items.shrink_to(capacity);
         }
     }

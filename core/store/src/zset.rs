@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::capacity::shrunk;
+use crate::capacity::shrunk_capacity;
 
 /// A sorted set.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +46,7 @@ impl SortedSet {
         let (member, score) = self.scores.remove_entry(member)?;
         self.bytes -= member.len() + MEMBER_BYTES;
         self.order.remove(&(Score(score), member));
-        if let Some(capacity) = shrunk(self.scores.len(), self.scores.capacity()) {
+        if let Some(capacity) = shrunk_capacity(self.scores.len(), self.scores.capacity()) {
             self.scores.shrink_to(capacity);
         }
         Some(score)

@@ -46,7 +46,7 @@ fn a_token_is_the_clock_or_one_more_than_the_last() {
 }
 
 #[test]
-fn what_is_no_token_is_refused_and_left_alone() {
+fn an_invalid_token_is_refused_and_not_changed() {
     for stored in [
         "9007199254740991",
         "9007199254740992",
@@ -72,7 +72,7 @@ fn what_is_no_token_is_refused_and_left_alone() {
 }
 
 #[test]
-fn asking_again_gives_the_same_hold_and_a_higher_token() {
+fn a_repeated_attempt_gets_the_same_hold_and_a_higher_token() {
     let (mut store, first) = acquire(None);
     let later = ServerTime::from_micros(NOW + 1_000_000);
     let ask =
@@ -101,7 +101,7 @@ type FirstAndAgain<'a> = (Script, &'a [&'a str], &'a [&'a str], Script, &'a [&'a
 /// All sides and kinds of one name share one sequence of tokens. An owner that repeats its attempt after a grant of
 /// another kind must not receive the token of that grant.
 #[test]
-fn a_second_attempt_never_gets_the_token_of_another_kind_of_the_name() {
+fn a_repeated_attempt_never_gets_the_token_of_another_kind_of_lock() {
     let now = ServerTime::from_micros(NOW);
     let fair = ["lock", "token", "queue", "alive"];
     let first_and_again: [FirstAndAgain<'_>; 5] = [
@@ -174,7 +174,7 @@ fn a_second_attempt_never_gets_the_token_of_another_kind_of_the_name() {
 }
 
 #[test]
-fn neither_asking_again_nor_renewing_makes_a_record_shorter() {
+fn neither_a_repeated_attempt_nor_a_renewal_shortens_a_record() {
     let (mut store, _) = acquire(None);
     let now = ServerTime::from_micros(NOW);
     let run = |store: &mut Store, script, lease| {

@@ -13,7 +13,7 @@ const ME: &str = "00000000-0000-4000-8000-000000000001:1";
 const YOU: &str = "00000000-0000-4000-8000-000000000002:1";
 
 #[test]
-fn a_lock_is_taken_and_given_back() {
+fn a_lock_is_acquired_and_released() {
     let store = Embedded::new();
     let taken = store
         .run_script(Script::LockAcquire, &["stock", "token"], &["30000", ME])
@@ -50,7 +50,7 @@ fn a_refusal_has_a_code() {
 }
 
 #[test]
-fn stores_of_one_name_are_one_store() {
+fn stores_with_the_same_name_are_one_store() {
     let first = Embedded::named("embedded-test");
     first.execute(&["SET", "key", "value"]).unwrap();
     let second = Embedded::named("embedded-test");
@@ -68,7 +68,7 @@ fn stores_of_one_name_are_one_store() {
 }
 
 #[test]
-fn a_subscriber_hears_its_channels_until_it_is_dropped() {
+fn a_subscriber_receives_messages_until_it_is_dropped() {
     let store = Embedded::new();
     let (heard, messages) = mpsc::channel();
     let subscriber = store.connect(Box::new(move |channel, payload| {
@@ -108,7 +108,7 @@ fn a_listener_may_call_the_store() {
 }
 
 #[test]
-fn scripts_may_be_many() {
+fn a_store_can_load_many_scripts() {
     let store = Embedded::new();
     for number in 0..20_000 {
         let text = format!("return {number}");
@@ -120,7 +120,7 @@ fn scripts_may_be_many() {
 }
 
 #[test]
-fn a_listener_that_panics_silences_nobody_else() {
+fn a_listener_that_panics_does_not_stop_the_others() {
     let store = Embedded::new();
     let (heard, messages) = mpsc::channel();
     let subscriber = store.connect(Box::new(move |_, payload| {
@@ -136,7 +136,7 @@ fn a_listener_that_panics_silences_nobody_else() {
 }
 
 #[test]
-fn messages_of_many_publishers_come_one_at_a_time_and_complete() {
+fn messages_of_many_publishers_arrive_one_at_a_time_and_none_is_lost() {
     let store = Embedded::new();
     let heard = Arc::new(Mutex::new(Vec::new()));
     let listener = Arc::clone(&heard);

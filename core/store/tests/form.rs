@@ -145,7 +145,7 @@ fn a_hash_with_another_programs_data_is_no_lock() {
 }
 
 #[test]
-fn a_hash_with_thousands_of_fields_is_told_by_two() {
+fn a_hash_with_thousands_of_fields_is_recognized_by_two() {
     let fields: Vec<String> = (0..5_000).map(|number| format!("field:{number}")).collect();
     let fields = fields.iter().flat_map(|field| [field.as_str(), "1"]);
     let command: Vec<&str> = ["HSET", "a"].into_iter().chain(fields).collect();
@@ -157,7 +157,7 @@ fn a_hash_with_thousands_of_fields_is_told_by_two() {
 }
 
 #[test]
-fn a_record_of_redisson_is_a_holder() {
+fn a_record_of_redisson_counts_as_a_holder() {
     for owner in [REDISSON, "1B7A31C4-8a5e-4f0a-9c55-2f1d4f0a3b11:-9223372036854775808"] {
         for count in ["1", "17"] {
             let command = ["HSET", "a", owner, count];
@@ -175,7 +175,7 @@ fn a_record_of_redisson_is_a_holder() {
 }
 
 #[test]
-fn a_mutex_is_any_text_and_told_in_short() {
+fn a_mutex_can_be_any_text_and_is_reported_shortened() {
     for owner in ["", "x", "a\nb"] {
         let held = Reply::Array(vec![Reply::Int(0), Reply::Int(-1), Reply::Bytes(owner.into())]);
         let others = Reply::Array(vec![Reply::Int(2)]);
@@ -197,7 +197,7 @@ fn a_mutex_is_any_text_and_told_in_short() {
 }
 
 #[test]
-fn the_state_of_a_read_write_lock_has_its_own_fields_alone() {
+fn the_state_of_a_read_write_lock_has_no_other_fields() {
     let long = "x".repeat(1_000_000);
     for fields in [
         &["name", "a"][..],
@@ -223,7 +223,7 @@ fn the_state_of_a_read_write_lock_has_its_own_fields_alone() {
 }
 
 #[test]
-fn readers_and_permits_are_owners() {
+fn a_member_of_readers_or_permits_must_be_an_owner_id() {
     let long = "x".repeat(1_000_000);
     for member in ["bob", "", &long, "1b7a31c4-8a5e-4f0a-9c55-2f1d4f0a3b11"] {
         for score in [FAR, "5", "-inf"] {
@@ -240,7 +240,7 @@ fn readers_and_permits_are_owners() {
 }
 
 #[test]
-fn a_queue_that_is_none_stops_no_release_and_is_left_alone() {
+fn a_key_that_is_no_queue_does_not_stop_a_release_and_is_not_changed() {
     for (key, word) in [("fair", "queue"), ("alive", "waiters")] {
         let wait: Verb = (Script::FairPoll, FAIR, &[ME, "1"]);
         let mut foreign = store(&["SET", key, word]);
@@ -264,7 +264,7 @@ fn a_queue_that_is_none_stops_no_release_and_is_left_alone() {
 }
 
 #[test]
-fn a_member_of_the_queue_that_is_no_owner_is_passed_over() {
+fn a_member_of_the_queue_that_is_no_owner_id_is_skipped() {
     let mut queued = store(&["ZADD", "fair", "1", "bob", "2", "1b7a31c4"]);
     queued.execute(&["HSET", "alive", "bob", "1795000000000000 1"], NOW);
     let reply = run(&mut queued, (Script::FairAcquire, FAIR, &["30000", ME, "0", "1"]));

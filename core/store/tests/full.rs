@@ -48,7 +48,7 @@ fn code(reply: &Reply) -> &str {
 }
 
 #[test]
-fn who_waits_hears_who_holds_and_every_key_has_a_ttl() {
+fn a_refused_attempt_reports_the_holder_and_every_key_has_a_ttl() {
     for (held, wanted) in [
         (LOCK, LOCK),
         (MUTEX, MUTEX),
@@ -75,7 +75,7 @@ fn who_waits_hears_who_holds_and_every_key_has_a_ttl() {
 }
 
 #[test]
-fn what_is_free_is_refused_and_nothing_is_written() {
+fn an_attempt_on_a_free_lock_is_refused_and_nothing_is_written() {
     for attempt in [LOCK, MUTEX, FAIR, READ, WRITE, PERMITS] {
         let mut store = Store::new();
         store.set_full(true);

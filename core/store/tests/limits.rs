@@ -57,7 +57,7 @@ fn full() -> Store {
 }
 
 #[test]
-fn a_full_store_refuses_what_adds_and_nothing_else() {
+fn a_full_store_refuses_only_commands_that_add() {
     let mut store = full();
     for words in [
         &["SET", "new", "1"][..],
@@ -98,7 +98,7 @@ fn a_lock_is_released_on_a_full_store() {
 }
 
 #[test]
-fn a_script_that_has_written_may_finish_on_a_full_store_but_not_go_on_for_ever() {
+fn a_script_that_has_written_may_exceed_the_limit_of_data_only_a_little() {
     let mut store = full();
     let text = "redis.call('HDEL', 'hash', 'a') return redis.call('HSET', 'hash', 'c', '3')";
     assert_eq!(eval(&mut store, text), Reply::Int(1));
@@ -107,7 +107,7 @@ fn a_script_that_has_written_may_finish_on_a_full_store_but_not_go_on_for_ever()
 }
 
 #[test]
-fn what_is_deleted_is_counted_back() {
+fn deleted_data_frees_its_memory() {
     let mut store = limited(|limits| limits.data_bytes = 1_000_000);
     let fill = "for i = 1, 500 do local k = KEYS[1] .. i
         redis.call('HSET', 'h', k, i) redis.call('RPUSH', 'l', k) redis.call('SADD', 's', k)
@@ -143,7 +143,7 @@ fn a_value_may_not_be_too_large() {
 }
 
 #[test]
-fn scripts_that_came_by_eval_make_room_for_newer_ones() {
+fn scripts_from_eval_are_evicted_for_newer_ones() {
     let mut store = limited(|limits| limits.eval_scripts = 10);
     let sha1 = |store: &mut Store, text: &str| call(store, &["SCRIPT", "LOAD", text]);
     let exists = |store: &mut Store, sha1: &Reply| match sha1 {
@@ -169,7 +169,7 @@ fn scripts_that_came_by_eval_make_room_for_newer_ones() {
 }
 
 #[test]
-fn scripts_that_were_loaded_stay_and_one_too_many_is_refused() {
+fn loaded_scripts_stay_and_one_too_many_is_refused() {
     let mut store = limited(|limits| limits.loaded_scripts = 3);
     for number in 0..3 {
         call(&mut store, &["SCRIPT", "LOAD", &format!("return {number}")]);
@@ -193,7 +193,7 @@ fn scripts_that_were_loaded_stay_and_one_too_many_is_refused() {
 }
 
 #[test]
-fn a_store_that_trusts_nobody_runs_its_own_scripts_only() {
+fn a_store_for_own_scripts_refuses_all_others() {
     let mut store = limited(|limits| limits.scripts = Scripts::Own);
     for words in [&["EVAL", "return 1", "0"][..], &["SCRIPT", "LOAD", "return 1"]] {
         assert!(refusal(call(&mut store, words)).contains("only the scripts of Steadlock"));
@@ -216,7 +216,7 @@ fn a_script_may_not_be_too_long() {
 }
 
 #[test]
-fn scripts_see_no_function_that_is_not_known_here() {
+fn scripts_see_only_the_listed_functions() {
     let mut store = limited(|_| {});
     let text = "local names = {}
         for _, library in ipairs({'string', 'table', 'math', 'coroutine'}) do
@@ -241,7 +241,7 @@ const KNOWN: &str = "assert coroutine.create coroutine.resume coroutine.running 
     table.sort tonumber tostring type unpack xpcall";
 
 #[test]
-fn a_budget_of_steps_ends_the_same_script_at_the_same_place() {
+fn a_budget_of_steps_ends_a_script_at_the_same_step_each_time() {
     let counts: Vec<Reply> = (0..2)
         .map(|_| {
             let mut store = limited(|limits| limits.script_steps = 100_000);
@@ -260,7 +260,7 @@ fn a_budget_of_steps_ends_the_same_script_at_the_same_place() {
 }
 
 #[test]
-fn wherever_memory_runs_out_there_is_an_error_and_the_next_script_runs() {
+fn when_memory_runs_out_a_script_fails_and_the_next_one_runs() {
     let text = "
         local t, co = {}, coroutine.wrap(function(a) for i = 1, 20 do a = coroutine.yield(a .. i) end end)
         for i = 1, 20 do
@@ -293,7 +293,7 @@ fn wherever_memory_runs_out_there_is_an_error_and_the_next_script_runs() {
 }
 
 #[test]
-fn a_name_of_a_chunk_outlives_the_parser() {
+fn the_name_of_a_chunk_outlives_the_parser() {
     // CVE-2025-49844: the collector could free the name while the parser still used it.
     let mut store = limited(|_| {});
     for number in 0..2_000 {
@@ -325,7 +325,7 @@ fn levels_of_long_brackets_are_counted_right() {
 }
 
 #[test]
-fn one_script_changes_nothing_for_the_next() {
+fn a_script_does_not_affect_the_next_one() {
     // CVE-2025-46818 and CVE-2022-24735: code of one client runs with the rights of another.
     let mut store = limited(|_| {});
     for text in [

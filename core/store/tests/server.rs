@@ -13,14 +13,14 @@ use tokio::sync::oneshot;
 use crate::support::Wire;
 
 /// A server on its own thread, stopped when dropped.
-struct Running {
+struct RunningServer {
     address: SocketAddr,
     store: Embedded,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Running {
+impl RunningServer {
     fn start() -> Self {
         Self::with_password(None)
     }
@@ -28,7 +28,7 @@ impl Running {
     fn with_password(password: Option<&str>) -> Self {
         let store = Embedded::new();
         let (stop, stopped) = oneshot::channel();
-        let (say, address) = std::sync::mpsc::channel();
+        let (send_address, address) = std::sync::mpsc::channel();
         let (password, served) = (password.map(|text| text.as_bytes().to_vec()), store.clone());
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -37,7 +37,7 @@ impl Running {
                 .unwrap();
             runtime.block_on(async {
                 let server = Server::bind(("127.0.0.1", 0), password, served).await.unwrap();
-                say.send(server.local_addr()).unwrap();
+                send_address.send(server.local_addr()).unwrap();
                 server.serve(async { drop(stopped.await) }).await;
             });
         });
@@ -54,7 +54,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
@@ -83,8 +83,8 @@ fn texts(reply: Reply) -> Vec<String> {
 }
 
 #[test]
-fn requests_cut_anywhere_are_answered_in_order() {
-    let server = Running::start();
+fn requests_split_at_any_byte_are_answered_in_order() {
+    let server = RunningServer::start();
     let mut wire = server.wire();
     let bytes = b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$4\r\n\r\n\r\n\r\nGET a\r\n*2\r\n$4\r\nINCR\r\n$1\r\nb\r\n";
     for cut in 1..bytes.len() {
@@ -97,8 +97,8 @@ fn requests_cut_anywhere_are_answered_in_order() {
 }
 
 #[test]
-fn a_long_pipeline_is_answered_whole() {
-    let server = Running::start();
+fn a_long_pipeline_is_answered_completely() {
+    let server = RunningServer::start();
     let mut wire = server.wire();
     let value = "x".repeat(1_000);
     wire.call(&["SET", "big", &value]);
@@ -114,7 +114,7 @@ fn a_long_pipeline_is_answered_whole() {
 
 #[test]
 fn garbage_is_refused_and_the_connection_closed() {
-    let server = Running::start();
+    let server = RunningServer::start();
     for (bytes, why) in [
         (&b"*x\r\n"[..], "ERR Protocol error: invalid multibulk length"),
         (b"*1\r\n:1\r\n", "ERR Protocol error: expected '$', got ':'"),
@@ -135,7 +135,7 @@ fn garbage_is_refused_and_the_connection_closed() {
 
 #[test]
 fn random_bytes_do_no_harm() {
-    let server = Running::start();
+    let server = RunningServer::start();
     let mut state = 7_u64;
     for _ in 0..300 {
         let mut bytes = Vec::new();
@@ -153,8 +153,8 @@ fn random_bytes_do_no_harm() {
 }
 
 #[test]
-fn a_password_is_asked_for() {
-    let server = Running::with_password(Some("s3cret"));
+fn a_password_is_required() {
+    let server = RunningServer::with_password(Some("s3cret"));
     let mut wire = server.wire();
     assert_eq!(error_of(wire.call(&["GET", "a"])), "NOAUTH Authentication required.");
     assert_eq!(error_of(wire.call(&["NOSUCH"])), "NOAUTH Authentication required.");
@@ -182,8 +182,8 @@ fn a_password_is_asked_for() {
 }
 
 #[test]
-fn hello_agrees_on_a_version() {
-    let server = Running::start();
+fn hello_selects_the_version_of_the_protocol() {
+    let server = RunningServer::start();
     let mut wire = server.wire();
     let hello = texts(wire.call(&["HELLO", "2"]));
     assert_eq!(hello[..6], ["server", "redis", "version", "7.0.15", "proto", "2"]);
@@ -207,8 +207,8 @@ fn hello_agrees_on_a_version() {
 }
 
 #[test]
-fn what_clients_say_at_connect_is_understood() {
-    let server = Running::start();
+fn commands_that_clients_send_when_they_connect_are_accepted() {
+    let server = RunningServer::start();
     let mut wire = server.wire();
     for words in [
         &["CLIENT", "SETINFO", "LIB-NAME", "x"][..],
@@ -232,7 +232,7 @@ fn what_clients_say_at_connect_is_understood() {
 
 #[test]
 fn info_names_the_versions_and_counts_calls() {
-    let server = Running::start();
+    let server = RunningServer::start();
     let mut wire = server.wire();
     wire.call(&["SCRIPT", "LOAD", Script::LockInspect.text()]);
     for _ in 0..3 {
@@ -267,7 +267,7 @@ fn info_names_the_versions_and_counts_calls() {
 
 #[test]
 fn messages_reach_subscribers_in_resp2() {
-    let server = Running::start();
+    let server = RunningServer::start();
     let (mut listener, mut other) = (server.wire(), server.wire());
     assert_eq!(texts(listener.call(&["SUBSCRIBE", "a", "b"])), ["subscribe", "a", "1"]);
     assert_eq!(texts(listener.read()), ["subscribe", "b", "2"]);
@@ -284,7 +284,7 @@ fn messages_reach_subscribers_in_resp2() {
 
 #[test]
 fn in_resp3_a_subscribed_connection_still_takes_commands() {
-    let server = Running::start();
+    let server = RunningServer::start();
     let mut wire = server.wire();
     wire.call(&["HELLO", "3"]);
     assert_eq!(texts(wire.call(&["SUBSCRIBE", "a"])), ["subscribe", "a", "1"]);
@@ -298,8 +298,8 @@ fn in_resp3_a_subscribed_connection_still_takes_commands() {
 }
 
 #[test]
-fn a_closed_connection_is_no_listener() {
-    let server = Running::start();
+fn a_closed_connection_is_unsubscribed() {
+    let server = RunningServer::start();
     let mut listener = server.wire();
     listener.call(&["SUBSCRIBE", "a"]);
     drop(listener);
@@ -312,8 +312,8 @@ fn a_closed_connection_is_no_listener() {
 }
 
 #[test]
-fn a_transaction_is_executed_in_one_go() {
-    let server = Running::start();
+fn a_transaction_is_executed_without_other_commands_in_between() {
+    let server = RunningServer::start();
     let mut wire = server.wire();
     assert_eq!(error_of(wire.call(&["EXEC"])), "ERR EXEC without MULTI");
     assert_eq!(error_of(wire.call(&["DISCARD"])), "ERR DISCARD without MULTI");
@@ -340,7 +340,7 @@ fn a_transaction_is_executed_in_one_go() {
 
 #[test]
 fn the_port_and_the_process_share_one_store() {
-    let server = Running::start();
+    let server = RunningServer::start();
     let mut wire = server.wire();
     server
         .store
@@ -357,9 +357,9 @@ fn the_port_and_the_process_share_one_store() {
 }
 
 #[test]
-fn the_redis_crate_talks_to_it() {
+fn the_redis_crate_can_use_the_server() {
     for protocol in ["resp2", "resp3"] {
-        let server = Running::with_password(Some("s3cret"));
+        let server = RunningServer::with_password(Some("s3cret"));
         let url = format!("redis://:s3cret@{}/?protocol={protocol}", server.address);
         let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
         let mut run = |words: &[&str]| {

@@ -70,7 +70,7 @@ fn ints(parts: &[i64]) -> Reply {
 }
 
 #[test]
-fn a_lower_limit_throws_nobody_out_and_grants_nothing_until_enough_came_back() {
+fn a_lower_limit_revokes_no_permit_and_grants_none_until_enough_are_released() {
     let mut semaphore = Semaphore::new();
     assert_eq!(semaphore.acquire("a", "2", "3"), Ok(true));
     assert_eq!(semaphore.acquire("b", "1", "3"), Ok(true));
@@ -87,7 +87,7 @@ fn a_lower_limit_throws_nobody_out_and_grants_nothing_until_enough_came_back() {
 }
 
 #[test]
-fn a_higher_limit_has_room_at_once() {
+fn a_higher_limit_grants_at_once() {
     let mut semaphore = Semaphore::new();
     assert_eq!(semaphore.acquire("a", "1", "1"), Ok(true));
     assert_eq!(semaphore.acquire("b", "1", "1"), Ok(false));
@@ -97,7 +97,7 @@ fn a_higher_limit_has_room_at_once() {
 }
 
 #[test]
-fn asking_again_with_the_old_limit_finds_the_permits_and_leaves_the_new_limit() {
+fn a_repeated_attempt_with_the_old_limit_keeps_its_permits_and_the_new_limit() {
     let mut semaphore = Semaphore::new();
     assert_eq!(semaphore.acquire("a", "2", "3"), Ok(true));
     assert_eq!(semaphore.set_limit("1"), ints(&[1, 0]));
@@ -106,7 +106,7 @@ fn asking_again_with_the_old_limit_finds_the_permits_and_leaves_the_new_limit() 
 }
 
 #[test]
-fn where_none_is_held_there_is_no_limit_to_change() {
+fn without_a_held_permit_there_is_no_limit_to_change() {
     let mut semaphore = Semaphore::new();
     assert_eq!(semaphore.set_limit("2"), ints(&[0]));
     assert_eq!(semaphore.acquire("dead", "1", "3"), Ok(true));
@@ -133,7 +133,7 @@ fn a_limit_out_of_its_range_is_refused_before_the_first_write() {
 }
 
 #[test]
-fn what_a_clock_that_went_back_has_left_of_an_owners_permits_does_not_stand_in_its_way() {
+fn permits_that_a_clock_that_went_back_has_left_do_not_block_their_owner() {
     for others in [None, Some("b")] {
         let mut semaphore = Semaphore::new();
         // This hold keeps the key alive.

@@ -1,11 +1,11 @@
 //! A store as a node of a cluster: sharded channels, and slots that are moving.
 
-use steadlock_store::{Reply, ServerTime, Store, SubscriberId, Transit};
+use steadlock_store::{Reply, ServerTime, SlotMigration, Store, SubscriberId};
 
 const NOW: ServerTime = ServerTime::from_micros(1_795_000_000_000_000);
 
 #[test]
-fn sharded_channels_are_apart_from_the_others() {
+fn sharded_channels_are_separate_from_the_others() {
     let mut store = Store::new();
     let (plain, sharded) = (SubscriberId(1), SubscriberId(2));
     assert!(store.subscribe(plain, b"news"));
@@ -23,25 +23,33 @@ fn sharded_channels_are_apart_from_the_others() {
 }
 
 #[test]
-fn a_script_that_looks_for_a_key_that_has_gone_is_stopped() {
-    for (transit, script, is_stopped) in [
-        (Transit::None, "return redis.call('EXISTS', KEYS[1])", false),
-        (Transit::Leaving, "return redis.call('EXISTS', KEYS[1])", true),
-        (Transit::Leaving, "return redis.call('EXISTS', KEYS[2])", false),
-        (Transit::Leaving, "return redis.call('SPUBLISH', KEYS[1], 'x')", false),
-        (Transit::Arriving, "return redis.call('EXISTS', KEYS[1])", false),
-        (Transit::Arriving, "return redis.call('EXISTS', KEYS[1], KEYS[2])", true),
+fn a_script_that_accesses_a_migrated_key_is_stopped() {
+    for (slot_migration, script, is_stopped) in [
+        (SlotMigration::None, "return redis.call('EXISTS', KEYS[1])", false),
+        (SlotMigration::Migrating, "return redis.call('EXISTS', KEYS[1])", true),
+        (SlotMigration::Migrating, "return redis.call('EXISTS', KEYS[2])", false),
+        (
+            SlotMigration::Migrating,
+            "return redis.call('SPUBLISH', KEYS[1], 'x')",
+            false,
+        ),
+        (SlotMigration::Importing, "return redis.call('EXISTS', KEYS[1])", false),
+        (
+            SlotMigration::Importing,
+            "return redis.call('EXISTS', KEYS[1], KEYS[2])",
+            true,
+        ),
     ] {
         let mut store = Store::new();
         store.execute(&["MSET", "a", "1", "b", "1"], NOW);
-        store.set_transit(transit);
+        store.set_slot_migration(slot_migration);
         let script = format!("redis.call('DEL', KEYS[1])\n{script}");
         let reply = store.execute(&["EVAL", &script, "2", "a", "b"], NOW);
         let text = format!("{reply:?}");
         assert_eq!(
             text.contains("attempted to access a non local key"),
             is_stopped,
-            "{transit:?}: {text}"
+            "{slot_migration:?}: {text}"
         );
         // The writes that the script has made stay.
         assert_eq!(store.execute(&["EXISTS", "a"], NOW), Reply::Int(0));

@@ -37,7 +37,6 @@ mod primary;
 mod probe;
 mod purpose;
 mod resolve;
-mod resp;
 mod role;
 pub(super) mod sentinel;
 mod server_kind;

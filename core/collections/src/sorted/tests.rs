@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use super::places::{FEW, MOST, Run};
+use super::slots::{JOIN_LIMIT, MAX_RUN, Run};
 use super::*;
 
 fn check(map: &SortedMap<u64, u64>, tree: &BTreeMap<u64, u64>) {
     assert!(map.iter().eq(tree.iter()));
     assert_eq!((map.len(), map.is_empty()), (tree.len(), tree.is_empty()));
-    let runs = map.places.runs();
+    let runs = map.slots.runs();
     assert!(runs.len() <= 1 || runs.iter().all(|run| !run.is_empty()));
-    let few = |pair: &[Run<u64>]| pair.iter().map(Vec::len).sum::<usize>() <= FEW;
+    let few = |pair: &[Run<u64>]| pair.iter().map(Vec::len).sum::<usize>() <= JOIN_LIMIT;
     assert!(!runs.windows(2).any(few));
 }
 
 #[test]
-fn a_map_does_what_a_tree_would() {
+fn a_map_behaves_like_a_tree() {
     for keys in [8, 300, 3_000] {
         let (mut map, mut tree, mut drawn) = (SortedMap::new(), BTreeMap::new(), 1_u64);
         let mut random = |bound: u64| {
@@ -26,7 +26,7 @@ fn a_map_does_what_a_tree_would() {
             let key = random(keys);
             match random(9) {
                 // The map grows in the first half of the rounds, and shrinks in the second.
-                what if what < 3 || (what < 6 && round < 10_000) => {
+                action if action < 3 || (action < 6 && round < 10_000) => {
                     assert_eq!(map.insert(key, round), tree.insert(key, round));
                 }
                 6 => {
@@ -53,15 +53,15 @@ fn a_map_does_what_a_tree_would() {
 }
 
 #[test]
-fn keys_that_come_in_order_leave_full_runs() {
+fn keys_inserted_in_order_fill_the_runs() {
     let map: SortedMap<u64, ()> = (0..1_000).map(|key| (key, ())).collect();
-    assert_eq!(map.places.runs().len(), 1_000_usize.div_ceil(MOST));
+    assert_eq!(map.slots.runs().len(), 1_000_usize.div_ceil(MAX_RUN));
 }
 
 /// The oldest keys are removed first, as when leases expire; then the newest first; then those in the middle.
 #[test]
-fn all_others_are_found_while_many_leave_in_order() {
-    const MANY: u64 = 5 * MOST as u64;
+fn the_other_keys_are_found_while_many_are_removed() {
+    const MANY: u64 = 5 * MAX_RUN as u64;
     let orders: [fn(u64) -> u64; 3] = [|at| at, |at| MANY - 1 - at, |at| (at + MANY / 2) % MANY];
     for order in orders {
         let (mut map, mut tree) = (SortedMap::new(), BTreeMap::new());
@@ -78,7 +78,7 @@ fn all_others_are_found_while_many_leave_in_order() {
 }
 
 #[test]
-fn what_has_left_makes_room() {
+fn the_slots_of_removed_keys_are_reused() {
     let mut map = SortedMap::new();
     for key in 0..100_000_u64 {
         map.insert(key, key);
@@ -89,9 +89,9 @@ fn what_has_left_makes_room() {
     }
     assert!(map.len() <= 1_050 && map.values.len() <= 1_100);
     assert!(
-        map.places.runs().len() <= 1 + 2 * map.len() / FEW,
+        map.slots.runs().len() <= 1 + 2 * map.len() / JOIN_LIMIT,
         "{}",
-        map.places.runs().len()
+        map.slots.runs().len()
     );
 }
 

@@ -5,13 +5,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use steadlock_resp::commands::{Decoder, Limits};
 use steadlock_store::Reply;
 use steadlock_store::encode::{self, Protocol};
 
 use super::cable::Cable;
 use super::plan::Plan;
-use super::resp::{self, text};
 use super::server::{confirm, greeting};
+use super::shards::text;
 use super::shards::{self, error};
 use super::trace::Trace;
 use crate::random::Random;
@@ -108,11 +109,11 @@ impl Sentinels {
 
     /// Serves a connection to a sentinel until it ends.
     pub(super) async fn serve(self: Arc<Self>, number: usize, id: u64, cable: Arc<Cable>) {
-        let mut came = Vec::new();
+        let mut commands = Decoder::new(Limits::NONE);
         while let Some(bytes) = cable.receive().await {
-            came.extend(bytes);
+            commands.buffer().extend(bytes);
             let mut out = Vec::new();
-            for words in resp::take_commands(&mut came) {
+            while let Some(words) = commands.next_request().expect("the client speaks RESP") {
                 if words[0].eq_ignore_ascii_case(b"SUBSCRIBE") {
                     for (count, channel) in (1..).zip(&words[1..]) {
                         confirm("subscribe", channel, count, &mut out);

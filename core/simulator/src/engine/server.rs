@@ -4,15 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use steadlock_protocol::Script;
+use steadlock_resp::commands::{Decoder, Limits};
 use steadlock_store::encode::{self, Protocol};
-use steadlock_store::{Reply, ServerTime, SubscriberId, Transit};
+use steadlock_store::{Reply, ServerTime, SlotMigration, SubscriberId};
 use tokio::sync::Notify;
 
 use super::cable::Cable;
 use super::clock::Clock;
 use super::data::{Contents, Data, Listener, split};
-use super::resp::{self, text};
 use super::server_per_client::ServerPerClient;
+use super::shards::text;
 use super::shards::{Shards, error, slot};
 use super::trace::Trace;
 use crate::kinds::{Role, is_fair, role};
@@ -144,7 +145,7 @@ impl Machine {
 
     /// Serves a connection until it ends.
     pub(super) async fn serve(self: Arc<Self>, id: u64, client: usize, cable: Arc<Cable>) {
-        let mut came = Vec::new();
+        let mut commands = Decoder::new(Limits::NONE);
         let life = self.lock().deaths;
         let mut connection = Connection {
             id,
@@ -153,13 +154,13 @@ impl Machine {
             is_asking: false,
         };
         while let Some(bytes) = cable.receive().await {
-            came.extend(bytes);
+            commands.buffer().extend(bytes);
             self.unpaused().await;
             if self.lock().deaths != life {
                 break;
             }
             let mut out = Vec::new();
-            for words in resp::take_commands(&mut came) {
+            while let Some(words) = commands.next_request().expect("the client speaks RESP") {
                 self.execute(&mut connection, &words, &mut out);
             }
             cable.send(out);
@@ -281,10 +282,10 @@ impl Machine {
             return error("READONLY You can't write against a read only replica.");
         }
         if let Some(shards) = &self.around.shards {
-            kept.store.set_transit(shards.transit(self.node(), keys));
+            kept.store.set_slot_migration(shards.slot_migration(self.node(), keys));
         }
         let reply = kept.run(script, &words[2..], now);
-        kept.store.set_transit(Transit::None);
+        kept.store.set_slot_migration(SlotMigration::None);
         if let Some(shards) = &self.around.shards {
             shards.ran(script, args, &reply);
         }

@@ -12,10 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use steadlock_protocol::Script;
-use steadlock_store::{Reply, StoreError, Transit};
+use steadlock_store::{Reply, SlotMigration, StoreError};
 
 use super::ledger::Ledger;
-use super::resp::text;
 use crate::kinds::{Role, role};
 
 /// The number of slots in a cluster.
@@ -186,17 +185,17 @@ impl Shards {
     }
 
     /// Returns whether the keys of a call that a node runs are being moved.
-    pub(super) fn transit(&self, node: usize, keys: &[Vec<u8>]) -> Transit {
+    pub(super) fn slot_migration(&self, node: usize, keys: &[Vec<u8>]) -> SlotMigration {
         let Some(slot) = keys.first().map(|key| slot(key)) else {
-            return Transit::None;
+            return SlotMigration::None;
         };
         let view = &self.lock().views[node];
         if view.migrating.contains_key(&slot) {
-            Transit::Leaving
+            SlotMigration::Migrating
         } else if view.importing.contains(&slot) {
-            Transit::Arriving
+            SlotMigration::Importing
         } else {
-            Transit::None
+            SlotMigration::None
         }
     }
 
@@ -273,6 +272,11 @@ fn redirection(code: &str, slot: usize, node: usize) -> Reply {
 
 pub(super) fn error(line: &str) -> Reply {
     Reply::Error(StoreError::parse(line))
+}
+
+/// Returns a reply that is text.
+pub(super) fn text(text: impl Into<Vec<u8>>) -> Reply {
+    Reply::Bytes(text.into())
 }
 
 #[cfg(test)]

@@ -42,14 +42,14 @@ pub(super) fn is(arg: &[u8], word: &str) -> bool {
 /// Returns the range from `start` to `stop` in a list of `len`. Negative positions count from the end.
 pub(super) fn range(start: i64, stop: i64, len: usize) -> std::ops::Range<usize> {
     let len = i64::try_from(len).unwrap_or(i64::MAX);
-    let place = |index: i64| if index < 0 { index.saturating_add(len) } else { index };
-    let first = place(start).max(0);
-    let last = place(stop).min(len - 1);
+    let position = |index: i64| if index < 0 { index.saturating_add(len) } else { index };
+    let first = position(start).max(0);
+    let last = position(stop).min(len - 1);
     if first > last {
         return 0..0;
     }
-    let place = |index: i64| usize::try_from(index).unwrap_or(0);
-    place(first)..place(last) + 1
+    let position = |index: i64| usize::try_from(index).unwrap_or(0);
+    position(first)..position(last) + 1
 }
 
 #[cfg(test)]

@@ -142,19 +142,19 @@ pub(super) fn hrandfield(data: &mut Data, args: &[&[u8]]) -> Outcome {
         return Ok(Reply::Array(Vec::new()));
     };
     let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
-    let places: Vec<usize> = if count < 0 {
+    let indexes: Vec<usize> = if count < 0 {
         (0..wanted).map(|_| random.below(hash.len())).collect()
     } else {
-        let mut places: Vec<usize> = (0..hash.len()).collect();
-        for place in 0..wanted.min(hash.len()) {
-            places.swap(place, place + random.below(hash.len() - place));
+        let mut indexes: Vec<usize> = (0..hash.len()).collect();
+        for index in 0..wanted.min(hash.len()) {
+            indexes.swap(index, index + random.below(hash.len() - index));
         }
-        places.truncate(wanted);
-        places
+        indexes.truncate(wanted);
+        indexes
     };
-    let drawn = places
+    let drawn = indexes
         .into_iter()
-        .filter_map(|place| hash.get_index(place))
+        .filter_map(|index| hash.get_index(index))
         .map(|(field, value)| {
             Ok((
                 budget.bytes(field)?,

@@ -104,18 +104,18 @@ pub(super) fn lrem(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let removed = data.keys().change(args[1], |list: &mut List| {
         let before = list.len();
         let mut left = most;
-        let mut keeps = |item: &Vec<u8>| {
-            let goes = left > 0 && item == args[3];
-            left -= usize::from(goes);
-            !goes
+        let mut keep = |item: &Vec<u8>| {
+            let is_removed = left > 0 && item == args[3];
+            left -= usize::from(is_removed);
+            !is_removed
         };
         list.reduce(|items| {
             if count < 0 {
                 items.make_contiguous().reverse();
-                items.retain(&mut keeps);
+                items.retain(&mut keep);
                 items.make_contiguous().reverse();
             } else {
-                items.retain(&mut keeps);
+                items.retain(&mut keep);
             }
         });
         before - list.len()

@@ -240,8 +240,8 @@ pub(super) fn zrange(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let Some(set) = data.keys().read::<SortedSet>(args[1])? else {
         return Ok(Reply::Array(Vec::new()));
     };
-    let places = range(start, stop, set.len());
-    let (skip, take) = (places.start, places.len());
+    let positions = range(start, stop, set.len());
+    let (skip, take) = (positions.start, positions.len());
     if options.reversed {
         members(set.iter().rev().skip(skip).take(take), &options, &mut budget)
     } else {

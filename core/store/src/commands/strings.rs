@@ -17,7 +17,7 @@ pub(super) fn get(data: &mut Data, args: &[&[u8]]) -> Outcome {
 struct SetOptions {
     only_new: bool,
     only_existing: bool,
-    give_old: bool,
+    return_old: bool,
     keep_ttl: bool,
     expires_at_ms: Option<i64>,
 }
@@ -34,7 +34,7 @@ impl SetOptions {
             } else if is(option, "xx") && !parsed.only_new {
                 parsed.only_existing = true;
             } else if is(option, "get") {
-                parsed.give_old = true;
+                parsed.return_old = true;
             } else if is(option, "keepttl") && expiry.is_none() {
                 parsed.keep_ttl = true;
             } else if let Some((unit, is_absolute)) = ttl_option(option).filter(|_| is_first_ttl) {
@@ -70,7 +70,7 @@ fn ttl_option(option: &[u8]) -> Option<(Unit, bool)> {
 pub(super) fn set(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let (key, value) = (args[1], args[2]);
     let options = SetOptions::parse(&args[3..], data.keys().now_ms())?;
-    let old = if options.give_old {
+    let old = if options.return_old {
         Reply::bytes_or_nil(data.keys().read::<Vec<u8>>(key)?.cloned())
     } else {
         Reply::Nil
@@ -85,7 +85,7 @@ pub(super) fn set(data: &mut Data, args: &[&[u8]]) -> Outcome {
         options.expires_at_ms
     };
     data.keys().set(key, Value::String(value.to_vec()), expires_at_ms);
-    Ok(if options.give_old { old } else { Reply::OK })
+    Ok(if options.return_old { old } else { Reply::OK })
 }
 
 pub(super) fn setnx(data: &mut Data, args: &[&[u8]]) -> Outcome {

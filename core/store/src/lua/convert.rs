@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use mlua::{BorrowedBytes, Lua, Table, Value};
 
-use super::guard::Guard;
-use super::problem::raise;
+use super::budget::ScriptBudget;
+use super::errors::raise;
 use crate::float;
 use crate::limits::{Limits, REPLY_DEPTH};
 use crate::reply::{Reply, ReplyBudget, StoreError};
@@ -14,19 +14,19 @@ use crate::reply::{Reply, ReplyBudget, StoreError};
 /// memory and time.
 pub(crate) struct BoundedReply<'a> {
     remaining: ReplyBudget,
-    guard: &'a Guard,
+    script_budget: &'a ScriptBudget,
 }
 
 impl<'a> BoundedReply<'a> {
-    pub(crate) const fn new(limits: &Limits, guard: &'a Guard) -> Self {
+    pub(crate) const fn new(limits: &Limits, script_budget: &'a ScriptBudget) -> Self {
         Self {
             remaining: ReplyBudget::new(limits),
-            guard,
+            script_budget,
         }
     }
 
     fn spend(&mut self, bytes: usize) -> mlua::Result<()> {
-        self.guard.charge(STEPS_PER_ITEM)?;
+        self.script_budget.charge(STEPS_PER_ITEM)?;
         self.remaining.spend(bytes).map_err(raise)
     }
 }

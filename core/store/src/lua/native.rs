@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use mlua::{Lua, MultiValue, Table, Value};
 
-use super::guard::Guard;
-use super::problem::{raise, script_line, visible_form};
+use super::budget::ScriptBudget;
+use super::errors::{raise, script_line, visible_form};
 use super::{convert, random};
 use crate::data::Data;
 use crate::dispatch;
@@ -13,15 +13,15 @@ use crate::limits::STEPS_PER_COMMAND;
 use crate::reply::{Reply, StoreError};
 
 /// All of them, in the table that the sandbox is called with.
-pub(super) fn native(lua: &Lua, data: &Arc<Mutex<Data>>, guard: &Arc<Guard>) -> mlua::Result<Table> {
+pub(super) fn native(lua: &Lua, data: &Arc<Mutex<Data>>, budget: &Arc<ScriptBudget>) -> mlua::Result<Table> {
     let native = lua.create_table()?;
-    install_calls(lua, &native, data, guard)?;
-    let budget = Arc::clone(guard);
+    install_calls(lua, &native, data, budget)?;
+    let exceeded_budget = Arc::clone(budget);
     native.set(
         "is_exceeded",
-        lua.create_function(move |_, ()| Ok(budget.is_exceeded()))?,
+        lua.create_function(move |_, ()| Ok(exceeded_budget.is_exceeded()))?,
     )?;
-    install_sha1hex(lua, &native, guard)?;
+    install_sha1hex(lua, &native, budget)?;
     random::install(lua, &native, data)?;
     install_log(lua, &native)?;
     let setresp = lua.create_function(|_, version: Value| match version {
@@ -38,10 +38,10 @@ pub(super) fn native(lua: &Lua, data: &Arc<Mutex<Data>>, guard: &Arc<Guard>) -> 
 }
 
 /// Adds `redis.call` and `redis.pcall`.
-fn install_calls(lua: &Lua, native: &Table, data: &Arc<Mutex<Data>>, guard: &Arc<Guard>) -> mlua::Result<()> {
-    let (call_data, call_guard) = (Arc::clone(data), Arc::clone(guard));
+fn install_calls(lua: &Lua, native: &Table, data: &Arc<Mutex<Data>>, budget: &Arc<ScriptBudget>) -> mlua::Result<()> {
+    let (call_data, call_budget) = (Arc::clone(data), Arc::clone(budget));
     let call = lua.create_function(move |lua, args: MultiValue| {
-        call_guard.charge(STEPS_PER_COMMAND)?;
+        call_budget.charge(STEPS_PER_COMMAND)?;
         match execute(&call_data, &args) {
             Reply::Error(error) => Err(raise(error)),
             reply => convert::value_of(lua, reply),
@@ -49,9 +49,9 @@ fn install_calls(lua: &Lua, native: &Table, data: &Arc<Mutex<Data>>, guard: &Arc
     })?;
     native.set("call", call)?;
 
-    let (pcall_data, pcall_guard) = (Arc::clone(data), Arc::clone(guard));
+    let (pcall_data, pcall_budget) = (Arc::clone(data), Arc::clone(budget));
     let pcall = lua.create_function(move |lua, args: MultiValue| {
-        pcall_guard.charge(STEPS_PER_COMMAND)?;
+        pcall_budget.charge(STEPS_PER_COMMAND)?;
         convert::value_of(lua, execute(&pcall_data, &args))
     })?;
     native.set("pcall", pcall)
@@ -77,15 +77,15 @@ fn execute(data: &Mutex<Data>, args: &MultiValue) -> Reply {
     dispatch::run_in_script(&mut data.lock().unwrap_or_else(PoisonError::into_inner), &args)
 }
 
-fn install_sha1hex(lua: &Lua, native: &Table, guard: &Arc<Guard>) -> mlua::Result<()> {
-    let guard = Arc::clone(guard);
+fn install_sha1hex(lua: &Lua, native: &Table, budget: &Arc<ScriptBudget>) -> mlua::Result<()> {
+    let budget = Arc::clone(budget);
     let sha1hex = lua.create_function(move |lua, args: MultiValue| {
         if args.len() != 1 {
             return Err(raise(StoreError::err("wrong number of arguments")));
         }
         let text = lua.coerce_string(args[0].clone())?;
         let length = text.as_ref().map_or(0, |text| text.as_bytes().len());
-        guard.charge(u64::try_from(length / 4).unwrap_or(u64::MAX))?;
+        budget.charge(u64::try_from(length / 4).unwrap_or(u64::MAX))?;
         Ok(text.map_or_else(|| sha1_hex(b""), |text| sha1_hex(&text.as_bytes())))
     })?;
     native.set("sha1hex", sha1hex)

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use mlua::{Lua, MultiValue, Table, Value};
 
 use super::convert;
-use super::problem::LuaProblem;
+use super::errors::ScriptError;
 use crate::data::Data;
 use crate::random::Random;
 
@@ -25,11 +25,11 @@ pub(super) fn install(lua: &Lua, native: &Table, data: &Arc<Mutex<Data>>) -> mlu
             0 => return Ok(drawn),
             1 => (1, int(lua, &args, 0, "random")?, 1),
             2 => (int(lua, &args, 0, "random")?, int(lua, &args, 1, "random")?, 2),
-            _ => return Err(LuaProblem::here(lua, "wrong number of arguments")),
+            _ => return Err(ScriptError::here(lua, "wrong number of arguments")),
         };
         if low > high {
             let what = format!("bad argument #{checked} to 'random' (interval is empty)");
-            return Err(LuaProblem::here(lua, &what));
+            return Err(ScriptError::here(lua, &what));
         }
         let (low, high) = (f64::from(low), f64::from(high));
         Ok((drawn * (high - low + 1.0)).floor() + low)
@@ -62,7 +62,7 @@ fn int(lua: &Lua, args: &MultiValue, index: usize, function: &str) -> mlua::Resu
             "bad argument #{} to '{function}' (number expected, got {got})",
             index + 1
         );
-        return Err(LuaProblem::here(lua, &what));
+        return Err(ScriptError::here(lua, &what));
     };
     let low = convert::truncate(number) & 0xFFFF_FFFF;
     Ok(u32::try_from(low).unwrap_or_default().cast_signed())

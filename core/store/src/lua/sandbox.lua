@@ -8,7 +8,7 @@
 --                        error's text and the script's line (or nil), or VALUE
 --                        or LIST and the result; a LIST is a table without any
 --                        of the fields that have a meaning in replies
---           forget()     drops the last run's keys and argv
+--           clear_arguments()  drops the last run's keys and argv
 --
 -- The libraries are Lua's own, as on a server: a hook ends a script that runs
 -- for too long, but not inside one call of a C function. Clients that are
@@ -273,8 +273,8 @@ local function run(script, keys, argv)
   return FAILED, result[1], result[2]
 end
 
-local function forget()
+local function clear_arguments()
   globals.KEYS, globals.ARGV = {}, {}
 end
 
-return visible_globals, run, forget
+return visible_globals, run, clear_arguments

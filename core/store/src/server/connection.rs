@@ -5,9 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use steadlock_resp::commands::Request;
+use steadlock_resp::replies::Writer;
+
 use super::handshake::Client;
-use super::mailbox::{Mailbox, Message};
-use super::request::Request;
+use super::mailbox::Mailbox;
 use super::shared::Shared;
 use super::transaction::Transaction;
 use crate::commands::{self, Run};
@@ -115,8 +117,13 @@ impl Connection {
     /// Moves messages to the output while the output is small. The mailbox has its own limit.
     pub(super) fn take_messages(&mut self) {
         while self.out.len() < WRITE_AT {
-            let Some(message) = self.mailbox.pop() else { return };
-            self.pass_on(message);
+            let Some((channel, payload)) = self.mailbox.pop() else {
+                return;
+            };
+            // The client may have unsubscribed while the message was on its way.
+            if self.channels.contains(&channel) {
+                Writer::new(&mut self.out, self.client.protocol()).message(&channel, &payload);
+            }
         }
     }
 
@@ -130,13 +137,13 @@ impl Connection {
             self.is_ending = true;
             return;
         }
-        if let Err(error) = self.permits(&name) {
+        if let Err(error) = self.check_allowed(&name) {
             return self.reply(&Reply::Error(error));
         }
         match commands::find(&name) {
             Some(command) if matches!(command.run, Run::Connection) => {
                 let outcome = if command.accepts(request.len()) {
-                    self.execute_here(command.name, &request)
+                    self.execute_on_connection(command.name, &request)
                 } else {
                     Err(StoreError::arity(command.name))
                 };
@@ -165,12 +172,12 @@ impl Connection {
     }
 
     /// Checks whether the client may call this command now.
-    fn permits(&self, name: &[u8]) -> Result<(), StoreError> {
+    fn check_allowed(&self, name: &[u8]) -> Result<(), StoreError> {
         if !self.is_authenticated() && !matches!(name, b"auth" | b"hello" | b"quit" | b"reset") {
             return Err(StoreError::parse("NOAUTH Authentication required."));
         }
-        let works_subscribed = matches!(name, b"subscribe" | b"unsubscribe" | b"ping" | b"quit" | b"reset");
-        if self.is_subscribed_mode() && !works_subscribed {
+        let is_allowed = matches!(name, b"subscribe" | b"unsubscribe" | b"ping" | b"quit" | b"reset");
+        if self.is_subscribed_mode() && !is_allowed {
             let shown = String::from_utf8_lossy(name);
             return Err(StoreError::err(format!(
                 "Can't execute '{shown}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed \
@@ -181,7 +188,7 @@ impl Connection {
     }
 
     /// Executes a command on the connection. Returns `None` if the reply has already been written.
-    fn execute_here(&mut self, name: &str, words: &[Vec<u8>]) -> Result<Option<Reply>, StoreError> {
+    fn execute_on_connection(&mut self, name: &str, words: &[Vec<u8>]) -> Result<Option<Reply>, StoreError> {
         if self.transaction.is_some() && !matches!(name, "exec" | "discard" | "multi" | "quit" | "reset") {
             let refused = self
                 .transaction
@@ -281,13 +288,6 @@ impl Connection {
             self.since = Instant::now();
         }
         Reply::Status("RESET".into())
-    }
-
-    fn pass_on(&mut self, (channel, payload): Message) {
-        // The client may have unsubscribed while the message was on its way.
-        if self.channels.contains(&channel) {
-            encode::message(&channel, &payload, self.client.protocol(), &mut self.out);
-        }
     }
 
     pub(super) fn reply(&mut self, reply: &Reply) {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::limits::server::{CLOSED_AT_ONCE, HELD_BYTES};
+use crate::limits::server::{BUFFER_BYTES, CLOSED_AT_ONCE};
 
 /// The connections of a server.
 #[derive(Default)]
@@ -15,9 +15,9 @@ pub(super) struct Connections {
     new_connections: Mutex<BTreeMap<u64, Arc<Notify>>>,
     /// Connections that do not read what is written to them.
     not_reading: Mutex<BTreeMap<u64, Arc<Notify>>>,
-    held: Arc<AtomicUsize>,
-    /// The part of `held` that messages take.
-    messages: Arc<AtomicUsize>,
+    memory: Arc<AtomicUsize>,
+    /// The part of `memory` that messages take.
+    message_memory: Arc<AtomicUsize>,
 }
 
 impl Connections {
@@ -54,32 +54,32 @@ impl Connections {
     }
 
     /// Returns the bytes that connections hold: requests, replies and messages.
-    pub(super) const fn held(&self) -> &Arc<AtomicUsize> {
-        &self.held
+    pub(super) const fn memory(&self) -> &Arc<AtomicUsize> {
+        &self.memory
     }
 
     /// Returns the bytes of messages among these.
-    pub(super) const fn messages(&self) -> &Arc<AtomicUsize> {
-        &self.messages
+    pub(super) const fn message_memory(&self) -> &Arc<AtomicUsize> {
+        &self.message_memory
     }
 
     /// Returns whether a connection may hold more memory. The memory of closed connections is free soon after.
-    pub(super) fn has_room(&self) -> bool {
-        let held = self.held.load(Ordering::Relaxed);
-        if held <= HELD_BYTES {
+    pub(super) fn can_grow(&self) -> bool {
+        let memory = self.memory.load(Ordering::Relaxed);
+        if memory <= BUFFER_BYTES {
             return true;
         }
-        let gone =
+        let closed =
             close_oldest(&self.not_reading, CLOSED_AT_ONCE) + close_oldest(&self.new_connections, CLOSED_AT_ONCE);
-        gone > 0 && held <= HELD_BYTES + HELD_BYTES / 4
+        closed > 0 && memory <= BUFFER_BYTES + BUFFER_BYTES / 4
     }
 }
 
 fn close_oldest(connections: &Mutex<BTreeMap<u64, Arc<Notify>>>, count: usize) -> usize {
     let mut connections = lock(connections);
-    for gone in 0..count {
+    for closed in 0..count {
         let Some((_, must_close)) = connections.pop_first() else {
-            return gone;
+            return closed;
         };
         must_close.notify_one();
     }

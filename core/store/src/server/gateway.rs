@@ -17,7 +17,7 @@ use super::connection::memory_of;
 use super::connections::MemoryShare;
 use super::mailbox::Mailbox;
 use super::shared::Shared;
-use super::stream::{ROUNDS, is_quick};
+use super::stream::{YIELDS, is_quick};
 use super::transaction::Transaction;
 use crate::commands::{self, Run};
 use crate::embedded::Subscriber;
@@ -62,11 +62,11 @@ pub struct ExternalClient {
 
 impl ExternalClient {
     /// The most bytes of a request, including a fixed number for each word.
-    pub const REQUEST_BYTES: usize = limits::server::REQUEST_BYTES;
+    pub const REQUEST_BYTES: usize = limits::server::REQUEST.request_bytes;
     /// The most words of a request, or of several that arrive together.
-    pub const WORDS: usize = limits::server::WORDS;
+    pub const WORDS: usize = limits::server::REQUEST.words;
     /// The most bytes of one word.
-    pub const WORD_BYTES: usize = limits::server::WORD_BYTES;
+    pub const WORD_BYTES: usize = limits::server::REQUEST.word_bytes;
     /// The most bytes of an answer to one request, or to several that arrived together.
     pub const REPLY_BYTES: usize = Limits::SERVED.reply_bytes;
     /// The time that a client has until its first request.
@@ -96,7 +96,7 @@ impl ExternalClient {
     #[must_use]
     pub fn memory(&self) -> ClientMemory {
         ClientMemory {
-            held: MemoryShare::of(self.shared.connections.held()),
+            share: MemoryShare::of(self.shared.connections.memory()),
             shared: Arc::clone(&self.shared),
         }
     }
@@ -107,7 +107,7 @@ impl ExternalClient {
         if is_quick(request) {
             return self.execute(request);
         }
-        self.take_turn(|| self.execute(request)).await
+        self.run_in_turn(|| self.execute(request)).await
     }
 
     /// Executes the requests one after another, while requests of others can run in between. `on_reply` receives each
@@ -142,7 +142,7 @@ impl ExternalClient {
             let store = &self.shared.store;
             store.with_store(|store, now| transaction.execute(store, now))
         };
-        match self.take_turn(work).await {
+        match self.run_in_turn(work).await {
             Reply::Array(replies) => Ok(replies),
             reply => Ok(vec![reply]),
         }
@@ -195,13 +195,13 @@ impl ExternalClient {
         self.shared.store.with_store(|store, now| store.execute(request, now))
     }
 
-    async fn take_turn(&self, work: impl FnOnce() -> Reply) -> Reply {
+    async fn run_in_turn(&self, work: impl FnOnce() -> Reply) -> Reply {
         // The semaphore is never closed.
         let _turn = self.shared.turn.acquire().await;
         let began = Instant::now();
         let reply = work();
         if began.elapsed() >= limits::server::TURN_TIME {
-            for _ in 0..ROUNDS {
+            for _ in 0..YIELDS {
                 yield_now().await;
             }
         }
@@ -226,7 +226,7 @@ impl fmt::Debug for ExternalClient {
 /// The memory that is kept for a client, counted in the memory of all connections. Dropping it frees the memory in the
 /// count.
 pub struct ClientMemory {
-    held: MemoryShare,
+    share: MemoryShare,
     shared: Arc<Shared>,
 }
 
@@ -234,16 +234,16 @@ impl ClientMemory {
     /// Sets the number of bytes. Returns whether there is room for them; if not, the caller should drop them.
     #[must_use]
     pub fn set(&mut self, bytes: usize) -> bool {
-        let grows = bytes > self.held.bytes();
-        self.held.set(bytes);
-        !grows || bytes <= limits::server::SMALL_BYTES || self.shared.connections.has_room()
+        let grows = bytes > self.share.bytes();
+        self.share.set(bytes);
+        !grows || bytes <= limits::server::SMALL_BYTES || self.shared.connections.can_grow()
     }
 }
 
 impl fmt::Debug for ClientMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientMemory")
-            .field("bytes", &self.held.bytes())
+            .field("bytes", &self.share.bytes())
             .finish_non_exhaustive()
     }
 }
@@ -259,7 +259,7 @@ impl Subscription {
     /// are lost.
     pub async fn next(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
         loop {
-            if self.mailbox.is_flooded() {
+            if self.mailbox.has_overflowed() {
                 return None;
             }
             if let Some(message) = self.mailbox.pop() {

@@ -15,60 +15,60 @@ pub(super) type Message = (Vec<u8>, Vec<u8>);
 /// A queue of messages that publishers fill and the connection empties. Its size is limited. A subscriber that does not
 /// keep up is disconnected, because it would not notice a gap in its messages.
 pub(super) struct Mailbox {
-    waiting: Mutex<Waiting>,
+    queue: Mutex<Queue>,
     has_changed: Notify,
 }
 
-struct Waiting {
+struct Queue {
     messages: VecDeque<Message>,
-    held: MemoryShare,
-    is_flooded: bool,
+    memory: MemoryShare,
+    has_overflowed: bool,
 }
 
 impl Mailbox {
     pub(super) fn new(connections: &Connections) -> Self {
         Self {
-            waiting: Mutex::new(Waiting {
+            queue: Mutex::new(Queue {
                 messages: VecDeque::new(),
-                held: MemoryShare::of(connections.messages()),
-                is_flooded: false,
+                memory: MemoryShare::of(connections.message_memory()),
+                has_overflowed: false,
             }),
             has_changed: Notify::new(),
         }
     }
 
     pub(super) fn push(&self, connections: &Connections, channel: &[u8], payload: &[u8]) {
-        let mut waiting = self.waiting();
-        if waiting.is_flooded {
+        let mut queue = self.queue();
+        if queue.has_overflowed {
             return;
         }
-        let bytes = waiting.held.bytes() + memory_of(channel, payload);
-        let all = connections.messages().load(Ordering::Relaxed) + memory_of(channel, payload);
+        let bytes = queue.memory.bytes() + memory_of(channel, payload);
+        let all = connections.message_memory().load(Ordering::Relaxed) + memory_of(channel, payload);
         if bytes > MESSAGE_BYTES || all > ALL_MESSAGE_BYTES {
-            waiting.is_flooded = true;
-            waiting.messages = VecDeque::new();
-            waiting.held.set(0);
+            queue.has_overflowed = true;
+            queue.messages = VecDeque::new();
+            queue.memory.set(0);
         } else {
-            waiting.messages.push_back((channel.to_vec(), payload.to_vec()));
-            waiting.held.set(bytes);
+            queue.messages.push_back((channel.to_vec(), payload.to_vec()));
+            queue.memory.set(bytes);
         }
         self.has_changed.notify_one();
     }
 
     pub(super) fn pop(&self) -> Option<Message> {
-        let mut waiting = self.waiting();
-        let message = waiting.messages.pop_front()?;
-        let bytes = waiting.held.bytes() - memory_of(&message.0, &message.1);
-        waiting.held.set(bytes);
+        let mut queue = self.queue();
+        let message = queue.messages.pop_front()?;
+        let bytes = queue.memory.bytes() - memory_of(&message.0, &message.1);
+        queue.memory.set(bytes);
         if bytes == 0 {
-            waiting.messages = VecDeque::new();
+            queue.messages = VecDeque::new();
         }
         Some(message)
     }
 
     /// Returns whether messages came faster than the client read them.
-    pub(super) fn is_flooded(&self) -> bool {
-        self.waiting().is_flooded
+    pub(super) fn has_overflowed(&self) -> bool {
+        self.queue().has_overflowed
     }
 
     /// Waits for a message, or until there are too many.
@@ -76,8 +76,8 @@ impl Mailbox {
         self.has_changed.notified().await;
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::shared::Shared;
-use crate::store::Numbers;
+use crate::store::Stats;
 
 /// The metrics of a server. They contain no names of keys, channels or clients.
 #[derive(Clone, Debug)]
@@ -92,19 +92,19 @@ impl Metrics {
     /// Returns the metrics in Prometheus' text format, version 0.0.4.
     #[must_use]
     pub fn text(&self) -> String {
-        let numbers = self.0.store.with_store(|store, now| store.numbers(now));
+        let stats = self.0.store.with_store(|store, now| store.stats(now));
         let accepted = self.0.next_id.load(Ordering::Relaxed).saturating_sub(1);
         let mut text = Text(String::new());
-        text.number(&UPTIME, numbers.uptime.as_secs_f64());
-        text.number(&KEYS, numbers.keys);
-        text.number(&EXPIRING, numbers.expiring);
-        text.number(&DATA, numbers.bytes);
-        text.number(&DATA_LIMIT, numbers.most_bytes);
-        text.number(&BUFFERS, self.0.connections.held().load(Ordering::Relaxed));
-        text.number(&SCRIPTS, numbers.scripts);
+        text.number(&UPTIME, stats.uptime.as_secs_f64());
+        text.number(&KEYS, stats.keys);
+        text.number(&EXPIRING, stats.expiring);
+        text.number(&DATA, stats.bytes);
+        text.number(&DATA_LIMIT, stats.data_limit);
+        text.number(&BUFFERS, self.0.connections.memory().load(Ordering::Relaxed));
+        text.number(&SCRIPTS, stats.scripts);
         text.number(&CLIENTS, self.0.clients.load(Ordering::Relaxed));
         text.number(&CONNECTIONS, accepted);
-        text.commands(&numbers);
+        text.commands(&stats);
         text.0
     }
 }
@@ -129,13 +129,13 @@ impl Text {
         line!(self, "{} {number}", family.name);
     }
 
-    fn commands(&mut self, numbers: &Numbers) {
+    fn commands(&mut self, stats: &Stats) {
         self.head(&COMMANDS);
-        for (command, count) in &numbers.commands {
+        for (command, count) in &stats.commands {
             line!(self, "{}{{command=\"{command}\"}} {}", COMMANDS.name, count.calls);
         }
         self.head(&ERRORS);
-        for (command, count) in &numbers.commands {
+        for (command, count) in &stats.commands {
             let errors = count.failed + count.rejected;
             line!(self, "{}{{command=\"{command}\"}} {errors}", ERRORS.name);
         }

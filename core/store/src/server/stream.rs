@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use steadlock_resp::commands::{Decoder, Limits, Request};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -24,17 +25,16 @@ use tokio::time::{Instant as TokioInstant, sleep_until};
 
 use super::connection::Connection;
 use super::connections::MemoryShare;
-use super::request::{Decoder, Request};
 use super::shared::Shared;
 use crate::commands::{self, Run};
 use crate::limits::server::{
-    FIRST_REQUEST_TIME, QUICK_WORDS, READ_BYTES, REQUEST_TIME, REQUESTS_AT_ONCE, SLOW_PENALTY_REQUESTS, SMALL_BYTES,
-    STALLED_TIME, TURN_TIME, WRITE_AT,
+    FIRST_REQUEST_TIME, LOGIN_REQUEST, QUICK_WORDS, REQUEST, REQUEST_TIME, REQUESTS_AT_ONCE, SLOW_PENALTY_REQUESTS,
+    SMALL_BYTES, STALLED_TIME, TURN_TIME, WRITE_AT,
 };
 use crate::reply::{Reply, StoreError};
 
 /// The number of rounds that other connections get after slow work: to be accepted, read and answered.
-pub(super) const ROUNDS: usize = 3;
+pub(super) const YIELDS: usize = 3;
 
 /// The bytes of a connection.
 pub(super) struct Stream {
@@ -49,7 +49,7 @@ pub(super) struct Stream {
     request_began: Option<Instant>,
     /// The number of further requests that count as slow, because the last one was.
     slow_requests: u32,
-    held: MemoryShare,
+    memory: MemoryShare,
     /// The notification that the connection must close to make room.
     must_close: Arc<Notify>,
 }
@@ -57,17 +57,15 @@ pub(super) struct Stream {
 impl Stream {
     pub(super) fn new(shared: &Arc<Shared>, id: u64, peer: SocketAddr) -> Self {
         let connection = Connection::new(Arc::clone(shared), id, peer);
-        let mut decoder = Decoder::default();
-        decoder.set_trusted(connection.is_authenticated());
         Self {
+            decoder: Decoder::new(request_limits(&connection)),
             connection,
             shared: Arc::clone(shared),
-            decoder,
             written: 0,
             stalled_since: None,
             request_began: None,
             slow_requests: 0,
-            held: MemoryShare::of(shared.connections.held()),
+            memory: MemoryShare::of(shared.connections.memory()),
             must_close: shared.connections.add(id),
         }
     }
@@ -77,7 +75,7 @@ impl Stream {
         loop {
             self.connection.take_messages();
             self.write(&stream)?;
-            if self.connection.mailbox().is_flooded() || !self.has_memory(&stream) {
+            if self.connection.mailbox().has_overflowed() || !self.has_memory(&stream) {
                 return Ok(());
             }
             let has_written = self.connection.out().is_empty();
@@ -108,11 +106,11 @@ impl Stream {
     /// Returns the number of bytes that were read; `None` if there were none after all.
     fn read(&mut self, stream: &TcpStream) -> io::Result<Option<usize>> {
         let buffer = self.decoder.buffer();
-        buffer.reserve(READ_BYTES);
+        buffer.reserve(Decoder::READ_BYTES);
         match stream.try_read_buf(buffer) {
             Ok(count) => Ok(Some(count)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                self.decoder.rest();
+                self.decoder.free_unused();
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -154,9 +152,9 @@ impl Stream {
     async fn answer(&mut self, stream: &TcpStream) -> io::Result<bool> {
         let began = Instant::now();
         for _ in 0..REQUESTS_AT_ONCE {
-            match self.decoder.next() {
+            match self.decoder.next_request() {
                 Ok(None) => {
-                    if self.decoder.rest() {
+                    if self.decoder.free_unused() {
                         self.request_began = None;
                     } else {
                         self.request_began.get_or_insert(began);
@@ -165,7 +163,7 @@ impl Stream {
                 }
                 Ok(Some(request)) => {
                     self.request_began = None;
-                    self.take_turn(request, stream).await?;
+                    self.execute_in_turn(request, stream).await?;
                     self.connection.mark_established();
                 }
                 Err(error) => {
@@ -187,7 +185,7 @@ impl Stream {
 
     /// Executes a request. A request that can be slow waits for other slow requests, and after it the other connections
     /// get their turn.
-    async fn take_turn(&mut self, request: Request, stream: &TcpStream) -> io::Result<()> {
+    async fn execute_in_turn(&mut self, request: Request, stream: &TcpStream) -> io::Result<()> {
         if self.slow_requests == 0 && !self.connection.is_in_transaction() && is_quick(&request) {
             self.execute(request);
             // The size of the reply decides, not the time: on a busy machine any request can take long.
@@ -205,7 +203,7 @@ impl Stream {
         self.execute(request);
         if began.elapsed() >= TURN_TIME {
             self.write(stream)?;
-            for _ in 0..ROUNDS {
+            for _ in 0..YIELDS {
                 yield_now().await;
             }
         }
@@ -214,15 +212,15 @@ impl Stream {
 
     fn execute(&mut self, request: Request) {
         self.connection.execute(request);
-        self.decoder.set_trusted(self.connection.is_authenticated());
+        self.decoder.set_limits(request_limits(&self.connection));
     }
 
     /// Returns whether there is memory for the client's requests and replies.
     fn has_memory(&mut self, stream: &TcpStream) -> bool {
-        let bytes = self.decoder.held() + self.connection.bytes();
-        let grows = bytes > self.held.bytes();
-        self.held.set(bytes);
-        if !grows || bytes <= SMALL_BYTES || self.shared.connections.has_room() {
+        let bytes = self.decoder.memory() + self.connection.bytes();
+        let grows = bytes > self.memory.bytes();
+        self.memory.set(bytes);
+        if !grows || bytes <= SMALL_BYTES || self.shared.connections.can_grow() {
             return true;
         }
         if self.connection.out().is_empty() {
@@ -244,6 +242,14 @@ impl Stream {
             self.request_began.map(|began| began + REQUEST_TIME)
         };
         end.map(TokioInstant::from_std)
+    }
+}
+
+fn request_limits(connection: &Connection) -> Limits {
+    if connection.is_authenticated() {
+        REQUEST
+    } else {
+        LOGIN_REQUEST
     }
 }
 

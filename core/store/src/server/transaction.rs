@@ -1,6 +1,7 @@
 //! `MULTI` to `EXEC`: requests that are queued, then executed without any other in between.
 
-use super::request::Request;
+use steadlock_resp::commands::Request;
+
 use crate::commands::{self, Run};
 use crate::limits::server::{QUEUED_BYTES, QUEUED_REQUESTS};
 use crate::reply::{Reply, StoreError};
@@ -20,7 +21,7 @@ impl Transaction {
     /// Queues a request. If the request is refused, the whole transaction fails.
     pub(super) fn queue(&mut self, request: Request) -> Reply {
         let bytes = request.iter().map(|word| word.len() + WORD_EXTRA).sum::<usize>();
-        match check(&request).and_then(|()| self.has_room(bytes)) {
+        match check(&request).and_then(|()| self.check_limits(bytes)) {
             Ok(()) => {
                 self.bytes += bytes;
                 self.requests.push(request);
@@ -38,7 +39,7 @@ impl Transaction {
         self.bytes
     }
 
-    fn has_room(&self, bytes: usize) -> Result<(), StoreError> {
+    fn check_limits(&self, bytes: usize) -> Result<(), StoreError> {
         if self.requests.len() >= QUEUED_REQUESTS || self.bytes + bytes > QUEUED_BYTES {
             return Err(StoreError::err(
                 "this transaction is too large for this development server",
@@ -58,7 +59,7 @@ impl Transaction {
         // rest is refused.
         let mut left = store.limits().reply_bytes;
         let replies = self.requests.iter().map(|request| {
-            if store.is_late() {
+            if store.is_over_time() {
                 return Reply::Error(StoreError::too_slow());
             }
             if left == 0 {

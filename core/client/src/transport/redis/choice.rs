@@ -18,6 +18,8 @@ use std::time::Duration;
 use futures_util::future::select_ok;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use steadlock_protocol::{ClientId, Reply};
+use steadlock_resp::commands;
+use steadlock_resp::replies::ServerError;
 use tokio::time::Instant;
 
 use super::attempt::{Attempt, Connection, Dialer};
@@ -25,7 +27,6 @@ use super::connect::{Connector, is_forbidden};
 use super::failure::Failure;
 use super::identity::{Mark, Server};
 use super::purpose::Purpose;
-use super::resp::{self, ServerError};
 use super::server_kind::ServerKind;
 use super::wire::Wire;
 use crate::sleep::timeout_at;
@@ -138,7 +139,7 @@ impl Connector {
         }
         let value = match self.set_key(&mut chosen.wire).await? {
             Some(key) => {
-                resp::command(other.wire.out(), [b"GET".as_slice(), &key].into_iter());
+                commands::write(other.wire.out(), [b"GET".as_slice(), &key].into_iter());
                 let value = other.wire.reply().await?;
                 delete(&mut chosen.wire, &key).await?;
                 Some(value)
@@ -232,7 +233,7 @@ impl Connector {
             return Ok(None);
         }
         let key = self.key_prefix.nonce_key(ClientId::random(&mut *self.world.entropy()));
-        resp::command(wire.out(), [b"SET".as_slice(), &key, b"1", b"PX", KEY_TTL].into_iter());
+        commands::write(wire.out(), [b"SET".as_slice(), &key, b"1", b"PX", KEY_TTL].into_iter());
         let set = wire.reply().await?;
         if is_forbidden(&set) {
             self.may_not_write.store(true, Ordering::Relaxed);
@@ -278,7 +279,7 @@ fn is_key_found(read: Option<Result<Reply, ServerError>>) -> Option<bool> {
 
 /// Deletes the key if the user has the right; otherwise the key expires.
 async fn delete(wire: &mut Wire, key: &[u8]) -> Result<(), Failure> {
-    resp::command(wire.out(), [b"DEL".as_slice(), key].into_iter());
+    commands::write(wire.out(), [b"DEL".as_slice(), key].into_iter());
     wire.reply().await.map(drop)
 }
 

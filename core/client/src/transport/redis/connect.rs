@@ -10,6 +10,8 @@ use std::time::Duration;
 #[cfg(feature = "admin")]
 use steadlock_protocol::CallError;
 use steadlock_protocol::{Instant, KeyPrefix, Reply, Script};
+use steadlock_resp::commands;
+use steadlock_resp::replies::ServerError;
 use tokio::sync::watch;
 
 use super::address::Address;
@@ -23,7 +25,6 @@ use super::peers::{self, Peers};
 use super::primary::{PrimaryAddress, SentinelPrimary};
 use super::probe::probe;
 use super::purpose::Purpose;
-use super::resp::{self, ServerError};
 use super::role::{self, Greeting, Version};
 use super::server_kind::ServerKind;
 use super::tls::{TlsDialer, TlsOutcome};
@@ -456,7 +457,7 @@ fn shortest_script() -> Script {
 }
 
 fn command(out: &mut Vec<u8>, parts: &[&[u8]]) {
-    resp::command(out, parts.iter().copied());
+    commands::write(out, parts.iter().copied());
 }
 
 /// Returns the time after which a vanished peer is noticed: a third of the lease, within limits.

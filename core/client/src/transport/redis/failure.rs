@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use steadlock_protocol::{Cause, Error, ErrorKind, Operation, brief};
+use steadlock_resp::replies::ServerError;
 
 use super::address::Address;
-use super::resp::ServerError;
 
 /// The reason for a missing connection.
 #[derive(Clone, Debug)]

@@ -16,9 +16,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use steadlock_protocol::Reply;
+use steadlock_resp::replies::ServerError;
 use tokio::sync::oneshot;
-
-use super::resp::ServerError;
 
 /// Data that distinguishes one server from another.
 #[derive(Clone, Debug)]

@@ -17,6 +17,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use steadlock_protocol::{Call, CallError, CallId, Cause, Instant, Lane, Reply, SHARDED, Script, brief};
+use steadlock_resp::commands;
+use steadlock_resp::replies::{Frame, ServerError};
 use tokio::sync::oneshot;
 
 use super::connect::{Boxed, Connector};
@@ -24,10 +26,9 @@ use super::failure::Failure;
 use super::identity::Question;
 use super::outage::{Outage, random_up_to};
 use super::purpose::Purpose;
-use super::resp::{Frame, ServerError};
 use super::server_kind::ServerKind;
 use super::wire::Wire;
-use super::{permission, resp, role};
+use super::{permission, role};
 use crate::settings::Settings;
 use crate::transport::{NODE, TransportEvent};
 
@@ -466,20 +467,20 @@ impl InFlight {
 
     fn push_call(&mut self, routed: Routed, now: Instant, out: &mut Vec<u8>) {
         if routed.asking {
-            resp::command(out, [b"ASKING".as_slice()].into_iter());
+            commands::write(out, [b"ASKING".as_slice()].into_iter());
             self.push(Command::Asking, now);
         }
         let call = &routed.call;
         let more = (self.is_sharded && call.script.publishes()).then_some(SHARDED);
-        resp::begin(out, 3 + call.keys.len() + call.args.len() + usize::from(more.is_some()));
-        resp::bulk(out, b"EVALSHA");
-        resp::bulk(out, call.script.sha1().as_bytes());
-        resp::bulk_number(out, call.keys.len());
+        commands::begin(out, 3 + call.keys.len() + call.args.len() + usize::from(more.is_some()));
+        commands::bulk(out, b"EVALSHA");
+        commands::bulk(out, call.script.sha1().as_bytes());
+        commands::bulk_number(out, call.keys.len());
         for part in call.keys.iter().chain(&call.args) {
-            resp::bulk(out, part);
+            commands::bulk(out, part);
         }
         if let Some(more) = more {
-            resp::bulk(out, more);
+            commands::bulk(out, more);
         }
         self.push(Command::Call(routed), now);
     }
@@ -487,19 +488,19 @@ impl InFlight {
     fn load(&mut self, script: Script, now: Instant, out: &mut Vec<u8>) {
         self.loaded.insert(script);
         let parts: [&[u8]; 3] = [b"SCRIPT", b"LOAD", script.text().as_bytes()];
-        resp::command(out, parts.into_iter());
+        commands::write(out, parts.into_iter());
         self.push(Command::Load(script), now);
     }
 
     /// Writes the question whether the server is a primary.
     pub(super) fn check_role(&mut self, now: Instant, out: &mut Vec<u8>) {
-        resp::command(out, [role::QUESTION].into_iter());
+        commands::write(out, [role::QUESTION].into_iter());
         self.push(Command::RoleCheck, now);
     }
 
     /// Writes the question of a connection that is being made: the value of a key.
     pub(super) fn read_key(&mut self, question: Question, now: Instant, out: &mut Vec<u8>) {
-        resp::command(out, [b"GET".as_slice(), &question.key].into_iter());
+        commands::write(out, [b"GET".as_slice(), &question.key].into_iter());
         self.push(Command::ReadKey(question.answer), now);
     }
 

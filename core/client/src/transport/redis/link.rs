@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadlock_protocol::{CallError, Error, Instant, Operation, Reply, brief};
+use steadlock_resp::commands;
+use steadlock_resp::replies::{Frame, ServerError};
 
 use super::connect::Connector;
 use super::failure::Failure;
 use super::outage::Outage;
 use super::purpose::Purpose;
-use super::resp::{self, Frame, ServerError};
 use super::server_kind::ServerKind;
 use super::wire::Wire;
 use crate::settings::Settings;
@@ -99,7 +100,7 @@ impl Link {
             }
         };
         for command in commands {
-            resp::command(wire.out(), command.as_ref().iter().map(AsRef::as_ref));
+            commands::write(wire.out(), command.as_ref().iter().map(AsRef::as_ref));
         }
         wire.write();
         let mut answers = Vec::with_capacity(commands.len());

@@ -23,10 +23,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use steadlock_protocol::{ClientId, Instant, Reply};
+use steadlock_resp::commands;
+use steadlock_resp::replies::{ServerError, text};
 use tokio::sync::Notify;
 
 use super::failure::Failure;
-use super::resp::{self, ServerError, text};
 use super::wire::Wire;
 use crate::settings::Settings;
 use crate::sleep::timeout;
@@ -315,12 +316,12 @@ async fn in_first_database(
 ) -> Result<ChangeReplies, Failure> {
     let select = |out: &mut Vec<u8>, number: i64| {
         if database != 0 {
-            resp::command(out, [b"SELECT".as_slice(), number.to_string().as_bytes()].into_iter());
+            commands::write(out, [b"SELECT".as_slice(), number.to_string().as_bytes()].into_iter());
         }
     };
     select(wire.out(), 0);
-    resp::command(wire.out(), change.iter().copied());
-    resp::command(wire.out(), [b"GET".as_slice(), key].into_iter());
+    commands::write(wire.out(), change.iter().copied());
+    commands::write(wire.out(), [b"GET".as_slice(), key].into_iter());
     select(wire.out(), database);
     if database != 0 {
         wire.reply().await??;

@@ -5,8 +5,7 @@
 //! script names the command.
 
 use steadlock_protocol::{Call, CallError, Script, shown_words};
-
-use super::resp::ServerError;
+use steadlock_resp::replies::ServerError;
 
 /// Returns the error of a call, with the missing right if that is the reason.
 pub(super) fn explain(error: &ServerError, call: &Call) -> CallError {

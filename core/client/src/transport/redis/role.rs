@@ -4,9 +4,9 @@
 //! client then gives up every connection to it. New connections and their greetings decide which server is used next.
 
 use steadlock_protocol::{CallError, Reply};
+use steadlock_resp::replies::{ServerError, text};
 
 use super::failure::Failure;
-use super::resp::{ServerError, text};
 
 /// The greeting of a server.
 #[derive(Debug, Default)]

@@ -8,6 +8,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use steadlock_protocol::{Instant, Reply, brief};
+use steadlock_resp::commands;
+use steadlock_resp::replies::{Frame, ServerError};
 
 use super::connect::{Boxed, Connector};
 use super::failure::Failure;
@@ -15,7 +17,6 @@ use super::identity::{Server, ServerRef};
 use super::lane::REROUTING_CODES;
 use super::outage::Outage;
 use super::purpose::Purpose;
-use super::resp::{self, Frame, ServerError};
 use super::wire::Wire;
 use crate::settings::Settings;
 use crate::transport::{NODE, TransportEvent};
@@ -219,7 +220,7 @@ impl Open {
                     Change::Subscribe(_) => b"SSUBSCRIBE".as_slice(),
                     Change::Unsubscribe(_) => b"SUNSUBSCRIBE",
                 };
-                resp::command(self.wire.out(), [command, change.channel()].into_iter());
+                commands::write(self.wire.out(), [command, change.channel()].into_iter());
                 self.pending.push_back(PendingReply::Shard(change.clone()));
             }
             return;
@@ -237,10 +238,10 @@ impl Open {
     fn send_command<'a>(&mut self, command: &[u8], channels: impl ExactSizeIterator<Item = &'a Arc<[u8]>>) {
         let out = self.wire.out();
         let count = channels.len();
-        resp::begin(out, 1 + count);
-        resp::bulk(out, command);
+        commands::begin(out, 1 + count);
+        commands::bulk(out, command);
         for channel in channels {
-            resp::bulk(out, channel);
+            commands::bulk(out, channel);
         }
         self.pending.push_back(PendingReply::Channels(count));
     }
@@ -261,7 +262,7 @@ impl Open {
             }
             None if now >= self.ping_due => {
                 self.ping_unanswered_since = Some(now);
-                resp::command(self.wire.out(), [b"PING".as_slice()].into_iter());
+                commands::write(self.wire.out(), [b"PING".as_slice()].into_iter());
                 self.pending.push_back(PendingReply::Ping);
             }
             _ => {}

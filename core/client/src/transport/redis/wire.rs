@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::{io, mem};
 
+use steadlock_resp::replies;
+use steadlock_resp::replies::{Decoded, Frame, Limits, Scan, Unreadable};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::failure::Failure;
 use super::identity::{Server, ServerRef};
-use super::resp;
-use super::resp::{Decoded, Frame, Limits, Scan, Unreadable};
 use crate::sleep::note_descriptor_closed;
 use crate::world::Stream;
 
@@ -156,11 +156,11 @@ impl Wire {
     fn take_frame(&mut self) -> Result<Option<Frame>, Unreadable> {
         let bytes = &self.input[self.begin..self.end];
         if let Some(scan) = &mut self.scan
-            && !scan.is_whole(bytes, self.limits)?
+            && !scan.is_complete(bytes, self.limits)?
         {
             return Ok(None);
         }
-        let Some(Decoded { frame, length }) = resp::decode(bytes, self.limits)? else {
+        let Some(Decoded { frame, length }) = replies::decode(bytes, self.limits)? else {
             // Most frames arrive whole. Only the others need a scan.
             self.scan.get_or_insert_default();
             return Ok(None);
@@ -197,7 +197,7 @@ impl Wire {
     }
 
     /// Waits for the next reply. All commands without a reply must be the caller's own.
-    pub(super) async fn reply(&mut self) -> Result<Result<steadlock_protocol::Reply, resp::ServerError>, Failure> {
+    pub(super) async fn reply(&mut self) -> Result<Result<steadlock_protocol::Reply, replies::ServerError>, Failure> {
         loop {
             if let Frame::Reply(reply) = poll_fn(|context| self.poll(context)).await? {
                 return Ok(reply);

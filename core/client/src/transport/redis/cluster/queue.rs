@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadlock_protocol::{Call, CallError, CallId, Instant, Lane, Script, hash_tag, slot};
+use steadlock_resp::replies::ServerError;
 
 use crate::transport::TransportEvent;
 use crate::transport::redis::address::Address;
 use crate::transport::redis::lane::RejectedCall;
-use crate::transport::redis::resp::ServerError;
 
 /// The base of the pause before a rejected call is sent again. The pause doubles with every attempt.
 const BACK_OFF: Duration = Duration::from_millis(10);

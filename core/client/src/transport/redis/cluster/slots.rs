@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use steadlock_protocol::Reply;
+use steadlock_resp::replies::text;
 
 use crate::target::{Scheme, Target};
 use crate::transport::redis::address::Address;
-use crate::transport::redis::resp::text;
 use crate::transport::{NODE, TransportEvent};
 
 /// The number of slots of a cluster.

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use steadlock_protocol::Reply;
+use steadlock_resp::replies::text;
 
 use crate::transport::redis::address::Address;
 use crate::transport::redis::failure::Failure;
-use crate::transport::redis::resp::text;
 
 /// The answer of one sentinel.
 #[derive(Clone, Debug, PartialEq, Eq)]

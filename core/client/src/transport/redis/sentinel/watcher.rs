@@ -13,6 +13,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use steadlock_protocol::{Instant, Reply, brief};
+use steadlock_resp::replies::{Frame, ServerError};
+use steadlock_resp::{commands, replies};
 
 use super::answer::{self, Answer, OtherSentinel};
 use crate::settings::Settings;
@@ -20,7 +22,6 @@ use crate::transport::redis::connect::{Boxed, Connector};
 use crate::transport::redis::failure::Failure;
 use crate::transport::redis::outage::{Outage, random_up_to};
 use crate::transport::redis::purpose::Purpose;
-use crate::transport::redis::resp::{self, Frame, ServerError};
 use crate::transport::redis::wire::Wire;
 
 /// The events about a switch of the primary. Every sentinel sends the first one when it learns of the switch. The
@@ -275,7 +276,7 @@ impl Open {
     }
 
     fn send_question(&mut self, question: Question, parts: &[&[u8]]) {
-        resp::command(self.wire.out(), parts.iter().copied());
+        commands::write(self.wire.out(), parts.iter().copied());
         self.pending.push_back(question);
     }
 
@@ -309,7 +310,10 @@ impl Open {
     }
 
     fn on_push(&mut self, parts: &[Reply], service: &str, now: Instant) {
-        match (parts.first().and_then(resp::text), parts.get(2).and_then(resp::text)) {
+        match (
+            parts.first().and_then(replies::text),
+            parts.get(2).and_then(replies::text),
+        ) {
             (Some("subscribe"), _) => {
                 if let Some(Question::Subscribe(left)) = self.pending.front_mut() {
                     *left = left.saturating_sub(1);

@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::limits::CPU_TIME;
-use crate::lua::Watch;
+use crate::lua::TimeLimit;
 
 /// During this time the CPU clock is not read, because reading it costs more than most scripts.
 const SHORT: Duration = Duration::from_millis(20);
 
-/// A watch for the one thread that holds the store.
-pub(super) struct CpuWatch {
+/// A time limit for the one thread that holds the store.
+pub(super) struct CpuTimeLimit {
     base: Instant,
     /// The time from `base` to the start of the work.
     started: AtomicU64,
@@ -18,7 +18,7 @@ pub(super) struct CpuWatch {
     cpu: AtomicU64,
 }
 
-impl CpuWatch {
+impl CpuTimeLimit {
     pub(super) fn new() -> Self {
         Self {
             base: Instant::now(),
@@ -32,13 +32,13 @@ impl CpuWatch {
     }
 }
 
-impl Watch for CpuWatch {
+impl TimeLimit for CpuTimeLimit {
     fn start(&self) {
         self.started.store(self.now(), Ordering::Relaxed);
         self.cpu.store(0, Ordering::Relaxed);
     }
 
-    fn is_late(&self) -> bool {
+    fn is_over_time(&self) -> bool {
         if self.now().saturating_sub(self.started.load(Ordering::Relaxed)) < nanos(SHORT) {
             return false;
         }

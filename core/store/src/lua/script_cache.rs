@@ -1,6 +1,6 @@
 //! The compiled scripts that EVALSHA can run.
 //!
-//! Scripts from EVAL make room for newer ones. Scripts from SCRIPT LOAD stay, and are refused if there is no room.
+//! Scripts from EVAL are evicted for newer ones. Scripts from SCRIPT LOAD stay, and are refused above the limit.
 //! Steadlock's own scripts are few and count towards neither limit.
 
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ pub(super) fn is_own_script(sha1: &str) -> bool {
 }
 
 /// Scripts by the hex SHA-1 of their text.
-pub(super) struct Kept {
+pub(super) struct ScriptCache {
     /// A table in Lua, because there can be many scripts. Each value that Rust holds takes one of only some thousand
     /// slots.
     functions: Table,
@@ -40,7 +40,7 @@ pub(super) struct Kept {
     limits: Limits,
 }
 
-impl Kept {
+impl ScriptCache {
     pub(super) fn new(lua: &Lua, limits: Limits) -> mlua::Result<Self> {
         Ok(Self {
             functions: lua.create_table()?,
@@ -71,7 +71,7 @@ impl Kept {
             entry.origin != Some(Origin::Eval) || origin == Origin::Eval,
         );
         if !stays {
-            self.refuse_if_full(bytes)?;
+            self.check_loaded_limits(bytes)?;
             if let Some(entry) = self.entries.get_mut(sha1) {
                 entry.origin = Some(Origin::Load);
             }
@@ -80,7 +80,7 @@ impl Kept {
     }
 
     /// Keeps a script that takes this many bytes of Lua's memory.
-    pub(super) fn keep(
+    pub(super) fn insert(
         &mut self,
         sha1: &str,
         function: &Function,
@@ -89,11 +89,11 @@ impl Kept {
     ) -> Result<(), StoreError> {
         let origin = (!is_own_script(sha1)).then_some(origin);
         match origin {
-            Some(Origin::Load) => self.refuse_if_full(bytes)?,
-            Some(Origin::Eval) => self.make_room(bytes)?,
+            Some(Origin::Load) => self.check_loaded_limits(bytes)?,
+            Some(Origin::Eval) => self.evict_for(bytes)?,
             None => {}
         }
-        self.functions.raw_set(sha1, function).map_err(problem)?;
+        self.functions.raw_set(sha1, function).map_err(compile_error)?;
         let entry = Entry {
             bytes,
             origin,
@@ -111,20 +111,20 @@ impl Kept {
 
     pub(super) fn clear(&mut self) -> Result<(), StoreError> {
         self.entries.clear();
-        self.functions.clear().map_err(problem)
+        self.functions.clear().map_err(compile_error)
     }
 
     /// Returns the number of scripts with this origin, and their memory.
-    fn taken(&self, origin: Origin) -> (usize, usize) {
+    fn usage(&self, origin: Origin) -> (usize, usize) {
         let of_it = self.entries.values().filter(|entry| entry.origin == Some(origin));
         of_it.fold((0, 0), |(count, bytes), entry| (count + 1, bytes + entry.bytes))
     }
 
-    fn refuse_if_full(&self, bytes: usize) -> Result<(), StoreError> {
+    fn check_loaded_limits(&self, bytes: usize) -> Result<(), StoreError> {
         if self.limits.loaded_scripts == usize::MAX {
             return Ok(());
         }
-        let (count, taken) = self.taken(Origin::Load);
+        let (count, taken) = self.usage(Origin::Load);
         if count >= self.limits.loaded_scripts || taken + bytes > self.limits.kept_script_bytes {
             return Err(StoreError::parse(
                 "OOM too many scripts are loaded; SCRIPT FLUSH makes room",
@@ -133,12 +133,12 @@ impl Kept {
         Ok(())
     }
 
-    fn make_room(&mut self, bytes: usize) -> Result<(), StoreError> {
+    fn evict_for(&mut self, bytes: usize) -> Result<(), StoreError> {
         if self.limits.eval_scripts == usize::MAX {
             return Ok(());
         }
         loop {
-            let (count, taken) = self.taken(Origin::Eval);
+            let (count, taken) = self.usage(Origin::Eval);
             let has_room = count < self.limits.eval_scripts && taken + bytes <= self.limits.kept_script_bytes;
             // A script that exceeds the limit alone is still kept, because it is about to run.
             if has_room || count == 0 {
@@ -152,12 +152,12 @@ impl Kept {
                 .map(|(sha1, _)| sha1.clone());
             if let Some(sha1) = oldest {
                 self.entries.remove(&sha1);
-                self.functions.raw_remove(sha1).map_err(problem)?;
+                self.functions.raw_remove(sha1).map_err(compile_error)?;
             }
         }
     }
 }
 
-fn problem(error: mlua::Error) -> StoreError {
+fn compile_error(error: mlua::Error) -> StoreError {
     StoreError::err(format!("Error compiling script (new function): {error}"))
 }

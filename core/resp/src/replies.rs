@@ -1,4 +1,4 @@
-//! RESP, the wire format: writes commands, and reads replies one by one as they arrive.
+//! Replies, which a server sends and a client reads.
 //!
 //! A reply is read in place from the bytes that have arrived, as replies of scripts have only a few dozen. If a reply
 //! is incomplete, `Scan` searches for its end before it is read again.
@@ -8,12 +8,135 @@
 
 use std::fmt;
 
-use steadlock_collections::Digits;
 use steadlock_protocol::{CallError, Reply, shown_words};
+
+use crate::parts::{bulk, header, number};
+
+/// The version of the protocol on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// RESP2.
+    Resp2,
+    /// RESP3.
+    Resp3,
+}
+
+/// Writes replies. A type that only RESP3 has becomes the nearest type of RESP2. After the header of several values, the
+/// caller writes each of them.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    out: &'a mut Vec<u8>,
+    is_resp3: bool,
+}
+
+impl<'a> Writer<'a> {
+    /// Appends to these bytes.
+    pub fn new(out: &'a mut Vec<u8>, protocol: Protocol) -> Self {
+        Self {
+            out,
+            is_resp3: protocol == Protocol::Resp3,
+        }
+    }
+
+    /// Appends no value.
+    pub fn nil(&mut self) {
+        self.out
+            .extend_from_slice(if self.is_resp3 { b"_\r\n" } else { b"$-1\r\n" });
+    }
+
+    /// Appends no value in place of an array.
+    pub fn nil_array(&mut self) {
+        self.out
+            .extend_from_slice(if self.is_resp3 { b"_\r\n" } else { b"*-1\r\n" });
+    }
+
+    /// Appends an integer.
+    pub fn int(&mut self, number: i64) {
+        self.line(b':', number.to_string().as_bytes());
+    }
+
+    /// Appends a number with a fraction, in the digits that the server chose.
+    pub fn double(&mut self, digits: &str) {
+        if self.is_resp3 {
+            self.line(b',', digits.as_bytes());
+        } else {
+            self.bytes(digits.as_bytes());
+        }
+    }
+
+    /// Appends a string of bytes.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        bulk(self.out, bytes);
+    }
+
+    /// Appends a status, such as `OK`.
+    pub fn status(&mut self, status: &str) {
+        self.line(b'+', status.as_bytes());
+    }
+
+    /// Appends an error.
+    pub fn error(&mut self, error: &str) {
+        self.line(b'-', error.as_bytes());
+    }
+
+    /// Appends the header of an array.
+    pub fn array(&mut self, count: usize) {
+        header(self.out, b'*', count);
+    }
+
+    /// Appends the header of a set, an array in RESP2.
+    pub fn set(&mut self, count: usize) {
+        header(self.out, if self.is_resp3 { b'~' } else { b'*' }, count);
+    }
+
+    /// Appends the header of a map, an array of keys and values in RESP2.
+    pub fn map(&mut self, pairs: usize) {
+        if self.is_resp3 {
+            header(self.out, b'%', pairs);
+        } else {
+            self.array(pairs * 2);
+        }
+    }
+
+    /// Appends the header of an array of pairs. It is flat in RESP2. Each pair begins with [`Self::pair`].
+    pub fn pairs(&mut self, pairs: usize) {
+        self.array(if self.is_resp3 { pairs } else { pairs * 2 });
+    }
+
+    /// Appends the header of one pair, which has two values.
+    pub fn pair(&mut self) {
+        if self.is_resp3 {
+            self.array(2);
+        }
+    }
+
+    /// Appends the header of data that the client has not requested, an array in RESP2.
+    pub fn push(&mut self, count: usize) {
+        header(self.out, if self.is_resp3 { b'>' } else { b'*' }, count);
+    }
+
+    /// Appends a published message.
+    pub fn message(&mut self, channel: &[u8], payload: &[u8]) {
+        self.push(3);
+        self.bytes(b"message");
+        self.bytes(channel);
+        self.bytes(payload);
+    }
+
+    /// Appends one line. Line breaks in the text are replaced, because they would end the reply early.
+    fn line(&mut self, kind: u8, text: &[u8]) {
+        self.out.push(kind);
+        self.out.extend(text.iter().map(|byte| match byte {
+            b'\r' | b'\n' => b' ',
+            other => *other,
+        }));
+        self.out.extend_from_slice(b"\r\n");
+    }
+}
 
 /// A message of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Frame {
+pub enum Frame {
     /// The result of the oldest command without a reply.
     Reply(Result<Reply, ServerError>),
     /// A push, which answers no command: a message, or a change of a subscription.
@@ -22,16 +145,16 @@ pub(super) enum Frame {
 
 /// An error that a server answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ServerError {
+pub struct ServerError {
     /// The first word, such as `NOSCRIPT`.
-    pub(super) code: String,
+    pub code: String,
     /// The words after it.
-    pub(super) message: String,
+    pub message: String,
 }
 
 /// The reason why a frame, and everything after it, cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unreadable {
+pub enum Unreadable {
     /// No server sends this.
     Malformed,
     /// The frame has more bytes or values than the limits allow.
@@ -43,20 +166,22 @@ pub(super) enum Unreadable {
 /// The limits of a frame. A publisher chooses the length of its messages, and a server that has not accepted the login
 /// may be any program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Limits {
-    pub(super) bytes: usize,
-    pub(super) values: usize,
+pub struct Limits {
+    /// Bytes.
+    pub bytes: usize,
+    /// Values, in all levels.
+    pub values: usize,
 }
 
 impl Limits {
     /// The limits before the server has accepted the login.
-    pub(super) const BEFORE_LOGIN: Self = Self {
+    pub const BEFORE_LOGIN: Self = Self {
         bytes: 64 << 10,
         values: 4 << 10,
     };
     /// The limits afterwards. The longest reply to the client's commands is that of `CLUSTER SLOTS`: 5 MB if no two
     /// consecutive slots belong to the same node.
-    pub(super) const AFTER_LOGIN: Self = Self {
+    pub const AFTER_LOGIN: Self = Self {
         bytes: 16 << 20,
         values: 1 << 20,
     };
@@ -65,47 +190,21 @@ impl Limits {
 /// The limit of replies within replies; `HELLO` has three levels.
 const MAX_DEPTH: u32 = 8;
 
-/// Appends a command to `out`.
-pub(super) fn command<'a>(out: &mut Vec<u8>, parts: impl ExactSizeIterator<Item = &'a [u8]>) {
-    header(out, b'*', parts.len());
-    for part in parts {
-        bulk(out, part);
-    }
-}
-
-/// Begins a command with this many parts; each follows by [`bulk`].
-pub(super) fn begin(out: &mut Vec<u8>, parts: usize) {
-    header(out, b'*', parts);
-}
-
-/// Appends one part of a command.
-pub(super) fn bulk(out: &mut Vec<u8>, part: &[u8]) {
-    header(out, b'$', part.len());
-    out.extend_from_slice(part);
-    out.extend_from_slice(b"\r\n");
-}
-
-/// Appends one part that is a number.
-pub(super) fn bulk_number(out: &mut Vec<u8>, number: usize) {
-    bulk(out, Digits::of(number as u64).as_bytes());
-}
-
-fn header(out: &mut Vec<u8>, kind: u8, number: usize) {
-    out.push(kind);
-    out.extend_from_slice(Digits::of(number as u64).as_bytes());
-    out.extend_from_slice(b"\r\n");
-}
-
 /// The first frame of some bytes.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Decoded {
-    pub(super) frame: Frame,
+pub struct Decoded {
+    /// The frame.
+    pub frame: Frame,
     /// The number of bytes of the frame.
-    pub(super) length: usize,
+    pub length: usize,
 }
 
 /// Reads the first frame of the bytes. `None` if the frame is incomplete.
-pub(super) fn decode(bytes: &[u8], limits: Limits) -> Result<Option<Decoded>, Unreadable> {
+///
+/// # Errors
+///
+/// [`Unreadable`] if no reply begins like this, or if it is longer than `limits`.
+pub fn decode(bytes: &[u8], limits: Limits) -> Result<Option<Decoded>, Unreadable> {
     let mut reader = Reader {
         bytes,
         at: 0,
@@ -125,7 +224,7 @@ pub(super) fn decode(bytes: &[u8], limits: Limits) -> Result<Option<Decoded>, Un
 
 /// Parses a length or a count; `None` for -1, the old form of nil.
 #[inline]
-pub(super) fn length(line: &[u8], limits: Limits) -> Result<Option<usize>, Unreadable> {
+fn length(line: &[u8], limits: Limits) -> Result<Option<usize>, Unreadable> {
     match number(line).ok_or(Unreadable::Malformed)? {
         -1 => Ok(None),
         number => match usize::try_from(number) {
@@ -134,22 +233,6 @@ pub(super) fn length(line: &[u8], limits: Limits) -> Result<Option<usize>, Unrea
             Err(_) => Err(Unreadable::Malformed),
         },
     }
-}
-
-#[inline]
-fn number(line: &[u8]) -> Option<i64> {
-    let mut number = 0;
-    // Most numbers have a few digits, which cannot overflow.
-    if line.is_empty() || line.len() > 18 {
-        return std::str::from_utf8(line).ok()?.parse().ok();
-    }
-    for digit in line {
-        if !digit.is_ascii_digit() {
-            return std::str::from_utf8(line).ok()?.parse().ok();
-        }
-        number = number * 10 + i64::from(digit - b'0');
-    }
-    Some(number)
 }
 
 /// The reason why no value could be read.
@@ -297,7 +380,7 @@ impl<'a> Reader<'a> {
 }
 
 fn copy(bytes: &[u8]) -> Result<Vec<u8>, Stop> {
-    if bytes.len() <= SMALL_ALLOCATION {
+    if bytes.len() <= SMALL {
         return Ok(bytes.to_vec());
     }
     let mut copy = with_capacity(bytes.len())?;
@@ -307,7 +390,7 @@ fn copy(bytes: &[u8]) -> Result<Vec<u8>, Stop> {
 
 /// Reserves memory. A failure ends the connection, not the process. Small allocations are assumed to succeed.
 fn with_capacity<T>(count: usize) -> Result<Vec<T>, Stop> {
-    if count <= SMALL_ALLOCATION {
+    if count <= SMALL {
         return Ok(Vec::with_capacity(count));
     }
     let mut values = Vec::new();
@@ -316,7 +399,7 @@ fn with_capacity<T>(count: usize) -> Result<Vec<T>, Stop> {
     Ok(values)
 }
 
-const SMALL_ALLOCATION: usize = 1_024;
+const SMALL: usize = 1_024;
 
 impl ServerError {
     fn read(line: &[u8]) -> Self {
@@ -329,7 +412,7 @@ impl ServerError {
     }
 
     /// Returns the error in the form that the session uses, which is the same for all server versions.
-    pub(super) fn to_call_error(&self) -> CallError {
+    pub fn to_call_error(&self) -> CallError {
         CallError::server(&self.code, &self.message)
     }
 }
@@ -342,7 +425,7 @@ impl fmt::Display for ServerError {
 }
 
 /// Returns a reply that is text.
-pub(super) fn text(reply: &Reply) -> Option<&str> {
+pub fn text(reply: &Reply) -> Option<&str> {
     match reply {
         Reply::Bytes(bytes) => std::str::from_utf8(bytes).ok(),
         _ => None,
@@ -351,7 +434,7 @@ pub(super) fn text(reply: &Reply) -> Option<&str> {
 
 /// The search for the end of a frame, which continues where it stopped.
 #[derive(Debug, Default)]
-pub(super) struct Scan {
+pub struct Scan {
     /// The start of the next value. Beyond the bytes that have arrived while a long value is incomplete.
     at: usize,
     /// The number of bytes of that value that are known to contain no end of a line.
@@ -364,8 +447,8 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    /// Whether `bytes` begin with a whole frame. They are the bytes of the previous call, and more.
-    pub(super) fn is_whole(&mut self, bytes: &[u8], limits: Limits) -> Result<bool, Unreadable> {
+    /// Returns whether `bytes` begin with a complete frame. They are the bytes of the previous call, and more.
+    pub fn is_complete(&mut self, bytes: &[u8], limits: Limits) -> Result<bool, Unreadable> {
         while self.found == 0 || self.missing > 0 {
             if !self.step(bytes, limits)? {
                 return if bytes.len() < limits.bytes {
@@ -445,7 +528,7 @@ mod tests {
         sent
     }
 
-    /// Returns what the client makes of a value, which is the same in both versions of the protocol.
+    /// Returns the value as a client reads it, which is the same in both versions of the protocol.
     fn nearest(value: &Json) -> Value {
         let (kind, of) = value.as_object().unwrap().iter().next().unwrap();
         Ok(match &**kind {
@@ -487,8 +570,65 @@ mod tests {
         }
     }
 
+    /// Writes a value. Returns false for a type that the writer does not have.
+    fn write(value: &Json, writer: &mut Writer<'_>) -> bool {
+        let (kind, of) = value.as_object().unwrap().iter().next().unwrap();
+        match &**kind {
+            "nil" if of == "array" => writer.nil_array(),
+            "nil" => writer.nil(),
+            "int" => writer.int(of.as_str().unwrap().parse().unwrap()),
+            "double" => writer.double(of.as_str().unwrap()),
+            "bytes" => writer.bytes(&bytes(of)),
+            "status" => writer.status(of.as_str().unwrap()),
+            "error" => writer.error(of.as_str().unwrap()),
+            "map" => {
+                let pairs = of.as_array().unwrap();
+                writer.map(pairs.len());
+                return pairs
+                    .iter()
+                    .all(|pair| write(&pair[0], writer) && write(&pair[1], writer));
+            }
+            "array" | "set" | "push" => {
+                let values = of.as_array().unwrap();
+                match &**kind {
+                    "array" => writer.array(values.len()),
+                    "set" => writer.set(values.len()),
+                    _ => writer.push(values.len()),
+                }
+                return values.iter().all(|value| write(value, writer));
+            }
+            _ => return false,
+        }
+        true
+    }
+
     #[test]
-    fn each_reply_is_read_whole_and_the_bytes_after_it_are_left() {
+    fn each_reply_is_written_in_both_versions() {
+        let mut written = 0;
+        for row in rows("replies") {
+            for (name, protocol) in [("resp2", Protocol::Resp2), ("resp3", Protocol::Resp3)] {
+                let mut out = Vec::new();
+                if write(&row["value"], &mut Writer::new(&mut out, protocol)) {
+                    let expected = row.get(name).or_else(|| row.get("bytes"));
+                    assert_eq!(out, bytes(expected.unwrap()), "{row}");
+                    written += 1;
+                }
+            }
+        }
+        assert!(written > 50, "{written}");
+    }
+
+    #[test]
+    fn an_error_has_no_line_break_inside() {
+        for protocol in [Protocol::Resp2, Protocol::Resp3] {
+            let mut out = Vec::new();
+            Writer::new(&mut out, protocol).error("ERR a\r\nb");
+            assert_eq!(out, b"-ERR a  b\r\n");
+        }
+    }
+
+    #[test]
+    fn each_reply_is_read_in_full_and_the_next_bytes_are_left() {
         for row in rows("replies") {
             for sent in sent(&row) {
                 for length in 0..sent.len() {
@@ -510,16 +650,20 @@ mod tests {
     }
 
     #[test]
-    fn an_incomplete_reply_is_not_decoded() {
+    fn an_incomplete_reply_is_no_error() {
         for row in rows("incomplete") {
             let sent = bytes(&row["bytes"]);
             assert_eq!(decode(&sent, Limits::AFTER_LOGIN), Ok(None), "{row}");
-            assert_eq!(Scan::default().is_whole(&sent, Limits::AFTER_LOGIN), Ok(false), "{row}");
+            assert_eq!(
+                Scan::default().is_complete(&sent, Limits::AFTER_LOGIN),
+                Ok(false),
+                "{row}"
+            );
         }
     }
 
     #[test]
-    fn malformed_replies_are_refused() {
+    fn bytes_that_no_server_sends_are_refused() {
         for row in rows("refused") {
             let sent = bytes(&row["bytes"]);
             let error = match row["error"].as_str().unwrap() {
@@ -537,7 +681,7 @@ mod tests {
             assert_eq!(decode(&sent, Limits::AFTER_LOGIN), expected, "{row}");
             if error == Unreadable::TooLong {
                 assert_eq!(
-                    Scan::default().is_whole(&sent, Limits::AFTER_LOGIN),
+                    Scan::default().is_complete(&sent, Limits::AFTER_LOGIN),
                     Err(error),
                     "{row}"
                 );
@@ -546,53 +690,32 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_written_as_an_array_of_strings() {
-        for row in rows("commands") {
-            let words: Vec<_> = row["words"].as_array().unwrap().iter().map(bytes).collect();
-            let expected = [b"before", &*bytes(&row["bytes"])].concat();
-            let mut out = b"before".to_vec();
-            command(&mut out, words.iter().map(Vec::as_slice));
-            assert_eq!(out, expected, "{row}");
-            // Scripts are written word by word.
-            out.truncate(b"before".len());
-            begin(&mut out, words.len());
-            for word in &words {
-                match std::str::from_utf8(word).ok().and_then(|word| word.parse().ok()) {
-                    Some(number) => bulk_number(&mut out, number),
-                    None => bulk(&mut out, word),
-                }
-            }
-            assert_eq!(out, expected, "{row}");
-        }
-    }
-
-    #[test]
-    fn the_end_of_a_frame_is_found_whatever_the_pieces() {
+    fn a_scan_finds_the_end_of_a_frame_that_arrives_in_pieces() {
         for sent in rows("replies").iter().flat_map(sent) {
             let shown = String::from_utf8_lossy(&sent);
             let two = [&sent, b"+more\r\n".as_slice()].concat();
             for piece in 1..=sent.len() {
                 let mut scan = Scan::default();
                 for arrived in (piece..two.len()).step_by(piece) {
-                    let is_whole = scan.is_whole(&two[..arrived], Limits::AFTER_LOGIN);
-                    assert_eq!(is_whole, Ok(arrived >= sent.len()), "{shown} up to {arrived}");
+                    let is_complete = scan.is_complete(&two[..arrived], Limits::AFTER_LOGIN);
+                    assert_eq!(is_complete, Ok(arrived >= sent.len()), "{shown} up to {arrived}");
                 }
             }
         }
     }
 
     #[test]
-    fn the_search_for_the_end_of_a_long_frame_examines_each_byte_once() {
+    fn a_scan_examines_each_byte_once() {
         let inner = format!("*100\r\n{}", "$1\r\na\r\n".repeat(100));
         let sent = format!("*1000\r\n{}", inner.repeat(1_000));
         let mut scan = Scan::default();
         for arrived in (1..sent.len()).step_by(777) {
             assert_eq!(
-                scan.is_whole(&sent.as_bytes()[..arrived], Limits::AFTER_LOGIN),
+                scan.is_complete(&sent.as_bytes()[..arrived], Limits::AFTER_LOGIN),
                 Ok(false)
             );
         }
-        assert_eq!(scan.is_whole(sent.as_bytes(), Limits::AFTER_LOGIN), Ok(true));
+        assert_eq!(scan.is_complete(sent.as_bytes(), Limits::AFTER_LOGIN), Ok(true));
         let pieces = sent.len() / 777 + 2;
         assert!(
             scan.steps <= sent.len() + pieces,
@@ -603,14 +726,14 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_beyond_the_limits_is_refused_before_it_has_arrived() {
+    fn a_frame_above_the_limits_is_refused_before_it_arrives() {
         let many = format!("*{}\r\n", Limits::AFTER_LOGIN.values + 1);
         let nested = format!("*2\r\n*{0}\r\n{1}*{0}\r\n", 600_000, ":1\r\n".repeat(600_000));
         for sent in [&many, &nested] {
             let start: String = sent.chars().take(30).collect();
             let decoded = decode(sent.as_bytes(), Limits::AFTER_LOGIN);
             assert_eq!(decoded, Err(Unreadable::TooLong), "{start}");
-            let scanned = Scan::default().is_whole(sent.as_bytes(), Limits::AFTER_LOGIN);
+            let scanned = Scan::default().is_complete(sent.as_bytes(), Limits::AFTER_LOGIN);
             assert_eq!(scanned, Err(Unreadable::TooLong), "{start}");
         }
         let message = format!("${}\r\n", Limits::BEFORE_LOGIN.bytes + 1);
@@ -621,12 +744,12 @@ mod tests {
         assert_eq!(decode(message.as_bytes(), Limits::AFTER_LOGIN), Ok(None));
         let line = "+".repeat(Limits::BEFORE_LOGIN.bytes);
         assert_eq!(decode(line.as_bytes(), Limits::BEFORE_LOGIN), Err(Unreadable::TooLong));
-        let scanned = Scan::default().is_whole(line.as_bytes(), Limits::BEFORE_LOGIN);
+        let scanned = Scan::default().is_complete(line.as_bytes(), Limits::BEFORE_LOGIN);
         assert_eq!(scanned, Err(Unreadable::TooLong));
     }
 
     #[test]
-    fn the_largest_frame_needs_at_most_a_hundred_megabytes_of_memory() {
+    fn the_largest_frame_takes_at_most_100_mb() {
         // The costliest frame: each value has an allocation of its own, of the smallest size.
         let allocated = 32;
         let costs = Limits::AFTER_LOGIN.values * (size_of::<Reply>() + allocated);

@@ -1,28 +1,28 @@
-//! Sorted keys, with the places of their values.
+//! Sorted keys, with the slots of their values.
 
 use std::borrow::Borrow;
 
-/// Sorted keys, each with the number of a place that no other key has.
+/// Sorted keys, each with the number of a slot that no other key has.
 ///
 /// The keys are in short runs. An insertion or a removal moves only the later keys of its run.
 #[derive(Clone, Debug)]
-pub(super) struct Places<K> {
-    /// The runs, in order. A run is empty only if it is the only one. Two neighbours together have more than [`FEW`]
-    /// keys.
+pub(super) struct SlotIndex<K> {
+    /// The runs, in order. A run is empty only if it is the only one. Two neighbours together have more than
+    /// [`JOIN_LIMIT`] keys.
     runs: Vec<Run<K>>,
     len: usize,
-    /// The numbers of places that were used before and are free now.
+    /// The numbers of slots that were used before and are free now.
     free: Vec<usize>,
 }
 
 pub(super) type Run<K> = Vec<(K, usize)>;
 
 /// The maximum number of keys in a run.
-pub(super) const MOST: usize = 64;
+pub(super) const MAX_RUN: usize = 64;
 /// Two neighbours with no more keys than this are joined.
-pub(super) const FEW: usize = MOST / 2;
+pub(super) const JOIN_LIMIT: usize = MAX_RUN / 2;
 
-impl<K> Places<K> {
+impl<K> SlotIndex<K> {
     pub(super) const fn new() -> Self {
         Self {
             runs: Vec::new(),
@@ -51,15 +51,15 @@ impl<K> Places<K> {
         }
     }
 
-    pub(super) fn into_iter(self) -> IntoPlaces<K> {
-        IntoPlaces {
+    pub(super) fn into_iter(self) -> IntoSlots<K> {
+        IntoSlots {
             runs: self.runs.into_iter(),
             run: Vec::new().into_iter(),
         }
     }
 }
 
-impl<K: Ord> Places<K> {
+impl<K: Ord> SlotIndex<K> {
     pub(super) fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<usize>
     where
         K: Borrow<Q>,
@@ -79,7 +79,7 @@ impl<K: Ord> Places<K> {
         self.runs.get(run)?.get(at).map(|(key, _)| key)
     }
 
-    /// Returns the place of a key. A new key gets a free place.
+    /// Returns the slot of a key. A new key gets a free slot.
     pub(super) fn add(&mut self, key: K) -> usize {
         let (run, at) = match self.find(&key) {
             Ok((run, at)) => {
@@ -91,31 +91,31 @@ impl<K: Ord> Places<K> {
             }
             Err(found) => found,
         };
-        let place = self.free.pop().unwrap_or(self.len);
+        let slot = self.free.pop().unwrap_or(self.len);
         self.len = self.len.saturating_add(1);
-        self.put(run, at, (key, place));
-        place
+        self.put(run, at, (key, slot));
+        slot
     }
 
-    /// Removes a key, and returns its place.
+    /// Removes a key, and returns its slot.
     pub(super) fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<usize>
     where
         K: Borrow<Q>,
     {
         let (run, at) = self.find(key).ok()?;
-        let (_, place) = self.runs.get_mut(run)?.remove(at);
+        let (_, slot) = self.runs.get_mut(run)?.remove(at);
         self.len = self.len.saturating_sub(1);
-        // Most maps that become empty never have many keys, and need no list of free places.
+        // Most maps that become empty never have many keys, and need no list of free slots.
         if self.is_empty() {
             self.free.clear();
         } else {
-            self.free.push(place);
+            self.free.push(slot);
         }
         if self.runs.len() > 1 {
             self.join(run);
             self.join(run.wrapping_sub(1));
         }
-        Some(place)
+        Some(slot)
     }
 
     /// Returns the run of a key and the index in the run: `Ok` if the key is there, `Err` with where to insert it if
@@ -138,16 +138,16 @@ impl<K: Ord> Places<K> {
     }
 }
 
-impl<K> Places<K> {
+impl<K> SlotIndex<K> {
     fn put(&mut self, run: usize, at: usize, entry: (K, usize)) {
         let Some(entries) = self.runs.get_mut(run) else {
             return self.runs.push(vec![entry]);
         };
-        if entries.len() < MOST {
+        if entries.len() < MAX_RUN {
             return entries.insert(at, entry);
         }
         // Most keys arrive in order. A full run at the end therefore stays full, and a new run begins.
-        let middle = if at == MOST { MOST } else { FEW };
+        let middle = if at == MAX_RUN { MAX_RUN } else { JOIN_LIMIT };
         let mut rest = entries.split_off(middle);
         match at.checked_sub(middle) {
             Some(at) => rest.insert(at, entry),
@@ -161,7 +161,7 @@ impl<K> Places<K> {
         let next = run.wrapping_add(1);
         let len = |run| self.runs.get(run).map(Vec::len);
         if let (Some(one), Some(other)) = (len(run), len(next))
-            && (one.min(other) == 0 || one.saturating_add(other) <= FEW)
+            && (one.min(other) == 0 || one.saturating_add(other) <= JOIN_LIMIT)
         {
             let mut others = self.runs.remove(next);
             if let Some(entries) = self.runs.get_mut(run) {
@@ -199,12 +199,12 @@ impl<'a, K> Iterator for Iter<'a, K> {
 }
 
 #[derive(Debug)]
-pub(super) struct IntoPlaces<K> {
+pub(super) struct IntoSlots<K> {
     runs: std::vec::IntoIter<Run<K>>,
     run: std::vec::IntoIter<(K, usize)>,
 }
 
-impl<K> Iterator for IntoPlaces<K> {
+impl<K> Iterator for IntoSlots<K> {
     type Item = (K, usize);
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -1,10 +1,10 @@
-//! The replies and commands that all readers and writers of RESP share, for unit tests of the crates: see README.md.
+//! The replies and commands that all readers and writers of RESP share: see ci/resp/README.md.
 
 use serde_json::Value as Json;
 
 /// Returns one table of the vectors.
 pub(crate) fn rows(of: &str) -> Vec<Json> {
-    let mut vectors: Json = serde_json::from_str(include_str!("vectors.json")).unwrap();
+    let mut vectors: Json = serde_json::from_str(include_str!("../../../ci/resp/vectors.json")).unwrap();
     let Json::Array(rows) = vectors[of].take() else {
         panic!("no {of}")
     };

@@ -16,35 +16,35 @@ use mlua::{HookTriggers, Lua, VmState};
 
 use crate::limits::STEPS_PER_CHECK;
 
-/// A watch that detects when work has taken too long. The store itself reads no clock, so its owner provides one.
-pub(crate) trait Watch: Send + Sync {
+/// A limit for the time of work. The store itself reads no clock, so its owner provides the limit.
+pub(crate) trait TimeLimit: Send + Sync {
     /// Notes that work begins.
     fn start(&self);
     /// Returns whether the work has taken too long.
-    fn is_late(&self) -> bool;
+    fn is_over_time(&self) -> bool;
 }
 
 /// The budget of the running script.
-pub(crate) struct Guard {
+pub(crate) struct ScriptBudget {
     most_steps: u64,
-    watch: Option<Arc<dyn Watch>>,
+    time_limit: Option<Arc<dyn TimeLimit>>,
     steps: AtomicU64,
     is_exceeded: AtomicBool,
 }
 
-impl Guard {
-    pub(crate) fn new(most_steps: u64, watch: Option<Arc<dyn Watch>>) -> Arc<Self> {
+impl ScriptBudget {
+    pub(crate) fn new(most_steps: u64, time_limit: Option<Arc<dyn TimeLimit>>) -> Arc<Self> {
         Arc::new(Self {
             most_steps,
-            watch,
+            time_limit,
             steps: AtomicU64::new(0),
             is_exceeded: AtomicBool::new(false),
         })
     }
 
     /// Returns whether there is any limit.
-    pub(crate) fn is_on(&self) -> bool {
-        self.most_steps < u64::MAX || self.watch.is_some()
+    pub(crate) fn is_limited(&self) -> bool {
+        self.most_steps < u64::MAX || self.time_limit.is_some()
     }
 
     /// Begins a script. Returns whether the last one ended because its budget was used up.
@@ -55,12 +55,12 @@ impl Guard {
 
     /// Takes steps from the budget.
     pub(crate) fn charge(&self, steps: u64) -> mlua::Result<()> {
-        if !self.is_on() {
+        if !self.is_limited() {
             return Ok(());
         }
         let taken = self.steps.load(Ordering::Relaxed).saturating_add(steps);
         self.steps.store(taken, Ordering::Relaxed);
-        if self.is_exceeded() || taken > self.most_steps || self.is_late() {
+        if self.is_exceeded() || taken > self.most_steps || self.is_over_time() {
             self.is_exceeded.store(true, Ordering::Relaxed);
             return Err(mlua::Error::external(BudgetExceeded));
         }
@@ -72,26 +72,28 @@ impl Guard {
     }
 
     /// Returns whether the work that the script belongs to has taken too long.
-    pub(crate) fn is_late(&self) -> bool {
-        self.watch.as_ref().is_some_and(|watch| watch.is_late())
+    pub(crate) fn is_over_time(&self) -> bool {
+        self.time_limit
+            .as_ref()
+            .is_some_and(|time_limit| time_limit.is_over_time())
     }
 
     /// Installs the check of the budget, which also runs in coroutines: these inherit the hook of their creator.
     pub(crate) fn install(self: &Arc<Self>, lua: &Lua) -> mlua::Result<()> {
-        if !self.is_on() {
+        if !self.is_limited() {
             return Ok(());
         }
-        let guard = Arc::clone(self);
+        let budget = Arc::clone(self);
         let triggers = HookTriggers::new().every_nth_instruction(STEPS_PER_CHECK);
         lua.set_global_hook(triggers, move |lua, _| {
-            let Err(exceeded) = guard.charge(u64::from(STEPS_PER_CHECK)) else {
+            let Err(exceeded) = budget.charge(u64::from(STEPS_PER_CHECK)) else {
                 return Ok(VmState::Continue);
             };
             // A `pcall` may catch the error. With a check after each instruction, the script cannot continue for long
             // after that.
-            let guard = Arc::clone(&guard);
+            let budget = Arc::clone(&budget);
             lua.set_global_hook(HookTriggers::new().every_nth_instruction(1), move |_, _| {
-                guard.charge(1).map(|()| VmState::Continue)
+                budget.charge(1).map(|()| VmState::Continue)
             })?;
             Err(exceeded)
         })

@@ -1,20 +1,74 @@
-//! Decodes requests: arrays of strings, or lines as a human types them.
+//! Commands, which a client writes and a server reads: arrays of strings, or lines as a human types them.
 
 use std::fmt;
 
-use crate::limits::server::{
-    LINE_BYTES as MAX_LINE, LOGIN_WORD_BYTES, LOGIN_WORDS, READ_BYTES, REQUEST_BYTES, WORD_BYTES, WORDS,
-};
+use steadlock_collections::Digits;
+
+pub use crate::parts::bulk;
+use crate::parts::{header, number};
+
+/// Appends a command to `out`.
+pub fn write<'a>(out: &mut Vec<u8>, words: impl ExactSizeIterator<Item = &'a [u8]>) {
+    begin(out, words.len());
+    for word in words {
+        bulk(out, word);
+    }
+}
+
+/// Begins a command with this many words. Each follows by [`bulk`].
+pub fn begin(out: &mut Vec<u8>, words: usize) {
+    header(out, b'*', words);
+}
+
+/// Appends one word that is a number.
+pub fn bulk_number(out: &mut Vec<u8>, number: usize) {
+    bulk(out, Digits::of(number as u64).as_bytes());
+}
+
+/// The limits of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Words of a request.
+    pub words: usize,
+    /// Bytes of one word.
+    pub word_bytes: usize,
+    /// Bytes of a whole request, including a fixed number for each word.
+    pub request_bytes: usize,
+    /// Bytes of a line.
+    pub line_bytes: usize,
+    /// Whether these are the limits before the login. The errors say so.
+    pub is_before_login: bool,
+}
+
+impl Limits {
+    /// No limits.
+    pub const NONE: Self = Self {
+        words: usize::MAX,
+        word_bytes: usize::MAX,
+        request_bytes: usize::MAX,
+        line_bytes: usize::MAX,
+        is_before_login: false,
+    };
+
+    fn refuse(&self, what: &str) -> ProtocolError {
+        let why = if self.is_before_login {
+            "unauthenticated"
+        } else {
+            "invalid"
+        };
+        ProtocolError(format!("{why} {what}"))
+    }
+}
 
 /// The words of a request. The first one is the name of the command.
-pub(super) type Request = Vec<Vec<u8>>;
+pub type Request = Vec<Vec<u8>>;
 
 /// The memory that a word takes beside its content.
 const WORD_EXTRA: usize = 48;
 
 /// The error for bytes that are no request. The connection closes after the error is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ProtocolError(String);
+pub struct ProtocolError(String);
 
 impl fmt::Display for ProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -24,15 +78,15 @@ impl fmt::Display for ProtocolError {
 
 /// Collects bytes and returns complete requests. Each byte is examined only once, even if the bytes arrive in small
 /// pieces.
-#[derive(Debug, Default)]
-pub(super) struct Decoder {
+#[derive(Debug)]
+pub struct Decoder {
     buffer: Vec<u8>,
     /// The position of the first byte that has not been decoded.
     at: usize,
     /// How many bytes after `at` are known to have no line break.
     scanned: usize,
     partial: Option<Partial>,
-    is_trusted: bool,
+    limits: Limits,
 }
 
 /// A request that has arrived only in part.
@@ -46,31 +100,45 @@ struct Partial {
 }
 
 impl Decoder {
-    /// Sets whether the client has logged in, or needs no password. The limits before the login do not apply to it
-    /// then.
-    pub(super) const fn set_trusted(&mut self, is_trusted: bool) {
-        self.is_trusted = is_trusted;
+    /// The bytes that are read at once. A longer buffer is freed once its requests are decoded.
+    pub const READ_BYTES: usize = 16 * 1024;
+
+    /// Makes a decoder without bytes.
+    #[must_use]
+    pub const fn new(limits: Limits) -> Self {
+        Self {
+            buffer: Vec::new(),
+            at: 0,
+            scanned: 0,
+            partial: None,
+            limits,
+        }
+    }
+
+    /// Changes the limits for what is not yet decoded.
+    pub const fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
     }
 
     /// Returns the buffer to which bytes must be appended.
-    pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
         if self.at > 0 {
             self.buffer.drain(..self.at);
             self.at = 0;
             // The memory of one huge request is not kept for ever.
-            self.buffer.shrink_to(READ_BYTES);
+            self.buffer.shrink_to(Self::READ_BYTES);
         }
         &mut self.buffer
     }
 
     /// Frees the buffer if no part of a request has arrived. Returns whether that is the case.
-    pub(super) fn rest(&mut self) -> bool {
+    pub fn free_unused(&mut self) -> bool {
         let left = self.buffer.len() - self.at;
         let is_empty = left == 0;
         if is_empty {
             self.buffer = Vec::new();
             self.at = 0;
-        } else if left < READ_BYTES {
+        } else if left < Self::READ_BYTES {
             // Many clients that begin a request and never finish it must not use much memory.
             self.buffer().shrink_to_fit();
         }
@@ -78,17 +146,17 @@ impl Decoder {
     }
 
     /// Returns the memory of incomplete requests, in bytes.
-    pub(super) fn held(&self) -> usize {
+    pub fn memory(&self) -> usize {
         let buffer = match self.buffer.capacity() {
             // A buffer of this size has just been filled, and its contents are about to be decoded.
-            capacity if capacity <= 2 * READ_BYTES => self.buffer.len() - self.at,
+            capacity if capacity <= 2 * Self::READ_BYTES => self.buffer.len() - self.at,
             capacity => capacity,
         };
         buffer + self.partial.as_ref().map_or(0, |partial| partial.bytes)
     }
 
     /// Returns the next complete request.
-    pub(super) fn next(&mut self) -> Result<Option<Request>, ProtocolError> {
+    pub fn next_request(&mut self) -> Result<Option<Request>, ProtocolError> {
         loop {
             let request = if self.partial.is_some() {
                 self.next_word()?
@@ -97,7 +165,7 @@ impl Decoder {
             };
             match request {
                 Step::NeedsMore => return Ok(None),
-                Step::GoesOn => {}
+                Step::Continue => {}
                 // An empty line or an empty array is no request.
                 Step::Done(words) if words.is_empty() => {}
                 Step::Done(words) => return Ok(Some(words)),
@@ -116,15 +184,14 @@ impl Decoder {
         if !is_array {
             return split_line(&line).map(Step::Done);
         }
-        let most = if self.is_trusted { WORDS } else { LOGIN_WORDS };
-        let missing = match number(&line[1..]) {
+        let most = self.limits.words;
+        let missing = match length(&line[1..]) {
             Some(..=0) => return Ok(Step::Done(Vec::new())),
             Some(count) => usize::try_from(count).ok().filter(|count| *count <= most),
             None => None,
         };
         let Some(missing) = missing else {
-            let whose = if self.is_trusted { "invalid" } else { "unauthenticated" };
-            return Err(ProtocolError(format!("{whose} multibulk length")));
+            return Err(self.limits.refuse("multibulk length"));
         };
         self.partial = Some(Partial {
             // Memory is reserved only for words that have arrived, not for the announced number.
@@ -133,7 +200,7 @@ impl Decoder {
             bytes: 0,
             next: None,
         });
-        Ok(Step::GoesOn)
+        Ok(Step::Continue)
     }
 
     fn next_word(&mut self) -> Result<Step, ProtocolError> {
@@ -147,7 +214,7 @@ impl Decoder {
         };
         let end = self.at + length;
         let Some(partial) = &mut self.partial else {
-            return Ok(Step::GoesOn);
+            return Ok(Step::Continue);
         };
         if self.buffer.len() < end + 2 {
             partial.next = Some(length);
@@ -159,7 +226,7 @@ impl Decoder {
         // As in Redis, the two bytes after the word are assumed to be a line break.
         self.at = end + 2;
         if partial.missing > 0 {
-            return Ok(Step::GoesOn);
+            return Ok(Step::Continue);
         }
         let words = self.partial.take().map(|partial| partial.words);
         Ok(Step::Done(words.unwrap_or_default()))
@@ -175,16 +242,15 @@ impl Decoder {
         let Some(line) = self.line()? else {
             return Ok(None);
         };
-        let most = if self.is_trusted { WORD_BYTES } else { LOGIN_WORD_BYTES };
-        let length = number(&line[1..])
+        let most = self.limits.word_bytes;
+        let length = length(&line[1..])
             .and_then(|length| usize::try_from(length).ok())
             .filter(|length| *length <= most);
         let (Some(length), Some(partial)) = (length, &mut self.partial) else {
-            let whose = if self.is_trusted { "invalid" } else { "unauthenticated" };
-            return Err(ProtocolError(format!("{whose} bulk length")));
+            return Err(self.limits.refuse("bulk length"));
         };
         partial.bytes += length + WORD_EXTRA;
-        if partial.bytes > REQUEST_BYTES {
+        if partial.bytes > self.limits.request_bytes {
             return Err(ProtocolError("too big request".into()));
         }
         Ok(Some(length))
@@ -194,7 +260,7 @@ impl Decoder {
     fn line(&mut self) -> Result<Option<Vec<u8>>, ProtocolError> {
         let rest = &self.buffer[self.at..];
         let Some(end) = rest[self.scanned..].iter().position(|byte| *byte == b'\n') else {
-            if rest.len() > MAX_LINE {
+            if rest.len() > self.limits.line_bytes {
                 return Err(ProtocolError("too big inline request".into()));
             }
             self.scanned = rest.len();
@@ -211,16 +277,16 @@ impl Decoder {
 
 enum Step {
     NeedsMore,
-    GoesOn,
+    Continue,
     Done(Request),
 }
 
-fn number(digits: &[u8]) -> Option<i64> {
-    // `parse` would accept a plus sign, which no client sends.
+/// Parses a length or a count. [`number`] would accept a plus sign, which no client sends.
+fn length(digits: &[u8]) -> Option<i64> {
     if digits.first() == Some(&b'+') || digits.len() > 20 {
         return None;
     }
-    std::str::from_utf8(digits).ok()?.parse().ok()
+    number(digits)
 }
 
 /// Splits a typed line at spaces, except between quotes.
@@ -307,22 +373,24 @@ mod tests {
     use super::*;
     use crate::vectors::{bytes, rows};
 
-    fn trusted() -> Decoder {
-        let mut decoder = Decoder::default();
-        decoder.set_trusted(true);
-        decoder
-    }
+    const LIMITS: Limits = Limits {
+        words: 128 << 10,
+        word_bytes: 4 << 20,
+        request_bytes: 12 << 20,
+        line_bytes: 64 << 10,
+        is_before_login: false,
+    };
 
     fn words(words: &[&str]) -> Request {
         words.iter().map(|word| word.as_bytes().to_vec()).collect()
     }
 
     fn all(bytes: &[u8], piece: usize) -> Result<Vec<Request>, ProtocolError> {
-        let mut decoder = trusted();
+        let mut decoder = Decoder::new(LIMITS);
         let mut requests = Vec::new();
         for piece in bytes.chunks(piece) {
             decoder.buffer().extend_from_slice(piece);
-            while let Some(request) = decoder.next()? {
+            while let Some(request) = decoder.next_request()? {
                 requests.push(request);
             }
         }
@@ -344,18 +412,39 @@ mod tests {
     }
 
     #[test]
-    fn each_command_is_read_whole_and_what_follows_is_left() {
+    fn a_command_is_written_as_an_array_of_strings() {
+        for row in rows("commands") {
+            let words: Vec<_> = row["words"].as_array().unwrap().iter().map(bytes).collect();
+            let expected = [b"before", &*bytes(&row["bytes"])].concat();
+            let mut out = b"before".to_vec();
+            write(&mut out, words.iter().map(Vec::as_slice));
+            assert_eq!(out, expected, "{row}");
+            // Scripts are written word by word.
+            out.truncate(b"before".len());
+            begin(&mut out, words.len());
+            for word in &words {
+                match std::str::from_utf8(word).ok().and_then(|word| word.parse().ok()) {
+                    Some(number) => bulk_number(&mut out, number),
+                    None => bulk(&mut out, word),
+                }
+            }
+            assert_eq!(out, expected, "{row}");
+        }
+    }
+
+    #[test]
+    fn each_command_is_read_in_full_and_the_next_bytes_are_left() {
         for row in rows("commands") {
             let sent = bytes(&row["bytes"]);
             let words: Request = row["words"].as_array().unwrap().iter().map(bytes).collect();
-            let mut decoder = trusted();
+            let mut decoder = Decoder::new(LIMITS);
             for byte in &sent {
-                assert_eq!(decoder.next(), Ok(None), "{row}");
+                assert_eq!(decoder.next_request(), Ok(None), "{row}");
                 decoder.buffer().push(*byte);
             }
             decoder.buffer().extend_from_slice(b"*1\r\n$4\r\nPING");
-            assert_eq!(decoder.next(), Ok(Some(words.clone())), "{row}");
-            assert_eq!(decoder.next(), Ok(None), "{row}");
+            assert_eq!(decoder.next_request(), Ok(Some(words.clone())), "{row}");
+            assert_eq!(decoder.next_request(), Ok(None), "{row}");
             assert_eq!(
                 all(&sent.repeat(2), usize::MAX),
                 Ok(vec![words.clone(), words]),
@@ -365,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_command_is_refused() {
+    fn bytes_that_are_no_command_are_refused() {
         for row in rows("refused_commands") {
             let sent = bytes(&row["bytes"]);
             let read = all(&sent, usize::MAX).map_err(|error| error.to_string());
@@ -383,22 +472,28 @@ mod tests {
         for (bytes, why) in [
             (&b"get \"a\r\n"[..], "unbalanced quotes in request"),
             (b"get \"a\"b\r\n", "unbalanced quotes in request"),
-            (&[b'x'; MAX_LINE + 1], "too big inline request"),
-            (&[b'*'; MAX_LINE + 1], "too big inline request"),
+            (&[b'x'; LIMITS.line_bytes + 1], "too big inline request"),
+            (&[b'*'; LIMITS.line_bytes + 1], "too big inline request"),
         ] {
             assert_eq!(all(bytes, usize::MAX).unwrap_err(), ProtocolError(why.into()));
         }
     }
 
     #[test]
-    fn a_stranger_may_send_little() {
+    fn before_the_login_the_errors_say_so() {
+        let limits = Limits {
+            words: 16,
+            word_bytes: 16 << 10,
+            is_before_login: true,
+            ..LIMITS
+        };
         for (bytes, why) in [
             (&b"*17\r\n"[..], "unauthenticated multibulk length"),
             (b"*1\r\n$16385\r\n", "unauthenticated bulk length"),
         ] {
-            let mut decoder = Decoder::default();
+            let mut decoder = Decoder::new(limits);
             decoder.buffer().extend_from_slice(bytes);
-            assert_eq!(decoder.next().unwrap_err(), ProtocolError(why.into()));
+            assert_eq!(decoder.next_request().unwrap_err(), ProtocolError(why.into()));
         }
     }
 

@@ -2,19 +2,19 @@
 
 use mlua::{Lua, Value};
 
-use super::guard::BudgetExceeded;
+use super::budget::BudgetExceeded;
 use crate::reply::StoreError;
 
 /// The name of scripts in error messages.
 pub(super) const CHUNK_NAME: &str = "@user_script";
 
 /// Returns the error for a client if a script failed in a way that the sandbox did not handle.
-pub(super) fn failure(sha1: &str, error: &mlua::Error) -> StoreError {
+pub(super) fn client_error(sha1: &str, error: &mlua::Error) -> StoreError {
     if error.downcast_ref::<BudgetExceeded>().is_some() {
         return StoreError::too_slow();
     }
-    if let Some(Refusal(refusal)) = error.downcast_ref() {
-        return refusal.clone();
+    if let Some(CommandError(error)) = error.downcast_ref() {
+        return error.clone();
     }
     match error {
         mlua::Error::MemoryError(_) => StoreError::err("not enough memory"),
@@ -27,12 +27,12 @@ pub(super) fn visible_form(error: &Value) -> (String, bool) {
     let Value::Error(error) = error else {
         return (error.type_name().to_owned(), false);
     };
-    match error.downcast_ref::<Refusal>() {
-        Some(refusal) => (refusal.to_string(), true),
+    match error.downcast_ref::<CommandError>() {
+        Some(error) => (error.to_string(), true),
         None if error.downcast_ref::<BudgetExceeded>().is_some() => (StoreError::too_slow().to_string(), true),
         None if matches!(**error, mlua::Error::MemoryError(_)) => ("not enough memory".into(), false),
-        None => match error.downcast_ref::<LuaProblem>() {
-            Some(problem) => (problem.to_string(), false),
+        None => match error.downcast_ref::<ScriptError>() {
+            Some(error) => (error.to_string(), false),
             None => (error.to_string().lines().next().unwrap_or_default().to_owned(), false),
         },
     }
@@ -40,39 +40,39 @@ pub(super) fn visible_form(error: &Value) -> (String, bool) {
 
 /// Returns the error by which a script can catch a refusal.
 pub(super) fn raise(error: StoreError) -> mlua::Error {
-    mlua::Error::external(Refusal(error))
+    mlua::Error::external(CommandError(error))
 }
 
 /// A refusal on its way through Lua.
 #[derive(Debug)]
-struct Refusal(StoreError);
+struct CommandError(StoreError);
 
-impl std::fmt::Display for Refusal {
+impl std::fmt::Display for CommandError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for CommandError {}
 
 /// An error like those of Lua's own functions: with the line of the script.
 #[derive(Debug)]
-pub(super) struct LuaProblem(String);
+pub(super) struct ScriptError(String);
 
-impl LuaProblem {
+impl ScriptError {
     pub(super) fn here(lua: &Lua, what: &str) -> mlua::Error {
-        let place = script_line(lua).map_or_else(String::new, |line| format!("user_script:{line}: "));
-        mlua::Error::external(Self(format!("{place}{what}")))
+        let position = script_line(lua).map_or_else(String::new, |line| format!("user_script:{line}: "));
+        mlua::Error::external(Self(format!("{position}{what}")))
     }
 }
 
-impl std::fmt::Display for LuaProblem {
+impl std::fmt::Display for ScriptError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for LuaProblem {}
+impl std::error::Error for ScriptError {}
 
 /// The line of the innermost function of a script that is on the stack.
 pub(super) fn script_line(lua: &Lua) -> Option<usize> {

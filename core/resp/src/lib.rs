@@ -1,0 +1,16 @@
+//! RESP, the wire format of Redis and Valkey, in both directions.
+//!
+//! A client writes [`commands`] and reads [`replies`]; a server reads commands and writes replies. The two share a
+//! line `KIND NUMBER \r\n` that announces a length or a count, and the string of bytes that follows its length.
+//!
+//! Each reader has limits for a peer that has not logged in, and for one that has: a peer chooses the length of what it
+//! sends. Neither reader reserves memory for bytes that were announced and have not arrived.
+
+#![forbid(unsafe_code)]
+#![warn(clippy::too_many_lines)]
+
+pub mod commands;
+mod parts;
+pub mod replies;
+#[cfg(test)]
+mod vectors;
