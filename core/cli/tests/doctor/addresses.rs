@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::report::Report;
 use crate::support::hosts::Hosts;
-use crate::support::two_servers::{FIRST, NAME, NOBODY, SECOND, TwoServers};
+use crate::support::two_servers::{FIRST, NAME, UNUSED, SECOND, TwoServers};
 
 #[test]
 fn the_primary_is_looked_at_and_not_the_replica() {
@@ -19,7 +19,7 @@ fn the_primary_is_looked_at_and_not_the_replica() {
         report.is_silent_about("writes-refused");
         report.is_silent_about("several-servers");
     }
-    hosts.lead(&[(NAME, &[FIRST, NOBODY])]);
+    hosts.lead(&[(NAME, &[FIRST, UNUSED])]);
     Report::of(&[&two.url()], &[]).names("writes-refused", "READONLY");
 }
 
@@ -36,7 +36,7 @@ fn two_primaries_of_one_name_are_named_and_one_is_looked_at() {
     report.names("no-password", "requirepass");
     assert_eq!(report.status, 2);
     assert_eq!(report.tier(), "none");
-    two.give_all_but(&["info", "set"]);
+    two.grant_all_except(&["info", "set"]);
     let report = Report::of(&[&two.url_of_user()], &[]);
     report.names("several-servers", "cannot be told");
     report.names("missing-command", "set");
