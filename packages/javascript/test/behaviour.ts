@@ -85,7 +85,7 @@ const { kinds, scenarios } = JSON.parse(readFileSync(SUITE, 'utf8')) as {
   kinds: string[];
   scenarios: Scenario[];
 };
-const PATIENCE_MS = 5_000;
+const TIMEOUT_MS = 5_000;
 
 /** Makes the lock of a kind. */
 const FACTORIES: Record<
@@ -143,7 +143,7 @@ class Run {
     },
     await: (step) => {
       const { lease } = this.#call(step);
-      const late = sleep(step.within_ms ?? PATIENCE_MS, undefined, { ref: false }).then(() =>
+      const late = sleep(step.within_ms ?? TIMEOUT_MS, undefined, { ref: false }).then(() =>
         assert.fail('the call is still waiting'),
       );
       return this.#settle({ ...step, as: said(step.call) }, Promise.race([lease, late]));
@@ -155,7 +155,7 @@ class Run {
     },
     release: async (step) => {
       const outcome = await this.#lease(step.lease).release();
-      assert.ok(oneOrMany(step.is ?? 'released').includes(outcome), `${outcome}`);
+      assert.ok(asList(step.is ?? 'released').includes(outcome), `${outcome}`);
     },
     leave: async (step) => {
       const lock = this.#lock(step);
@@ -166,7 +166,7 @@ class Run {
       await fails(step, left);
       if (step.error === undefined) return assert.equal(await left, 'released');
       if (step.is === undefined) return;
-      await assert.rejects(left, ({ reason }) => oneOrMany(step.is).includes(reason));
+      await assert.rejects(left, ({ reason }) => asList(step.is).includes(reason));
     },
     extend: (step) => fails(step, this.#lease(step.lease).extend(step.by_ms)),
     valid: async (step) => assert.equal(this.#lease(step.lease).isValid, step.is),
@@ -218,8 +218,8 @@ class Run {
     lost: async (step) => {
       const lease = this.#lease(step.lease);
       const { signal } = lease;
-      await eventually(step.within_ms ?? PATIENCE_MS, () => signal.aborted);
-      assert.ok(oneOrMany(step.is).includes(lease.lostReason), `${lease.lostReason}`);
+      await eventually(step.within_ms ?? TIMEOUT_MS, () => signal.aborted);
+      assert.ok(asList(step.is).includes(lease.lostReason), `${lease.lostReason}`);
       assert.equal(signal.reason.reason, lease.lostReason);
     },
     pause: (step) => sleep(step.ms),
@@ -356,7 +356,7 @@ function isSemaphore(lock: Lock | Semaphore): lock is Semaphore {
   return 'limit' in lock;
 }
 
-function oneOrMany(expected: unknown): unknown[] {
+function asList(expected: unknown): unknown[] {
   return Array.isArray(expected) ? expected : [expected];
 }
 

@@ -1,7 +1,7 @@
 // Tests of programs that have reached their limit of open files.
 
 import { describe, it } from 'node:test';
-import { runStarved, skip } from './starving.js';
+import { runWithLimit, skip } from './resource-limits.js';
 
 /** Prints `told` once each call has failed for want of descriptors. */
 const PROGRAM = `
@@ -16,8 +16,6 @@ const PROGRAM = `
   await until((message) => message === '', ...calls, ...others);
 `;
 
-describe('a program that may open no more files', () => {
-  it('is told so by each call, and goes on when it may open some again', { skip }, () =>
-    runStarved(PROGRAM, 'nofile', 3),
-  );
+describe('a program without file descriptors', () => {
+  it('gets an error from each call until it has descriptors again', { skip }, () => runWithLimit(PROGRAM, 'nofile', 3));
 });

@@ -8,7 +8,7 @@ import { eventually, RedisServer } from './server.js';
 
 const PASSWORD = 'sesame-open-and-more';
 
-it('tells a loss, a disconnect and a reconnect, without secrets', async () => {
+it('report a loss, a disconnect and a reconnect, without secrets', async () => {
   await using server = await RedisServer.start('--requirepass', PASSWORD);
   await using client = await connect(server.url.replace('//', `//:${PASSWORD}@`), { leaseMs: 6_000 });
   const heard = new Map<string, Observation>();
@@ -31,7 +31,7 @@ it('tells a loss, a disconnect and a reconnect, without secrets', async () => {
   assert.ok(!JSON.stringify([...heard]).includes('sesame'));
 });
 
-it('lets a process end whose listeners wait for trouble, and one where nobody listens', async () => {
+it('do not keep a process alive', async () => {
   for (const listen of ["client.events.on('lost', () => {});", '']) {
     const ended = await run(
       `import { connect } from 'steadlock';
@@ -45,7 +45,7 @@ it('lets a process end whose listeners wait for trouble, and one where nobody li
   }
 });
 
-it('does not lose answers when a listener throws', async () => {
+it('lose no answers when a listener throws', async () => {
   await using server = await RedisServer.start();
   const ended = await run(
     `import { connect } from 'steadlock';

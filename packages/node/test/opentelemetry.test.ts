@@ -18,7 +18,7 @@ import {
 } from 'steadlock';
 import { instrument } from 'steadlock/opentelemetry';
 import { eventually, RedisServer } from './server.js';
-import { counted, newComplaints, numbersOf, outside, positive, Recorded, TABLE, type Told } from './telemetry.js';
+import { counted, newErrors, numbersOf, outside, positive, Recorded, TABLE, type Told } from './telemetry.js';
 
 const SOON_MS = 20_000;
 const LOCK = { 'steadlock.kind': 'lock', 'steadlock.lock': 'stock:42' };
@@ -56,17 +56,17 @@ function hold(token: number | null, outcome: string, reason?: string): Told {
 }
 
 /** Checks that the recorded waits and leases equal the client's counts. */
-async function agrees(client: Client, recorded: Recorded): Promise<void> {
+async function assertAgrees(client: Client, recorded: Recorded): Promise<void> {
   const waits = await recorded.numbers('steadlock.wait.duration');
   assert.deepEqual(waits, positive(counted(client, 'steadlock_acquisitions_total')));
   const holds = await recorded.numbers('steadlock.hold.duration');
   assert.deepEqual(holds, positive(counted(client, 'steadlock_hold_seconds_count')));
 }
 
-afterEach(() => assert.deepEqual(newComplaints(), []));
+afterEach(() => assert.deepEqual(newErrors(), []));
 
 describe('spans', () => {
-  it('are of the wait and of the lease, and children of the span where the lock is asked for', async () => {
+  it('cover the wait and the lease, as children of the span of the call', async () => {
     const [client, recorded] = await instrumented();
     const [token, parent] = await recorded.within(async (span) => {
       const token = await client.using('stock:42', async (lease) => {
@@ -81,11 +81,11 @@ describe('spans', () => {
     );
     assert.equal(recorded.spans()[0]?.spanContext().traceId, parent.traceId);
     assert.deepEqual(recorded.told(), [hold(token, 'released')]);
-    await agrees(client, recorded);
+    await assertAgrees(client, recorded);
     await client.close();
   });
 
-  it('have the parent of the call, wherever the lease is released and whoever wakes the waiter', async () => {
+  it('have the span of the call as parent, wherever the lease is released', async () => {
     const [client, recorded] = await instrumented();
     const lock = client.lock('stock:42');
     const first = await outside(() => lock.lock());
@@ -115,7 +115,7 @@ describe('spans', () => {
     await client.close();
   });
 
-  it('are there for each kind of lock and each way to take it', async () => {
+  it('exist for each kind of lock and each call', async () => {
     const [client, recorded] = await instrumented();
     const { read, write } = client.readWriteLock('a:rw');
     const semaphore = client.semaphore('a:s', 3);
@@ -162,11 +162,11 @@ describe('spans', () => {
     );
     const known = TABLE.labels.find(({ name }) => name === 'kind')?.words;
     assert.deepEqual(new Set(taken.map((one) => one.split(' ')[0])), new Set(known));
-    await agrees(client, recorded);
+    await assertAgrees(client, recorded);
     await client.close();
   });
 
-  it('say how a wait ended that got nothing', async () => {
+  it('have the outcome of a wait without a grant', async () => {
     await using server = await RedisServer.start();
     const [client, recorded] = await instrumented(server.url, { breakerFailures: 1, commandTimeoutMs: 2_000 });
     const lock = client.lock('stock:42');
@@ -194,7 +194,7 @@ describe('spans', () => {
     await assert.rejects(lock.lock({ within: outer }), LockLostError);
     assert.deepEqual(recorded.told(), [WAIT, hold(outer.token, 'lost', 'removed'), wait('lost', 'LockLostError')]);
 
-    await agrees(client, recorded);
+    await assertAgrees(client, recorded);
     // The client does not count this acquisition, because it is refused before anything is sent.
     await assert.rejects(lock.lock({ leaseMs: 1 }), InvalidArgumentError);
     assert.deepEqual(recorded.told(), [wait('refused', 'InvalidArgumentError')]);
@@ -221,7 +221,7 @@ describe('spans', () => {
     );
   });
 
-  it('tell that a lease was lost, and why, and end once', async () => {
+  it('have the reason for a loss, and end once', async () => {
     await using server = await RedisServer.start();
     const [client, recorded] = await instrumented(server.url, { leaseMs: 3_000 });
     const lock = client.lock('stock:42');
@@ -253,7 +253,7 @@ describe('spans', () => {
     assert.deepEqual(recorded.told(), []);
   });
 
-  it('show no name that has a password in it', async () => {
+  it('show no password in a name', async () => {
     const [client, recorded] = await instrumented();
     await client.using('redis://user:secret@host/0', () => {});
     assert.equal((await client.lock('redis://user:secret@host/0').tryLock({ waitMs: 0 }))?.isValid, true);
@@ -265,7 +265,7 @@ describe('spans', () => {
     assert.ok(!JSON.stringify(await recorded.metrics()).includes('secret'));
   });
 
-  it('have the kind that a RedLock counts for', async () => {
+  it('have the kind of a RedLock', async () => {
     const client = await redlock(['memory://otel-a', 'memory://otel-b', 'memory://otel-c'], { metrics: true });
     const recorded = new Recorded();
     instrument(client, recorded);
@@ -273,7 +273,7 @@ describe('spans', () => {
     await client.using(client.lock('stock:42'), () => {});
     const kinds = recorded.told().map(({ attributes }) => attributes['steadlock.kind']);
     assert.deepEqual(kinds, ['mutex', 'mutex', 'lock', 'lock']);
-    await agrees(client, recorded);
+    await assertAgrees(client, recorded);
     await client.close();
   });
 
@@ -292,7 +292,7 @@ describe('spans', () => {
 });
 
 describe('metrics', () => {
-  it('are those of the table, with its names, units, types and meanings, and what the client has counted', async () => {
+  it('have the names, units, types and meanings of the table, and the counts of the client', async () => {
     await using server = await RedisServer.start();
     const [client, recorded] = await instrumented(server.url, {
       leaseMs: 2_000,
@@ -336,11 +336,11 @@ describe('metrics', () => {
       }
     }
     await fixed.release();
-    await agrees(client, recorded);
+    await assertAgrees(client, recorded);
     await client.close();
   });
 
-  it('have the words of the groups as they are, and no more groups than the client counts', async () => {
+  it('have group names unchanged, and the groups of the client', async () => {
     const [client, recorded] = await instrumented('memory://', { metricsGroups: 3 });
     const odd = 'a"b\\c\u2028{d}=, \r';
     for (const group of [odd, 'second', 'third', 'fourth', 'fifth']) await client.using(`${group}:1`, () => {});
@@ -361,7 +361,7 @@ describe('metrics', () => {
     await client.close();
   });
 
-  it('are no longer read of a client that is closed, or that is no longer instrumented', async () => {
+  it('are not read from a closed or uninstrumented client', async () => {
     const client = await connect('memory://', { metrics: true });
     const recorded = new Recorded();
     const { uninstrument } = instrument(client, recorded);
@@ -391,10 +391,10 @@ describe('metrics', () => {
 });
 
 describe('instrument', () => {
-  it('wants a client with metrics, once', async () => {
+  it('needs a client with metrics, and instruments it once', async () => {
     await using plain = await connect('memory://');
-    const wordless = (error: unknown) => error instanceof InvalidArgumentError && error.message.includes('metrics');
-    assert.throws(() => instrument(plain, new Recorded()), wordless);
+    const emptyOutcome = (error: unknown) => error instanceof InvalidArgumentError && error.message.includes('metrics');
+    assert.throws(() => instrument(plain, new Recorded()), emptyOutcome);
     const [client, recorded] = await instrumented();
     assert.throws(() => instrument(client, new Recorded()), /instrumented already/);
     assert.throws(() => instrument({} as Client), InvalidArgumentError);
@@ -405,7 +405,7 @@ describe('instrument', () => {
     await client.close();
   });
 
-  it('takes the global providers, and does nothing without any', async () => {
+  it('uses the global providers, and does nothing without any', async () => {
     await using client = await connect('memory://', { metrics: true });
     using _instrumented = instrument(client);
     await client.using('stock:42', () => {});

@@ -1,7 +1,7 @@
 // Tests of programs that get no more threads.
 
 import { describe, it } from 'node:test';
-import { runStarved, skip } from './starving.js';
+import { runWithLimit, skip } from './resource-limits.js';
 
 /** Prints `told` once each call that needs a thread has failed for want of one, and the others go on. */
 const PROGRAM = `
@@ -23,5 +23,7 @@ const PROGRAM = `
 `;
 
 describe('a program that gets no more threads', () => {
-  it('is told so by calls that need one, and goes on with the others', { skip }, () => runStarved(PROGRAM, 'nproc', 1));
+  it('gets an error from calls that need one, and can make the others', { skip }, () =>
+    runWithLimit(PROGRAM, 'nproc', 1),
+  );
 });

@@ -87,7 +87,7 @@ for (const [name, make] of Object.entries(MAKERS)) {
       assert.equal(made.client.name, new URL(url).host);
     });
 
-    it('gives what a script gives, also the second time, by its SHA-1', async () => {
+    it('returns the reply of a script, the second time by its SHA-1', async () => {
       const script = "return { 1, 'ä\\r\\n😀', false, { KEYS[1], ARGV[1] }, 4503599627370496 }";
       for (let time = 0; time < 2; time += 1) {
         const reply = (await run(script, ['kéy'], ['ärg'])) as Reply[];
@@ -110,7 +110,7 @@ for (const [name, make] of Object.entries(MAKERS)) {
       assert.match(raised.message, /^MINE of my own/);
     });
 
-    it('hears messages of any text until it has enough, each listener for itself', async () => {
+    it('receives messages until it unsubscribes, for each listener', async () => {
       const channel = 'ä:{b},c d';
       const heard: string[][] = [[], []];
       const listen = (at: number) => made.client.subscribe?.(channel, (message) => heard[at]?.push(message));
@@ -149,7 +149,7 @@ describe('tcp', () => {
     assert.throws(() => onSockets('http://localhost'), InvalidArgumentError);
   });
 
-  it('reads a URL as the other packages do, or refuses it without repeating it', async () => {
+  it('parses a URL like the other packages, or refuses it without repeating it', async () => {
     await using server = await RedisServer.start();
     for (const [form, database] of [
       ['', 0],
@@ -188,7 +188,7 @@ describe('tcp', () => {
     }
   });
 
-  it('gives up a connection that is silent, and is answered by the next', async () => {
+  it('closes a silent connection and opens another', async () => {
     await using server = await RedisServer.start();
     let dialled = 0;
     const client = onSockets(server.url, 200, () => {
@@ -206,7 +206,7 @@ describe('tcp', () => {
     client.close();
   });
 
-  it('opens its connections anew when they end, and listens again', async () => {
+  it('reopens ended connections and subscribes again', async () => {
     await using server = await RedisServer.start();
     const client = onSockets(server.url);
     const heard: string[] = [];
@@ -230,7 +230,7 @@ describe('tcp', () => {
 describe('upstash', () => {
   const script = 'return redis.call("PUBLISH", KEYS[1], ARGV[1])';
 
-  it('listens to a few channels, and refuses more until one is free', async () => {
+  it('subscribes to a few channels, and refuses more until one is free', async () => {
     await using server = await EmbeddedServer.start('--http', '0');
     const client = upstash({ url: server.http, subscribe: true, maxStreams: 2 });
     const listen = async (channel: string) => client.subscribe?.(channel, () => {});
@@ -242,7 +242,7 @@ describe('upstash', () => {
     for (const end of ends) await end?.();
   });
 
-  it('begins a stream again that the server ended', async () => {
+  it('reopens a stream that the server ended', async () => {
     await using server = await EmbeddedServer.start('--http', '0');
     let streams = 0;
     const cut: AbortController[] = [];
@@ -271,7 +271,7 @@ describe('upstash', () => {
     await end?.();
   });
 
-  it('refuses a wrong token as what the server refuses, and gives up on a call without an answer', async () => {
+  it('reports a wrong token as a refusal, and times out without a reply', async () => {
     const asked: RequestInit[] = [];
     const answering = (status: number, body: unknown) =>
       upstash({

@@ -57,7 +57,7 @@ describe('a cluster behind ioredis', () => {
     await client.close();
   });
 
-  it('and the native client tell one another of releases, without a poll', async () => {
+  it('and the native client notify each other of releases, without a poll', async () => {
     const behind = await connect(ioredis(redis, listener), NO_POLL);
     const own = await native.connect(`redis+cluster://${new URL(nodes[0]?.url as string).host}`, NO_POLL);
     for (const kind of ['lock', 'fairLock'] as const) {

@@ -59,7 +59,7 @@ const END = `
  *
  * @param resource the option of `prlimit`, such as `nofile`
  */
-export async function runStarved(program: string, resource: string, most: number): Promise<void> {
+export async function runWithLimit(program: string, resource: string, most: number): Promise<void> {
   await using server = await RedisServer.start();
   // Only the program's own user may change its limits.
   const prlimit = (pid: string, ...options: string[]) => {
