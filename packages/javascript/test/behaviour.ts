@@ -124,14 +124,14 @@ class Run {
     acquire: (step) => this.#settle(step, this.#acquire(step)),
     reenter: (step) => this.#settle(step, this.#acquire(step)),
     try: async (step) => {
-      const asked = this.#try(step);
-      if (step.is !== 'refused') return this.#settle(step, asked);
-      assert.equal(await asked, null);
+      const attempt = this.#try(step);
+      if (step.is !== 'refused') return this.#settle(step, attempt);
+      assert.equal(await attempt, null);
     },
     race: async (step) => {
       const racers = Array.from({ length: step.tasks as number }, (_, number) => ({ ...step, client: number % 2 }));
-      const asked = await Promise.all(racers.map((racer) => this.#try(racer)));
-      const leases = asked.filter((lease) => lease !== null);
+      const attempts = await Promise.all(racers.map((racer) => this.#try(racer)));
+      const leases = attempts.filter((lease) => lease !== null);
       assert.equal(leases.length, step.is);
       for (const [index, lease] of leases.entries()) this.#leases.set(`${step.as}${index + 1}`, lease);
     },
@@ -247,10 +247,10 @@ class Run {
   }
 
   /** Stores the lease under its name, or checks that the step's error came. */
-  async #settle(step: Step, asked: Promise<Lease | null>): Promise<void> {
-    await fails(step, asked);
+  async #settle(step: Step, attempt: Promise<Lease | null>): Promise<void> {
+    await fails(step, attempt);
     if (step.error !== undefined) return;
-    const lease = await asked;
+    const lease = await attempt;
     assert.ok(lease, 'it was refused');
     this.#leases.set(said(step.as), lease);
   }
@@ -339,9 +339,9 @@ async function playOne(scenario: Scenario, kind: string, servers: Servers): Prom
 }
 
 /** Checks that the call succeeds, or fails with the kind of error that the step names. */
-async function fails(step: Step, asked: Promise<unknown>): Promise<void> {
-  if (step.error === undefined) return void (await asked);
-  const error = await asked.then(
+async function fails(step: Step, attempt: Promise<unknown>): Promise<void> {
+  if (step.error === undefined) return void (await attempt);
+  const error = await attempt.then(
     () => assert.fail(`no ${step.error}`),
     (reason) => reason,
   );

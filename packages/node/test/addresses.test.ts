@@ -44,12 +44,12 @@ describe('a cluster whose node announces another address', () => {
   });
 
   it('is reached by a function', async () => {
-    const asked = new Set<string>();
+    const requested = new Set<string>();
     await works((announced) => {
-      asked.add(announced);
+      requested.add(announced);
       return here;
     });
-    assert.deepEqual([...asked], [ANNOUNCED]);
+    assert.deepEqual([...requested], [ANNOUNCED]);
   });
 
   it('does not keep the threads of a worker that is terminated during the call', async () => {

@@ -98,7 +98,7 @@ describe('invalid input', () => {
   });
 
   it('messages use the names of options and methods in Node', async () => {
-    const told = async (failing: Promise<unknown>) => {
+    const messageOf = async (failing: Promise<unknown>) => {
       const error = await failing.then(
         () => assert.fail('it went well'),
         (failed: Error) => failed,
@@ -107,15 +107,18 @@ describe('invalid input', () => {
       return error.message;
     };
     const { url } = server;
-    assert.match(await told(client.lock('max_hold').lock({ maxHoldMs: 99 })), /"max_hold": maxHoldMs is below 100 ms/);
-    assert.match(await told(connect(url, { addressMap: { a: 'b' } })), /addressMap is given but/);
     assert.match(
-      await told(connect(url, { clientInfo: false, clientLabel: 'x' })),
+      await messageOf(client.lock('max_hold').lock({ maxHoldMs: 99 })),
+      /"max_hold": maxHoldMs is below 100 ms/,
+    );
+    assert.match(await messageOf(connect(url, { addressMap: { a: 'b' } })), /addressMap is given but/);
+    assert.match(
+      await messageOf(connect(url, { clientInfo: false, clientLabel: 'x' })),
       /clientLabel is given and clientInfo/,
     );
-    assert.match(await told(connect(`${url}#insecure`)), /tlsCaFile/);
-    assert.match(await told(connect(url, { tlsKeyFile: '/none' })), /tls[A-Z]/);
-    assert.match(await told(client.setLimit('s', 0)), /^setLimit/);
+    assert.match(await messageOf(connect(`${url}#insecure`)), /tlsCaFile/);
+    assert.match(await messageOf(connect(url, { tlsKeyFile: '/none' })), /tls[A-Z]/);
+    assert.match(await messageOf(client.setLimit('s', 0)), /^setLimit/);
   });
 
   it('a URL can be a URL object', async () => {

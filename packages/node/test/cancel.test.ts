@@ -143,8 +143,8 @@ describe('an aborted acquisition', () => {
     for (let round = 0; round < 300; round++) {
       const controller = new AbortController();
       const name = `point-${round % 7}`;
-      const asked = client.lock(name).lock({ signal: controller.signal });
-      const settled = asked.then(
+      const attempt = client.lock(name).lock({ signal: controller.signal });
+      const settled = attempt.then(
         async (lease) => {
           outcomes.add('granted');
           await lease.release();

@@ -77,7 +77,7 @@ describe('a client', () => {
 
   it('is freed if it was dropped and holds nothing', async () => {
     await using server = await RedisServer.start();
-    using heard = collectWarnings();
+    using collected = collectWarnings();
     const drop = async () => {
       const client = await connect(server.url);
       await (await client.lock('idle').lock()).release();
@@ -90,12 +90,12 @@ describe('a client', () => {
     await eventually(10_000, () => nativeClients().left === 0);
     // The one line that is left is the test's own connection.
     await eventually(10_000, async () => /^[^\n]*\n?$/.test(String(await server.store.client('LIST'))));
-    assert.deepEqual(heard.warnings, []);
+    assert.deepEqual(collected.warnings, []);
   });
 
   it('that was dropped while it holds a lock warns once and keeps it', async () => {
     await using server = await RedisServer.start();
-    using heard = collectWarnings();
+    using collected = collectWarnings();
     const drop = async () => {
       const client = await connect(server.url, { leaseMs: 3_000 });
       await client.lock('forgotten').lock();
@@ -105,9 +105,9 @@ describe('a client', () => {
     await drop();
     await eventually(10_000, () => {
       collectGarbage();
-      return heard.warnings.length > 0;
+      return collected.warnings.length > 0;
     });
-    const [warning] = heard.warnings;
+    const [warning] = collected.warnings;
     assert.equal(warning?.name, 'SteadlockWarning');
     assert.equal(warning?.code, 'STEADLOCK_CLIENT_DROPPED');
     assert.match(warning?.message ?? '', /dropped while it held 2 locks, which stay held/);
@@ -119,17 +119,17 @@ describe('a client', () => {
       leftMs = await server.store.pttl('forgotten');
       return leftMs > beforeMs;
     });
-    assert.equal(heard.warnings.length, 1);
+    assert.equal(collected.warnings.length, 1);
     assert.equal(nativeClients().left, 1);
     // After the loss of its locks the client is freed.
     await server.store.flushall();
     await eventually(10_000, () => nativeClients().left === 0);
-    assert.equal(heard.warnings.length, 1);
+    assert.equal(collected.warnings.length, 1);
   });
 
   it('is not freed while a lock, a lease or a pending call refers to it', async () => {
     await using server = await RedisServer.start();
-    using heard = collectWarnings();
+    using collected = collectWarnings();
     const open = () => connect(server.url);
     const lock = await open().then((client) => client.lock('lock'));
     const lease = await open().then((client) => client.lock('lease').lock());
@@ -144,7 +144,7 @@ describe('a client', () => {
     assert.equal(await vote.release(), 'released');
     assert.equal(await lease.release(), 'released');
     assert.equal(await (await waiting).release(), 'released');
-    assert.deepEqual(heard.warnings, []);
+    assert.deepEqual(collected.warnings, []);
   });
 
   it('that was dropped still aborts the signal of its lease', async () => {

@@ -40,21 +40,21 @@ describe('expired fixed leases', () => {
   it('end their scope as lost, and a newer lease stays valid', async () => {
     await using client = await connect('memory://');
     const lock = client.lock('door');
-    let anew: Lease | undefined;
+    let newer: Lease | undefined;
     const leaves = { name: 'LockLostError', reason: 'expired' };
     const take = async (lease: Lease) => {
       await lost(lease);
-      anew = await lock.lock();
+      newer = await lock.lock();
     };
     await assert.rejects(client.using(lock, EXPIRATIONS, take), leaves);
-    assert.ok(anew?.isValid && (await isTaken(client, 'door')));
-    assert.equal(await lock.unlock(anew), 'released');
+    assert.ok(newer?.isValid && (await isTaken(client, 'door')));
+    assert.equal(await lock.unlock(newer), 'released');
     await assert.rejects(async () => {
       await using lease = await lock.lock(EXPIRATIONS);
       await take(lease);
     }, leaves);
-    assert.ok(anew?.isValid && (await isTaken(client, 'door')));
-    assert.equal(await lock.unlock(anew), 'released');
+    assert.ok(newer?.isValid && (await isTaken(client, 'door')));
+    assert.equal(await lock.unlock(newer), 'released');
   });
 
   it('are lost with their inner levels', async () => {
@@ -65,11 +65,11 @@ describe('expired fixed leases', () => {
     await lost(outer, inner);
     await assert.rejects(lock.lock({ within: inner }), LockLostError);
     await assert.rejects(lock.unlock(inner), NotOwnerError);
-    const anew = await lock.lock();
+    const newer = await lock.lock();
     assert.equal(await inner.release(), 'expired');
     assert.equal(await outer.release(), 'expired');
-    assert.ok(anew.isValid && (await isTaken(client, 'door')));
-    assert.equal(await lock.unlock(anew), 'released');
+    assert.ok(newer.isValid && (await isTaken(client, 'door')));
+    assert.equal(await lock.unlock(newer), 'released');
   });
 
   it('differ from leases lost by close(), whose release rejects with closed', async () => {

@@ -146,7 +146,7 @@ for (const transport of ['memory', 'redis'] as const) {
     });
 
     it('with an expired fixed lease is forgotten', async () => {
-      const lock = client.lock('lapsed', { leaseMs: 150 });
+      const lock = client.lock('expired', { leaseMs: 150 });
       const lease = await lock.lock();
       await eventually(20_000, () => lease.lostReason === 'expired' && lease.signal.aborted);
       const again = await lock.lock({ leaseMs: 20_000 });

@@ -53,7 +53,7 @@ describe('a lost lock', () => {
     assert.equal(await next.release(), 'released');
   });
 
-  it("by another owner's record is told, and the release leaves that record alone", async () => {
+  it("by another owner's record is reported, and the release does not touch that record", async () => {
     const lease = await client.lock('stolen').lock();
     await server.store.multi().del('stolen').hset('stolen', 'thief', '1').pexpire('stolen', 60_000).exec();
     await toldWithin(LIMIT_MS, lease, 'stolen');
@@ -72,12 +72,12 @@ describe('a lost lock', () => {
   });
 
   it('is reported to a scope by its signal', async () => {
-    const told = client.using('scope', async (_lease, signal) => {
+    const scope = client.using('scope', async (_lease, signal) => {
       await server.store.del('scope');
       await eventually(LIMIT_MS, () => signal.aborted);
       signal.throwIfAborted();
     });
-    await assert.rejects(told, LockLostError);
+    await assert.rejects(scope, LockLostError);
   });
 
   it('is visible at once after the event loop was blocked', async () => {

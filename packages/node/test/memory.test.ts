@@ -65,7 +65,7 @@ describe('memory stays flat', () => {
       }))`,
     ));
 
-  it(`over ${LEASES} leases that lapsed and that nobody released`, () =>
+  it(`over ${LEASES} leases that expired without a release`, () =>
     assertFlatMemory(
       LEASES,
       // Half of the leases come from one shared object, the others from an object each.

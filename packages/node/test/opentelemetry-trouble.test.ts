@@ -92,7 +92,7 @@ describe('a lock works', () => {
     const recorded = new Recorded();
     instrument(client, recorded);
     await client.using('stock:42', () => {});
-    assert.equal(recorded.told().length, 2);
+    assert.equal(recorded.takeSpans().length, 2);
   });
 });
 
@@ -155,7 +155,7 @@ it('concurrent callers have separate spans, each of which ends once', async () =
     // The client also counts grants that came while their callers aborted.
     const all = [...counted(client, 'steadlock_hold_seconds_count').values()].reduce((sum, count) => sum + count, 0);
     assert.ok(all >= holds && all <= holds + CALLERS / 4);
-    const closed = recorded.told().filter(({ attributes }) => attributes['steadlock.reason'] === 'closed');
+    const closed = recorded.takeSpans().filter(({ attributes }) => attributes['steadlock.reason'] === 'closed');
     assert.equal(closed.length, leases.length);
     // OpenTelemetry would complain about a span that was ended twice.
     assert.deepEqual(newErrors(), []);

@@ -18,11 +18,11 @@ import {
 } from 'steadlock';
 import { instrument } from 'steadlock/opentelemetry';
 import { eventually, RedisServer } from './server.js';
-import { counted, newErrors, numbersOf, outside, positive, Recorded, TABLE, type Told } from './telemetry.js';
+import { counted, newErrors, numbersOf, outside, positive, Recorded, type RecordedSpan, TABLE } from './telemetry.js';
 
 const SOON_MS = 20_000;
 const LOCK = { 'steadlock.kind': 'lock', 'steadlock.lock': 'stock:42' };
-const WAIT: Told = {
+const WAIT: RecordedSpan = {
   name: 'steadlock.wait',
   attributes: { ...LOCK, 'steadlock.outcome': 'granted' },
   status: 'ok',
@@ -36,7 +36,7 @@ async function instrumented(url = 'memory://', options?: ConnectOptions): Promis
   return [client, recorded];
 }
 
-function wait(outcome: string, errorType?: string): Told {
+function wait(outcome: string, errorType?: string): RecordedSpan {
   const error = errorType === undefined ? {} : { 'error.type': errorType };
   return {
     ...WAIT,
@@ -45,7 +45,7 @@ function wait(outcome: string, errorType?: string): Told {
   };
 }
 
-function hold(token: number | null, outcome: string, reason?: string): Told {
+function hold(token: number | null, outcome: string, reason?: string): RecordedSpan {
   const lost = reason === undefined ? {} : { 'steadlock.reason': reason };
   const numbered = token === null ? {} : { 'steadlock.token': token };
   return {
@@ -70,7 +70,7 @@ describe('spans', () => {
     const [client, recorded] = await instrumented();
     const [token, parent] = await recorded.within(async (span) => {
       const token = await client.using('stock:42', async (lease) => {
-        assert.deepEqual(recorded.told(), [WAIT]);
+        assert.deepEqual(recorded.takeSpans(), [WAIT]);
         return lease.token;
       });
       return [token, span.spanContext()];
@@ -80,7 +80,7 @@ describe('spans', () => {
       [parent.spanId],
     );
     assert.equal(recorded.spans()[0]?.spanContext().traceId, parent.traceId);
-    assert.deepEqual(recorded.told(), [hold(token, 'released')]);
+    assert.deepEqual(recorded.takeSpans(), [hold(token, 'released')]);
     await assertAgrees(client, recorded);
     await client.close();
   });
@@ -89,7 +89,7 @@ describe('spans', () => {
     const [client, recorded] = await instrumented();
     const lock = client.lock('stock:42');
     const first = await outside(() => lock.lock());
-    recorded.told();
+    recorded.takeSpans();
     let spanId: string | undefined;
     const second = await recorded.within((span) => {
       spanId = span.spanContext().spanId;
@@ -150,10 +150,10 @@ describe('spans', () => {
       'write_lock a:rw released',
       'write_lock a:rw released',
     );
-    const told = recorded.told();
-    const waits = told.filter(({ name }) => name === 'steadlock.wait');
-    const holds = told.filter(({ name }) => name === 'steadlock.hold');
-    const words = ({ attributes: of }: Told) =>
+    const spans = recorded.takeSpans();
+    const waits = spans.filter(({ name }) => name === 'steadlock.wait');
+    const holds = spans.filter(({ name }) => name === 'steadlock.hold');
+    const words = ({ attributes: of }: RecordedSpan) =>
       `${of['steadlock.kind']} ${of['steadlock.lock']} ${of['steadlock.outcome']}`;
     assert.deepEqual(holds.map(words), taken);
     assert.deepEqual(
@@ -181,42 +181,42 @@ describe('spans', () => {
       return lease.token;
     });
     const timedOut = wait('timed_out');
-    assert.deepEqual(recorded.told(), [WAIT, timedOut, timedOut, wait('cancelled'), hold(token, 'released')]);
+    assert.deepEqual(recorded.takeSpans(), [WAIT, timedOut, timedOut, wait('cancelled'), hold(token, 'released')]);
 
     await server.store.set('stock:42', 'something else');
     await assert.rejects(lock.lock(), MisconfiguredError);
     await server.store.del('stock:42');
-    assert.deepEqual(recorded.told(), [wait('misconfigured', 'MisconfiguredError')]);
+    assert.deepEqual(recorded.takeSpans(), [wait('misconfigured', 'MisconfiguredError')]);
 
     const outer = await lock.lock({ leaseMs: 3_000, renew: true });
     await client.forceRelease(lock);
     await eventually(SOON_MS, () => outer.signal.aborted);
     await assert.rejects(lock.lock({ within: outer }), LockLostError);
-    assert.deepEqual(recorded.told(), [WAIT, hold(outer.token, 'lost', 'removed'), wait('lost', 'LockLostError')]);
+    assert.deepEqual(recorded.takeSpans(), [WAIT, hold(outer.token, 'lost', 'removed'), wait('lost', 'LockLostError')]);
 
     await assertAgrees(client, recorded);
     // The client does not count this acquisition, because it is refused before anything is sent.
     await assert.rejects(lock.lock({ leaseMs: 1 }), InvalidArgumentError);
-    assert.deepEqual(recorded.told(), [wait('refused', 'InvalidArgumentError')]);
+    assert.deepEqual(recorded.takeSpans(), [wait('refused', 'InvalidArgumentError')]);
 
     await server.kill();
     await assert.rejects(lock.lock({ waitMs: 1_000 }), UnavailableError);
     await eventually(SOON_MS, () => counted(client, 'steadlock_breakers_open').get('') === 1);
-    recorded.told();
+    recorded.takeSpans();
     await assert.rejects(lock.lock(), UnavailableError);
-    assert.deepEqual(recorded.told(), [wait('unavailable', 'UnavailableError')]);
+    assert.deepEqual(recorded.takeSpans(), [wait('unavailable', 'UnavailableError')]);
     assert.equal(await lock.tryLock({ onUnavailable: 'skip' }), null);
-    assert.deepEqual(recorded.told(), [wait('skipped')]);
+    assert.deepEqual(recorded.takeSpans(), [wait('skipped')]);
 
     const local = await lock.lock({ onUnavailable: 'local' });
-    assert.deepEqual(recorded.told(), [wait('degraded')]);
+    assert.deepEqual(recorded.takeSpans(), [wait('degraded')]);
     const closes = assert.rejects(lock.lock({ onUnavailable: 'local' }), ClosedError);
     await client.close();
     await closes;
     const held = hold(local.token, 'lost', 'closed');
     const degraded = { ...held, attributes: { ...held.attributes, 'steadlock.degraded': true } };
     assert.deepEqual(
-      recorded.told().sort((one, other) => (one.name < other.name ? -1 : 1)),
+      recorded.takeSpans().sort((one, other) => (one.name < other.name ? -1 : 1)),
       [degraded, wait('closed', 'ClosedError')],
     );
   });
@@ -228,29 +228,29 @@ describe('spans', () => {
     const removed = await lock.lock();
     await client.forceRelease(lock);
     await eventually(SOON_MS, () => removed.signal.aborted);
-    assert.deepEqual(recorded.told(), [WAIT, hold(removed.token, 'lost', 'removed')]);
+    assert.deepEqual(recorded.takeSpans(), [WAIT, hold(removed.token, 'lost', 'removed')]);
     assert.equal(await removed.release(), 'expired');
 
     const expired = await lock.lock({ leaseMs: 300 });
     await eventually(SOON_MS, () => expired.signal.aborted);
-    assert.deepEqual(recorded.told(), [WAIT, hold(expired.token, 'lost', 'expired')]);
+    assert.deepEqual(recorded.takeSpans(), [WAIT, hold(expired.token, 'lost', 'expired')]);
 
     const bounded = await lock.lock({ maxHoldMs: 400 });
     await eventually(SOON_MS, () => bounded.signal.aborted);
-    assert.deepEqual(recorded.told(), [WAIT, hold(bounded.token, 'lost', 'max_hold')]);
+    assert.deepEqual(recorded.takeSpans(), [WAIT, hold(bounded.token, 'lost', 'max_hold')]);
     await bounded.release();
 
     // Only the release finds the loss.
     const late = await lock.lock({ leaseMs: 60_000 });
     await client.forceRelease(lock);
     assert.equal(await late.release(), 'expired');
-    assert.deepEqual(recorded.told(), [WAIT, hold(late.token, 'expired', 'expired')]);
+    assert.deepEqual(recorded.takeSpans(), [WAIT, hold(late.token, 'expired', 'expired')]);
 
     const closed = await lock.lock();
     await client.close();
-    assert.deepEqual(recorded.told(), [WAIT, hold(closed.token, 'lost', 'closed')]);
+    assert.deepEqual(recorded.takeSpans(), [WAIT, hold(closed.token, 'lost', 'closed')]);
     assert.equal(await closed.release(), 'released');
-    assert.deepEqual(recorded.told(), []);
+    assert.deepEqual(recorded.takeSpans(), []);
   });
 
   it('show no password in a name', async () => {
@@ -259,9 +259,9 @@ describe('spans', () => {
     assert.equal((await client.lock('redis://user:secret@host/0').tryLock({ waitMs: 0 }))?.isValid, true);
     await assert.rejects(client.lock('redis://user:secret@host/0').lock({ waitMs: 0 }), LockTimeoutError);
     await client.close();
-    const told = recorded.told();
-    assert.equal(told.length, 5);
-    assert.ok(!JSON.stringify(told).includes('secret'));
+    const spans = recorded.takeSpans();
+    assert.equal(spans.length, 5);
+    assert.ok(!JSON.stringify(spans).includes('secret'));
     assert.ok(!JSON.stringify(await recorded.metrics()).includes('secret'));
   });
 
@@ -271,7 +271,7 @@ describe('spans', () => {
     instrument(client, recorded);
     await client.using(client.mutex('stock:42'), () => {});
     await client.using(client.lock('stock:42'), () => {});
-    const kinds = recorded.told().map(({ attributes }) => attributes['steadlock.kind']);
+    const kinds = recorded.takeSpans().map(({ attributes }) => attributes['steadlock.kind']);
     assert.deepEqual(kinds, ['mutex', 'mutex', 'lock', 'lock']);
     await assertAgrees(client, recorded);
     await client.close();
@@ -282,9 +282,9 @@ describe('spans', () => {
     await client.using('stock:42', () => {});
     await client.close();
     await assert.rejects(client.lock('stock:42').lock(), ClosedError);
-    const told = recorded.told();
-    assert.deepEqual(new Set(told.map(({ name }) => name)), new Set(TABLE.spans.map(({ name }) => name)));
-    for (const { name, attributes } of told) {
+    const spans = recorded.takeSpans();
+    assert.deepEqual(new Set(spans.map(({ name }) => name)), new Set(TABLE.spans.map(({ name }) => name)));
+    for (const { name, attributes } of spans) {
       const known = TABLE.spans.find((span) => span.name === name)?.attributes ?? [];
       for (const attribute of Object.keys(attributes)) assert.ok(known.includes(attribute), `${name}: ${attribute}`);
     }
@@ -373,7 +373,7 @@ describe('metrics', () => {
     await client.using('report', () => {});
     // A span that has begun before ends as usual.
     await held.release();
-    assert.deepEqual(recorded.told(), [WAIT, hold(held.token, 'released')]);
+    assert.deepEqual(recorded.takeSpans(), [WAIT, hold(held.token, 'released')]);
 
     const again = new Recorded();
     {
@@ -401,7 +401,7 @@ describe('instrument', () => {
     assert.throws(() => instrument(undefined as unknown as Client), InvalidArgumentError);
     assert.throws(() => instrument(plain, 1 as unknown as undefined), InvalidArgumentError);
     await client.using('stock:42', () => {});
-    assert.equal(recorded.told().length, 2);
+    assert.equal(recorded.takeSpans().length, 2);
     await client.close();
   });
 

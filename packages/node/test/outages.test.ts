@@ -72,9 +72,9 @@ describe('while a server is unavailable', () => {
 
   it('calls fail at once, held locks stay valid, and events are emitted', async () => {
     await using client = await quick();
-    const heard: string[] = [];
-    client.events.on('breakerOpened', ({ level, server }) => heard.push(`opened ${level} ${server}`));
-    client.events.on('breakerClosed', ({ openMs }) => heard.push(`closed ${typeof openMs}`));
+    const events: string[] = [];
+    client.events.on('breakerOpened', ({ level, server }) => events.push(`opened ${level} ${server}`));
+    client.events.on('breakerClosed', ({ openMs }) => events.push(`closed ${typeof openMs}`));
     const kept = await client.lock('kept').lock();
     assert.equal(kept.degraded, false);
     server.pause();
@@ -95,8 +95,8 @@ describe('while a server is unavailable', () => {
     await isClosed(client);
     assert.equal(await kept.release(), 'released');
     const address = server.url.replace('redis://', '');
-    await eventually(SOON_MS, () => heard.length === 2);
-    assert.deepEqual(heard, [`opened warn ${address}`, 'closed number']);
+    await eventually(SOON_MS, () => events.length === 2);
+    assert.deepEqual(events, [`opened warn ${address}`, 'closed number']);
   });
 
   it('locks are granted locally until the server is back', async () => {

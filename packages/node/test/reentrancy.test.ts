@@ -129,20 +129,20 @@ describe('program code that runs during an acquisition', () => {
 describe('program code that handles a loss', () => {
   it('can call the client', async () => {
     const client = await connect('memory://');
-    const told: unknown[] = [];
+    const results: unknown[] = [];
     const lease = await client.lock('a').lock({ leaseMs: 100 });
     const other = await client.lock('b').lock();
     const done = new Promise<void>((resolve) => {
       lease.signal.addEventListener('abort', () => {
-        told.push(lease.isValid, lease.remainingMs);
+        results.push(lease.isValid, lease.remainingMs);
         void Promise.all([other.release(), client.lock('c').lock(), lease.release()])
-          .then(([outcome, , late]) => told.push(outcome, late))
+          .then(([outcome, , late]) => results.push(outcome, late))
           .then(() => client.close())
           .then(resolve);
       });
     });
     await wake(done);
-    assert.deepEqual(told, [false, 0, 'released', 'expired']);
+    assert.deepEqual(results, [false, 0, 'released', 'expired']);
   });
 
   it('loses no other answer of the batch if its controller throws', async () => {
@@ -190,11 +190,11 @@ describe('program code that handles a loss', () => {
     const leases = await Promise.all(
       Array.from({ length: 8 }, (_, number) => client.lock(`lapses-${number}`).lock({ leaseMs: 100 })),
     );
-    const told: number[] = [];
+    const results: number[] = [];
     const answers: Promise<boolean>[] = [];
     leases.forEach((lease, number) => {
       lease.signal.addEventListener('abort', () => {
-        told.push(number);
+        results.push(number);
         for (let ask = 0; ask < 8; ask += 1) answers.push(client.lock('a').isLocked());
         block(20);
         turn();
@@ -204,7 +204,7 @@ describe('program code that handles a loss', () => {
     block(300);
     const last = leases.at(-1)?.signal;
     if (!last?.aborted) await wake(new Promise((resolve) => last?.addEventListener('abort', resolve)));
-    assert.deepEqual([...told].sort(), [0, 1, 2, 3, 4, 5, 6, 7]);
+    assert.deepEqual([...results].sort(), [0, 1, 2, 3, 4, 5, 6, 7]);
     const all = await Promise.all(answers);
     assert.deepEqual([all.length, all.includes(true)], [64, false]);
     const held = await client.lock('a').lock();

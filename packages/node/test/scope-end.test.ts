@@ -68,11 +68,11 @@ describe('a lost lock', () => {
   });
 
   it('with an expired fixed lease is not owned after the loss was reported', async () => {
-    const lock = client.lock('lapsed', { leaseMs: 100 });
+    const lock = client.lock('expired', { leaseMs: 100 });
     const lease = await lock.lock();
     await eventually(5_000, () => lease.signal.aborted);
     const calls = await server.scriptCalls();
-    const refused = { name: 'NotOwnerError', lockName: 'lapsed', operation: 'release' };
+    const refused = { name: 'NotOwnerError', lockName: 'expired', operation: 'release' };
     await assert.rejects(lock.unlock(lease), refused);
     await assert.rejects(lock.unlock(lease), refused);
     assert.equal(await server.scriptCalls(), calls);

@@ -20,17 +20,17 @@ describe('the signal of a lease', () => {
   it('calls its listeners in the context of the call', async () => {
     await using client = await connect('memory://');
     const requests = new AsyncLocalStorage<string>();
-    const heard = new Map<string, string | undefined>();
+    const events = new Map<string, string | undefined>();
     const hold = (request: string) =>
       requests.run(request, async () => {
         const lease = await client.lock(request).lock({ leaseMs: 100 });
-        lease.signal.addEventListener('abort', () => heard.set(request, requests.getStore()));
+        lease.signal.addEventListener('abort', () => events.set(request, requests.getStore()));
         await once(lease.signal, 'abort');
         const late = await client.lock(request).lock();
         await late.release();
       });
     await Promise.all([hold('one'), hold('two')]);
-    assert.deepEqual([...heard].sort(), [
+    assert.deepEqual([...events].sort(), [
       ['one', 'one'],
       ['two', 'two'],
     ]);

@@ -57,7 +57,7 @@ export function newErrors(): unknown[][] {
 }
 
 /** The parts of a span that tests compare. */
-export interface Told {
+export interface RecordedSpan {
   readonly name: string;
   readonly attributes: Attributes;
   readonly status: 'ok' | 'error';
@@ -95,7 +95,7 @@ export class Recorded {
   }
 
   /** Returns the same spans, reduced to the compared parts, and forgets them. */
-  told(): Told[] {
+  takeSpans(): RecordedSpan[] {
     const spans = this.spans().map(({ name, attributes, status }) => {
       return { name, attributes, status: status.code === SpanStatusCode.ERROR ? ('error' as const) : ('ok' as const) };
     });

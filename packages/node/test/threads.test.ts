@@ -3,7 +3,7 @@
 import { describe, it } from 'node:test';
 import { runWithLimit, skip } from './resource-limits.js';
 
-/** Prints `told` once each call that needs a thread has failed for want of one, and the others go on. */
+/** Prints `refused` once each call that needs a thread has failed for want of one, and the others go on. */
 const PROGRAM = `
   const lost = await client.lock('lost').lock();
   // Limits of threads do not apply to root. They count the threads of all processes of a user, so this is a new one.
@@ -18,7 +18,7 @@ const PROGRAM = `
   const aborted = new Promise((resolve) => lost.signal.addEventListener('abort', resolve));
   assert.ok(await client.forceRelease(client.lock('lost')));
   await aborted;
-  console.log('told');
+  console.log('refused');
   await until((message) => message === '', ...others);
 `;
 

@@ -95,8 +95,8 @@ async function meet(node: RedisServer, other: RedisServer): Promise<void> {
 
 /** Whether a channel of this lock has a subscriber, on any node. */
 async function isListenedTo(nodes: RedisServer[], name: string): Promise<boolean> {
-  const asked = nodes.flatMap(({ store }) =>
+  const replies = nodes.flatMap(({ store }) =>
     ['CHANNELS', 'SHARDCHANNELS'].map((what) => store.call('PUBSUB', what, `*${name}*`) as Promise<string[]>),
   );
-  return (await Promise.all(asked)).flat().length > 0;
+  return (await Promise.all(replies)).flat().length > 0;
 }

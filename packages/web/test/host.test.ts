@@ -286,7 +286,7 @@ describe('a client that fails', () => {
     const started = performance.now();
     await held.release();
     await (await waiting).release();
-    assert.ok(performance.now() - started < 2_000, 'the message was not heard');
+    assert.ok(performance.now() - started < 2_000, 'the message was not received');
   });
 
   it('and its server comes back: renewed leases stay valid', async () => {
@@ -294,14 +294,14 @@ describe('a client that fails', () => {
     let isDown = false;
     const flaky: RedisClient['eval'] = (...call) => (isDown ? Promise.reject(new Error('down')) : run(...call));
     await using client = await open({ eval: flaky }, { leaseMs: 4_500, renew: true });
-    const told: Observation[] = [];
-    client.events.on('renewalFailing', (observation) => told.push(observation));
-    client.events.once('renewed', (observation) => told.push(observation));
+    const observed: Observation[] = [];
+    client.events.on('renewalFailing', (observation) => observed.push(observation));
+    client.events.once('renewed', (observation) => observed.push(observation));
     const lease = await client.lock(name).lock();
     isDown = true;
-    await eventually(5_000, () => told.length > 0);
+    await eventually(5_000, () => observed.length > 0);
     isDown = false;
-    await eventually(5_000, () => told.some(({ level }) => level === 'info'));
+    await eventually(5_000, () => observed.some(({ level }) => level === 'info'));
     assert.ok(lease.isValid);
     assert.equal(await lease.release(), 'released');
   });

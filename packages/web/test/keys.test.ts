@@ -65,8 +65,8 @@ describe('renamed keys', () => {
     assert.equal(await redis.exists('of-a-duplicate'), 1);
     // The subscriber can have a prefix, because ioredis does not add it to channels.
     await using other = await connect(ioredis(redis));
-    const waiting = client.lock('heard', { waitMs: 10_000 });
-    const held = await other.lock('heard').lock();
+    const waiting = client.lock('events', { waitMs: 10_000 });
+    const held = await other.lock('events').lock();
     setTimeout(() => held.release(), 300);
     await (await waiting.lock()).release();
     await lease.release();

@@ -88,9 +88,9 @@ describe('the package', () => {
       for (const name of ${JSON.stringify(Object.keys(classes))}) try { new web[name]() } catch (error) { console.log(error.name, error.message) }`;
     const options = { cwd: PACKAGE, encoding: 'utf8' } as const;
     const { stdout } = spawnSync(process.execPath, ['--input-type=module', '--eval', program], options);
-    const told = stdout.trim().split('\n');
+    const lines = stdout.trim().split('\n');
     assert.deepEqual(
-      told.map((line) => line.split(' ', 2).join(' ')),
+      lines.map((line) => line.split(' ', 2).join(' ')),
       Object.keys(classes).map((name) => `InvalidArgumentError ${name}`),
     );
   });

@@ -95,10 +95,10 @@ describe('the same scenario', { concurrency: 2 }, () => {
     });
 
     it('a lease that expires while the Worker computes is found at the next call', { timeout: 60_000 }, async () => {
-      const told = (await ask('/frozen', { url: server.url })) as Record<string, unknown>;
-      console.log(`a Worker's clock: ${JSON.stringify(told)}`);
-      assert.equal(told.asked, 'LockLost');
-      assert.equal(told.after, false);
+      const result = (await ask('/frozen', { url: server.url })) as Record<string, unknown>;
+      console.log(`a Worker's clock: ${JSON.stringify(result)}`);
+      assert.equal(result.asked, 'LockLost');
+      assert.equal(result.after, false);
     });
   });
 });

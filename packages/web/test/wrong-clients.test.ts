@@ -224,7 +224,7 @@ const NAMES = [
 ];
 
 /** Connects with a client. Returns the result, and checks that it came soon. */
-async function told(adapter: Given, client: unknown): Promise<unknown> {
+async function connectWith(adapter: Given, client: unknown): Promise<unknown> {
   const started = performance.now();
   try {
     await (await connect(adapter(client as never), { connectTimeoutMs: 30_000 })).close();
@@ -243,7 +243,7 @@ describe('each client, given', () => {
       const isValid = VALID[adapter]?.includes(name);
       if (isValid && name === 'a Cluster of ioredis') continue;
       it(`to ${adapter}: ${name} is ${isValid ? 'accepted' : 'refused at once'}`, async () => {
-        const end = await told(given, clients[name]);
+        const end = await connectWith(given, clients[name]);
         if (isValid) return assert.equal(end, 'well');
         assert.ok(end instanceof SteadlockError, `${end}`);
         assert.match(end.kind, /^(InvalidArgument|Misconfigured)$/, `${end}`);
@@ -282,7 +282,7 @@ describe('each client, given', () => {
       ['upstash', 'nothing', /url/],
       ['upstash', 'an empty object', /UPSTASH_REDIS_REST_URL/],
     ] as const) {
-      assert.match(`${await told(ADAPTERS[adapter] as Given, clients[name])}`, advice, `${adapter}: ${name}`);
+      assert.match(`${await connectWith(ADAPTERS[adapter] as Given, clients[name])}`, advice, `${adapter}: ${name}`);
     }
     await assert.rejects(redlock([clients['a Redis of ioredis'] as never]), { kind: 'InvalidArgument' });
   });
@@ -387,8 +387,8 @@ describe('a server that is down', () => {
     void node.connect().catch(() => {});
     const refused = new RegExp(`ECONNREFUSED 127\\.0\\.0\\.1:${port}`);
     const all = [upstash({ url: `http://127.0.0.1:${port}` }), onSockets(url), ioredis(io), nodeRedis(node)];
-    const told = all.map((client) => connect(client, { connectTimeoutMs: 3_000 }).catch((error: unknown) => error));
-    for (const error of await Promise.all(told)) {
+    const outcomes = all.map((client) => connect(client, { connectTimeoutMs: 3_000 }).catch((error: unknown) => error));
+    for (const error of await Promise.all(outcomes)) {
       assert.ok(error instanceof UnavailableError, `${error}`);
       assert.match(error.message, refused);
       assert.match(`${error.cause}`, refused);
