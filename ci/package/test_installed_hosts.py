@@ -11,13 +11,13 @@ from installing import failed, five_lines, node_packages, output_of
 from table import ran
 
 #: A program that must work on every host. The tests of packages/web use it too.
-STORY = ROOT / "packages" / "web" / "test" / "runtimes" / "story.mjs"
-STORY_TEST = """
+SCENARIO = ROOT / "packages" / "web" / "test" / "runtimes" / "scenario.mjs"
+SCENARIO_TEST = """
 import assert from 'node:assert/strict';
 import * as steadlock from 'steadlock';
-import { story, TOLD } from './story.mjs';
+import { scenario, EXPECTED_LINES } from './scenario.mjs';
 
-assert.deepEqual(await story(steadlock, process.argv[2], 'redis://127.0.0.1:1'), TOLD);
+assert.deepEqual(await scenario(steadlock, process.argv[2], 'redis://127.0.0.1:1'), EXPECTED_LINES);
 """
 HOLDER_TEST = """
 import { connect } from 'steadlock';
@@ -41,9 +41,9 @@ def test_the_readme_s_lines_run(host: Host, url: str, empty: dict[str, str], nod
 
 @hosts
 def test_the_package_works_in_every_host(host: Host, url: str, empty: dict[str, str], node_project: Path) -> None:
-    shutil.copy(STORY, node_project)
-    (node_project / "story-test.mjs").write_text(STORY_TEST)
-    output_of([*host.native, "story-test.mjs", url], node_project, empty)
+    shutil.copy(SCENARIO, node_project)
+    (node_project / "scenario-test.mjs").write_text(SCENARIO_TEST)
+    output_of([*host.native, "scenario-test.mjs", url], node_project, empty)
 
 
 @hosts

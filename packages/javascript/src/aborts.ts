@@ -14,7 +14,7 @@ const waiting = new WeakMap<AbortSignal, Waiting>();
  * that.
  */
 export function whenAborted(signal: AbortSignal, call: () => void): () => void {
-  const own = waiting.get(signal) ?? made(signal);
+  const own = waiting.get(signal) ?? newWaiting(signal);
   own.calls.add(call);
   if (waiting.get(signal) !== own) listen(signal, own);
   // A signal that has aborted does not call its listeners again.
@@ -25,7 +25,7 @@ export function whenAborted(signal: AbortSignal, call: () => void): () => void {
   };
 }
 
-function made(signal: AbortSignal): Waiting {
+function newWaiting(signal: AbortSignal): Waiting {
   const calls = new Set<() => void>();
   const listener = () => {
     waiting.delete(signal);

@@ -9,7 +9,7 @@ import { LANGUAGE, programName } from './program.js';
 import { words } from './words.js';
 
 /** Every option of a lock object, and of a call. */
-const OF_BOTH: Record<keyof AcquireOptions, true> = {
+const COMMON_OPTIONS: Record<keyof AcquireOptions, true> = {
   waitMs: true,
   leaseMs: true,
   renew: true,
@@ -17,11 +17,11 @@ const OF_BOTH: Record<keyof AcquireOptions, true> = {
   remainingMs: true,
   onUnavailable: true,
 };
-const OF_OBJECTS: Record<keyof LockOptions, true> = { ...OF_BOTH, fencing: true };
-const OF_CALLS: Record<keyof PermitOptions | 'within', true> = { ...OF_BOTH, signal: true, within: true };
+const OBJECT_OPTIONS: Record<keyof LockOptions, true> = { ...COMMON_OPTIONS, fencing: true };
+const CALL_OPTIONS: Record<keyof PermitOptions | 'within', true> = { ...COMMON_OPTIONS, signal: true, within: true };
 
 /** The number of characters of an unknown option's name that an error message shows. */
-const LONGEST_NAME = 40;
+const MAX_SHOWN_NAME = 40;
 
 /** The servers of a client: one server, or several primaries. */
 export type Servers = { readonly url: string | undefined } | { readonly primaries: readonly string[] };
@@ -29,13 +29,13 @@ export type Servers = { readonly url: string | undefined } | { readonly primarie
 /** Returns a number of milliseconds, or `undefined`. */
 export function number(value: unknown, what: string, operation: Operation): number | undefined {
   if (value === undefined || typeof value === 'number') return value;
-  throw wrong(what, 'a number of milliseconds', value, operation);
+  throw wrongType(what, 'a number of milliseconds', value, operation);
 }
 
 /** Returns a number of things. */
 export function count(value: unknown, what: string, operation: Operation): number {
   if (typeof value === 'number') return value;
-  throw wrong(what, 'a number', value, operation);
+  throw wrongType(what, 'a number', value, operation);
 }
 
 /** Returns the policy for acquisitions while the server is unavailable, or `undefined`. */
@@ -43,19 +43,19 @@ export function onUnavailable(value: unknown, operation: Operation): OnUnavailab
   if (value === undefined) return value;
   const policies = words().policies;
   if (policies.includes(value as OnUnavailable)) return value as OnUnavailable;
-  throw wrong('onUnavailable', `one of ${policies.map((word) => `'${word}'`).join(', ')}`, value, operation);
+  throw wrongType('onUnavailable', `one of ${policies.map((word) => `'${word}'`).join(', ')}`, value, operation);
 }
 
 /** Returns a boolean, or `undefined`. */
 export function boolean(value: unknown, what: string, operation: Operation): boolean | undefined {
   if (value === undefined || typeof value === 'boolean') return value;
-  throw wrong(what, 'true or false', value, operation);
+  throw wrongType(what, 'true or false', value, operation);
 }
 
 /** Returns a string, or `undefined`. */
 export function string(value: unknown, what: string, operation: Operation): string | undefined {
   if (value === undefined || typeof value === 'string') return value;
-  throw wrong(what, 'a string', value, operation);
+  throw wrongType(what, 'a string', value, operation);
 }
 
 /**
@@ -64,7 +64,7 @@ export function string(value: unknown, what: string, operation: Operation): stri
  */
 export function object<T extends object>(value: T | undefined, what: string, operation: Operation): T | undefined {
   if (value === undefined || isPlain(value)) return value;
-  throw wrong(what, 'an object', value, operation);
+  throw wrongType(what, 'an object', value, operation);
 }
 
 /** Whether the value is an object, but not of a class of JavaScript, of the platform or of this package. */
@@ -92,14 +92,14 @@ function options<T extends object>(
   if (unknown === undefined) return given;
   const start = unknown.toLowerCase();
   const meant = Object.keys(names).find((name) => name.toLowerCase().startsWith(start));
-  const advice = meant === undefined ? `there are ${Object.keys(names).join(', ')}` : `${meant} may be meant`;
-  throw new InvalidArgumentError(`there is no option ${unknown.slice(0, LONGEST_NAME)}; ${advice}`, { operation });
+  const advice = meant === undefined ? `there are ${Object.keys(names).join(', ')}` : `did you mean ${meant}?`;
+  throw new InvalidArgumentError(`there is no option ${unknown.slice(0, MAX_SHOWN_NAME)}; ${advice}`, { operation });
 }
 
 /** Returns the items of an iterable as an array. */
 export function list<T>(value: Iterable<T>, what: string, operation: Operation): T[] {
   if (typeof value === 'object' && value !== null && Symbol.iterator in value) return Array.from(value);
-  throw wrong(what, 'an array or another iterable', value, operation);
+  throw wrongType(what, 'an array or another iterable', value, operation);
 }
 
 /**
@@ -108,7 +108,7 @@ export function list<T>(value: Iterable<T>, what: string, operation: Operation):
  */
 export function signal(value: unknown): AbortSignal | undefined {
   if (value === undefined || isSignal(value)) return value;
-  throw wrong('signal', 'an AbortSignal', value, 'acquire');
+  throw wrongType('signal', 'an AbortSignal', value, 'acquire');
 }
 
 function isSignal(value: unknown): value is AbortSignal {
@@ -134,7 +134,7 @@ export function reasonOf(signal: AbortSignal): unknown {
 
 /** Returns a lock's name. Checks only that it is a well-formed string; the core checks the rest. */
 export function lockName(value: unknown, operation: Operation): string {
-  if (typeof value !== 'string') throw wrong('the lock name', 'a string', value, operation);
+  if (typeof value !== 'string') throw wrongType('the lock name', 'a string', value, operation);
   return wellFormed(value, 'the lock name', operation);
 }
 
@@ -151,14 +151,14 @@ function wellFormed<T extends string | undefined>(value: T, what: string, operat
 
 /** Returns the options of a lock object after a check of their types. */
 export function objectOptions(wanted: LockOptions | undefined): LockOptions | undefined {
-  const given = acquireOptions(readOnce(options(wanted, OF_OBJECTS, 'acquire'), OF_OBJECTS));
+  const given = acquireOptions(readOnce(options(wanted, OBJECT_OPTIONS, 'acquire'), OBJECT_OPTIONS));
   boolean(given?.fencing, 'fencing', 'acquire');
   return given;
 }
 
 /** Returns the options of a call. Checks numbers, flags and words; the caller checks `signal` and `within`. */
 export function callOptions<T extends PermitOptions>(wanted: T | undefined): T | undefined {
-  return acquireOptions(readOnce(options(wanted, OF_CALLS, 'acquire'), OF_CALLS));
+  return acquireOptions(readOnce(options(wanted, CALL_OPTIONS, 'acquire'), CALL_OPTIONS));
 }
 
 /**
@@ -202,7 +202,7 @@ export function remaining(value: number | (() => number) | undefined): number | 
 }
 
 /** The options of the core that `ConnectOptions` does not have. */
-const NOT_OF_PROGRAMS = new Set(['url', 'primaries', 'program', 'language', 'log']);
+const INTERNAL_OPTIONS = new Set(['url', 'primaries', 'program', 'language', 'log']);
 
 type OptionKind = Vocabulary['optionKinds'][number];
 
@@ -221,7 +221,7 @@ const CHECKS: Record<OptionKind, (value: unknown, name: string) => unknown> = {
 export function clientOptions(servers: Servers, wanted: ConnectOptions | undefined): ClientOptions {
   const { optionNames, optionKinds } = words();
   const kinds = new Map(optionNames.map((name, index) => [name, optionKinds[index]]));
-  const ofPrograms = optionNames.filter((name) => !NOT_OF_PROGRAMS.has(name));
+  const ofPrograms = optionNames.filter((name) => !INTERNAL_OPTIONS.has(name));
   const known = Object.fromEntries(ofPrograms.map((name) => [name, true as const]));
   const given = readOnce(options(wanted, known, 'connect'), known) ?? {};
   const checked = Object.entries(given).map(([name, value]) => [
@@ -236,20 +236,20 @@ export function clientOptions(servers: Servers, wanted: ConnectOptions | undefin
 function addressTable(given: unknown): Record<string, string> | undefined {
   if (typeof given === 'function') return undefined;
   if (!(given instanceof Map || isPlain(given))) {
-    throw wrong('addressMap', 'an object of strings, a Map or a function', given, 'connect');
+    throw wrongType('addressMap', 'an object of strings, a Map or a function', given, 'connect');
   }
   const entries: [unknown, unknown][] = given instanceof Map ? [...given] : Object.entries(given);
   for (const side of entries.flat()) {
-    if (typeof side !== 'string') throw wrong('each address of addressMap', 'a string', side, 'connect');
+    if (typeof side !== 'string') throw wrongType('each address of addressMap', 'a string', side, 'connect');
   }
   return Object.fromEntries(entries as [string, string][]);
 }
 
 function names(value: unknown, what: string, operation: Operation): string[] {
-  if (!Array.isArray(value)) throw wrong(what, 'an array of strings', value, operation);
+  if (!Array.isArray(value)) throw wrongType(what, 'an array of strings', value, operation);
   return Array.from(value, (name: unknown) => {
     if (typeof name === 'string') return name;
-    throw wrong(`each of ${what}`, 'a string', name, operation);
+    throw wrongType(`each of ${what}`, 'a string', name, operation);
   });
 }
 
@@ -272,7 +272,7 @@ export function address(value: unknown, what: string): string {
       operation: 'connect',
     });
   }
-  throw wrong(what, 'a string or a URL', value, 'connect');
+  throw wrongType(what, 'a string or a URL', value, 'connect');
 }
 
 /** Whether the value has the methods that all clients of ioredis, node-redis and the like have. */
@@ -287,22 +287,22 @@ function retryInterval(value: unknown, name: string): [number, number] {
     const [min, max]: unknown[] = value;
     if (typeof min === 'number' && typeof max === 'number') return [min, max];
   }
-  throw wrong(name, 'two numbers of milliseconds, [min, max]', value, 'connect');
+  throw wrongType(name, 'two numbers of milliseconds, [min, max]', value, 'connect');
 }
 
 /** @internal Returns the error for a value of a wrong type. */
-export function wrong(what: string, wanted: string, value: unknown, operation: Operation): InvalidArgumentError {
-  return new InvalidArgumentError(`${what} must be ${wanted}, not ${got(value)}`, { operation });
+export function wrongType(what: string, wanted: string, value: unknown, operation: Operation): InvalidArgumentError {
+  return new InvalidArgumentError(`${what} must be ${wanted}, not ${describe(value)}`, { operation });
 }
 
 /** Describes a value for an error message. Shows no text of a string, because it can contain a secret. */
-function got(value: unknown): string {
+function describe(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'an array';
   try {
     if (typeof value === 'object' && !isPlain(value)) return classOf(value);
   } catch {
-    return 'an object that throws when it is looked at';
+    return 'an object that throws when it is inspected';
   }
   return typeof value === 'number' ? `${value}` : typeof value;
 }

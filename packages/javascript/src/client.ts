@@ -1,14 +1,14 @@
 import { count, list, lockName, object, splitOptions } from './arguments.js';
 import type { CallOptions, NeverSkips, UsingOptions } from './call-options.js';
-import { placeOfNow, whileHolding } from './context.js';
+import { callSite, whileHolding } from './context.js';
 import type { Emitter } from './emitter.js';
 import { Engine } from './engine.js';
 import { InvalidArgumentError, type Operation } from './errors.js';
-import { ACQUIRE, ADDRESS_IN, ENGINE_OF, LEAVE, PERMIT } from './internals.js';
+import { ACQUIRE, ADDRESS_IN, END_SCOPE, ENGINE_OF, PERMIT } from './internals.js';
 import { addressOf, multiAddress, type NamedKind, permitsAddress } from './kinds.js';
 import type { Lease } from './lease.js';
 import { Lock } from './lock.js';
-import { notMadeByHand } from './named.js';
+import { notConstructible } from './named.js';
 import type { AcquireOptions, LockOptions } from './options.js';
 import { ReadWriteLock } from './read-write-lock.js';
 import { Semaphore } from './semaphore.js';
@@ -28,7 +28,7 @@ export class Client {
 
   /** @internal */
   constructor(engine: Engine) {
-    if (!(engine instanceof Engine)) throw notMadeByHand('Client');
+    if (!(engine instanceof Engine)) throw notConstructible('Client');
     this.#engine = engine;
   }
 
@@ -187,20 +187,20 @@ export class Client {
     }
     const [ofObject, ofCall] = typeof target === 'string' ? splitOptions(options) : [undefined, options];
     const lock = typeof target === 'string' ? this.lock(target, ofObject) : this.#own(target, 'acquire').lock;
-    const place = placeOfNow();
+    const site = callSite();
     const lease = await lock[ACQUIRE](ofCall, 'skipped');
     if (lease === null) return undefined;
     let result: T;
     try {
       const address = lock[ADDRESS_IN](this.#engine) as string;
       const { native } = this.#engine.inbox;
-      result = await whileHolding(native, address, lease, place, () => body(lease, lease.signal));
+      result = await whileHolding(native, address, lease, site, () => body(lease, lease.signal));
     } catch (error) {
       // The error of the body says more than an error of the release.
-      await lease[LEAVE](true);
+      await lease[END_SCOPE](true);
       throw error;
     }
-    await lease[LEAVE](false);
+    await lease[END_SCOPE](false);
     return result;
   }
 
@@ -247,7 +247,7 @@ export class Client {
     const one = lock instanceof Semaphore ? lock[PERMIT] : lock;
     const address = one instanceof Lock ? one[ADDRESS_IN](this.#engine) : undefined;
     if (address === undefined) {
-      throw new InvalidArgumentError('what is locked must be a lock object of this client', { operation });
+      throw new InvalidArgumentError('the lock must be a lock object of this client', { operation });
     }
     return { lock: one, address };
   }

@@ -14,7 +14,7 @@ import { CONNECT, words } from './words.js';
 export type ReleaseOutcome = 'released' | 'expired' | 'stolen' | 'unknown';
 
 /** Frees a client when its engine is garbage, because no caller can reach the client any more. */
-const dropped = new FinalizationRegistry<Inbox>((inbox) => inbox.dropped());
+const droppedEngines = new FinalizationRegistry<Inbox>((inbox) => inbox.dropped());
 
 /**
  * The part of a client that the client object, its lock objects and its leases share. It lives as long as any of them.
@@ -29,7 +29,7 @@ export class Engine {
 
   private constructor(inbox: Inbox) {
     this.#inbox = inbox;
-    inbox.tellObservations(this.observations);
+    inbox.setObservations(this.observations);
   }
 
   /**
@@ -40,7 +40,7 @@ export class Engine {
     const inbox = Inbox.open(options, opening);
     if (inbox instanceof Failure) throw inbox.error();
     const engine = new Engine(inbox);
-    const failure = options.lazy ? undefined : await engine.#answer(CONNECT, (_a, _b, failure) => failure);
+    const failure = options.lazy ? undefined : await engine.#reply(CONNECT, (_a, _b, failure) => failure);
     if (failure) {
       // Without the close, the native client would go on trying to connect.
       inbox.native.close();
@@ -48,7 +48,7 @@ export class Engine {
       throw failure.error();
     }
     inbox.connected();
-    dropped.register(engine, inbox, engine);
+    droppedEngines.register(engine, inbox, engine);
     return engine;
   }
 
@@ -59,7 +59,7 @@ export class Engine {
 
   /** Releases a lease. */
   async release(hold: Hold): Promise<ReleaseOutcome> {
-    const answer = await this.#answer(this.#native.release(hold.id), (outcome, lost, failure) => {
+    const answer = await this.#reply(this.#native.release(hold.id), (outcome, lost, failure) => {
       this.#inbox.released(hold.id);
       // After an error the library retries in the background, as after a timeout: the outcome is unknown.
       const { outcomes, reasons } = words();
@@ -74,7 +74,7 @@ export class Engine {
 
   /** Extends a lease. Returns the failure, if there is one. */
   extend(lease: number, byMs: number | undefined): Promise<Failure | undefined> {
-    return this.#answer(this.#native.extend(lease, byMs), (_a, _b, failure) => failure);
+    return this.#reply(this.#native.extend(lease, byMs), (_a, _b, failure) => failure);
   }
 
   /** Asks the server for the holder of the lock at this address. */
@@ -128,8 +128,8 @@ export class Engine {
 
   /** Closes the client. A second call returns the promise of the first. */
   close(): Promise<void> {
-    this.#closed ??= this.#answer(this.#native.close(), () => {
-      dropped.unregister(this);
+    this.#closed ??= this.#reply(this.#native.close(), () => {
+      droppedEngines.unregister(this);
       this.#inbox.closed();
     });
     return this.#closed;
@@ -137,14 +137,14 @@ export class Engine {
 
   /** Resolves with the reply to a request, or rejects with its error. */
   async #ask<T>(request: number, read: (a: number, b: number, holder: Holder | undefined) => T): Promise<T> {
-    const answer = await this.#answer<T | Failure>(request, (a, b, failure, holder) => failure ?? read(a, b, holder));
+    const answer = await this.#reply<T | Failure>(request, (a, b, failure, holder) => failure ?? read(a, b, holder));
     if (answer instanceof Failure) throw answer.error();
     return answer as T;
   }
 
-  #answer<T>(request: number, settled: (...answer: Parameters<Settle>) => T): Promise<T> {
+  #reply<T>(request: number, read: (...answer: Parameters<Settle>) => T): Promise<T> {
     return new Promise((resolve) => {
-      this.#inbox.await(request, (...answer) => resolve(settled(...answer)));
+      this.#inbox.await(request, (...answer) => resolve(read(...answer)));
     });
   }
 

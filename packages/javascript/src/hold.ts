@@ -1,6 +1,6 @@
-import { listenedTo, noMoreListenedTo } from './alive.js';
-import { type Context, contextOfNow } from './context.js';
+import { type Context, currentContext } from './context.js';
 import { errorOf, type LostReason, type SteadlockError } from './errors.js';
+import { unwatchSignal, watchSignal } from './keep-alive.js';
 import { native } from './native.js';
 import type { HoldSpan } from './telemetry.js';
 
@@ -13,7 +13,7 @@ export class Hold {
   span: HoldSpan | undefined;
   #lost: LostReason | undefined;
   #isForgotten = false;
-  #notHeldToTheEnd: LostReason | undefined;
+  #lossFoundByRelease: LostReason | undefined;
   #controller: AbortController | undefined;
   /** The context in which the program first read `signal`. The listeners of the signal run in it. */
   #context: Context | undefined;
@@ -44,7 +44,7 @@ export class Hold {
 
   /** The reason for a loss that the release reported, if it reported one. */
   get lostAtRelease(): LostReason | undefined {
-    return this.#notHeldToTheEnd;
+    return this.#lossFoundByRelease;
   }
 
   /** Aborts when the lease is lost. */
@@ -53,8 +53,8 @@ export class Hold {
       this.#controller = new AbortController();
       if (this.#lost !== undefined) this.#controller.abort(this.lostError(this.#lost));
       else if (!this.#isReleased) {
-        this.#context = contextOfNow();
-        listenedTo(this.#controller.signal);
+        this.#context = currentContext();
+        watchSignal(this.#controller.signal);
       }
     }
     return this.#controller.signal;
@@ -65,7 +65,7 @@ export class Hold {
     this.#lost = reason;
     this.#isForgotten = isForgotten;
     // Searches from the start: a lease that was granted first usually expires first.
-    this.#leave(this.siblings.indexOf(this));
+    this.#removeSibling(this.siblings.indexOf(this));
     this.span?.end('lost', reason);
     const controller = this.#controller;
     if (controller === undefined || this.#isReleased) return;
@@ -75,7 +75,7 @@ export class Hold {
       abort();
       return;
     }
-    this.#endListening();
+    this.#unwatchSignal();
     try {
       context.run(abort);
     } finally {
@@ -88,14 +88,14 @@ export class Hold {
     this.#isReleased = true;
     this.#lost ??= reason ?? undefined;
     this.#context?.end();
-    this.#endListening();
+    this.#unwatchSignal();
     // Searches from the end: the last lease that was granted is usually released first.
-    this.#leave(this.siblings.lastIndexOf(this));
+    this.#removeSibling(this.siblings.lastIndexOf(this));
   }
 
   /** Handles the reply to the release. `reason` is the reason for a loss that the release found. */
   onReleased(reason: LostReason | undefined): void {
-    this.#notHeldToTheEnd = reason;
+    this.#lossFoundByRelease = reason;
   }
 
   lostError(reason: LostReason, operation: 'hold' | 'release' = 'hold'): SteadlockError {
@@ -103,13 +103,13 @@ export class Hold {
   }
 
   /** Ends the use of the signal: it does not abort any more. */
-  #endListening(): void {
+  #unwatchSignal(): void {
     if (this.#context === undefined || this.#controller === undefined) return;
     this.#context = undefined;
-    noMoreListenedTo(this.#controller.signal);
+    unwatchSignal(this.#controller.signal);
   }
 
-  #leave(place: number): void {
-    if (place >= 0) this.siblings.splice(place, 1);
+  #removeSibling(at: number): void {
+    if (at >= 0) this.siblings.splice(at, 1);
   }
 }

@@ -7,12 +7,12 @@
 // make a request any more, and the native client is freed, unless it still holds a lock.
 
 import { whenAborted } from './aborts.js';
-import { stopWaiting, wait } from './alive.js';
 import { reasonOf } from './arguments.js';
 import { errorOf, type Holder, holderOf, type LostReason } from './errors.js';
 import { closeAtExit, endCalls, forgetAtExit } from './exit.js';
 import type { Hold } from './hold.js';
 import { HOLD } from './internals.js';
+import { addWaiter, removeWaiter } from './keep-alive.js';
 import {
   type ClientOptions,
   type NativeClient,
@@ -55,7 +55,7 @@ const ROWS = 128;
  * Reports holds that were lost and are garbage now to the native library. Refers to no client, so that a client can be
  * garbage too.
  */
-const lapsed = new FinalizationRegistry<{ readonly client: WeakRef<NativeClient>; readonly lease: number }>(
+const forgottenHolds = new FinalizationRegistry<{ readonly client: WeakRef<NativeClient>; readonly lease: number }>(
   ({ client, lease }) => client.deref()?.forget(lease),
 );
 
@@ -94,7 +94,7 @@ export class Inbox {
   }
 
   /** Sets the receiver of observations. */
-  tellObservations(observations: Observations): void {
+  setObservations(observations: Observations): void {
     this.#observations = new WeakRef(observations);
   }
 
@@ -123,7 +123,7 @@ export class Inbox {
     this.#pending.set(request, settle);
     this.#waiting += 1;
     this.#listen();
-    wait();
+    addWaiter();
     // A closed client answers at once and sends no wake-up.
     if (!this.#isOpen) queueMicrotask(() => this.drain());
   }
@@ -152,17 +152,17 @@ export class Inbox {
         resolve(lease);
       });
       if (signal === undefined) return;
-      const giveUp = (reason: unknown) => {
+      const cancel = (reason: unknown) => {
         this.#forget(request);
         this.native.cancel(request);
         span?.cancelled();
         reject(reason);
       };
       try {
-        stopListening = whenAborted(signal, () => giveUp(reasonOf(signal)));
+        stopListening = whenAborted(signal, () => cancel(reasonOf(signal)));
       } catch (error) {
         // A custom signal can throw here. The request must end then, because its caller could not cancel it later.
-        giveUp(error);
+        cancel(error);
       }
     });
   }
@@ -189,7 +189,7 @@ export class Inbox {
       const at = this.#at;
       this.#at += this.#width;
       try {
-        this.#take(rows[at] as number, rows[at + 1] as number, rows[at + 2] as number, rows[at + 3] as number);
+        this.#handleRow(rows[at] as number, rows[at + 1] as number, rows[at + 2] as number, rows[at + 3] as number);
       } catch (error) {
         // The program can have replaced `AbortController` by one that throws. The following rows must be handled all
         // the same.
@@ -201,20 +201,20 @@ export class Inbox {
     if (this.#isDropped) this.#freeIfDone();
   }
 
-  #take(code: number, id: number, a: number, b: number): void {
+  #handleRow(code: number, id: number, a: number, b: number): void {
     const codes = this.#codes;
     if (code === codes.lost) {
       const hold = this.#holds.get(id);
       this.#holds.delete(id);
       if (hold === undefined) return;
-      lapsed.register(hold, { client: this.#client, lease: id });
+      forgottenHolds.register(hold, { client: this.#client, lease: id });
       hold.onLost(words().reasons[a] as LostReason, b === 1);
       return;
     }
     if (code === codes.observed) {
       const observations = this.#observations?.deref();
-      const observation = this.native.nextObservation(observations?.isHeard ?? false);
-      if (observation) observations?.tell(observation);
+      const observation = this.native.nextObservation(observations?.hasListeners ?? false);
+      if (observation) observations?.emit(observation);
       return;
     }
     const failure =
@@ -235,7 +235,7 @@ export class Inbox {
     if (!this.#pending.delete(request)) return;
     this.#waiting -= 1;
     this.#listen();
-    stopWaiting();
+    removeWaiter();
     this.#endIfAnswered();
   }
 
@@ -270,7 +270,7 @@ export class Inbox {
     const held = holds.filter(({ id }) => this.native.isValid(id)).length;
     if (held > 0 && !this.#hasWarned) {
       this.#hasWarned = true;
-      warnOf(held);
+      warnDropped(held);
     }
   }
 }
@@ -294,7 +294,7 @@ class Listener {
   }
 }
 
-function warnOf(held: number): void {
+function warnDropped(held: number): void {
   const locks = held === 1 ? '1 lock, which stays' : `${held} locks, which stay`;
   warn(
     `a Steadlock client was dropped while it held ${locks} held until the process ends; ` +

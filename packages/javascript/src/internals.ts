@@ -12,9 +12,9 @@ export const HOLD = Symbol('hold');
 /** A lease's method that returns its number in an engine. */
 export const ID_IN = Symbol('idIn');
 /** A lease's method that tells whether it belongs to a lock. */
-export const IS_OF = Symbol('isOf');
+export const BELONGS_TO = Symbol('belongsTo');
 /** A lease's method that releases it at the end of a scope. */
-export const LEAVE = Symbol('leave');
+export const END_SCOPE = Symbol('endScope');
 /** A lease's method that releases it and reports a loss. */
 export const UNLOCK = Symbol('unlock');
 /** The name of a lock or lease, for a message. */

@@ -2,7 +2,7 @@ import { number } from './arguments.js';
 import type { Engine, ReleaseOutcome } from './engine.js';
 import { ClosedError, type LostReason, NotOwnerError } from './errors.js';
 import { Hold } from './hold.js';
-import { HOLD, ID_IN, IS_OF, LEAVE, UNLOCK } from './internals.js';
+import { BELONGS_TO, END_SCOPE, HOLD, ID_IN, UNLOCK } from './internals.js';
 import { Named } from './named.js';
 
 /** @internal The lock object through which a lease was acquired. */
@@ -141,14 +141,14 @@ export class Lease extends Named {
    * @throws LockLostError if the lease was lost meanwhile
    */
   async [Symbol.asyncDispose](): Promise<void> {
-    await this[LEAVE](false);
+    await this[END_SCOPE](false);
   }
 
   /**
    * @internal Releases the lease at the end of a scope. Throws if the lease was lost in the scope, unless the body
    * failed.
    */
-  async [LEAVE](bodyFailed: boolean): Promise<void> {
+  async [END_SCOPE](bodyFailed: boolean): Promise<void> {
     await this.release().catch((error: unknown) => {
       // The error of the loss, thrown below, says more than the error of the release.
       if (!bodyFailed && this.#hold.lost === undefined) throw error;
@@ -192,7 +192,7 @@ export class Lease extends Named {
   }
 
   /** @internal Whether the lease belongs to the lock of this lock object. */
-  [IS_OF](lock: Origin): boolean {
+  [BELONGS_TO](lock: Origin): boolean {
     return lock.engine === this.#engine && lock.address === this.#origin.address;
   }
 

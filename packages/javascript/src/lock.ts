@@ -4,7 +4,7 @@ import { watchForSelfWait } from './context.js';
 import type { Engine } from './engine.js';
 import { type Holder, InvalidArgumentError, NotOwnerError } from './errors.js';
 import { Failure } from './inbox.js';
-import { ACQUIRE, ADDRESS_IN, ID_IN, IS_OF, SHOWN_NAME, UNLOCK } from './internals.js';
+import { ACQUIRE, ADDRESS_IN, BELONGS_TO, ID_IN, SHOWN_NAME, UNLOCK } from './internals.js';
 import { Lease, type Origin, type Released } from './lease.js';
 import { Named } from './named.js';
 import type { LockOptions } from './options.js';
@@ -167,9 +167,12 @@ export class Lock extends Named {
   #own(lease: Lease): Lease {
     const details = { lockName: this.name, operation: 'release' } as const;
     if (!(lease instanceof Lease)) {
-      throw new InvalidArgumentError('what is released is a lease of this lock; pass the one that you got', details);
+      throw new InvalidArgumentError(
+        'release needs a lease of this lock; pass the one that the lock returned',
+        details,
+      );
     }
-    if (!lease[IS_OF](this.#origin)) {
+    if (!lease[BELONGS_TO](this.#origin)) {
       throw new NotOwnerError(`the lease is of another lock, ${lease[SHOWN_NAME]}`, details);
     }
     return lease;

@@ -15,7 +15,7 @@ export class Named {
 
   /** @internal */
   constructor(name: string, engine: Engine) {
-    if (!(engine instanceof Engine)) throw notMadeByHand(new.target.name);
+    if (!(engine instanceof Engine)) throw notConstructible(new.target.name);
     this.#name = name;
   }
 
@@ -44,9 +44,9 @@ export class Named {
  * @internal Returns the error for a program that calls a constructor. The classes are public only for `instanceof` and
  * for dependency injection.
  */
-export function notMadeByHand(what: string): InvalidArgumentError {
+export function notConstructible(what: string): InvalidArgumentError {
   return new InvalidArgumentError(
-    `${what} is not made by new; connect() gives a client, which gives locks and their leases`,
+    `${what} cannot be made by new; connect() returns a client, which makes locks and their leases`,
     { operation: 'connect' },
   );
 }

@@ -77,7 +77,7 @@ export class Observations {
   readonly emitter: Emitter = emitter();
 
   /** Whether the program has a listener for any event. */
-  get isHeard(): boolean {
+  get hasListeners(): boolean {
     return this.emitter.eventNames().length > 0;
   }
 
@@ -85,7 +85,7 @@ export class Observations {
    * Emits an event in a microtask of its own, so that an error of a listener does not keep other callers from their
    * replies.
    */
-  tell({ level, message, fields }: NativeObservation): void {
+  emit({ level, message, fields }: NativeObservation): void {
     const named = Object.entries(fields).map(([name, value]) => [camelCase(name), value]);
     const { event, ...rest } = Object.fromEntries(named);
     const observation = { level, message, ...rest } as Observation;

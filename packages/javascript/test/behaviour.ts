@@ -85,7 +85,7 @@ const { kinds, scenarios } = JSON.parse(readFileSync(SUITE, 'utf8')) as {
   kinds: string[];
   scenarios: Scenario[];
 };
-const PATIENCE_MS = 5_000;
+const TIMEOUT_MS = 5_000;
 
 /** Makes the lock of a kind. */
 const FACTORIES: Record<
@@ -124,14 +124,14 @@ class Run {
     acquire: (step) => this.#settle(step, this.#acquire(step)),
     reenter: (step) => this.#settle(step, this.#acquire(step)),
     try: async (step) => {
-      const asked = this.#try(step);
-      if (step.is !== 'refused') return this.#settle(step, asked);
-      assert.equal(await asked, null);
+      const attempt = this.#try(step);
+      if (step.is !== 'refused') return this.#settle(step, attempt);
+      assert.equal(await attempt, null);
     },
     race: async (step) => {
       const racers = Array.from({ length: step.tasks as number }, (_, number) => ({ ...step, client: number % 2 }));
-      const asked = await Promise.all(racers.map((racer) => this.#try(racer)));
-      const leases = asked.filter((lease) => lease !== null);
+      const attempts = await Promise.all(racers.map((racer) => this.#try(racer)));
+      const leases = attempts.filter((lease) => lease !== null);
       assert.equal(leases.length, step.is);
       for (const [index, lease] of leases.entries()) this.#leases.set(`${step.as}${index + 1}`, lease);
     },
@@ -143,7 +143,7 @@ class Run {
     },
     await: (step) => {
       const { lease } = this.#call(step);
-      const late = sleep(step.within_ms ?? PATIENCE_MS, undefined, { ref: false }).then(() =>
+      const late = sleep(step.within_ms ?? TIMEOUT_MS, undefined, { ref: false }).then(() =>
         assert.fail('the call is still waiting'),
       );
       return this.#settle({ ...step, as: said(step.call) }, Promise.race([lease, late]));
@@ -155,7 +155,7 @@ class Run {
     },
     release: async (step) => {
       const outcome = await this.#lease(step.lease).release();
-      assert.ok(oneOrMany(step.is ?? 'released').includes(outcome), `${outcome}`);
+      assert.ok(asList(step.is ?? 'released').includes(outcome), `${outcome}`);
     },
     leave: async (step) => {
       const lock = this.#lock(step);
@@ -166,7 +166,7 @@ class Run {
       await fails(step, left);
       if (step.error === undefined) return assert.equal(await left, 'released');
       if (step.is === undefined) return;
-      await assert.rejects(left, ({ reason }) => oneOrMany(step.is).includes(reason));
+      await assert.rejects(left, ({ reason }) => asList(step.is).includes(reason));
     },
     extend: (step) => fails(step, this.#lease(step.lease).extend(step.by_ms)),
     valid: async (step) => assert.equal(this.#lease(step.lease).isValid, step.is),
@@ -218,8 +218,8 @@ class Run {
     lost: async (step) => {
       const lease = this.#lease(step.lease);
       const { signal } = lease;
-      await eventually(step.within_ms ?? PATIENCE_MS, () => signal.aborted);
-      assert.ok(oneOrMany(step.is).includes(lease.lostReason), `${lease.lostReason}`);
+      await eventually(step.within_ms ?? TIMEOUT_MS, () => signal.aborted);
+      assert.ok(asList(step.is).includes(lease.lostReason), `${lease.lostReason}`);
       assert.equal(signal.reason.reason, lease.lostReason);
     },
     pause: (step) => sleep(step.ms),
@@ -247,10 +247,10 @@ class Run {
   }
 
   /** Stores the lease under its name, or checks that the step's error came. */
-  async #settle(step: Step, asked: Promise<Lease | null>): Promise<void> {
-    await fails(step, asked);
+  async #settle(step: Step, attempt: Promise<Lease | null>): Promise<void> {
+    await fails(step, attempt);
     if (step.error !== undefined) return;
-    const lease = await asked;
+    const lease = await attempt;
     assert.ok(lease, 'it was refused');
     this.#leases.set(said(step.as), lease);
   }
@@ -339,9 +339,9 @@ async function playOne(scenario: Scenario, kind: string, servers: Servers): Prom
 }
 
 /** Checks that the call succeeds, or fails with the kind of error that the step names. */
-async function fails(step: Step, asked: Promise<unknown>): Promise<void> {
-  if (step.error === undefined) return void (await asked);
-  const error = await asked.then(
+async function fails(step: Step, attempt: Promise<unknown>): Promise<void> {
+  if (step.error === undefined) return void (await attempt);
+  const error = await attempt.then(
     () => assert.fail(`no ${step.error}`),
     (reason) => reason,
   );
@@ -356,7 +356,7 @@ function isSemaphore(lock: Lock | Semaphore): lock is Semaphore {
   return 'limit' in lock;
 }
 
-function oneOrMany(expected: unknown): unknown[] {
+function asList(expected: unknown): unknown[] {
   return Array.isArray(expected) ? expected : [expected];
 }
 

@@ -31,7 +31,7 @@ export function closing(open: () => Promise<Client>): void {
           return { client, lock, lease: lease as Lease };
         };
 
-        it('is released, whenever it is asked to be', async () => {
+        it('returns released for each later release', async () => {
           for (const isEarly of [true, false]) {
             const { client, lease } = await held();
             const closed = client.close();
@@ -44,7 +44,7 @@ export function closing(open: () => Promise<Client>): void {
           }
         });
 
-        it('replaces no error of the program', async () => {
+        it('keeps the error of the program', async () => {
           const { client, lock, lease } = await held();
           const failing = async () => {
             try {
@@ -63,7 +63,7 @@ export function closing(open: () => Promise<Client>): void {
           await assert.rejects(other.using(lockOf(other, `${lock.name}-using`), options, bodyOf), /of the body/);
         });
 
-        it('is lost to who relied on it: the end of a scope, and unlock()', async () => {
+        it('is lost for the end of a scope and for unlock()', async () => {
           const { client, lock, lease } = await held();
           await client.close();
           const unlocking = 'acquire' in lock ? lock.release(lease) : lock.unlock(lease);

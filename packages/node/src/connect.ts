@@ -1,4 +1,4 @@
-import { address, clientOptions, object, type Servers, wrong } from './arguments.js';
+import { address, clientOptions, object, type Servers, wrongType } from './arguments.js';
 import { Client } from './client.js';
 import { Engine } from './engine.js';
 import type { NativeReached } from './native.js';
@@ -58,7 +58,7 @@ function oneServer(url: unknown): Servers {
 
 /** Returns the primaries of a client in the form of the native library. The core checks their number. */
 function severalPrimaries(urls: unknown): Servers {
-  if (!Array.isArray(urls)) throw wrong('the URLs', 'an array of strings', urls, 'connect');
+  if (!Array.isArray(urls)) throw wrongType('the URLs', 'an array of strings', urls, 'connect');
   return { primaries: Array.from(urls, (url: unknown) => address(url, 'each of the URLs')) };
 }
 
@@ -73,7 +73,7 @@ function addressFunction(options: ConnectOptions | undefined): ((announced: stri
     try {
       const address: unknown = (given as AddressFunction)(announced);
       if (address === undefined || address === null) return {};
-      return typeof address === 'string' ? { address } : { failure: 'it gave neither a string nor null' };
+      return typeof address === 'string' ? { address } : { failure: 'it returned neither a string nor null' };
     } catch (thrown) {
       // The message of the error could contain a secret, so only its name is shown.
       return { failure: `it threw ${nameOf(thrown)}` };

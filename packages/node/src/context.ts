@@ -12,7 +12,7 @@ export interface Context {
 }
 
 /** @internal Returns the current context: that of the program's call, not that of a reply. */
-export function contextOfNow(): Context {
+export function currentContext(): Context {
   const resource = new AsyncResource('SteadlockLease', { requireManualDestroy: true });
   return {
     run: (call) => resource.runInAsyncScope(call),
@@ -28,16 +28,16 @@ interface Held {
   readonly address: string;
   readonly lease: { readonly isValid: boolean };
   /** The place where the program called `using()`. */
-  readonly place: Place;
-  readonly around: Held | undefined;
+  readonly site: Place;
+  readonly outer: Held | undefined;
 }
 
 /** A place in the program. JavaScript makes the text of the stack only when it is read. */
 type Place = { readonly stack?: string };
 
 /** A wait of this length inside a hold of the same lock is probably a deadlock. */
-const SUSPICIOUS_MS = 1_000;
-const MOST_WARNINGS = 100;
+const SELF_WAIT_MS = 1_000;
+const MAX_WARNINGS = 100;
 
 const held = new AsyncLocalStorage<Held>();
 const warned = new Set<string>();
@@ -46,7 +46,7 @@ const warned = new Set<string>();
  * @internal Returns the place where the program called a function of this package. The function must call this one
  * directly.
  */
-export function placeOfNow(): Place {
+export function callSite(): Place {
   // Three stack lines are enough, and take a third of the time of the usual ten, at each `using()`.
   const limit = Error.stackTraceLimit;
   // An assignment would throw in a program that froze the built-in objects.
@@ -61,10 +61,10 @@ export function whileHolding<T>(
   native: NativeClient,
   address: string,
   lease: { readonly isValid: boolean },
-  place: Place,
+  site: Place,
   body: () => T,
 ): T {
-  return held.run({ native, address, lease, place, around: held.getStore() }, body);
+  return held.run({ native, address, lease, site, outer: held.getStore() }, body);
 }
 
 /**
@@ -72,29 +72,29 @@ export function whileHolding<T>(
  * around it holds the lock. Returns a function to call when the wait has ended.
  */
 export function watchForSelfWait(native: NativeClient, address: string, name: string): (() => void) | undefined {
-  const outer = keptOutBy(native, address);
+  const outer = blockingHold(native, address);
   if (outer === undefined) return undefined;
-  const place: Place = new Error();
+  const site: Place = new Error();
   const timer = setTimeout(() => {
-    if (outer.lease.isValid) tell(name, lineOf(outer.place), lineOf(place));
-  }, SUSPICIOUS_MS).unref();
+    if (outer.lease.isValid) warnOnce(name, lineOf(outer.site), lineOf(site));
+  }, SELF_WAIT_MS).unref();
   return () => clearTimeout(timer);
 }
 
-function keptOutBy(native: NativeClient, address: string): Held | undefined {
-  for (let at = held.getStore(); at !== undefined; at = at.around) {
+function blockingHold(native: NativeClient, address: string): Held | undefined {
+  for (let at = held.getStore(); at !== undefined; at = at.outer) {
     if (at.native === native && at.lease.isValid && native.keepsOut(at.address, address)) return at;
   }
   return undefined;
 }
 
-function tell(name: string, outer: string, inner: string): void {
+function warnOnce(name: string, outer: string, inner: string): void {
   const lines = `${outer} ${inner}`;
-  if (warned.has(lines) || warned.size >= MOST_WARNINGS) return;
+  if (warned.has(lines) || warned.size >= MAX_WARNINGS) return;
   warned.add(lines);
   warn(
-    `using() waits for lock ${name} inside of a using() that holds it, and so for itself: it was taken ${outer}, and is ` +
-      `waited for ${inner}; pass the outer lease as \`within\`, or give a \`waitMs\``,
+    `using() waits for lock ${name} inside a using() that holds it, so it waits for itself: it was acquired ` +
+      `${outer}, and is waited for ${inner}; pass the outer lease as \`within\`, or give a \`waitMs\``,
     'STEADLOCK_SELF_WAIT',
   );
 }

@@ -66,7 +66,7 @@ const built: Place = (name) => {
   try {
     return createRequire(__filename)(`../native/steadlock.${name}.node`);
   } catch (error) {
-    return unlessBroken(error);
+    return undefinedIfMissing(error);
   }
 };
 
@@ -94,20 +94,20 @@ const installed: Place = (name) => {
         return require('steadlock-win32-x64-msvc');
     }
   } catch (error) {
-    return unlessBroken(error);
+    return undefinedIfMissing(error);
   }
   return undefined;
 };
 
 /** Returns `undefined` if the module does not exist. Throws the error of a module that exists but does not load. */
-function unlessBroken(error: unknown): undefined {
+function undefinedIfMissing(error: unknown): undefined {
   if ((error as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw error;
 }
 
 /** @internal Returns the native library for the platform `name`, from the first place that has it. */
 export function load(name: string, ...places: Place[]): Binding {
   for (const place of places) {
-    const found = tried(name, place);
+    const found = loadFrom(name, place);
     if (found) return found;
   }
   throw new Error(
@@ -120,7 +120,7 @@ export function load(name: string, ...places: Place[]): Binding {
   );
 }
 
-function tried(name: string, place: Place): Binding | undefined {
+function loadFrom(name: string, place: Place): Binding | undefined {
   try {
     return place(name) as Binding | undefined;
   } catch (cause) {

@@ -18,7 +18,7 @@ function load(): Api {
 export const api: Api = load();
 
 /** Calls OpenTelemetry. A failure does not reach the caller: this function reports it and returns `undefined`. */
-export function guarded<T>(what: () => T): T | undefined {
+export function callSafely<T>(what: () => T): T | undefined {
   try {
     return what();
   } catch (error) {

@@ -4,7 +4,7 @@ import type { BatchObservableCallback, Histogram, Meter, MetricOptions, Observab
 import type { Engine } from './engine.js';
 import { errorOf } from './errors.js';
 import type { NativeMetric } from './native.js';
-import { guarded } from './opentelemetry-api.js';
+import { callSafely } from './opentelemetry-api.js';
 
 /**
  * The instruments of one client: histograms, into which spans record, and observable instruments, which read the
@@ -41,7 +41,7 @@ export class Meters {
 
   /** Stops reading the client's counts. */
   stop(): void {
-    guarded(() => this.#meter.removeBatchObservableCallback(this.#observe, [...this.#observables.values()]));
+    callSafely(() => this.#meter.removeBatchObservableCallback(this.#observe, [...this.#observables.values()]));
   }
 
   /**
@@ -56,7 +56,7 @@ export class Meters {
         queueMicrotask(() => this.stop());
         return;
       }
-      guarded(() => {
+      callSafely(() => {
         for (const { name, rows } of metricsOf(engine)) {
           const observable = this.#observables.get(name);
           if (observable === undefined) continue;

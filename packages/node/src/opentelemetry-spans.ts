@@ -4,7 +4,7 @@ import type { Attributes, Context, Histogram, Span, Tracer } from '@opentelemetr
 import { type ErrorKind, errorOf, type LostReason } from './errors.js';
 import { kindOf } from './kinds.js';
 import { type NativeFailure, native } from './native.js';
-import { api, guarded } from './opentelemetry-api.js';
+import { api, callSafely } from './opentelemetry-api.js';
 import type { GrantedLease, HoldSpan, Telemetry, WaitSpan, WantedLock } from './telemetry.js';
 
 /** The outcome of an acquisition, as the metrics name it. */
@@ -33,10 +33,10 @@ const OUTCOMES: Readonly<Record<ErrorKind, Outcome>> = {
 };
 
 /** The outcomes of a wait that are no error. */
-const WELL: readonly Outcome[] = ['granted', 'degraded', 'timed_out', 'skipped', 'cancelled'];
+const NON_ERRORS: readonly Outcome[] = ['granted', 'degraded', 'timed_out', 'skipped', 'cancelled'];
 
 /** The reasons for a loss that the program itself did not cause. */
-const BAD: readonly LostReason[] = ['expired', 'removed', 'stolen'];
+const ERROR_REASONS: readonly LostReason[] = ['expired', 'removed', 'stolen'];
 
 /** The receivers of spans and durations. */
 export interface Sinks {
@@ -55,17 +55,17 @@ export class Spans implements Telemetry {
   }
 
   waits(lock: WantedLock): WaitSpan {
-    return new Waiting(this.#sinks, this.#groups, lock);
+    return new RecordedWait(this.#sinks, this.#groups, lock);
   }
 }
 
-class Waiting implements WaitSpan {
+class RecordedWait implements WaitSpan {
   readonly #sinks: Sinks;
   readonly #groups: Groups;
   readonly #lock: WantedLock;
   readonly #kind: string;
   readonly #since = performance.now();
-  #named: Attributes = {};
+  #attributes: Attributes = {};
   #context: Context = api.ROOT_CONTEXT;
   #span: Span | undefined;
 
@@ -74,22 +74,22 @@ class Waiting implements WaitSpan {
     this.#groups = groups;
     this.#lock = lock;
     this.#kind = kindOf(lock.address);
-    guarded(() => {
-      this.#named = { 'steadlock.kind': this.#kind, 'steadlock.lock': native.shown(lock.name) };
+    callSafely(() => {
+      this.#attributes = { 'steadlock.kind': this.#kind, 'steadlock.lock': native.shown(lock.name) };
       this.#context = api.context.active();
-      this.#span = sinks.tracer.startSpan('steadlock.wait', { attributes: this.#named }, this.#context);
+      this.#span = sinks.tracer.startSpan('steadlock.wait', { attributes: this.#attributes }, this.#context);
     });
   }
 
   granted({ token, degraded }: GrantedLease): HoldSpan {
     const labels = this.#end(degraded ? 'degraded' : 'granted');
-    const attributes = { ...this.#named };
+    const attributes = { ...this.#attributes };
     if (token !== null) attributes['steadlock.token'] = token;
     if (degraded) attributes['steadlock.degraded'] = true;
     // Uses the context of the caller. The current context is that of the wake-up by the engine.
     const context = this.#context;
-    const span = guarded(() => this.#sinks.tracer.startSpan('steadlock.hold', { attributes }, context));
-    return new Holding(span, context, this.#sinks.holds, labels);
+    const span = callSafely(() => this.#sinks.tracer.startSpan('steadlock.hold', { attributes }, context));
+    return new RecordedHold(span, context, this.#sinks.holds, labels);
   }
 
   failed(failure: NativeFailure): void {
@@ -104,52 +104,52 @@ class Waiting implements WaitSpan {
   #end(outcome: Outcome, failure?: NativeFailure): Attributes {
     const seconds = (performance.now() - this.#since) / 1e3;
     const span = this.#span;
-    guarded(() => {
+    callSafely(() => {
       span?.setAttribute('steadlock.outcome', outcome);
-      if (failure !== undefined && !WELL.includes(outcome)) {
+      if (failure !== undefined && !NON_ERRORS.includes(outcome)) {
         span?.setAttribute('error.type', errorOf(failure).name);
         span?.setStatus({ code: api.SpanStatusCode.ERROR, message: failure.message });
       }
     });
-    guarded(() => span?.end());
+    callSafely(() => span?.end());
     const labels = { 'steadlock.kind': this.#kind, 'steadlock.group': this.#groups.of(this.#lock) };
-    guarded(() => this.#sinks.waits.record(seconds, { ...labels, 'steadlock.outcome': outcome }, this.#context));
+    callSafely(() => this.#sinks.waits.record(seconds, { ...labels, 'steadlock.outcome': outcome }, this.#context));
     return labels;
   }
 }
 
-class Holding implements HoldSpan {
+class RecordedHold implements HoldSpan {
   readonly #since = performance.now();
   readonly #span: Span | undefined;
   readonly #context: Context;
-  readonly #times: Histogram;
+  readonly #durations: Histogram;
   readonly #labels: Attributes;
-  #isOver = false;
+  #hasEnded = false;
 
   constructor(span: Span | undefined, context: Context, times: Histogram, labels: Attributes) {
     this.#span = span;
     this.#context = context;
-    this.#times = times;
+    this.#durations = times;
     this.#labels = labels;
   }
 
   end(outcome: string, lost?: LostReason): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
     const seconds = (performance.now() - this.#since) / 1e3;
     const span = this.#span;
-    guarded(() => {
+    callSafely(() => {
       span?.setAttribute('steadlock.outcome', outcome);
       // A release can be the first to find a loss: its outcome is the reason then.
-      const why = lost ?? BAD.find((reason) => reason === outcome);
+      const why = lost ?? ERROR_REASONS.find((reason) => reason === outcome);
       if (why === undefined) return;
       span?.setAttribute('steadlock.reason', why);
-      if (BAD.includes(why)) {
+      if (ERROR_REASONS.includes(why)) {
         span?.setStatus({ code: api.SpanStatusCode.ERROR, message: `the lease was lost: ${why}` });
       }
     });
-    guarded(() => span?.end());
-    guarded(() => this.#times.record(seconds, this.#labels, this.#context));
+    callSafely(() => span?.end());
+    callSafely(() => this.#durations.record(seconds, this.#labels, this.#context));
   }
 }
 
@@ -162,11 +162,11 @@ class Groups {
   of({ name, engine }: WantedLock): string {
     const known = this.#known.get(name);
     if (known !== undefined) return known;
-    const group = guarded(() => engine.metricsGroup(name)) ?? 'other';
-    if (this.#known.size === MOST_NAMES) this.#known.clear();
+    const group = callSafely(() => engine.metricsGroup(name)) ?? 'other';
+    if (this.#known.size === MAX_NAMES) this.#known.clear();
     this.#known.set(name, group);
     return group;
   }
 }
 
-const MOST_NAMES = 1_000;
+const MAX_NAMES = 1_000;

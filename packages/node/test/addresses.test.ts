@@ -44,15 +44,15 @@ describe('a cluster whose node announces another address', () => {
   });
 
   it('is reached by a function', async () => {
-    const asked = new Set<string>();
+    const requested = new Set<string>();
     await works((announced) => {
-      asked.add(announced);
+      requested.add(announced);
       return here;
     });
-    assert.deepEqual([...asked], [ANNOUNCED]);
+    assert.deepEqual([...requested], [ANNOUNCED]);
   });
 
-  it('does not keep the threads of a worker that is terminated while it is to answer', async () => {
+  it('does not keep the threads of a worker that is terminated during the call', async () => {
     const program = `
       const { workerData } = require('node:worker_threads');
       const { connect } = require('steadlock');
@@ -110,7 +110,7 @@ function raise(name: PropertyDescriptor): never {
   throw Object.defineProperty(new Error('hunter2'), 'name', name);
 }
 
-describe('what is no address map', () => {
+describe('an invalid address map', () => {
   const url = 'redis+cluster://127.0.0.1:1';
 
   it('is an invalid argument', async () => {

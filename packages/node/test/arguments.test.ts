@@ -6,7 +6,7 @@ import { runInNewContext } from 'node:vm';
 import { type Client, connect, InvalidArgumentError, MisconfiguredError, redlock, UnavailableError } from 'steadlock';
 import { RedisServer } from './server.js';
 
-describe('bad input', () => {
+describe('invalid input', () => {
   let server: RedisServer;
   let client: Client;
 
@@ -43,14 +43,14 @@ describe('bad input', () => {
     });
   }
 
-  it('a name that is no well-formed text is refused', () => {
+  it('a name with a lone surrogate is refused', () => {
     for (const name of ['\ud800', 'a\udc00b', 7, null, undefined, {}, Symbol('s')]) {
       assert.throws(() => client.lock(name as string), InvalidArgumentError);
     }
     assert.equal(client.lock('🔒').name, '🔒');
   });
 
-  it('what is passed in the place of options is refused, and not taken for none', async () => {
+  it('other objects in place of options are refused', async () => {
     await using local = await connect('memory://');
     const lease = await local.lock('held').lock();
     const { signal } = new AbortController();
@@ -97,8 +97,8 @@ describe('bad input', () => {
     await lease.release();
   });
 
-  it('a message names options and methods as Node does', async () => {
-    const told = async (failing: Promise<unknown>) => {
+  it('messages use the names of options and methods in Node', async () => {
+    const messageOf = async (failing: Promise<unknown>) => {
       const error = await failing.then(
         () => assert.fail('it went well'),
         (failed: Error) => failed,
@@ -107,25 +107,28 @@ describe('bad input', () => {
       return error.message;
     };
     const { url } = server;
-    assert.match(await told(client.lock('max_hold').lock({ maxHoldMs: 99 })), /"max_hold": maxHoldMs is below 100 ms/);
-    assert.match(await told(connect(url, { addressMap: { a: 'b' } })), /addressMap is given but/);
     assert.match(
-      await told(connect(url, { clientInfo: false, clientLabel: 'x' })),
+      await messageOf(client.lock('max_hold').lock({ maxHoldMs: 99 })),
+      /"max_hold": maxHoldMs is below 100 ms/,
+    );
+    assert.match(await messageOf(connect(url, { addressMap: { a: 'b' } })), /addressMap is given but/);
+    assert.match(
+      await messageOf(connect(url, { clientInfo: false, clientLabel: 'x' })),
       /clientLabel is given and clientInfo/,
     );
-    assert.match(await told(connect(`${url}#insecure`)), /tlsCaFile/);
-    assert.match(await told(connect(url, { tlsKeyFile: '/none' })), /tls[A-Z]/);
-    assert.match(await told(client.setLimit('s', 0)), /^setLimit/);
+    assert.match(await messageOf(connect(`${url}#insecure`)), /tlsCaFile/);
+    assert.match(await messageOf(connect(url, { tlsKeyFile: '/none' })), /tls[A-Z]/);
+    assert.match(await messageOf(client.setLimit('s', 0)), /^setLimit/);
   });
 
-  it('a URL may be a URL object', async () => {
+  it('a URL can be a URL object', async () => {
     await using one = await connect(new URL(server.url));
     assert.equal(await one.lock('url').isLocked(), false);
     await using several = await redlock([new URL('memory://p1'), 'memory://p2', new URL('memory://p3')]);
     await (await several.mutex('url').lock()).release();
   });
 
-  it('something else in the place of the URL is refused with advice', async () => {
+  it('other values in place of the URL are refused with advice', async () => {
     const given = (url: unknown) => connect(url as string);
     await assert.rejects(given(server.store), (error) => {
       assert.ok(error instanceof InvalidArgumentError);
@@ -178,10 +181,10 @@ describe('bad input', () => {
     await assert.rejects(connect(server.url, { retryIntervalMs: [5] as never }), InvalidArgumentError);
   });
 
-  it('an option that does not exist is refused, and the one that may be meant is named', async () => {
+  it('an unknown option is refused with a suggestion', async () => {
     for (const [given, meant] of [
-      [{ wait: 50 }, /there is no option wait; waitMs may be meant/],
-      [{ waitMS: 50 }, /there is no option waitMS; waitMs may be meant/],
+      [{ wait: 50 }, /there is no option wait; did you mean waitMs\?/],
+      [{ waitMS: 50 }, /there is no option waitMS; did you mean waitMs\?/],
       [{ timeout: 50 }, /there is no option timeout; there are waitMs, leaseMs, /],
     ] as const) {
       await assert.rejects(client.lock('unknown').lock(given as never), meant);
@@ -193,15 +196,18 @@ describe('bad input', () => {
       );
       assert.throws(() => client.lock('unknown', given as never), InvalidArgumentError);
     }
-    await assert.rejects(connect(server.url, { lease: 5 } as never), /there is no option lease; leaseMs may be meant/);
+    await assert.rejects(
+      connect(server.url, { lease: 5 } as never),
+      /there is no option lease; did you mean leaseMs\?/,
+    );
     await assert.rejects(
       connect(server.url, { caFile: 'a' } as never),
       /there is no option caFile; there are leaseMs, /,
     );
-    await assert.rejects(redlock([server.url], { tls: {} } as never), /tlsCaFile may be meant/);
+    await assert.rejects(redlock([server.url], { tls: {} } as never), /did you mean tlsCaFile\?/);
   });
 
-  it('an option that another place has is refused where it would do nothing', async () => {
+  it('an option of another call is refused', async () => {
     const { signal } = new AbortController();
     assert.throws(() => client.lock('place', { signal } as never), /there is no option signal/);
     assert.throws(() => client.lock('place', { within: {} } as never), /there is no option within/);
@@ -209,7 +215,7 @@ describe('bad input', () => {
     await client.using('memory', { signal, fencing: false }, ({ token }) => assert.equal(token, null));
   });
 
-  it('what was being done is told of every argument that is refused', async () => {
+  it('each refused argument has the operation', async () => {
     // A grant writes a token to its server, and nothing must be written to the test's server.
     await using elsewhere = await connect('memory://');
     const refused: [string, () => unknown][] = [
@@ -231,7 +237,7 @@ describe('bad input', () => {
     }
   });
 
-  it('a malformed URL is refused, and none at all', async () => {
+  it('a malformed or missing URL is refused', async () => {
     for (const url of ['', 'nonsense', 'redis://', 'redis://host:notaport', 'redis://h:1/#insecure', 'http://x']) {
       const error = await connect(url).catch((error) => error);
       assert.ok(error instanceof InvalidArgumentError || error instanceof MisconfiguredError, `${url}: ${error}`);
@@ -256,13 +262,13 @@ describe('bad input', () => {
     assert.doesNotMatch(error.cause as string, /is the server running/);
   });
 
-  it('an error of which nothing is the cause has none', async () => {
+  it('an error without a cause has none', async () => {
     const error = await connect('nonsense').catch((error) => error);
     assert.ok(error instanceof MisconfiguredError || error instanceof InvalidArgumentError, `${error}`);
     assert.ok(!('cause' in error), `${error}`);
   });
 
-  it('a wrong password is told, and never shown', async () => {
+  it('a wrong password is reported and not repeated', async () => {
     await using guarded = await RedisServer.start('--requirepass', 'the-right-one');
     const url = guarded.url.replace('//', '//:hunter2-wrong@');
     const error = await connect(url, { connectTimeoutMs: 2_000 }).catch((error) => error);
@@ -271,14 +277,14 @@ describe('bad input', () => {
     await (await connect(guarded.url.replace('//', '//:the-right-one@'))).close();
   });
 
-  it('a key of the wrong type is told', async () => {
+  it('a key of the wrong type is reported', async () => {
     await server.store.set('string', 'x');
     await assert.rejects(client.lock('string').lock({ waitMs: 100 }), MisconfiguredError);
     assert.equal(await server.store.get('string'), 'x');
     await server.store.del('string');
   });
 
-  it('a corrupt fencing token is told, and nothing is written', async () => {
+  it('a corrupt fencing token is reported, and nothing is written', async () => {
     await server.store.set('steadlock:{corrupt}:token', 'soup');
     await assert.rejects(client.lock('corrupt').lock({ waitMs: 100 }), MisconfiguredError);
     assert.equal(await server.store.exists('corrupt'), 0);

@@ -34,7 +34,7 @@ class ForeignSignal {
   }
 }
 
-describe('an acquisition that is aborted', () => {
+describe('an aborted acquisition', () => {
   let server: RedisServer;
   let client: Client;
 
@@ -48,7 +48,7 @@ describe('an acquisition that is aborted', () => {
     await server[Symbol.asyncDispose]();
   });
 
-  it('leaves nothing of a writer for longer than its word counted', async () => {
+  it('of a writer does not keep readers out any longer', async () => {
     const { write } = client.readWriteLock('pages');
     const held = await write.lock({ leaseMs: 3_600_000 });
     await using other = await connect(server.url);
@@ -64,7 +64,7 @@ describe('an acquisition that is aborted', () => {
     await (await write.lock()).release();
   });
 
-  it('by a signal that throws is over, and others in its batch are answered', async () => {
+  it('by a throwing signal ends, and others in its batch are answered', async () => {
     class Throwing extends ForeignSignal {
       override removeEventListener(): void {
         throw new Error('not implemented');
@@ -91,7 +91,7 @@ describe('an acquisition that is aborted', () => {
     await held.release();
   });
 
-  it('is not even sent when the signal has aborted already', async () => {
+  it('is not sent if the signal has aborted already', async () => {
     const calls = await server.scriptCalls();
     const reason = new Error('changed my mind');
     await assert.rejects(client.lock('a').lock({ signal: AbortSignal.abort(reason) }), (error) => error === reason);
@@ -114,7 +114,7 @@ describe('an acquisition that is aborted', () => {
     assert.equal(await server.store.exists('a'), 0);
   });
 
-  it('gives a DOMException of its own when no reason was given', async () => {
+  it('rejects with a DOMException if the signal has no reason', async () => {
     const lease = await client.lock('a').lock();
     await assert.rejects(client.lock('a').lock({ signal: AbortSignal.timeout(20) }), { name: 'TimeoutError' });
     await assert.rejects(client.lock('a').tryLock({ waitMs: 5_000, signal: AbortSignal.timeout(20) }), {
@@ -123,7 +123,7 @@ describe('an acquisition that is aborted', () => {
     await lease.release();
   });
 
-  it('leaves no key behind while the reply is in flight', async () => {
+  it('leaves no key while the reply is in flight', async () => {
     // The server receives the call of a script, and runs it only afterwards.
     await server.store.client('PAUSE', 20_000, 'WRITE');
     const controller = new AbortController();
@@ -138,13 +138,13 @@ describe('an acquisition that is aborted', () => {
     assert.equal(await server.store.exists('a'), 0);
   });
 
-  it('leaves no key behind at whatever point it is aborted', async () => {
+  it('leaves no key at any point of the abort', async () => {
     const outcomes = new Set<string>();
     for (let round = 0; round < 300; round++) {
       const controller = new AbortController();
       const name = `point-${round % 7}`;
-      const asked = client.lock(name).lock({ signal: controller.signal });
-      const settled = asked.then(
+      const attempt = client.lock(name).lock({ signal: controller.signal });
+      const settled = attempt.then(
         async (lease) => {
           outcomes.add('granted');
           await lease.release();
@@ -160,7 +160,7 @@ describe('an acquisition that is aborted', () => {
     await eventually(20_000, async () => (await server.store.keys('point-*')).length === 0);
   });
 
-  it('takes any signal by its shape', async () => {
+  it('accepts any object with the shape of a signal', async () => {
     const lease = await client.lock('a').lock();
     const foreign = new ForeignSignal();
     const aborted = client.lock('a').lock({ signal: foreign.signal });
@@ -187,7 +187,7 @@ describe('an acquisition that is aborted', () => {
     }
   });
 
-  it('frees the listeners of a signal that outlives many calls', async () => {
+  it('removes its listener from a long-lived signal', async () => {
     const { signal } = new AbortController();
     const warnings: Error[] = [];
     const onWarning = (warning: Error) => warnings.push(warning);
@@ -200,7 +200,7 @@ describe('an acquisition that is aborted', () => {
     assert.deepEqual(warnings, []);
   });
 
-  it('takes one signal for many waits at once', async () => {
+  it('can share one signal with many waits', async () => {
     const lease = await client.lock('a').lock();
     const ending = new AbortController();
     const warnings: Error[] = [];

@@ -24,7 +24,7 @@ const VERSION = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).ver
 const PROGRAM = basename(__filename);
 
 /** Checks that the information is about this process, whose client began to connect at `connectedAt`. */
-function isThisProcess(info: ClientInfo | null | undefined, label: string, connectedAt: number): void {
+function assertIsThisProcess(info: ClientInfo | null | undefined, label: string, connectedAt: number): void {
   assert.ok(info, 'its name is not known');
   const { since, ...rest } = info;
   assert.deepEqual(rest, {
@@ -41,7 +41,7 @@ function isThisProcess(info: ClientInfo | null | undefined, label: string, conne
 }
 
 /** Checks that another client and a waiter that times out learn the holder. Returns the waiter's error. */
-async function namesTheHolder(
+async function assertNamesTheHolder(
   open: (options: ConnectOptions) => Promise<Client>,
   waitMs: number,
 ): Promise<LockTimeoutError> {
@@ -50,13 +50,13 @@ async function namesTheHolder(
   await using other = await open({});
   const lease = await holder.lock('stock').lock();
   const lock = other.lock('stock');
-  isThisProcess((await lock.holder())?.client, 'blue', connectedAt);
+  assertIsThisProcess((await lock.holder())?.client, 'blue', connectedAt);
   const refused = await lock.lock({ waitMs }).catch((error: unknown) => error);
   assert.ok(refused instanceof LockTimeoutError, `${refused}`);
-  isThisProcess(refused.holder?.client, 'blue', connectedAt);
+  assertIsThisProcess(refused.holder?.client, 'blue', connectedAt);
   await lease.release();
   const unlabelled = await lock.lock();
-  isThisProcess((await holder.lock('stock').holder())?.client, '', connectedAt);
+  assertIsThisProcess((await holder.lock('stock').holder())?.client, '', connectedAt);
   await unlabelled.release();
   return refused;
 }
@@ -70,7 +70,7 @@ describe('the client of a holder', () => {
 
   after(() => server[Symbol.asyncDispose]());
 
-  it('names its connections, for the list of the server', async () => {
+  it('names its connections on the server', async () => {
     const names = async () => {
       const list = (await server.store.client('LIST')) as string;
       return new Set([...list.matchAll(/ name=(\S*) /g)].map(([, name]) => name));
@@ -86,20 +86,20 @@ describe('the client of a holder', () => {
     }
   });
 
-  it('is named on a server and in the embedded store, also by the text of an error', async () => {
+  it('is named on a server and in the embedded store, and in errors', async () => {
     const named = `${PROGRAM} (blue), pid ${process.pid} on ${hostname()}`;
     for (const url of [server.url, 'memory://named']) {
-      const { message } = await namesTheHolder((options) => connect(url, options), 250);
+      const { message } = await assertNamesTheHolder((options) => connect(url, options), 250);
       assert.ok(message.includes(named), message);
     }
   });
 
-  it('is named on a majority of primaries', async () => {
+  it('is named by a RedLock', async () => {
     const urls = ['a', 'b', 'c'].map((name) => `memory://named-${name}`);
-    await namesTheHolder((options) => redlock(urls, options), 300);
+    await assertNamesTheHolder((options) => redlock(urls, options), 300);
   });
 
-  it('is not known if it says nothing, nor to a client that says nothing', async () => {
+  it('is unknown if either client has switched clientInfo off', async () => {
     await server.store.flushall();
     const said = async () => (await server.store.keys('*:client')).length;
     await using silent = await connect(server.url, { clientInfo: false });
@@ -121,7 +121,7 @@ describe('the client of a holder', () => {
     await Promise.all([unnamed.release(), named.release()]);
   });
 
-  it('has a label of one short line, or is refused', async () => {
+  it('has a label of one short line', async () => {
     const refused = [
       { clientLabel: 'a\nb' },
       { clientLabel: 'x'.repeat(201) },
@@ -194,7 +194,7 @@ describe('a process whose first call is refused without waiting', () => {
 describe('the language', () => {
   const { languageOf } = createRequire(__filename)(join(ROOT, 'dist', 'program.js'));
 
-  it('is Deno or Bun where these say that they are a Node too', () => {
+  it('is Deno or Bun even if process.versions.node is set', () => {
     assert.equal(languageOf({ node: '20.19.0' }), 'node 20.19.0');
     assert.equal(languageOf({ node: '26.3.0', bun: '1.4.5' }), 'bun 1.4.5');
     assert.equal(languageOf({ node: '26.3.0', deno: '2.9.6' }), 'deno 2.9.6');

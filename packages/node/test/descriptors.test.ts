@@ -1,23 +1,21 @@
 // Tests of programs that have reached their limit of open files.
 
 import { describe, it } from 'node:test';
-import { runStarved, skip } from './starving.js';
+import { runWithLimit, skip } from './resource-limits.js';
 
-/** Prints `told` once each call has failed for want of descriptors. */
+/** Prints `refused` once each call has failed for want of descriptors. */
 const PROGRAM = `
-  const isTold = (message) => message.includes('open files');
+  const isRefused = (message) => message.includes('open files');
   const calls = [() => use(client), () => client.lock('held').isLocked(), () => held.extend()];
   const others = [() => use(lazy), connectAndClose];
   console.log('ready', process.pid);
-  await until(isTold, ...calls, ...others);
+  await until(isRefused, ...calls, ...others);
   for (const call of [...calls, ...others]) assert.match(await failure(call), /open files/);
-  await Promise.all(Array.from({ length: 8 }, () => until(isTold, ...calls)));
-  console.log('told');
+  await Promise.all(Array.from({ length: 8 }, () => until(isRefused, ...calls)));
+  console.log('refused');
   await until((message) => message === '', ...calls, ...others);
 `;
 
-describe('a program that may open no more files', () => {
-  it('is told so by each call, and goes on when it may open some again', { skip }, () =>
-    runStarved(PROGRAM, 'nofile', 3),
-  );
+describe('a program without file descriptors', () => {
+  it('gets an error from each call until it has descriptors again', { skip }, () => runWithLimit(PROGRAM, 'nofile', 3));
 });

@@ -7,7 +7,7 @@ import { connect } from 'steadlock';
 import { RedisServer } from './server.js';
 
 describe('two clients', () => {
-  it('lose no update of a counter that is read, waited over and written', async () => {
+  it('lose no update of a counter', async () => {
     await using server = await RedisServer.start();
     await using first = await connect(server.url);
     await using second = await connect(server.url);

@@ -7,7 +7,7 @@ import { eventually, RedisServer } from './server.js';
 
 const LIMIT_MS = 500;
 
-function endedWell(ended: Ended): void {
+function assertCleanExit(ended: Ended): void {
   assert.equal(ended.errors, '');
   assert.equal(ended.code, 0);
   assert.ok(ended.lingeredMs <= LIMIT_MS, `it ended after ${ended.lingeredMs} ms`);
@@ -22,9 +22,9 @@ describe('a program', () => {
 
   after(() => server[Symbol.asyncDispose]());
 
-  it('ends by itself with an idle client', async () => {
+  it('exits by itself with an idle client', async () => {
     for (const url of [server.url, 'memory://']) {
-      endedWell(
+      assertCleanExit(
         await run(
           `import { connect } from 'steadlock';
           const client = await connect();
@@ -36,8 +36,8 @@ describe('a program', () => {
     }
   });
 
-  it('ends by itself while it holds a lock, and frees it', async () => {
-    endedWell(
+  it('exits by itself while it holds a lock, and releases it', async () => {
+    assertCleanExit(
       await run(
         `import { connect } from 'steadlock';
         const client = await connect();
@@ -50,7 +50,7 @@ describe('a program', () => {
     assert.deepEqual(await server.store.keys('exit:*'), []);
   });
 
-  it('frees its locks also after process.exit and an uncaught error', async () => {
+  it('releases its locks after process.exit and an uncaught error', async () => {
     const program = `import { connect } from 'steadlock';
       const client = await connect();
       await client.lock('exit:{last}').lock();
@@ -64,7 +64,7 @@ describe('a program', () => {
     assert.deepEqual(await server.store.keys('exit:*'), []);
   });
 
-  it('leaves nothing behind when it ends right after an abort', async () => {
+  it('leaves no record if it exits right after an abort', async () => {
     for (let round = 0; round < 10; round++) {
       await run(
         `import { connect } from 'steadlock';
@@ -79,7 +79,7 @@ describe('a program', () => {
     }
   });
 
-  it('is kept alive by a caller that waits, until it has its answer', async () => {
+  it('is kept alive by a waiting caller until the reply', async () => {
     await server.store.hset('exit:{taken}', '00000000-0000-4000-8000-000000000002:1', '1');
     await server.store.pexpire('exit:{taken}', 300);
     const ended = await run(
@@ -88,11 +88,11 @@ describe('a program', () => {
       console.log('done', await lease.release());`,
       server.url,
     );
-    endedWell(ended);
+    assertCleanExit(ended);
     assert.match(ended.output, /done released/);
   });
 
-  it('does not keep a rejection nobody can handle', async () => {
+  it('has no unhandled rejection', async () => {
     const ended = await run(
       `import { connect } from 'steadlock';
       await connect('redis://127.0.0.1:1', { connectTimeoutMs: 200 }).catch(() => {});
@@ -103,7 +103,7 @@ describe('a program', () => {
       console.log(await waiting, lease.lostReason, lease.signal.aborted, lease.signal.reason.name);`,
       server.url,
     );
-    endedWell(ended);
+    assertCleanExit(ended);
     assert.match(ended.output, /^ClosedError closed true LockLostError$/m);
   });
 
@@ -120,7 +120,7 @@ describe('a program', () => {
         console.log('done');`;
       for (const stop of [() => server.pause(), () => server.kill()]) {
         let stopped: unknown;
-        endedWell(
+        assertCleanExit(
           await run(text, server.url, () => {
             stopped ??= stop();
           }),

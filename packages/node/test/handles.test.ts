@@ -34,7 +34,7 @@ describe('a closed client', () => {
 
   after(() => server[Symbol.asyncDispose]());
 
-  it('has nothing open, and answers all the same', async () => {
+  it('has no open handle, and still answers', async () => {
     const program = `${LOOK}
       const client = await connect();
       client.events.on('lost', () => {});

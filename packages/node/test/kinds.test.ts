@@ -38,7 +38,7 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
       await server?.[Symbol.asyncDispose]();
     });
 
-    it('are told apart: one name may be many locks at once', async () => {
+    it('are separate: one name can be locks of several kinds', async () => {
       const { read } = client.readWriteLock('one-name');
       const leases = [
         await client.lock('one-name').lock(),
@@ -81,7 +81,7 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
       }
     });
 
-    it('a mutex and a semaphore cannot be entered again', async () => {
+    it('a mutex and a semaphore are not reentrant', async () => {
       const mutex = client.mutex('not-again');
       const lease = await mutex.lock();
       await assert.rejects(mutex.lock({ within: lease }), InvalidArgumentError);
@@ -94,7 +94,7 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
       assert.equal(await permit.release(), 'released');
     });
 
-    it('fair waiters are served in order of arrival, whichever client they are of', async () => {
+    it('fair waiters are served in order of arrival across clients', async () => {
       const lease = await client.fairLock('arrival').lock();
       const served: number[] = [];
       const waiters: Promise<unknown>[] = [];
@@ -116,7 +116,7 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
       assert.deepEqual(served, [0, 1, 2, 3, 4, 5]);
     });
 
-    it('a writer reads within its write, keeps the read, and never the other way round', async () => {
+    it('a writer can read and keeps the read side, and a reader cannot write', async () => {
       const { read, write, name } = client.readWriteLock('downgrade');
       assert.equal(name, 'downgrade');
       const writing = await write.lock();
@@ -142,7 +142,7 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
       }
     });
 
-    it('a semaphore takes its object’s options and those of the call', async () => {
+    it('a semaphore uses the options of its object and of the call', async () => {
       const semaphore = client.semaphore('options', 2, { leaseMs: 5_000, waitMs: 250 });
       assert.equal(semaphore.name, 'options');
       assert.equal(semaphore.limit, 2);
@@ -157,7 +157,7 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
       await assert.rejects(aborted, { name: 'TimeoutError' });
     });
 
-    it('a semaphore’s permits are counted by the server, whatever limit an object thinks of', async () => {
+    it('the server counts the permits of a semaphore, whatever limit an object has', async () => {
       const lease = await client.semaphore('counted', 5).acquire(2);
       assert.equal(await other.semaphore('counted', 5).available(), 3);
       assert.equal(await other.semaphore('counted', 9).available(), 3);
@@ -166,7 +166,7 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
       assert.equal(await other.semaphore('counted', 9).available(), 9);
     });
 
-    it('permits are a lock, and one of several', async () => {
+    it('permits can be used as a lock and as a member', async () => {
       const semaphore = client.semaphore('permits', 3, { leaseMs: 5_000 });
       const two = semaphore.permits(2);
       assert.equal(two.name, 'permits');
@@ -189,7 +189,7 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
       assert.throws(() => semaphore.permits('2' as never), InvalidArgumentError);
     });
 
-    it('the server says who holds a lock of any kind', async () => {
+    it('holder() names the holder of a lock of any kind', async () => {
       const { read, write } = client.readWriteLock('holder');
       const locks = { read, write, permits: client.semaphore('holder', 3).permits(2) };
       const named = {
@@ -221,7 +221,7 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
       await mutex.release();
     });
 
-    it('several locks are held by one lease, which has all names and no token', async () => {
+    it('a composite lock has one lease with all names and no token', async () => {
       const members = [client.lock('several-a'), client.mutex('several-ü'), client.semaphore('several-c', 2)];
       const all = client.multiLock(members, { leaseMs: 20_000 });
       assert.equal(all.name, 'several-a, several-ü, several-c');
@@ -243,7 +243,7 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
       assert.equal(await other.semaphore('several-c', 2).available(), 2);
     });
 
-    it('several locks that are none, the same, or several themselves are refused', async () => {
+    it('empty, duplicate and nested composite locks are refused', async () => {
       const pair = client.multiLock(new Set([client.lock('pair-a'), client.lock('pair-b')]));
       for (const locks of [[], [client.lock('same'), client.fairLock('same')], [pair, client.lock('third')]]) {
         await assert.rejects(client.multiLock(locks).lock(), InvalidArgumentError);
@@ -251,7 +251,7 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
       assert.equal(await client.lock('third').isLocked(), false);
     });
 
-    it('a forced release says whether anybody held it, and the holder hears of it', async () => {
+    it('a forced release returns whether the lock was held, and the holder is notified', async () => {
       await using short = await connect(server?.url ?? 'memory://kinds-test', { leaseMs: 3_000 });
       const kinds = [
         (client: Client) => client.lock('force'),
@@ -293,7 +293,7 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
       await assert.rejects(client.setLimit('limit', '2' as unknown as number), InvalidArgumentError);
     });
 
-    it('a scope holds whatever lock object it is given', async () => {
+    it('a scope holds a lock object of any kind', async () => {
       const mutex = client.mutex('scope', { leaseMs: 5_000 });
       const { read, write } = client.readWriteLock('scope-rw');
       const semaphore = client.semaphore('scope-s', 2);
@@ -319,7 +319,7 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
       assert.equal(await mutex.isLocked(), false);
     });
 
-    it('a wait that is aborted leaves nothing behind', async () => {
+    it('an aborted wait leaves no record', async () => {
       for (const of of [
         (client: Client) => client.mutex('abort-mutex'),
         (client: Client) => client.fairLock('abort-fair'),
@@ -335,7 +335,7 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
       }
     });
 
-    it('all are refused by a closed client', async () => {
+    it('a closed client refuses all kinds', async () => {
       const closed = await connect(server?.url ?? 'memory://kinds-test');
       const locks = [closed.mutex('c'), closed.readWriteLock('c').read, closed.semaphore('c', 1)];
       const all = closed.multiLock(locks);
@@ -347,7 +347,7 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
       await assert.rejects(closed.semaphore('c', 1).available(), ClosedError);
     });
 
-    it('bad arguments are refused', async () => {
+    it('invalid arguments are refused', async () => {
       for (const factory of ['mutex', 'fairLock', 'readWriteLock'] as const) {
         for (const name of [7, undefined, '\ud800']) {
           assert.throws(() => client[factory](name as string), InvalidArgumentError);

@@ -13,7 +13,7 @@ import { eventually } from './server.js';
 class ProgramError extends Error {}
 
 /** Runs a scope on the lock `door`, whose body throws after `mishap`. */
-async function failAfter(client: Client, mishap: (lease: Lease) => unknown): Promise<void> {
+async function throwAfter(client: Client, mishap: (lease: Lease) => unknown): Promise<void> {
   await client.using('door', { leaseMs: 100 }, async (lease) => {
     await mishap(lease);
     throw new ProgramError('mine');
@@ -31,7 +31,7 @@ function unanswered(lease: Lease): void {
 }
 
 type Internals = typeof import('../dist/internals');
-const { LEAVE } = createRequire(require.resolve('steadlock'))('./internals.js') as Internals;
+const { END_SCOPE } = createRequire(require.resolve('steadlock'))('./internals.js') as Internals;
 type Leave = (this: Lease, bodyFailed: boolean) => Promise<void>;
 
 describe('release error that masks the program’s own', () => {
@@ -41,8 +41,8 @@ describe('release error that masks the program’s own', () => {
   ]) {
     it(`is found when ${what}`, async () => {
       await using client = await connect('memory://');
-      await assert.rejects(failAfter(client, mishap), ProgramError);
-      await withDefect(client, () => assert.rejects(failAfter(client, mishap), masked));
+      await assert.rejects(throwAfter(client, mishap), ProgramError);
+      await withDefect(client, () => assert.rejects(throwAfter(client, mishap), masked));
     });
   }
 });
@@ -52,13 +52,13 @@ async function withDefect(client: Client, work: () => Promise<void>): Promise<vo
   const lease = await client.lock('any').lock();
   const prototype = Object.getPrototypeOf(lease) as Record<symbol, Leave>;
   await lease.release();
-  const leave = prototype[LEAVE] as Leave;
-  prototype[LEAVE] = function (this: Lease) {
+  const leave = prototype[END_SCOPE] as Leave;
+  prototype[END_SCOPE] = function (this: Lease) {
     return leave.call(this, false);
   };
   try {
     await work();
   } finally {
-    prototype[LEAVE] = leave;
+    prototype[END_SCOPE] = leave;
   }
 }

@@ -6,7 +6,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { connect, InvalidArgumentError, MisconfiguredError, redlock, UnavailableError } from 'steadlock';
 import { RedisServer, unusedPort } from './server.js';
 
-it('is made before its server is up, and waits for it at its first use', async () => {
+it('is made before its server is up, and connects at its first use', async () => {
   await using server = await RedisServer.start();
   await server.kill();
   await using client = await connect(server.url, { lazy: true });
@@ -17,7 +17,7 @@ it('is made before its server is up, and waits for it at its first use', async (
   assert.equal(await (await waits).release(), 'released');
 });
 
-it('has a first use of eight calls for one lock', async () => {
+it('can have eight calls as its first use', async () => {
   await using server = await RedisServer.start();
   for (let turn = 0; turn < 5; turn += 1) {
     await using client = await connect(server.url, { lazy: true });
@@ -41,7 +41,7 @@ it('has a first use of eight calls for one lock', async () => {
   }
 });
 
-it('tells what is wrong for good at its first use', async () => {
+it('reports a permanent error at its first use', async () => {
   await using server = await RedisServer.start('--requirepass', 'right');
   await using client = await connect(server.url.replace('//', '//:wrong@'), { lazy: true });
   for (const attempt of [1, 2]) {
@@ -49,12 +49,12 @@ it('tells what is wrong for good at its first use', async () => {
   }
 });
 
-it('connects to nothing while nobody uses it', async () => {
+it('does not connect until it is used', async () => {
   const nowhere = async () => `redis://127.0.0.1:${await unusedPort()}`;
   await using _one = await connect(await nowhere(), { lazy: true });
   await using _majority = await redlock([await nowhere(), await nowhere(), await nowhere()], { lazy: true });
 });
 
-it('is lazy or not', async () => {
+it('needs a boolean for lazy', async () => {
   await assert.rejects(connect('memory://', { lazy: 1 as unknown as boolean }), InvalidArgumentError);
 });

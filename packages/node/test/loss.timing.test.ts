@@ -9,7 +9,7 @@ const LEASE_MS = 1_500;
 /** A third of the lease until the next renewal, and half a second for the report. */
 const LIMIT_MS = LEASE_MS / 3 + 500;
 
-describe('a lock that is taken away', () => {
+describe('a lost lock', () => {
   let server: RedisServer;
   let client: Client;
 
@@ -35,14 +35,14 @@ describe('a lock that is taken away', () => {
     assert.equal(lease.remainingMs, 0);
   }
 
-  it('by DEL is told within a third of the lease', async () => {
+  it('by DEL is reported within a third of the lease', async () => {
     const lease = await client.lock('deleted').lock();
     await server.store.del('deleted');
     await toldWithin(LIMIT_MS, lease, 'removed');
     assert.equal(await lease.release(), 'expired');
   });
 
-  it('by FLUSHALL is told, and the next token is higher all the same', async () => {
+  it('by FLUSHALL is reported, and the next token is higher', async () => {
     const lease = await client.lock('flushed').lock();
     await server.store.flushall();
     await toldWithin(LIMIT_MS, lease, 'removed');
@@ -53,7 +53,7 @@ describe('a lock that is taken away', () => {
     assert.equal(await next.release(), 'released');
   });
 
-  it("by another owner's record is told, and the release leaves that record alone", async () => {
+  it("by another owner's record is reported, and the release does not touch that record", async () => {
     const lease = await client.lock('stolen').lock();
     await server.store.multi().del('stolen').hset('stolen', 'thief', '1').pexpire('stolen', 60_000).exec();
     await toldWithin(LIMIT_MS, lease, 'stolen');
@@ -61,7 +61,7 @@ describe('a lock that is taken away', () => {
     assert.equal(await server.store.hget('stolen', 'thief'), '1');
   });
 
-  it('by silence is told before the record ends on the server', async () => {
+  it('by an unresponsive server is reported before the record expires', async () => {
     const lease = await client.lock('silent').lock();
     const left = await server.store.pttl('silent');
     server.pause();
@@ -71,16 +71,16 @@ describe('a lock that is taken away', () => {
     assert.notEqual(await lease.release(), 'released');
   });
 
-  it('is told to a scope that listens', async () => {
-    const told = client.using('scope', async (_lease, signal) => {
+  it('is reported to a scope by its signal', async () => {
+    const scope = client.using('scope', async (_lease, signal) => {
       await server.store.del('scope');
       await eventually(LIMIT_MS, () => signal.aborted);
       signal.throwIfAborted();
     });
-    await assert.rejects(told, LockLostError);
+    await assert.rejects(scope, LockLostError);
   });
 
-  it('is told to a reader at once after the event loop was blocked', async () => {
+  it('is visible at once after the event loop was blocked', async () => {
     const lease = await client.lock('blocked', { leaseMs: 200 }).lock();
     const until = performance.now() + 300;
     while (performance.now() < until);
@@ -91,7 +91,7 @@ describe('a lock that is taken away', () => {
 });
 
 describe('a wait that times out', () => {
-  it('returns in time, also when the server hangs or is gone', async () => {
+  it('returns in time, even if the server hangs or is down', async () => {
     await using server = await RedisServer.start();
     await using client = await connect(server.url, { commandTimeoutMs: 600 });
     const holder = await client.lock('held').lock();

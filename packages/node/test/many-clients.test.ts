@@ -39,7 +39,7 @@ async function use(client: Client, name: string): Promise<void> {
 }
 
 describe('many clients of a process', { skip: process.platform !== 'linux' && 'it looks into /proc' }, () => {
-  it('cost one thread, 8 descriptors and less than half a MiB each, and nothing once they are closed', async (test) => {
+  it('need one thread, 8 descriptors and less than half a MiB each, and nothing after close', async (test) => {
     await using server = await RedisServer.start();
     // The first client creates the parts that all clients share.
     await using first = await connect(server.url);

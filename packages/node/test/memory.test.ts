@@ -22,7 +22,7 @@ const FLAT = { heap: 0.4, resident: 24 };
  * Runs `batch`, the text of a function, for `count` numbers and then for as many more, and checks that the memory does
  * not grow in between. Runs in a process of its own, because the test runner keeps each of its promises for a while.
  */
-async function staysFlat(count: number, batch: string): Promise<void> {
+async function assertFlatMemory(count: number, batch: string): Promise<void> {
   await using server = await RedisServer.start();
   const ended = await run(
     `import { setFlagsFromString } from 'node:v8';
@@ -57,7 +57,7 @@ async function staysFlat(count: number, batch: string): Promise<void> {
 
 describe('memory stays flat', () => {
   it(`over ${NAMES} names`, () =>
-    staysFlat(
+    assertFlatMemory(
       NAMES,
       `(numbers) => Promise.all(numbers.map(async (number) => {
         const lock = client.lock('name-' + number);
@@ -65,8 +65,8 @@ describe('memory stays flat', () => {
       }))`,
     ));
 
-  it(`over ${LEASES} leases that lapsed and that nobody released`, () =>
-    staysFlat(
+  it(`over ${LEASES} leases that expired without a release`, () =>
+    assertFlatMemory(
       LEASES,
       // Half of the leases come from one shared object, the others from an object each.
       `async (numbers) => {

@@ -16,7 +16,7 @@ function number(client: Client, name: string, labels: Record<string, string> = {
     .reduce((sum, value) => sum + value, 0);
 }
 
-it('counts what a client does, and says so after its end', async () => {
+it('are counted, and can be read after close', async () => {
   const client = await connect('memory://', { metrics: true, keyPrefix: 'shop:' });
   const stock = { kind: 'lock', group: 'stock' };
   await client.using('stock:42', async () => {
@@ -39,7 +39,7 @@ it('counts what a client does, and says so after its end', async () => {
   assert.ok(!client.metrics().includes('stock:') && !client.metrics().includes('shop'));
 });
 
-it('has a text of heads and samples, and nothing else', async () => {
+it('consist of header lines and samples only', async () => {
   await using client = await connect('memory://', { metrics: true });
   await client.using('stock:42', async () => {});
   const text = client.metrics();
@@ -78,7 +78,7 @@ it('counts groups beyond the cap as other', async () => {
   assert.deepEqual(['a', 'b', 'c', 'other'].map(granted), [1, 1, 0, 2]);
 });
 
-it('has none unless it is asked for them, and says so', async () => {
+it('are off by default, and the error names the option', async () => {
   await using client = await connect('memory://');
   assert.throws(() => client.metrics(), InvalidArgumentError);
   const refused = [
@@ -99,7 +99,7 @@ it('has none unless it is asked for them, and says so', async () => {
   }
 });
 
-it('counts the queues that one chooses', async () => {
+it('include the chosen queues', async () => {
   await using client = await connect('memory://', { metrics: true, metricsQueues: ['report'] });
   const lock = client.fairLock('report');
   await lock.unlock(await lock.lock());

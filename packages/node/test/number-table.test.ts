@@ -8,7 +8,7 @@ type Tables = typeof import('../dist/number-table');
 const { NumberTable } = createRequire(require.resolve('steadlock'))('./number-table.js') as Tables;
 
 describe('a number table', () => {
-  it('is a Map for ids that ascend, also when some stay for long', () => {
+  it('works like a Map for ascending ids, even if some stay long', () => {
     const table = new NumberTable<string>();
     const map = new Map<number, string>();
     let random = 1;
@@ -27,7 +27,7 @@ describe('a number table', () => {
     for (const id of map.keys()) assert.equal(table.get(id), undefined);
   });
 
-  it('knows ids above 2^32', () => {
+  it('accepts ids above 2^32', () => {
     const table = new NumberTable<string>();
     const ids = [2 ** 52, 2 ** 52 + 1, 2 ** 52 + 256, 2 ** 33];
     for (const id of ids) table.set(id, `v${id}`);

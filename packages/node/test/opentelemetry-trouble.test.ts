@@ -13,7 +13,7 @@ import { type InstrumentOptions, instrument } from 'steadlock/opentelemetry';
 import { nativeClients } from './garbage.js';
 import { run } from './run.js';
 import { eventually } from './server.js';
-import { counted, current, newComplaints, Recorded } from './telemetry.js';
+import { counted, current, newErrors, Recorded } from './telemetry.js';
 
 const ROUNDS = 50;
 const CALLERS = 40;
@@ -38,20 +38,20 @@ async function works(options: InstrumentOptions): Promise<void> {
   assert.equal(lease.lostReason, 'expired');
 }
 
-afterEach(() => void newComplaints());
+afterEach(() => void newErrors());
 
-describe('a lock is what it is', () => {
-  it('when no span can be made', async () => {
+describe('a lock works', () => {
+  it('when startSpan throws', async () => {
     const tracerProvider = { getTracer: () => ({ startSpan: fails, startActiveSpan: fails }) };
     await works({ tracerProvider });
-    assert.ok(newComplaints().length > 0);
+    assert.ok(newErrors().length > 0);
   });
 
-  it('when a span throws whatever is done with it', async () => {
+  it('when each method of a span throws', async () => {
     const span = new Proxy({}, { get: () => fails });
     const tracer = { startSpan: () => span, startActiveSpan: fails };
     await works({ tracerProvider: { getTracer: () => tracer } as unknown as TracerProvider });
-    assert.ok(newComplaints().length > 0);
+    assert.ok(newErrors().length > 0);
   });
 
   it('when an exporter throws', async () => {
@@ -62,7 +62,7 @@ describe('a lock is what it is', () => {
   it('when a processor throws', async () => {
     const processor = { onStart: fails, onEnd: fails, shutdown: async () => {}, forceFlush: async () => {} };
     await works({ tracerProvider: new Tracers({ spanProcessors: [processor] }) });
-    assert.ok(newComplaints().length > 0);
+    assert.ok(newErrors().length > 0);
   });
 
   it('when instruments throw', async () => {
@@ -71,10 +71,10 @@ describe('a lock is what it is', () => {
       { get: (own, name) => Reflect.get(own, name) ?? (() => ({})) },
     );
     await works({ meterProvider: { getMeter: () => instruments } as unknown as MeterProvider });
-    assert.ok(newComplaints().length > 0);
+    assert.ok(newErrors().length > 0);
   });
 
-  it('when nobody can say what is current', async () => {
+  it('when the context manager throws', async () => {
     const before = context.active;
     context.active = fails;
     try {
@@ -82,21 +82,21 @@ describe('a lock is what it is', () => {
     } finally {
       context.active = before;
     }
-    assert.ok(newComplaints().length > 0);
+    assert.ok(newErrors().length > 0);
   });
 
-  it('and an instrument that was not made leaves the client as it was', async () => {
+  it('and a failing instrument() leaves the client unchanged', async () => {
     await using client = await connect('memory://', { metrics: true });
     assert.throws(() => instrument(client, { meterProvider: { getMeter: fails } }), /broken/);
     assert.throws(() => instrument(client, { tracerProvider: { getTracer: fails } }), /broken/);
     const recorded = new Recorded();
     instrument(client, recorded);
     await client.using('stock:42', () => {});
-    assert.equal(recorded.told().length, 2);
+    assert.equal(recorded.takeSpans().length, 2);
   });
 });
 
-it('many callers at once have their own spans, each of which ends once', async () => {
+it('concurrent callers have separate spans, each of which ends once', async () => {
   for (let round = 0; round < ROUNDS; round += 1) {
     const client = await connect('memory://', { metrics: true });
     const recorded = new Recorded();
@@ -155,14 +155,14 @@ it('many callers at once have their own spans, each of which ends once', async (
     // The client also counts grants that came while their callers aborted.
     const all = [...counted(client, 'steadlock_hold_seconds_count').values()].reduce((sum, count) => sum + count, 0);
     assert.ok(all >= holds && all <= holds + CALLERS / 4);
-    const closed = recorded.told().filter(({ attributes }) => attributes['steadlock.reason'] === 'closed');
+    const closed = recorded.takeSpans().filter(({ attributes }) => attributes['steadlock.reason'] === 'closed');
     assert.equal(closed.length, leases.length);
-    // OpenTelemetry would complain of a span that was ended twice.
-    assert.deepEqual(newComplaints(), []);
+    // OpenTelemetry would complain about a span that was ended twice.
+    assert.deepEqual(newErrors(), []);
   }
 });
 
-it('a client that nobody has any more is freed, and read no more', async () => {
+it('a dropped client is freed and not read any more', async () => {
   const recorded = new Recorded();
   await (async () => {
     const client = await connect('memory://', { metrics: true });
@@ -174,7 +174,7 @@ it('a client that nobody has any more is freed, and read no more', async () => {
   assert.equal(await recorded.isRead(), false);
 });
 
-it('the package needs OpenTelemetry only for this module, which says that it is missing', async () => {
+it('only this module needs OpenTelemetry, and it reports its absence', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'steadlock-node-'));
   try {
     const installed = join(folder, 'node_modules', 'steadlock');

@@ -18,11 +18,11 @@ import {
 } from 'steadlock';
 import { instrument } from 'steadlock/opentelemetry';
 import { eventually, RedisServer } from './server.js';
-import { counted, newComplaints, numbersOf, outside, positive, Recorded, TABLE, type Told } from './telemetry.js';
+import { counted, newErrors, numbersOf, outside, positive, Recorded, type RecordedSpan, TABLE } from './telemetry.js';
 
 const SOON_MS = 20_000;
 const LOCK = { 'steadlock.kind': 'lock', 'steadlock.lock': 'stock:42' };
-const WAIT: Told = {
+const WAIT: RecordedSpan = {
   name: 'steadlock.wait',
   attributes: { ...LOCK, 'steadlock.outcome': 'granted' },
   status: 'ok',
@@ -36,7 +36,7 @@ async function instrumented(url = 'memory://', options?: ConnectOptions): Promis
   return [client, recorded];
 }
 
-function wait(outcome: string, errorType?: string): Told {
+function wait(outcome: string, errorType?: string): RecordedSpan {
   const error = errorType === undefined ? {} : { 'error.type': errorType };
   return {
     ...WAIT,
@@ -45,7 +45,7 @@ function wait(outcome: string, errorType?: string): Told {
   };
 }
 
-function hold(token: number | null, outcome: string, reason?: string): Told {
+function hold(token: number | null, outcome: string, reason?: string): RecordedSpan {
   const lost = reason === undefined ? {} : { 'steadlock.reason': reason };
   const numbered = token === null ? {} : { 'steadlock.token': token };
   return {
@@ -56,21 +56,21 @@ function hold(token: number | null, outcome: string, reason?: string): Told {
 }
 
 /** Checks that the recorded waits and leases equal the client's counts. */
-async function agrees(client: Client, recorded: Recorded): Promise<void> {
+async function assertAgrees(client: Client, recorded: Recorded): Promise<void> {
   const waits = await recorded.numbers('steadlock.wait.duration');
   assert.deepEqual(waits, positive(counted(client, 'steadlock_acquisitions_total')));
   const holds = await recorded.numbers('steadlock.hold.duration');
   assert.deepEqual(holds, positive(counted(client, 'steadlock_hold_seconds_count')));
 }
 
-afterEach(() => assert.deepEqual(newComplaints(), []));
+afterEach(() => assert.deepEqual(newErrors(), []));
 
 describe('spans', () => {
-  it('are of the wait and of the lease, and children of the span where the lock is asked for', async () => {
+  it('cover the wait and the lease, as children of the span of the call', async () => {
     const [client, recorded] = await instrumented();
     const [token, parent] = await recorded.within(async (span) => {
       const token = await client.using('stock:42', async (lease) => {
-        assert.deepEqual(recorded.told(), [WAIT]);
+        assert.deepEqual(recorded.takeSpans(), [WAIT]);
         return lease.token;
       });
       return [token, span.spanContext()];
@@ -80,16 +80,16 @@ describe('spans', () => {
       [parent.spanId],
     );
     assert.equal(recorded.spans()[0]?.spanContext().traceId, parent.traceId);
-    assert.deepEqual(recorded.told(), [hold(token, 'released')]);
-    await agrees(client, recorded);
+    assert.deepEqual(recorded.takeSpans(), [hold(token, 'released')]);
+    await assertAgrees(client, recorded);
     await client.close();
   });
 
-  it('have the parent of the call, wherever the lease is released and whoever wakes the waiter', async () => {
+  it('have the span of the call as parent, wherever the lease is released', async () => {
     const [client, recorded] = await instrumented();
     const lock = client.lock('stock:42');
     const first = await outside(() => lock.lock());
-    recorded.told();
+    recorded.takeSpans();
     let spanId: string | undefined;
     const second = await recorded.within((span) => {
       spanId = span.spanContext().spanId;
@@ -115,7 +115,7 @@ describe('spans', () => {
     await client.close();
   });
 
-  it('are there for each kind of lock and each way to take it', async () => {
+  it('exist for each kind of lock and each call', async () => {
     const [client, recorded] = await instrumented();
     const { read, write } = client.readWriteLock('a:rw');
     const semaphore = client.semaphore('a:s', 3);
@@ -150,10 +150,10 @@ describe('spans', () => {
       'write_lock a:rw released',
       'write_lock a:rw released',
     );
-    const told = recorded.told();
-    const waits = told.filter(({ name }) => name === 'steadlock.wait');
-    const holds = told.filter(({ name }) => name === 'steadlock.hold');
-    const words = ({ attributes: of }: Told) =>
+    const spans = recorded.takeSpans();
+    const waits = spans.filter(({ name }) => name === 'steadlock.wait');
+    const holds = spans.filter(({ name }) => name === 'steadlock.hold');
+    const words = ({ attributes: of }: RecordedSpan) =>
       `${of['steadlock.kind']} ${of['steadlock.lock']} ${of['steadlock.outcome']}`;
     assert.deepEqual(holds.map(words), taken);
     assert.deepEqual(
@@ -162,11 +162,11 @@ describe('spans', () => {
     );
     const known = TABLE.labels.find(({ name }) => name === 'kind')?.words;
     assert.deepEqual(new Set(taken.map((one) => one.split(' ')[0])), new Set(known));
-    await agrees(client, recorded);
+    await assertAgrees(client, recorded);
     await client.close();
   });
 
-  it('say how a wait ended that got nothing', async () => {
+  it('have the outcome of a wait without a grant', async () => {
     await using server = await RedisServer.start();
     const [client, recorded] = await instrumented(server.url, { breakerFailures: 1, commandTimeoutMs: 2_000 });
     const lock = client.lock('stock:42');
@@ -181,99 +181,99 @@ describe('spans', () => {
       return lease.token;
     });
     const timedOut = wait('timed_out');
-    assert.deepEqual(recorded.told(), [WAIT, timedOut, timedOut, wait('cancelled'), hold(token, 'released')]);
+    assert.deepEqual(recorded.takeSpans(), [WAIT, timedOut, timedOut, wait('cancelled'), hold(token, 'released')]);
 
     await server.store.set('stock:42', 'something else');
     await assert.rejects(lock.lock(), MisconfiguredError);
     await server.store.del('stock:42');
-    assert.deepEqual(recorded.told(), [wait('misconfigured', 'MisconfiguredError')]);
+    assert.deepEqual(recorded.takeSpans(), [wait('misconfigured', 'MisconfiguredError')]);
 
     const outer = await lock.lock({ leaseMs: 3_000, renew: true });
     await client.forceRelease(lock);
     await eventually(SOON_MS, () => outer.signal.aborted);
     await assert.rejects(lock.lock({ within: outer }), LockLostError);
-    assert.deepEqual(recorded.told(), [WAIT, hold(outer.token, 'lost', 'removed'), wait('lost', 'LockLostError')]);
+    assert.deepEqual(recorded.takeSpans(), [WAIT, hold(outer.token, 'lost', 'removed'), wait('lost', 'LockLostError')]);
 
-    await agrees(client, recorded);
+    await assertAgrees(client, recorded);
     // The client does not count this acquisition, because it is refused before anything is sent.
     await assert.rejects(lock.lock({ leaseMs: 1 }), InvalidArgumentError);
-    assert.deepEqual(recorded.told(), [wait('refused', 'InvalidArgumentError')]);
+    assert.deepEqual(recorded.takeSpans(), [wait('refused', 'InvalidArgumentError')]);
 
     await server.kill();
     await assert.rejects(lock.lock({ waitMs: 1_000 }), UnavailableError);
     await eventually(SOON_MS, () => counted(client, 'steadlock_breakers_open').get('') === 1);
-    recorded.told();
+    recorded.takeSpans();
     await assert.rejects(lock.lock(), UnavailableError);
-    assert.deepEqual(recorded.told(), [wait('unavailable', 'UnavailableError')]);
+    assert.deepEqual(recorded.takeSpans(), [wait('unavailable', 'UnavailableError')]);
     assert.equal(await lock.tryLock({ onUnavailable: 'skip' }), null);
-    assert.deepEqual(recorded.told(), [wait('skipped')]);
+    assert.deepEqual(recorded.takeSpans(), [wait('skipped')]);
 
     const local = await lock.lock({ onUnavailable: 'local' });
-    assert.deepEqual(recorded.told(), [wait('degraded')]);
+    assert.deepEqual(recorded.takeSpans(), [wait('degraded')]);
     const closes = assert.rejects(lock.lock({ onUnavailable: 'local' }), ClosedError);
     await client.close();
     await closes;
     const held = hold(local.token, 'lost', 'closed');
     const degraded = { ...held, attributes: { ...held.attributes, 'steadlock.degraded': true } };
     assert.deepEqual(
-      recorded.told().sort((one, other) => (one.name < other.name ? -1 : 1)),
+      recorded.takeSpans().sort((one, other) => (one.name < other.name ? -1 : 1)),
       [degraded, wait('closed', 'ClosedError')],
     );
   });
 
-  it('tell that a lease was lost, and why, and end once', async () => {
+  it('have the reason for a loss, and end once', async () => {
     await using server = await RedisServer.start();
     const [client, recorded] = await instrumented(server.url, { leaseMs: 3_000 });
     const lock = client.lock('stock:42');
     const removed = await lock.lock();
     await client.forceRelease(lock);
     await eventually(SOON_MS, () => removed.signal.aborted);
-    assert.deepEqual(recorded.told(), [WAIT, hold(removed.token, 'lost', 'removed')]);
+    assert.deepEqual(recorded.takeSpans(), [WAIT, hold(removed.token, 'lost', 'removed')]);
     assert.equal(await removed.release(), 'expired');
 
     const expired = await lock.lock({ leaseMs: 300 });
     await eventually(SOON_MS, () => expired.signal.aborted);
-    assert.deepEqual(recorded.told(), [WAIT, hold(expired.token, 'lost', 'expired')]);
+    assert.deepEqual(recorded.takeSpans(), [WAIT, hold(expired.token, 'lost', 'expired')]);
 
     const bounded = await lock.lock({ maxHoldMs: 400 });
     await eventually(SOON_MS, () => bounded.signal.aborted);
-    assert.deepEqual(recorded.told(), [WAIT, hold(bounded.token, 'lost', 'max_hold')]);
+    assert.deepEqual(recorded.takeSpans(), [WAIT, hold(bounded.token, 'lost', 'max_hold')]);
     await bounded.release();
 
     // Only the release finds the loss.
     const late = await lock.lock({ leaseMs: 60_000 });
     await client.forceRelease(lock);
     assert.equal(await late.release(), 'expired');
-    assert.deepEqual(recorded.told(), [WAIT, hold(late.token, 'expired', 'expired')]);
+    assert.deepEqual(recorded.takeSpans(), [WAIT, hold(late.token, 'expired', 'expired')]);
 
     const closed = await lock.lock();
     await client.close();
-    assert.deepEqual(recorded.told(), [WAIT, hold(closed.token, 'lost', 'closed')]);
+    assert.deepEqual(recorded.takeSpans(), [WAIT, hold(closed.token, 'lost', 'closed')]);
     assert.equal(await closed.release(), 'released');
-    assert.deepEqual(recorded.told(), []);
+    assert.deepEqual(recorded.takeSpans(), []);
   });
 
-  it('show no name that has a password in it', async () => {
+  it('show no password in a name', async () => {
     const [client, recorded] = await instrumented();
     await client.using('redis://user:secret@host/0', () => {});
     assert.equal((await client.lock('redis://user:secret@host/0').tryLock({ waitMs: 0 }))?.isValid, true);
     await assert.rejects(client.lock('redis://user:secret@host/0').lock({ waitMs: 0 }), LockTimeoutError);
     await client.close();
-    const told = recorded.told();
-    assert.equal(told.length, 5);
-    assert.ok(!JSON.stringify(told).includes('secret'));
+    const spans = recorded.takeSpans();
+    assert.equal(spans.length, 5);
+    assert.ok(!JSON.stringify(spans).includes('secret'));
     assert.ok(!JSON.stringify(await recorded.metrics()).includes('secret'));
   });
 
-  it('have the kind that a RedLock counts for', async () => {
+  it('have the kind of a RedLock', async () => {
     const client = await redlock(['memory://otel-a', 'memory://otel-b', 'memory://otel-c'], { metrics: true });
     const recorded = new Recorded();
     instrument(client, recorded);
     await client.using(client.mutex('stock:42'), () => {});
     await client.using(client.lock('stock:42'), () => {});
-    const kinds = recorded.told().map(({ attributes }) => attributes['steadlock.kind']);
+    const kinds = recorded.takeSpans().map(({ attributes }) => attributes['steadlock.kind']);
     assert.deepEqual(kinds, ['mutex', 'mutex', 'lock', 'lock']);
-    await agrees(client, recorded);
+    await assertAgrees(client, recorded);
     await client.close();
   });
 
@@ -282,9 +282,9 @@ describe('spans', () => {
     await client.using('stock:42', () => {});
     await client.close();
     await assert.rejects(client.lock('stock:42').lock(), ClosedError);
-    const told = recorded.told();
-    assert.deepEqual(new Set(told.map(({ name }) => name)), new Set(TABLE.spans.map(({ name }) => name)));
-    for (const { name, attributes } of told) {
+    const spans = recorded.takeSpans();
+    assert.deepEqual(new Set(spans.map(({ name }) => name)), new Set(TABLE.spans.map(({ name }) => name)));
+    for (const { name, attributes } of spans) {
       const known = TABLE.spans.find((span) => span.name === name)?.attributes ?? [];
       for (const attribute of Object.keys(attributes)) assert.ok(known.includes(attribute), `${name}: ${attribute}`);
     }
@@ -292,7 +292,7 @@ describe('spans', () => {
 });
 
 describe('metrics', () => {
-  it('are those of the table, with its names, units, types and meanings, and what the client has counted', async () => {
+  it('have the names, units, types and meanings of the table, and the counts of the client', async () => {
     await using server = await RedisServer.start();
     const [client, recorded] = await instrumented(server.url, {
       leaseMs: 2_000,
@@ -336,11 +336,11 @@ describe('metrics', () => {
       }
     }
     await fixed.release();
-    await agrees(client, recorded);
+    await assertAgrees(client, recorded);
     await client.close();
   });
 
-  it('have the words of the groups as they are, and no more groups than the client counts', async () => {
+  it('have group names unchanged, and the groups of the client', async () => {
     const [client, recorded] = await instrumented('memory://', { metricsGroups: 3 });
     const odd = 'a"b\\c\u2028{d}=, \r';
     for (const group of [odd, 'second', 'third', 'fourth', 'fifth']) await client.using(`${group}:1`, () => {});
@@ -361,7 +361,7 @@ describe('metrics', () => {
     await client.close();
   });
 
-  it('are no longer read of a client that is closed, or that is no longer instrumented', async () => {
+  it('are not read from a closed or uninstrumented client', async () => {
     const client = await connect('memory://', { metrics: true });
     const recorded = new Recorded();
     const { uninstrument } = instrument(client, recorded);
@@ -373,7 +373,7 @@ describe('metrics', () => {
     await client.using('report', () => {});
     // A span that has begun before ends as usual.
     await held.release();
-    assert.deepEqual(recorded.told(), [WAIT, hold(held.token, 'released')]);
+    assert.deepEqual(recorded.takeSpans(), [WAIT, hold(held.token, 'released')]);
 
     const again = new Recorded();
     {
@@ -391,21 +391,21 @@ describe('metrics', () => {
 });
 
 describe('instrument', () => {
-  it('wants a client with metrics, once', async () => {
+  it('needs a client with metrics, and instruments it once', async () => {
     await using plain = await connect('memory://');
-    const wordless = (error: unknown) => error instanceof InvalidArgumentError && error.message.includes('metrics');
-    assert.throws(() => instrument(plain, new Recorded()), wordless);
+    const emptyOutcome = (error: unknown) => error instanceof InvalidArgumentError && error.message.includes('metrics');
+    assert.throws(() => instrument(plain, new Recorded()), emptyOutcome);
     const [client, recorded] = await instrumented();
     assert.throws(() => instrument(client, new Recorded()), /instrumented already/);
     assert.throws(() => instrument({} as Client), InvalidArgumentError);
     assert.throws(() => instrument(undefined as unknown as Client), InvalidArgumentError);
     assert.throws(() => instrument(plain, 1 as unknown as undefined), InvalidArgumentError);
     await client.using('stock:42', () => {});
-    assert.equal(recorded.told().length, 2);
+    assert.equal(recorded.takeSpans().length, 2);
     await client.close();
   });
 
-  it('takes the global providers, and does nothing without any', async () => {
+  it('uses the global providers, and does nothing without any', async () => {
     await using client = await connect('memory://', { metrics: true });
     using _instrumented = instrument(client);
     await client.using('stock:42', () => {});

@@ -18,7 +18,7 @@ import { elapsed, eventually, RedisServer } from './server.js';
 
 const SOON_MS = 20_000;
 /** A call that makes no server call takes less; a call that waits takes longer. */
-const AT_ONCE_MS = 10_000;
+const SHORT_MS = 10_000;
 /** The failures in a row that open the circuit breaker. */
 const FAILURES = 3;
 const POLICIES: OnUnavailable[] = ['fail', 'local', 'skip'];
@@ -70,18 +70,18 @@ describe('while a server is unavailable', () => {
     });
   }
 
-  it('calls fail at once, what is held is kept and released, and the log hears of it', async () => {
+  it('calls fail at once, held locks stay valid, and events are emitted', async () => {
     await using client = await quick();
-    const heard: string[] = [];
-    client.events.on('breakerOpened', ({ level, server }) => heard.push(`opened ${level} ${server}`));
-    client.events.on('breakerClosed', ({ openMs }) => heard.push(`closed ${typeof openMs}`));
+    const events: string[] = [];
+    client.events.on('breakerOpened', ({ level, server }) => events.push(`opened ${level} ${server}`));
+    client.events.on('breakerClosed', ({ openMs }) => events.push(`closed ${typeof openMs}`));
     const kept = await client.lock('kept').lock();
     assert.equal(kept.degraded, false);
     server.pause();
     await isOpen(client);
     for (const waitMs of [undefined, 0, SOON_MS]) {
       const call = client.lock('a').lock({ waitMs });
-      assert.ok((await elapsed(call)) < AT_ONCE_MS);
+      assert.ok((await elapsed(call)) < SHORT_MS);
       await assert.rejects(call, (error: UnavailableError) => failed(error) && error.retryable && error.node !== null);
     }
     await assert.rejects(client.lock('a').tryLock(), failed);
@@ -95,11 +95,11 @@ describe('while a server is unavailable', () => {
     await isClosed(client);
     assert.equal(await kept.release(), 'released');
     const address = server.url.replace('redis://', '');
-    await eventually(SOON_MS, () => heard.length === 2);
-    assert.deepEqual(heard, [`opened warn ${address}`, 'closed number']);
+    await eventually(SOON_MS, () => events.length === 2);
+    assert.deepEqual(events, [`opened warn ${address}`, 'closed number']);
   });
 
-  it('locks are granted among those of this client, and by the server once it is back', async () => {
+  it('locks are granted locally until the server is back', async () => {
     await using client = await quick({ onUnavailable: 'local' });
     await server.kill();
     await isOpen(client);
@@ -133,7 +133,7 @@ describe('while a server is unavailable', () => {
     assert.equal(await there.release(), 'released');
   });
 
-  it('a lock is skipped, by each form in its manner, and taken again once the server is back', async () => {
+  it('a lock is skipped by each call until the server is back', async () => {
     await using client = await quick({ onUnavailable: 'skip' });
     const lock = client.lock('a');
     const semaphore = client.semaphore('s', 2);
@@ -167,7 +167,7 @@ describe('while a server is unavailable', () => {
     assert.equal(await client.using('b', () => 42), 42);
   });
 
-  it('those that wait already are skipped when the circuit breaker opens', async () => {
+  it('waiters are skipped when the circuit breaker opens', async () => {
     await using client = await quick();
     await using other = await connect(server.url);
     const held = await other.lock('a').lock();
@@ -191,7 +191,7 @@ describe('while a server is unavailable', () => {
     assert.equal(await client.using(lock, () => 42), 42);
   });
 
-  it('an error of the body is thrown, also that of a lock that was skipped in it', async () => {
+  it('an error of the body is thrown, even a skip inside it', async () => {
     await using client = await quick({ onUnavailable: 'local' });
     server.pause();
     await isOpen(client);
@@ -204,8 +204,8 @@ describe('while a server is unavailable', () => {
   });
 });
 
-describe('what is wanted in an outage', () => {
-  it('is one of three words, the same as the core has', async () => {
+describe('onUnavailable', () => {
+  it('is one of the three policies of the core', async () => {
     const { native } = createRequire(__filename)(join(__dirname, '..', '..', 'dist', 'native.js'));
     assert.deepEqual(native.vocabulary().policies, POLICIES);
     await using client = await connect('memory://', { breakerPauseMs: 400 });
@@ -235,7 +235,7 @@ describe('what is wanted in an outage', () => {
     }
   });
 
-  it('needs a circuit breaker, which any of the three options switches on', async () => {
+  it('needs a circuit breaker, which any of three options switches on', async () => {
     await using plain = await connect('memory://');
     for (const onUnavailable of POLICIES) {
       for (const call of [
@@ -252,7 +252,7 @@ describe('what is wanted in an outage', () => {
     }
   });
 
-  it('has its numbers in their ranges', async () => {
+  it('checks the ranges of its numbers', async () => {
     for (const breakerFailures of [0, -1, 1.5, 1_000_001, 2 ** 32 + 1, Number.NaN, Number.POSITIVE_INFINITY]) {
       await assert.rejects(connect('memory://', { breakerFailures }), InvalidArgumentError, `${breakerFailures}`);
     }
@@ -267,7 +267,7 @@ describe('what is wanted in an outage', () => {
     }
   });
 
-  it('is never a lock without a majority', async () => {
+  it('never grants a RedLock without a majority', async () => {
     const urls = ['memory://outage-a', 'memory://outage-b', 'memory://outage-c'];
     await assert.rejects(redlock(urls, { onUnavailable: 'local' }), InvalidArgumentError);
     await using client = await redlock(urls, { onUnavailable: 'skip' });

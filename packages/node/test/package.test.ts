@@ -147,7 +147,7 @@ describe('the package', () => {
     assert.equal(telemetry, 'instrument');
   });
 
-  it('finds the C library without a diagnostic report, which would look up names of peers', async () => {
+  it('finds the C library without a diagnostic report', async () => {
     const ended = await run(
       `const before = process.report.excludeNetwork;
       process.report.getReport = () => { throw new Error('a report was made'); };
@@ -167,7 +167,7 @@ describe('the package', () => {
     assert.equal(cLibraryIn(node + glibc + folder), 'gnu');
   });
 
-  it('says why there is no native library, and what to do', () => {
+  it('explains a missing native library', () => {
     const { load } = createRequire(__filename)(join(ROOT, 'dist', 'native.js'));
     const binding = {};
     const nowhere = () => undefined;
@@ -184,7 +184,7 @@ describe('the package', () => {
     );
   });
 
-  it('loads the package of each machine that it names', () => {
+  it('loads the package of each platform', () => {
     const source = readFileSync(join(ROOT, 'dist', 'native.js'), 'utf8');
     const named = /TARGETS = \[([^\]]*)\]/.exec(source)?.[1]?.match(/[\w-]+/g);
     const loaded = [...source.matchAll(/case '([\w-]+)':\s+return require\('steadlock-([\w-]+)'\)/g)];
@@ -196,7 +196,7 @@ describe('the package', () => {
     for (const [, name, from] of loaded) assert.equal(from, name);
   });
 
-  it('has a class for each kind of error that the core knows', () => {
+  it('has a class for each error kind of the core', () => {
     const { native } = createRequire(__filename)(join(ROOT, 'dist', 'native.js'));
     const { errorOf } = createRequire(__filename)(join(ROOT, 'dist', 'errors.js'));
     for (const kind of native.vocabulary().kinds as string[]) {
@@ -213,7 +213,7 @@ describe('the package', () => {
     }
   });
 
-  it('makes locks of each kind that the core knows', async () => {
+  it('makes locks of each kind of the core', async () => {
     const { native } = createRequire(__filename)(join(ROOT, 'dist', 'native.js'));
     const { FACTORIES } = createRequire(__filename)(join(ROOT, 'dist', 'kinds.js'));
     assert.deepEqual(Object.keys(FACTORIES), native.vocabulary().lockKinds);

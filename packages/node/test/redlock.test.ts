@@ -29,7 +29,7 @@ describe('a lock on a majority of primaries', () => {
     return keys.filter(({ length }) => length > 0).length;
   }
 
-  it('is held by all, refused to others, handed on, and leaves nothing', async () => {
+  it('is held on all primaries, excludes others, and leaves no record', async () => {
     await using one = await redlock(urls);
     await using two = await redlock(urls);
     const lease = await one.lock('a').lock();
@@ -50,7 +50,7 @@ describe('a lock on a majority of primaries', () => {
     assert.ok(!(await one.lock('a').isLocked()));
   });
 
-  it('goes on with one server down, and is unavailable within the wait with two', async () => {
+  it('works with one server down, and is unavailable with two down', async () => {
     await using client = await redlock(urls);
     const held = await client.lock('before').lock();
     // The third record must exist: after the kill of one server, a certain release needs the other two.
@@ -73,7 +73,7 @@ describe('a lock on a majority of primaries', () => {
     await eventually(5_000, async () => (await keys(servers[0])) === 0);
   });
 
-  it('leaves nothing when its client closes, or when a waiter gives up', async () => {
+  it('leaves no record when its client closes or a waiter times out', async () => {
     const [one, two] = [await redlock(urls), await redlock(urls)];
     const lease = await one.lock('a').lock();
     await assert.rejects(two.lock('a').lock({ signal: AbortSignal.timeout(50) }), { name: 'TimeoutError' });
@@ -83,7 +83,7 @@ describe('a lock on a majority of primaries', () => {
     await eventually(5_000, async () => (await keys()) === 0);
   });
 
-  it('refuses other kinds, and to be entered again', async () => {
+  it('refuses other kinds and re-entry', async () => {
     await using client = await redlock(urls);
     const { read, write } = client.readWriteLock('a');
     for (const lock of [client.fairLock('a'), read, write, client.multiLock([client.lock('a'), client.mutex('b')])]) {
@@ -107,7 +107,7 @@ describe('a lock on a majority of primaries', () => {
     await assert.rejects(redlock([a, b, 'nonsense']), InvalidArgumentError);
   });
 
-  it('refuses what is no array of strings, and options of the wrong type', async () => {
+  it('refuses URLs and options of the wrong type', async () => {
     for (const value of [undefined, null, urls[0], 5, {}, new Set(urls), [...urls.slice(1), 5], new Array(3)]) {
       await assert.rejects(redlock(value as never), InvalidArgumentError, `${value}`);
     }
@@ -115,7 +115,7 @@ describe('a lock on a majority of primaries', () => {
     await assert.rejects(redlock(urls, { leaseMs: 0 }), InvalidArgumentError);
   });
 
-  it('does not ask the environment for a server', async () => {
+  it('does not use STEADLOCK_URL', async () => {
     const before = process.env.STEADLOCK_URL;
     process.env.STEADLOCK_URL = urls[0];
     try {

@@ -15,7 +15,7 @@ function block(ms: number): void {
 }
 
 /** Waits for a promise and keeps the process alive meanwhile, because a held lease does not. */
-async function awaken<T>(promise: Promise<T>): Promise<T> {
+async function wake<T>(promise: Promise<T>): Promise<T> {
   const alive = setInterval(() => {}, 1_000);
   try {
     return await promise;
@@ -30,7 +30,7 @@ function waiting(client: Client): number {
   return [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
 }
 
-describe('code of the program in the midst of an acquisition', () => {
+describe('program code that runs during an acquisition', () => {
   let client: Client;
 
   beforeEach(async () => {
@@ -39,7 +39,7 @@ describe('code of the program in the midst of an acquisition', () => {
 
   afterEach(() => client.close());
 
-  it('may abort it, where its options are read', async () => {
+  it('can abort it while its options are read', async () => {
     const held = await client.lock('a').lock();
     const controller = new AbortController();
     const remainingMs = () => {
@@ -51,7 +51,7 @@ describe('code of the program in the midst of an acquisition', () => {
     await (await client.lock('a').lock({ waitMs: 10_000 })).release();
   });
 
-  it('may abort it, where the signal is listened to', async () => {
+  it('can abort it in addEventListener', async () => {
     const held = await client.lock('a').lock();
     const controller = new AbortController();
     const { signal } = controller;
@@ -64,7 +64,7 @@ describe('code of the program in the midst of an acquisition', () => {
     await held.release();
   });
 
-  it('keeps no process alive that has aborted where the signal is listened to', async () => {
+  it('does not keep the process alive after an abort in addEventListener', async () => {
     const { code, output, errors } = await run(
       `
         import { connect } from 'steadlock';
@@ -85,7 +85,7 @@ describe('code of the program in the midst of an acquisition', () => {
     assert.deepEqual([code, output.trim()], [0, 'enough'], errors);
   });
 
-  it('leaves no caller in the queue when the signal cannot be listened to', async () => {
+  it('leaves no waiter if addEventListener throws', async () => {
     const held = await client.lock('a').lock();
     const { signal } = new AbortController();
     signal.addEventListener = () => {
@@ -98,7 +98,7 @@ describe('code of the program in the midst of an acquisition', () => {
     await held.release();
   });
 
-  it('is read once: what was checked is what is used', async () => {
+  it('provides each option once', async () => {
     let reads = 0;
     const options = {
       get waitMs() {
@@ -113,7 +113,7 @@ describe('code of the program in the midst of an acquisition', () => {
     assert.equal(reads, 1);
   });
 
-  it('may throw where options are read, and nothing was asked for', async () => {
+  it('can throw while options are read, and nothing is sent', async () => {
     const broken = new Proxy({} as LockOptions, {
       get() {
         void client.lock('b').tryLock();
@@ -126,28 +126,28 @@ describe('code of the program in the midst of an acquisition', () => {
   });
 });
 
-describe('code of the program that is told of a loss', () => {
-  it('may call the client', async () => {
+describe('program code that handles a loss', () => {
+  it('can call the client', async () => {
     const client = await connect('memory://');
-    const told: unknown[] = [];
+    const results: unknown[] = [];
     const lease = await client.lock('a').lock({ leaseMs: 100 });
     const other = await client.lock('b').lock();
     const done = new Promise<void>((resolve) => {
       lease.signal.addEventListener('abort', () => {
-        told.push(lease.isValid, lease.remainingMs);
+        results.push(lease.isValid, lease.remainingMs);
         void Promise.all([other.release(), client.lock('c').lock(), lease.release()])
-          .then(([outcome, , late]) => told.push(outcome, late))
+          .then(([outcome, , late]) => results.push(outcome, late))
           .then(() => client.close())
           .then(resolve);
       });
     });
-    await awaken(done);
-    assert.deepEqual(told, [false, 0, 'released', 'expired']);
+    await wake(done);
+    assert.deepEqual(results, [false, 0, 'released', 'expired']);
   });
 
-  it('hides no other answer of the same batch if its controller throws', async () => {
+  it('loses no other answer of the batch if its controller throws', async () => {
     const before = globalThis.AbortController;
-    class Broken extends before {
+    class ThrowingController extends before {
       override abort(): void {
         throw new Error('a broken controller');
       }
@@ -160,7 +160,7 @@ describe('code of the program that is told of a loss', () => {
     try {
       const client = await connect('memory://');
       const lease = await client.lock('a').lock();
-      globalThis.AbortController = Broken;
+      globalThis.AbortController = ThrowingController;
       assert.equal(lease.signal.aborted, false);
       await client.close();
       assert.equal(lease.lostReason, 'closed');
@@ -173,7 +173,7 @@ describe('code of the program that is told of a loss', () => {
     }
   });
 
-  it('may turn the event loop: each answer is taken once, in its order', async () => {
+  it('can run the event loop: each answer is handled once, in order', async () => {
     // Simulates nested event loops, such as those of Electron's dialogs.
     let turn = () => {};
     const open = native.open;
@@ -190,11 +190,11 @@ describe('code of the program that is told of a loss', () => {
     const leases = await Promise.all(
       Array.from({ length: 8 }, (_, number) => client.lock(`lapses-${number}`).lock({ leaseMs: 100 })),
     );
-    const told: number[] = [];
+    const results: number[] = [];
     const answers: Promise<boolean>[] = [];
     leases.forEach((lease, number) => {
       lease.signal.addEventListener('abort', () => {
-        told.push(number);
+        results.push(number);
         for (let ask = 0; ask < 8; ask += 1) answers.push(client.lock('a').isLocked());
         block(20);
         turn();
@@ -203,8 +203,8 @@ describe('code of the program that is told of a loss', () => {
     // All leases expire before JavaScript learns of the first loss.
     block(300);
     const last = leases.at(-1)?.signal;
-    if (!last?.aborted) await awaken(new Promise((resolve) => last?.addEventListener('abort', resolve)));
-    assert.deepEqual([...told].sort(), [0, 1, 2, 3, 4, 5, 6, 7]);
+    if (!last?.aborted) await wake(new Promise((resolve) => last?.addEventListener('abort', resolve)));
+    assert.deepEqual([...results].sort(), [0, 1, 2, 3, 4, 5, 6, 7]);
     const all = await Promise.all(answers);
     assert.deepEqual([all.length, all.includes(true)], [64, false]);
     const held = await client.lock('a').lock();
@@ -212,7 +212,7 @@ describe('code of the program that is told of a loss', () => {
     await client.close();
   });
 
-  it('may end the process: what is held is released', async () => {
+  it('can end the process, and held locks are released', async () => {
     const { code, output } = await run(
       `
         import { connect } from 'steadlock';

@@ -19,7 +19,7 @@ describe('a scope', () => {
     await server[Symbol.asyncDispose]();
   });
 
-  it('holds the lock while its body runs, and returns what it returns', async () => {
+  it('holds the lock while its body runs, and returns its result', async () => {
     const held = await client.using('body', async (lease, signal) => {
       assert.equal(signal, lease.signal);
       assert.equal(await server.store.exists('body'), 1);
@@ -29,7 +29,7 @@ describe('a scope', () => {
     assert.equal(await server.store.exists('body'), 0);
   });
 
-  it('raises the error of its body, also with a lost lease', async () => {
+  it('throws the error of its body, even if the lease is lost', async () => {
     const mistake = new Error('mine');
     await assert.rejects(
       client.using('mistake', () => Promise.reject(mistake)),
@@ -45,7 +45,7 @@ describe('a scope', () => {
     );
   });
 
-  it('raises LockLostError when the lease was lost and the body did not notice', async () => {
+  it('throws LockLostError if the lease was lost and the body succeeded', async () => {
     await assert.rejects(
       client.using('lost', async () => {
         await server.store.del('lost');
@@ -61,7 +61,7 @@ describe('a scope', () => {
     );
   });
 
-  it('takes the options of the lock and of the call', async () => {
+  it('accepts the options of the lock and of the call', async () => {
     const options = { fencing: false, leaseMs: 5_000, waitMs: 0 };
     await client.using('options', options, async (lease) => {
       assert.equal(lease.token, null);
@@ -76,7 +76,7 @@ describe('a scope', () => {
     await assert.rejects(client.using('options', 'body' as never), InvalidArgumentError);
   });
 
-  it('refuses options behind the body, which it would pass over', async () => {
+  it('refuses options after the body', async () => {
     const using = client.using.bind(client) as (...given: unknown[]) => Promise<unknown>;
     const never = () => assert.fail('it ran');
     for (const misplaced of [{ waitMs: 0 }, {}, null, never]) {
@@ -98,7 +98,7 @@ describe('a scope', () => {
     }, LockLostError);
   });
 
-  it('closes a client at the end of its block: waiters fail, holds are lost and released', async () => {
+  it('closes a client at the end of its block', async () => {
     let lease: Lease;
     let waiting: Promise<unknown>;
     {

@@ -166,7 +166,7 @@ function* given(kind: 'urls' | 'names' | 'keys'): Generator<[text: string, marks
 }
 
 describe('secrets', () => {
-  it('are tried in every place of the table', () => {
+  it('are tested in each place of the table', () => {
     const wanted = shapes.places.filter((place) => place['not in']?.node === undefined);
     assert.deepEqual(
       Object.keys(places),

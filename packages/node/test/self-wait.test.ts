@@ -21,7 +21,7 @@ describe('a using() inside of a using()', () => {
     await client.close();
   });
 
-  it('of the same lock is warned of once, with both lines, and is not refused', async () => {
+  it('of the same lock causes one warning with both lines', async () => {
     const controller = new AbortController();
     const nested = () =>
       client.using('self', () =>
@@ -39,7 +39,7 @@ describe('a using() inside of a using()', () => {
     assert.equal(warnings.length, 1);
   });
 
-  it('is not warned of where it does not wait for itself', async () => {
+  it('causes no warning if it does not wait for itself', async () => {
     warnings.length = 0;
     await using other = await connect('memory://');
     const elsewhere = await client.lock('taken').lock();

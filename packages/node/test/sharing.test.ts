@@ -66,7 +66,7 @@ for (const transport of ['memory', 'redis'] as const) {
       });
     }
 
-    it('takes nothing but a lease, and says so before anything is sent', async () => {
+    it('accepts only a lease, and sends nothing otherwise', async () => {
       const lock = client.lock('nothing');
       const semaphore = client.semaphore('nothing', 1);
       const [lease, permit] = [await lock.lock(), await semaphore.acquire()];
@@ -94,7 +94,7 @@ for (const transport of ['memory', 'redis'] as const) {
       );
     });
 
-    it('lets a second caller in when the first has left, and not before', async () => {
+    it('admits the second caller only after the first has released', async () => {
       const lock = client.lock('turns');
       let inside = 0;
       let entered = 0;
@@ -112,7 +112,7 @@ for (const transport of ['memory', 'redis'] as const) {
       assert.equal(entered, 20);
     });
 
-    it('is held by it while a lease that it gave is valid, and no longer', async () => {
+    it('isHeld while one of its leases is valid', async () => {
       const lock = client.lock('held');
       assert.equal(lock.isHeld(), false);
       const fixed = await lock.lock({ leaseMs: 150 });

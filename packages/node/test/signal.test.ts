@@ -17,26 +17,26 @@ describe('the signal of a lease', () => {
 
   after(() => server[Symbol.asyncDispose]());
 
-  it('has its listeners run in the context of the program’s call', async () => {
+  it('calls its listeners in the context of the call', async () => {
     await using client = await connect('memory://');
     const requests = new AsyncLocalStorage<string>();
-    const heard = new Map<string, string | undefined>();
+    const events = new Map<string, string | undefined>();
     const hold = (request: string) =>
       requests.run(request, async () => {
         const lease = await client.lock(request).lock({ leaseMs: 100 });
-        lease.signal.addEventListener('abort', () => heard.set(request, requests.getStore()));
+        lease.signal.addEventListener('abort', () => events.set(request, requests.getStore()));
         await once(lease.signal, 'abort');
         const late = await client.lock(request).lock();
         await late.release();
       });
     await Promise.all([hold('one'), hold('two')]);
-    assert.deepEqual([...heard].sort(), [
+    assert.deepEqual([...events].sort(), [
       ['one', 'one'],
       ['two', 'two'],
     ]);
   });
 
-  it('has a reason that speaks of the hold, as nothing was called', async () => {
+  it('has a reason with the operation hold', async () => {
     await using client = await connect('memory://');
     const lease = await client.lock('fixed').lock({ leaseMs: 100, waitMs: 20_000 });
     await once(lease.signal, 'abort');
@@ -47,7 +47,7 @@ describe('the signal of a lease', () => {
     await assert.rejects(lease.extend(), { operation: 'extend' });
   });
 
-  it('does not abort after a release that comes before the message of a loss', async () => {
+  it('does not abort if the release comes before the report of a loss', async () => {
     await using client = await connect('memory://');
     const lease = await client.lock('blocked').lock({ leaseMs: 100, waitMs: 20_000 });
     const { signal } = lease;
@@ -60,7 +60,7 @@ describe('the signal of a lease', () => {
     assert.equal(signal.aborted, false);
   });
 
-  it('keeps a program alive whose module waits for it at its top level', async () => {
+  it('keeps a program alive that awaits it at the top level', async () => {
     const program = `
       import { once } from 'node:events';
       import { connect } from 'steadlock';
@@ -80,7 +80,7 @@ describe('the signal of a lease', () => {
     assert.deepEqual([ended.code, ended.output, ended.errors], [0, 'held\nremoved\n', '']);
   });
 
-  it('keeps no program alive that is done', async () => {
+  it('does not keep a finished program alive', async () => {
     for (const end of ['', 'await new Promise((resolve) => setTimeout(resolve, 50));']) {
       const program = `
         import { connect } from 'steadlock';

@@ -32,7 +32,7 @@ describe('the surface', () => {
 
   after(() => client.close());
 
-  it('of an object has the names of the table of all languages, and no others', async () => {
+  it('of an object has exactly the names of the API table', async () => {
     const table = JSON.parse(readFileSync(join(ROOT, 'ci', 'api', 'api.json'), 'utf8')) as Table;
     const named = new Set(HOOKS);
     for (const { concepts } of table.groups) {
@@ -69,7 +69,7 @@ describe('the surface', () => {
     await lease.release();
   });
 
-  it('has classes for instanceof, which nobody can make objects of', async () => {
+  it('has classes for instanceof that cannot be constructed', async () => {
     const lease = await client.lock('b').lock();
     assert.ok(client instanceof Client);
     assert.ok(client.lock('b') instanceof Lock);
@@ -85,7 +85,7 @@ describe('the surface', () => {
           () => new Class(...given),
           (error) => {
             assert.ok(error instanceof InvalidArgumentError, `${error}`);
-            assert.match(error.message, new RegExp(`^${name} is not made by new; connect\\(\\) gives a client`));
+            assert.match(error.message, new RegExp(`^${name} cannot be made by new; connect\\(\\) returns a client`));
             return true;
           },
         );
@@ -93,7 +93,7 @@ describe('the surface', () => {
     }
   });
 
-  it('of an error in JSON has what the error says', async () => {
+  it('of an error in JSON has all fields', async () => {
     await client.using('c', { leaseMs: 60_000 }, async () => {
       const error = await client
         .lock('c')

@@ -44,20 +44,20 @@ export const TABLE = JSON.parse(
 context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
 
 /** The warnings and errors of OpenTelemetry and of this package, such as a span that was ended twice. */
-const complaints: unknown[][] = [];
-const complain = (...what: unknown[]) => void complaints.push(what);
+const errors: unknown[][] = [];
+const addError = (...what: unknown[]) => void errors.push(what);
 diag.setLogger(
-  { error: complain, warn: complain, info: () => {}, debug: () => {}, verbose: () => {} },
+  { error: addError, warn: addError, info: () => {}, debug: () => {}, verbose: () => {} },
   { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true },
 );
 
 /** Returns the warnings and errors since the last call. */
-export function newComplaints(): unknown[][] {
-  return complaints.splice(0);
+export function newErrors(): unknown[][] {
+  return errors.splice(0);
 }
 
 /** The parts of a span that tests compare. */
-export interface Told {
+export interface RecordedSpan {
   readonly name: string;
   readonly attributes: Attributes;
   readonly status: 'ok' | 'error';
@@ -95,7 +95,7 @@ export class Recorded {
   }
 
   /** Returns the same spans, reduced to the compared parts, and forgets them. */
-  told(): Told[] {
+  takeSpans(): RecordedSpan[] {
     const spans = this.spans().map(({ name, attributes, status }) => {
       return { name, attributes, status: status.code === SpanStatusCode.ERROR ? ('error' as const) : ('ok' as const) };
     });

@@ -1,9 +1,9 @@
 // Tests of programs that get no more threads.
 
 import { describe, it } from 'node:test';
-import { runStarved, skip } from './starving.js';
+import { runWithLimit, skip } from './resource-limits.js';
 
-/** Prints `told` once each call that needs a thread has failed for want of one, and the others go on. */
+/** Prints `refused` once each call that needs a thread has failed for want of one, and the others go on. */
 const PROGRAM = `
   const lost = await client.lock('lost').lock();
   // Limits of threads do not apply to root. They count the threads of all processes of a user, so this is a new one.
@@ -18,10 +18,12 @@ const PROGRAM = `
   const aborted = new Promise((resolve) => lost.signal.addEventListener('abort', resolve));
   assert.ok(await client.forceRelease(client.lock('lost')));
   await aborted;
-  console.log('told');
+  console.log('refused');
   await until((message) => message === '', ...others);
 `;
 
 describe('a program that gets no more threads', () => {
-  it('is told so by calls that need one, and goes on with the others', { skip }, () => runStarved(PROGRAM, 'nproc', 1));
+  it('gets an error from calls that need one, and can make the others', { skip }, () =>
+    runWithLimit(PROGRAM, 'nproc', 1),
+  );
 });

@@ -30,7 +30,7 @@ describe('a server that demands client certificates', () => {
     await rm(folder, { recursive: true });
   });
 
-  it('lets in a client that has one', async () => {
+  it('accepts a client that has one', async () => {
     const client = await connect(url, {
       tlsCaFile: file('ca.pem'),
       tlsCertFile: file('client.pem'),
@@ -50,7 +50,7 @@ describe('a server that demands client certificates', () => {
     await assert.rejects(connect(url, { tlsCertFile: file('client.pem') }), InvalidArgumentError);
   });
 
-  it('is verified by the name that is given', async () => {
+  it('is verified by tlsServerName', async () => {
     const options = { tlsCaFile: file('ca.pem'), tlsServerName: 'cache.example' };
     await assert.rejects(connect(url, options), (error: Error) => {
       assert.ok(error instanceof MisconfiguredError);

@@ -20,7 +20,7 @@ describe('the watchdog', () => {
     await server[Symbol.asyncDispose]();
   });
 
-  it('keeps a lock while the event loop is blocked for three leases', async () => {
+  it('renews a lock while the event loop is blocked for three leases', async () => {
     const lease = await client.lock('blocked').lock();
     const owner = await server.store.hkeys('blocked');
     const until = performance.now() + 3_000;
@@ -32,7 +32,7 @@ describe('the watchdog', () => {
     assert.equal(await lease.release(), 'released');
   });
 
-  it('keeps a thousand locks for five leases', async () => {
+  it('renews a thousand locks for five leases', async () => {
     const leases = await Promise.all(Array.from({ length: 1_000 }, (_, n) => client.lock(`many-${n}`).lock()));
     const until = performance.now() + 5_000;
     while (performance.now() < until) {
@@ -44,7 +44,7 @@ describe('the watchdog', () => {
     assert.deepEqual(await server.store.keys('many-*'), []);
   });
 
-  it('sends not one renewal after a release', async () => {
+  it('sends no renewal after a release', async () => {
     const lease = await client.lock('quiet').lock();
     await sleep(500);
     await lease.release();
@@ -59,7 +59,7 @@ describe('the watchdog', () => {
     );
   });
 
-  it('costs two script calls for lock and unlock, and none to enter again', async () => {
+  it('needs two script calls for lock and unlock, and none for a re-entry', async () => {
     const lock = client.lock('cost');
     const before = await server.scriptCalls();
     const lease = await lock.lock();

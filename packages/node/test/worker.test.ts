@@ -27,7 +27,7 @@ describe('a worker thread', () => {
 
   after(() => server[Symbol.asyncDispose]());
 
-  it('frees what it holds when it ends', async () => {
+  it('releases its locks when it ends', async () => {
     const worker = new Worker(HOLDS, { eval: true, workerData: { url: server.url, name: 'ends', stay: false } });
     const ended = once(worker, 'exit');
     const [token] = await once(worker, 'message');
@@ -36,7 +36,7 @@ describe('a worker thread', () => {
     assert.equal(await server.store.exists('ends'), 0);
   });
 
-  it('frees what it holds when it is terminated, and the other threads go on', async () => {
+  it('releases its locks when it is terminated, and other threads keep working', async () => {
     await using client = await connect(server.url);
     const lease = await client.lock('main').lock();
     const worker = new Worker(HOLDS, { eval: true, workerData: { url: server.url, name: 'killed', stay: true } });
@@ -48,7 +48,7 @@ describe('a worker thread', () => {
     await lease.release();
   });
 
-  it('excludes the others: a thousand rounds of read, sleep and write lose no update', async () => {
+  it('excludes other threads: a thousand updates lose none', async () => {
     const contends = `
       const { workerData } = require('node:worker_threads');
       const { setTimeout: sleep } = require('node:timers/promises');
@@ -79,7 +79,7 @@ describe('a worker thread', () => {
     assert.equal(new Int32Array(shared)[0], 1_000);
   });
 
-  it('may be the only one that ever loads the library, many times over', async () => {
+  it('can be the only thread that loads the library, several times', async () => {
     const ended = await run(
       `import { once } from 'node:events';
       import { Worker } from 'node:worker_threads';

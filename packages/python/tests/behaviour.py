@@ -32,7 +32,7 @@ Step: TypeAlias = dict[str, Any]
 Work: TypeAlias = Callable[[], Any]
 """Work for an actor. It returns its result, or an awaitable of the result."""
 
-PATIENCE = 10
+TIMEOUT = 10
 """The seconds after which a step counts as hanging."""
 
 
@@ -70,15 +70,15 @@ def run_in_threads(urls: list[str], scenario: dict[str, Any], kind: str) -> None
 
     threading.Thread(target=read).start()
     main_thread.run()
-    done.result(PATIENCE)
+    done.result(TIMEOUT)
 
 
 def run_in_tasks(urls: list[str], scenario: dict[str, Any], kind: str) -> None:
     """Runs a scenario whose tasks are asyncio tasks."""
 
     async def run() -> None:
-        face = Tasks(asyncio.get_running_loop())
-        await asyncio.to_thread(Run(face, urls, scenario, kind).run)
+        api = Tasks(asyncio.get_running_loop())
+        await asyncio.to_thread(Run(api, urls, scenario, kind).run)
 
     asyncio.run(run())
 
@@ -97,7 +97,7 @@ class Actor(Protocol):
         ...
 
 
-class Face(Protocol):
+class Api(Protocol):
     """The API under test: that for threads, or that for asyncio."""
 
     cancelled: type[BaseException]
@@ -112,7 +112,7 @@ class Face(Protocol):
         """Acquires a lock, and returns the lease."""
         ...
 
-    def announced(self, made: threading.Event, work: Work) -> Any:
+    def signalling(self, made: threading.Event, work: Work) -> Any:
         """Runs `work`, and sets `made` when its waiting call was made."""
         ...
 
@@ -124,8 +124,8 @@ class Face(Protocol):
 class Run:
     """One run of a scenario with one kind of lock."""
 
-    def __init__(self, face: Face, urls: list[str], scenario: dict[str, Any], kind: str) -> None:
-        self._face = face
+    def __init__(self, api: Api, urls: list[str], scenario: dict[str, Any], kind: str) -> None:
+        self._api = api
         self._urls = urls
         self._scenario = scenario
         self._kind = kind
@@ -141,11 +141,11 @@ class Run:
 
     def run(self) -> None:
         # The clients need an actor of their own, because another actor can hang.
-        keeper = self._face.actor(is_cancelled=False)
+        keeper = self._api.actor(is_cancelled=False)
         self._clients: list[Any] = []
         try:
             for _ in range(2):
-                self._clients.append(keeper.submit(self._connect).result(PATIENCE))
+                self._clients.append(keeper.submit(self._connect).result(TIMEOUT))
             for number, step in enumerate(self._scenario["steps"]):
                 try:
                     getattr(self, f"_do_{step['do']}")(step)
@@ -154,7 +154,7 @@ class Run:
                     raise
         finally:
             for client in self._clients:
-                keeper.submit(client.close).result(PATIENCE)
+                keeper.submit(client.close).result(TIMEOUT)
             for actor in (keeper, *self._actors.values()):
                 actor.stop()
 
@@ -162,34 +162,34 @@ class Run:
         lease = seconds(self._scenario.get("lease_ms"))
         authority = os.environ.get("STEADLOCK_BEHAVIOUR_CA")
         if self._kind == "redlock":
-            return self._face.library.redlock(self._urls, lease=lease, tls_ca_file=authority)
-        return self._face.library.connect(self._urls[0], lease=lease, tls_ca_file=authority)
+            return self._api.library.redlock(self._urls, lease=lease, tls_ca_file=authority)
+        return self._api.library.connect(self._urls[0], lease=lease, tls_ca_file=authority)
 
     def _do_acquire(self, step: Step) -> None:
-        self._granted(step, self._actor(step), self._acquiring(step))
+        self._record_grant(step, self._actor(step), self._acquisition(step))
 
     def _do_try(self, step: Step) -> None:
-        lease = self._granted(step, self._actor(step), self._trying(step))
+        lease = self._record_grant(step, self._actor(step), self._attempt(step))
         if "error" not in step:
             assert (lease is None) == (step.get("is") == "refused")
 
     def _do_race(self, step: Step) -> None:
         racers = [{**step, "client": number % 2, "task": f"racer {number}"} for number in range(step["tasks"])]
-        tries = [(self._actor(racer), self._trying(racer)) for racer in racers]
+        tries = [(self._actor(racer), self._attempt(racer)) for racer in racers]
         calls = [actor.submit(trying) for actor, trying in tries]
-        leases = [lease for lease in (call.result(PATIENCE) for call in calls) if lease is not None]
+        leases = [lease for lease in (call.result(TIMEOUT) for call in calls) if lease is not None]
         assert len(leases) == step["is"]
         self._leases |= {f"{step['as']}{number}": lease for number, lease in enumerate(leases, 1)}
 
     def _do_reenter(self, step: Step) -> None:
-        self._granted(step, self._owners[step["within"]], self._acquiring(step))
+        self._record_grant(step, self._owners[step["within"]], self._acquisition(step))
 
     def _do_start(self, step: Step) -> None:
         made = threading.Event()
-        actor, acquiring = self._actor(step), self._acquiring(step)
-        self._calls[step["as"]] = actor.submit(lambda: self._face.announced(made, acquiring))
+        actor, acquiring = self._actor(step), self._acquisition(step)
+        self._calls[step["as"]] = actor.submit(lambda: self._api.signalling(made, acquiring))
         self._owners[step["as"]] = actor
-        assert made.wait(PATIENCE)
+        assert made.wait(TIMEOUT)
 
     def _do_await(self, step: Step) -> None:
         lease = outcome(self._calls[step["call"]], step, step.get("within_ms", 5000) / 1000)
@@ -197,30 +197,30 @@ class Run:
 
     def _do_cancel(self, step: Step) -> None:
         self._owners[step["call"]].cancel()
-        with pytest.raises(self._face.cancelled):
-            self._calls[step["call"]].result(PATIENCE)
+        with pytest.raises(self._api.cancelled):
+            self._calls[step["call"]].result(TIMEOUT)
 
     def _do_release(self, step: Step) -> None:
-        assert self._ask(step, self._lease(step).release) in one_or_many(step.get("is", "released"))
+        assert self._call(step, self._lease(step).release) in as_list(step.get("is", "released"))
 
     def _do_leave(self, step: Step) -> None:
         left = self._actor(step).submit(self._lock(step).release)
         if "error" not in step:
-            assert left.result(PATIENCE) == "released"
+            assert left.result(TIMEOUT) == "released"
             return
-        error = failure(left, step, PATIENCE)
+        error = failure(left, step, TIMEOUT)
         if "is" in step:
             assert isinstance(error, steadlock.LockLostError)
-            assert error.reason in one_or_many(step["is"])
+            assert error.reason in as_list(step["is"])
 
     def _do_extend(self, step: Step) -> None:
-        self._ask(step, lambda: self._lease(step).extend(seconds(step["by_ms"])))
+        self._call(step, lambda: self._lease(step).extend(seconds(step["by_ms"])))
 
     def _do_valid(self, step: Step) -> None:
         assert self._lease(step).is_valid() is step["is"]
 
     def _do_held(self, step: Step) -> None:
-        assert self._ask(step, self._plain_lock(step).owned) is step["is"]
+        assert self._call(step, self._plain_lock(step).owned) is step["is"]
 
     def _do_remaining(self, step: Step) -> None:
         assert step["above"] <= self._lease(step).remaining() * 1000 <= step["below"]
@@ -230,7 +230,7 @@ class Run:
         end = time.monotonic() + step["ms"] / 1000
         while time.monotonic() < end:
             assert self._lease(step).is_valid()
-            assert self._ask(step, lock.holder).remaining * 1000 <= step["below"]
+            assert self._call(step, lock.holder).remaining * 1000 <= step["below"]
             time.sleep(0.02)
 
     def _do_token(self, step: Step) -> None:
@@ -247,20 +247,20 @@ class Run:
             time.sleep(0.01)
 
     def _do_available(self, step: Step) -> None:
-        assert self._ask(step, self._lock(step).available) == step["is"]
+        assert self._call(step, self._lock(step).available) == step["is"]
 
     def _do_force(self, step: Step) -> None:
-        assert self._ask(step, lambda: self._client(step).force_release(self._lock(step))) is step["is"]
+        assert self._call(step, lambda: self._client(step).force_release(self._lock(step))) is step["is"]
 
     def _do_set_limit(self, step: Step) -> None:
         client, name = self._client(step), self._name
-        was_held = self._ask(step, lambda: client.set_limit(name, step["limit"]))
+        was_held = self._call(step, lambda: client.set_limit(name, step["limit"]))
         assert "error" in step or was_held is step["is"]
 
     def _do_lost(self, step: Step) -> None:
         lease = self._lease(step)
-        assert self._ask(step, lambda: self._face.lost(lease, step.get("within_ms", 5000) / 1000))
-        assert lease.lost_reason in one_or_many(step["is"])
+        assert self._call(step, lambda: self._api.lost(lease, step.get("within_ms", 5000) / 1000))
+        assert lease.lost_reason in as_list(step["is"])
 
     def _do_pause(self, step: Step) -> None:
         time.sleep(step["ms"] / 1000)
@@ -269,39 +269,39 @@ class Run:
         self._actors.pop(task_of(step)).end()
 
     def _do_close(self, step: Step) -> None:
-        self._ask(step, self._client(step).close)
+        self._call(step, self._client(step).close)
 
-    def _trying(self, step: Step) -> Work:
+    def _attempt(self, step: Step) -> Work:
         lock = self._lock(step)
         permits = [step["permits"]] if "permits" in step else []
         return lambda: lock.try_acquire(*permits, wait=seconds(step.get("wait_ms", 0)))
 
-    def _acquiring(self, step: Step) -> Work:
+    def _acquisition(self, step: Step) -> Work:
         lock = self._lock(step)
         if isinstance(lock, steadlock.Semaphore | aio.Semaphore):
             return lambda: lock.acquire(step.get("permits", 1))
-        return lambda: self._face.take(lock)
+        return lambda: self._api.take(lock)
 
     def _is_locked(self, step: Step) -> bool:
         lock = self._lock(step)
         if isinstance(lock, steadlock.Semaphore | aio.Semaphore):
-            return bool(self._ask(step, lock.available) < lock.limit)
-        return bool(self._ask(step, lock.locked))
+            return bool(self._call(step, lock.available) < lock.limit)
+        return bool(self._call(step, lock.locked))
 
-    def _granted(self, step: Step, actor: Actor, acquiring: Work) -> Any:
-        lease = outcome(actor.submit(acquiring), step, PATIENCE)
+    def _record_grant(self, step: Step, actor: Actor, acquiring: Work) -> Any:
+        lease = outcome(actor.submit(acquiring), step, TIMEOUT)
         if lease is not None:
             self._leases[step["as"]] = lease
             self._owners[step["as"]] = actor
         return lease
 
-    def _ask(self, step: Step, work: Work) -> Any:
-        return outcome(self._actor(step).submit(work), step, PATIENCE)
+    def _call(self, step: Step, work: Work) -> Any:
+        return outcome(self._actor(step).submit(work), step, TIMEOUT)
 
     def _actor(self, step: Step) -> Actor:
         task = task_of(step)
         if task not in self._actors:
-            self._actors[task] = self._face.actor(task in self._cancelled)
+            self._actors[task] = self._api.actor(task in self._cancelled)
         return self._actors[task]
 
     def _lease(self, step: Step) -> Any:
@@ -318,13 +318,13 @@ class Run:
     def _lock(self, step: Step) -> Any:
         """Returns the lock object that the step names, or a new one if it names none."""
         if "lock" not in step:
-            return self._new_lock(step)
+            return self._make_lock(step)
         key = (step.get("client", 0), step["lock"])
         if key not in self._locks:
-            self._locks[key] = self._new_lock(step)
+            self._locks[key] = self._make_lock(step)
         return self._locks[key]
 
-    def _new_lock(self, step: Step) -> Any:
+    def _make_lock(self, step: Step) -> Any:
         client, name = self._client(step), self._name
         options: dict[str, Any] = {
             "wait": seconds(step.get("wait_ms")),
@@ -371,10 +371,10 @@ class Threads:
 
     def take(self, lock: steadlock.Lock) -> steadlock.Lease | None:
         if not lock.acquire():
-            raise steadlock.LockTimeoutError("acquire() said no")
+            raise steadlock.LockTimeoutError("acquire() returned false")
         return lock.lease
 
-    def announced(self, made: threading.Event, work: Work) -> Any:
+    def signalling(self, made: threading.Event, work: Work) -> Any:
         def see(frame: object, event: str, called: Any) -> None:
             # The native call does not release the GIL before the engine has the request.
             if event == "c_call" and isinstance(getattr(called, "__self__", None), _native.Client):
@@ -423,7 +423,7 @@ class ThreadActor:
 
     def end(self) -> None:
         self.stop()
-        self._thread.join(PATIENCE)
+        self._thread.join(TIMEOUT)
         assert not self._thread.is_alive()
 
 
@@ -441,10 +441,10 @@ class Tasks:
 
     async def take(self, lock: aio.Lock) -> aio.Lease | None:
         if not await lock.acquire():
-            raise steadlock.LockTimeoutError("acquire() said no")
+            raise steadlock.LockTimeoutError("acquire() returned false")
         return lock.lease
 
-    def announced(self, made: threading.Event, work: Work) -> Any:
+    def signalling(self, made: threading.Event, work: Work) -> Any:
         # The loop runs nothing else before the task waits.
         made.set()
         return work()
@@ -461,7 +461,7 @@ class TaskActor:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._jobs: asyncio.Queue[tuple[Work, Future[Any]] | None] = asyncio.Queue()
-        self._task = asyncio.run_coroutine_threadsafe(self._start(), loop).result(PATIENCE)
+        self._task = asyncio.run_coroutine_threadsafe(self._start(), loop).result(TIMEOUT)
 
     async def _start(self) -> asyncio.Task[None]:
         return asyncio.create_task(self._run())
@@ -491,21 +491,21 @@ class TaskActor:
 
     def end(self) -> None:
         self.stop()
-        asyncio.run_coroutine_threadsafe(asyncio.wait([self._task]), self._loop).result(PATIENCE)
+        asyncio.run_coroutine_threadsafe(asyncio.wait([self._task]), self._loop).result(TIMEOUT)
 
 
-def outcome(future: Future[Any], step: Step, patience: float) -> Any:
+def outcome(future: Future[Any], step: Step, timeout: float) -> Any:
     """Returns the result of a call. If the step names an error, checks that the call raised it."""
     if "error" not in step:
-        return future.result(patience)
-    failure(future, step, patience)
+        return future.result(timeout)
+    failure(future, step, timeout)
     return None
 
 
-def failure(future: Future[Any], step: Step, patience: float) -> steadlock.SteadlockError:
+def failure(future: Future[Any], step: Step, timeout: float) -> steadlock.SteadlockError:
     """Returns the error of a call, which must be the one that the step names."""
     with pytest.raises(steadlock.SteadlockError) as caught:
-        future.result(patience)
+        future.result(timeout)
     assert type(caught.value).__name__ == f"{step['error']}Error"
     return caught.value
 
@@ -519,5 +519,5 @@ def seconds(milliseconds: float | None) -> float | None:
     return None if milliseconds is None else milliseconds / 1000
 
 
-def one_or_many(expected: str | list[str]) -> list[str]:
+def as_list(expected: str | list[str]) -> list[str]:
     return [expected] if isinstance(expected, str) else expected

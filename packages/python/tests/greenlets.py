@@ -47,17 +47,17 @@ def until_refused() -> None:
 
 
 @contextmanager
-def others_go_on() -> Iterator[None]:
+def others_keep_running() -> Iterator[None]:
     """Asserts that another greenlet of the thread runs during the block."""
     turns = 0
 
-    def take_turns() -> None:
+    def count_turns() -> None:
         nonlocal turns
         while True:
             gevent.sleep(0.001)
             turns += 1
 
-    other = gevent.spawn(take_turns)
+    other = gevent.spawn(count_turns)
     gevent.sleep(0.005)
     before = turns
     yield
@@ -66,7 +66,7 @@ def others_go_on() -> Iterator[None]:
     other.kill()
 
 
-def one_at_a_time() -> None:
+def greenlets_exclude_each_other() -> None:
     inside, stock = 0, 0
 
     def sell() -> None:
@@ -80,12 +80,12 @@ def one_at_a_time() -> None:
                 stock = seen + 1
                 inside -= 1
 
-    with others_go_on():
+    with others_keep_running():
         gevent.joinall([gevent.spawn(sell) for _ in range(10)], raise_error=True)
     assert stock == 200
 
 
-def greenlets_own() -> None:
+def greenlets_are_owners() -> None:
     with lock, lock:
         assert lock.owned()
         assert gevent.spawn(lock.owned).get() is False
@@ -107,7 +107,7 @@ def ended_waits_leave_nothing() -> None:
     with lock:
         killed = gevent.spawn(lock.acquire)
         late = gevent.spawn(gevent.with_timeout, 0.15, lock.acquire, timeout_value="late")
-        with others_go_on():
+        with others_keep_running():
             assert gevent.spawn(lock.try_acquire, 0.15).get() is None
             assert late.get() == "late"
         killed.kill()
@@ -115,10 +115,10 @@ def ended_waits_leave_nothing() -> None:
         # No ended waiter is ahead in the queue.
         assert other.lock("door").acquire(timeout=5) or URL == "memory://"
     assert not client._connection.events.waits._requests
-    assert not client._connection.events.waits._listening
+    assert not client._connection.events.waits._hub_listeners
 
 
-def every_call_lets_others_go_on() -> None:
+def every_call_lets_others_run() -> None:
     held, is_waited_for = Event(), Event()
 
     def other_holds() -> None:
@@ -136,22 +136,22 @@ def every_call_lets_others_go_on() -> None:
     assert not client.force_release(semaphore)
     holder = gevent.spawn(other_holds)
     held.wait()
-    with others_go_on():
+    with others_keep_running():
         is_waited_for.set()
         assert lock.acquire()
     assert lock.release() == "released"
     holder.get()
     silent = socket.create_server(("127.0.0.1", 0))
-    nobody = f"redis://127.0.0.1:{silent.getsockname()[1]}"
-    with others_go_on():
+    unreachable = f"redis://127.0.0.1:{silent.getsockname()[1]}"
+    with others_keep_running():
         try:
-            steadlock.connect(nobody, connect_timeout=0.1)
+            steadlock.connect(unreachable, connect_timeout=0.1)
         except steadlock.UnavailableError:
             pass
         else:
-            raise AssertionError("nobody answers there")
-    with others_go_on():
-        lazy = steadlock.connect(nobody, lazy=True)
+            raise AssertionError("the server does not answer")
+    with others_keep_running():
+        lazy = steadlock.connect(unreachable, lazy=True)
         with suppress(steadlock.UnavailableError):
             lazy.lock("x").acquire(timeout=0.1)
         lazy.close()
@@ -161,12 +161,12 @@ def every_call_lets_others_go_on() -> None:
 
 def outages() -> None:
     silent = socket.create_server(("127.0.0.1", 0))
-    nobody = f"redis://127.0.0.1:{silent.getsockname()[1]}"
+    unreachable = f"redis://127.0.0.1:{silent.getsockname()[1]}"
     with steadlock.connect(
-        nobody, lazy=True, connect_timeout=0.1, breaker_failures=1, breaker_pause=60, on_unavailable="skip"
+        unreachable, lazy=True, connect_timeout=0.1, breaker_failures=1, breaker_pause=60, on_unavailable="skip"
     ) as cut_off:
         skipped = cut_off.lock("door")
-        with others_go_on():
+        with others_keep_running():
             assert skipped.acquire(timeout=20) is False
         assert skipped.try_acquire() is None
         refused = None
@@ -184,65 +184,65 @@ def outages() -> None:
         assert waiter.get(timeout=20)
 
 
-def losses_are_heard() -> None:
-    heard: list[steadlock.Lease] = []
+def losses_are_reported() -> None:
+    reported: list[steadlock.Lease] = []
 
-    def hear(lease: steadlock.Lease) -> None:
+    def on_lost(lease: steadlock.Lease) -> None:
         gevent.sleep(0.001)
-        heard.append(lease)
+        reported.append(lease)
 
     lease = lock.try_acquire(wait=20, lease=0.3)
     assert lease is not None
-    lease.on_lost(hear)
-    with others_go_on():
-        while not heard:
+    lease.on_lost(on_lost)
+    with others_keep_running():
+        while not reported:
             gevent.sleep(0.001)
     assert lease.lost.wait(10)
-    assert heard == [lease]
+    assert reported == [lease]
 
 
-class Stuck(logging.Handler):
+class BlockingHandler(logging.Handler):
     """A log handler that blocks until the program lets it go on."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.may_go_on = threading.Event()
+        self.is_released = threading.Event()
         self.events: list[object] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         self.events.append(vars(record)["event"])
-        self.may_go_on.wait(30)
+        self.is_released.wait(30)
 
 
-def a_stuck_handler_holds_up_no_loss() -> None:
-    stuck = Stuck()
-    logging.getLogger("steadlock").addHandler(stuck)
+def a_blocking_handler_delays_no_loss() -> None:
+    handler = BlockingHandler()
+    logging.getLogger("steadlock").addHandler(handler)
     for name in ("door", "window"):
         lease = client.lock(name, max_hold=0.15).try_acquire(wait=20)
         assert lease is not None
         with gevent.Timeout(20):
             while not lease.lost.is_set():
                 gevent.sleep(0.001)
-            while not stuck.events:
+            while not handler.events:
                 gevent.sleep(0.001)
     started = time.monotonic()
     client.close()
     # The handler blocks for 30 s.
     assert time.monotonic() - started < 15
-    stuck.may_go_on.set()
+    handler.is_released.set()
     with gevent.Timeout(5):
-        while len(stuck.events) < 2:
+        while len(handler.events) < 2:
             gevent.sleep(0.001)
-    assert stuck.events == ["lost", "lost"]
+    assert handler.events == ["lost", "lost"]
 
 
-def the_log_of_who_only_waits() -> None:
-    stuck = Stuck()
-    stuck.may_go_on.set()
-    logging.getLogger("steadlock").addHandler(stuck)
+def log_lines_without_an_event_thread() -> None:
+    handler = BlockingHandler()
+    handler.is_released.set()
+    logging.getLogger("steadlock").addHandler(handler)
     assert client.lock("window", max_hold=0.15).try_acquire(wait=20)
     with gevent.Timeout(5):
-        while not stuck.events:
+        while not handler.events:
             gevent.sleep(0.01)
             assert not gevent.spawn(client.lock("other").owned).get()
             with client.lock("other"):
@@ -300,7 +300,7 @@ def a_callback_of_the_hub() -> None:
     assert answers == [True]
 
 
-def a_fork_beside_waiters() -> None:
+def fork_with_waiting_greenlets() -> None:
     with lock:
         waiting = gevent.spawn(lock.acquire)
         until_refused()
@@ -319,12 +319,12 @@ def a_fork_beside_waiters() -> None:
     assert waiting.get(timeout=10)
 
 
-def a_loop_is_one_greenlets() -> None:
-    tries: list[object] = []
+def an_event_loop_belongs_to_one_greenlet() -> None:
+    attempts: list[object] = []
 
     def other() -> None:
-        while not tries:
-            tries.append(lock.try_acquire())
+        while not attempts:
+            attempts.append(lock.try_acquire())
 
     async def task() -> None:
         with lock:
@@ -346,7 +346,7 @@ def a_loop_is_one_greenlets() -> None:
         raise AssertionError("it was not refused")
 
     asyncio.run(task())
-    assert tries == [None]
+    assert attempts == [None]
 
 
 def waiters_of_an_ended_thread() -> None:
@@ -366,13 +366,13 @@ def waiters_of_an_ended_thread() -> None:
     assert not client._connection.events.waits._requests
 
 
-def an_interrupt_among_results() -> None:
+def an_interrupt_during_delivery() -> None:
     waits = client._connection.events.waits
-    answer = waits.answer
+    answer = waits.deliver
 
     def interrupted(completed: list[Any]) -> None:
         if any(isinstance(one[1], steadlock._native.Lease) for one in completed):
-            waits.answer = answer  # type: ignore[method-assign]
+            waits.deliver = answer  # type: ignore[method-assign]
             signal.raise_signal(signal.SIGINT)
         answer(completed)
 
@@ -380,7 +380,7 @@ def an_interrupt_among_results() -> None:
         with lock:
             return "taken"
 
-    waits.answer = interrupted  # type: ignore[method-assign]
+    waits.deliver = interrupted  # type: ignore[method-assign]
     taking = gevent.spawn(take)
     try:
         taking.join(10)
@@ -403,7 +403,7 @@ def telemetry_of_greenlets() -> None:
                     gevent.sleep(0.001)
                 return id_of(under)
 
-        with others_go_on():
+        with others_keep_running():
             parents = sorted(one.get(timeout=20) for one in [gevent.spawn(sell, number) for number in range(10)])
         for spans in (collected.waits(), collected.holds()):
             assert sorted(parent_of(span) or 0 for span in spans) == parents

@@ -28,12 +28,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-URL, SORT = sys.argv[1:3]
+URL, CALLERS = sys.argv[1:3]
 SECONDS = float(sys.argv[3])
-STILL = 40
+STALL_LIMIT = 40
 """The seconds without a step after which the program counts as hanging."""
 
-if SORT == "greenlets":
+if CALLERS == "greenlets":
     import gevent
     from gevent import monkey
 
@@ -45,7 +45,7 @@ import steadlock  # noqa: E402
 from steadlock import aio  # noqa: E402
 
 END = time.monotonic() + SECONDS
-FINALIZERS_WAIT = SORT != "greenlets" or sys.version_info < (3, 14)
+FINALIZERS_WAIT = CALLERS != "greenlets" or sys.version_info < (3, 14)
 """CPython 3.14 crashes when greenlets are switched during a garbage collection, also without this package."""
 PACKAGE = str(Path(steadlock.__file__).parent)
 NAMES = [f"storm:{number}" for number in range(6)]
@@ -55,18 +55,18 @@ second = steadlock.connect("memory://", metrics=True)
 _inside = threading.local()
 
 
-class StruckError(Exception):
+class InjectedError(Exception):
     """An exception that is raised in a thread as an interrupt."""
 
 
-class StruckByLockError(steadlock.UnavailableError):
+class InjectedLockError(steadlock.UnavailableError):
     """The same from code that uses locks itself."""
 
     def __init__(self) -> None:
-        super().__init__("struck")
+        super().__init__("interrupted")
 
 
-STRIKES = (StruckError, StruckByLockError)
+INJECTED_ERRORS = (InjectedError, InjectedLockError)
 
 EXPECTED: tuple[type[Exception], ...] = (
     steadlock.LockTimeoutError,
@@ -75,19 +75,19 @@ EXPECTED: tuple[type[Exception], ...] = (
     steadlock.ForkedError,
     # The machine can be busy.
     steadlock.UnavailableError,
-    StruckError,
+    InjectedError,
 )
 # Interrupting code is refused if it would wait for the code that it interrupts: a writer for its reader, or a handler
 # in a hub for greenlets.
 EXPECTED += (steadlock.InvalidArgumentError,)
-GIVEN_UP: tuple[type[Exception], ...] = (*EXPECTED, TimeoutError)
+EXPECTED_IN_TASKS: tuple[type[Exception], ...] = (*EXPECTED, TimeoutError)
 
 
 def step(what: str) -> None:
     counts[what] = counts.get(what, 0) + 1
 
 
-def goes_on() -> bool:
+def has_time_left() -> bool:
     return time.monotonic() < END
 
 
@@ -109,7 +109,7 @@ def scope_of(one: steadlock.Client, name: str) -> Any:
     return one.lock(name, **options)
 
 
-class Finalized:
+class CallsInFinalizer:
     """An object in a reference cycle that calls a client when it is collected."""
 
     def __init__(self, lease: steadlock.Lease | None) -> None:
@@ -121,7 +121,7 @@ class Finalized:
             return
         try:
             if FINALIZERS_WAIT:
-                again("finalizers")
+                reenter("finalizers")
             else:
                 step("finalizers")
                 client.metrics()
@@ -136,12 +136,12 @@ class Finalized:
                 _inside.depth = depth
 
 
-def again(what: str) -> None:
+def reenter(what: str) -> None:
     """The interrupting code: it calls a client, unless it is nested more than three times. At the end it does nothing,
     because a lock that it holds for a moment would count as left behind.
     """
     depth = getattr(_inside, "depth", 0)
-    if depth > 2 or not goes_on():
+    if depth > 2 or not has_time_left():
         return
     _inside.depth = depth + 1
     try:
@@ -155,7 +155,7 @@ def again(what: str) -> None:
         elif choice == 2:
             one._connection.events.deliver()
         else:
-            with suppress(*EXPECTED), scope_of(one, f"again:{random.randrange(4)}"):
+            with suppress(*EXPECTED), scope_of(one, f"reenter:{random.randrange(4)}"):
                 pass
     finally:
         _inside.depth = depth
@@ -165,49 +165,49 @@ def work_once(one: steadlock.Client) -> None:
     choice = random.randrange(6)
     name = random.choice(NAMES)
     if choice == 0 and FINALIZERS_WAIT:
-        Finalized(one.lock(f"{name}:left:{random.randrange(1000)}").try_acquire(wait=0.2))
+        CallsInFinalizer(one.lock(f"{name}:left:{random.randrange(1000)}").try_acquire(wait=0.2))
     elif choice == 1:
         # This lock needs a name of its own: if an auto-renewed lease re-entered the hold, the hold would be renewed
         # until its last level is released.
         lease = one.lock(f"{name}:fixed").try_acquire(wait=0.2, lease=0.2)
         if lease is not None:
-            lease.on_lost(lambda _: again("callbacks"))
+            lease.on_lost(lambda _: reenter("callbacks"))
             if random.random() < 0.9:
                 lease.release()
     else:
         with scope_of(one, name) as lease:
-            lease.on_lost(lambda _: again("callbacks"))
+            lease.on_lost(lambda _: reenter("callbacks"))
             if random.random() < 0.1:
-                again("bodies")
+                reenter("bodies")
     step("work")
 
 
-def strike_trace(frame: Any, event: str, _: object) -> Any:
+def trace(frame: Any, event: str, _: object) -> Any:
     if "steadlock" in frame.f_code.co_filename and random.random() < 0.003:
-        again("tracers")
-    return strike_trace
+        reenter("tracers")
+    return trace
 
 
 class Logged(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if random.random() < 0.2:
-            again("logs")
+            reenter("logs")
 
 
-def hear(event: str, _: object) -> None:
+def audit_hook(event: str, _: object) -> None:
     is_ours = event in ("object.__getattr__", "gc.get_objects", "time.sleep", "_thread.start_new_thread", "os.fork")
     if is_ours and random.random() < 0.05 and not sys.is_finalizing():
-        again("audits")
+        reenter("audits")
 
 
 def handle(_: int, frame: FrameType | None) -> None:
     """The signal handler. It sometimes raises inside the package's own code."""
-    again("signals")
+    reenter("signals")
     signal.setitimer(signal.ITIMER_REAL, random.random() * 0.004 + 0.0002)
     is_inside = frame is not None and frame.f_code.co_filename.startswith(PACKAGE)
-    if is_inside and not getattr(_inside, "depth", 0) and goes_on() and random.random() < 0.1:
-        step("strikes by signals")
-        raise random.choice(STRIKES)
+    if is_inside and not getattr(_inside, "depth", 0) and has_time_left() and random.random() < 0.1:
+        step("interrupts by signals")
+        raise random.choice(INJECTED_ERRORS)
 
 
 def fork() -> None:
@@ -217,7 +217,7 @@ def fork() -> None:
             # The signal ends a hanging child. `faulthandler` would wait for its parent's thread.
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.alarm(STILL)
+            signal.alarm(STALL_LIMIT)
             assert client._connection.holds.all() == []
             with client.lock(f"child:{os.getpid()}", wait=20):
                 pass
@@ -230,11 +230,11 @@ def fork() -> None:
     assert status == 0, status
 
 
-def until_the_end(work: Callable[[], None], failed: list[BaseException]) -> None:
+def repeat_until_end(work: Callable[[], None], failed: list[BaseException]) -> None:
     """Repeats `work` until the end. Catches interrupts that come between two calls."""
-    while goes_on():
+    while has_time_left():
         try:
-            while goes_on():
+            while has_time_left():
                 work()
         except EXPECTED:
             step("expected")
@@ -243,12 +243,12 @@ def until_the_end(work: Callable[[], None], failed: list[BaseException]) -> None
             return
 
 
-def strike_at(threads: list[threading.Thread]) -> None:
+def interrupt_threads(threads: list[threading.Thread]) -> None:
     for thread in threads:
-        if thread.ident is not None and thread.is_alive() and goes_on():
-            step("strikes")
+        if thread.ident is not None and thread.is_alive() and has_time_left():
+            step("interrupts")
             ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                ctypes.c_ulong(thread.ident), ctypes.py_object(random.choice(STRIKES))
+                ctypes.c_ulong(thread.ident), ctypes.py_object(random.choice(INJECTED_ERRORS))
             )
 
 
@@ -256,31 +256,31 @@ def storm_of_threads() -> list[BaseException]:
     failed: list[BaseException] = []
 
     def traced() -> None:
-        sys.settrace(strike_trace)
-        until_the_end(lambda: work_once(client), failed)
+        sys.settrace(trace)
+        repeat_until_end(lambda: work_once(client), failed)
         sys.settrace(None)
 
     def plain() -> None:
-        until_the_end(lambda: work_once(random.choice((client, second))), failed)
+        repeat_until_end(lambda: work_once(random.choice((client, second))), failed)
 
-    struck = [threading.Thread(target=plain) for _ in range(3)]
+    interrupted = [threading.Thread(target=plain) for _ in range(3)]
     others = [threading.Thread(target=traced), threading.Thread(target=plain)]
-    for thread in struck + others:
+    for thread in interrupted + others:
         thread.start()
-    sys.addaudithook(hear)
+    sys.addaudithook(audit_hook)
     signal.signal(signal.SIGALRM, handle)
     signal.setitimer(signal.ITIMER_REAL, 0.001)
     for round_ in itertools.count():
-        if not goes_on() or failed:
+        if not has_time_left() or failed:
             break
         with suppress(*EXPECTED):
             work_once(client)
         if round_ % 20 == 0:
-            strike_at(struck)
+            interrupt_threads(interrupted)
         if round_ % 50 == 25:
             fork()
     signal.setitimer(signal.ITIMER_REAL, 0)
-    for thread in struck + others:
+    for thread in interrupted + others:
         thread.join()
     return failed
 
@@ -289,7 +289,7 @@ def storm_of_tasks() -> list[BaseException]:
     failed: list[BaseException] = []
 
     async def work(one: aio.Client) -> None:
-        while goes_on() and not failed:
+        while has_time_left() and not failed:
             name = f"tasks:{random.randrange(8)}"
             try:
                 if random.random() < 0.2:
@@ -301,18 +301,18 @@ def storm_of_tasks() -> list[BaseException]:
                             break
                 else:
                     async with asyncio.timeout(random.random()), one.lock(name) as entered:
-                        entered.on_lost(lambda _: again("callbacks"))
+                        entered.on_lost(lambda _: reenter("callbacks"))
                         await asyncio.sleep(0)
                 step("tasks")
-            except GIVEN_UP:
+            except EXPECTED_IN_TASKS:
                 step("expected")
             except BaseException as error:
                 failed.append(error)
-            left.append(Finalized(None))
+            left.append(CallsInFinalizer(None))
             if len(left) > 20:
                 left.clear()
 
-    left: list[Finalized] = []
+    left: list[CallsInFinalizer] = []
 
     async def run() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda *_: step("in callbacks"))
@@ -333,10 +333,10 @@ def storm_of_greenlets() -> list[BaseException]:
     signal.setitimer(signal.ITIMER_REAL, 0.001)
 
     def work() -> None:
-        with gevent.Timeout(random.random(), StruckError):
+        with gevent.Timeout(random.random(), InjectedError):
             work_once(client)
 
-    greenlets = [gevent.spawn(until_the_end, work, failed) for _ in range(8)]
+    greenlets = [gevent.spawn(repeat_until_end, work, failed) for _ in range(8)]
     gevent.joinall(greenlets)
     signal.setitimer(signal.ITIMER_REAL, 0)
     return failed
@@ -350,7 +350,7 @@ def watch() -> None:
         if dict(counts) != seen:
             seen = dict(counts)
             faulthandler.cancel_dump_traceback_later()
-            faulthandler.dump_traceback_later(STILL, exit=True)
+            faulthandler.dump_traceback_later(STALL_LIMIT, exit=True)
 
 
 def held() -> list[steadlock.Lease]:
@@ -368,18 +368,18 @@ def is_free() -> bool:
 
 
 def main() -> None:
-    faulthandler.dump_traceback_later(STILL, exit=True)
+    faulthandler.dump_traceback_later(STALL_LIMIT, exit=True)
     warnings.simplefilter("ignore")
     logging.getLogger("steadlock").addHandler(Logged())
     logging.getLogger("steadlock").setLevel(logging.DEBUG)
-    if SORT != "greenlets":
+    if CALLERS != "greenlets":
         threading.Thread(target=watch, daemon=True).start()
     else:
         faulthandler.cancel_dump_traceback_later()
-        faulthandler.dump_traceback_later(SECONDS + STILL, exit=True)
+        faulthandler.dump_traceback_later(SECONDS + STALL_LIMIT, exit=True)
     gc.set_threshold(5, 2, 2)
     storms = {"threads": storm_of_threads, "tasks": storm_of_tasks, "greenlets": storm_of_greenlets}
-    failed = storms[SORT]()
+    failed = storms[CALLERS]()
     gc.set_threshold(700, 10, 10)
     gc.collect()
     logging.getLogger("steadlock").setLevel(logging.ERROR)
@@ -397,7 +397,7 @@ def main() -> None:
     assert is_free()
     client.close()
     second.close()
-    print("weathered", counts)
+    print("passed", counts)
 
 
 main()

@@ -33,7 +33,7 @@ def url_of(node: RedisServer) -> str:
     return f"redis+cluster://127.0.0.1:{node.port}"
 
 
-async def test_a_table_says_where_an_announced_node_is(node: RedisServer) -> None:
+async def test_a_dict_maps_announced_addresses(node: RedisServer) -> None:
     table = {ANNOUNCED: f"127.0.0.1:{node.port}"}
     with steadlock.connect(url_of(node), address_map=table) as client, client.lock("a", wait=10):
         pass
@@ -43,18 +43,18 @@ async def test_a_table_says_where_an_announced_node_is(node: RedisServer) -> Non
         client.lock("a").acquire(timeout=3)
 
 
-async def test_a_function_says_it_on_a_thread_of_its_own(node: RedisServer) -> None:
-    asked = []
+async def test_a_function_maps_addresses_on_its_own_thread(node: RedisServer) -> None:
+    requested = []
 
     def where(announced: str) -> str:
-        asked.append((announced, threading.current_thread() is threading.main_thread()))
+        requested.append((announced, threading.current_thread() is threading.main_thread()))
         return f"127.0.0.1:{node.port}"
 
     with steadlock.connect(url_of(node), address_map=where) as client, client.lock("a", wait=10):
         pass
     async with aio.connect(url_of(node), address_map=where) as other, other.lock("a", wait=10):
         pass
-    assert set(asked) == {(ANNOUNCED, False)}
+    assert set(requested) == {(ANNOUNCED, False)}
 
 
 @pytest.mark.parametrize(
@@ -68,36 +68,36 @@ async def test_a_function_says_it_on_a_thread_of_its_own(node: RedisServer) -> N
         ("hunter2".index, "it raised ValueError"),
     ],
 )
-def test_a_function_that_fails_makes_connecting_fail(node: RedisServer, where: Any, cause: str) -> None:
+def test_a_failing_address_function_fails_the_connection(node: RedisServer, where: Any, cause: str) -> None:
     with steadlock.connect(url_of(node), address_map=where) as client:
         with pytest.raises(steadlock.UnavailableError, match=cause) as raised:
             client.lock("a").acquire(timeout=3)
         assert "hunter2" not in str(raised.value)
 
 
-ENDS_WHILE_ASKED = """
+EXITS_DURING_ADDRESS_FUNCTION = """
 import steadlock, sys, threading, time
-asked = threading.Event()
+called = threading.Event()
 def where(announced):
-    asked.set()
+    called.set()
     for _ in range(5_000):
         time.sleep(float(sys.argv[2]))
 client = steadlock.connect(sys.argv[1], address_map=where, lazy=True)
 threading.Thread(target=client.lock("a").acquire, daemon=True).start()
-asked.wait()
+called.wait()
 print("ends", flush=True)
 """
 
 
 @pytest.mark.parametrize("pause", [0, 0.0001, 0.001, 5], ids=str)
-def test_a_program_ends_while_a_function_is_asked(node: RedisServer, pause: float) -> None:
+def test_a_program_can_exit_during_an_address_function(node: RedisServer, pause: float) -> None:
     for _ in range(5):
-        command = [sys.executable, "-W", "error", "-c", ENDS_WHILE_ASKED, url_of(node), str(pause)]
+        command = [sys.executable, "-W", "error", "-c", EXITS_DURING_ADDRESS_FUNCTION, url_of(node), str(pause)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, "ends\n", "")
 
 
-def test_what_is_no_map_is_refused() -> None:
+def test_invalid_address_maps_are_refused() -> None:
     for bad in ({"10.0.0.1": "localhost:1"}, {"": "h:1"}, {"h:1": "redis://h:1"}):
         with pytest.raises(steadlock.InvalidArgumentError, match="address_map"):
             steadlock.connect("redis+cluster://127.0.0.1:1", address_map=bad)

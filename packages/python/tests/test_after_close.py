@@ -42,7 +42,7 @@ def make(request: pytest.FixtureRequest) -> Callable[[Any, str], Any]:
     return KINDS[request.param]
 
 
-def test_a_release_after_the_close_says_released(client: steadlock.Client, make: Callable[[Any, str], Any]) -> None:
+def test_a_release_after_close_returns_released(client: steadlock.Client, make: Callable[[Any, str], Any]) -> None:
     lock = make(client, "a")
     lease = lock.try_acquire()
     client.close()
@@ -52,7 +52,7 @@ def test_a_release_after_the_close_says_released(client: steadlock.Client, make:
         lock.release()
 
 
-async def test_a_release_after_the_close_says_released_in_asyncio(
+async def test_a_release_after_close_returns_released_in_asyncio(
     aclient: aio.Client, make: Callable[[Any, str], Any]
 ) -> None:
     lock = make(aclient, "a")
@@ -64,7 +64,7 @@ async def test_a_release_after_the_close_says_released_in_asyncio(
         await lock.release()
 
 
-async def test_a_release_after_the_close_says_released_of_several_primaries() -> None:
+async def test_a_release_after_close_returns_released_with_redlock() -> None:
     with steadlock.redlock(memories()) as client:
         lease = client.lock("a").try_acquire()
         assert lease is not None
@@ -90,19 +90,19 @@ def test_a_lease_of_asyncio_is_released_after_its_loop_and_its_client_in_another
     assert asyncio.run(release(asyncio.run(acquire()))) == "released"
 
 
-def test_a_release_after_the_close_says_how_the_lease_was_lost_before(client: steadlock.Client) -> None:
-    removed, lapsed = client.lock("a").try_acquire(), client.lock("b").try_acquire(wait=20, lease=0.1)
+def test_a_release_after_close_returns_an_earlier_loss(client: steadlock.Client) -> None:
+    removed, expired = client.lock("a").try_acquire(), client.lock("b").try_acquire(wait=20, lease=0.1)
     assert removed is not None
-    assert lapsed is not None
+    assert expired is not None
     assert client.force_release(client.lock("a"))
     with pytest.raises(steadlock.LockLostError):
         removed.extend(60)
-    eventually(5, lambda: lapsed.lost_reason == "expired")
+    eventually(5, lambda: expired.lost_reason == "expired")
     client.close()
-    assert [removed.release(), lapsed.release()] == ["expired", "expired"]
+    assert [removed.release(), expired.release()] == ["expired", "expired"]
 
 
-def test_a_release_after_the_close_says_what_the_close_itself_has_found_out(server: RedisServer, store: Store) -> None:
+def test_a_release_after_close_returns_the_outcome_of_the_close(server: RedisServer, store: Store) -> None:
     with steadlock.connect(server.url) as client:
         removed, stolen, held = (client.mutex(name).try_acquire() for name in ("a", "b", "c"))
         assert removed is not None
@@ -114,7 +114,7 @@ def test_a_release_after_the_close_says_what_the_close_itself_has_found_out(serv
         assert [removed.release(), stolen.release(), held.release()] == ["expired", "stolen", "released"]
 
 
-def test_a_release_after_a_close_that_no_server_answered_says_unknown(own_server: RedisServer) -> None:
+def test_a_release_after_an_unanswered_close_returns_unknown(own_server: RedisServer) -> None:
     with steadlock.connect(own_server.url) as client:
         lease = client.lock("a").try_acquire()
         assert lease is not None
@@ -123,7 +123,7 @@ def test_a_release_after_a_close_that_no_server_answered_says_unknown(own_server
         assert [lease.release(), lease.release()] == ["unknown", "unknown"]
 
 
-def test_a_with_whose_client_is_closed_in_it_tells_the_loss(
+def test_closing_the_client_inside_with_raises_lock_lost(
     client: steadlock.Client, make: Callable[[Any, str], Any]
 ) -> None:
     with pytest.raises(steadlock.LockLostError) as raised, make(client, "a"):
@@ -131,7 +131,7 @@ def test_a_with_whose_client_is_closed_in_it_tells_the_loss(
     assert raised.value.reason == "closed"
 
 
-def test_a_body_s_own_error_comes_out_of_a_with_whose_client_is_closed_in_it(
+def test_closing_the_client_inside_with_keeps_the_error_of_the_body(
     client: steadlock.Client, make: Callable[[Any, str], Any]
 ) -> None:
     with pytest.raises(BodyFailedError) as raised, make(client, "a"):
@@ -140,7 +140,7 @@ def test_a_body_s_own_error_comes_out_of_a_with_whose_client_is_closed_in_it(
     assert "lost" in "".join(raised.value.__notes__)
 
 
-async def test_a_with_of_asyncio_whose_client_is_closed_in_it_tells_the_loss(
+async def test_closing_the_client_inside_async_with_raises_lock_lost(
     aclient: aio.Client, make: Callable[[Any, str], Any]
 ) -> None:
     with pytest.raises(steadlock.LockLostError) as raised:
@@ -149,7 +149,7 @@ async def test_a_with_of_asyncio_whose_client_is_closed_in_it_tells_the_loss(
     assert raised.value.reason == "closed"
 
 
-async def test_a_body_s_own_error_comes_out_of_a_with_of_asyncio_whose_client_is_closed_in_it(
+async def test_closing_the_client_inside_async_with_keeps_the_error_of_the_body(
     aclient: aio.Client, make: Callable[[Any, str], Any]
 ) -> None:
     with pytest.raises(BodyFailedError):
@@ -162,7 +162,7 @@ async def test_a_body_s_own_error_comes_out_of_a_with_of_asyncio_whose_client_is
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_signal_handler_that_closes_the_client_replaces_no_error_of_the_body(
+def test_closing_the_client_in_a_signal_handler_keeps_the_error_of_the_body(
     client: steadlock.Client, make: Callable[[Any, str], Any], fails: bool
 ) -> None:
     before = signal.signal(signal.SIGUSR1, lambda *_: client.close())

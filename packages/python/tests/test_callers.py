@@ -25,10 +25,10 @@ import steadlock
 from steadlock import aio
 
 T = TypeVar("T")
-AT_ONCE = 5
+SHORT_WAIT = 5
 
 
-async def test_two_tasks_are_not_in_one_lock_together(client: steadlock.Client) -> None:
+async def test_two_tasks_exclude_each_other(client: steadlock.Client) -> None:
     lock = client.lock("door")
     left = asyncio.Event()
 
@@ -54,7 +54,7 @@ async def test_two_tasks_are_not_in_one_lock_together(client: steadlock.Client) 
         assert lock.owned()
 
 
-def test_a_task_does_not_enter_what_the_thread_around_its_loop_holds(client: steadlock.Client) -> None:
+def test_a_task_does_not_reenter_a_lock_of_its_thread(client: steadlock.Client) -> None:
     lock = client.lock("door")
 
     async def main() -> None:
@@ -66,7 +66,7 @@ def test_a_task_does_not_enter_what_the_thread_around_its_loop_holds(client: ste
         assert lock.owned()
 
 
-async def test_what_an_ended_task_left_held_is_released_by_another(client: steadlock.Client) -> None:
+async def test_another_task_can_release_a_lock_that_an_ended_task_held(client: steadlock.Client) -> None:
     # A notebook runs each cell in a separate task.
     lock = client.lock("door")
 
@@ -83,7 +83,7 @@ async def test_what_an_ended_task_left_held_is_released_by_another(client: stead
     assert not lock.locked()
 
 
-async def test_other_threads_of_a_loops_locks_wait_for_it(url: str) -> None:
+async def test_another_thread_waits_for_a_lock_of_a_task(url: str) -> None:
     with steadlock.connect(url, metrics=True) as client:
         lock = client.lock("door")
         with lock:
@@ -101,7 +101,7 @@ def in_job(pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
 
 
 @pytest.mark.parametrize("kind", ["lock", "mutex", "fair_lock"])
-def test_a_scope_that_one_thread_entered_ends_in_another(client: steadlock.Client, kind: str) -> None:
+def test_a_scope_can_end_in_another_thread(client: steadlock.Client, kind: str) -> None:
     lock: steadlock.Lock = getattr(client, kind)("door")
 
     @contextmanager
@@ -118,7 +118,7 @@ def test_a_scope_that_one_thread_entered_ends_in_another(client: steadlock.Clien
             assert not lock.locked()
 
 
-def test_jobs_of_one_thread_do_not_enter_each_others_locks(client: steadlock.Client) -> None:
+def test_jobs_of_one_thread_exclude_each_other(client: steadlock.Client) -> None:
     lock = client.lock("door")
     with ThreadPoolExecutor(1) as pool:
         in_job(pool, lock.__enter__)
@@ -132,13 +132,13 @@ def test_jobs_of_one_thread_do_not_enter_each_others_locks(client: steadlock.Cli
 ENDED_JOB = r"still held by a job of a thread pool that has ended.*asyncio\.to_thread"
 
 
-async def test_what_an_ended_job_held_is_released_with_a_warning(client: steadlock.Client) -> None:
+async def test_a_lock_held_by_an_ended_job_is_released_with_a_warning(client: steadlock.Client) -> None:
     lock = client.lock("door")
     with pytest.warns(RuntimeWarning, match=ENDED_JOB):
         assert await asyncio.to_thread(lambda: lock.acquire() and lock.acquire())
         # The thread lives on, so without a release the renewal would go on too.
-        assert await asyncio.to_thread(lock.try_acquire, AT_ONCE)
-        assert await asyncio.to_thread(locked_until, lock, AT_ONCE) is False
+        assert await asyncio.to_thread(lock.try_acquire, SHORT_WAIT)
+        assert await asyncio.to_thread(locked_until, lock, SHORT_WAIT) is False
     with pytest.raises(steadlock.NotOwnerError):
         await asyncio.to_thread(lock.release)
 
@@ -153,7 +153,7 @@ def locked_until(lock: steadlock.Lock, seconds: float) -> bool:
     return True
 
 
-async def test_a_lease_that_somebody_has_outlives_its_job(client: steadlock.Client) -> None:
+async def test_a_referenced_lease_outlives_its_job(client: steadlock.Client) -> None:
     lock = client.lock("door")
     lease = await asyncio.to_thread(lock.try_acquire)
     gc.collect()
@@ -167,28 +167,28 @@ async def test_a_lease_that_somebody_has_outlives_its_job(client: steadlock.Clie
     assert lease.release() == "released"
 
 
-async def test_what_an_ended_job_of_anyio_held_is_released_with_a_warning(client: steadlock.Client) -> None:
+async def test_a_lock_held_by_an_ended_anyio_job_is_released_with_a_warning(client: steadlock.Client) -> None:
     lock = client.lock("door")
     with pytest.warns(RuntimeWarning, match=ENDED_JOB):
         assert await anyio.to_thread.run_sync(lock.acquire)
         # The thread can keep a job's context until the next job begins.
-        assert await anyio.to_thread.run_sync(lambda: locked_until(lock, AT_ONCE)) is False
+        assert await anyio.to_thread.run_sync(lambda: locked_until(lock, SHORT_WAIT)) is False
 
 
-def test_a_context_in_which_jobs_run_one_after_another_is_one_caller(client: steadlock.Client) -> None:
+def test_jobs_in_one_context_are_one_caller(client: steadlock.Client) -> None:
     lock = client.lock("door")
     context = contextvars.copy_context()
     with ThreadPoolExecutor(1) as pool:
         for expected in (True, True, "released", "released"):
             call = lock.acquire if expected is True else lock.release
-            assert pool.submit(context.run, call).result(AT_ONCE) == expected
+            assert pool.submit(context.run, call).result(SHORT_WAIT) == expected
     assert not lock.locked()
     for call in (lock.acquire, lock.release):
         assert context.run(call)
 
 
 @pytest.mark.parametrize("between", ["nothing", "another thread"])
-def test_a_context_that_comes_back_from_a_job_is_that_of_the_next_one(client: steadlock.Client, between: str) -> None:
+def test_a_context_passed_to_the_next_job_is_one_caller(client: steadlock.Client, between: str) -> None:
     # Simulates asgiref's `sync_to_async` with and without `thread_sensitive`.
     lock, other = client.lock("door"), client.lock("window")
     with ThreadPoolExecutor(1) as sensitive, ThreadPoolExecutor(1) as free:
@@ -211,34 +211,34 @@ def test_a_context_that_comes_back_from_a_job_is_that_of_the_next_one(client: st
 
         with pytest.warns(RuntimeWarning, match=ENDED_JOB):
             contextvars.copy_context().run(leave)
-            assert not locked_until(lock, AT_ONCE)
+            assert not locked_until(lock, SHORT_WAIT)
 
 
 def back_and_forth(pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
     """Runs `work` in a copy of this context, and then copies the variables back."""
     context = contextvars.copy_context()
     try:
-        return pool.submit(context.run, work).result(AT_ONCE)
+        return pool.submit(context.run, work).result(SHORT_WAIT)
     finally:
         for variable in context:
             variable.set(context.get(variable))
 
 
-async def test_a_job_owns_what_it_acquires_through_a_loop(aclient: aio.Client) -> None:
+async def test_a_job_owns_locks_that_it_acquires_through_a_loop(aclient: aio.Client) -> None:
     lock, loop = aclient.lock("door"), asyncio.get_running_loop()
 
     def work(*calls: Callable[[], Coroutine[Any, Any, object]]) -> None:
         for call in calls:
-            assert asyncio.run_coroutine_threadsafe(call(), loop).result(AT_ONCE)
+            assert asyncio.run_coroutine_threadsafe(call(), loop).result(SHORT_WAIT)
 
     await asyncio.to_thread(work, lock.acquire, lock.release)
     with pytest.warns(RuntimeWarning, match=ENDED_JOB):
         await asyncio.to_thread(work, lock.acquire)
-        assert await lock.acquire(timeout=AT_ONCE)
+        assert await lock.acquire(timeout=SHORT_WAIT)
     await lock.release()
 
 
-async def test_a_callback_of_a_loop_is_the_thread_and_no_job(client: steadlock.Client) -> None:
+async def test_the_owner_in_a_loop_callback_is_the_thread(client: steadlock.Client) -> None:
     lock, loop = client.lock("door"), asyncio.get_running_loop()
     got: asyncio.Future[object] = loop.create_future()
     loop.call_soon(lambda: got.set_result(lock.acquire()))
@@ -250,7 +250,7 @@ async def test_a_callback_of_a_loop_is_the_thread_and_no_job(client: steadlock.C
     assert await got == "released"
 
 
-def test_a_child_of_a_fork_notices_the_ends_of_its_own_jobs(server: RedisServer) -> None:
+def test_a_forked_child_notices_the_end_of_its_own_jobs(server: RedisServer) -> None:
     with steadlock.connect(server.url) as client:
         lock = client.lock("door")
 
@@ -272,18 +272,18 @@ def test_a_child_of_a_fork_notices_the_ends_of_its_own_jobs(server: RedisServer)
         assert contextvars.Context().run(fork_in_a_job) == 0
 
 
-def test_a_scope_of_nobody_is_not_left(client: steadlock.Client) -> None:
+def test_ending_a_scope_that_was_not_entered_is_refused(client: steadlock.Client) -> None:
     lock = client.lock("door")
     with pytest.raises(steadlock.NotOwnerError):
         lock.__exit__(None, None, None)
 
 
-def test_threads_that_draw_no_contexts_own_by_thread(client: steadlock.Client) -> None:
+def test_threads_in_one_context_are_separate_owners(client: steadlock.Client) -> None:
     lock = client.lock("door")
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(lock.acquire).result(AT_ONCE)
-        assert pool.submit(lock.acquire).result(AT_ONCE)
-        assert pool.submit(lock.release).result(AT_ONCE) == "released"
-        assert pool.submit(lock.release).result(AT_ONCE) == "released"
+        assert pool.submit(lock.acquire).result(SHORT_WAIT)
+        assert pool.submit(lock.acquire).result(SHORT_WAIT)
+        assert pool.submit(lock.release).result(SHORT_WAIT) == "released"
+        assert pool.submit(lock.release).result(SHORT_WAIT) == "released"
     assert threading.active_count() >= 1
     assert not lock.locked()

@@ -18,7 +18,7 @@ import steadlock
 from steadlock import aio
 
 T = TypeVar("T")
-AT_ONCE = 10
+SHORT_WAIT = 10
 
 
 class Loop:
@@ -31,7 +31,7 @@ class Loop:
         self.client: aio.Client = self.run(self._connect(url))
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(AT_ONCE)
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(SHORT_WAIT)
 
     def call(self, function: Callable[[], T]) -> T:
         """Calls `function` in a callback of the loop."""
@@ -46,7 +46,7 @@ class Loop:
             called.set()
 
         self.loop.call_soon_threadsafe(call)
-        assert called.wait(AT_ONCE)
+        assert called.wait(SHORT_WAIT)
         if isinstance(result[0], BaseException):
             raise result[0]
         return result[0]
@@ -54,7 +54,7 @@ class Loop:
     def close(self) -> None:
         self.run(self.client.close())
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(AT_ONCE)
+        self._thread.join(SHORT_WAIT)
         self.loop.close()
 
     async def _connect(self, url: str) -> aio.Client:
@@ -73,7 +73,7 @@ async def locked(lock: aio.Lock) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["lock", "mutex", "fair_lock", "permits", "read", "multi_lock"])
-def test_a_thread_owns_what_it_acquires_through_a_loop_elsewhere(elsewhere: Loop, kind: str) -> None:
+def test_a_thread_owns_locks_that_it_acquires_through_a_loop_in_another_thread(elsewhere: Loop, kind: str) -> None:
     lock = lock_of(elsewhere.client, kind)
     assert elsewhere.run(lock.acquire())
     assert lock.owned()
@@ -82,9 +82,9 @@ def test_a_thread_owns_what_it_acquires_through_a_loop_elsewhere(elsewhere: Loop
     if kind != "read":
         assert elsewhere.run(in_task(lambda: lock.acquire(blocking=False))) is False
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(lambda: lock.lease).result(AT_ONCE) is None
+        assert pool.submit(lambda: lock.lease).result(SHORT_WAIT) is None
         with pytest.raises(steadlock.NotOwnerError):
-            pool.submit(lambda: elsewhere.run(lock.release())).result(AT_ONCE)
+            pool.submit(lambda: elsewhere.run(lock.release())).result(SHORT_WAIT)
     assert elsewhere.run(lock.release()) == "released"
     assert lock.lease is None
 
@@ -105,17 +105,17 @@ async def in_task(call: Callable[[], Awaitable[T]]) -> T:
     return await call()
 
 
-def test_what_a_thread_acquired_through_a_loop_is_released_when_the_thread_ends(elsewhere: Loop) -> None:
+def test_locks_acquired_through_a_loop_are_released_when_the_thread_ends(elsewhere: Loop) -> None:
     lock = elsewhere.client.lock("door")
     with pytest.warns(RuntimeWarning, match="still held by a thread that has ended"):
         thread = threading.Thread(target=lambda: elsewhere.run(lock.acquire()))
         thread.start()
         thread.join()
-    assert elsewhere.run(lock.acquire(timeout=AT_ONCE))
+    assert elsewhere.run(lock.acquire(timeout=SHORT_WAIT))
     elsewhere.run(lock.release())
 
 
-def test_what_is_granted_to_a_thread_after_its_end_is_released(elsewhere: Loop) -> None:
+def test_a_grant_to_an_ended_thread_is_released(elsewhere: Loop) -> None:
     lock = elsewhere.client.lock("door")
     assert elsewhere.run(lock.acquire())
     waiting: list[Any] = []
@@ -129,11 +129,11 @@ def test_what_is_granted_to_a_thread_after_its_end_is_released(elsewhere: Loop) 
     elsewhere.run(locked(lock))
     with pytest.warns(RuntimeWarning, match="still held by a thread that has ended"):
         elsewhere.run(lock.release())
-        assert waiting[0].result(AT_ONCE)
-        eventually(AT_ONCE, lambda: not elsewhere.run(locked(lock)))
+        assert waiting[0].result(SHORT_WAIT)
+        eventually(SHORT_WAIT, lambda: not elsewhere.run(locked(lock)))
 
 
-def test_a_loop_that_runs_now_and_then_is_used_by_its_thread(url: str) -> None:
+def test_a_loop_that_runs_intermittently_serves_its_thread(url: str) -> None:
     async def connect() -> aio.Client:
         return await aio.connect(url)
 
@@ -161,7 +161,7 @@ def test_a_loop_that_runs_now_and_then_is_used_by_its_thread(url: str) -> None:
     loop.close()
 
 
-def test_a_thread_may_hold_a_lock_from_loop_to_loop(url: str) -> None:
+def test_a_thread_can_hold_a_lock_across_loops(url: str) -> None:
     async def connect() -> aio.Client:
         return await aio.connect(url)
 
@@ -173,7 +173,7 @@ def test_a_thread_may_hold_a_lock_from_loop_to_loop(url: str) -> None:
     asyncio.run(client.close())
 
 
-def test_a_callback_is_refused_what_it_could_not_release(elsewhere: Loop) -> None:
+def test_acquire_in_a_callback_is_refused(elsewhere: Loop) -> None:
     lock = elsewhere.client.lock("door")
     permits = elsewhere.client.semaphore("permits", 1).permits(1)
     for acquire in (lock.acquire, lambda: lock.acquire(blocking=False), permits.acquire):
@@ -187,7 +187,7 @@ def test_a_callback_is_refused_what_it_could_not_release(elsewhere: Loop) -> Non
 
 
 @pytest.mark.parametrize("kind", ["lock", "semaphore"])
-def test_the_lease_of_a_callback_lives_while_somebody_has_it(elsewhere: Loop, kind: str) -> None:
+def test_a_lease_of_a_callback_lives_while_it_is_referenced(elsewhere: Loop, kind: str) -> None:
     client = elsewhere.client
     acquire: Callable[[], Coroutine[Any, Any, aio.Lease | None]] = (
         client.lock("door").try_acquire if kind == "lock" else client.semaphore("door", 1).acquire
@@ -201,7 +201,7 @@ def test_the_lease_of_a_callback_lives_while_somebody_has_it(elsewhere: Loop, ki
     assert not elsewhere.run(locked(lock))
     with pytest.warns(RuntimeWarning, match="still held by a callback of an event loop that has ended"):
         elsewhere.run(drop(elsewhere.call(acquire)))
-        eventually(AT_ONCE, lambda: not elsewhere.run(locked(lock)))
+        eventually(SHORT_WAIT, lambda: not elsewhere.run(locked(lock)))
     assert client._connection.holds.all() == []
 
 
@@ -209,7 +209,7 @@ async def drop(acquire: Coroutine[Any, Any, object]) -> None:
     await acquire
 
 
-def test_the_scope_of_a_callback_is_that_of_the_task_that_runs_it(elsewhere: Loop) -> None:
+def test_a_scope_made_in_a_callback_belongs_to_the_task_that_enters_it(elsewhere: Loop) -> None:
     lock = elsewhere.client.lock("door")
     lease = elsewhere.run(elsewhere.call(lock.__aenter__))
     gc.collect()
@@ -218,7 +218,7 @@ def test_the_scope_of_a_callback_is_that_of_the_task_that_runs_it(elsewhere: Loo
     assert not elsewhere.run(locked(lock))
 
 
-async def test_a_task_owns_what_another_loop_acquires_for_it(server: RedisServer) -> None:
+async def test_a_task_owns_a_lock_acquired_in_another_loop(server: RedisServer) -> None:
     elsewhere = await asyncio.to_thread(Loop, server.url)
     lock = elsewhere.client.lock("door")
 
@@ -238,6 +238,6 @@ async def test_a_task_owns_what_another_loop_acquires_for_it(server: RedisServer
 
     with pytest.warns(RuntimeWarning, match="still held by a task that has ended"):
         await asyncio.create_task(leave())
-        assert await there(lock.acquire(timeout=AT_ONCE))
+        assert await there(lock.acquire(timeout=SHORT_WAIT))
     assert await there(lock.release()) == "released"
     await asyncio.to_thread(elsewhere.close)

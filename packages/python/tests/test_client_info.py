@@ -34,7 +34,7 @@ with steadlock.connect(sys.argv[1], client_label="blue") as client, client.lock(
 """
 
 
-def is_this_process(holder: steadlock.Holder | None, label: str = "blue") -> None:
+def assert_is_this_process(holder: steadlock.Holder | None, label: str = "blue") -> None:
     assert holder is not None
     info = holder.client
     assert info is not None
@@ -47,8 +47,8 @@ def is_this_process(holder: steadlock.Holder | None, label: str = "blue") -> Non
     assert timedelta(0) <= datetime.now(UTC) - info.since < timedelta(seconds=60)
 
 
-def names_this_process(refusal: steadlock.LockTimeoutError) -> None:
-    is_this_process(refusal.holder)
+def assert_names_this_process(refusal: steadlock.LockTimeoutError) -> None:
+    assert_is_this_process(refusal.holder)
     assert f"(blue), pid {os.getpid()} on {socket.gethostname()}" in str(refusal)
 
 
@@ -61,26 +61,26 @@ def place(url: str) -> str:
 def test_a_holder_is_named(place: str) -> None:
     with steadlock.connect(place, client_label="blue") as theirs, steadlock.connect(place) as ours:
         with theirs.lock("door"):
-            is_this_process(ours.lock("door").holder())
+            assert_is_this_process(ours.lock("door").holder())
             with pytest.raises(steadlock.LockTimeoutError) as refusal, ours.lock("door", wait=0.25):
                 pass
-            names_this_process(refusal.value)
+            assert_names_this_process(refusal.value)
         with theirs.semaphore("seats", 1).hold():
-            is_this_process(ours.semaphore("seats", 1).permits(1).holder())
+            assert_is_this_process(ours.semaphore("seats", 1).permits(1).holder())
         with ours.lock("door"):
-            is_this_process(theirs.lock("door").holder(), label="")
+            assert_is_this_process(theirs.lock("door").holder(), label="")
 
 
 async def test_a_holder_is_named_in_tasks(place: str) -> None:
     async with aio.connect(place, client_label="blue") as theirs, aio.connect(place) as ours:
         async with theirs.lock("door"):
-            is_this_process(await ours.lock("door").holder())
+            assert_is_this_process(await ours.lock("door").holder())
             with pytest.raises(steadlock.LockTimeoutError) as refusal:
                 async with ours.lock("door", wait=0.25):
                     pass
-            names_this_process(refusal.value)
+            assert_names_this_process(refusal.value)
         async with ours.lock("door"):
-            is_this_process(await theirs.lock("door").holder(), label="")
+            assert_is_this_process(await theirs.lock("door").holder(), label="")
 
 
 @pytest.fixture
@@ -94,10 +94,10 @@ def test_the_holder_of_a_redlock_is_named(memories: list[str]) -> None:
         steadlock.redlock(memories) as ours,
         theirs.lock("door"),
     ):
-        is_this_process(ours.lock("door").holder())
+        assert_is_this_process(ours.lock("door").holder())
         with pytest.raises(steadlock.LockTimeoutError) as refusal, ours.lock("door", wait=0.25):
             pass
-        is_this_process(refusal.value.holder)
+        assert_is_this_process(refusal.value.holder)
 
 
 async def test_the_holder_of_a_redlock_is_named_in_tasks(memories: list[str]) -> None:
@@ -106,15 +106,15 @@ async def test_the_holder_of_a_redlock_is_named_in_tasks(memories: list[str]) ->
         aio.redlock(memories) as ours,
         theirs.lock("door"),
     ):
-        is_this_process(await ours.lock("door").holder())
+        assert_is_this_process(await ours.lock("door").holder())
 
 
-def test_a_client_in_the_child_of_a_fork_is_the_child(server: RedisServer) -> None:
+def test_a_client_in_a_forked_child_names_the_child(server: RedisServer) -> None:
     with steadlock.connect(server.url, client_label="blue") as client, client.lock("window"):
 
         def work() -> None:
             with client.lock("door"), steadlock.connect(server.url) as other:
-                is_this_process(other.lock("door").holder())
+                assert_is_this_process(other.lock("door").holder())
 
         in_child(work)
 
@@ -152,7 +152,7 @@ def holding(server: RedisServer, *command: str, folder: Path, program: str | Non
         (["-c", HOLDER], None),
     ],
 )
-def test_a_program_is_known_by_its_script_or_module(
+def test_a_program_is_named_by_its_script_or_module(
     server: RedisServer, tmp_path: Path, command: list[str], program: str | None
 ) -> None:
     (tmp_path / "shop").mkdir()
@@ -184,7 +184,7 @@ def test_a_program_is_known_by_its_script_or_module(
         (None, None),
     ],
 )
-def test_odd_arguments_of_a_program_are_no_trouble(
+def test_unusual_program_arguments_are_handled(
     monkeypatch: pytest.MonkeyPatch, arguments: object, program: str | None
 ) -> None:
     monkeypatch.setattr(sys, "argv", arguments)
@@ -195,7 +195,7 @@ def test_odd_arguments_of_a_program_are_no_trouble(
     assert _options._program() is None
 
 
-def test_a_client_may_say_and_ask_nothing(server: RedisServer, store: Store) -> None:
+def test_client_info_can_be_switched_off(server: RedisServer, store: Store) -> None:
     with (
         steadlock.connect(server.url, client_info=False) as silent,
         steadlock.connect(server.url) as talking,
@@ -248,14 +248,14 @@ def test_wrong_options_are_refused(memories: list[str], options: dict[str, Any],
             attempt()
 
 
-def test_the_longest_label_is_read_as_it_was_given() -> None:
+def test_the_longest_label_is_returned_unchanged() -> None:
     label = "ä" * 200
     with steadlock.connect("memory://", client_label=label) as client, client.lock("door"):
-        is_this_process(client.lock("door").holder(), label)
+        assert_is_this_process(client.lock("door").holder(), label)
 
 
 @pytest.mark.parametrize("seconds", [0, 253402300799, 2**40, 2**64 - 1])
-def test_any_instant_that_a_server_has_is_a_date(server: RedisServer, store: Store, seconds: int) -> None:
+def test_any_start_time_on_the_server_is_read_as_a_date(server: RedisServer, store: Store, seconds: int) -> None:
     with steadlock.connect(server.url) as theirs, steadlock.connect(server.url) as ours, theirs.lock("door"):
         (key,) = store.keys("*:client")
         store.set(key, f"host=worker-7\nsince={seconds}")
@@ -266,7 +266,7 @@ def test_any_instant_that_a_server_has_is_a_date(server: RedisServer, store: Sto
         assert holder.client.since.timestamp() <= seconds
 
 
-def test_who_a_holder_is_cannot_be_changed_and_survives_pickling() -> None:
+def test_client_info_is_immutable_and_can_be_pickled() -> None:
     since = datetime(2026, 11, 25, tzinfo=UTC)
     info = steadlock.ClientInfo("worker-7", 4121, "orders.py", "python 3.11.7", "0.1.0", since, "blue")
     holder = steadlock.Holder("owner", 1.5, info)
@@ -288,7 +288,7 @@ def test_the_command_names_a_holder(server: RedisServer, tmp_path: Path) -> None
         assert (info["language"], info["version"], info["label"]) == (LANGUAGE, steadlock.__version__, "blue")
 
 
-def test_the_queues_that_one_chooses_are_counted(server: RedisServer) -> None:
+def test_chosen_queues_are_counted(server: RedisServer) -> None:
     with steadlock.connect(server.url, metrics=True, metrics_queues=["report"]) as client:
         with client.fair_lock("report"):
             pass

@@ -40,7 +40,7 @@ def made_by(client: steadlock.Client | aio.Client) -> Iterator[object]:
     yield client.semaphore("door", 3).hold()
 
 
-def check(face: str, something: object) -> None:
+def check(api: str, something: object) -> None:
     name = type(something).__name__
     instead = {
         "Client": "make another one in each process",
@@ -51,12 +51,12 @@ def check(face: str, something: object) -> None:
     for make in COPIES:
         with pytest.raises(TypeError) as caught:
             make(something)
-        said = str(caught.value)
-        assert said.startswith(f"a {face}.{name} cannot be copied or pickled; ")
-        assert said.endswith(advice)
+        message = str(caught.value)
+        assert message.startswith(f"a {api}.{name} cannot be copied or pickled; ")
+        assert message.endswith(advice)
 
 
-def test_nothing_of_threads_is_copied() -> None:
+def test_objects_for_threads_cannot_be_copied() -> None:
     with steadlock.connect("memory://") as client:
         for something in [*made_by(client), client.multi_lock([client.lock("a")])]:
             check("steadlock", something)
@@ -64,7 +64,7 @@ def test_nothing_of_threads_is_copied() -> None:
             check("steadlock", lease)
 
 
-async def test_nothing_of_tasks_is_copied() -> None:
+async def test_objects_for_tasks_cannot_be_copied() -> None:
     async with aio.connect("memory://") as client:
         for something in [*made_by(client), client.multi_lock([client.lock("a")])]:
             check("steadlock.aio", something)
@@ -73,7 +73,7 @@ async def test_nothing_of_tasks_is_copied() -> None:
     check("steadlock.aio", aio.connect("memory://", lazy=True))
 
 
-async def test_what_is_about_to_connect_is_not_copied() -> None:
+async def test_a_connecting_client_cannot_be_copied() -> None:
     connecting = aio.connect("memory://")
     for make in COPIES:
         with pytest.raises(TypeError, match="make another one in each process"):
@@ -87,14 +87,14 @@ class Named(steadlock.Lock):
         return str, (self.name,)
 
 
-def test_a_class_of_the_program_may_say_how_it_is_copied() -> None:
+def test_a_subclass_can_define_its_own_copying() -> None:
     with steadlock.connect("memory://") as client:
         lock = client.lock("door")
         copied: object = copy.copy(Named(lock._connection, lock._settings))
         assert copied == "door"
 
 
-def test_another_process_gets_none_of_them() -> None:
+def test_no_object_can_be_sent_to_another_process() -> None:
     context = multiprocessing.get_context("spawn")
     with steadlock.connect("memory://") as client:
         with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
@@ -110,7 +110,7 @@ def failing(kind: type[steadlock.SteadlockError]) -> None:
     raise kind("no", lock_name="door", operation="release", node="h:1", retryable=True, cause="gone", skipped=False)
 
 
-def test_errors_cross_to_another_process_whole() -> None:
+def test_errors_are_sent_to_another_process_complete() -> None:
     info = steadlock.ClientInfo("h", 1, "p", "python", "1", datetime.now(UTC), "")
     error = steadlock.LockTimeoutError("busy", lock_name="door", holder=steadlock.Holder("me", 1.5, info))
     for back in (pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):
@@ -124,7 +124,7 @@ def test_errors_cross_to_another_process_whole() -> None:
     assert (caught.value.node, caught.value.cause, caught.value.retryable) == ("h:1", "gone", True)
 
 
-def test_settings_cross_to_another_process() -> None:
+def test_settings_can_be_sent_to_another_process() -> None:
     assert pickle.loads(pickle.dumps(steadlock.INHERIT)) is steadlock.INHERIT
     assert copy.deepcopy(steadlock.INHERIT) is steadlock.INHERIT
 

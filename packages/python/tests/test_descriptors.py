@@ -4,8 +4,8 @@ reported, and the program's files not touched.
 
 from __future__ import annotations
 
-import own_process
 import pytest
+import separate_process
 from servers import RedisServer
 
 BEFORE = """
@@ -40,7 +40,7 @@ def others(numbers):
 def are_untouched(pairs):
     for mine, peer in pairs.values():
         try:
-            raise AssertionError(f"somebody wrote {peer.recv(100)} to a socket of the program")
+            raise AssertionError(f"other code wrote {peer.recv(100)} to a socket of the program")
         except BlockingIOError:
             pass
         peer.send(b"from the peer")
@@ -79,12 +79,12 @@ deadline = time.monotonic() + 30
 """
 
 
-def passes(program: str, *args: str) -> None:
-    own_process.passes(BEFORE + program, *args)
+def run_program(program: str, *args: str) -> None:
+    separate_process.run_program(BEFORE + program, *args)
 
 
-def test_threads_go_on_when_everything_was_closed_also_in_the_midst_of_calls(server: RedisServer) -> None:
-    passes(
+def test_threads_keep_working_when_all_descriptors_are_closed_during_calls(server: RedisServer) -> None:
+    run_program(
         """
 wrong = []
 is_over = False
@@ -125,8 +125,8 @@ client.close()
     )
 
 
-def test_a_task_is_answered_when_the_clients_descriptors_were_closed(server: RedisServer) -> None:
-    passes(
+def test_a_task_gets_its_result_after_the_descriptors_were_closed(server: RedisServer) -> None:
+    run_program(
         """
 async def other(client):
     try:
@@ -160,8 +160,8 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("how", ["free", "taken"])
-def test_a_loss_is_told_to_a_task_and_no_socket_of_the_program_is_touched(server: RedisServer, how: str) -> None:
-    passes(
+def test_a_task_is_notified_of_a_loss_after_its_descriptor_was_reused(server: RedisServer, how: str) -> None:
+    run_program(
         """
 async def main():
     client = await steadlock.aio.connect(sys.argv[1], lease=1.5)
@@ -176,10 +176,10 @@ async def main():
         for turn in range(5):
             async with client.lock("door"):
                 pass
-        told = asyncio.Event()
-        lease.on_lost(lambda _: told.set())
+        is_reported = asyncio.Event()
+        lease.on_lost(lambda _: is_reported.set())
         assert await client.force_release(lock)
-        await told.wait()
+        await is_reported.wait()
         await client.close()
         are_untouched(pairs)
 
@@ -191,22 +191,22 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("how", ["free", "taken"])
-def test_a_loss_is_told_to_a_thread_and_no_socket_of_the_program_is_touched(server: RedisServer, how: str) -> None:
-    passes(
+def test_a_thread_is_notified_of_a_loss_after_its_descriptor_was_reused(server: RedisServer, how: str) -> None:
+    run_program(
         """
 client = steadlock.connect(sys.argv[1], lease=1.5)
 lock = client.lock("lost")
 assert lock.acquire()
 lease = lock.lease
-told = threading.Event()
-lease.on_lost(lambda _: told.set())
+is_reported = threading.Event()
+lease.on_lost(lambda _: is_reported.set())
 time.sleep(0.2)
 bell, _ = client._connection.native.fd()
 ends = [bell - 1, bell]
 close(ends)
 pairs = others(ends) if sys.argv[2] == "taken" else {}
 assert client.force_release(lock)
-assert told.wait(20)
+assert is_reported.wait(20)
 client.close()
 are_untouched(pairs)
 """,
@@ -215,8 +215,8 @@ are_untouched(pairs)
     )
 
 
-def test_a_greenlet_is_answered_when_the_clients_descriptors_were_closed(server: RedisServer) -> None:
-    passes(
+def test_a_greenlet_gets_its_result_after_the_descriptors_were_closed(server: RedisServer) -> None:
+    run_program(
         """
 import gevent
 client = steadlock.connect(sys.argv[1], lease=3)
@@ -249,8 +249,8 @@ for turn in range(3):
     )
 
 
-def test_threads_without_another_descriptor_are_told_so_until_there_is_one(server: RedisServer) -> None:
-    passes(
+def test_threads_get_an_error_while_no_descriptor_is_left(server: RedisServer) -> None:
+    run_program(
         LIMITED
         + """
 def tells(client):
@@ -318,8 +318,8 @@ lazy.close()
     )
 
 
-def test_a_task_without_another_descriptor_is_told_so_until_there_is_one(server: RedisServer) -> None:
-    passes(
+def test_a_task_gets_an_error_while_no_descriptor_is_left(server: RedisServer) -> None:
+    run_program(
         LIMITED
         + """
 async def failure(call):
@@ -364,10 +364,8 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("caller", ["thread", "task"])
-def test_the_child_of_a_fork_without_another_descriptor_works_when_there_is_one(
-    server: RedisServer, caller: str
-) -> None:
-    passes(
+def test_a_forked_child_works_once_a_descriptor_is_free(server: RedisServer, caller: str) -> None:
+    run_program(
         LIMITED
         + """
 async def connect():

@@ -34,7 +34,7 @@ def in_thread(work: Callable[[], object]) -> None:
     thread.join()
 
 
-def test_what_an_ended_thread_held_is_released_with_a_warning(client: steadlock.Client) -> None:
+def test_a_lock_held_by_an_ended_thread_is_released_with_a_warning(client: steadlock.Client) -> None:
     lock = client.lock("door")
     with pytest.warns(RuntimeWarning, match=ENDED_THREAD):
         in_thread(lambda: [lock.acquire(), lock.acquire()])
@@ -43,7 +43,7 @@ def test_what_an_ended_thread_held_is_released_with_a_warning(client: steadlock.
     assert not lock.locked()
 
 
-def test_a_lease_that_somebody_has_outlives_its_thread(client: steadlock.Client) -> None:
+def test_a_referenced_lease_outlives_its_thread(client: steadlock.Client) -> None:
     lock = client.lock("door")
     kept: list[steadlock.Lease | None] = []
     in_thread(lambda: kept.append(lock.try_acquire()))
@@ -69,7 +69,7 @@ def test_an_entered_scope_outlives_its_thread(client: steadlock.Client) -> None:
     assert not lock.locked()
 
 
-def test_a_listener_keeps_no_lease(client: steadlock.Client) -> None:
+def test_a_listener_does_not_keep_a_lease_alive(client: steadlock.Client) -> None:
     lock = client.lock("door")
 
     def listen() -> None:
@@ -84,7 +84,7 @@ def test_a_listener_keeps_no_lease(client: steadlock.Client) -> None:
     assert not client._connection.watched
 
 
-def test_what_a_job_held_is_released_though_its_context_is_garbage_that_refers_to_itself(
+def test_a_lock_of_a_job_is_released_if_its_context_is_in_a_reference_cycle(
     client: steadlock.Client,
 ) -> None:
     lock = client.lock("door")
@@ -109,20 +109,20 @@ def test_what_a_job_held_is_released_though_its_context_is_garbage_that_refers_t
     assert lock.acquire(timeout=10)
 
 
-def test_a_lapsed_lease_of_an_ended_thread_is_no_news(client: steadlock.Client) -> None:
+def test_an_expired_lease_of_an_ended_thread_causes_no_warning(client: steadlock.Client) -> None:
     lock = client.lock("door")
 
-    def lapse() -> None:
+    def let_lease_expire() -> None:
         lease = lock.try_acquire(wait=20, lease=0.1)
         while lease is not None and lease.is_valid():
             time.sleep(0.01)
 
     # Warnings are errors here, so no warning came.
-    in_thread(lapse)
+    in_thread(let_lease_expire)
     assert lock.acquire(timeout=10)
 
 
-def test_garbage_alone_releases_nothing(client: steadlock.Client) -> None:
+def test_garbage_collection_alone_releases_no_lock(client: steadlock.Client) -> None:
     lock = client.lock("door")
     assert lock.acquire()
     gc.collect()
@@ -152,7 +152,7 @@ def test_threads_end_while_others_acquire(client: steadlock.Client) -> None:
     assert client._connection.holds.all() == []
 
 
-def test_a_child_releases_nothing_of_its_parents_threads(client: steadlock.Client) -> None:
+def test_a_forked_child_releases_no_lock_of_its_parent(client: steadlock.Client) -> None:
     lock = client.lock("door")
     leave = threading.Event()
 
@@ -178,7 +178,7 @@ def test_a_child_releases_nothing_of_its_parents_threads(client: steadlock.Clien
     assert not lock.locked()
 
 
-async def test_what_an_ended_task_held_is_released_with_a_warning(aclient: aio.Client) -> None:
+async def test_a_lock_held_by_an_ended_task_is_released_with_a_warning(aclient: aio.Client) -> None:
     lock = aclient.lock("door")
 
     async def leave() -> None:
@@ -186,19 +186,19 @@ async def test_what_an_ended_task_held_is_released_with_a_warning(aclient: aio.C
         assert lease is not None
         lease.on_lost(lambda lease: None)
 
-    async def leave_and_take() -> None:
+    async def leave_and_acquire() -> None:
         await asyncio.create_task(leave())
         async with lock.hold(wait=10):
             pass
 
     with pytest.warns(RuntimeWarning, match=ENDED_TASK):
-        await leave_and_take()
+        await leave_and_acquire()
     assert await lock.acquire()
     assert await lock.release() == "released"
 
 
 @pytest.mark.parametrize("helper", ["create_task", "gather", "wait_for"])
-async def test_a_helper_task_that_acquires_for_its_caller_is_told_of_in_the_log(
+async def test_the_log_reports_a_helper_task_that_acquires_for_its_caller(
     aclient: aio.Client, caplog: pytest.LogCaptureFixture, helper: str
 ) -> None:
     lock = aclient.lock("door")
@@ -219,8 +219,8 @@ async def test_a_helper_task_that_acquires_for_its_caller_is_told_of_in_the_log(
     await lock.release()
     await asyncio.to_thread(eventually, 10, lambda: ENDED_TASK in caplog.text)
     (record,) = [record for record in caplog.records if ENDED_TASK in record.message]
-    told: dict[str, object] = vars(record)
-    assert (record.name, record.levelname, told["event"], told["lock"]) == (
+    fields: dict[str, object] = vars(record)
+    assert (record.name, record.levelname, fields["event"], fields["lock"]) == (
         "steadlock",
         "WARNING",
         "owner_ended",
@@ -228,7 +228,7 @@ async def test_a_helper_task_that_acquires_for_its_caller_is_told_of_in_the_log(
     )
 
 
-def test_an_ended_thread_is_told_of_in_the_log_though_warnings_are_ignored(
+def test_the_log_reports_an_ended_thread_even_if_warnings_are_ignored(
     client: steadlock.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     lock = client.lock("door")
@@ -239,7 +239,7 @@ def test_an_ended_thread_is_told_of_in_the_log_though_warnings_are_ignored(
     assert lock.acquire(timeout=10)
 
 
-def test_an_ended_thread_that_held_a_lock_at_two_levels_is_told_of_once(
+def test_an_ended_thread_that_held_two_levels_is_reported_once(
     client: steadlock.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     lock = client.lock("door")
@@ -248,31 +248,31 @@ def test_an_ended_thread_that_held_a_lock_at_two_levels_is_told_of_once(
         assert lock.acquire()
         assert lock.acquire()
 
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         in_thread(acquire_twice)
         assert lock.acquire(timeout=10)
-    assert len([warning for warning in told if ENDED_THREAD in str(warning.message)]) == 1
+    assert len([warning for warning in caught if ENDED_THREAD in str(warning.message)]) == 1
     eventually(10, lambda: ENDED_THREAD in caplog.text)
     assert caplog.text.count(ENDED_THREAD) == 1
 
 
-async def test_an_ended_task_that_held_a_lock_at_two_levels_is_told_of_once(aclient: aio.Client) -> None:
+async def test_an_ended_task_that_held_two_levels_is_reported_once(aclient: aio.Client) -> None:
     lock = aclient.lock("door")
 
     async def acquire_twice() -> None:
         assert await lock.acquire()
         assert await lock.acquire()
 
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         await asyncio.create_task(acquire_twice())
         assert await lock.acquire(timeout=10)
         await lock.release()
-    assert len([warning for warning in told if ENDED_TASK in str(warning.message)]) == 1
+    assert len([warning for warning in caught if ENDED_TASK in str(warning.message)]) == 1
 
 
-async def test_a_lease_that_somebody_has_outlives_its_task(aclient: aio.Client) -> None:
+async def test_a_referenced_lease_outlives_its_task(aclient: aio.Client) -> None:
     lock = aclient.lock("door")
     lease = await asyncio.create_task(lock.try_acquire())
     # The caller owns the lease; here the caller is a task that ends:
@@ -293,7 +293,7 @@ async def test_a_lease_that_somebody_has_outlives_its_task(aclient: aio.Client) 
     assert not await lock.locked()
 
 
-async def test_what_is_granted_to_a_task_after_its_end_is_released_with_a_warning(aclient: aio.Client) -> None:
+async def test_a_grant_to_an_ended_task_is_released_with_a_warning(aclient: aio.Client) -> None:
     lock = aclient.lock("door")
 
     async def begin() -> Coroutine[Any, Any, bool]:
@@ -307,7 +307,7 @@ async def test_what_is_granted_to_a_task_after_its_end_is_released_with_a_warnin
     assert await lock.release() == "released"
 
 
-async def test_a_scope_outlives_the_tasks_that_wait_beside_it(aclient: aio.Client) -> None:
+async def test_a_scope_outlives_other_tasks_that_wait_for_it(aclient: aio.Client) -> None:
     lock = aclient.lock("door")
     assert await asyncio.wait_for(lock.acquire(), 10)
     for _ in range(3):
@@ -318,7 +318,7 @@ async def test_a_scope_outlives_the_tasks_that_wait_beside_it(aclient: aio.Clien
 
 
 @pytest.mark.parametrize("ending", ["cancelled", "stopped"])
-def test_a_release_in_a_loops_last_turn_is_not_lost(url: str, ending: str) -> None:
+def test_a_release_in_the_last_turn_of_a_loop_is_not_lost(url: str, ending: str) -> None:
     locks: list[aio.Lock] = []
     releases: list[Coroutine[Any, Any, str]] = []
 

@@ -13,10 +13,10 @@ from servers import RedisServer, Store, store_of, unused_port
 import steadlock
 from steadlock import _native, aio, errors
 
-BAD_NAMES = ["", "n" * 513, "a\0b", "a{b", "{}z", "a}b", "steadlock:x", "redisson_x", "a\ud800b"]
-BAD_LEASES = [0, -1, math.nan, math.inf, -math.inf, 0.099, 24 * 3600 + 1, 10**400]
-BAD_WAITS = [-2, math.nan, -math.inf]
-BAD_URLS = [
+INVALID_NAMES = ["", "n" * 513, "a\0b", "a{b", "{}z", "a}b", "steadlock:x", "redisson_x", "a\ud800b"]
+INVALID_LEASES = [0, -1, math.nan, math.inf, -math.inf, 0.099, 24 * 3600 + 1, 10**400]
+INVALID_WAITS = [-2, math.nan, -math.inf]
+INVALID_URLS = [
     "",
     "nonsense",
     "http://localhost",
@@ -27,7 +27,7 @@ BAD_URLS = [
 ]
 
 
-def test_every_kind_of_the_core_has_its_class() -> None:
+def test_each_error_kind_has_a_class() -> None:
     # Only Rust has an error class for `Cancelled`; the other languages use their own.
     assert {*_native.ERROR_KINDS} - {"Cancelled"} == {*errors._BY_KIND}
     for kind, found in errors._BY_KIND.items():
@@ -49,13 +49,11 @@ def test_every_kind_of_the_core_has_its_class() -> None:
         (steadlock.UnavailableError, ConnectionError),
     ],
 )
-def test_errors_are_also_what_python_calls_such_things(
-    error: type[steadlock.SteadlockError], builtin: type[Exception]
-) -> None:
+def test_errors_derive_from_builtin_exceptions(error: type[steadlock.SteadlockError], builtin: type[Exception]) -> None:
     assert issubclass(error, builtin)
 
 
-def test_errors_survive_pickling() -> None:
+def test_errors_can_be_pickled() -> None:
     error = steadlock.LockTimeoutError("text", lock_name="door", operation="acquire", holder=steadlock.Holder("o", 1.5))
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.lock_name, again.operation, again.holder) == (
@@ -70,7 +68,7 @@ def test_errors_survive_pickling() -> None:
     assert (again.cause, again.reason) == ("why", "expired")
 
 
-def test_the_cause_is_told_without_advice() -> None:
+def test_the_cause_contains_no_advice() -> None:
     url = f"redis://127.0.0.1:{unused_port()}"
     with pytest.raises(steadlock.UnavailableError, match="is the server running") as caught:
         steadlock.connect(url)
@@ -90,65 +88,65 @@ def test_the_cause_is_told_without_advice() -> None:
 
 
 @pytest.fixture
-def real(server: RedisServer, store: Store) -> Any:
+def empty_server_client(server: RedisServer, store: Store) -> Any:
     """A client of a server that must stay empty."""
     with steadlock.connect(server.url) as client:
         yield client
     assert store.keys("*") == []
 
 
-@pytest.mark.parametrize("name", BAD_NAMES, ids=ascii)
-def test_bad_names_are_refused(real: steadlock.Client, name: str) -> None:
+@pytest.mark.parametrize("name", INVALID_NAMES, ids=ascii)
+def test_invalid_names_are_refused(empty_server_client: steadlock.Client, name: str) -> None:
     with pytest.raises(steadlock.InvalidArgumentError):
-        real.lock(name).acquire()
+        empty_server_client.lock(name).acquire()
 
 
-@pytest.mark.parametrize("lease", BAD_LEASES)
-def test_bad_leases_are_refused(real: steadlock.Client, lease: float) -> None:
+@pytest.mark.parametrize("lease", INVALID_LEASES)
+def test_invalid_leases_are_refused(empty_server_client: steadlock.Client, lease: float) -> None:
     with pytest.raises(steadlock.InvalidArgumentError):
-        real.lock("door", lease=lease).acquire()
+        empty_server_client.lock("door", lease=lease).acquire()
     with pytest.raises(steadlock.InvalidArgumentError):
-        real.lock("door").try_acquire(lease=lease)
+        empty_server_client.lock("door").try_acquire(lease=lease)
     with pytest.raises(steadlock.InvalidArgumentError):
-        real.lock("door").try_acquire(lease=lease, renew=True)
+        empty_server_client.lock("door").try_acquire(lease=lease, renew=True)
     with pytest.raises(steadlock.InvalidArgumentError):
         steadlock.connect("memory://", lease=lease)
 
 
-@pytest.mark.parametrize("wait", BAD_WAITS)
-def test_bad_waits_are_refused(real: steadlock.Client, wait: float) -> None:
+@pytest.mark.parametrize("wait", INVALID_WAITS)
+def test_invalid_waits_are_refused(empty_server_client: steadlock.Client, wait: float) -> None:
     with pytest.raises(steadlock.InvalidArgumentError):
-        real.lock("door").try_acquire(wait=wait)
+        empty_server_client.lock("door").try_acquire(wait=wait)
     with pytest.raises(steadlock.InvalidArgumentError):
-        real.lock("door").acquire(timeout=wait)
+        empty_server_client.lock("door").acquire(timeout=wait)
 
 
-def test_a_timeout_without_blocking_is_refused(real: steadlock.Client) -> None:
+def test_a_timeout_without_blocking_is_refused(empty_server_client: steadlock.Client) -> None:
     with pytest.raises(steadlock.InvalidArgumentError):
-        real.lock("door").acquire(blocking=False, timeout=1)
+        empty_server_client.lock("door").acquire(blocking=False, timeout=1)
 
 
 @pytest.mark.parametrize("wrong", ["5", True, b"5"])
-def test_what_is_no_duration_is_a_type_error(real: steadlock.Client, wrong: Any) -> None:
+def test_a_wrong_type_of_duration_is_a_type_error(empty_server_client: steadlock.Client, wrong: Any) -> None:
     with pytest.raises(TypeError):
-        real.lock("door", lease=wrong)
+        empty_server_client.lock("door", lease=wrong)
     with pytest.raises(TypeError):
-        real.lock("door").acquire(timeout=wrong)
+        empty_server_client.lock("door").acquire(timeout=wrong)
 
 
-def test_a_name_that_is_no_text_is_a_type_error(real: steadlock.Client) -> None:
+def test_a_name_of_bytes_is_a_type_error(empty_server_client: steadlock.Client) -> None:
     with pytest.raises(TypeError):
-        real.lock(b"door")  # type: ignore[arg-type]
+        empty_server_client.lock(b"door")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", BAD_NAMES, ids=ascii)
-async def test_bad_names_are_refused_in_asyncio(aclient: aio.Client, name: str) -> None:
+@pytest.mark.parametrize("name", INVALID_NAMES, ids=ascii)
+async def test_invalid_names_are_refused_in_asyncio(aclient: aio.Client, name: str) -> None:
     with pytest.raises(steadlock.InvalidArgumentError):
         await aclient.lock(name).acquire()
 
 
-@pytest.mark.parametrize("lease", BAD_LEASES)
-async def test_bad_leases_are_refused_in_asyncio(aclient: aio.Client, lease: float) -> None:
+@pytest.mark.parametrize("lease", INVALID_LEASES)
+async def test_invalid_leases_are_refused_in_asyncio(aclient: aio.Client, lease: float) -> None:
     with pytest.raises(steadlock.InvalidArgumentError):
         await aclient.lock("door").try_acquire(lease=lease)
     with pytest.raises(steadlock.InvalidArgumentError):
@@ -156,7 +154,7 @@ async def test_bad_leases_are_refused_in_asyncio(aclient: aio.Client, lease: flo
     assert not await aclient.lock("door").locked()
 
 
-@pytest.mark.parametrize("url", BAD_URLS)
+@pytest.mark.parametrize("url", INVALID_URLS)
 def test_malformed_urls_are_refused(url: str) -> None:
     with pytest.raises((steadlock.InvalidArgumentError, steadlock.MisconfiguredError)):
         steadlock.connect(url)
@@ -169,7 +167,7 @@ async def enter(url: str) -> None:
         pass
 
 
-def test_no_url_at_all_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_url_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("STEADLOCK_URL", raising=False)
     with pytest.raises(steadlock.MisconfiguredError, match="STEADLOCK_URL"):
         steadlock.connect()
@@ -183,7 +181,7 @@ def test_a_refused_connection_is_unavailable() -> None:
         asyncio.run(enter(url))
 
 
-def test_a_wrong_password_is_refused_and_never_shown() -> None:
+def test_a_wrong_password_is_refused_and_not_repeated() -> None:
     with RedisServer("--requirepass", "right") as server:
         url = f"redis://:s3cret-guess@127.0.0.1:{server.port}"
         with pytest.raises(steadlock.MisconfiguredError) as caught:
@@ -204,7 +202,7 @@ def test_a_key_of_the_wrong_type_is_misconfigured(server: RedisServer, store: St
     assert store.keys("door*") == ["door"]
 
 
-def test_a_corrupt_token_is_misconfigured_and_left_alone(server: RedisServer, store: Store) -> None:
+def test_a_corrupt_token_is_misconfigured_and_not_changed(server: RedisServer, store: Store) -> None:
     store.set("steadlock:{door}:token", "zero")
     with steadlock.connect(server.url) as client, pytest.raises(steadlock.MisconfiguredError):
         client.lock("door").acquire()
@@ -230,7 +228,7 @@ async def test_a_closed_client_of_asyncio_refuses_everything(url: str) -> None:
             await operation()
 
 
-def test_a_server_that_is_gone_is_unavailable(own_server: RedisServer) -> None:
+def test_a_stopped_server_is_unavailable(own_server: RedisServer) -> None:
     with steadlock.connect(own_server.url, command_timeout=0.3, lease=1) as client:
         own_server.kill()
         with pytest.raises(steadlock.UnavailableError):

@@ -30,7 +30,9 @@ def succeeds(program: str, *args: str) -> str:
 
 
 @pytest.mark.parametrize("ending", ["", "sys.exit(0)", "client.close()"])
-def test_a_program_that_ends_frees_what_its_main_thread_holds(server: RedisServer, store: Store, ending: str) -> None:
+def test_a_program_releases_the_locks_of_its_main_thread_at_exit(
+    server: RedisServer, store: Store, ending: str
+) -> None:
     program = f"""
 import steadlock, sys
 client = steadlock.connect(sys.argv[1])
@@ -62,9 +64,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("program", [IN_A_THREAD, IN_A_TASK], ids=["thread", "task"])
-def test_what_a_killed_program_held_is_free_after_the_lease_s_own_length(
-    server: RedisServer, store: Store, program: str
-) -> None:
+def test_locks_of_a_killed_program_are_free_after_the_lease(server: RedisServer, store: Store, program: str) -> None:
     command = [sys.executable, "-c", program, server.url]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -83,7 +83,7 @@ def test_what_a_killed_program_held_is_free_after_the_lease_s_own_length(
         assert store.hkeys("door") != owner
 
 
-def test_a_program_that_fails_frees_what_it_holds(server: RedisServer, store: Store) -> None:
+def test_a_failing_program_releases_its_locks(server: RedisServer, store: Store) -> None:
     program = """
 import steadlock, sys
 client = steadlock.connect(sys.argv[1])
@@ -94,7 +94,7 @@ raise SystemExit("failed")
     assert not store.exists("door")
 
 
-def test_a_thread_that_goes_on_keeps_its_lock_until_it_ends(server: RedisServer, store: Store) -> None:
+def test_a_non_daemon_thread_keeps_its_lock_until_it_ends(server: RedisServer, store: Store) -> None:
     program = """
 import steadlock, sys, threading, time
 client = steadlock.connect(sys.argv[1])
@@ -109,7 +109,7 @@ threading.Thread(target=work).start()
     assert not store.exists("door")
 
 
-def test_the_lock_of_a_daemon_thread_lapses_by_itself(server: RedisServer, store: Store) -> None:
+def test_the_lock_of_a_daemon_thread_expires(server: RedisServer, store: Store) -> None:
     # The thread can be inside the scope until the very end, so no other owner may get the lock before.
     program = """
 import steadlock, sys, threading, time
@@ -129,7 +129,7 @@ client.lock("window").acquire()
     assert not store.exists("window")
 
 
-def test_a_subinterpreter_that_nobody_destroyed_does_not_disturb_the_end() -> None:
+def test_a_live_subinterpreter_does_not_disturb_the_exit() -> None:
     program = """
 import warnings
 try:
@@ -146,7 +146,7 @@ print("last")
     assert succeeds(program) == "last\n"
 
 
-def test_a_daemon_thread_that_waits_does_not_disturb_the_end(server: RedisServer, store: Store) -> None:
+def test_a_waiting_daemon_thread_does_not_disturb_the_exit(server: RedisServer, store: Store) -> None:
     program = """
 import contextlib, steadlock, sys, threading, time
 client = steadlock.connect(sys.argv[1])
@@ -156,7 +156,7 @@ def work(n):
     started.wait()
     lock = client.lock("door")
     while True:
-        # Waits that short may end before the server was asked.
+        # Waits that short can end before their first server call.
         with contextlib.suppress(steadlock.UnavailableError):
             lock.acquire(timeout=0.01 * n if n else -1)
 for n in range(8):
@@ -235,7 +235,7 @@ def work():
         pass
     lock = client.lock("door")
     while True:
-        # Waits that short may end before the server was asked.
+        # Waits that short can end before their first server call.
         with contextlib.suppress(steadlock.UnavailableError):
             if lock.acquire(timeout=0.01):
                 lock.release()
@@ -249,10 +249,10 @@ client.lock("door").acquire()
 @pytest.mark.parametrize(
     "program",
     [WAITING_THREADS, WAITING_LOOP, WAITING_GREENLETS, ASKING_THREADS],
-    ids=["threads", "loop", "greenlets", "asking"],
+    ids=["threads", "loop", "greenlets", "address map"],
 )
 @pytest.mark.timeout(180)
-def test_what_waits_at_the_end_is_granted_nothing(server: RedisServer, store: Store, program: str) -> None:
+def test_waiters_are_granted_nothing_at_exit(server: RedisServer, store: Store, program: str) -> None:
     for _ in range(5):
         done = run(program, server.url)
         # A hub of gevent in a daemon thread crashes if it wakes up at the end of the interpreter, independent of what
@@ -298,7 +298,7 @@ while not begun:
     ],
     ids=["thread", "greenlet", "patched thread"],
 )
-def test_a_log_handler_that_waits_does_not_hang_the_end(
+def test_a_waiting_log_handler_does_not_block_the_exit(
     server: RedisServer, store: Store, first: str, start: str, pause: str
 ) -> None:
     """`logging` acquires the handler's own lock at the end of the process."""
@@ -307,7 +307,7 @@ def test_a_log_handler_that_waits_does_not_hang_the_end(
     assert not store.exists("door")
 
 
-def test_a_thread_that_waits_for_another_process_leaves_nothing_of_it(server: RedisServer, store: Store) -> None:
+def test_a_waiting_thread_leaves_no_record_at_exit(server: RedisServer, store: Store) -> None:
     # The thread makes attempts until the end, and the last one can be unanswered then.
     program = """
 import steadlock, sys, threading, time
@@ -338,7 +338,7 @@ sys.stdin.readline()
         store.flushall()
 
 
-def test_the_main_thread_may_lock_still_when_the_program_ends(server: RedisServer, store: Store) -> None:
+def test_the_main_thread_can_acquire_locks_at_exit(server: RedisServer, store: Store) -> None:
     program = """
 import atexit, sys
 def last():
@@ -384,7 +384,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("before", ["", "import steadlock"], ids=["imported by the child", "imported by the parent"])
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 @pytest.mark.parametrize("ending", ["", "sys.exit(3)", "raise SystemExit(3)"], ids=["returns", "exits", "raises"])
-def test_a_child_of_multiprocessing_frees_what_it_holds(
+def test_a_multiprocessing_child_releases_its_locks(
     server: RedisServer, store: Store, tmp_path: Path, before: str, method: str, ending: str
 ) -> None:
     program = CHILD.format(before=before, ending=ending, run="end(context.Process(target=work, args=[sys.argv[1]]))")
@@ -407,7 +407,7 @@ def test_a_child_of_multiprocessing_frees_what_it_holds(
     ],
     ids=["tasks", "executor", "pool", "child of a fork"],
 )
-def test_workers_of_multiprocessing_free_what_they_hold(
+def test_multiprocessing_workers_release_their_locks(
     server: RedisServer, store: Store, tmp_path: Path, method: str, run: str
 ) -> None:
     program = CHILD.format(before="", ending="", run=run)
@@ -415,9 +415,11 @@ def test_workers_of_multiprocessing_free_what_they_hold(
     assert not store.exists("door")
 
 
-def test_a_thread_of_a_child_goes_on_after_its_main_thread(server: RedisServer, store: Store, tmp_path: Path) -> None:
+def test_a_thread_of_a_child_keeps_its_lock_after_the_main_thread(
+    server: RedisServer, store: Store, tmp_path: Path
+) -> None:
     ending = """import threading, time
-    def go_on():
+    def continue_after_exit():
         with client.lock("window") as lease:
             held.set()
             time.sleep(0.3)
@@ -427,7 +429,7 @@ def test_a_thread_of_a_child_goes_on_after_its_main_thread(server: RedisServer, 
                 assert client.lock("door").acquire(timeout=10)
                 client.lock("door").release()
     held = threading.Event()
-    threading.Thread(target=go_on).start()
+    threading.Thread(target=continue_after_exit).start()
     held.wait()"""
     program = CHILD.format(before="", ending=ending, run="end(context.Process(target=work, args=[sys.argv[1]]))")
     assert runs_file(tmp_path, program, server.url, "fork") == "0\n"
@@ -448,7 +450,7 @@ def runs_file(folder: Path, program: str, *args: str) -> str:
     return done.stdout
 
 
-def test_listeners_do_not_disturb_the_end(server: RedisServer) -> None:
+def test_listeners_do_not_disturb_the_exit(server: RedisServer) -> None:
     program = """
 import steadlock, sys
 client = steadlock.connect(sys.argv[1], lease=3)
@@ -459,7 +461,7 @@ for n in range(20):
         succeeds(program, server.url)
 
 
-def test_an_asyncio_program_frees_what_its_tasks_held(server: RedisServer, store: Store) -> None:
+def test_an_asyncio_program_releases_the_locks_of_its_tasks(server: RedisServer, store: Store) -> None:
     program = """
 import asyncio, steadlock, sys
 async def main():
@@ -488,7 +490,7 @@ held.wait()
     assert store.exists("door")
 
 
-def test_collection_frees_no_lock_and_warns(server: RedisServer, store: Store) -> None:
+def test_garbage_collection_of_a_client_warns_and_releases_no_lock(server: RedisServer, store: Store) -> None:
     program = """
 import gc, steadlock, sys, time, warnings
 def forget():
@@ -529,10 +531,10 @@ ended = time.monotonic()
 
 
 @pytest.mark.timing
-@pytest.mark.parametrize("face", ["threads", "aio"])
+@pytest.mark.parametrize("api", ["threads", "aio"])
 @pytest.mark.parametrize("state", ["answering", "paused", "gone"])
-def test_no_program_hangs_at_its_end(own_server: RedisServer, face: str, state: str) -> None:
-    command = [sys.executable, "-c", TIMED, own_server.url, face]
+def test_no_program_hangs_at_exit(own_server: RedisServer, api: str, state: str) -> None:
+    command = [sys.executable, "-c", TIMED, own_server.url, api]
     with (
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process,
         contextlib.ExitStack() as stack,

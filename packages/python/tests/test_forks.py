@@ -13,9 +13,9 @@ import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import crowd
+import concurrent_callers
 import pytest
-from own_process import passes
+from separate_process import run_program
 from servers import RedisServer, Store
 
 import steadlock
@@ -149,7 +149,7 @@ os._exit(0)
 """
 
 
-def test_a_child_with_the_process_id_of_its_parent_is_a_fork_all_the_same(server: RedisServer) -> None:
+def test_a_fork_is_detected_even_with_the_process_id_of_its_parent(server: RedisServer) -> None:
     as_first = as_first_process()
     if as_first is None:
         pytest.skip("this machine lets its users make no PID namespaces")
@@ -171,7 +171,7 @@ def as_first_process() -> list[str] | None:
     return None
 
 
-def test_ids_and_tokens_of_the_child_are_its_own(server: RedisServer, store: Store) -> None:
+def test_a_child_has_its_own_ids_and_tokens(server: RedisServer, store: Store) -> None:
     with steadlock.connect(server.url) as client:
         with client.lock("mine"):
             (mine,) = map(str, store.hgetall("mine"))
@@ -203,7 +203,7 @@ def test_a_private_memory_client_is_refused_in_the_child() -> None:
             pass
 
 
-def test_losses_are_heard_in_the_child_and_in_the_parent(server: RedisServer, store: Store) -> None:
+def test_losses_are_reported_in_the_child_and_in_the_parent(server: RedisServer, store: Store) -> None:
     with steadlock.connect(server.url, lease=1) as client:
         lease = client.lock("mine").try_acquire()
         assert lease is not None
@@ -285,10 +285,12 @@ assert os.waitstatus_to_exitcode(status) == 0, "see the child's traceback"
 
 @pytest.mark.parametrize("ms", [0, 0.2, 0.4, 0.6, 0.8, 1, 1.5, 2, 3, 4])
 def test_a_fork_during_the_first_use_in_another_thread(server: RedisServer, ms: float) -> None:
-    passes(FIRST_USE, server.url, str(ms / 1000))
+    run_program(FIRST_USE, server.url, str(ms / 1000))
 
 
-@pytest.mark.parametrize("ask", [crowd.one_of_the_threads_is_granted, crowd.all_threads_are_granted_in_turn])
+@pytest.mark.parametrize(
+    "ask", [concurrent_callers.check_one_thread_is_granted, concurrent_callers.check_all_threads_are_granted]
+)
 def test_threads_of_the_child_share_the_client_from_its_first_use_there(
     server: RedisServer, ask: Callable[[steadlock.Lock], None]
 ) -> None:
@@ -300,7 +302,9 @@ def test_threads_of_the_child_share_the_client_from_its_first_use_there(
             in_child(lambda: ask(lock))
 
 
-@pytest.mark.parametrize("ask", [crowd.one_of_the_tasks_is_granted, crowd.all_tasks_are_granted_in_turn])
+@pytest.mark.parametrize(
+    "ask", [concurrent_callers.check_one_task_is_granted, concurrent_callers.check_all_tasks_are_granted]
+)
 def test_tasks_of_the_child_share_the_client_from_its_first_use_there(
     server: RedisServer, ask: Callable[[aio.Lock], Coroutine[Any, Any, None]]
 ) -> None:
@@ -311,7 +315,7 @@ def test_tasks_of_the_child_share_the_client_from_its_first_use_there(
     asyncio.run(client.close())
 
 
-def test_a_child_that_closes_leaves_its_parent_alone(server: RedisServer) -> None:
+def test_closing_in_the_child_does_not_affect_the_parent(server: RedisServer) -> None:
     with steadlock.connect(server.url) as client, client.lock("door") as lease:
 
         def work() -> None:
@@ -324,7 +328,7 @@ def test_a_child_that_closes_leaves_its_parent_alone(server: RedisServer) -> Non
         assert lease.is_valid()
 
 
-def test_what_was_closed_before_the_fork_is_closed_in_the_child(server: RedisServer) -> None:
+def test_a_client_closed_before_the_fork_is_closed_in_the_child(server: RedisServer) -> None:
     with steadlock.connect(server.url) as client:
         lock = client.lock("door")
         with lock:
@@ -338,7 +342,7 @@ def test_what_was_closed_before_the_fork_is_closed_in_the_child(server: RedisSer
     in_child(work)
 
 
-def test_a_child_of_a_child_works_too(server: RedisServer) -> None:
+def test_a_client_works_in_a_grandchild(server: RedisServer) -> None:
     with steadlock.connect(server.url) as client:
 
         def grandchild() -> None:
@@ -353,7 +357,7 @@ def test_a_child_of_a_child_works_too(server: RedisServer) -> None:
         in_child(child)
 
 
-def test_an_inherited_client_of_asyncio_works_in_the_childs_own_loop(server: RedisServer) -> None:
+def test_an_inherited_aio_client_works_in_a_new_loop_of_the_child(server: RedisServer) -> None:
     client = asyncio.run(connect(server.url))
 
     def work() -> None:
@@ -364,7 +368,7 @@ def test_an_inherited_client_of_asyncio_works_in_the_childs_own_loop(server: Red
     asyncio.run(client.close())
 
 
-def test_an_inherited_event_loop_goes_on_in_the_child(server: RedisServer) -> None:
+def test_an_inherited_event_loop_works_in_the_child(server: RedisServer) -> None:
     loop = asyncio.new_event_loop()
     client = loop.run_until_complete(connect(server.url))
     loop.run_until_complete(enter(client))
@@ -393,7 +397,7 @@ async def enter(client: aio.Client) -> None:
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_workers_of_multiprocessing_exclude_one_another(server: RedisServer, store: Store, method: str) -> None:
+def test_multiprocessing_workers_exclude_each_other(server: RedisServer, store: Store, method: str) -> None:
     context: Any = multiprocessing.get_context(method)
     processes = [context.Process(target=count, args=[server.url, 40]) for _ in range(4)]
     for process in processes:
@@ -415,7 +419,7 @@ def count(url: str, rounds: int) -> None:
                 store.set("count", value + 1)
 
 
-def test_the_embedded_store_stays_with_the_process_that_holds_it() -> None:
+def test_a_forked_child_does_not_share_the_embedded_store() -> None:
     with steadlock.connect("memory://stays") as client, client.lock("door") as lease:
 
         def work() -> None:

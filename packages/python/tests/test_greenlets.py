@@ -10,21 +10,21 @@ import pytest
 
 PROGRAM = Path(__file__).with_name("greenlets.py")
 CHECKS = [
-    "one_at_a_time",
-    "greenlets_own",
+    "greenlets_exclude_each_other",
+    "greenlets_are_owners",
     "ended_waits_leave_nothing",
-    "every_call_lets_others_go_on",
+    "every_call_lets_others_run",
     "outages",
-    "losses_are_heard",
-    "a_stuck_handler_holds_up_no_loss",
-    "the_log_of_who_only_waits",
+    "losses_are_reported",
+    "a_blocking_handler_delays_no_loss",
+    "log_lines_without_an_event_thread",
     "threads_with_hubs",
     "ended_greenlets",
     "a_callback_of_the_hub",
-    "a_fork_beside_waiters",
-    "a_loop_is_one_greenlets",
+    "fork_with_waiting_greenlets",
+    "an_event_loop_belongs_to_one_greenlet",
     "waiters_of_an_ended_thread",
-    "an_interrupt_among_results",
+    "an_interrupt_during_delivery",
     "telemetry_of_greenlets",
 ]
 EVENTLET = """

@@ -44,7 +44,7 @@ KINDS: dict[str, Callable[[steadlock.Client, str], Scope]] = {
 }
 
 
-class Again:
+class CallAtStep:
     """A tracer that calls the client again at each event of the package's code: a call, a line, a return."""
 
     def __init__(self, call: Callable[[], object]) -> None:
@@ -52,7 +52,7 @@ class Again:
         self._is_inside = False
         self.moments = 0
 
-    def __call__(self, frame: FrameType, *_: object) -> Again | None:
+    def __call__(self, frame: FrameType, *_: object) -> CallAtStep | None:
         if not frame.f_code.co_filename.startswith(PACKAGE):
             return None
         if not self._is_inside:
@@ -66,16 +66,16 @@ class Again:
 
 
 @contextmanager
-def at_each_moment(call: Callable[[], object]) -> Iterator[None]:
+def at_each_step(call: Callable[[], object]) -> Iterator[None]:
     """Calls `call` at each moment of the package's code in this thread."""
-    again = Again(call)
+    tracer = CallAtStep(call)
     before = sys.gettrace()
-    sys.settrace(again)
+    sys.settrace(tracer)
     try:
         yield
     finally:
         sys.settrace(before)
-    assert again.moments > 0
+    assert tracer.moments > 0
 
 
 def ends(work: Callable[[], object]) -> None:
@@ -103,12 +103,12 @@ def use(client: steadlock.Client, make: Callable[[steadlock.Client, str], Scope]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_with_is_entered_at_each_moment_of_another_one(kind: str) -> None:
+def test_a_lock_is_used_at_each_step_of_another_with(kind: str) -> None:
     client = steadlock.connect("memory://", metrics=True)
     make = KINDS[kind]
 
     def work() -> None:
-        with at_each_moment(lambda: use(client, make, "b")):
+        with at_each_step(lambda: use(client, make, "b")):
             use(client, make, "a")
         assert client._connection.holds.all() == []
         assert not client._connection.watched
@@ -118,13 +118,13 @@ def test_a_with_is_entered_at_each_moment_of_another_one(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["lock", "fair_lock", "read", "write"])
-def test_a_lock_is_entered_again_at_each_moment_of_its_own_with(kind: str) -> None:
+def test_a_lock_is_reentered_at_each_step_of_its_own_with(kind: str) -> None:
     client = steadlock.connect("memory://")
     make = KINDS[kind]
 
     def work() -> None:
         scope = make(client, "a")
-        with at_each_moment(lambda: use(client, make, "a")), scope:
+        with at_each_step(lambda: use(client, make, "a")), scope:
             pass
         assert client._connection.holds.all() == []
         assert client.lock("a").try_acquire() is not None
@@ -133,11 +133,11 @@ def test_a_lock_is_entered_again_at_each_moment_of_its_own_with(kind: str) -> No
     ends(work)
 
 
-def test_whatever_a_client_does_it_does_at_each_moment_of_the_same() -> None:
+def test_each_call_works_at_each_step_of_the_same_call() -> None:
     client = steadlock.connect("memory://", metrics=True)
 
     def work() -> None:
-        def everything(name: str = "a") -> None:
+        def use_everything(name: str = "a") -> None:
             lock = client.lock(name)
             assert lock.acquire()
             assert lock.owned()
@@ -150,59 +150,59 @@ def test_whatever_a_client_does_it_does_at_each_moment_of_the_same() -> None:
             assert client.metrics()
             repr(lock)
 
-        with at_each_moment(lambda: everything("b")):
-            everything()
+        with at_each_step(lambda: use_everything("b")):
+            use_everything()
         assert client._connection.holds.all() == []
         client.close()
 
     ends(work)
 
 
-def test_a_loss_is_told_once_though_it_is_told_at_each_moment_of_that() -> None:
+def test_a_loss_is_reported_once_even_if_delivery_is_reentered_at_each_step() -> None:
     client = steadlock.connect("memory://")
     events = client._connection.events
     # The thread of the client must not pass the losses on first.
     events._stopped = True
-    told: list[str] = []
+    reported: list[str] = []
 
     def lose(name: str) -> steadlock.Lease:
         lease = client.lock(name, lease=0.1).try_acquire(wait=20)
         assert lease is not None
-        lease.on_lost(lambda lost: told.append(lost.name))
+        lease.on_lost(lambda lost: reported.append(lost.name))
         assert lease.lost is lease.lost
         eventually(10, lambda: lease.lost_reason is not None)
         return lease
 
     def work() -> None:
         leases = [lose("a"), lose("b")]
-        with at_each_moment(events.deliver):
+        with at_each_step(events.deliver):
             events.deliver()
         events.deliver()
-        assert sorted(told) == ["a", "b"]
+        assert sorted(reported) == ["a", "b"]
         assert all(lease.lost.is_set() for lease in leases)
-        assert not events._taken
+        assert not events._batches
         client.close()
 
     ends(work)
 
 
-def test_a_close_is_interrupted_by_a_close_and_by_locks() -> None:
+def test_close_and_locks_work_at_each_step_of_close() -> None:
     client, other = steadlock.connect("memory://"), steadlock.connect("memory://")
 
     def work() -> None:
-        def again() -> None:
+        def reenter() -> None:
             use(other, KINDS["lock"], "b")
             client.close()
 
         client.lock("a").acquire()
-        with at_each_moment(again):
+        with at_each_step(reenter):
             client.close()
         other.close()
 
     ends(work)
 
 
-def test_a_new_thread_is_one_owner_though_it_was_interrupted() -> None:
+def test_a_new_thread_is_one_owner_even_if_it_was_interrupted() -> None:
     client = steadlock.connect("memory://")
     lock = client.lock("a")
     left: list[steadlock.Lease | None] = []
@@ -213,7 +213,7 @@ def test_a_new_thread_is_one_owner_though_it_was_interrupted() -> None:
             left[0] = lock.try_acquire()
 
     def work() -> None:
-        with at_each_moment(acquire):
+        with at_each_step(acquire):
             assert lock.lease is None or lock.lease is left[0]
         assert lock.owned()
         assert lock.release() == "released"
@@ -222,13 +222,13 @@ def test_a_new_thread_is_one_owner_though_it_was_interrupted() -> None:
     ends(work)
 
 
-def test_what_measures_a_client_is_called_at_each_moment_of_it() -> None:
+def test_telemetry_is_called_at_each_step_of_itself() -> None:
     collected = Collected()
     client = steadlock.connect("memory://", metrics=True)
     collected.instrument(client)
 
     def work() -> None:
-        with at_each_moment(lambda: use(client, KINDS["lock"], "b")):
+        with at_each_step(lambda: use(client, KINDS["lock"], "b")):
             use(client, KINDS["lock"], "a")
             assert collected.numbers("steadlock.acquisitions")
         client.close()
@@ -238,19 +238,19 @@ def test_what_measures_a_client_is_called_at_each_moment_of_it() -> None:
     assert [span for span in spans if span.end_time is None] == []
 
 
-def test_another_client_is_instrumented_at_each_moment_of_it() -> None:
+def test_another_client_is_instrumented_at_each_step_of_instrument() -> None:
     collected = Collected()
     clients = [steadlock.connect("memory://", metrics=True) for _ in range(2)]
     used: list[steadlock.Client] = []
 
-    def again() -> None:
+    def reenter() -> None:
         with steadlock.connect("memory://", metrics=True) as client:
             collected.instrument(client)
             use(client, KINDS["lock"], "b")
         used.append(client)
 
     def work() -> None:
-        with at_each_moment(again):
+        with at_each_step(reenter):
             for client in clients:
                 collected.instrument(client)
         for client in clients:
@@ -263,14 +263,14 @@ def test_another_client_is_instrumented_at_each_moment_of_it() -> None:
     ends(work)
 
 
-def test_the_log_is_written_at_each_moment_of_writing_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_is_written_at_each_step_of_writing(caplog: pytest.LogCaptureFixture) -> None:
     from steadlock import _log
 
     def line(text: str) -> list[Any]:
         return [("warn", text, {"event": text})]
 
     def work() -> None:
-        with at_each_moment(lambda: _log.write(line("inner"))):
+        with at_each_step(lambda: _log.write(line("inner"))):
             _log.write(line("outer"))
             _log.flush(0)
         eventually(10, lambda: not _log.is_behind())
@@ -281,12 +281,12 @@ def test_the_log_is_written_at_each_moment_of_writing_it(caplog: pytest.LogCaptu
     assert events.count("inner") > 3
 
 
-async def test_tasks_go_on_though_blocking_clients_and_finalizers_call_at_each_moment() -> None:
+async def test_tasks_work_while_finalizers_use_blocking_clients_at_each_step() -> None:
     blocking = steadlock.connect("memory://")
     async with aio.connect("memory://", metrics=True) as client:
         left: list[aio.Lease] = []
 
-        def again() -> None:
+        def reenter() -> None:
             with blocking.lock("b"):
                 pass
             client.metrics()
@@ -299,7 +299,7 @@ async def test_tasks_go_on_though_blocking_clients_and_finalizers_call_at_each_m
             lease = await client.lock("c").try_acquire(wait=5)
             assert lease is not None
             left.append(lease)
-            with at_each_moment(again):
+            with at_each_step(reenter):
                 async with asyncio.timeout(SOON), lock:
                     pass
         assert client._connection.holds.all() == []
@@ -307,24 +307,24 @@ async def test_tasks_go_on_though_blocking_clients_and_finalizers_call_at_each_m
     blocking.close()
 
 
-async def test_an_interrupt_among_results_costs_no_task_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_interrupt_during_delivery_loses_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
     async with aio.connect("memory://") as client:
         loop = asyncio.get_running_loop()
-        struck: list[dict[str, Any]] = []
-        loop.set_exception_handler(lambda _, context: struck.append(context))
-        answer = client._connection.mailbox._give_back
+        interrupts: list[dict[str, Any]] = []
+        loop.set_exception_handler(lambda _, context: interrupts.append(context))
+        answer = client._connection.mailbox._release_unclaimed
         mailbox = client._connection.mailbox
-        handed_on = mailbox._answer
+        handed_on = mailbox._settle_futures
 
-        def strike() -> None:
-            monkeypatch.setattr(mailbox, "_answer", handed_on)
+        def interrupt() -> None:
+            monkeypatch.setattr(mailbox, "_settle_futures", handed_on)
             raise TimeoutError("a soft limit")
 
-        monkeypatch.setattr(mailbox, "_answer", strike)
+        monkeypatch.setattr(mailbox, "_settle_futures", interrupt)
         names = [f"{number}" for number in range(5)]
         async with asyncio.timeout(SOON):
             assert await asyncio.gather(*(client.lock(name).acquire() for name in names)) == [True] * 5
-        assert len(struck) == 1
+        assert len(interrupts) == 1
         assert answer is not None
 
 
@@ -334,11 +334,11 @@ def test_an_interrupt_while_exceptions_are_made_loses_no_result(monkeypatch: pyt
         client.lock("a").acquire()
         from steadlock._settings import LockSettings
 
-        settings = LockSettings.of("lock", "a", 0, None, False, None, True, None)
+        settings = LockSettings.for_kind("lock", "a", 0, None, False, None, True, None)
         numbers = [native.submit_acquire(settings, owner) for owner in (1, 2)]
         moments = 0
 
-        def strike(frame: FrameType, event: str, _: object) -> None:
+        def interrupt(frame: FrameType, event: str, _: object) -> None:
             nonlocal moments
             if event == "call" and frame.f_code.co_filename.endswith("errors.py"):
                 moments += 1
@@ -354,7 +354,7 @@ def test_an_interrupt_while_exceptions_are_made_loses_no_result(monkeypatch: pyt
         monkeypatch.setattr(client._connection.events, "deliver", lambda: None)
         monkeypatch.setattr(client._connection.events, "_stopped", True)
         time.sleep(0.05)
-        sys.setprofile(strike)
+        sys.setprofile(interrupt)
         try:
             with pytest.raises(TimeoutError):
                 eventually(10, lambda: drain() and False)
@@ -364,7 +364,7 @@ def test_an_interrupt_while_exceptions_are_made_loses_no_result(monkeypatch: pyt
         assert sorted(done) == sorted(numbers)
 
 
-def test_a_signal_handler_locks_while_the_main_thread_does(url: str) -> None:
+def test_a_signal_handler_uses_a_lock_during_the_main_threads_call(url: str) -> None:
     with steadlock.connect(url) as client:
         came = 0
 
@@ -388,7 +388,7 @@ def test_a_signal_handler_locks_while_the_main_thread_does(url: str) -> None:
         assert client._connection.holds.all() == []
 
 
-def test_a_signal_handler_waits_for_a_lock_while_the_main_thread_waits_for_another(url: str) -> None:
+def test_a_signal_handler_waits_for_a_lock_while_the_main_thread_waits(url: str) -> None:
     with steadlock.connect(url) as client:
         is_free = threading.Event()
         are_held = threading.Event()
@@ -420,7 +420,7 @@ def test_a_signal_handler_waits_for_a_lock_while_the_main_thread_waits_for_anoth
 
 
 @pytest.mark.parametrize("kind", ["lock", "fair_lock", "read", "write", "mutex"])
-def test_a_signal_handler_waits_for_the_lock_that_the_main_thread_waits_for(url: str, kind: str) -> None:
+def test_a_signal_handler_waits_for_the_same_lock_as_the_main_thread(url: str, kind: str) -> None:
     """Either of the two waits can be granted first. The other one then re-enters, or is refused for a mutex."""
     make = KINDS[kind]
     if url == "memory://":
@@ -465,12 +465,12 @@ def hold():
     with client.lock("a"), client.lock("b"):
         held.set()
         leave.wait()
-def hear(event, _):
+def audit_hook(event, _):
     if event in ("compile", "exec", "import"):
         client.lock("b").try_acquire(wait=0.2)
 threading.Thread(target=hold, daemon=True).start()
 held.wait()
-sys.addaudithook(hear)
+sys.addaudithook(audit_hook)
 assert client.lock("a").try_acquire(wait=0.3) is None
 leave.set()
 with client.lock("a"):
@@ -478,7 +478,7 @@ with client.lock("a"):
 """
 
 
-def test_a_wait_in_the_midst_of_the_programs_first_one_hangs_nothing() -> None:
+def test_a_wait_inside_the_first_wait_of_a_program_does_not_hang() -> None:
     # If an object were made in the first wait of a process, code that interrupts that wait would wait for the object.
     command = [sys.executable, "-c", WAITING_IN_THE_FIRST_WAIT]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SOON, check=False)
@@ -497,7 +497,7 @@ class Cycle:
             self._lease.release()
 
 
-def test_finalizers_release_in_the_midst_of_acquisitions() -> None:
+def test_finalizers_release_during_acquisitions() -> None:
     client = steadlock.connect("memory://")
 
     def work() -> None:
@@ -517,7 +517,7 @@ def test_finalizers_release_in_the_midst_of_acquisitions() -> None:
     client.close()
 
 
-def test_the_child_of_a_fork_at_each_moment_owns_nothing_and_goes_on(server: RedisServer, store: Store) -> None:
+def test_a_fork_at_each_step_leaves_a_working_child(server: RedisServer, store: Store) -> None:
     with steadlock.connect(server.url) as client:
         moments = iter(range(10**6))
         failed: list[int] = []
@@ -537,7 +537,7 @@ def test_the_child_of_a_fork_at_each_moment_owns_nothing_and_goes_on(server: Red
             _, status = os.waitpid(child, 0)
             failed.extend([status] if status else [])
 
-        with at_each_moment(fork), client.lock("a"):
+        with at_each_step(fork), client.lock("a"):
             pass
         assert failed == []
         assert not store.exists("a")
@@ -574,7 +574,7 @@ assert not unfiled
 """
 
 
-def test_a_process_s_first_request_is_submitted_and_filed_in_one_step() -> None:
+def test_the_first_request_of_a_process_is_submitted_and_stored_atomically() -> None:
     """Another thread can take the result at once, and must find the request."""
     command = [sys.executable, "-c", FIRST_SUBMISSION]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SOON, check=False)
@@ -588,4 +588,4 @@ def test_nothing_hangs_and_nothing_stays_held_in_a_storm(server: RedisServer, so
     command = [sys.executable, str(Path(__file__).with_name("storm.py")), server.url, sort, seconds]
     done = subprocess.run(command, capture_output=True, text=True, timeout=float(seconds) + 300, check=False)
     assert done.returncode == 0, done.stderr[-8_000:]
-    assert "weathered" in done.stdout
+    assert "passed" in done.stdout

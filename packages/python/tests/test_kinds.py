@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
-from servers import RedisServer, Store, until_refused
+from servers import RedisServer, Store
 from test_threads import in_another_thread
 
 import steadlock
 from steadlock import _kinds, _native, aio
 
 
-def test_every_kind_of_the_core_has_its_factory(client: steadlock.Client) -> None:
+def test_each_lock_kind_has_a_factory(client: steadlock.Client) -> None:
     assert [*_kinds.FACTORIES] == _native.LOCK_KINDS
     made = {
         "lock": client.lock("door"),
@@ -60,7 +59,7 @@ def test_mutex_and_fair_lock_are_used_like_a_lock(client: steadlock.Client, kind
         assert lease.token is None
 
 
-def test_a_mutex_is_not_entered_again(client: steadlock.Client) -> None:
+def test_a_mutex_is_not_reentrant(client: steadlock.Client) -> None:
     mutex = client.mutex("door")
     with mutex:
         assert mutex.try_acquire() is None
@@ -74,7 +73,7 @@ def test_a_mutex_is_not_entered_again(client: steadlock.Client) -> None:
             pass
 
 
-def test_locks_of_one_name_and_several_kinds_are_kept_apart(client: steadlock.Client) -> None:
+def test_locks_of_one_name_and_different_kinds_are_separate(client: steadlock.Client) -> None:
     with client.read_write_lock("door").write as writing, client.semaphore("door", 2) as permit:
         assert client.read_write_lock("door").write.lease is writing
         assert client.semaphore("door", 2).lease is permit
@@ -84,7 +83,7 @@ def test_locks_of_one_name_and_several_kinds_are_kept_apart(client: steadlock.Cl
             assert client.mutex("door").lease is None
 
 
-def test_a_fair_lock_is_entered_inside_of_a_plain_one_and_may_release_it(client: steadlock.Client) -> None:
+def test_a_fair_lock_reenters_a_plain_lock_and_can_release_it(client: steadlock.Client) -> None:
     plain, fair = client.lock("door"), client.fair_lock("door")
     with plain, fair as inner:
         assert fair.lease is inner
@@ -98,7 +97,7 @@ def test_a_fair_lock_is_entered_inside_of_a_plain_one_and_may_release_it(client:
             lock.release()
 
 
-def test_readers_share_and_a_writer_is_alone(client: steadlock.Client) -> None:
+def test_readers_share_and_a_writer_is_exclusive(client: steadlock.Client) -> None:
     door = client.read_write_lock("door", wait=0)
     assert door.name == door.read.name == door.write.name == "door"
     with door.read as lease:
@@ -112,7 +111,7 @@ def test_readers_share_and_a_writer_is_alone(client: steadlock.Client) -> None:
         assert in_another_thread(door.read.try_acquire) is None
 
 
-def test_a_writer_reads_and_keeps_the_read_when_it_stops_writing(client: steadlock.Client) -> None:
+def test_a_writer_keeps_its_read_side_after_releasing_the_write_side(client: steadlock.Client) -> None:
     door = client.read_write_lock("door")
     assert door.write.acquire()
     with door.read as reading:
@@ -148,7 +147,7 @@ def test_a_semaphore_counts_permits(client: steadlock.Client) -> None:
     assert seats.available() == 3
 
 
-def test_a_semaphore_releases_what_the_thread_took_last(client: steadlock.Client) -> None:
+def test_a_semaphore_releases_the_last_lease_of_the_thread(client: steadlock.Client) -> None:
     seats = client.semaphore("seats", 5)
     first, second = seats.acquire(2), seats.acquire(3)
     assert seats.lease is second
@@ -162,7 +161,7 @@ def test_a_semaphore_releases_what_the_thread_took_last(client: steadlock.Client
     assert seats.available() == 5
 
 
-def test_permits_are_a_lock(client: steadlock.Client) -> None:
+def test_permits_can_be_used_as_a_lock(client: steadlock.Client) -> None:
     seats = client.semaphore("seats", 3, wait=0)
     two = seats.permits(2)
     assert isinstance(two, steadlock.Lock)
@@ -181,38 +180,20 @@ def test_permits_are_a_lock(client: steadlock.Client) -> None:
             seats.permits(wrong).acquire()
 
 
-def test_a_thread_waits_for_a_permit(url: str) -> None:
-    with steadlock.connect(url, metrics=True) as client:
-        seats = client.semaphore("seats", 1)
-        entered = threading.Event()
-
-        def work() -> None:
-            with seats:
-                entered.set()
-
-        with seats:
-            thread = threading.Thread(target=work)
-            thread.start()
-            until_refused(client)
-            assert not entered.is_set()
-        assert entered.wait(5)
-        thread.join(5)
-
-
 @pytest.mark.parametrize("permits", [0, -1, 4, 10**20, 1.5])
-def test_bad_counts_of_permits_are_refused(client: steadlock.Client, permits: Any) -> None:
+def test_invalid_counts_of_permits_are_refused(client: steadlock.Client, permits: Any) -> None:
     with pytest.raises(steadlock.InvalidArgumentError):
         client.semaphore("seats", 3).acquire(permits)
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1_000_001, 1.5])
-def test_bad_limits_are_refused(client: steadlock.Client, limit: Any) -> None:
+def test_invalid_limits_are_refused(client: steadlock.Client, limit: Any) -> None:
     with pytest.raises(steadlock.InvalidArgumentError):
         client.semaphore("seats", limit).acquire()
 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "steadlock:x", "a\ud800b"], ids=ascii)
-def test_bad_names_are_refused_of_every_kind(client: steadlock.Client, name: str) -> None:
+def test_invalid_names_are_refused_for_each_kind(client: steadlock.Client, name: str) -> None:
     for work in (
         lambda: client.mutex(name).acquire(),
         lambda: client.fair_lock(name).acquire(),
@@ -225,7 +206,7 @@ def test_bad_names_are_refused_of_every_kind(client: steadlock.Client, name: str
             work()
 
 
-def test_several_locks_are_held_as_one(client: steadlock.Client) -> None:
+def test_a_composite_lock_holds_all_members(client: steadlock.Client) -> None:
     members = [client.lock("b"), client.mutex("a"), client.semaphore("c", 2)]
     all_of_them = client.multi_lock(members, wait=0.25)
     assert all_of_them.name == "b, a, c"
@@ -245,7 +226,7 @@ def test_several_locks_are_held_as_one(client: steadlock.Client) -> None:
         assert lease.remaining() <= 2
 
 
-def test_several_permits_are_one_of_several_locks(client: steadlock.Client) -> None:
+def test_permits_can_be_a_member_of_a_composite_lock(client: steadlock.Client) -> None:
     seats = client.semaphore("seats", 3)
     with client.multi_lock([client.lock("door"), seats.permits(2)]):
         assert seats.available() == 1
@@ -254,7 +235,7 @@ def test_several_permits_are_one_of_several_locks(client: steadlock.Client) -> N
     assert seats.available() == 3
 
 
-def test_several_locks_are_entered_again_in_any_order(client: steadlock.Client) -> None:
+def test_a_composite_lock_is_reentered_in_any_order(client: steadlock.Client) -> None:
     one, two = client.lock("a"), client.fair_lock("b")
     with client.multi_lock([one, two]) as outer, client.multi_lock([two, one]) as inner:
         assert inner is not outer
@@ -266,7 +247,7 @@ def test_several_locks_are_entered_again_in_any_order(client: steadlock.Client) 
     assert not two.locked()
 
 
-def test_several_locks_that_are_none_are_refused(client: steadlock.Client) -> None:
+def test_invalid_composite_locks_are_refused(client: steadlock.Client) -> None:
     lock = client.lock("a")
     both = client.multi_lock([lock, client.lock("b")])
     for wrong in ([], [lock, lock], [both, client.lock("c")]):
@@ -282,7 +263,7 @@ def test_several_locks_that_are_none_are_refused(client: steadlock.Client) -> No
 
 
 @pytest.mark.parametrize("kind", _kinds.FACTORIES)
-def test_the_server_says_who_holds_a_lock(url: str, kind: str) -> None:
+def test_holder_names_the_holder_of_a_lock(url: str, kind: str) -> None:
     with steadlock.connect(url, lease=30) as client:
         door = client.read_write_lock("door")
         locks = {
@@ -318,7 +299,7 @@ def test_locks_of_another_client_are_refused(client: steadlock.Client) -> None:
         assert (caught.value.lock_name, caught.value.operation) == ("door", "release")
 
 
-def test_a_forced_release_takes_a_lock_from_its_holder(url: str) -> None:
+def test_a_forced_release_removes_the_lock_of_its_holder(url: str) -> None:
     with steadlock.connect(url, lease=3) as client:
         leases: list[steadlock.Lease] = []
         for lock in (client.lock("door"), client.semaphore("seats", 2), client.read_write_lock("book").read):
@@ -372,7 +353,7 @@ def test_a_closed_client_refuses_every_kind(url: str) -> None:
             operation()
 
 
-def test_a_mutex_is_in_the_layout_of_other_libraries(server: RedisServer, store: Store) -> None:
+def test_a_mutex_has_the_record_layout_of_other_libraries(server: RedisServer, store: Store) -> None:
     with steadlock.connect(server.url) as client:
         with client.mutex("door"):
             assert store.type("door") == "string"
@@ -385,7 +366,7 @@ def test_a_mutex_is_in_the_layout_of_other_libraries(server: RedisServer, store:
         assert client.mutex("door").release() == "released"
 
 
-def test_reprs_say_what_things_are(client: steadlock.Client) -> None:
+def test_reprs(client: steadlock.Client) -> None:
     assert repr(client.mutex("door")).startswith("<unlocked steadlock.Lock object 'door' at ")
     assert repr(client.semaphore("seats", 3)).startswith("<unlocked steadlock.Semaphore object 'seats' at ")
     assert "'door'" in repr(client.read_write_lock("door"))

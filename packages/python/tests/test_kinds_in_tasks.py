@@ -35,7 +35,7 @@ async def test_mutex_and_fair_lock_are_used_like_a_lock(aclient: aio.Client, kin
     assert not await lock.locked()
 
 
-async def test_a_mutex_is_not_entered_again(aclient: aio.Client) -> None:
+async def test_a_mutex_is_not_reentrant(aclient: aio.Client) -> None:
     async with aclient.mutex("door"):
         assert await aclient.mutex("door").try_acquire() is None
         assert await aclient.mutex("door").acquire(timeout=0.25) is False
@@ -44,7 +44,7 @@ async def test_a_mutex_is_not_entered_again(aclient: aio.Client) -> None:
                 await aclient.mutex("door").acquire()
 
 
-async def test_a_fair_lock_may_release_what_was_taken_through_a_plain_one(aclient: aio.Client) -> None:
+async def test_a_fair_lock_can_release_a_lease_of_a_plain_lock(aclient: aio.Client) -> None:
     plain, fair = aclient.lock("door"), aclient.fair_lock("door")
     assert await plain.acquire()
     assert await fair.release() == "released"
@@ -53,7 +53,7 @@ async def test_a_fair_lock_may_release_what_was_taken_through_a_plain_one(aclien
         await plain.release()
 
 
-async def test_readers_share_and_a_writer_reads(aclient: aio.Client) -> None:
+async def test_readers_share_and_a_writer_can_read(aclient: aio.Client) -> None:
     door = aclient.read_write_lock("door", wait=0.25)
     assert door.name == "door"
     async with door.read as lease:
@@ -89,7 +89,7 @@ async def test_a_semaphore_counts_permits(aclient: aio.Client) -> None:
     assert await seats.available() == 3
 
 
-async def test_a_semaphore_releases_what_the_task_took_last(aclient: aio.Client) -> None:
+async def test_a_semaphore_releases_the_last_lease_of_the_task(aclient: aio.Client) -> None:
     seats = aclient.semaphore("seats", 5)
     first, second = await seats.acquire(2), await seats.acquire(3)
     with pytest.raises(steadlock.NotOwnerError):
@@ -100,7 +100,7 @@ async def test_a_semaphore_releases_what_the_task_took_last(aclient: aio.Client)
     assert await seats.available() == 5
 
 
-async def test_permits_are_a_lock_and_one_of_several(aclient: aio.Client) -> None:
+async def test_permits_are_a_lock_and_a_member_of_a_composite(aclient: aio.Client) -> None:
     seats = aclient.semaphore("seats", 3)
     two = seats.permits(2)
     assert isinstance(two, aio.Lock)
@@ -112,7 +112,7 @@ async def test_permits_are_a_lock_and_one_of_several(aclient: aio.Client) -> Non
     assert await seats.available() == 3
 
 
-async def test_the_server_says_who_holds_a_lock(aclient: aio.Client) -> None:
+async def test_holder_names_the_holder_of_a_lock(aclient: aio.Client) -> None:
     lock = aclient.lock("door", lease=20)
     assert await lock.holder() is None
     async with lock:
@@ -126,7 +126,7 @@ async def test_the_server_says_who_holds_a_lock(aclient: aio.Client) -> None:
         assert caught.value.holder.owner == holder.owner
 
 
-async def test_a_cancelled_wait_for_permits_leaves_nothing(aclient: aio.Client) -> None:
+async def test_a_cancelled_wait_for_permits_leaves_no_record(aclient: aio.Client) -> None:
     seats = aclient.semaphore("seats", 2)
     async with seats.hold(permits=2):
         with pytest.raises(TimeoutError):
@@ -147,7 +147,7 @@ async def test_an_operator_changes_the_limit_of_a_semaphore(aclient: aio.Client)
         await aclient.set_limit("seats", 0)
 
 
-async def test_a_scope_on_several_locks_is_cancelled_when_one_is_lost(url: str) -> None:
+async def test_a_composite_scope_is_cancelled_when_a_member_is_lost(url: str) -> None:
     async with aio.connect(url, lease=2) as client:
         one, two = client.lock("a"), client.mutex("b")
         both = client.multi_lock([one, two])
@@ -177,6 +177,6 @@ async def test_locks_of_another_client_are_refused(aclient: aio.Client) -> None:
             await aclient.force_release(other.lock("door"))
 
 
-async def test_reprs_say_what_things_are(aclient: aio.Client) -> None:
+async def test_reprs(aclient: aio.Client) -> None:
     assert repr(aclient.fair_lock("door")) == "<steadlock.aio.Lock 'door'>"
     assert repr(aclient.semaphore("seats", 3)) == "<steadlock.aio.Semaphore 'seats'>"

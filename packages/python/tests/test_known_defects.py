@@ -27,23 +27,23 @@ class ProgramError(Exception):
     """An error of the program itself."""
 
 
-def the_programs_own_error_comes_out() -> None:
+def check_error_of_the_body_is_raised() -> None:
     """Loses the lease inside the scope, raises in the body, and checks that the body's error is raised."""
     with steadlock.connect(URL) as client, pytest.raises(ProgramError), client.lock("door", lease=0.1) as lease:
         assert lease.lost.wait(10)
         raise ProgramError
 
 
-def test_release_error_that_masks_the_programs_own_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    the_programs_own_error_comes_out()
+def test_finds_a_release_that_masks_the_error_of_the_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_error_of_the_body_is_raised()
 
     leave = steadlock.Lock.__exit__
     monkeypatch.setattr(steadlock.Lock, "__exit__", lambda lock, *_: leave(lock, None, None, None))
     with pytest.raises(steadlock.LockLostError):
-        the_programs_own_error_comes_out()
+        check_error_of_the_body_is_raised()
 
 
-async def the_tasks_own_error_comes_out() -> None:
+async def check_error_of_the_async_body_is_raised() -> None:
     async with aio.connect(URL) as client:
         with pytest.raises(ProgramError):
             async with client.lock("door", lease=0.1):
@@ -53,8 +53,8 @@ async def the_tasks_own_error_comes_out() -> None:
                     raise ProgramError from None
 
 
-async def test_release_error_that_masks_the_tasks_own_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    await the_tasks_own_error_comes_out()
+async def test_finds_a_release_that_masks_the_error_of_the_async_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    await check_error_of_the_async_body_is_raised()
 
     leave = aio_lock.Hold._leave
 
@@ -65,10 +65,10 @@ async def test_release_error_that_masks_the_tasks_own_is_found(monkeypatch: pyte
 
     monkeypatch.setattr(aio_lock.Hold, "_leave", leave_and_mask)
     with pytest.raises(steadlock.LockLostError):
-        await the_tasks_own_error_comes_out()
+        await check_error_of_the_async_body_is_raised()
 
 
-async def tasks_of_one_thread_exclude_each_other() -> None:
+async def check_tasks_of_one_thread_exclude_each_other() -> None:
     async with aio.connect(URL) as client:
         lock = client.lock("door")
 
@@ -79,18 +79,18 @@ async def tasks_of_one_thread_exclude_each_other() -> None:
             assert await asyncio.create_task(another_task()) is None, "another task was let in"
 
 
-async def test_ownership_by_thread_that_crosses_tasks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    await tasks_of_one_thread_exclude_each_other()
+async def test_finds_ownership_by_thread_across_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    await check_tasks_of_one_thread_exclude_each_other()
 
     the_task = asyncio.current_task()
     assert the_task is not None
     the_thread = TaskOwner(the_task)
-    monkeypatch.setattr(aio_lock, "this_owner", lambda: the_thread)
+    monkeypatch.setattr(aio_lock, "current_owner", lambda: the_thread)
     with pytest.raises(AssertionError, match="another task was let in"):
-        await tasks_of_one_thread_exclude_each_other()
+        await check_tasks_of_one_thread_exclude_each_other()
 
 
-def an_extended_lease_says_how_long_it_lasts() -> None:
+def check_remaining_of_an_extended_lease() -> None:
     with steadlock.connect(URL) as client:
         lease = client.lock("door", lease=5).try_acquire()
         assert lease is not None
@@ -98,8 +98,8 @@ def an_extended_lease_says_how_long_it_lasts() -> None:
         assert lease.remaining() > 30, "the lease is stale"
 
 
-def test_extend_that_leaves_a_stale_lease_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    an_extended_lease_says_how_long_it_lasts()
+def test_finds_an_extend_with_a_stale_remaining_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_remaining_of_an_extended_lease()
 
     extend = steadlock.Lease.extend
 
@@ -110,4 +110,4 @@ def test_extend_that_leaves_a_stale_lease_is_found(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(steadlock.Lease, "extend", extend_elsewhere)
     with pytest.raises(AssertionError, match="the lease is stale"):
-        an_extended_lease_says_how_long_it_lasts()
+        check_remaining_of_an_extended_lease()

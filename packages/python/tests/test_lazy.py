@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import crowd
+import concurrent_callers
 import pytest
 from servers import RedisServer, free_port
 
@@ -47,15 +47,21 @@ async def test_a_client_for_tasks_is_made_before_its_server_is_up(own_server: Re
         assert await lease.release() == "released"
 
 
-@pytest.mark.parametrize("ask", [crowd.one_of_the_threads_is_granted, crowd.all_threads_are_granted_in_turn])
-def test_threads_share_its_first_use(server: RedisServer, ask: Callable[[steadlock.Lock], None]) -> None:
+@pytest.mark.parametrize(
+    "ask", [concurrent_callers.check_one_thread_is_granted, concurrent_callers.check_all_threads_are_granted]
+)
+def test_threads_share_the_first_use_of_a_lazy_client(
+    server: RedisServer, ask: Callable[[steadlock.Lock], None]
+) -> None:
     for _ in range(5):
         with steadlock.connect(server.url, lazy=True) as client:
             ask(client.lock("door"))
 
 
-@pytest.mark.parametrize("ask", [crowd.one_of_the_tasks_is_granted, crowd.all_tasks_are_granted_in_turn])
-async def test_tasks_share_its_first_use(
+@pytest.mark.parametrize(
+    "ask", [concurrent_callers.check_one_task_is_granted, concurrent_callers.check_all_tasks_are_granted]
+)
+async def test_tasks_share_the_first_use_of_a_lazy_client(
     server: RedisServer, ask: Callable[[aio.Lock], Coroutine[Any, Any, None]]
 ) -> None:
     for _ in range(5):
@@ -63,7 +69,7 @@ async def test_tasks_share_its_first_use(
             await ask(client.lock("door"))
 
 
-def test_what_is_wrong_for_good_is_told_at_the_first_use() -> None:
+def test_a_permanent_error_is_raised_at_the_first_use() -> None:
     with RedisServer("--requirepass", "right") as server:
         client = steadlock.connect(f"redis://:wrong@127.0.0.1:{server.port}", lazy=True)
         for _ in range(2):
@@ -72,7 +78,7 @@ def test_what_is_wrong_for_good_is_told_at_the_first_use() -> None:
         client.close()
 
 
-def test_one_that_is_never_used_connects_to_nothing() -> None:
+def test_an_unused_lazy_client_does_not_connect() -> None:
     nowhere = f"redis://127.0.0.1:{free_port()}"
     with steadlock.connect(nowhere, lazy=True):
         pass
@@ -88,7 +94,7 @@ async def unused(url: str) -> None:
 
 
 @pytest.mark.parametrize("lazy", [1, None, "yes"])
-def test_lazy_is_true_or_false(lazy: object) -> None:
+def test_lazy_must_be_a_bool(lazy: object) -> None:
     with pytest.raises(TypeError, match="lazy is True or False"):
         steadlock.connect("memory://", lazy=lazy)  # type: ignore[arg-type]
 
@@ -101,7 +107,7 @@ async def pay(user_id: int) -> bool:
     return client_of_module.lock(f"user:{user_id}").owned()
 
 
-def test_a_module_makes_a_client_for_tasks_and_decorates_with_it_before_any_loop_runs() -> None:
+def test_a_lazy_aio_client_can_decorate_before_any_loop_runs() -> None:
     async def main() -> None:
         assert await pay(7)
         async with client_of_module.lock("door") as lease:
@@ -112,7 +118,7 @@ def test_a_module_makes_a_client_for_tasks_and_decorates_with_it_before_any_loop
         asyncio.run(main())
 
 
-async def test_awaiting_it_gives_the_same_client(url: str) -> None:
+async def test_awaiting_a_lazy_client_returns_the_same_client(url: str) -> None:
     lazy = aio.connect(url, lazy=True)
     client: aio.Client = await lazy
     assert client is lazy
@@ -124,7 +130,7 @@ async def test_awaiting_it_gives_the_same_client(url: str) -> None:
     assert client.closed
 
 
-async def test_so_it_does_with_several_primaries() -> None:
+async def test_awaiting_a_lazy_redlock_client_returns_the_same_client() -> None:
     urls = [f"memory://{name}" for name in ("lazy-a", "lazy-b", "lazy-c")]
     client = aio.redlock(urls, lazy=True)
     async with client.lock("door"):
@@ -132,7 +138,7 @@ async def test_so_it_does_with_several_primaries() -> None:
     await client.close()
 
 
-def test_what_is_wrong_with_arguments_is_told_by_the_call() -> None:
+def test_argument_errors_are_raised_by_the_call() -> None:
     with pytest.raises(steadlock.InvalidArgumentError):
         aio.connect("no-url", lazy=True)
     with pytest.raises(TypeError, match="lazy is True or False"):
@@ -140,13 +146,13 @@ def test_what_is_wrong_with_arguments_is_told_by_the_call() -> None:
 
 
 @pytest.mark.parametrize("name", ["lock", "synchronized", "close", "metrics"])
-def test_a_forgotten_await_says_so(name: str) -> None:
-    with pytest.raises(AttributeError, match=f"has no '{name}': await what connect gives"):
+def test_using_a_connecting_client_names_the_missing_await(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"has no '{name}': await it"):
         getattr(aio.connect("memory://"), name)
     assert not hasattr(aio.connect("memory://"), name)
 
 
-def test_what_no_client_has_is_an_ordinary_attribute_error() -> None:
+def test_an_unknown_attribute_is_an_ordinary_attribute_error() -> None:
     for name in ("lok", "__fspath__"):
         with pytest.raises(AttributeError, match=f"'Connecting' object has no attribute '{name}'"):
             getattr(aio.connect("memory://"), name)

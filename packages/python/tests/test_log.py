@@ -33,14 +33,14 @@ def secret_server() -> Iterator[RedisServer]:
         yield server
 
 
-def told(caplog: pytest.LogCaptureFixture, event: str) -> logging.LogRecord | None:
+def lines_of(caplog: pytest.LogCaptureFixture, event: str) -> logging.LogRecord | None:
     """Returns the log record of an event."""
     records = [record for record in caplog.records if record.name == "steadlock"]
     return next((record for record in records if vars(record)["event"] == event), None)
 
 
 def check(caplog: pytest.LogCaptureFixture, server: RedisServer) -> None:
-    records = {event: told(caplog, event) for event in ("lost", "disconnected", "connected")}
+    records = {event: lines_of(caplog, event) for event in ("lost", "disconnected", "connected")}
     levels = {event: record and record.levelname for event, record in records.items()}
     assert levels == {"lost": "ERROR", "disconnected": "WARNING", "connected": "INFO"}
     lost = records["lost"]
@@ -49,11 +49,11 @@ def check(caplog: pytest.LogCaptureFixture, server: RedisServer) -> None:
     fields = vars(lost)
     assert (fields["lock"], fields["reason"]) == ("door", "removed")
     assert fields["server"] == f"127.0.0.1:{server.port}"
-    everything = "".join(f"{record.getMessage()} {vars(record)}" for record in caplog.records)
-    assert "sesame" not in everything
+    logged_text = "".join(f"{record.getMessage()} {vars(record)}" for record in caplog.records)
+    assert "sesame" not in logged_text
 
 
-def test_the_log_tells_a_loss_a_disconnect_and_a_reconnect(
+def test_the_log_reports_a_loss_a_disconnect_and_a_reconnect(
     secret_server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "steadlock")
@@ -63,32 +63,34 @@ def test_the_log_tells_a_loss_a_disconnect_and_a_reconnect(
         secret_server.kill()
         secret_server.start()
         # The test does not ask the lease about the loss.
-        eventually(20, lambda: told(caplog, "lost") and told(caplog, "connected"))
+        eventually(20, lambda: lines_of(caplog, "lost") and lines_of(caplog, "connected"))
         assert lease.release() == "expired"
     check(caplog, secret_server)
 
 
-async def test_so_it_does_in_asyncio(secret_server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_log_reports_a_loss_a_disconnect_and_a_reconnect_in_asyncio(
+    secret_server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "steadlock")
     async with aio.connect(secret_server.url, lease=LEASE) as client:
         lease = await client.lock("door").try_acquire()
         assert lease is not None
         secret_server.kill()
         secret_server.start()
-        await asyncio.to_thread(eventually, 20, lambda: told(caplog, "lost") and told(caplog, "connected"))
+        await asyncio.to_thread(eventually, 20, lambda: lines_of(caplog, "lost") and lines_of(caplog, "connected"))
     check(caplog, secret_server)
 
 
-def test_grants_and_releases_are_told_if_debug_is_enabled(caplog: pytest.LogCaptureFixture) -> None:
+def test_grants_and_releases_are_logged_at_debug_level(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "steadlock")
     with steadlock.connect("memory://") as client, client.lock("door"):
         pass
     eventually(20, lambda: not _log.is_behind())
-    assert told(caplog, "granted")
-    assert told(caplog, "released")
+    assert lines_of(caplog, "granted")
+    assert lines_of(caplog, "released")
 
 
-def test_an_ordinary_day_has_no_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_ordinary_use_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "steadlock")
     with steadlock.connect("memory://") as client, client.lock("door"):
         pass
@@ -96,69 +98,69 @@ def test_an_ordinary_day_has_no_log(caplog: pytest.LogCaptureFixture) -> None:
     assert [record for record in caplog.records if record.name == "steadlock"] == []
 
 
-class Slow(logging.Handler):
+class BlockingHandler(logging.Handler):
     """A handler that blocks until the end of the test, like one with a socket in a network partition."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.may_go_on = threading.Event()
-        self.is_stuck = threading.Event()
+        self.is_released = threading.Event()
+        self.is_blocked = threading.Event()
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.is_stuck.set()
-        self.may_go_on.wait(30)
+        self.is_blocked.set()
+        self.is_released.wait(30)
 
 
 @pytest.fixture
-def slow() -> Iterator[Slow]:
-    handler, logger = Slow(), logging.getLogger("steadlock")
+def blocking_handler() -> Iterator[BlockingHandler]:
+    handler, logger = BlockingHandler(), logging.getLogger("steadlock")
     logger.addHandler(handler)
     yield handler
     logger.removeHandler(handler)
-    handler.may_go_on.set()
+    handler.is_released.set()
     eventually(10, lambda: not _log.is_behind())
 
 
-def test_a_stuck_handler_holds_up_no_loss_and_no_close(slow: Slow) -> None:
+def test_a_blocking_handler_delays_no_loss_and_no_close(blocking_handler: BlockingHandler) -> None:
     client = steadlock.connect("memory://")
     for name in ("door", "window"):
         lease = client.lock(name, max_hold=0.1).try_acquire(wait=20)
         assert lease is not None
         assert lease.lost.wait(20)
-        assert slow.is_stuck.wait(10)
+        assert blocking_handler.is_blocked.wait(10)
     started = time.monotonic()
     client.close()
     # The handler blocks for 30 s.
     assert time.monotonic() - started < 15
 
 
-async def test_so_it_does_not_in_asyncio(slow: Slow) -> None:
+async def test_a_blocking_handler_delays_no_loss_and_no_close_in_asyncio(blocking_handler: BlockingHandler) -> None:
     client = await aio.connect("memory://")
     for name in ("door", "window"):
         with pytest.raises(steadlock.LockLostError):
             async with asyncio.timeout(20), client.lock(name, max_hold=0.1):
                 await asyncio.sleep(30)
-        assert await asyncio.to_thread(slow.is_stuck.wait, 10)
+        assert await asyncio.to_thread(blocking_handler.is_blocked.wait, 10)
     async with asyncio.timeout(15):
         await client.close()
 
 
-def test_what_finds_no_room_is_counted(slow: Slow, caplog: pytest.LogCaptureFixture) -> None:
+def test_dropped_lines_are_counted(blocking_handler: BlockingHandler, caplog: pytest.LogCaptureFixture) -> None:
     _log.write([("warn", "the first", {"event": "first"})])
-    assert slow.is_stuck.wait(10)
+    assert blocking_handler.is_blocked.wait(10)
     _log.write([("info", "ordinary", {"event": "ordinary"})] * 5_000)
     _log.write([("error", "a loss", {"event": "urgent"})] * 5_000)
     caplog.set_level(logging.INFO, "steadlock")
-    slow.may_go_on.set()
+    blocking_handler.is_released.set()
     eventually(10, lambda: not _log.is_behind())
     events = Counter(vars(record)["event"] for record in caplog.records)
     assert events == {"first": 1, "ordinary": 1_000, "urgent": 5_000, "left_out": 1}
-    left_out = told(caplog, "left_out")
+    left_out = lines_of(caplog, "left_out")
     assert left_out is not None
     assert vars(left_out)["unsaid"] == 4_000
 
 
-def test_the_log_of_a_client_that_never_gets_its_lock(url: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_of_a_client_that_is_never_granted(url: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "steadlock")
     with steadlock.connect(url) as client:
 
@@ -173,13 +175,13 @@ def test_the_log_of_a_client_that_never_gets_its_lock(url: str, caplog: pytest.L
         waiter.join()
         assert holder is not None
 
-        def all_told() -> bool:
+        def all_logged() -> bool:
             # Lines that were dropped because the handlers were too slow are counted.
             left_out = [int(vars(record).get("unsaid", 0)) for record in list(caplog.records)]
             return len(left_out) + sum(left_out) > 2_000
 
-        eventually(10, all_told)
-        assert told(caplog, "wait_ended")
+        eventually(10, all_logged)
+        assert lines_of(caplog, "wait_ended")
 
 
 def test_the_log_of_a_client_that_holds_a_fixed_lease(
@@ -188,7 +190,7 @@ def test_the_log_of_a_client_that_holds_a_fixed_lease(
     with steadlock.connect(own_server.url) as client:
         assert client.lock("door", lease=60).try_acquire()
         own_server.kill()
-        eventually(10, lambda: told(caplog, "disconnected"))
+        eventually(10, lambda: lines_of(caplog, "disconnected"))
 
 
 def test_the_log_of_the_first_wait_in_an_outage(own_server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
@@ -202,7 +204,7 @@ def test_the_log_of_the_first_wait_in_an_outage(own_server: RedisServer, caplog:
 
         waiter = threading.Thread(target=wait)
         waiter.start()
-        eventually(10, lambda: told(caplog, "connect_failing"))
+        eventually(10, lambda: lines_of(caplog, "connect_failing"))
         client.close()
         waiter.join()
 
@@ -211,18 +213,18 @@ def test_the_log_of_a_forked_child(server: RedisServer) -> None:
     with steadlock.connect(server.url) as client:
         child = os.fork()
         if child == 0:
-            heard = threading.Event()
+            is_logged = threading.Event()
             handler = logging.Handler()
-            handler.emit = lambda record: heard.set()  # type: ignore[method-assign]
+            handler.emit = lambda record: is_logged.set()  # type: ignore[method-assign]
             logging.getLogger("steadlock").addHandler(handler)
             # The program does not ask for the loss.
             client.lock("door", max_hold=0.2).try_acquire(wait=20)
-            os._exit(0 if heard.wait(10) else 1)
+            os._exit(0 if is_logged.wait(10) else 1)
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == 0
 
 
-def test_a_handler_may_use_the_client_that_it_tells_of(url: str) -> None:
+def test_a_handler_can_use_the_logging_client(url: str) -> None:
     results: list[bool] = []
     with steadlock.connect(url) as client:
 
@@ -243,13 +245,13 @@ def test_a_handler_may_use_the_client_that_it_tells_of(url: str) -> None:
             logging.getLogger("steadlock").removeHandler(handler)
 
 
-def test_nothing_is_started_for_a_log_that_nobody_reads(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_thread_is_started_while_the_log_is_off(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "steadlock")
     with steadlock.connect("memory://") as client, client.lock("door"):
-        assert not client._connection.events._thread.has_begun()
+        assert not client._connection.events._thread.is_running()
 
 
-def test_two_threads_that_take_events_lose_none() -> None:
+def test_two_threads_that_drain_events_lose_none() -> None:
     with steadlock.connect("memory://") as client:
         leases = [client.lock(f"door-{number}", max_hold=0.1).try_acquire(wait=20) for number in range(200)]
         lost = [lease.lost for lease in leases if lease]
@@ -273,7 +275,7 @@ def test_two_threads_that_take_events_lose_none() -> None:
         assert raised == []
 
 
-def test_the_day_that_the_documentation_shows() -> None:
+def test_the_example_of_the_documentation() -> None:
     done = subprocess.run([sys.executable, str(DEMO)], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     story = [line.split(maxsplit=2)[1:] for line in done.stdout.splitlines()]

@@ -32,7 +32,7 @@ def events(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.parametrize("logger", [None, LOGGER])
-def test_a_level_that_is_set_later_counts_up_and_down(
+def test_the_level_can_be_changed_later(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, logger: str | None
 ) -> None:
     made: list[_native.Line] = []
@@ -46,8 +46,8 @@ def test_a_level_that_is_set_later_counts_up_and_down(
     logging.getLogger(logger).setLevel(logging.WARNING)
     with steadlock.connect("memory://") as client:
 
-        def is_told() -> bool:
-            with client.lock("told"):
+        def is_logged() -> bool:
+            with client.lock("stock"):
                 pass
             return "released" in events(caplog)
 
@@ -61,7 +61,7 @@ def test_a_level_that_is_set_later_counts_up_and_down(
 
         # The client checks the level from time to time.
         logging.getLogger(logger).setLevel(logging.DEBUG)
-        eventually(20, is_told)
+        eventually(20, is_logged)
         logging.getLogger(logger).setLevel(logging.WARNING)
         eventually(20, lambda: not _log.is_behind())
         caplog.clear()
@@ -71,40 +71,40 @@ def test_a_level_that_is_set_later_counts_up_and_down(
     assert events(caplog) == []
 
 
-async def test_so_it_does_in_asyncio(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_level_can_be_changed_later_in_asyncio(caplog: pytest.LogCaptureFixture) -> None:
     logging.getLogger(LOGGER).setLevel(logging.CRITICAL)
     async with aio.connect("memory://") as client:
         logging.getLogger(LOGGER).setLevel(logging.DEBUG)
         async with asyncio.timeout(20):
             while "released" not in events(caplog):
-                async with client.lock("told"):
+                async with client.lock("stock"):
                     await asyncio.sleep(0.01)
 
 
-def test_a_logger_that_nobody_listened_to_is_told_of_the_loss_of_what_was_acquired_before(
+def test_a_logger_enabled_later_gets_losses_of_earlier_leases(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     logging.getLogger(LOGGER).setLevel(logging.CRITICAL)
     with steadlock.connect("memory://") as client:
         assert client.lock("door", max_hold=3).try_acquire()
-        assert not client._connection.events._thread.has_begun()
+        assert not client._connection.events._thread.is_running()
         logging.getLogger(LOGGER).setLevel(logging.INFO)
         # The program makes no call meanwhile.
         eventually(20, lambda: "lost" in events(caplog))
 
 
-def test_a_client_of_a_forked_child_follows_the_level_there(server: RedisServer) -> None:
+def test_a_client_in_a_forked_child_follows_its_level(server: RedisServer) -> None:
     logging.getLogger(LOGGER).setLevel(logging.CRITICAL)
     with steadlock.connect(server.url) as client:
 
         def listen() -> None:
-            heard: list[str] = []
+            events: list[str] = []
             handler = logging.Handler()
-            handler.emit = lambda record: heard.append(vars(record)["event"])  # type: ignore[method-assign]
+            handler.emit = lambda record: events.append(vars(record)["event"])  # type: ignore[method-assign]
             logging.getLogger(LOGGER).addHandler(handler)
             assert client.lock("door", max_hold=3).try_acquire()
             logging.getLogger(LOGGER).setLevel(logging.INFO)
-            eventually(20, lambda: "lost" in heard)
+            eventually(20, lambda: "lost" in events)
 
         in_child(listen)
 
@@ -169,9 +169,9 @@ def configure():
 """
 
 
-def output_of(face: str, rest: str) -> str:
+def output_of(api: str, rest: str) -> str:
     # gevent must patch first.
-    program = face + PROGRAM if "monkey" in face else PROGRAM + face
+    program = api + PROGRAM if "monkey" in api else PROGRAM + api
     done = subprocess.run(
         [sys.executable, "-c", program + rest], capture_output=True, text=True, timeout=60, check=True
     )
@@ -179,22 +179,22 @@ def output_of(face: str, rest: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("face", [THREADS, TASKS, GREENLETS], ids=["threads", "tasks", "greenlets"])
+@pytest.mark.parametrize("api", [THREADS, TASKS, GREENLETS], ids=["threads", "tasks", "greenlets"])
 @pytest.mark.parametrize(
     "program",
     ["configure(); lose(nothing, nothing)", "lose(configure, nothing)", "lose(nothing, configure)"],
     ids=["after the import", "after connecting", "after acquiring"],
 )
-def test_a_configuration_that_disables_what_exists_does_not_disable_losses(face: str, program: str) -> None:
-    assert 'steadlock lock "door" is lost' in output_of(face, program)
+def test_disabling_existing_loggers_does_not_disable_losses(api: str, program: str) -> None:
+    assert 'steadlock lock "door" is lost' in output_of(api, program)
 
 
-def test_a_logger_that_the_program_disabled_says_nothing() -> None:
+def test_a_disabled_logger_writes_nothing() -> None:
     rest = 'configure(); logging.getLogger("steadlock").disabled = True; lose(nothing, nothing)'
     assert output_of(THREADS, rest) == ""
 
 
-def test_a_handler_of_the_programs_logger_gets_the_lines_that_come_after_it() -> None:
+def test_a_handler_added_later_gets_later_lines() -> None:
     rest = """
 configure()
 def listen():
@@ -209,11 +209,11 @@ lose(nothing, listen)
 
 
 @pytest.mark.parametrize("silence", ["logging.disable()", "logging.getLogger().setLevel(logging.CRITICAL)"])
-def test_what_silences_all_of_logging_silences_this_too(silence: str) -> None:
+def test_disabling_all_logging_disables_this_log(silence: str) -> None:
     assert output_of(THREADS, f"configure(); {silence}; lose(nothing, nothing)") == ""
 
 
-def test_a_program_without_any_configuration_sees_losses_on_stderr() -> None:
+def test_an_unconfigured_program_gets_losses_on_stderr() -> None:
     program = f"{PROGRAM}{THREADS}lose(nothing, nothing)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stderr.startswith('lock "door" is lost')
@@ -225,7 +225,7 @@ def level_of(configure: Callable[[], object]) -> str | None:
     return _log.wanted_level()
 
 
-def test_the_level_is_that_of_the_nearest_logger_that_has_one() -> None:
+def test_the_level_is_inherited_from_the_nearest_logger() -> None:
     root, own = logging.getLogger(), logging.getLogger(LOGGER)
     own.setLevel(logging.NOTSET)
     assert level_of(lambda: root.setLevel(logging.ERROR)) == "error"

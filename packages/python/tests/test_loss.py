@@ -16,7 +16,7 @@ import steadlock
 from steadlock import aio
 
 LEASE = 1.0
-TOLD_WITHIN = LEASE / 3 + 0.5
+REPORTED_WITHIN = LEASE / 3 + 0.5
 
 
 def remove(store: Store) -> None:
@@ -35,8 +35,8 @@ def steal(store: Store) -> None:
     pipeline.execute()
 
 
-TAKEN_AWAY = pytest.mark.parametrize(
-    ("take_away", "reason", "outcome"),
+REMOVALS = pytest.mark.parametrize(
+    ("remove_record", "reason", "outcome"),
     [
         pytest.param(remove, "removed", "expired", id="DEL"),
         pytest.param(flush, "removed", "expired", id="FLUSHALL"),
@@ -46,16 +46,16 @@ TAKEN_AWAY = pytest.mark.parametrize(
 
 
 @pytest.mark.timing
-@TAKEN_AWAY
-def test_a_lock_taken_away_is_reported_in_time(
-    server: RedisServer, store: Store, take_away: Callable[[Store], None], reason: str, outcome: str
+@REMOVALS
+def test_a_removed_lock_is_reported_in_time(
+    server: RedisServer, store: Store, remove_record: Callable[[Store], None], reason: str, outcome: str
 ) -> None:
     with steadlock.connect(server.url, lease=LEASE) as client:
         lease = client.lock("door").try_acquire()
         assert lease is not None
         lost = lease.lost
-        take_away(store)
-        assert lost.wait(TOLD_WITHIN)
+        remove_record(store)
+        assert lost.wait(REPORTED_WITHIN)
         assert lease.lost_reason == reason
         assert not lease.is_valid()
         before = store.hgetall("door")
@@ -64,17 +64,17 @@ def test_a_lock_taken_away_is_reported_in_time(
 
 
 @pytest.mark.timing
-@TAKEN_AWAY
-async def test_a_lock_taken_away_cancels_its_scope_in_time(
-    server: RedisServer, store: Store, take_away: Callable[[Store], None], reason: str, outcome: str
+@REMOVALS
+async def test_a_removed_lock_cancels_its_scope_in_time(
+    server: RedisServer, store: Store, remove_record: Callable[[Store], None], reason: str, outcome: str
 ) -> None:
     async with aio.connect(server.url, lease=LEASE) as client:
         with pytest.raises(steadlock.LockLostError) as caught:
             async with client.lock("door") as lease:
-                take_away(store)
+                remove_record(store)
                 started = time.monotonic()
                 await asyncio.sleep(30)
-        assert time.monotonic() - started < TOLD_WITHIN
+        assert time.monotonic() - started < REPORTED_WITHIN
         assert caught.value.reason == reason
         assert caught.value.lock_name == "door"
         assert isinstance(caught.value.__cause__, asyncio.CancelledError)
@@ -98,7 +98,7 @@ def test_a_stopped_server_is_reported_before_the_record_expires(own_server: Redi
             assert lease.lost_reason == "expired"
 
 
-def test_leaving_with_raises_when_the_lease_was_lost(server: RedisServer, store: Store) -> None:
+def test_with_raises_when_the_lease_was_lost(server: RedisServer, store: Store) -> None:
     with steadlock.connect(server.url, lease=LEASE) as client:
         with pytest.raises(steadlock.LockLostError) as caught, client.lock("door") as lease:
             store.flushall()
@@ -110,7 +110,7 @@ def test_leaving_with_raises_when_the_lease_was_lost(server: RedisServer, store:
             pass
 
 
-def test_leaving_with_notices_a_loss_that_nobody_had_reported(server: RedisServer, store: Store) -> None:
+def test_with_notices_an_unreported_loss(server: RedisServer, store: Store) -> None:
     with steadlock.connect(server.url) as client:
         with pytest.raises(steadlock.LockLostError), client.lock("door"):
             store.flushall()
@@ -119,7 +119,7 @@ def test_leaving_with_notices_a_loss_that_nobody_had_reported(server: RedisServe
         assert store.hgetall("door") == {"thief:1": "1"}
 
 
-async def test_leaving_async_with_notices_a_loss_that_nobody_had_reported(server: RedisServer, store: Store) -> None:
+async def test_async_with_notices_an_unreported_loss(server: RedisServer, store: Store) -> None:
     async with aio.connect(server.url) as client:
         with pytest.raises(steadlock.LockLostError):
             async with client.lock("door"):
@@ -146,16 +146,16 @@ def test_callbacks_are_called_once(server: RedisServer, store: Store) -> None:
     with steadlock.connect(server.url, lease=LEASE) as client:
         lease = client.lock("door").try_acquire()
         assert lease is not None
-        told: list[steadlock.Lease] = []
-        lease.on_lost(told.append)
+        notified: list[steadlock.Lease] = []
+        lease.on_lost(notified.append)
         store.flushall()
         assert lease.lost.wait(10)
-        eventually(5, lambda: told)
-        lease.on_lost(told.append)
-        assert told == [lease, lease]
+        eventually(5, lambda: notified)
+        lease.on_lost(notified.append)
+        assert notified == [lease, lease]
 
 
-def test_a_callback_that_raises_stops_no_other(
+def test_a_raising_callback_does_not_stop_the_others(
     server: RedisServer, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raised: list[object] = []
@@ -179,12 +179,12 @@ ENDINGS = [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), ValueError()]
 
 
 @pytest.mark.parametrize("raised", ENDINGS, ids=lambda raised: type(raised).__name__)
-def test_no_callback_ends_the_thread_that_tells_of_losses(
+def test_no_callback_ends_the_event_thread(
     server: RedisServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, raised: BaseException
 ) -> None:
     seen: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", seen.append)
-    told: list[steadlock.Lease] = []
+    notified: list[steadlock.Lease] = []
 
     def fail(_: steadlock.Lease) -> None:
         raise raised
@@ -195,37 +195,37 @@ def test_no_callback_ends_the_thread_that_tells_of_losses(
             for lease in leases:
                 assert lease is not None
                 lease.on_lost(fail)
-                lease.on_lost(told.append)
-            eventually(10, lambda turn=turn: len(told) == 3 * (turn + 1))  # type: ignore[misc]
+                lease.on_lost(notified.append)
+            eventually(10, lambda turn=turn: len(notified) == 3 * (turn + 1))  # type: ignore[misc]
         assert [args.exc_value for args in seen] == [raised] * 6
     if isinstance(raised, SystemExit):
         eventually(10, lambda: "called `sys.exit`" in caplog.text)
 
 
-def test_a_hook_that_raises_keeps_nobody_from_being_told(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_raising_excepthook_stops_no_notification(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: object) -> None:
         raise SystemExit
 
     monkeypatch.setattr(threading, "excepthook", fail)
-    told: list[steadlock.Lease] = []
+    notified: list[steadlock.Lease] = []
     with steadlock.connect(server.url) as client:
         for n in range(3):
             lease = client.lock(f"door-{n}").try_acquire(wait=20, lease=0.1)
             assert lease is not None
             lease.on_lost(fail)
-            lease.on_lost(told.append)
-        eventually(10, lambda: len(told) == 3)
+            lease.on_lost(notified.append)
+        eventually(10, lambda: len(notified) == 3)
 
 
 @pytest.mark.parametrize("raised", ENDINGS, ids=lambda raised: type(raised).__name__)
-async def test_no_callback_keeps_the_others_of_a_loop_from_being_told(
+async def test_no_callback_stops_other_notifications_of_a_loop(
     server: RedisServer, monkeypatch: pytest.MonkeyPatch, raised: BaseException
 ) -> None:
     if isinstance(raised, KeyboardInterrupt):
         pytest.skip("in the main thread that is Ctrl-C")
     seen: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: seen.append(context["exception"]))
-    told: list[aio.Lease] = []
+    notified: list[aio.Lease] = []
 
     def fail(_: aio.Lease) -> None:
         raise raised
@@ -235,13 +235,13 @@ async def test_no_callback_keeps_the_others_of_a_loop_from_being_told(
             lease = await client.lock(f"door-{n}").try_acquire(wait=20, lease=0.1)
             assert lease is not None
             lease.on_lost(fail)
-            lease.on_lost(told.append)
-        await asyncio.to_thread(eventually, 10, lambda: len(told) == 3)
+            lease.on_lost(notified.append)
+        await asyncio.to_thread(eventually, 10, lambda: len(notified) == 3)
     assert seen == [raised] * 3
 
 
-def test_ctrl_c_in_a_callback_comes_through_when_all_are_told(server: RedisServer) -> None:
-    told: list[steadlock.Lease] = []
+def test_ctrl_c_in_a_callback_is_raised_after_all_notifications(server: RedisServer) -> None:
+    notified: list[steadlock.Lease] = []
 
     def strike(_: steadlock.Lease) -> None:
         raise KeyboardInterrupt
@@ -253,15 +253,13 @@ def test_ctrl_c_in_a_callback_comes_through_when_all_are_told(server: RedisServe
     for lease in leases:
         assert lease is not None
         lease.on_lost(strike)
-        lease.on_lost(told.append)
+        lease.on_lost(notified.append)
     with pytest.raises(KeyboardInterrupt):
         client.close()
-    assert told == leases
+    assert notified == leases
 
 
-def test_what_telemetry_raises_keeps_nobody_from_being_told(
-    server: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_telemetry_error_stops_no_notification(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", seen.append)
 
@@ -293,11 +291,11 @@ async def test_callbacks_and_events_work_in_asyncio(server: RedisServer, store: 
     async with aio.connect(server.url, lease=LEASE) as client:
         lease = await client.lock("door").try_acquire()
         assert lease is not None
-        told: list[aio.Lease] = []
-        lease.on_lost(told.append)
+        notified: list[aio.Lease] = []
+        lease.on_lost(notified.append)
         store.flushall()
         await asyncio.wait_for(lease.lost.wait(), 10)
-        assert told == [lease]
+        assert notified == [lease]
 
 
 def test_nothing_is_lost_after_a_release(client: steadlock.Client) -> None:
@@ -320,7 +318,7 @@ def test_a_fixed_lease_ends_by_itself(client: steadlock.Client) -> None:
     assert caught.value.reason == "expired"
 
 
-def test_an_extension_finds_that_the_lock_was_taken_from_its_holder(client: steadlock.Client) -> None:
+def test_extend_finds_a_loss(client: steadlock.Client) -> None:
     lock = client.lock("door")
     lease = lock.try_acquire()
     assert lease is not None
@@ -359,9 +357,7 @@ def test_re_entry_into_a_lost_lock_is_refused(server: RedisServer, store: Store)
 
 
 @pytest.mark.parametrize("outcome", ["expired", "stolen"])
-async def test_a_release_that_finds_out_that_the_lock_is_lost_says_so(
-    server: RedisServer, store: Store, outcome: str
-) -> None:
+async def test_a_release_that_finds_a_loss_raises_lock_lost(server: RedisServer, store: Store, outcome: str) -> None:
     def lose() -> None:
         store.delete("door")
         if outcome == "stolen":
@@ -408,7 +404,7 @@ async def test_re_entry_into_a_lost_lock_is_refused_in_asyncio(url: str) -> None
         assert caught.value.reason == "max_hold"
 
 
-def test_a_fixed_lease_that_lapsed_is_forgotten(client: steadlock.Client) -> None:
+def test_an_expired_fixed_lease_is_forgotten(client: steadlock.Client) -> None:
     lock = client.lock("door", lease=0.2)
     lease = lock.try_acquire(wait=20)
     assert lease is not None
@@ -426,7 +422,7 @@ def test_a_fixed_lease_that_lapsed_is_forgotten(client: steadlock.Client) -> Non
     assert lock.release() == "released"
 
 
-async def test_a_fixed_lease_that_lapsed_is_forgotten_in_asyncio(url: str) -> None:
+async def test_an_expired_fixed_lease_is_forgotten_in_asyncio(url: str) -> None:
     async with aio.connect(url) as client:
         lock = client.lock("door", lease=0.2)
         lease = await lock.try_acquire(wait=20)
@@ -444,7 +440,7 @@ async def test_a_fixed_lease_that_lapsed_is_forgotten_in_asyncio(url: str) -> No
         assert await lock.release() == "released"
 
 
-def test_a_scope_whose_fixed_lease_lapsed_says_that_it_was_lost(client: steadlock.Client) -> None:
+def test_a_scope_with_an_expired_fixed_lease_raises_lock_lost(client: steadlock.Client) -> None:
     lock = client.lock("door", lease=0.2)
     with pytest.raises(steadlock.LockLostError) as caught, lock as lease:
         assert lease.lost.wait(5)
@@ -455,7 +451,7 @@ def test_a_scope_whose_fixed_lease_lapsed_says_that_it_was_lost(client: steadloc
         pass
 
 
-def test_a_release_that_is_the_first_to_notice_says_why(server: RedisServer, store: Store) -> None:
+def test_a_release_that_finds_a_loss_gives_the_reason(server: RedisServer, store: Store) -> None:
     with steadlock.connect(server.url) as client:
         # These leases are not renewed, so the client does not learn of the loss before the release.
         lock = client.lock("door", lease=20)
@@ -467,7 +463,7 @@ def test_a_release_that_is_the_first_to_notice_says_why(server: RedisServer, sto
         assert caught.value.reason == "stolen"
 
 
-async def test_a_release_that_is_the_first_to_notice_says_why_in_asyncio(server: RedisServer, store: Store) -> None:
+async def test_a_release_that_finds_a_loss_gives_the_reason_in_asyncio(server: RedisServer, store: Store) -> None:
     async with aio.connect(server.url) as client:
         with pytest.raises(steadlock.LockLostError) as caught:
             async with client.lock("door", lease=20):
@@ -475,7 +471,7 @@ async def test_a_release_that_is_the_first_to_notice_says_why_in_asyncio(server:
         assert caught.value.reason == "stolen"
 
 
-def test_close_loses_what_is_held_and_frees_it(server: RedisServer, store: Store) -> None:
+def test_close_loses_and_releases_held_locks(server: RedisServer, store: Store) -> None:
     client = steadlock.connect(server.url)
     with pytest.raises(steadlock.LockLostError) as caught, client.lock("door") as lease:
         lost = lease.lost
@@ -485,7 +481,7 @@ def test_close_loses_what_is_held_and_frees_it(server: RedisServer, store: Store
     assert not store.exists("door")
 
 
-async def test_close_ends_the_scopes_of_asyncio(server: RedisServer, store: Store) -> None:
+async def test_close_cancels_async_scopes(server: RedisServer, store: Store) -> None:
     client = await aio.connect(server.url)
     inside = asyncio.Event()
 
@@ -502,7 +498,7 @@ async def test_close_ends_the_scopes_of_asyncio(server: RedisServer, store: Stor
     assert not store.exists("door")
 
 
-async def test_closing_inside_of_a_scope_ends_it(server: RedisServer, store: Store) -> None:
+async def test_closing_inside_an_async_scope_cancels_it(server: RedisServer, store: Store) -> None:
     async with aio.connect(server.url) as client:
         with pytest.raises(steadlock.LockLostError) as caught:
             async with client.lock("door"):
@@ -542,7 +538,7 @@ async def test_a_loss_and_a_cancellation_from_outside_stay_a_cancellation(server
             await task
 
 
-async def test_a_scope_that_asks_for_a_loss_it_was_told_of_is_cancelled_once(url: str) -> None:
+async def test_a_scope_with_a_reported_loss_is_cancelled_once(url: str) -> None:
     async with aio.connect(url) as client:
         with pytest.raises(steadlock.LockLostError) as caught:
             async with client.lock("door", max_hold=0.3) as lease:
@@ -557,7 +553,7 @@ async def test_a_scope_that_asks_for_a_loss_it_was_told_of_is_cancelled_once(url
         assert task.cancelling() == 0
 
 
-async def test_a_scope_that_finds_the_loss_itself_leaves_no_cancellation_behind(url: str) -> None:
+async def test_a_scope_that_finds_its_loss_leaves_no_cancellation(url: str) -> None:
     async with aio.connect(url) as client:
         with pytest.raises(steadlock.LockLostError):
             async with client.lock("door", max_hold=0.1) as lease:
@@ -566,7 +562,7 @@ async def test_a_scope_that_finds_the_loss_itself_leaves_no_cancellation_behind(
         await asyncio.sleep(0.01)
 
 
-async def test_a_task_goes_on_undisturbed_after_its_scope_was_lost(server: RedisServer, store: Store) -> None:
+async def test_a_task_continues_after_its_scope_was_lost(server: RedisServer, store: Store) -> None:
     async with aio.connect(server.url, lease=LEASE) as client:
         with pytest.raises(steadlock.LockLostError):
             async with client.lock("door"), client.lock("door"):

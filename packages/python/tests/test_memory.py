@@ -23,10 +23,10 @@ import steadlock
 from steadlock import _context, aio
 
 COUNT = 100_000 if "STEADLOCK_LONG" in os.environ else 5_000
-AT_ONCE = 500
+BATCH = 500
 # Both times are in seconds.
-LAPSE = 0.1
-PATIENCE = 30
+LEASE = 0.1
+TIMEOUT = 30
 
 
 @dataclass
@@ -43,7 +43,7 @@ FLAT = Used(blocks=500, kilobytes=4_000)
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("work", ["names", "lapses", "lapses_heard"])
+@pytest.mark.parametrize("work", ["names", "expirations", "observed_expirations"])
 @pytest.mark.parametrize("caller", ["threads", "tasks"])
 def test_memory_stays_flat(server: RedisServer, caller: str, work: str) -> None:
     # Runs in a separate process, because pytest keeps objects in this one.
@@ -60,10 +60,10 @@ def measure(caller: str, work: str, url: str) -> list[Used]:
     batch = getattr(subject, work)
     found = []
     for begin in (0, COUNT):
-        for first in range(begin, begin + COUNT, AT_ONCE):
-            batch(range(first, first + AT_ONCE))
+        for first in range(begin, begin + COUNT, BATCH):
+            batch(range(first, first + BATCH))
         # Expired leases leave the table of holds in a sweep, which runs after this many further leases.
-        subject.names(range(2 * AT_ONCE + 64))
+        subject.names(range(2 * BATCH + 64))
         gc.collect()
         left = {name: len(table) for name, table in subject.tables().items() if table}
         assert not left, f"left in the tables: {left}"
@@ -87,21 +87,21 @@ class Threads:
         with self._client.lock(f"name-{number}") as lease:
             assert lease.is_valid()
 
-    def lapses(self, numbers: range) -> None:
+    def expirations(self, numbers: range) -> None:
         """Acquires leases that expire without a release."""
-        leases = self._let_go(numbers)
-        eventually(PATIENCE, lambda: all(lease.lost_reason for lease in leases))
+        leases = self._acquire_and_abandon(numbers)
+        eventually(TIMEOUT, lambda: all(lease.lost_reason for lease in leases))
 
-    def lapses_heard(self, numbers: range) -> None:
+    def observed_expirations(self, numbers: range) -> None:
         """Acquires leases that expire without a release, and waits for their losses."""
-        for lease in self._let_go(numbers):
-            assert lease.lost.wait(PATIENCE)
+        for lease in self._acquire_and_abandon(numbers):
+            assert lease.lost.wait(TIMEOUT)
 
-    def _let_go(self, numbers: range) -> list[steadlock.Lease]:
+    def _acquire_and_abandon(self, numbers: range) -> list[steadlock.Lease]:
         """Acquires half of the leases through one shared object, the others through an object each."""
-        seats = self._client.semaphore("seats", 2 * AT_ONCE, lease=LAPSE)
-        locks = [seats if number % 2 else self._client.lock(f"lapses-{number}", lease=LAPSE) for number in numbers]
-        leases = [lock.try_acquire(wait=PATIENCE) for lock in locks]
+        seats = self._client.semaphore("seats", 2 * BATCH, lease=LEASE)
+        locks = [seats if number % 2 else self._client.lock(f"expirations-{number}", lease=LEASE) for number in numbers]
+        leases = [lock.try_acquire(wait=TIMEOUT) for lock in locks]
         assert None not in leases
         return [lease for lease in leases if lease]
 
@@ -113,7 +113,7 @@ class Threads:
             "watched": client._connection.watched,
             "completed": completed,
             "lost": lost,
-            "turns": _context._turns,
+            "turns": _context._fiber_callers,
         }
 
     def close(self) -> None:
@@ -141,28 +141,28 @@ class Tasks:
         async with self._client.lock(f"name-{number}") as lease:
             assert lease.is_valid()
 
-    def lapses(self, numbers: range) -> None:
+    def expirations(self, numbers: range) -> None:
         """Acquires leases that expire without a release."""
-        self._runner.run(self._lapses(numbers))
+        self._runner.run(self._expirations(numbers))
 
-    async def _lapses(self, numbers: range) -> None:
-        leases = await self._let_go(numbers)
-        await asyncio.to_thread(eventually, PATIENCE, lambda: all(lease.lost_reason for lease in leases))
+    async def _expirations(self, numbers: range) -> None:
+        leases = await self._acquire_and_abandon(numbers)
+        await asyncio.to_thread(eventually, TIMEOUT, lambda: all(lease.lost_reason for lease in leases))
 
-    def lapses_heard(self, numbers: range) -> None:
+    def observed_expirations(self, numbers: range) -> None:
         """Acquires leases that expire without a release, and waits for their losses."""
-        self._runner.run(self._lapses_heard(numbers))
+        self._runner.run(self._observed_expirations(numbers))
 
-    async def _lapses_heard(self, numbers: range) -> None:
-        async with asyncio.timeout(PATIENCE):
-            for lease in await self._let_go(numbers):
+    async def _observed_expirations(self, numbers: range) -> None:
+        async with asyncio.timeout(TIMEOUT):
+            for lease in await self._acquire_and_abandon(numbers):
                 await lease.lost.wait()
 
-    async def _let_go(self, numbers: range) -> list[aio.Lease]:
+    async def _acquire_and_abandon(self, numbers: range) -> list[aio.Lease]:
         """Acquires half of the leases through one shared object, the others through an object each."""
-        seats = self._client.semaphore("seats", 2 * AT_ONCE, lease=LAPSE)
-        locks = [seats if number % 2 else self._client.lock(f"lapses-{number}", lease=LAPSE) for number in numbers]
-        leases = await asyncio.gather(*(lock.try_acquire(wait=PATIENCE) for lock in locks))
+        seats = self._client.semaphore("seats", 2 * BATCH, lease=LEASE)
+        locks = [seats if number % 2 else self._client.lock(f"expirations-{number}", lease=LEASE) for number in numbers]
+        leases = await asyncio.gather(*(lock.try_acquire(wait=TIMEOUT) for lock in locks))
         assert None not in leases
         return [lease for lease in leases if lease]
 
@@ -176,7 +176,7 @@ class Tasks:
             "outgoing": mailbox._outgoing,
             "completed": completed,
             "lost": lost,
-            "tasks": _context._tasks,
+            "tasks": _context._task_owners,
         }
 
     def close(self) -> None:

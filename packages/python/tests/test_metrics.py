@@ -32,11 +32,11 @@ def reaches(text: Callable[[], str], name: str, least: float, **labels: str) -> 
         time.sleep(0.01)
 
 
-def test_a_client_of_threads_counts_what_it_does(url: str) -> None:
+def test_a_client_counts_its_calls(url: str) -> None:
     with steadlock.connect(url, metrics=True, key_prefix="shop:") as client:
         with client.lock("stock:42"):
             assert number(client.metrics(), "steadlock_held", kind="lock", group="stock") == 1
-            assert not tried_by_another_thread(client)
+            assert not attempt_in_another_thread(client)
         with client.semaphore("report", 3):
             pass
     text = client.metrics()
@@ -52,7 +52,7 @@ def test_a_client_of_threads_counts_what_it_does(url: str) -> None:
     assert "shop" not in text
 
 
-def tried_by_another_thread(client: steadlock.Client) -> bool:
+def attempt_in_another_thread(client: steadlock.Client) -> bool:
     """Whether another thread gets the lock within 250 ms."""
     got: list[bool] = []
     thread = threading.Thread(target=lambda: got.append(client.lock("stock:42").acquire(timeout=0.25)))
@@ -61,7 +61,7 @@ def tried_by_another_thread(client: steadlock.Client) -> bool:
     return got[0]
 
 
-async def test_a_client_of_tasks_counts_what_it_does(url: str) -> None:
+async def test_an_aio_client_counts_its_calls(url: str) -> None:
     async with aio.connect(url, metrics=True) as client:
 
         async def other() -> None:
@@ -106,12 +106,12 @@ def test_groups_beyond_the_cap_count_as_other() -> None:
     assert counts == {"a": 1, "b": 1, "c": 0, "d": 0, "other": 2}
 
 
-def test_a_client_without_metrics_says_how_to_have_them() -> None:
+def test_metrics_that_are_off_name_the_option() -> None:
     with steadlock.connect("memory://") as client, pytest.raises(steadlock.InvalidArgumentError, match="metrics"):
         client.metrics()
 
 
-def test_what_is_no_option_is_refused() -> None:
+def test_invalid_options_are_refused() -> None:
     for groups in (0, -1, 10_001, 10**400):
         with pytest.raises(steadlock.InvalidArgumentError, match="groups"):
             steadlock.connect("memory://", metrics=True, metrics_groups=groups)

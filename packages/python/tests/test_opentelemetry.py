@@ -76,7 +76,7 @@ def test_a_lock_has_a_wait_and_a_hold_under_the_span_that_asks_for_it(
     assert outer.start_time <= outer.end_time <= outer_hold.start_time
 
 
-def ways(client: steadlock.Client) -> dict[str, Callable[[], None]]:
+def each_call(client: steadlock.Client) -> dict[str, Callable[[], None]]:
     """Returns every way to acquire and release, by the kind of lock."""
 
     def scope(lock: Any) -> Callable[[], None]:
@@ -118,8 +118,8 @@ def ways(client: steadlock.Client) -> dict[str, Callable[[], None]]:
     }
 
 
-def test_every_kind_and_every_way_to_take_it_has_both_spans(client: steadlock.Client, collected: Collected) -> None:
-    for kind, take in ways(client).items():
+def test_each_kind_and_each_call_has_both_spans(client: steadlock.Client, collected: Collected) -> None:
+    for kind, take in each_call(client).items():
         with collected.tracer.start_as_current_span(kind) as under:
             take()
         wait, hold = collected.waits()[-1], collected.holds()[-1]
@@ -132,7 +132,7 @@ def test_every_kind_and_every_way_to_take_it_has_both_spans(client: steadlock.Cl
     assert "steadlock.token" not in attributes(collected.holds()[-1])
 
 
-def test_a_lock_that_stays_anothers_is_no_error(client: steadlock.Client, collected: Collected) -> None:
+def test_a_timeout_is_not_an_error_span(client: steadlock.Client, collected: Collected) -> None:
     with client.lock("stock:42"):
         in_thread(lambda: client.lock("stock:42").try_acquire(0.25))
         in_thread(lambda: client.lock("stock:42").acquire(blocking=False))
@@ -141,9 +141,7 @@ def test_a_lock_that_stays_anothers_is_no_error(client: steadlock.Client, collec
     assert len(collected.holds()) == 1
 
 
-def test_a_hold_ends_in_another_thread_under_the_span_of_its_own(
-    client: steadlock.Client, collected: Collected
-) -> None:
+def test_a_hold_ended_in_another_thread_keeps_its_parent(client: steadlock.Client, collected: Collected) -> None:
     with collected.tracer.start_as_current_span("asks") as asks:
         lease = client.lock("stock:42").try_acquire()
     assert lease is not None
@@ -156,7 +154,7 @@ def test_a_hold_ends_in_another_thread_under_the_span_of_its_own(
     assert parent_of(collected.hold()) == id_of(asks)
 
 
-def test_without_a_span_of_the_program_they_are_roots(client: steadlock.Client, collected: Collected) -> None:
+def test_spans_without_a_parent_are_roots(client: steadlock.Client, collected: Collected) -> None:
     with client.lock("stock:42"):
         pass
     assert [parent_of(span) for span in (*collected.waits(), *collected.holds())] == [None, None]
@@ -176,14 +174,14 @@ def test_a_hold_ends_with_the_loss(client: steadlock.Client, collected: Collecte
     assert len(collected.holds()) == 1
 
 
-def test_a_fixed_lease_that_nobody_releases_ends_with_its_time(client: steadlock.Client, collected: Collected) -> None:
+def test_an_unreleased_fixed_lease_ends_its_span_at_expiry(client: steadlock.Client, collected: Collected) -> None:
     client.lock("stock:42", lease=0.1).acquire()
     hold = collected.hold()
     assert attributes(hold)["steadlock.reason"] == "expired"
     assert is_error(hold)
 
 
-def test_a_release_may_find_the_loss(client: steadlock.Client, collected: Collected) -> None:
+def test_a_release_that_finds_a_loss_ends_the_span(client: steadlock.Client, collected: Collected) -> None:
     lease = client.lock("stock:42").try_acquire()
     assert lease is not None
     assert client.force_release(client.lock("stock:42"))
@@ -195,7 +193,7 @@ def test_a_release_may_find_the_loss(client: steadlock.Client, collected: Collec
     assert is_error(hold)
 
 
-def test_the_longest_hold_is_no_error(client: steadlock.Client, collected: Collected) -> None:
+def test_reaching_max_hold_is_not_an_error_span(client: steadlock.Client, collected: Collected) -> None:
     client.lock("stock:42", max_hold=0.2).acquire()
     hold = collected.hold()
     assert attributes(hold)["steadlock.outcome"] == "lost"
@@ -203,13 +201,13 @@ def test_the_longest_hold_is_no_error(client: steadlock.Client, collected: Colle
     assert not is_error(hold)
 
 
-def test_a_release_under_another_name_of_the_same_lock_ends_it(client: steadlock.Client, collected: Collected) -> None:
+def test_a_release_through_another_kind_ends_the_span(client: steadlock.Client, collected: Collected) -> None:
     client.fair_lock("stock:42").acquire()
     assert client.lock("stock:42").release() == "released"
     assert attributes(collected.hold())["steadlock.outcome"] == "released"
 
 
-def test_an_error_is_named(client: steadlock.Client, collected: Collected) -> None:
+def test_an_error_span_names_the_error_type(client: steadlock.Client, collected: Collected) -> None:
     with pytest.raises(steadlock.InvalidArgumentError):
         client.lock("stock:42", lease=1e9).acquire()
     (wait,) = collected.waits()
@@ -219,7 +217,7 @@ def test_an_error_is_named(client: steadlock.Client, collected: Collected) -> No
     assert "stock:42" in (wait.status.description or "")
 
 
-def test_a_name_is_shown_without_what_may_be_a_password(client: steadlock.Client, collected: Collected) -> None:
+def test_a_name_is_shown_without_a_password(client: steadlock.Client, collected: Collected) -> None:
     with client.lock("redis://user:secret@host/1"):
         pass
     for span in (*collected.waits(), *collected.holds()):
@@ -251,7 +249,7 @@ def test_an_interrupted_wait_is_cancelled(client: steadlock.Client, collected: C
     assert not is_error(collected.waits()[1])
 
 
-def test_a_close_ends_what_is_held_and_who_waits(client: steadlock.Client, collected: Collected) -> None:
+def test_close_ends_the_spans_of_holds_and_waits(client: steadlock.Client, collected: Collected) -> None:
     client.lock("stock:42").acquire()
 
     def wait() -> None:
@@ -271,7 +269,7 @@ def test_a_close_ends_what_is_held_and_who_waits(client: steadlock.Client, colle
     assert is_error(collected.waits()[1])
 
 
-def test_outages_are_told(own_server: RedisServer, collected: Collected) -> None:
+def test_outages_end_spans_as_errors(own_server: RedisServer, collected: Collected) -> None:
     with steadlock.connect(own_server.url, metrics=True, breaker_failures=1, command_timeout=1) as client:
         collected.instrument(client)
         own_server.kill()
@@ -286,7 +284,7 @@ def test_outages_are_told(own_server: RedisServer, collected: Collected) -> None
     assert attributes(collected.hold())["steadlock.degraded"] is True
 
 
-def test_a_majority_of_servers_is_one_lock(collected: Collected) -> None:
+def test_a_redlock_has_one_pair_of_spans(collected: Collected) -> None:
     urls = [f"memory://telemetry-{number}" for number in range(3)]
     with steadlock.redlock(urls, metrics=True) as client:
         collected.instrument(client)
@@ -299,7 +297,7 @@ def test_a_majority_of_servers_is_one_lock(collected: Collected) -> None:
         assert [attributes(span)["steadlock.kind"] for span in spans] == ["lock", "mutex"]
 
 
-def test_what_an_ended_thread_has_left_ends_when_nobody_refers_to_it(
+def test_the_span_of_an_ended_thread_ends_when_its_lease_is_dropped(
     client: steadlock.Client, collected: Collected
 ) -> None:
     def leave() -> object:
@@ -312,7 +310,7 @@ def test_what_an_ended_thread_has_left_ends_when_nobody_refers_to_it(
     assert attributes(hold)["steadlock.outcome"] == "unknown"
 
 
-def test_the_child_of_a_fork_ends_no_span_of_its_parent(server: RedisServer, collected: Collected) -> None:
+def test_a_forked_child_ends_no_span_of_its_parent(server: RedisServer, collected: Collected) -> None:
     with steadlock.connect(server.url, metrics=True) as client:
         collected.instrument(client)
         lease = client.lock("stock:42").try_acquire()
@@ -365,10 +363,10 @@ def before_the_span_of_a_hold(client: steadlock.Client, collected: Collected, wo
     measuring.tracer = Tracer()
 
 
-def test_a_loss_may_come_before_its_hold_has_begun(
+def test_a_loss_can_come_before_the_span_of_its_hold(
     client: steadlock.Client, collected: Collected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    is_told = threading.Event()
+    is_reported = threading.Event()
     watched = client._connection.watched
     catch_up = watched.catch_up
 
@@ -376,16 +374,16 @@ def test_a_loss_may_come_before_its_hold_has_begun(
         lost = watched.telemetry is not None and watched.telemetry.is_behind()
         catch_up()
         if lost:
-            is_told.set()
+            is_reported.set()
 
     monkeypatch.setattr(watched, "catch_up", tell)
-    before_the_span_of_a_hold(client, collected, lambda: is_told.wait(20))
+    before_the_span_of_a_hold(client, collected, lambda: is_reported.wait(20))
     client.lock("stock:42", lease=0.1).acquire()
-    assert is_told.is_set()
+    assert is_reported.is_set()
     assert attributes(collected.hold())["steadlock.reason"] == "expired"
 
 
-def test_uninstrumented_between_a_grant_and_its_hold_it_leaves_no_span_open(url: str, collected: Collected) -> None:
+def test_uninstrument_before_the_span_of_a_hold_leaves_no_open_span(url: str, collected: Collected) -> None:
     with steadlock.connect(url, metrics=True) as client:
         instrumentation = collected.instrument(client)
         before_the_span_of_a_hold(client, collected, instrumentation.uninstrument)
@@ -394,7 +392,7 @@ def test_uninstrumented_between_a_grant_and_its_hold_it_leaves_no_span_open(url:
         assert "steadlock.outcome" not in attributes(collected.hold())
 
 
-def test_uninstrumented_it_tells_nothing_more(url: str, collected: Collected) -> None:
+def test_uninstrument_stops_all_reports(url: str, collected: Collected) -> None:
     with steadlock.connect(url, metrics=True) as client:
         instrumentation = collected.instrument(client)
         lease = client.lock("stock:1").try_acquire()
@@ -419,7 +417,7 @@ def test_a_client_is_instrumented_once_and_has_metrics(client: steadlock.Client,
         collected.instrument(client)
     with steadlock.connect("memory://") as without, pytest.raises(steadlock.InvalidArgumentError, match="metrics"):
         collected.instrument(without)
-    with pytest.raises(TypeError, match="a client is wanted, not a str"):
+    with pytest.raises(TypeError, match="expected a client, not a str"):
         instrument("redis://localhost")  # type: ignore[arg-type]
 
 
@@ -439,7 +437,7 @@ class WithBrokenSpans(Broken):
 
 
 @pytest.mark.parametrize("tracer", [Broken(), WithBrokenSpans()])
-def test_what_telemetry_raises_is_no_business_of_a_lock(
+def test_telemetry_errors_do_not_affect_locks(
     url: str, collected: Collected, tracer: Broken, caplog: pytest.LogCaptureFixture
 ) -> None:
     with steadlock.connect(url, metrics=True) as client:
@@ -451,10 +449,10 @@ def test_what_telemetry_raises_is_no_business_of_a_lock(
             assert lease.is_valid()
         with pytest.raises(steadlock.InvalidArgumentError):
             client.lock("", wait=1).acquire()
-    told = [record.getMessage() for record in caplog.records if "OpenTelemetry" in record.getMessage()]
-    assert told == ["OpenTelemetry raised RuntimeError: some spans and metrics are missing; locks are not"]
+    messages = [record.getMessage() for record in caplog.records if "OpenTelemetry" in record.getMessage()]
+    assert messages == ["OpenTelemetry raised RuntimeError: some spans and metrics are missing; locks still work"]
 
 
-def test_without_the_package_of_opentelemetry_all_else_works() -> None:
+def test_everything_else_works_without_opentelemetry() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT_THE_API], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

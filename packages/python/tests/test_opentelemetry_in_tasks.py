@@ -24,7 +24,7 @@ async def client(url: str, collected: Collected) -> AsyncIterator[aio.Client]:
         yield client
 
 
-async def somebody_waits(client: aio.Client) -> None:
+async def until_a_task_waits(client: aio.Client) -> None:
     async with asyncio.timeout(LIMIT):
         # No notification reports a changed count, so this code polls.
         while 'steadlock_waiting{kind="lock",group="stock"} 1' not in client.metrics():  # noqa: ASYNC110
@@ -48,7 +48,7 @@ async def test_a_lock_has_a_wait_and_a_hold_under_the_span_that_asks_for_it(
     assert not any(is_error(span) for span in (*collected.waits(), *collected.holds()))
 
 
-async def test_every_kind_and_every_way_to_take_it_has_both_spans(client: aio.Client, collected: Collected) -> None:
+async def test_each_kind_and_each_call_has_both_spans(client: aio.Client, collected: Collected) -> None:
     sides = client.read_write_lock("stock:2")
 
     @client.synchronized("stock:{number}")
@@ -75,7 +75,7 @@ async def test_every_kind_and_every_way_to_take_it_has_both_spans(client: aio.Cl
     assert set(collected.numbers("steadlock.held").values()) == {0}
 
 
-async def test_waits_that_come_to_nothing(client: aio.Client, collected: Collected) -> None:
+async def test_waits_without_a_grant(client: aio.Client, collected: Collected) -> None:
     async def other() -> None:
         assert await client.lock("stock:42").try_acquire(0.25) is None
         assert not await client.lock("stock:42").acquire(blocking=False)
@@ -86,7 +86,7 @@ async def test_waits_that_come_to_nothing(client: aio.Client, collected: Collect
     async with client.lock("stock:42"):
         await asyncio.create_task(other())
         waiter = asyncio.create_task(wait())
-        await somebody_waits(client)
+        await until_a_task_waits(client)
         waiter.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiter
@@ -114,13 +114,11 @@ async def test_spans_of_many_tasks_have_the_parents_of_their_own(client: aio.Cli
     assert collected.outcomes() == ["granted"] * 100
 
 
-async def test_a_task_that_begins_an_acquisition_gives_its_span_to_the_hold(
-    client: aio.Client, collected: Collected
-) -> None:
+async def test_a_hold_has_the_span_of_the_calling_task_as_parent(client: aio.Client, collected: Collected) -> None:
     with collected.tracer.start_as_current_span("asks") as asks:
-        asking = asyncio.create_task(client.lock("stock:42").try_acquire())
+        calling = asyncio.create_task(client.lock("stock:42").try_acquire())
     with collected.tracer.start_as_current_span("releases"):
-        lease = await asking
+        lease = await calling
         assert lease is not None
         await lease.release()
     assert [parent_of(span) for span in (*collected.waits(), *collected.holds())] == [id_of(asks), id_of(asks)]
@@ -141,13 +139,13 @@ async def test_a_loss_ends_the_hold_and_its_scope(client: aio.Client, collected:
     assert is_error(hold)
 
 
-async def test_a_fixed_lease_that_nobody_releases_ends_with_its_time(client: aio.Client, collected: Collected) -> None:
+async def test_an_unreleased_fixed_lease_ends_its_span_at_expiry(client: aio.Client, collected: Collected) -> None:
     await client.lock("stock:42", lease=0.1).acquire()
     hold = await collected.hold_of_tasks()
     assert attributes(hold)["steadlock.reason"] == "expired"
 
 
-async def test_a_release_that_nobody_awaits_ends_the_hold(client: aio.Client, collected: Collected) -> None:
+async def test_an_unawaited_release_ends_the_hold(client: aio.Client, collected: Collected) -> None:
     lease = await client.lock("stock:42").try_acquire()
     assert lease is not None
 
@@ -171,7 +169,7 @@ async def test_a_release_whose_caller_is_cancelled_is_unknown(client: aio.Client
     assert attributes(await collected.hold_of_tasks())["steadlock.outcome"] == "unknown"
 
 
-async def test_a_close_ends_what_is_held_and_counts_no_longer(client: aio.Client, collected: Collected) -> None:
+async def test_close_ends_holds_and_stops_counting(client: aio.Client, collected: Collected) -> None:
     await client.lock("stock:42").acquire()
     assert sum(collected.numbers("steadlock.held").values()) == 1
     await client.close()

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from servers import RedisServer, eventually
 from telemetry import Collected, Numbers, numbers_of
 from test_metrics import reaches
-from test_opentelemetry import in_thread, ways
+from test_opentelemetry import each_call, in_thread
 
 import steadlock
 
@@ -82,7 +82,7 @@ def test_every_metric_of_the_table_has_its_name_and_unit_and_the_cores_numbers(
         collected.instrument(client)
         with client.fair_lock("hot"):
             eventually(20, lambda: 'steadlock_fair_queue{queue="hot"} 0' in client.metrics())
-        for take in ways(client).values():
+        for take in each_call(client).values():
             take()
         with client.lock('odd "group" of\\two\nlines\x85:1'):
             in_thread(lambda: client.lock('odd "group" of\\two\nlines\x85:1').acquire(timeout=0.25))
@@ -115,7 +115,7 @@ def test_every_metric_of_the_table_has_its_name_and_unit_and_the_cores_numbers(
         assert sum(numbers_of(found[f"steadlock.{name}"]).values()) > 0, name
 
 
-def test_groups_have_their_names_whatever_these_contain() -> None:
+def test_group_names_can_contain_any_character() -> None:
     groups = {"a", 'a"b', "a\\", "a\\n", "a\nb", "a{b}", 'a",kind="', "a\x0b\u2028b", "ä"}
     with steadlock.connect("memory://", metrics=True) as client:
         for group in groups:
@@ -152,7 +152,7 @@ def test_groups_beyond_the_cap_are_other_in_histograms_too(collected: Collected)
         assert collected.numbers("steadlock.hold.duration") == of_the_core(client.metrics(), row)
 
 
-def test_what_is_refused_and_what_a_closed_client_is_asked_for_makes_no_groups(collected: Collected) -> None:
+def test_refused_calls_add_no_groups(collected: Collected) -> None:
     with steadlock.connect("memory://", metrics=True) as client:
         collected.instrument(client)
         for number in range(5):
@@ -166,7 +166,7 @@ def test_what_is_refused_and_what_a_closed_client_is_asked_for_makes_no_groups(c
     assert collected.outcomes() == ["refused"] * 5 + ["closed"]
 
 
-def test_one_collection_reads_once_and_the_next_one_anew(collected: Collected) -> None:
+def test_each_collection_reads_the_core_once(collected: Collected) -> None:
     with steadlock.connect("memory://", metrics=True) as client:
         collected.instrument(client)
         telemetry: Any = client._connection.telemetry
@@ -202,7 +202,7 @@ def test_clients_of_one_provider_count_together(collected: Collected) -> None:
     assert set(found) <= {"steadlock.wait.duration", "steadlock.hold.duration"}
 
 
-def test_a_client_that_was_dropped_counts_no_longer(collected: Collected) -> None:
+def test_a_dropped_client_is_not_counted(collected: Collected) -> None:
     client = steadlock.connect("memory://", metrics=True)
     collected.instrument(client)
     with client.lock("stock:1"):
@@ -212,6 +212,6 @@ def test_a_client_that_was_dropped_counts_no_longer(collected: Collected) -> Non
     assert not collected.numbers("steadlock.acquisitions")
 
 
-def test_the_global_provider_may_be_set_later() -> None:
+def test_the_global_provider_can_be_set_later() -> None:
     done = subprocess.run([sys.executable, "-c", SET_LATER], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

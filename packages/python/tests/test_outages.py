@@ -18,11 +18,11 @@ from steadlock import OnUnavailable, _native, aio
 
 SOON = 20
 """The limit for any wait in seconds."""
-WORDS = "fail, local, skip"
+POLICIES = "fail, local, skip"
 SECRET = "redis://:hunter2@host"
 
 
-QUICK: dict[str, Any] = {
+FAST_OPTIONS: dict[str, Any] = {
     "command_timeout": 1,
     "connect_timeout": 1,
     "breaker_failures": 1,
@@ -31,16 +31,16 @@ QUICK: dict[str, Any] = {
 """The options of a client that notices an outage soon."""
 
 
-def quick(server: RedisServer, on_unavailable: OnUnavailable | None = None) -> steadlock.Client:
-    return steadlock.connect(server.url, on_unavailable=on_unavailable, **QUICK)
+def fast_client(server: RedisServer, on_unavailable: OnUnavailable | None = None) -> steadlock.Client:
+    return steadlock.connect(server.url, on_unavailable=on_unavailable, **FAST_OPTIONS)
 
 
-def aquick(server: RedisServer, on_unavailable: OnUnavailable | None = None) -> aio.Connecting:
-    connecting: aio.Connecting = aio.connect(server.url, on_unavailable=on_unavailable, **QUICK)
+def fast_aio_client(server: RedisServer, on_unavailable: OnUnavailable | None = None) -> aio.Connecting:
+    connecting: aio.Connecting = aio.connect(server.url, on_unavailable=on_unavailable, **FAST_OPTIONS)
     return connecting
 
 
-def is_told(error: steadlock.SteadlockError | None) -> bool:
+def is_unavailable(error: steadlock.SteadlockError | None) -> bool:
     return isinstance(error, steadlock.UnavailableError) and "circuit breaker" in str(error)
 
 
@@ -51,7 +51,7 @@ def refusal(call: Callable[[], object]) -> steadlock.UnavailableError:
     return caught.value
 
 
-async def arefusal(call: Callable[[], Any]) -> steadlock.UnavailableError:
+async def aio_refusal(call: Callable[[], Any]) -> steadlock.UnavailableError:
     with pytest.raises(steadlock.UnavailableError, match="circuit breaker") as caught:
         await call()
     assert caught.value.retryable
@@ -67,7 +67,7 @@ def attempt(client: steadlock.Client) -> steadlock.SteadlockError | None:
         return error
 
 
-async def aattempt(client: aio.Client) -> steadlock.SteadlockError | None:
+async def aio_attempt(client: aio.Client) -> steadlock.SteadlockError | None:
     try:
         async with client.lock("canary", on_unavailable="fail"):
             return None
@@ -83,9 +83,9 @@ def until(client: steadlock.Client, is_so: Callable[[steadlock.SteadlockError | 
         time.sleep(0.01)
 
 
-async def auntil(client: aio.Client, is_so: Callable[[steadlock.SteadlockError | None], bool]) -> None:
+async def await_until(client: aio.Client, is_so: Callable[[steadlock.SteadlockError | None], bool]) -> None:
     end = time.monotonic() + SOON
-    while not is_so(error := await aattempt(client)):
+    while not is_so(error := await aio_attempt(client)):
         assert time.monotonic() < end, error
         await asyncio.sleep(0.01)
 
@@ -94,12 +94,12 @@ def is_granted(error: steadlock.SteadlockError | None) -> bool:
     return error is None
 
 
-def test_while_a_server_hangs_calls_fail_at_once(own_server: RedisServer) -> None:
-    with quick(own_server) as client:
+def test_calls_fail_at_once_while_a_server_hangs(own_server: RedisServer) -> None:
+    with fast_client(own_server) as client:
         kept = client.lock("kept").try_acquire()
         assert kept is not None
         with own_server.paused():
-            until(client, is_told)
+            until(client, is_unavailable)
             started = time.monotonic()
             calls: list[Callable[[], object]] = [
                 client.lock("door").acquire,
@@ -125,13 +125,13 @@ def test_while_a_server_hangs_calls_fail_at_once(own_server: RedisServer) -> Non
         assert kept.release() == "released"
 
 
-def test_while_a_server_is_gone_locks_are_granted_here_and_then_there_again(own_server: RedisServer) -> None:
-    with quick(own_server, "local") as client, quick(own_server) as other:
+def test_locks_are_granted_locally_until_the_server_is_back(own_server: RedisServer) -> None:
+    with fast_client(own_server, "local") as client, fast_client(own_server) as other:
         with client.lock("door") as before:
             assert not before.degraded
             assert before.token is not None
         own_server.kill()
-        until(client, is_told)
+        until(client, is_unavailable)
         lock = client.lock("door")
         with lock as here, lock as again:
             assert here.degraded
@@ -164,9 +164,9 @@ def test_while_a_server_is_gone_locks_are_granted_here_and_then_there_again(own_
             assert in_another_thread(other.lock("door").try_acquire) is None
 
 
-def test_a_skipped_lock_is_refused_where_callers_look_and_raised_where_they_do_not(own_server: RedisServer) -> None:
+def test_a_skipped_lock_is_returned_or_raised(own_server: RedisServer) -> None:
     ran: list[str] = []
-    with quick(own_server, "skip") as client:
+    with fast_client(own_server, "skip") as client:
 
         @client.synchronized("user:{user}")
         def pay(user: int) -> int:
@@ -185,7 +185,7 @@ def test_a_skipped_lock_is_refused_where_callers_look_and_raised_where_they_do_n
         assert pay(7) == 7
         ran.clear()
         with own_server.paused():
-            until(client, is_told)
+            until(client, is_unavailable)
             lock, seats = client.lock("door"), client.semaphore("seats", 2)
             assert lock.try_acquire() is None
             assert lock.try_acquire(wait=None) is None
@@ -214,12 +214,12 @@ def test_a_skipped_lock_is_refused_where_callers_look_and_raised_where_they_do_n
             assert not lease.degraded
 
 
-async def test_in_tasks_calls_fail_at_once_while_a_server_hangs(own_server: RedisServer) -> None:
-    async with aquick(own_server) as client:
+async def test_calls_fail_at_once_while_a_server_hangs_in_asyncio(own_server: RedisServer) -> None:
+    async with fast_aio_client(own_server) as client:
         kept = await client.lock("kept").try_acquire()
         assert kept is not None
         with own_server.paused():
-            await auntil(client, is_told)
+            await await_until(client, is_unavailable)
             for call in (
                 client.lock("door").acquire,
                 client.lock("door").hold(wait=SOON).__aenter__,
@@ -227,36 +227,36 @@ async def test_in_tasks_calls_fail_at_once_while_a_server_hangs(own_server: Redi
                 client.semaphore("seats", 2).acquire,
                 client.lock("door").locked,
             ):
-                assert not (await arefusal(call)).skipped
+                assert not (await aio_refusal(call)).skipped
             assert kept.is_valid()
-        await auntil(client, is_granted)
+        await await_until(client, is_granted)
         assert await kept.release() == "released"
 
 
-async def test_in_tasks_locks_are_granted_here_and_then_there_again(own_server: RedisServer) -> None:
-    async with aquick(own_server, "local") as client:
+async def test_locks_are_granted_locally_until_the_server_is_back_in_asyncio(own_server: RedisServer) -> None:
+    async with fast_aio_client(own_server, "local") as client:
         async with client.lock("door") as before:
             assert not before.degraded
         own_server.kill()
-        await auntil(client, is_told)
+        await await_until(client, is_unavailable)
         lock = client.lock("door")
         async with lock as here:
             assert here.degraded
             assert here.is_valid()
             assert here.token is None
             assert await in_another_task(lock.try_acquire) is None
-            assert not (await arefusal(client.semaphore("seats", 2).acquire)).skipped
+            assert not (await aio_refusal(client.semaphore("seats", 2).acquire)).skipped
             own_server.start()
-            await auntil(client, is_granted)
+            await await_until(client, is_granted)
             assert await in_another_task(lock.try_acquire) is None
         async with lock as there:
             assert not there.degraded
             assert there.token is not None
 
 
-async def test_in_tasks_a_skipped_lock_is_refused_or_raised(own_server: RedisServer) -> None:
+async def test_a_skipped_lock_is_returned_or_raised_in_asyncio(own_server: RedisServer) -> None:
     ran: list[str] = []
-    async with aquick(own_server, "fail") as client:
+    async with fast_aio_client(own_server, "fail") as client:
 
         @client.synchronized("user:{user}", on_unavailable="skip")
         async def pay(user: int) -> int:
@@ -270,7 +270,7 @@ async def test_in_tasks_a_skipped_lock_is_refused_or_raised(own_server: RedisSer
         assert await pay(7) == 7
         ran.clear()
         with own_server.paused():
-            await auntil(client, is_told)
+            await await_until(client, is_unavailable)
             lock = client.lock("door", on_unavailable="skip")
             seats = client.semaphore("seats", 2, on_unavailable="skip")
             assert await lock.try_acquire() is None
@@ -281,31 +281,31 @@ async def test_in_tasks_a_skipped_lock_is_refused_or_raised(own_server: RedisSer
             assert await client.multi_lock([lock], on_unavailable="skip").try_acquire() is None
             assert await client.read_write_lock("book", on_unavailable="skip").write.try_acquire() is None
             assert await seats.try_acquire() is None
-            assert (await arefusal(lock.acquire)).skipped
-            assert (await arefusal(seats.acquire)).skipped
+            assert (await aio_refusal(lock.acquire)).skipped
+            assert (await aio_refusal(seats.acquire)).skipped
             for scope in (lock, lock.hold(wait=0), client.fair_lock("f", on_unavailable="skip"), seats, seats.hold(2)):
                 with pytest.raises(steadlock.UnavailableError, match="skipped") as caught:
                     async with scope:
                         ran.append("body")
                 assert caught.value.skipped
             assert await pay(7) is None
-            assert (await arefusal(outer)).skipped
+            assert (await aio_refusal(outer)).skipped
             assert ran == []
-        await auntil(client, is_granted)
+        await await_until(client, is_granted)
         assert await pay(7) == 7
 
 
-def test_a_minority_that_is_gone_is_no_outage_and_a_majority_is() -> None:
+def test_only_the_loss_of_a_majority_is_an_outage() -> None:
     with contextlib.ExitStack() as stack:
         servers = [stack.enter_context(RedisServer()) for _ in range(3)]
         urls = [server.url for server in servers]
-        client = stack.enter_context(steadlock.redlock(urls, on_unavailable="skip", **QUICK))
+        client = stack.enter_context(steadlock.redlock(urls, on_unavailable="skip", **FAST_OPTIONS))
         servers[0].kill()
         for number in range(5):
             with client.lock(f"door:{number}"):
                 pass
         servers[1].kill()
-        until(client, is_told)
+        until(client, is_unavailable)
         assert client.lock("door").try_acquire() is None
         assert refusal(client.lock("door").acquire).skipped
         servers[1].start()
@@ -316,7 +316,7 @@ def test_a_minority_that_is_gone_is_no_outage_and_a_majority_is() -> None:
             client.lock("door", on_unavailable="local").acquire()
 
 
-def test_what_is_wanted_in_an_outage_needs_a_breaker(server: RedisServer) -> None:
+def test_on_unavailable_needs_a_breaker(server: RedisServer) -> None:
     with steadlock.connect(server.url) as client:
         for call in (
             client.lock("door", on_unavailable="skip").try_acquire,
@@ -332,22 +332,22 @@ def test_what_is_wanted_in_an_outage_needs_a_breaker(server: RedisServer) -> Non
             assert not lease.degraded
 
 
-def test_the_words_are_those_of_the_core() -> None:
+def test_the_policies_are_those_of_the_core() -> None:
     assert list(get_args(OnUnavailable)) == _native.ON_UNAVAILABLE
-    assert ", ".join(_native.ON_UNAVAILABLE) == WORDS
+    assert ", ".join(_native.ON_UNAVAILABLE) == POLICIES
 
 
-async def test_what_is_no_word_or_number_is_refused_and_not_repeated() -> None:
+async def test_invalid_outage_options_are_refused_and_not_repeated() -> None:
     wrong: Any
     for wrong in ("", "Skip", "none", SECRET, SECRET + "\udcff"):
-        with pytest.raises(steadlock.InvalidArgumentError, match=WORDS) as caught:
+        with pytest.raises(steadlock.InvalidArgumentError, match=POLICIES) as caught:
             steadlock.connect("memory://", on_unavailable=wrong)
         assert caught.value.operation == "connect"
-        with pytest.raises(steadlock.InvalidArgumentError, match=WORDS):
+        with pytest.raises(steadlock.InvalidArgumentError, match=POLICIES):
             await aio.connect("memory://", on_unavailable=wrong)
         with steadlock.connect("memory://", on_unavailable="skip") as client:
             for make in (client.lock, client.mutex, client.fair_lock, client.read_write_lock):
-                with pytest.raises(steadlock.InvalidArgumentError, match=WORDS) as caught:
+                with pytest.raises(steadlock.InvalidArgumentError, match=POLICIES) as caught:
                     make("door", on_unavailable=wrong)
                 assert (caught.value.operation, caught.value.lock_name) == ("acquire", "door")
                 assert "hunter2" not in f"{caught.value!r}"

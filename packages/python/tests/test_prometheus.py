@@ -36,7 +36,7 @@ def granted(metrics: SharedMetrics) -> float:
     return number(metrics.text(), GRANTED, outcome="granted")
 
 
-def test_a_process_alone_says_what_its_client_counts(folder: Path) -> None:
+def test_one_process_returns_the_metrics_of_its_client(folder: Path) -> None:
     with steadlock.connect("memory://", metrics=True) as client:
         metrics = SharedMetrics(client, folder)
         with client.lock("stock:1"), client.semaphore("report", 2):
@@ -47,7 +47,7 @@ def test_a_process_alone_says_what_its_client_counts(folder: Path) -> None:
     assert metrics.text() == client.metrics()
 
 
-async def test_so_it_does_with_a_client_of_tasks(folder: Path) -> None:
+async def test_one_process_returns_the_metrics_of_its_aio_client(folder: Path) -> None:
     async with aio.connect("memory://", metrics=True) as client:
         metrics = SharedMetrics(client, str(folder))
         async with client.lock("stock:1"):
@@ -69,7 +69,7 @@ def test_clients_of_one_process_are_summed(folder: Path) -> None:
             each.close()
 
 
-def test_the_counters_of_ended_processes_stay_and_their_gauges_go(folder: Path, server: RedisServer) -> None:
+def test_ended_processes_keep_counters_and_lose_gauges(folder: Path, server: RedisServer) -> None:
     with steadlock.connect(server.url, metrics=True) as client:
         metrics = SharedMetrics(client, folder)
         with client.lock("stock:1"):
@@ -111,7 +111,7 @@ sys.stdin.read()
 
 
 @pytest.mark.parametrize("how", ["exit", "kill"])
-def test_workers_write_now_and_then_and_at_their_end(folder: Path, how: str) -> None:
+def test_workers_write_periodically_and_at_exit(folder: Path, how: str) -> None:
     with steadlock.connect("memory://", metrics=True) as client:
         metrics = SharedMetrics(client, folder)
         command = [sys.executable, "-c", WORKER, str(folder)]
@@ -132,7 +132,7 @@ def test_workers_write_now_and_then_and_at_their_end(folder: Path, how: str) -> 
         metrics.close()
 
 
-def test_what_every_process_sees_on_the_server_is_not_summed(folder: Path) -> None:
+def test_gauges_of_the_server_are_not_summed(folder: Path) -> None:
     with steadlock.connect("memory://", metrics=True) as client:
         metrics = SharedMetrics(client, folder)
         for name, length in (("1" * 16, 3), ("2" * 16, 5)):
@@ -141,7 +141,7 @@ def test_what_every_process_sees_on_the_server_is_not_summed(folder: Path) -> No
         metrics.close()
 
 
-def test_a_fold_that_was_cut_off_counts_nothing_twice(folder: Path) -> None:
+def test_an_interrupted_fold_counts_nothing_twice(folder: Path) -> None:
     counted = '# HELP steadlock_x_total X.\n# TYPE steadlock_x_total counter\nsteadlock_x_total{kind="a b"} 2.5\n'
     with steadlock.connect("memory://", metrics=True) as client:
         metrics = SharedMetrics(client, folder)
@@ -171,7 +171,7 @@ def test_a_file_of_an_earlier_process_with_the_same_id_counts_as_ended(folder: P
         metrics.close()
 
 
-def test_an_emptied_folder_is_written_again(folder: Path) -> None:
+def test_a_process_writes_again_after_its_folder_was_emptied(folder: Path) -> None:
     with steadlock.connect("memory://", metrics=True) as client:
         metrics = SharedMetrics(client, folder, every=0.1)
         for name in files(folder):
@@ -180,7 +180,7 @@ def test_an_emptied_folder_is_written_again(folder: Path) -> None:
         metrics.close()
 
 
-def test_what_is_wrong_is_told(folder: Path, tmp_path: Path) -> None:
+def test_invalid_use_is_refused(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     with steadlock.connect("memory://") as client, pytest.raises(steadlock.InvalidArgumentError, match="metrics"):
@@ -198,12 +198,12 @@ def test_what_is_wrong_is_told(folder: Path, tmp_path: Path) -> None:
             assert caught.value.operation == "inspect"
         metrics = SharedMetrics(client, folder)
         (folder / f"{os.getpid()}-{'c' * 16}.prom").write_text("no metrics at all\n")
-        with pytest.raises(steadlock.MisconfiguredError, match="holds no metrics; empty the folder"):
+        with pytest.raises(steadlock.MisconfiguredError, match="does not contain metrics; empty the folder"):
             metrics.text()
         metrics.close()
 
 
-def test_it_is_not_copied(folder: Path) -> None:
+def test_shared_metrics_cannot_be_copied(folder: Path) -> None:
     with steadlock.connect("memory://", metrics=True) as client:
         metrics = SharedMetrics(client, folder)
         with pytest.raises(TypeError, match="SharedMetrics cannot be copied or pickled; make one in each process"):

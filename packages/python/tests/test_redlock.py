@@ -60,7 +60,7 @@ def test_every_primary_has_the_record_and_none_after_the_release(primaries: list
         eventually(20, lambda: records(primaries) == [])
 
 
-def test_one_primary_may_fail_and_two_may_not(primaries: list[RedisServer]) -> None:
+def test_one_of_three_primaries_can_fail(primaries: list[RedisServer]) -> None:
     with steadlock.redlock(urls(primaries)) as client:
         lock = client.lock("door", wait=20)
         with lock as before:
@@ -81,7 +81,7 @@ def test_one_primary_may_fail_and_two_may_not(primaries: list[RedisServer]) -> N
         eventually(20, lambda: records(primaries[2:]) == [])
 
 
-async def test_one_primary_may_fail_and_two_may_not_in_asyncio(primaries: list[RedisServer]) -> None:
+async def test_one_of_three_primaries_can_fail_in_asyncio(primaries: list[RedisServer]) -> None:
     async with aio.redlock(urls(primaries)) as client:
         lock = client.lock("door", wait=20)
         async with lock as lease:
@@ -101,7 +101,7 @@ async def test_one_primary_may_fail_and_two_may_not_in_asyncio(primaries: list[R
         eventually(20, lambda: records(primaries[2:]) == [])
 
 
-def test_a_failed_try_leaves_nothing_behind(primaries: list[RedisServer]) -> None:
+def test_a_failed_attempt_leaves_no_record(primaries: list[RedisServer]) -> None:
     with steadlock.redlock(urls(primaries)) as client:
         with store_of(primaries[0]) as one, store_of(primaries[1]) as two:
             one.set("door", "another")
@@ -111,7 +111,7 @@ def test_a_failed_try_leaves_nothing_behind(primaries: list[RedisServer]) -> Non
         eventually(20, lambda: records(primaries[2:]) == [])
 
 
-def test_it_is_renewed_and_its_loss_is_told(primaries: list[RedisServer]) -> None:
+def test_a_redlock_is_renewed_and_its_loss_is_reported(primaries: list[RedisServer]) -> None:
     with steadlock.redlock(urls(primaries), lease=2.5) as client:
         lease = client.lock("door").try_acquire()
         assert lease is not None
@@ -127,7 +127,7 @@ def test_it_is_renewed_and_its_loss_is_told(primaries: list[RedisServer]) -> Non
         eventually(20, lambda: records(primaries) == [])
 
 
-def test_the_child_of_a_fork_takes_locks_of_its_own(primaries: list[RedisServer]) -> None:
+def test_a_forked_child_acquires_its_own_locks(primaries: list[RedisServer]) -> None:
     with steadlock.redlock(urls(primaries)) as client:
         mine = client.lock("mine")
         with mine as lease:
@@ -168,7 +168,7 @@ async def test_only_an_odd_number_of_primaries_has_a_majority(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("wrong", [None, "memory://one", [1, 2, 3]])
-async def test_what_is_no_list_of_urls_is_a_type_error(monkeypatch: pytest.MonkeyPatch, wrong: Any) -> None:
+async def test_a_wrong_type_of_urls_is_a_type_error(monkeypatch: pytest.MonkeyPatch, wrong: Any) -> None:
     monkeypatch.setenv("STEADLOCK_URL", "memory://")
     with pytest.raises(TypeError):
         steadlock.redlock(wrong)
@@ -176,7 +176,7 @@ async def test_what_is_no_list_of_urls_is_a_type_error(monkeypatch: pytest.Monke
         await aio.redlock(wrong)
 
 
-async def test_the_urls_may_come_one_by_one(memories: list[str]) -> None:
+async def test_urls_can_be_an_iterator(memories: list[str]) -> None:
     with steadlock.redlock(url for url in memories) as client, client.lock("door"):
         async with aio.redlock(url for url in memories) as other:
             assert await other.lock("door").locked()
@@ -192,7 +192,7 @@ def test_other_kinds_are_refused(memories: list[str]) -> None:
             client.semaphore("door", 1).acquire()
 
 
-def test_it_is_not_entered_again(memories: list[str]) -> None:
+def test_a_redlock_is_not_reentrant(memories: list[str]) -> None:
     with steadlock.redlock(memories) as client:
         lock = client.lock("door")
         with lock:
@@ -201,7 +201,7 @@ def test_it_is_not_entered_again(memories: list[str]) -> None:
                 lock.acquire(timeout=0.05)
 
 
-def test_an_operator_takes_it_from_its_holder(memories: list[str]) -> None:
+def test_an_operator_can_force_the_release_of_a_redlock(memories: list[str]) -> None:
     with steadlock.redlock(memories) as client:
         lock = client.lock("door")
         assert not client.force_release(lock)
@@ -213,7 +213,7 @@ def test_an_operator_takes_it_from_its_holder(memories: list[str]) -> None:
         assert not client.force_release(lock)
 
 
-async def test_it_is_not_entered_again_in_asyncio(memories: list[str]) -> None:
+async def test_a_redlock_is_not_reentrant_in_asyncio(memories: list[str]) -> None:
     async with aio.redlock(memories) as client:
         lock = client.lock("door")
         async with lock:
@@ -222,7 +222,7 @@ async def test_it_is_not_entered_again_in_asyncio(memories: list[str]) -> None:
                 await lock.acquire(timeout=0.05)
 
 
-def test_the_other_options_are_those_of_connect(memories: list[str]) -> None:
+def test_redlock_has_the_options_of_connect(memories: list[str]) -> None:
     client = steadlock.redlock(memories, lease=5, key_prefix="shop:", retry_interval=(0.05, 0.1))
     with client, steadlock.redlock(memories) as other, client.lock("door") as lease:
         assert lease.name == "door"
@@ -232,7 +232,7 @@ def test_the_other_options_are_those_of_connect(memories: list[str]) -> None:
         steadlock.redlock(memories, lease=0.1)
 
 
-def test_decorated_functions_run_under_it(memories: list[str]) -> None:
+def test_a_redlock_guards_synchronized_functions(memories: list[str]) -> None:
     with steadlock.redlock(memories) as client:
 
         @client.synchronized("user:{user_id}")

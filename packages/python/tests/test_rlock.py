@@ -30,7 +30,7 @@ def contract(client: steadlock.Client) -> type[unittest.TestCase]:
 
 # Some of these tests leave a lock held by an ended thread.
 @pytest.mark.filterwarnings("ignore:lock .* was still held by a thread:RuntimeWarning")
-def test_a_lock_is_what_cpython_says_an_rlock_is(client: steadlock.Client) -> None:
+def test_a_lock_passes_the_rlock_tests_of_cpython(client: steadlock.Client) -> None:
     suite = unittest.defaultTestLoader.loadTestsFromTestCase(contract(client))
     result = unittest.TestResult()
     suite.run(result)

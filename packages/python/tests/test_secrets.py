@@ -23,7 +23,7 @@ SHAPES: dict[str, Any] = json.loads(FILE.read_text())
 MADE = {"urls": "url", "names": "name"}
 
 
-class Speaking:
+class SecretInTexts:
     """An object with the secret as each of its texts."""
 
     def __init__(self, text: str) -> None:
@@ -48,12 +48,12 @@ WRAPPERS: list[Callable[[str], Any]] = [
     lambda text: {text: text},
     lambda text: {"password": text},
     Path,
-    Speaking,
-    lambda text: [Speaking(text), text.encode(), 5],
+    SecretInTexts,
+    lambda text: [SecretInTexts(text), text.encode(), 5],
 ]
 
 
-def everything(error: BaseException) -> Iterator[str]:
+def printed_texts(error: BaseException) -> Iterator[str]:
     """Yields everything that a program, a log or a report can print of an error and its causes."""
     yield "".join(traceback.format_exception(error))
     seen: list[BaseException] = []
@@ -67,82 +67,82 @@ def everything(error: BaseException) -> Iterator[str]:
         todo += [one.__cause__, one.__context__]
 
 
-class Listener:
+class TextCollector:
     """Runs the calls under test, and collects their texts."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.texts: list[str] = []
 
     def __call__(self, call: Callable[[], Any]) -> Any:
         try:
             result = call()
         except Exception as error:
-            self.said += everything(error)
+            self.texts += printed_texts(error)
             return None
-        self.said.append(f"{result!r} {result}")
+        self.texts.append(f"{result!r} {result}")
         return result
 
 
-def connect(listen: Listener, **given: Any) -> None:
-    given.setdefault("url", "memory://")
-    given.setdefault("connect_timeout", 1)
-    listen(lambda: steadlock.connect(**given))
+def connect(collect: TextCollector, **argument: Any) -> None:
+    argument.setdefault("url", "memory://")
+    argument.setdefault("connect_timeout", 1)
+    collect(lambda: steadlock.connect(**argument))
 
     async def enter() -> None:
-        listen(lambda: aio.connect(**given))
-        async with aio.connect(**given) as client:
-            listen(lambda: client)
+        collect(lambda: aio.connect(**argument))
+        async with aio.connect(**argument) as client:
+            collect(lambda: client)
 
-    listen(lambda: asyncio.run(enter()))
+    collect(lambda: asyncio.run(enter()))
 
 
-def redlock(listen: Listener, urls: Any) -> None:
-    listen(lambda: steadlock.redlock(urls, connect_timeout=1))
+def redlock(collect: TextCollector, urls: Any) -> None:
+    collect(lambda: steadlock.redlock(urls, connect_timeout=1))
 
     async def enter() -> None:
         async with aio.redlock(urls, connect_timeout=1):
             pass
 
-    listen(lambda: asyncio.run(enter()))
+    collect(lambda: asyncio.run(enter()))
 
 
-def use(listen: Listener, make: Callable[[Any], Any]) -> None:
+def use(collect: TextCollector, make: Callable[[Any], Any]) -> None:
     """Acquires a lock, and makes the calls that can fail."""
 
     def one(client: steadlock.Client, side: Any) -> None:
-        listen(side.release)
-        listen(lambda: side.try_acquire(lease=0))
-        listen(lambda: side.try_acquire())
-        listen(lambda: side.lease)
-        listen(side.release)
-        listen(side.release)
+        collect(side.release)
+        collect(lambda: side.try_acquire(lease=0))
+        collect(lambda: side.try_acquire())
+        collect(lambda: side.lease)
+        collect(side.release)
+        collect(side.release)
         with steadlock.connect("memory://") as other, side:
-            listen(lambda: other.force_release(side))
-            listen(lambda: client.force_release(side))
+            collect(lambda: other.force_release(side))
+            collect(lambda: client.force_release(side))
 
     def threads() -> None:
         with steadlock.connect("memory://") as client:
-            lock = listen(lambda: make(client))
+            lock = collect(lambda: make(client))
             if lock is None:
                 return
             for side in (getattr(lock, "read", lock), getattr(lock, "write", lock)):
-                listen(partial(one, client, side))
-        listen(lambda: side.try_acquire())
+                collect(partial(one, client, side))
+        collect(lambda: side.try_acquire())
 
     async def tasks() -> None:
         async with aio.connect("memory://") as client:
-            lock = listen(lambda: make(client))
+            lock = collect(lambda: make(client))
             if lock is None:
                 return
             side = getattr(lock, "write", lock)
             async with side as lease:
-                listen(lambda: lease)
-                listen(lambda: side)
+                collect(lambda: lease)
+                collect(lambda: side)
                 await client.force_release(side)
                 await side.acquire(1, 0.01) if isinstance(side, aio.Semaphore) else await side.acquire(timeout=0.01)
 
-    listen(threads)
-    listen(lambda: asyncio.run(tasks()))
+    collect(threads)
+    collect(lambda: asyncio.run(tasks()))
 
 
 def lock_of(name: str) -> Callable[[Any], Any]:
@@ -157,112 +157,119 @@ def decorate(client: steadlock.Client, template: Any) -> Callable[..., object]:
     return guarded
 
 
-def synchronized(listen: Listener, name: Any) -> None:
+def synchronized(collect: TextCollector, name: Any) -> None:
     def run() -> None:
         with steadlock.connect("memory://") as client:
             templates = [name]
             if isinstance(name, str):
                 templates += [name + "{secret}", name.replace("@", "{x}@"), name + "{"]
             for template in templates:
-                guarded = listen(partial(decorate, client, template))
+                guarded = collect(partial(decorate, client, template))
                 if guarded is not None:
-                    listen(guarded)
+                    collect(guarded)
 
-    listen(run)
+    collect(run)
 
 
-def client_call(call: Callable[[steadlock.Client, Any], Any]) -> Callable[[Listener, Any], None]:
-    def attempt(listen: Listener, given: Any) -> None:
+def client_call(call: Callable[[steadlock.Client, Any], Any]) -> Callable[[TextCollector, Any], None]:
+    def attempt(collect: TextCollector, argument: Any) -> None:
         with steadlock.connect("memory://") as client:
-            listen(lambda: call(client, given))
+            collect(lambda: call(client, argument))
 
     return attempt
 
 
-def from_environment(listen: Listener, url: Any) -> None:
+def from_environment(collect: TextCollector, url: Any) -> None:
     if isinstance(url, str):
         with pytest.MonkeyPatch.context() as patch:
             try:
                 patch.setenv("STEADLOCK_URL", url)
             except (ValueError, UnicodeEncodeError):
                 return
-            connect(listen, url=None)
+            connect(collect, url=None)
 
 
-PLACES: dict[str, Callable[[Listener, Any], object]] = {
-    "connect": lambda listen, given: connect(listen, url=given),
+PLACES: dict[str, Callable[[TextCollector, Any], object]] = {
+    "connect": lambda collect, argument: connect(collect, url=argument),
     "connect by STEADLOCK_URL": from_environment,
-    "connect to a list": lambda listen, given: connect(listen, url=[given]),
-    "redlock, one of the primaries": lambda listen, given: redlock(listen, ["memory://a", given, "memory://b"]),
+    "connect to a list": lambda collect, argument: connect(collect, url=[argument]),
+    "redlock, one of the primaries": lambda collect, argument: redlock(collect, ["memory://a", argument, "memory://b"]),
     "redlock of one text": redlock,
-    "lease of a client": lambda listen, given: connect(listen, lease=given),
-    "timeout of a client": lambda listen, given: connect(listen, command_timeout=given),
-    "retry interval": lambda listen, given: [connect(listen, retry_interval=both) for both in (given, (1, given))],  # type: ignore[func-returns-value]
-    "prefix": lambda listen, given: connect(listen, key_prefix=given),
-    "a file of authorities": lambda listen, given: connect(listen, url="rediss://127.0.0.1:1", tls_ca_file=given),
-    "a file of a certificate": lambda listen, given: connect(
-        listen, url="rediss://127.0.0.1:1", tls_cert_file=given, tls_key_file=FILE
-    ),
-    "a file of a key": lambda listen, given: connect(
-        listen, url="rediss://127.0.0.1:1", tls_cert_file=FILE, tls_key_file=given
-    ),
-    "a URL in a file's place": lambda listen, given: connect(listen, url="rediss://127.0.0.1:1", tls_ca_file=given),
-    "a server's name": lambda listen, given: connect(listen, url="rediss://127.0.0.1:1", tls_server_name=given),
-    "an address map": lambda listen, given: [
-        connect(listen, url="redis+cluster://127.0.0.1:1", address_map=addresses)  # type: ignore[func-returns-value]
-        for addresses in ({given: "h:1"} if isinstance(given, Hashable) else {}, {"h:1": given}, given)
+    "lease of a client": lambda collect, argument: connect(collect, lease=argument),
+    "timeout of a client": lambda collect, argument: connect(collect, command_timeout=argument),
+    "retry interval": lambda collect, argument: [
+        connect(collect, retry_interval=both)  # type: ignore[func-returns-value]
+        for both in (argument, (1, argument))
     ],
-    "name of a lock": lambda listen, given: use(listen, lock_of(given)),
-    "name of a mutex": lambda listen, given: use(listen, lambda client: client.mutex(given, wait=0)),
-    "name of a fair lock": lambda listen, given: use(listen, lambda client: client.fair_lock(given)),
-    "name of a read-write lock": lambda listen, given: use(
-        listen, lambda client: client.read_write_lock(given, wait=0)
+    "prefix": lambda collect, argument: connect(collect, key_prefix=argument),
+    "a file of authorities": lambda collect, argument: connect(
+        collect, url="rediss://127.0.0.1:1", tls_ca_file=argument
     ),
-    "name of a semaphore": lambda listen, given: use(listen, lambda client: client.semaphore(given, 1, wait=0)),
-    "name of several locks": lambda listen, given: use(
-        listen, lambda client: client.multi_lock([client.lock(given), client.lock("other")], wait=0)
+    "a file of a certificate": lambda collect, argument: connect(
+        collect, url="rediss://127.0.0.1:1", tls_cert_file=argument, tls_key_file=FILE
+    ),
+    "a file of a key": lambda collect, argument: connect(
+        collect, url="rediss://127.0.0.1:1", tls_cert_file=FILE, tls_key_file=argument
+    ),
+    "a URL in a file's place": lambda collect, argument: connect(
+        collect, url="rediss://127.0.0.1:1", tls_ca_file=argument
+    ),
+    "a server's name": lambda collect, argument: connect(collect, url="rediss://127.0.0.1:1", tls_server_name=argument),
+    "an address map": lambda collect, argument: [
+        connect(collect, url="redis+cluster://127.0.0.1:1", address_map=addresses)  # type: ignore[func-returns-value]
+        for addresses in ({argument: "h:1"} if isinstance(argument, Hashable) else {}, {"h:1": argument}, argument)
+    ],
+    "name of a lock": lambda collect, argument: use(collect, lock_of(argument)),
+    "name of a mutex": lambda collect, argument: use(collect, lambda client: client.mutex(argument, wait=0)),
+    "name of a fair lock": lambda collect, argument: use(collect, lambda client: client.fair_lock(argument)),
+    "name of a read-write lock": lambda collect, argument: use(
+        collect, lambda client: client.read_write_lock(argument, wait=0)
+    ),
+    "name of a semaphore": lambda collect, argument: use(collect, lambda client: client.semaphore(argument, 1, wait=0)),
+    "name of several locks": lambda collect, argument: use(
+        collect, lambda client: client.multi_lock([client.lock(argument), client.lock("other")], wait=0)
     ),
     "name of a function's lock": synchronized,
-    "wait": client_call(lambda client, given: client.lock("name", wait=given)),
-    "limit of a semaphore": client_call(lambda client, given: client.semaphore("name", given).acquire()),
-    "permits": client_call(lambda client, given: client.semaphore("name", 1).acquire(given)),
-    "a lock among several": client_call(lambda client, given: client.multi_lock([given])),
-    "a lock to take away": client_call(lambda client, given: client.force_release(given)),
-    "an argument that is not known": lambda listen, given: connect(listen, password=given),
+    "wait": client_call(lambda client, argument: client.lock("name", wait=argument)),
+    "limit of a semaphore": client_call(lambda client, argument: client.semaphore("name", argument).acquire()),
+    "permits": client_call(lambda client, argument: client.semaphore("name", 1).acquire(argument)),
+    "a lock among several": client_call(lambda client, argument: client.multi_lock([argument])),
+    "a lock to take away": client_call(lambda client, argument: client.force_release(argument)),
+    "an argument that is not known": lambda collect, argument: connect(collect, password=argument),
 }
 
 
-def shapes(given: str) -> Iterator[tuple[str, list[str]]]:
+def shapes(argument: str) -> Iterator[tuple[str, list[str]]]:
     """Yields the texts for one argument, each with the parts that must not appear."""
-    if given == "keys":
+    if argument == "keys":
         yield from ((key["text"], ["hunter2"]) for key in SHAPES["keys"])
         return
-    for shape in SHAPES[given]:
+    for shape in SHAPES[argument]:
         for secret in SHAPES["secrets"]:
             if shape.get("unless", "\0") not in secret["raw"]:
-                made = shape[MADE[given]].replace("{raw}", secret["raw"]).replace("{encoded}", secret["encoded"])
+                made = shape[MADE[argument]].replace("{raw}", secret["raw"]).replace("{encoded}", secret["encoded"])
                 yield made, secret["marks"]
 
 
-def test_every_place_of_the_table_is_tried() -> None:
+def test_each_place_of_the_table_is_tested() -> None:
     assert list(PLACES) == [place["place"] for place in SHAPES["places"] if "python" not in place.get("not in", {})]
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_no_secret_is_repeated_in_whatever_place_it_was_given(place: str) -> None:
-    (given,) = [one["given"] for one in SHAPES["places"] if one["place"] == place]
+def test_no_secret_is_repeated(place: str) -> None:
+    (argument,) = [one["given"] for one in SHAPES["places"] if one["place"] == place]
     # For an argument that is not parsed as a URL, every 29th text is enough, in every type.
     is_read = place.startswith(("connect", "redlock, "))
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        for number, (text, marks) in enumerate(shapes(given)):
-            is_turn = number % 29 == 0 or given == "keys"
-            if given == "urls" and not is_read and not is_turn:
+        for number, (text, marks) in enumerate(shapes(argument)):
+            is_turn = number % 29 == 0 or argument == "keys"
+            if argument == "urls" and not is_read and not is_turn:
                 continue
             kinds = WRAPPERS if is_turn else WRAPPERS[:1]
             for wrap in kinds:
-                listen = Listener()
-                PLACES[place](listen, wrap(text))
-                said = "".join(listen.said)
-                assert not any(mark in said for mark in marks), f"{wrap(text)!r}: {said}"
+                collect = TextCollector()
+                PLACES[place](collect, wrap(text))
+                texts = "".join(collect.texts)
+                assert not any(mark in texts for mark in marks), f"{wrap(text)!r}: {texts}"
     assert "hunter2" not in "".join(str(one.message) for one in warned)

@@ -19,7 +19,7 @@ class Order:
     number: int
 
 
-def test_the_name_is_made_from_the_arguments(client: steadlock.Client) -> None:
+def test_the_lock_name_contains_the_arguments(client: steadlock.Client) -> None:
     @client.synchronized("user:{user_id}")
     def pay(user_id: int, amount: float = 1.0) -> tuple[bool, bool, float]:
         """Pays."""
@@ -40,7 +40,7 @@ def test_fields_may_have_attributes_items_and_formats(client: steadlock.Client) 
     assert ship(Order(42), "big", "red")
 
 
-def test_methods_are_guarded_too(client: steadlock.Client) -> None:
+def test_methods_can_be_guarded(client: steadlock.Client) -> None:
     class Account:
         number = 3
 
@@ -51,7 +51,7 @@ def test_methods_are_guarded_too(client: steadlock.Client) -> None:
     assert Account().pay()
 
 
-def test_a_guarded_function_may_call_itself(client: steadlock.Client) -> None:
+def test_a_guarded_function_can_call_itself(client: steadlock.Client) -> None:
     @client.synchronized("fixed")
     def descend(depth: int) -> int:
         return depth and descend(depth - 1)
@@ -59,7 +59,7 @@ def test_a_guarded_function_may_call_itself(client: steadlock.Client) -> None:
     assert descend(5) == 0
 
 
-def test_other_threads_wait_and_give_up(client: steadlock.Client) -> None:
+def test_other_threads_wait_and_time_out(client: steadlock.Client) -> None:
     @client.synchronized("door", wait=0.25)
     def enter() -> None:
         pass
@@ -78,7 +78,7 @@ def test_wrong_templates_are_refused_at_once(client: steadlock.Client) -> None:
         assert caught.value.operation == "acquire"
 
 
-def test_what_cannot_be_guarded_is_refused(client: steadlock.Client) -> None:
+def test_generators_and_coroutine_functions_are_refused(client: steadlock.Client) -> None:
     with pytest.raises(TypeError):
 
         @client.synchronized("door")
@@ -106,7 +106,7 @@ async def test_coroutine_functions_are_guarded(aclient: aio.Client) -> None:
     assert await asyncio.gather(*(pay(7) for _ in range(10))) == [True] * 10
 
 
-async def test_what_asyncio_cannot_guard_is_refused(aclient: aio.Client) -> None:
+async def test_other_functions_are_refused_in_asyncio(aclient: aio.Client) -> None:
     with pytest.raises(TypeError):
 
         @aclient.synchronized("door")  # type: ignore[arg-type]
@@ -136,7 +136,7 @@ def test_a_busy_lock_is_skipped_if_asked_for(client: steadlock.Client) -> None:
     assert ran == [7, 7, 8]
 
 
-def test_a_skipped_call_waits_as_long_as_asked(client: steadlock.Client) -> None:
+def test_a_skipped_call_waits_for_its_wait(client: steadlock.Client) -> None:
     @client.synchronized("door", wait=30, on_busy="skip")
     def enter() -> bool:
         return True
@@ -147,7 +147,7 @@ def test_a_skipped_call_waits_as_long_as_asked(client: steadlock.Client) -> None
     assert in_another_thread(enter)
 
 
-def test_a_timeout_of_the_body_is_no_busy_lock(client: steadlock.Client) -> None:
+def test_a_timeout_raised_by_the_body_is_not_skipped(client: steadlock.Client) -> None:
     @client.synchronized("door", wait=0, on_busy="skip")
     def enter() -> None:
         raise steadlock.LockTimeoutError("of another lock")
@@ -172,6 +172,6 @@ async def test_a_busy_lock_is_skipped_in_asyncio(aclient: aio.Client) -> None:
 
 
 @pytest.mark.parametrize(("word", "error"), [("no", steadlock.InvalidArgumentError), (None, TypeError), (1, TypeError)])
-def test_on_busy_is_one_of_its_words(client: steadlock.Client, word: object, error: type[Exception]) -> None:
+def test_invalid_on_busy_is_refused(client: steadlock.Client, word: object, error: type[Exception]) -> None:
     with pytest.raises(error, match="on_busy is"):
         client.synchronized("door", on_busy=word)  # type: ignore[call-overload]

@@ -1,11 +1,11 @@
-"""Tests of a process that gets no more threads: what needs a new one is refused by name, everything else goes on."""
+"""Tests of a process that gets no more threads: what needs a new one is refused by name, everything else works."""
 
 from __future__ import annotations
 
 import sys
 
-import own_process
 import pytest
+import separate_process
 from servers import RedisServer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the threads of a user")
@@ -104,21 +104,21 @@ def without_log():
 """
 
 
-def passes(program: str, server: RedisServer) -> None:
+def run_program(program: str, server: RedisServer) -> None:
     """Runs a program, which must print nothing more than that it has come to its end."""
-    done = own_process.passes(BEFORE + program, server.url)
+    done = separate_process.run_program(BEFORE + program, server.url)
     assert done.stdout == "done\n", done.stdout + done.stderr
     assert done.stderr == "", done.stderr
 
 
-def test_a_client_goes_on_and_new_ones_are_refused_until_there_are_threads(server: RedisServer) -> None:
-    passes(
+def test_a_client_works_and_new_clients_are_refused_without_threads(server: RedisServer) -> None:
+    run_program(
         """
 client = steadlock.connect(url, lease=3)
 lazy = steadlock.connect(url, lazy=True)
 held = client.lock("held").try_acquire()
-told = threading.Event()
-held.on_lost(lambda _: told.set())
+is_reported = threading.Event()
+held.on_lost(lambda _: is_reported.set())
 refuse_threads()
 check_refused()
 is_refused(lambda: steadlock.connect(url))
@@ -128,7 +128,7 @@ for turn in range(3):
     recovers(lambda: use(client))
 assert held.is_valid()
 assert client.force_release(client.lock("held"))
-assert told.wait(10)
+assert is_reported.wait(10)
 threads_again()
 use(lazy)
 steadlock.connect(url).close()
@@ -137,14 +137,14 @@ steadlock.connect(url).close()
     )
 
 
-def test_tasks_go_on_and_new_clients_are_refused_until_there_are_threads(server: RedisServer) -> None:
-    passes(
+def test_tasks_work_and_new_clients_are_refused_without_threads(server: RedisServer) -> None:
+    run_program(
         """
 async def main():
     client = await steadlock.aio.connect(url, lease=3)
     held = await client.lock("held").try_acquire()
-    told = asyncio.Event()
-    held.on_lost(lambda _: told.set())
+    is_reported = asyncio.Event()
+    held.on_lost(lambda _: is_reported.set())
     refuse_threads()
     check_refused()
     for turn in range(3):
@@ -164,7 +164,7 @@ async def main():
     assert held.is_valid()
     assert await client.force_release(client.lock("held"))
     async with asyncio.timeout(10):
-        await told.wait()
+        await is_reported.wait()
     threads_again()
     await (await steadlock.aio.connect(url)).close()
     await client.close()
@@ -176,9 +176,9 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_nobody_waits_for_a_loss_that_no_thread_can_tell(server: RedisServer, more: int) -> None:
+def test_waiting_for_a_loss_is_refused_without_threads(server: RedisServer, more: int) -> None:
     """`more` is the number of threads that the process still gets. The client needs two to start one."""
-    passes(
+    run_program(
         f"""
 client = without_log()
 held = client.lock("held").try_acquire()
@@ -188,11 +188,11 @@ is_refused(lambda: held.on_lost(called.append))
 is_refused(lambda: held.lost)
 use(client)
 threads_again()
-told = threading.Event()
-held.on_lost(lambda _: told.set())
+is_reported = threading.Event()
+held.on_lost(lambda _: is_reported.set())
 lost = held.lost
 assert client.force_release(client.lock("held"))
-assert told.wait(10)
+assert is_reported.wait(10)
 assert lost.wait(10)
 assert called == [], "a refused callback is called"
 """,
@@ -200,8 +200,8 @@ assert called == [], "a refused callback is called"
     )
 
 
-def test_a_loss_that_was_told_already_needs_no_thread(server: RedisServer) -> None:
-    passes(
+def test_a_reported_loss_needs_no_thread(server: RedisServer) -> None:
+    run_program(
         """
 client = without_log()
 held = client.lock("held").try_acquire()

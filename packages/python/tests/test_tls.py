@@ -38,7 +38,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
         yield Secure(f"rediss://localhost:{port}", folder)
 
 
-def test_a_client_with_a_certificate_is_let_in(secure: Secure) -> None:
+def test_a_client_with_a_certificate_connects(secure: Secure) -> None:
     with (
         steadlock.connect(
             secure.url,
@@ -51,7 +51,7 @@ def test_a_client_with_a_certificate_is_let_in(secure: Secure) -> None:
         assert lease.is_valid()
 
 
-async def test_a_client_of_asyncio_with_a_certificate_is_let_in(secure: Secure) -> None:
+async def test_an_aio_client_with_a_certificate_connects(secure: Secure) -> None:
     async with (
         aio.connect(
             secure.url,
@@ -76,7 +76,7 @@ async def test_a_client_without_a_certificate_is_misconfigured(secure: Secure) -
         steadlock.connect(secure.url, tls_ca_file=ca, tls_cert_file=secure.file("client.pem"))
 
 
-def test_a_server_is_verified_by_the_name_that_is_given(secure: Secure) -> None:
+def test_tls_server_name_is_verified(secure: Secure) -> None:
     with pytest.raises(steadlock.MisconfiguredError, match=r"not for cache\.example but for localhost"):
         steadlock.connect(secure.url, tls_ca_file=secure.file("ca.pem"), tls_server_name="cache.example")
     with pytest.raises(steadlock.InvalidArgumentError, match="tls_server_name"):

@@ -76,7 +76,7 @@ client.close()
 """
 
 
-def test_tasks_of_trio_do_not_enter_one_another_s_locks(url: str) -> None:
+def test_trio_tasks_exclude_each_other(url: str) -> None:
     done = subprocess.run([sys.executable, "-c", TASKS, url], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -98,6 +98,6 @@ trio.run(main)
 """
 
 
-def test_a_client_of_asyncio_says_what_to_use_with_trio(url: str) -> None:
+def test_an_aio_client_names_the_alternative_for_trio(url: str) -> None:
     done = subprocess.run([sys.executable, "-c", AIO, url], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

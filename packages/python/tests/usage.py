@@ -141,13 +141,13 @@ class Shop:
     def __init__(self, client: steadlock.Client, stock: steadlock.Lock | None = None) -> None:
         self.client: steadlock.Client = client
         self.stock = stock or client.lock("stock", wait=2)
-        self.heard: list[steadlock.Lease] = []
+        self.lost: list[steadlock.Lease] = []
 
     def sell(self) -> steadlock.ReleaseOutcome:
         lease = self.stock.try_acquire(wait=1)
         if lease is None:
             raise steadlock.LockTimeoutError("busy")
-        lease.on_lost(self.heard.append)
+        lease.on_lost(self.lost.append)
         lease.on_lost(lambda lost: assert_type(lost.lost_reason, steadlock.LostReason | None))
         lease.extend(timedelta(minutes=1))
         return lease.release()

@@ -1,18 +1,18 @@
-import { clientOptions, object, type Servers, wrong } from './arguments.js';
+import { invalid, wrappedClient, wrongClientAdvice } from './adapter-arguments.js';
+import { clientOptions, object, type Servers, wrongType } from './arguments.js';
 import { Client } from './client.js';
 import { Engine } from './engine.js';
+import { textOf } from './error-text.js';
 import { InvalidArgumentError, MisconfiguredError, type SteadlockError, UnavailableError } from './errors.js';
-import { behind, invalid, strayClient } from './given.js';
 import type { ConnectOptions as AllOptions } from './options.js';
 import type { RedisClient } from './redis-client.js';
-import { textOf } from './thrown.js';
-import { isNamed, load, Unreachable } from './wasm.js';
+import { CoreUnreachableError, hasCustomSource, load } from './wasm.js';
 
 /** The options that only a client with its own connections can support. */
-const FOREIGN = ['tlsCaFile', 'tlsCertFile', 'tlsKeyFile', 'tlsServerName', 'addressMap'] as const;
+const CONNECTION_OPTIONS = ['tlsCaFile', 'tlsCertFile', 'tlsKeyFile', 'tlsServerName', 'addressMap'] as const;
 
 /** The options of a client. An option that is left out has its default. The default of `renew` is false. */
-export type ConnectOptions = Omit<AllOptions, (typeof FOREIGN)[number]>;
+export type ConnectOptions = Omit<AllOptions, (typeof CONNECTION_OPTIONS)[number]>;
 
 /**
  * Makes a client that uses the program's own Redis client, and checks that the server runs scripts.
@@ -48,7 +48,7 @@ export async function connect(redis: RedisClient, options?: ConnectOptions): Pro
  * @throws InvalidArgumentError for an even number of primaries, or an option out of its range
  */
 export async function redlock(clients: readonly RedisClient[], options?: ConnectOptions): Promise<Client> {
-  if (!Array.isArray(clients)) throw wrong('the clients', 'an array', clients, 'connect');
+  if (!Array.isArray(clients)) throw wrongType('the clients', 'an array', clients, 'connect');
   const checked = Array.from(clients, redisClient);
   return open(checked, { primaries: checked.map(url) }, options);
 }
@@ -59,9 +59,9 @@ async function open(
   options: ConnectOptions | undefined,
 ): Promise<Client> {
   const given: AllOptions = { renew: false, ...object(options, 'the options', 'connect') };
-  const foreign = FOREIGN.find((name) => given[name] !== undefined);
+  const foreign = CONNECTION_OPTIONS.find((name) => given[name] !== undefined);
   if (foreign !== undefined) {
-    throw new InvalidArgumentError(`${foreign} is for the client that opens the connection; give it to yours`, {
+    throw new InvalidArgumentError(`${foreign} is an option of the client that opens the connection; set it there`, {
       operation: 'connect',
     });
   }
@@ -77,30 +77,31 @@ async function open(
  */
 function notLoaded(error: unknown): SteadlockError {
   const details = { operation: 'connect', cause: textOf(error) } as const;
-  if (error instanceof Unreachable) {
+  if (error instanceof CoreUnreachableError) {
     return new UnavailableError(`steadlock.wasm could not be loaded: ${details.cause}`, {
       ...details,
       retryable: true,
     });
   }
-  const message = isNamed()
-    ? `what \`useCore\` was given is not the core, steadlock.wasm: ${details.cause}`
+  const message = hasCustomSource()
+    ? `the argument of \`useCore\` is not the core, steadlock.wasm: ${details.cause}`
     : `steadlock.wasm is not beside its script: ${details.cause}; \`import 'steadlock-web/inlined'\`, or name it by \`useCore\``;
   return new MisconfiguredError(message, details);
 }
 
 function redisClient(value: unknown): RedisClient {
-  const stray = strayClient(value) ?? (typeof value === 'string' || value instanceof URL ? OF_A_URL : undefined);
-  if (stray !== undefined) throw invalid(`the client must be what an adapter made, not ${stray}`);
+  const stray =
+    wrongClientAdvice(value) ?? (typeof value === 'string' || value instanceof URL ? URL_ADVICE : undefined);
+  if (stray !== undefined) throw invalid(`the client must be the result of an adapter, not ${stray}`);
   const { eval: run, subscribe } = (value ?? {}) as Partial<RedisClient>;
   const isClient = typeof run === 'function' && (subscribe === undefined || typeof subscribe === 'function');
   if (!isClient)
-    throw wrong('the client', 'an object with a function `eval`, as an adapter makes one', value, 'connect');
-  behind(value as RedisClient)?.check();
+    throw wrongType('the client', 'an object with a function `eval`, as an adapter makes one', value, 'connect');
+  wrappedClient(value as RedisClient)?.check();
   return value as RedisClient;
 }
 
-const OF_A_URL =
+const URL_ADVICE =
   'a URL; that is for `deno` of steadlock-web/deno, `workers` of steadlock-web/workers, or the package steadlock';
 
 function url({ name }: RedisClient): string {

@@ -9,12 +9,12 @@ export interface Context {
 const ONLY: Context = { run: (call) => call(), end: () => {} };
 
 /** @internal Returns the only context. */
-export function contextOfNow(): Context {
+export function currentContext(): Context {
   return ONLY;
 }
 
 /** @internal Returns no place, because this package does not warn of waits for oneself. */
-export function placeOfNow(): undefined {
+export function callSite(): undefined {
   return undefined;
 }
 

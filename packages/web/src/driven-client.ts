@@ -7,25 +7,25 @@
 // The core never calls JavaScript. After each call of the core a turn is scheduled; all calls of one tick share it.
 
 import type { NativeClient, NativeFailure, NativeHolder, NativeObservation } from './binding.js';
-import { Broken } from './broken.js';
+import { FailedCore } from './failed-core.js';
 import type { NativeClient as Core } from './glue.js';
 import type { RedisClient } from './redis-client.js';
 import { keepAlive } from './runtime.js';
 import { type Script, Servers, type Transmit } from './servers.js';
 import { CONNECT, codes } from './words.js';
 
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 export class DrivenClient implements NativeClient {
   readonly #core: Core;
   readonly #servers: Servers;
   readonly #wake: () => void;
-  #isTurnWanted = false;
+  #isTurnScheduled = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** The time at which the timer fires. */
   #timerAt = 0;
   /** Set after the core failed: after a trap no call may reach the core. */
-  #broken: Broken | undefined;
+  #failedCore: FailedCore | undefined;
   /** The pending requests and the held leases, to be ended if the core fails. */
   readonly #requests: Set<number>;
   readonly #leases = new Set<number>();
@@ -42,12 +42,12 @@ export class DrivenClient implements NativeClient {
     this.#requests = new Set(isLazy ? [] : [CONNECT]);
     this.#wake = wake;
     this.#servers = new Servers(clients, scripts, {
-      tell: (what) => this.#tell(what),
+      report: (what) => this.#report(what),
       connectTimeoutMs: core.connectTimeoutMs(),
       isLazy,
       keyPrefix,
     });
-    this.#wantTurn();
+    this.#scheduleTurn();
     this.#servers.connect();
   }
 
@@ -61,7 +61,7 @@ export class DrivenClient implements NativeClient {
   }
 
   forget(lease: number): void {
-    this.#ask(undefined, (core) => core.forget(lease));
+    this.#callCore(undefined, (core) => core.forget(lease));
   }
 
   extend(lease: number, byMs: number | undefined): number {
@@ -86,98 +86,101 @@ export class DrivenClient implements NativeClient {
 
   cancel(request: number): void {
     this.#requests.delete(request);
-    this.#tell((core) => core.cancel(request));
+    this.#report((core) => core.cancel(request));
   }
 
   metrics(): string | NativeFailure {
-    return this.#ask<string | NativeFailure>(Broken.FAILURE, (core) => core.metrics());
+    return this.#callCore<string | NativeFailure>(FailedCore.FAILURE, (core) => core.metrics());
   }
 
   metricsGroup(name: string): string | NativeFailure {
-    return this.#ask<string | NativeFailure>(Broken.FAILURE, (core) => core.metricsGroup(name));
+    return this.#callCore<string | NativeFailure>(FailedCore.FAILURE, (core) => core.metricsGroup(name));
   }
 
   remainingMs(lease: number): number {
-    return this.#noticing(this.#ask(0, (core) => core.remainingMs(lease)));
+    return this.#turnIfExpired(this.#callCore(0, (core) => core.remainingMs(lease)));
   }
 
   isValid(lease: number): boolean {
-    return this.#noticing(this.#ask(false, (core) => core.isValid(lease)));
+    return this.#turnIfExpired(this.#callCore(false, (core) => core.isValid(lease)));
   }
 
   lostReason(lease: number): number {
-    return this.#ask(-1, (core) => core.lostReason(lease));
+    return this.#callCore(-1, (core) => core.lostReason(lease));
   }
 
   drain(buffer: Float64Array): number {
-    const count = this.#ask(0, (core) => core.drain(buffer));
-    if (this.#broken !== undefined) return this.#broken.drain(buffer);
-    for (let at = 0; at < count * Broken.WIDTH; at += Broken.WIDTH) this.#note(buffer, at);
+    const count = this.#callCore(0, (core) => core.drain(buffer));
+    if (this.#failedCore !== undefined) return this.#failedCore.drain(buffer);
+    for (let at = 0; at < count * FailedCore.WIDTH; at += FailedCore.WIDTH) this.#trackRow(buffer, at);
     return count;
   }
 
   nextFailure(): NativeFailure | undefined {
-    return this.#ask<NativeFailure | undefined>(Broken.FAILURE, (core) => core.nextFailure());
+    return this.#callCore<NativeFailure | undefined>(FailedCore.FAILURE, (core) => core.nextFailure());
   }
 
   nextHolder(): NativeHolder | undefined {
-    return this.#ask(undefined, (core) => core.nextHolder());
+    return this.#callCore(undefined, (core) => core.nextHolder());
   }
 
   nextObservation(isWanted: boolean): NativeObservation | undefined {
-    return this.#ask(undefined, (core) => core.nextObservation(isWanted));
+    return this.#callCore(undefined, (core) => core.nextObservation(isWanted));
   }
 
   /** Submits a request to the core, and schedules a turn. */
-  #submit(ask: (core: Core) => number): number {
-    const request = this.#ask(undefined, ask) ?? (this.#broken as Broken).refuse();
+  #submit(call: (core: Core) => number): number {
+    const request = this.#callCore(undefined, call) ?? (this.#failedCore as FailedCore).refuse();
     this.#requests.add(request);
-    this.#wantTurn();
+    this.#scheduleTurn();
     return request;
   }
 
   /** Reports something to the core, and schedules a turn. */
-  #tell(what: (core: Core) => void): void {
-    this.#ask(undefined, what);
-    this.#wantTurn();
+  #report(what: (core: Core) => void): void {
+    this.#callCore(undefined, what);
+    this.#scheduleTurn();
   }
 
   /**
    * Returns `left`. If nothing is left, schedules a turn: after a sleep of the machine, timers are late too, and this
    * caller can be the first to notice the loss. The turn reports it.
    */
-  #noticing<T extends number | boolean>(left: T): T {
-    if (!left) this.#wantTurn();
+  #turnIfExpired<T extends number | boolean>(left: T): T {
+    if (!left) this.#scheduleTurn();
     return left;
   }
 
-  #ask<T>(otherwise: T, ask: (core: Core) => T): T {
-    if (this.#broken !== undefined) return otherwise;
+  #callCore<T>(fallback: T, call: (core: Core) => T): T {
+    if (this.#failedCore !== undefined) return fallback;
     try {
-      return ask(this.#core);
+      return call(this.#core);
     } catch (error) {
       this.#fail(error);
-      return otherwise;
+      return fallback;
     }
   }
 
-  #wantTurn(): void {
-    if (this.#isTurnWanted) return;
-    this.#isTurnWanted = true;
+  #scheduleTurn(): void {
+    if (this.#isTurnScheduled) return;
+    this.#isTurnScheduled = true;
     queueMicrotask(() => this.#turn());
   }
 
   #turn(): void {
-    this.#isTurnWanted = false;
-    const isOver = this.#ask(true, (core) => core.turn());
+    this.#isTurnScheduled = false;
+    const isOver = this.#callCore(true, (core) => core.turn());
     for (;;) {
-      const item = this.#ask(undefined, (core) => core.nextTransmit(this.#servers.sharded) as Transmit | undefined);
+      const item = this.#callCore(
+        undefined,
+        (core) => core.nextTransmit(this.#servers.sharded) as Transmit | undefined,
+      );
       if (item === undefined) break;
       this.#servers.send(item);
     }
-    if (this.#broken !== undefined || this.#ask(false, (core) => core.hasEvents())) this.#wake();
+    if (this.#failedCore !== undefined || this.#callCore(false, (core) => core.hasEvents())) this.#wake();
     if (isOver) this.#end();
-    else this.#setTimer(this.#ask(undefined, (core) => core.dueInMs()));
+    else this.#setTimer(this.#callCore(undefined, (core) => core.dueInMs()));
   }
 
   /** Sets the timer, unless it fires early enough. An additional turn does no harm. */
@@ -192,7 +195,7 @@ export class DrivenClient implements NativeClient {
         this.#timer = undefined;
         this.#turn();
       },
-      Math.min(Math.ceil(inMs), LONGEST_TIMER_MS),
+      Math.min(Math.ceil(inMs), MAX_TIMER_MS),
     );
     // Only waiting callers keep the program alive; renewals do not.
     keepAlive(this.#timer, false);
@@ -205,7 +208,7 @@ export class DrivenClient implements NativeClient {
   }
 
   /** Follows the rows of the core, to know the pending requests and the held leases. */
-  #note(buffer: Float64Array, at: number): void {
+  #trackRow(buffer: Float64Array, at: number): void {
     const [code, id, lease] = [buffer[at], buffer[at + 1] as number, buffer[at + 2] as number];
     const { lost, granted, observed } = this.#codes;
     if (code === lost) this.#leases.delete(id);
@@ -215,7 +218,7 @@ export class DrivenClient implements NativeClient {
 
   /** Handles a trap of the core: all pending requests fail, and all leases are lost. */
   #fail(error: unknown): void {
-    this.#broken = new Broken(error, this.#requests, this.#leases);
-    this.#wantTurn();
+    this.#failedCore = new FailedCore(error, this.#requests, this.#leases);
+    this.#scheduleTurn();
   }
 }

@@ -1,8 +1,8 @@
 // The core in the form that the shared code uses.
 
 import type { ClientOptions, NativeClient, NativeFailure, Vocabulary } from './binding.js';
-import { Broken } from './broken.js';
 import { DrivenClient } from './driven-client.js';
+import { FailedCore } from './failed-core.js';
 import type { RedisClient } from './redis-client.js';
 import type { Script } from './servers.js';
 import { core } from './wasm.js';
@@ -30,7 +30,7 @@ export const native = {
       return new DrivenClient(opened, clients, scripts(), told, wake);
     } catch (error) {
       // The core trapped, because an earlier failure left it in an unusable state.
-      return { ...Broken.FAILURE, operation: 'connect', cause: `${error}` };
+      return { ...FailedCore.FAILURE, operation: 'connect', cause: `${error}` };
     }
   },
   vocabulary: (): Vocabulary => loaded().vocabulary(),

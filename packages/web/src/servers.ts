@@ -1,11 +1,11 @@
 // The servers of one client. Sends items with the program's Redis clients, and reports replies and messages to the
 // core.
 
-import { behind } from './given.js';
+import { wrappedClient } from './adapter-arguments.js';
+import { isServerError, textOf } from './error-text.js';
 import type { NativeClient as Core } from './glue.js';
 import type { RedisClient, Unsubscribe } from './redis-client.js';
 import { pause } from './runtime.js';
-import { isServers, textOf } from './thrown.js';
 
 /** A script. The core refers to scripts by their position. */
 export interface Script {
@@ -29,12 +29,12 @@ export type Transmit =
 interface Failure {
   readonly text: string;
   /** Whether another attempt would fail in the same way. */
-  readonly isLasting: boolean;
+  readonly isPermanent: boolean;
 }
 
-interface Conditions {
+interface ServerOptions {
   /** Reports an event to the core. */
-  readonly tell: (what: (core: Core) => void) => void;
+  readonly report: (what: (core: Core) => void) => void;
   readonly connectTimeoutMs: number;
   /** Whether no server call may be made before the first use. */
   readonly isLazy: boolean;
@@ -51,21 +51,21 @@ const PROBE = { text: "return {KEYS[1] or '',1,'1'}", sha1: 'dc80a49f00fd502d731
  * The codes of errors that only refuse the key: the user may use other keys, or another node has the key. The server
  * can run scripts all the same.
  */
-const OF_THE_KEY = new Set(['NOPERM', 'MOVED', 'ASK', 'CLUSTERDOWN', 'TRYAGAIN']);
+const KEY_ERRORS = new Set(['NOPERM', 'MOVED', 'ASK', 'CLUSTERDOWN', 'TRYAGAIN']);
 /** The number of characters of a key that a message shows. */
-const LONGEST_KEY = 80;
+const MAX_SHOWN_KEY = 80;
 
 /** The codes of server errors that another attempt would get too. */
-const LASTING = new Set(['ERR', 'NOAUTH', 'NOPERM', 'WRONGPASS']);
+const PERMANENT_ERRORS = new Set(['ERR', 'NOAUTH', 'NOPERM', 'WRONGPASS']);
 
 /** The pause before another attempt to reach a server, in milliseconds. It doubles up to the longest pause. */
 const PAUSE_MS = 50;
-const LONGEST_PAUSE_MS = 1_000;
+const MAX_PAUSE_MS = 1_000;
 
 export class Servers {
   readonly #clients: readonly RedisClient[];
   readonly #scripts: readonly Script[];
-  readonly #conditions: Conditions;
+  readonly #options: ServerOptions;
   /** The key of the probe. It is never written, and every user with access to the records of locks may use it. */
   readonly #probedKey: string;
   /** The probes of a lazy client's servers. The first call to a server starts its probe. */
@@ -77,18 +77,18 @@ export class Servers {
   /** The numbers of the servers that also publish on a cluster's sharded channels. */
   readonly sharded: Uint16Array;
 
-  constructor(clients: readonly RedisClient[], scripts: readonly Script[], conditions: Conditions) {
+  constructor(clients: readonly RedisClient[], scripts: readonly Script[], options: ServerOptions) {
     this.#clients = clients;
     this.#scripts = scripts;
-    this.#conditions = conditions;
-    this.#probedKey = `steadlock:{${conditions.keyPrefix}}:probe`;
+    this.#options = options;
+    this.#probedKey = `steadlock:{${options.keyPrefix}}:probe`;
     this.sharded = Uint16Array.from(clients.flatMap(({ cluster }, node) => (cluster ? [node] : [])));
   }
 
   /** Starts to check which servers can be called. */
   connect(): void {
     this.#clients.forEach((client, node) => {
-      if (this.#conditions.isLazy) this.#open(client, node);
+      if (this.#options.isLazy) this.#open(client, node);
       else void this.#probe(client, node);
     });
   }
@@ -110,33 +110,33 @@ export class Servers {
   async #call(client: RedisClient, call: Transmit & { what: 'call' }): Promise<void> {
     const { node, id, keys, args } = call;
     const { text, sha1 } = this.#scripts[call.script] as Script;
-    const renamed = this.#conditions.isLazy ? await this.#probeAtFirstUse(client, node) : undefined;
-    if (renamed !== undefined) {
-      this.#tell((core) => core.failed(node, id, true, `${NOT_SENT} ${renamed}`));
+    const defect = this.#options.isLazy ? await this.#probeAtFirstUse(client, node) : undefined;
+    if (defect !== undefined) {
+      this.#report((core) => core.failed(node, id, true, `${NOT_SENT} ${defect}`));
       return;
     }
     try {
       const reply = await client.eval(text, keys, args, sha1);
-      this.#tell((core) => core.replied(node, id, reply));
+      this.#report((core) => core.replied(node, id, reply));
     } catch (error) {
-      const [isRefusal, text] = [isServers(error), textOf(error)];
-      this.#tell((core) => core.failed(node, id, isRefusal, text));
+      const [isRefusal, text] = [isServerError(error), textOf(error)];
+      this.#report((core) => core.failed(node, id, isRefusal, text));
     }
   }
 
   async #subscribe(client: RedisClient, node: number, channel: string, key: string): Promise<void> {
     if (client.subscribe === undefined) return;
-    const onMessage = (message: string) => this.#tell((core) => core.messageReceived(node, channel, `${message}`));
+    const onMessage = (message: string) => this.#report((core) => core.messageReceived(node, channel, `${message}`));
     const subscription = new Subscription();
     this.#subscriptions.set(key, subscription);
     while (!subscription.isOver) {
       try {
-        subscription.isConfirmed(await client.subscribe(channel, onMessage));
-        if (!subscription.isOver) this.#tell((core) => core.subscribed(node, channel));
+        subscription.confirm(await client.subscribe(channel, onMessage));
+        if (!subscription.isOver) this.#report((core) => core.subscribed(node, channel));
         return;
       } catch {
         // Waiters poll until the subscription succeeds.
-        await pause(LONGEST_PAUSE_MS);
+        await pause(MAX_PAUSE_MS);
       }
     }
   }
@@ -148,43 +148,46 @@ export class Servers {
 
   /** Probes a server until it answers. Reports the first lasting failure, or the end of the connect timeout. */
   async #probe(client: RedisClient, node: number): Promise<void> {
-    const deadline = performance.now() + this.#conditions.connectTimeoutMs;
-    let failure: Failure = { text: `no answer within ${this.#conditions.connectTimeoutMs} ms`, isLasting: false };
-    let hasGivenUp = false;
-    for (let pauseMs = PAUSE_MS; !this.#isOver; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
+    const deadline = performance.now() + this.#options.connectTimeoutMs;
+    let failure: Failure = { text: `no answer within ${this.#options.connectTimeoutMs} ms`, isPermanent: false };
+    let hasFailed = false;
+    for (let pauseMs = PAUSE_MS; !this.#isOver; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
       const isOnly = this.#clients.length === 1;
       const leftMs = deadline - performance.now();
-      const answer = await this.#ask(client, leftMs > 0 ? leftMs : isOnly ? PAUSE_MS : LONGEST_PAUSE_MS);
+      const answer = await this.#probeOnce(client, leftMs > 0 ? leftMs : isOnly ? PAUSE_MS : MAX_PAUSE_MS);
       if (answer === 'served') return this.#open(client, node);
-      if (answer === 'late') failure = lateOf(client, failure);
+      if (answer === 'late') failure = timeoutFailure(client, failure);
       else failure = answer;
-      const { text, isLasting } = failure;
-      if (!hasGivenUp && (isLasting || (isOnly && performance.now() >= deadline))) {
-        hasGivenUp = true;
-        this.#tell((core) => core.giveUp(node, isLasting, text));
+      const { text, isPermanent } = failure;
+      if (!hasFailed && (isPermanent || (isOnly && performance.now() >= deadline))) {
+        hasFailed = true;
+        this.#report((core) => core.giveUp(node, isPermanent, text));
       } else {
-        this.#tell((core) => core.closed(node, text));
+        this.#report((core) => core.closed(node, text));
       }
       // With several servers a majority is enough, so the probes of the others go on.
-      if (hasGivenUp && isOnly) return;
+      if (hasFailed && isOnly) return;
       // The last attempt must be at the deadline, not one pause after it.
       await pause(isOnly ? Math.min(pauseMs, Math.max(deadline - performance.now(), 0)) : pauseMs);
     }
   }
 
   /** Probes once, and waits up to `limitMs` for the reply. */
-  async #ask(client: RedisClient, limitMs: number): Promise<'served' | 'late' | Failure> {
+  async #probeOnce(client: RedisClient, limitMs: number): Promise<'served' | 'late' | Failure> {
     const over = new AbortController();
     const late = pause(limitMs, over.signal).then(() => 'late' as const);
     const asked = async () => {
       const defect = await this.#defect(client);
-      return defect === undefined ? ('served' as const) : { text: defect, isLasting: true };
+      return defect === undefined ? ('served' as const) : { text: defect, isPermanent: true };
     };
     try {
       return await Promise.race([asked(), late]);
     } catch (error) {
       const text = textOf(error);
-      return { text, isLasting: isMistake(error) || (isServers(error) && LASTING.has(codeOf(text))) };
+      return {
+        text,
+        isPermanent: isClientError(error) || (isServerError(error) && PERMANENT_ERRORS.has(codeOf(text))),
+      };
     } finally {
       over.abort();
     }
@@ -195,7 +198,7 @@ export class Servers {
     try {
       return defectOf(await client.eval(PROBE.text, key === '' ? [] : [key], [], PROBE.sha1), key);
     } catch (error) {
-      if (key === '' || !isServers(error) || !OF_THE_KEY.has(codeOf(textOf(error)))) throw error;
+      if (key === '' || !isServerError(error) || !KEY_ERRORS.has(codeOf(textOf(error)))) throw error;
       return this.#defect(client, '');
     }
   }
@@ -216,14 +219,14 @@ export class Servers {
   }
 
   #open(client: RedisClient, node: number): void {
-    this.#tell((core) => {
+    this.#report((core) => {
       core.opened(node);
       if (client.subscribe !== undefined) core.subscriptionsOpened(node);
     });
   }
 
-  #tell(what: (core: Core) => void): void {
-    if (!this.#isOver) this.#conditions.tell(what);
+  #report(what: (core: Core) => void): void {
+    if (!this.#isOver) this.#options.report(what);
   }
 }
 
@@ -233,17 +236,17 @@ class Subscription {
   #unsubscribe: Unsubscribe;
 
   /** Called when the server has confirmed the subscription. */
-  isConfirmed(unsubscribe: Unsubscribe): void {
+  confirm(unsubscribe: Unsubscribe): void {
     this.#unsubscribe = unsubscribe;
-    if (this.isOver) void this.#leave();
+    if (this.isOver) void this.#callUnsubscribe();
   }
 
   end(): void {
     this.isOver = true;
-    void this.#leave();
+    void this.#callUnsubscribe();
   }
 
-  async #leave(): Promise<void> {
+  async #callUnsubscribe(): Promise<void> {
     try {
       await this.#unsubscribe?.();
     } catch {
@@ -252,7 +255,7 @@ class Subscription {
   }
 }
 
-const NO_ANSWER = 'the Redis client gave no answer of a script';
+const NO_ANSWER = 'the Redis client returned no reply of a script';
 /** The first word of the core's own refusals. The core passes the rest of the text to the caller. */
 const NOT_SENT = 'STEADLOCK_ARGUMENT';
 
@@ -262,21 +265,21 @@ function defectOf(answer: unknown, key: string): string | undefined {
   const name = seen instanceof Uint8Array ? new TextDecoder().decode(seen) : seen;
   if (typeof name !== 'string' || Number(number) !== 1) return NO_ANSWER;
   if (name !== key) {
-    const [from, to] = [key, name].map((text) => JSON.stringify(text.slice(0, LONGEST_KEY)));
-    return `the Redis client, or a proxy, made ${to} of the key ${from}, so locks would exclude no other service; switch its key prefix off, and use the option keyPrefix`;
+    const [from, to] = [key, name].map((text) => JSON.stringify(text.slice(0, MAX_SHOWN_KEY)));
+    return `the Redis client, or a proxy, changed the key ${from} to ${to}, so locks would exclude no other service; switch its key prefix off, and use the option keyPrefix`;
   }
   if (typeof number !== 'number' && typeof number !== 'bigint') {
-    return 'the Redis client gives numbers as text; switch that off';
+    return 'the Redis client returns numbers as text; switch that off';
   }
   if (typeof text === 'string' || text instanceof Uint8Array) return undefined;
-  return 'the Redis client makes numbers and objects of texts; switch that off, as by `automaticDeserialization: false`';
+  return 'the Redis client converts texts to numbers and objects; switch that off, for example by `automaticDeserialization: false`';
 }
 
 /**
  * Whether an adapter reports that its client has the wrong type or cannot be used. Compares the names of the classes,
  * because bundlers can make several copies of a class.
  */
-function isMistake(error: unknown): boolean {
+function isClientError(error: unknown): boolean {
   return error instanceof Error && /^(InvalidArgument|Misconfigured)Error$/.test(error.name);
 }
 
@@ -286,8 +289,8 @@ function codeOf(text: string): string {
 }
 
 /** Returns the failure of a probe without a reply. Adds the last error that the client emitted, which says more. */
-function lateOf(client: RedisClient, failure: Failure): Failure {
-  const error = behind(client)?.lastError?.();
+function timeoutFailure(client: RedisClient, failure: Failure): Failure {
+  const error = wrappedClient(client)?.lastError?.();
   return error === undefined || failure.text.includes(': ')
     ? failure
     : { ...failure, text: `${failure.text}: ${textOf(error)}` };

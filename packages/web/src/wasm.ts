@@ -13,7 +13,7 @@ let loading: Promise<void> | undefined;
 let isLoaded = false;
 
 /** @internal The core's file could not be requested. A later call can succeed. */
-export class Unreachable extends Error {}
+export class CoreUnreachableError extends Error {}
 
 /**
  * Sets the source of the core, if it is not beside this package's files: its WebAssembly module, which some hosts
@@ -25,7 +25,7 @@ export function useCore(core: Core): void {
 }
 
 /** @internal Whether the program has set the source of the core. */
-export function isNamed(): boolean {
+export function hasCustomSource(): boolean {
   return source !== undefined;
 }
 
@@ -78,7 +78,7 @@ async function instantiate(from: Core): Promise<void> {
 async function read(url: URL): Promise<Response | BufferSource> {
   if (url.protocol === 'file:') return readFile(url);
   return fetch(url).catch((error: unknown) => {
-    throw new Unreachable(`${url.pathname} could not be fetched`, { cause: error });
+    throw new CoreUnreachableError(`${url.pathname} could not be fetched`, { cause: error });
   });
 }
 
@@ -86,7 +86,7 @@ async function bodyOf(response: Response): Promise<BufferSource> {
   if (response.ok) return response.arrayBuffer();
   // A `Response` that the program made has no URL.
   const answer = `${response.url ? new URL(response.url).pathname : 'it'} was answered with ${response.status}`;
-  throw response.status >= 500 || response.status === 429 ? new Unreachable(answer) : new Error(answer);
+  throw response.status >= 500 || response.status === 429 ? new CoreUnreachableError(answer) : new Error(answer);
 }
 
 async function readFile(url: URL): Promise<BufferSource> {

@@ -87,7 +87,7 @@ for (const [name, make] of Object.entries(MAKERS)) {
       assert.equal(made.client.name, new URL(url).host);
     });
 
-    it('gives what a script gives, also the second time, by its SHA-1', async () => {
+    it('returns the reply of a script, the second time by its SHA-1', async () => {
       const script = "return { 1, 'ä\\r\\n😀', false, { KEYS[1], ARGV[1] }, 4503599627370496 }";
       for (let time = 0; time < 2; time += 1) {
         const reply = (await run(script, ['kéy'], ['ärg'])) as Reply[];
@@ -110,19 +110,19 @@ for (const [name, make] of Object.entries(MAKERS)) {
       assert.match(raised.message, /^MINE of my own/);
     });
 
-    it('hears messages of any text until it has enough, each listener for itself', async () => {
+    it('receives messages until it unsubscribes, for each listener', async () => {
       const channel = 'ä:{b},c d';
-      const heard: string[][] = [[], []];
-      const listen = (at: number) => made.client.subscribe?.(channel, (message) => heard[at]?.push(message));
+      const received: string[][] = [[], []];
+      const listen = (at: number) => made.client.subscribe?.(channel, (message) => received[at]?.push(message));
       const [first, second] = [await listen(0), await listen(1)];
       const texts = ['a', '', 'ä,😀\t"', randomBytes(2_000).toString('base64')];
       for (const text of texts) await store.publish(channel, text);
-      await eventually(5_000, () => heard.every(({ length }) => length === texts.length));
-      assert.deepEqual(heard, [texts, texts]);
+      await eventually(5_000, () => received.every(({ length }) => length === texts.length));
+      assert.deepEqual(received, [texts, texts]);
       await first?.();
       await eventually(5_000, async () => {
         await store.publish(channel, 'again');
-        return heard[1]?.includes('again') && !heard[0]?.includes('again');
+        return received[1]?.includes('again') && !received[0]?.includes('again');
       });
       await second?.();
       await eventually(5_000, async () => (await store.publish(channel, 'nobody')) === 0);
@@ -149,7 +149,7 @@ describe('tcp', () => {
     assert.throws(() => onSockets('http://localhost'), InvalidArgumentError);
   });
 
-  it('reads a URL as the other packages do, or refuses it without repeating it', async () => {
+  it('parses a URL like the other packages, or refuses it without repeating it', async () => {
     await using server = await RedisServer.start();
     for (const [form, database] of [
       ['', 0],
@@ -188,7 +188,7 @@ describe('tcp', () => {
     }
   });
 
-  it('gives up a connection that is silent, and is answered by the next', async () => {
+  it('closes a silent connection and opens another', async () => {
     await using server = await RedisServer.start();
     let dialled = 0;
     const client = onSockets(server.url, 200, () => {
@@ -206,11 +206,11 @@ describe('tcp', () => {
     client.close();
   });
 
-  it('opens its connections anew when they end, and listens again', async () => {
+  it('reopens ended connections and subscribes again', async () => {
     await using server = await RedisServer.start();
     const client = onSockets(server.url);
-    const heard: string[] = [];
-    await client.subscribe?.('news', (message) => heard.push(message));
+    const received: string[] = [];
+    await client.subscribe?.('news', (message) => received.push(message));
     assert.equal(Number(await client.eval('return 1', [], [], 'x')), 1);
     await server.store.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
     await server.store.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
@@ -220,7 +220,7 @@ describe('tcp', () => {
     });
     await eventually(5_000, async () => {
       await server.store.publish('news', 'again');
-      return heard.includes('again');
+      return received.includes('again');
     });
     client.close();
     await assert.rejects(Promise.resolve(client.eval('return 1', [], [], 'x')), /closed/);
@@ -230,7 +230,7 @@ describe('tcp', () => {
 describe('upstash', () => {
   const script = 'return redis.call("PUBLISH", KEYS[1], ARGV[1])';
 
-  it('listens to a few channels, and refuses more until one is free', async () => {
+  it('subscribes to a few channels, and refuses more until one is free', async () => {
     await using server = await EmbeddedServer.start('--http', '0');
     const client = upstash({ url: server.http, subscribe: true, maxStreams: 2 });
     const listen = async (channel: string) => client.subscribe?.(channel, () => {});
@@ -242,7 +242,7 @@ describe('upstash', () => {
     for (const end of ends) await end?.();
   });
 
-  it('begins a stream again that the server ended', async () => {
+  it('reopens a stream that the server ended', async () => {
     await using server = await EmbeddedServer.start('--http', '0');
     let streams = 0;
     const cut: AbortController[] = [];
@@ -257,29 +257,29 @@ describe('upstash', () => {
         return fetch(url, { ...init, signal: AbortSignal.any([one.signal, init?.signal as AbortSignal]) });
       },
     });
-    const heard: string[] = [];
-    const end = await client.subscribe?.('a,b', (message) => heard.push(message));
+    const received: string[] = [];
+    const end = await client.subscribe?.('a,b', (message) => received.push(message));
     const say = (text: string) => client.eval(script, ['a,b'], [text], sha1(script));
     await say('1,2');
-    await eventually(5_000, () => heard.includes('1,2'));
+    await eventually(5_000, () => received.includes('1,2'));
     cut[0]?.abort();
     await eventually(5_000, async () => {
       await say('again');
-      return heard.includes('again');
+      return received.includes('again');
     });
     assert.equal(streams, 2);
     await end?.();
   });
 
-  it('refuses a wrong token as what the server refuses, and gives up on a call without an answer', async () => {
-    const asked: RequestInit[] = [];
+  it('reports a wrong token as a refusal, and times out without a reply', async () => {
+    const requests: RequestInit[] = [];
     const answering = (status: number, body: unknown) =>
       upstash({
         url: 'https://example.upstash.io',
         token: 'secret',
         timeoutMs: 50,
         fetch: async (_, init) => {
-          asked.push(init ?? {});
+          requests.push(init ?? {});
           if (status > 0) return new Response(JSON.stringify(body), { status });
           // The timer keeps the program alive, as a socket does.
           const socket = setTimeout(() => assert.fail('it was not given up'), 5_000);
@@ -302,7 +302,7 @@ describe('upstash', () => {
       [0],
     ].map(async ([status, body]) => ((await failure(status as number, body)) as Error).name);
     assert.deepEqual(await Promise.all(names), ['ReplyError', 'ReplyError', 'Error', 'Error', 'Error', 'Error']);
-    assert.deepEqual(new Headers(asked[0]?.headers).get('authorization'), 'Bearer secret');
+    assert.deepEqual(new Headers(requests[0]?.headers).get('authorization'), 'Bearer secret');
   });
 });
 

@@ -35,7 +35,7 @@ describe('a release after close()', () => {
     await Promise.all(servers.map((one) => one[Symbol.asyncDispose]()));
   });
 
-  it('is unknown where the program closed its connection first, or the server answers no more', async () => {
+  it('returns unknown if the connection is closed or the server is silent', async () => {
     const own = new Redis(server.url);
     const client = await connect(ioredis(own));
     const lease = await client.lock('gone').lock();
@@ -54,7 +54,7 @@ describe('a release after close()', () => {
     assert.ok(performance.now() - started < 2_000);
   });
 
-  it('of what was lost before says so', async () => {
+  it('of a lost lease returns the loss', async () => {
     const client = await connect(ioredis(redis));
     const lease = await client.lock('lost').lock({ leaseMs: 100 });
     await eventually(5_000, () => lease.lostReason === 'expired');

@@ -57,7 +57,7 @@ describe('a cluster behind ioredis', () => {
     await client.close();
   });
 
-  it('and the native client tell one another of releases, without a poll', async () => {
+  it('and the native client notify each other of releases, without a poll', async () => {
     const behind = await connect(ioredis(redis, listener), NO_POLL);
     const own = await native.connect(`redis+cluster://${new URL(nodes[0]?.url as string).host}`, NO_POLL);
     for (const kind of ['lock', 'fairLock'] as const) {
@@ -95,8 +95,8 @@ async function meet(node: RedisServer, other: RedisServer): Promise<void> {
 
 /** Whether a channel of this lock has a subscriber, on any node. */
 async function isListenedTo(nodes: RedisServer[], name: string): Promise<boolean> {
-  const asked = nodes.flatMap(({ store }) =>
+  const replies = nodes.flatMap(({ store }) =>
     ['CHANNELS', 'SHARDCHANNELS'].map((what) => store.call('PUBSUB', what, `*${name}*`) as Promise<string[]>),
   );
-  return (await Promise.all(asked)).flat().length > 0;
+  return (await Promise.all(replies)).flat().length > 0;
 }

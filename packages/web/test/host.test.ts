@@ -54,14 +54,14 @@ async function open(around: Partial<RedisClient> = {}, options?: ConnectOptions)
 const run: RedisClient['eval'] = (...call) => ioredis(redis).eval(...call);
 
 describe('leases', () => {
-  it('are fixed unless they are asked to be renewed', async () => {
+  it('are fixed by default', async () => {
     await using client = await open({}, { leaseMs: 300 });
     const lease = await client.lock(fresh()).lock();
     await once(lease.signal, 'abort');
     assert.equal(lease.lostReason, 'expired');
   });
 
-  it('end while the machine sleeps, which its steady clock does not count', async (test) => {
+  it('expire while the machine sleeps', async (test) => {
     await using client = await open({}, { leaseMs: 60_000 });
     const lease = await client.lock(fresh()).lock();
     assert.ok(lease.isValid);
@@ -94,7 +94,7 @@ describe('leases', () => {
     }
   });
 
-  it('end before an invocation does, and so does the wait', async () => {
+  it('and waits end before the invocation does', async () => {
     await using client = await open();
     const lock = client.lock(fresh());
     const atOnce = await lock.lock({ remainingMs: () => 20_000, waitMs: 0 });
@@ -116,7 +116,7 @@ describe('leases', () => {
 });
 
 describe('connecting', () => {
-  it('asks the server once, and tells what it refuses', async () => {
+  it('makes one server call, and reports a refusal', async () => {
     const refusing = { eval: () => Promise.reject(new ReplyError('NOAUTH Authentication required.')) };
     const error = await connect({ name: 'shop:6379', ...refusing }).catch((error) => error);
     assert.ok(error instanceof MisconfiguredError, `${error}`);
@@ -124,7 +124,7 @@ describe('connecting', () => {
     assert.equal(error.node, 'shop:6379');
   });
 
-  it('gives up after the connect timeout, whatever the client does', async () => {
+  it('times out after the connect timeout, whatever the client does', async () => {
     for (const run of [
       () => Promise.reject(new Error('ECONNREFUSED')),
       () => new Promise<never>(() => {}),
@@ -140,7 +140,7 @@ describe('connecting', () => {
     }
   });
 
-  it('refuses what is no client, and options of others', async () => {
+  it('refuses values that are not clients, and options of other packages', async () => {
     for (const wrong of [undefined, null, 'redis://localhost', {}, { eval: 1 }, { eval: run, subscribe: true }]) {
       await assert.rejects(connect(wrong as never), InvalidArgumentError);
     }
@@ -149,7 +149,7 @@ describe('connecting', () => {
     await assert.rejects(redlock([{ eval: run }, { eval: run }]), InvalidArgumentError);
   });
 
-  it('asks nothing before the first use if it is lazy', async () => {
+  it('makes no server call before the first use if it is lazy', async () => {
     let calls = 0;
     const counted: RedisClient['eval'] = (...call) => {
       calls += 1;
@@ -163,7 +163,7 @@ describe('connecting', () => {
 });
 
 describe('a client that fails', () => {
-  it('and nobody knows whether the script ran: the lock is released again, not lost', async () => {
+  it('with an unknown outcome: the lock is released again', async () => {
     const name = fresh();
     let isCut = false;
     const cut: RedisClient['eval'] = async (...call) => {
@@ -178,7 +178,7 @@ describe('a client that fails', () => {
     await eventually(5_000, async () => (await redis.exists(name)) === 0);
   });
 
-  it('and answers late: the call is over, and its grant is given back', async () => {
+  it('and answers late: the call has ended, and its grant is released', async () => {
     const name = fresh();
     let late = false;
     const slow: RedisClient['eval'] = async (...call) => {
@@ -193,7 +193,7 @@ describe('a client that fails', () => {
     await eventually(5_000, async () => (await redis.exists(name)) === 0);
   });
 
-  it('and throws anything: an error, and the client goes on', async () => {
+  it('and throws any value: the call rejects, and the client works', async () => {
     let thrown: unknown;
     const throwing: RedisClient['eval'] = (...call) => {
       if (thrown === undefined) return run(...call);
@@ -210,15 +210,15 @@ describe('a client that fails', () => {
     assert.equal(guessed.acquire, undefined, 'internals have no names');
   });
 
-  it('and lets calls overtake others: nobody who gave up stays in line, and no lock stays theirs', async () => {
+  it('and reorders calls: abandoned waiters leave the queue and hold no lock', async () => {
     let isNextLate = false;
-    let letGo: (() => void) | undefined;
+    let abandon: (() => void) | undefined;
     let ran = 0;
     const late: RedisClient['eval'] = async (...call) => {
       if (isNextLate) {
         isNextLate = false;
         await new Promise<void>((resolve) => {
-          letGo = resolve;
+          abandon = resolve;
         });
       }
       const reply = await run(...call);
@@ -231,13 +231,13 @@ describe('a client that fails', () => {
       const name = fresh();
       const held = kind === 'fairLock' ? await other[kind](name).lock() : undefined;
       const giving = new AbortController();
-      [isNextLate, letGo, ran] = [true, undefined, 0];
+      [isNextLate, abandon, ran] = [true, undefined, 0];
       const given = client[kind](name).lock({ signal: giving.signal });
-      await eventually(5_000, () => letGo !== undefined);
+      await eventually(5_000, () => abandon !== undefined);
       giving.abort();
       await assert.rejects(given);
       await eventually(5_000, () => ran === 1);
-      (letGo as unknown as () => void)();
+      (abandon as unknown as () => void)();
       await eventually(5_000, () => ran >= 2);
       const waiting = other[kind](name).lock({ waitMs: 10_000 });
       await held?.release();
@@ -248,7 +248,7 @@ describe('a client that fails', () => {
     }
   });
 
-  it('and gives what is no reply: an error, and no lease', async () => {
+  it('and returns an invalid reply: the call rejects without a lease', async () => {
     const cyclic: unknown[] = [];
     cyclic.push(cyclic);
     for (const wrong of [{}, 1.5, () => 1, Symbol('reply'), [['a', {}]], true, cyclic] as never[]) {
@@ -261,7 +261,7 @@ describe('a client that fails', () => {
     }
   });
 
-  it('and cannot listen: waiters poll, and listen once it can', async () => {
+  it('and cannot subscribe: waiters poll until it can', async () => {
     const name = fresh();
     let tries = 0;
     const listens = ioredis(redis, subscriber).subscribe as NonNullable<RedisClient['subscribe']>;
@@ -286,29 +286,29 @@ describe('a client that fails', () => {
     const started = performance.now();
     await held.release();
     await (await waiting).release();
-    assert.ok(performance.now() - started < 2_000, 'the message was not heard');
+    assert.ok(performance.now() - started < 2_000, 'the message was not received');
   });
 
-  it('and its server comes back: what is renewed stays held', async () => {
+  it('and its server comes back: renewed leases stay valid', async () => {
     const name = fresh();
     let isDown = false;
     const flaky: RedisClient['eval'] = (...call) => (isDown ? Promise.reject(new Error('down')) : run(...call));
     await using client = await open({ eval: flaky }, { leaseMs: 4_500, renew: true });
-    const told: Observation[] = [];
-    client.events.on('renewalFailing', (observation) => told.push(observation));
-    client.events.once('renewed', (observation) => told.push(observation));
+    const observed: Observation[] = [];
+    client.events.on('renewalFailing', (observation) => observed.push(observation));
+    client.events.once('renewed', (observation) => observed.push(observation));
     const lease = await client.lock(name).lock();
     isDown = true;
-    await eventually(5_000, () => told.length > 0);
+    await eventually(5_000, () => observed.length > 0);
     isDown = false;
-    await eventually(5_000, () => told.some(({ level }) => level === 'info'));
+    await eventually(5_000, () => observed.some(({ level }) => level === 'info'));
     assert.ok(lease.isValid);
     assert.equal(await lease.release(), 'released');
   });
 });
 
 describe('a mistake', () => {
-  it('in the order of the arguments of `using` is refused, and nothing runs', async () => {
+  it('in the order of the arguments of `using` is refused', async () => {
     await using client = await open();
     let ran = 0;
     const body = () => {
@@ -324,7 +324,7 @@ describe('a mistake', () => {
     assert.equal(ran, 0);
   });
 
-  it('is told whole by what writes errors as JSON', async () => {
+  it('is complete in an error as JSON', async () => {
     await using client = await open();
     const name = fresh();
     const held = await client.lock(name).lock();
@@ -349,7 +349,7 @@ describe('a mistake', () => {
 });
 
 describe('several primaries', () => {
-  it('are a RedLock, which a minority that is down does not stop', async () => {
+  it('are a RedLock that works while a minority is down', async () => {
     await using second = await RedisServer.start();
     const connections = [redis, new Redis(second.url)];
     const down: RedisClient = { name: 'down', eval: () => Promise.reject(new Error('down')) };
@@ -368,7 +368,7 @@ describe('several primaries', () => {
 });
 
 describe('a server that refuses', () => {
-  it('because it has no room is tried again', async () => {
+  it('because it is out of memory is retried', async () => {
     let tries = 0;
     await using client = await open({
       eval: (...call) => {
@@ -379,7 +379,7 @@ describe('a server that refuses', () => {
     assert.equal(await (await client.lock(fresh()).lock()).release(), 'released');
   });
 
-  it('while it starts is one of several primaries once it has', async () => {
+  it('while it starts becomes one of several primaries later', async () => {
     const servers = await Promise.all([RedisServer.start(), RedisServer.start()]);
     const connections = [redis, ...servers.map(({ url }) => new Redis(url))];
     const clients = connections.map((one) => ioredis(one));
@@ -406,7 +406,7 @@ describe('a server that refuses', () => {
 });
 
 describe('a core that fails', () => {
-  it('while it connects is no client', async (test) => {
+  it('while it connects rejects connect()', async (test) => {
     test.mock.method(console, 'error', () => {});
     let clock: { mock: { restore(): void } } | undefined;
     const opening = open({
@@ -421,7 +421,7 @@ describe('a core that fails', () => {
     clock?.mock.restore();
   });
 
-  it('tells everybody who waits and who holds, and never hangs', async (test) => {
+  it('rejects all waiters, loses all leases, and never hangs', async (test) => {
     test.mock.method(console, 'error', () => {});
     const [held, wanted] = [fresh(), fresh()];
     await using other = await open();
@@ -463,7 +463,7 @@ describe('a program', () => {
     redis.disconnect();
   `;
 
-  it('ends though a lock is held and renewed, once its own connections are closed', { timeout: 20_000 }, async () => {
+  it('exits while a lock is held and renewed, once its own connections are closed', { timeout: 20_000 }, async () => {
     const child = spawn(process.execPath, ['--input-type=module', '--eval', PROGRAM, server.url, fresh()], {
       cwd: `${ROOT}/packages/web`,
       stdio: ['ignore', 'pipe', 'inherit'],

@@ -41,8 +41,8 @@ function renaming(client: RedisClient): RedisClient {
 const isRefused = (error: unknown) =>
   error instanceof MisconfiguredError && !error.retryable && /prefix/.test(error.message);
 
-describe('keys that are renamed', () => {
-  it('by ioredis are seen when the client is given', async () => {
+describe('renamed keys', () => {
+  it('by ioredis are detected by the adapter', async () => {
     const options = { lazyConnect: true };
     for (const [client, advice] of [
       [new Redis({ ...options, keyPrefix: 'app:' }), /redis\.duplicate\(\{ keyPrefix: '' \}\)/],
@@ -65,8 +65,8 @@ describe('keys that are renamed', () => {
     assert.equal(await redis.exists('of-a-duplicate'), 1);
     // The subscriber can have a prefix, because ioredis does not add it to channels.
     await using other = await connect(ioredis(redis));
-    const waiting = client.lock('heard', { waitMs: 10_000 });
-    const held = await other.lock('heard').lock();
+    const waiting = client.lock('events', { waitMs: 10_000 });
+    const held = await other.lock('events').lock();
     setTimeout(() => held.release(), 300);
     await (await waiting.lock()).release();
     await lease.release();
@@ -74,7 +74,7 @@ describe('keys that are renamed', () => {
     prefixed.disconnect();
   });
 
-  it('by anything are seen when the client connects, without a round trip more', async () => {
+  it('are detected by connect(), without a further round trip', async () => {
     let calls = 0;
     const counted: RedisClient = {
       ...ioredis(redis),
@@ -96,7 +96,7 @@ describe('keys that are renamed', () => {
     await rest[Symbol.asyncDispose]();
   });
 
-  it('by node-redis are not, as commands that are sent raw have no prefix', async () => {
+  it('are not caused by the prefix of node-redis', async () => {
     const prefixed = await createClient({ url: server.url, keyPrefix: 'app:' }).connect();
     await using client = await connect(nodeRedis(prefixed));
     await using native = await connect(ioredis(redis));
@@ -106,7 +106,7 @@ describe('keys that are renamed', () => {
     prefixed.destroy();
   });
 
-  it('are seen at the first use of a client that is lazy, and nothing is locked', async () => {
+  it('are detected at the first use of a lazy client', async () => {
     await using client = await connect(renaming(ioredis(redis)), { lazy: true });
     for (let time = 0; time < 2; time += 1) {
       await assert.rejects(client.lock('lazy').lock({ waitMs: 0 }), isRefused);
@@ -122,7 +122,7 @@ describe('keys that are renamed', () => {
     assert.deepEqual((await redis.keys('*lazy*')).length, 0);
   });
 
-  it('of one of several primaries are refused, and left out if it comes later', async () => {
+  it('of one of several primaries are refused, or that primary is left out', async () => {
     const others = await Promise.all([RedisServer.start(), RedisServer.start()]);
     const clients = [redis, ...others.map(({ store }) => store)].map((one) => ioredis(one));
     const [first, second, third] = clients as [RedisClient, RedisClient, RedisClient];
@@ -144,7 +144,7 @@ describe('keys that are renamed', () => {
     for (const other of others) await other[Symbol.asyncDispose]();
   });
 
-  it('for users who may use their own keys only: the handshake asks for none', async () => {
+  it('do not matter for users with access to their own keys only', async () => {
     const rules = ['resetkeys', '~mine:*', '&*', '+@all'];
     await redis.call('ACL', 'SETUSER', 'tenant', 'reset', 'on', '>secret', ...rules);
     const url = server.url.replace('//', '//tenant:secret@');
@@ -154,7 +154,7 @@ describe('keys that are renamed', () => {
     tenant.disconnect();
   });
 
-  it('and what is no answer of that script is none', async () => {
+  it('are not confused with an invalid reply of the probe', async () => {
     for (const answer of [null, 1, 'OK', [], ['', 1], {}, [['a'], 1]] as never[]) {
       await assert.rejects(connect({ eval: () => answer }), (error) => error instanceof MisconfiguredError);
     }

@@ -28,7 +28,7 @@ describe('the core', () => {
   });
 
   /** Bundles a program, runs the bundle in a folder without other files, and returns its output. */
-  async function told(format: Format, platform: Platform, first = '', fetched = ''): Promise<string> {
+  async function outputOf(format: Format, platform: Platform, first = '', fetched = ''): Promise<string> {
     const program = `${first}
 import { connect } from 'steadlock-web';
 import { tcp } from '${ROOT}packages/web/dist/adapters/tcp.js';
@@ -69,25 +69,25 @@ main().then((text) => console.log(text));
     return stdout.trim();
   }
 
-  it('is within what a bundler makes for a server, as a module and as CommonJS', async () => {
-    for (const format of ['esm', 'cjs'] as const) assert.equal(await told(format, 'node'), 'held true', format);
-    assert.equal(await told('esm', 'neutral'), 'held true');
+  it('is included in server bundles, as a module and as CommonJS', async () => {
+    for (const format of ['esm', 'cjs'] as const) assert.equal(await outputOf(format, 'node'), 'held true', format);
+    assert.equal(await outputOf('esm', 'neutral'), 'held true');
   });
 
-  it('is within a page that imports it', async () => {
+  it('is included in a page that imports it', async () => {
     for (const format of ['esm', 'cjs'] as const) {
-      assert.equal(await told(format, 'browser', "import 'steadlock-web/inlined';"), 'held true', format);
+      assert.equal(await outputOf(format, 'browser', "import 'steadlock-web/inlined';"), 'held true', format);
     }
   });
 
-  it('is told at once to be missing, by an error that says what to do', async () => {
+  it('causes an error with advice if it is missing', async () => {
     for (const format of ['esm', 'cjs'] as const) {
-      const text = await told(format, 'browser');
+      const text = await outputOf(format, 'browser');
       assert.match(text, /^Misconfigured false true .*import 'steadlock-web\/inlined'.*useCore/, format);
     }
   });
 
-  it('is told to be something else where `useCore` was given that', async () => {
+  it('causes an error if `useCore` got something else', async () => {
     const use = "import { useCore } from 'steadlock-web';";
     for (const [given, cause] of [
       ['new Uint8Array([1, 2, 3])', /expected 4 bytes/],
@@ -95,15 +95,15 @@ main().then((text) => console.log(text));
       ["new Response('', { status: 404 })", /it was answered with 404/],
       ['new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0])', /is not a function/],
     ] as const) {
-      const text = await told('esm', 'browser', use, `useCore(${given});`);
-      assert.match(text, /^Misconfigured false true what `useCore` was given is not the core/);
+      const text = await outputOf('esm', 'browser', use, `useCore(${given});`);
+      assert.match(text, /^Misconfigured false true the argument of `useCore` is not the core/);
       assert.match(text, cause);
     }
   });
 
-  it('may come later where its file cannot be fetched now', async () => {
+  it('can be loaded later if its file cannot be fetched now', async () => {
     const use = "import { useCore } from 'steadlock-web';";
-    const text = await told('esm', 'browser', use, "useCore('http://127.0.0.1:1/steadlock.wasm');");
+    const text = await outputOf('esm', 'browser', use, "useCore('http://127.0.0.1:1/steadlock.wasm');");
     assert.match(text, /^Unavailable true true .*could not be fetched.*/);
   });
 });

@@ -51,7 +51,7 @@ const SAME: true[] = [
 ];
 
 describe('the package', () => {
-  it('has the names of the Node package, and those for hosts', () => {
+  it('exports the names of the Node package, and those for hosts', () => {
     assert.ok(SAME.every(Boolean));
     const names = (file: string) => {
       const program = `import * as all from ${JSON.stringify(file)}; console.log(Object.keys(all).filter((name) => name !== '__esModule').join(' '))`;
@@ -64,7 +64,7 @@ describe('the package', () => {
     assert.deepEqual(mine, Object.keys(web).sort());
   });
 
-  it('has classes for instanceof, and to inject by, which nobody can make objects of', async () => {
+  it('has classes for instanceof and injection that cannot be constructed', async () => {
     const client = await web.connect({ eval: async () => ['0', '1', '1', '1', '1', '1'] }, { lazy: true });
     assert.ok(client instanceof web.Client);
     assert.ok(client.lock('a') instanceof web.Lock);
@@ -79,7 +79,7 @@ describe('the package', () => {
           () => new Class(...given),
           (error) =>
             error instanceof web.InvalidArgumentError &&
-            error.message.startsWith(`${name} is not made by new; connect() gives a client`),
+            error.message.startsWith(`${name} cannot be made by new; connect() returns a client`),
         );
       }
     }
@@ -88,9 +88,9 @@ describe('the package', () => {
       for (const name of ${JSON.stringify(Object.keys(classes))}) try { new web[name]() } catch (error) { console.log(error.name, error.message) }`;
     const options = { cwd: PACKAGE, encoding: 'utf8' } as const;
     const { stdout } = spawnSync(process.execPath, ['--input-type=module', '--eval', program], options);
-    const told = stdout.trim().split('\n');
+    const lines = stdout.trim().split('\n');
     assert.deepEqual(
-      told.map((line) => line.split(' ', 2).join(' ')),
+      lines.map((line) => line.split(' ', 2).join(' ')),
       Object.keys(classes).map((name) => `InvalidArgumentError ${name}`),
     );
   });
@@ -118,7 +118,7 @@ describe('the package', () => {
     assert.ok(total < LIMIT_BYTES);
   });
 
-  it('has every file that it exports, typed, and nothing but them and its licences', () => {
+  it('contains exactly its exported files, their types and its licences', () => {
     const { stdout } = spawnSync('npm', ['pack', '--dry-run', '--json'], { cwd: PACKAGE, encoding: 'utf8' });
     const [{ files }] = JSON.parse(stdout) as [{ files: { path: string }[] }];
     const packed = new Set(files.map(({ path }) => path));

@@ -70,7 +70,7 @@ function nearest(value: Value): unknown {
 }
 
 describe('RESP', () => {
-  it('is read whole, whatever pieces it arrives in', () => {
+  it('is decoded from pieces of any size', () => {
     let count = 0;
     for (const row of vectors.replies) {
       const text = row.bytes ?? row.resp2;
@@ -85,17 +85,17 @@ describe('RESP', () => {
     assert.ok(count > 30, `${count}`);
   });
 
-  it('is waited for while a server may send the rest', () => {
+  it('is incomplete while the rest can still come', () => {
     for (const row of vectors.incomplete) assert.deepEqual(read(bytes(row.bytes as string)), [], row.name);
   });
 
-  it('is refused in its newer version', () => {
+  it('is refused as RESP3', () => {
     const refused = vectors.replies.filter((row) => row.resp3 !== undefined);
     assert.ok(refused.length > 10, `${refused.length}`);
     for (const row of refused) assert.throws(() => read(bytes(row.resp3 as string)), /does not speak RESP2/, row.name);
   });
 
-  it('is refused if no server sends it', () => {
+  it('is refused if it is malformed', () => {
     for (const row of vectors.refused) {
       const sent = bytes(row.bytes as string);
       for (let size = 1; size <= sent.length; size += 1) {
@@ -104,7 +104,7 @@ describe('RESP', () => {
     }
   });
 
-  it('is written with lengths in bytes', () => {
+  it('is encoded with lengths in bytes', () => {
     const text = new TextDecoder('utf-8', { fatal: true });
     let count = 0;
     for (const row of vectors.commands) {

@@ -1,4 +1,4 @@
-// Runs the same story in every supported runtime, each with a suitable adapter.
+// Runs the same scenario in every supported runtime, each with a suitable adapter.
 
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
@@ -14,9 +14,9 @@ import { EmbeddedServer, end, eventually, freePort, RedisServer, unusedPort } fr
 const PACKAGE = join(ROOT, 'packages', 'web');
 const RUNTIMES = join(PACKAGE, 'test', 'runtimes');
 const run = promisify(execFile);
-const { TOLD } = (await import(join(RUNTIMES, 'story.mjs'))) as { TOLD: string[] };
+const { EXPECTED_LINES } = (await import(join(RUNTIMES, 'scenario.mjs'))) as { EXPECTED_LINES: string[] };
 
-describe('the same story', { concurrency: 2 }, () => {
+describe('the same scenario', { concurrency: 2 }, () => {
   let server: RedisServer;
   let unreachable: string;
 
@@ -35,7 +35,7 @@ describe('the same story', { concurrency: 2 }, () => {
   for (const [runtime, [program, ...words]] of Object.entries(programs)) {
     it(`in ${runtime}`, { timeout: 60_000 }, async () => {
       const { stdout } = await run(program as string, [...words, server.url, unreachable], { cwd: RUNTIMES });
-      assert.deepEqual(JSON.parse(stdout), TOLD);
+      assert.deepEqual(JSON.parse(stdout), EXPECTED_LINES);
     });
   }
 
@@ -82,20 +82,23 @@ describe('the same story', { concurrency: 2 }, () => {
 
     it('over TCP, in one request after another', { timeout: 60_000 }, async () => {
       for (let request = 0; request < 2; request += 1) {
-        assert.deepEqual(await ask('/', { url: server.url, unreachable }), TOLD);
+        assert.deepEqual(await ask('/', { url: server.url, unreachable }), EXPECTED_LINES);
       }
     });
 
     it('over HTTP', { timeout: 60_000 }, async () => {
       await using rest = await EmbeddedServer.start('--http', '0');
-      assert.deepEqual(await ask('/', { http: rest.http, unreachable: unreachable.replace('redis', 'http') }), TOLD);
+      assert.deepEqual(
+        await ask('/', { http: rest.http, unreachable: unreachable.replace('redis', 'http') }),
+        EXPECTED_LINES,
+      );
     });
 
-    it('a lease that ends while the Worker computes is found out at the next call', { timeout: 60_000 }, async () => {
-      const told = (await ask('/frozen', { url: server.url })) as Record<string, unknown>;
-      console.log(`a Worker's clock: ${JSON.stringify(told)}`);
-      assert.equal(told.asked, 'LockLost');
-      assert.equal(told.after, false);
+    it('a lease that expires while the Worker computes is found at the next call', { timeout: 60_000 }, async () => {
+      const result = (await ask('/frozen', { url: server.url })) as Record<string, unknown>;
+      console.log(`a Worker's clock: ${JSON.stringify(result)}`);
+      assert.equal(result.asked, 'LockLost');
+      assert.equal(result.after, false);
     });
   });
 });

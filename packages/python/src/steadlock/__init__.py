@@ -15,8 +15,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 from steadlock import _loading as _loading
-from steadlock._endings import LostReason, ReleaseOutcome
 from steadlock._native import __version__ as __version__
+from steadlock._outcomes import LostReason, ReleaseOutcome
 from steadlock._settings import INHERIT, Duration, OnBusy, OnUnavailable
 from steadlock._threads.client import Client, connect, redlock
 from steadlock._threads.lease import Lease

@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 
 from steadlock import _kinds
 from steadlock._connection import ConnectionT
-from steadlock._copying import HOW_WITH_CLIENTS, Uncopied
 from steadlock._lock import NamedLock
+from steadlock._not_copyable import CLIENT_COPY_ADVICE, NotCopyable
 from steadlock._settings import Duration, LockSettings, OnUnavailable, checked_name
 from steadlock._shown import shown, type_of
 from steadlock.errors import InvalidArgumentError
@@ -21,10 +21,10 @@ MemberT = TypeVar("MemberT", bound=NamedLock[Any, Any])
 """The common base of locks and semaphores."""
 
 
-class ClientBase(ABC, Uncopied, Generic[ConnectionT, LockT, ReadWriteT, SemaphoreT, MemberT]):
+class ClientBase(ABC, NotCopyable, Generic[ConnectionT, LockT, ReadWriteT, SemaphoreT, MemberT]):
     """A client, as far as it makes locks."""
 
-    _instead = HOW_WITH_CLIENTS
+    _copy_advice = CLIENT_COPY_ADVICE
 
     def __init__(self, connection: ConnectionT) -> None:
         self._connection = connection
@@ -78,7 +78,9 @@ class ClientBase(ABC, Uncopied, Generic[ConnectionT, LockT, ReadWriteT, Semaphor
         is no duration or no bool raises `TypeError` at once, and another word for `on_unavailable` raises
         `InvalidArgumentError`.
         """
-        return self._lock_of(LockSettings.of("lock", name, wait, lease, renew, max_hold, fencing, on_unavailable))
+        return self._make_lock(
+            LockSettings.for_kind("lock", name, wait, lease, renew, max_hold, fencing, on_unavailable)
+        )
 
     def mutex(
         self,
@@ -98,7 +100,9 @@ class ClientBase(ABC, Uncopied, Generic[ConnectionT, LockT, ReadWriteT, Semaphor
         raised; with a bound, the wait times out. Use a name either for a lock or for a mutex: acquiring one while the
         other is held raises `MisconfiguredError`. The arguments are those of `lock`.
         """
-        return self._lock_of(LockSettings.of("mutex", name, wait, lease, renew, max_hold, fencing, on_unavailable))
+        return self._make_lock(
+            LockSettings.for_kind("mutex", name, wait, lease, renew, max_hold, fencing, on_unavailable)
+        )
 
     def fair_lock(
         self,
@@ -117,7 +121,9 @@ class ClientBase(ABC, Uncopied, Generic[ConnectionT, LockT, ReadWriteT, Semaphor
         A fair lock excludes `lock(name)`, whose waiters can overtake. The holder of either can acquire the other too.
         The arguments are those of `lock`.
         """
-        return self._lock_of(LockSettings.of("fair_lock", name, wait, lease, renew, max_hold, fencing, on_unavailable))
+        return self._make_lock(
+            LockSettings.for_kind("fair_lock", name, wait, lease, renew, max_hold, fencing, on_unavailable)
+        )
 
     def read_write_lock(
         self,
@@ -136,10 +142,10 @@ class ClientBase(ABC, Uncopied, Generic[ConnectionT, LockT, ReadWriteT, Semaphor
         """
         sides = ("read_lock", "write_lock")
         settings = (
-            LockSettings.of(side, name, wait, lease, renew, max_hold, fencing, on_unavailable) for side in sides
+            LockSettings.for_kind(side, name, wait, lease, renew, max_hold, fencing, on_unavailable) for side in sides
         )
-        read, write = map(self._lock_of, settings)
-        return self._read_write_of(read, write)
+        read, write = map(self._make_lock, settings)
+        return self._make_read_write_lock(read, write)
 
     def semaphore(
         self,
@@ -159,8 +165,8 @@ class ClientBase(ABC, Uncopied, Generic[ConnectionT, LockT, ReadWriteT, Semaphor
         locally: with `on_unavailable="local"` an acquisition fails.
         """
         address = self._permit_address(name, limit)
-        return self._semaphore_of(
-            LockSettings.at(address, name, wait, lease, renew, max_hold, on_unavailable, limit=limit)
+        return self._make_semaphore(
+            LockSettings.for_address(address, name, wait, lease, renew, max_hold, on_unavailable, limit=limit)
         )
 
     def multi_lock(
@@ -185,21 +191,21 @@ class ClientBase(ABC, Uncopied, Generic[ConnectionT, LockT, ReadWriteT, Semaphor
         Raises `InvalidArgumentError` for a lock of another client. `acquire` raises it for a composite lock without
         members, with one member twice, or with a composite lock as a member.
         """
-        members = [self._settings_of(lock, "acquire") for lock in locks]
+        members = [self._own_settings(lock, "acquire") for lock in locks]
         address = _kinds.multi_address(member.address for member in members)
         name = ", ".join(member.name for member in members)
-        return self._lock_of(LockSettings.at(address, name, wait, lease, renew, max_hold, on_unavailable))
+        return self._make_lock(LockSettings.for_address(address, name, wait, lease, renew, max_hold, on_unavailable))
 
     @staticmethod
     def _permit_address(name: str, limit: int) -> str:
         """Returns the address of one permit of the semaphore of this name."""
         return _kinds.semaphore_address(1, limit, checked_name(name))
 
-    def _settings_of(self, lock: MemberT, operation: str) -> LockSettings:
+    def _own_settings(self, lock: MemberT, operation: str) -> LockSettings:
         """Returns the settings of a lock of this client."""
         settings = getattr(lock, "_settings", None)
         if not isinstance(settings, LockSettings):
-            raise TypeError(f"{operation}: a lock of this client is wanted, not a {type_of(lock)}")
+            raise TypeError(f"{operation}: expected a lock of this client, not a {type_of(lock)}")
         if lock._connection is not self._connection:
             raise InvalidArgumentError(
                 f"{operation} of lock {shown(settings.name)!r}: another client made it; make it by this one",
@@ -209,8 +215,8 @@ class ClientBase(ABC, Uncopied, Generic[ConnectionT, LockT, ReadWriteT, Semaphor
         return settings
 
     @abstractmethod
-    def _lock_of(self, settings: LockSettings) -> LockT: ...
+    def _make_lock(self, settings: LockSettings) -> LockT: ...
     @abstractmethod
-    def _read_write_of(self, read: LockT, write: LockT) -> ReadWriteT: ...
+    def _make_read_write_lock(self, read: LockT, write: LockT) -> ReadWriteT: ...
     @abstractmethod
-    def _semaphore_of(self, settings: LockSettings) -> SemaphoreT: ...
+    def _make_semaphore(self, settings: LockSettings) -> SemaphoreT: ...

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from steadlock import _native, _process
-from steadlock._endings import LostReason
-from steadlock._holds import Held, holds_of
+from steadlock._holds import Held, make_holds
+from steadlock._outcomes import LostReason
 from steadlock._telemetry import Telemetry
 from steadlock._watchlist import Watchlist
 
@@ -28,15 +28,15 @@ class ConnectionBase(ABC, Generic[L]):
         self.is_closed = False
         self.telemetry: Telemetry | None = None
         """The telemetry that measures this client, if there is one."""
-        self._begin()
+        self._reset_state()
         _process.register(self)
 
-    def _begin(self) -> None:
+    def _reset_state(self) -> None:
         """Starts with no held lease: for a new client, and in the child of a fork."""
         self.watched: Watchlist[L] = Watchlist(self.telemetry)
-        self.holds: _native.Holds[L] = holds_of(self.native, self.watched)
+        self.holds: _native.Holds[L] = make_holds(self.native, self.watched)
 
-    def measure_by(self, telemetry: Telemetry | None) -> None:
+    def set_telemetry(self, telemetry: Telemetry | None) -> None:
         """Sets the receiver of telemetry; `None` for no receiver."""
         self.telemetry = self.watched.telemetry = telemetry
 
@@ -45,14 +45,14 @@ class ConnectionBase(ABC, Generic[L]):
         self.holds.discard(lease._native.id, lease._key, lease.context)
         self.watched.discard(lease._native.id)
 
-    def forget_number(self, number: int, outcome: str, lost: LostReason | None) -> None:
+    def forget_by_id(self, number: int, outcome: str, lost: LostReason | None) -> None:
         """Removes the lease of this number, which the core has chosen and released with this outcome."""
         for lease in self.holds.all():
             if lease.id == number:
                 self.forget(lease)
-        self.tell_ended(number, outcome, lost)
+        self.report_end(number, outcome, lost)
 
-    def tell_ended(self, number: int, outcome: str, lost: LostReason | None) -> None:
+    def report_end(self, number: int, outcome: str, lost: LostReason | None) -> None:
         """Reports the end of a lease to the telemetry."""
         telemetry = self.telemetry
         if telemetry is not None:
@@ -63,12 +63,12 @@ class ConnectionBase(ABC, Generic[L]):
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if is_finalizing() or getattr(self, "is_closed", True):
             return
-        self._leave()
+        self._stop_listening()
         # A thread that is about to end can still refer to the telemetry, which must not count this client any more.
-        self.measure_by(None)
+        self.set_telemetry(None)
         held = [lease.id for lease in self.holds.all() if lease._native.is_valid()]
         if held:
-            _process.keep_until_exit(self.native, held)
+            _process.release_at_exit(self.native, held)
             warnings.warn(
                 f"a Steadlock client was dropped while it held {len(held)} lock(s), "
                 "which stay held; release them, or close the client",
@@ -77,7 +77,7 @@ class ConnectionBase(ABC, Generic[L]):
             )
 
     @abstractmethod
-    def _leave(self) -> None:
+    def _stop_listening(self) -> None:
         """Stops listening to the core, because the program has dropped the client."""
 
     # The methods for `_process`.
@@ -85,7 +85,7 @@ class ConnectionBase(ABC, Generic[L]):
     def after_fork(self) -> None:
         if self.telemetry is not None:
             self.telemetry.after_fork()
-        self._begin()
+        self._reset_state()
 
     @abstractmethod
     def stop(self) -> None: ...
@@ -93,7 +93,7 @@ class ConnectionBase(ABC, Generic[L]):
     def owners_have_ended(self, numbers: list[int | None]) -> None:
         self.holds.owners_have_ended(numbers)
 
-    def stranded(self) -> tuple[_native.Client, list[int]]:
+    def orphaned_leases(self) -> tuple[_native.Client, list[int]]:
         return self.native, [
             lease.id
             for lease in self.holds.all()

@@ -52,27 +52,27 @@ class Caller:
     A caller also owns a lock of `steadlock.aio` if the method was called outside of an event loop.
     """
 
-    __slots__ = ("__weakref__", "_has_ended", "_is_watched", "_turn", "kind", "number", "takes_turns", "thread")
+    __slots__ = ("__weakref__", "_fiber", "_has_ended", "_is_watched", "is_fiber", "kind", "number", "thread")
 
-    def __init__(self, thread: Thread, turn: object = None) -> None:
+    def __init__(self, thread: Thread, fiber: object = None) -> None:
         self.thread = thread
-        self.number = _draw()
-        self.takes_turns = turn is not None
+        self.number = next(_numbers)
+        self.is_fiber = fiber is not None
         """Whether other callers of the same thread cannot run while this caller waits."""
-        self.kind = "greenlet" if self.takes_turns else "thread"
-        self._turn = None if turn is None else _Turn(turn, self.number)
+        self.kind = "greenlet" if self.is_fiber else "thread"
+        self._fiber = None if fiber is None else _FiberRef(fiber, self.number)
         self._is_watched = False
         self._has_ended = False
         thread.callers.add(self)
 
-    def is_over(self) -> bool:
+    def fiber_has_ended(self) -> bool:
         """Whether the task or greenlet has ended. A calling thread has not ended."""
-        if self._turn is None:
+        if self._fiber is None:
             return False
-        turn: Any = self._turn()
-        if turn is None:
+        fiber: Any = self._fiber()
+        if fiber is None:
             return True
-        return _is_done(turn) if _is_task(turn) else bool(turn.dead)
+        return _is_done(fiber) if _is_task(fiber) else bool(fiber.dead)
 
     def has_ended(self) -> bool:
         """Whether the thread or the job has ended."""
@@ -87,7 +87,7 @@ class Caller:
         self._has_ended = True
         if not self.thread.has_ended:
             self.kind = "job"
-        _have_ended([self.number])
+        _report_ended([self.number])
 
     def watch_end(self) -> None:
         """Makes sure that the clients learn of the owner's end. A greenlet can end without being dropped, so it needs a
@@ -95,13 +95,13 @@ class Caller:
         again.
         """
         if self.has_ended():
-            _have_ended([self.number])
+            _report_ended([self.number])
             return
-        if self._is_watched or self._turn is None:
+        if self._is_watched or self._fiber is None:
             return
-        turn: Any = self._turn()
-        if not _is_task(turn) and hasattr(turn, "rawlink"):
-            turn.rawlink(_telling_end_of(self.number))
+        fiber: Any = self._fiber()
+        if not _is_task(fiber) and hasattr(fiber, "rawlink"):
+            fiber.rawlink(_end_reporter(self.number))
         # Set last, because an interrupt can occur in between: a second report does no harm.
         self._is_watched = True
 
@@ -112,7 +112,7 @@ class Caller:
 class Thread:
     """A thread. Its ident does not identify it for ever, because idents are reused."""
 
-    __slots__ = ("_native_id", "_thread", "callers", "first", "has_ended", "interruptible", "process")
+    __slots__ = ("_native_id", "_thread", "callers", "has_ended", "interruptible", "own_caller", "process")
 
     def __init__(self) -> None:
         thread = threading.current_thread()
@@ -122,14 +122,14 @@ class Thread:
         self._native_id = threading.get_native_id()
         self.interruptible = thread is threading.main_thread()
         """Whether signal handlers run in this thread, so that Ctrl-C must interrupt its waits."""
-        self.first: Caller | None = None
+        self.own_caller: Caller | None = None
         """The caller for the thread itself, outside of later jobs."""
         self.has_ended = False
         self.process = os.getpid()
         """The process of the thread. In the child of a fork, all threads of the parent but one are dropped."""
         self.callers: weakref.WeakSet[Caller] = weakref.WeakSet()
 
-    def is_that_of(self, caller: Caller) -> bool:
+    def runs(self, caller: Caller) -> bool:
         return self._native_id == caller.thread._native_id
 
     def end(self) -> None:
@@ -138,7 +138,7 @@ class Thread:
             # In the child of a fork, the parent's other threads are dropped too. The thread itself has not ended.
             return
         self.has_ended = True
-        _have_ended([caller.number for caller in self.callers])
+        _report_ended([caller.number for caller in self.callers])
 
     def can_run_at_exit(self) -> bool:
         thread = self._thread()
@@ -155,7 +155,7 @@ class TaskOwner:
         self._loop = task.get_loop()
         self._task = weakref.ref(task)
         self._is_watched = False
-        self.number = _draw()
+        self.number = next(_numbers)
 
     def watch_end(self) -> None:
         """Makes sure that the clients learn of the task's end. Reports it now if the task has ended: another task can
@@ -163,14 +163,14 @@ class TaskOwner:
         """
         task, number = self._task(), self.number
         if task is None or task.done() or self._loop.is_closed():
-            _have_ended([number])
+            _report_ended([number])
         elif self._is_watched:
             pass
         elif sys.modules["asyncio"]._get_running_loop() is not self._loop:
             # The task's coroutine runs in another loop, but only the task's own loop may add the callback.
             self._loop.call_soon_threadsafe(self.watch_end)
         else:
-            task.add_done_callback(_telling_end_of(number))
+            task.add_done_callback(_end_reporter(number))
             # Set last, because an interrupt can occur in between: a second report does no harm.
             self._is_watched = True
 
@@ -178,33 +178,33 @@ class TaskOwner:
         return self._loop.is_running()
 
 
-def this_caller() -> Caller:
+def current_caller() -> Caller:
     """Returns the caller of a blocking client."""
-    thread = this_thread.thread
+    thread = thread_local.thread
     loop = running_loop()
-    turn: object = None
+    fiber: object = None
     if loop is not None:
-        turn = sys.modules["asyncio"].current_task(loop)
+        fiber = sys.modules["asyncio"].current_task(loop)
     elif _TRIO in sys.modules:
-        turn = _running_task_of_trio()
-    if turn is None and loop is None and "greenlet" in sys.modules:
-        turn = _running_greenlet()
-    if turn is not None:
-        caller = _turns.get(turn)
+        fiber = _running_task_of_trio()
+    if fiber is None and loop is None and "greenlet" in sys.modules:
+        fiber = _running_greenlet()
+    if fiber is not None:
+        caller = _fiber_callers.get(fiber)
         if caller is None:
             # A signal handler can have run this function meanwhile, and can hold a lock as the caller that it made.
-            caller = _turns.setdefault(turn, Caller(thread, turn))
+            caller = _fiber_callers.setdefault(fiber, Caller(thread, fiber))
         if caller.thread is not thread:
-            caller = _turns[turn] = Caller(thread, turn)
+            caller = _fiber_callers[fiber] = Caller(thread, fiber)
         return caller
-    first = thread.first
-    if first is not None and first.has_ended():
-        first = None
+    own_caller = thread.own_caller
+    if own_caller is not None and own_caller.has_ended():
+        own_caller = None
     if loop is not None:
         # The call comes from a callback of the loop, whose context identifies no job.
-        if first is None:
-            first = thread.first = Caller(thread)
-        return first
+        if own_caller is None:
+            own_caller = thread.own_caller = Caller(thread)
+        return own_caller
     inherited = job = _job.get()
     while job is not None and job.caller.thread is not thread:
         job = job.outer
@@ -212,8 +212,8 @@ def this_caller() -> Caller:
         if inherited is not None and inherited.caller.has_ended():
             inherited = None
         job = _new_job(thread, inherited)
-        if first is None:
-            thread.first = job.caller
+        if own_caller is None:
+            thread.own_caller = job.caller
     return job.caller
 
 
@@ -282,13 +282,10 @@ def threads_are_greenlets() -> bool:
 
 def start_thread(work: Callable[..., None], *args: object) -> None:
     """Starts a thread that is never joined, not even at the end of the process."""
-    _original("start_new_thread")(work, args)
-
-
-def _original(name: str) -> Any:
-    """Returns the original member of `_thread`, even if gevent has patched it."""
+    # The original function, even if gevent has patched it.
     monkey = sys.modules.get("gevent.monkey")
-    return getattr(_thread, name) if monkey is None else monkey.get_original("_thread", name)
+    start = _thread.start_new_thread if monkey is None else monkey.get_original("_thread", "start_new_thread")
+    start(work, args)
 
 
 def refuse_eventlet(operation: str) -> None:
@@ -301,22 +298,22 @@ def refuse_eventlet(operation: str) -> None:
         )
 
 
-def this_owner() -> TaskOwner | Caller | None:
+def current_owner() -> TaskOwner | Caller | None:
     """Returns the owner for a call of `steadlock.aio`: the running task; outside of an event loop, the caller of a
     blocking client; `None` in a callback, because a callback ends before a lock can be granted.
     """
     loop = running_loop()
     if loop is None:
-        caller = this_caller()
+        caller = current_caller()
         # Must be called in the caller's own thread, because only there its hub can be used.
         caller.watch_end()
         return caller
     task = sys.modules["asyncio"].current_task(loop)
     if task is None:
         return None
-    owner = _tasks.get(task)
+    owner = _task_owners.get(task)
     if owner is None:
-        owner = _tasks.setdefault(task, TaskOwner(task))
+        owner = _task_owners.setdefault(task, TaskOwner(task))
     return owner
 
 
@@ -335,10 +332,10 @@ def _running_task_of_trio() -> object:
         return None
 
 
-def _is_task(turn: object) -> bool:
+def _is_task(fiber: object) -> bool:
     """Whether the object is a task, and not a greenlet."""
     kinds = (getattr(sys.modules.get("asyncio"), "Future", None), getattr(sys.modules.get(_TRIO), "Task", None))
-    return any(kind is not None and isinstance(turn, kind) for kind in kinds)
+    return any(kind is not None and isinstance(fiber, kind) for kind in kinds)
 
 
 def _is_done(task: Any) -> bool:
@@ -346,17 +343,17 @@ def _is_done(task: Any) -> bool:
     return bool(task.done()) if hasattr(task, "done") else task.coro.cr_frame is None
 
 
-class _Turn(weakref.ref[Any]):
+class _FiberRef(weakref.ref[Any]):
     """A weak reference to a task or a greenlet, which takes turns with others of its thread."""
 
     __slots__ = ()
 
-    def __new__(cls, turn: object, number: int) -> Self:
+    def __new__(cls, fiber: object, number: int) -> Self:
         # The end of a task is not reported: in a notebook, a later task of the thread uses the locks that it left held.
-        return super().__new__(cls, turn, None if _is_task(turn) else _telling_end_of(number))
+        return super().__new__(cls, fiber, None if _is_task(fiber) else _end_reporter(number))
 
 
-class _ThisThread(threading.local):
+class _ThreadLocal(threading.local):
     thread: Thread
 
     # Called only if the attribute is not set yet. A finalizer can run this function during itself; `setdefault` makes
@@ -364,12 +361,12 @@ class _ThisThread(threading.local):
     def __getattr__(self, name: str) -> Thread:
         if name != "thread":
             raise AttributeError(name)
-        end: _End = self.__dict__.setdefault("end", _End(Thread()))
+        end: _EndGuard = self.__dict__.setdefault("end", _EndGuard(Thread()))
         self.thread = end.thread
         return end.thread
 
 
-class _End:
+class _EndGuard:
     """An object that is dropped when its thread ends."""
 
     __slots__ = ("_at_end", "thread")
@@ -395,34 +392,30 @@ class _Job:
         self._at_end = _native.AtEnd(caller.end)
 
 
-def tell_ended(listener: Callable[[list[int | None]], None]) -> None:
+def set_end_listener(listener: Callable[[list[int | None]], None]) -> None:
     """Sets the listener that gets the numbers of owners that have ended."""
-    global _have_ended
-    _have_ended = listener
+    global _report_ended
+    _report_ended = listener
 
 
-def _telling_end_of(number: int) -> Callable[[object], None]:
+def _end_reporter(number: int) -> Callable[[object], None]:
     """Returns a function that reports the end of this owner. No interrupt can skip the report, because nothing else
     would report the end.
     """
-    return _native.Uninterrupted(partial(_tell_end_of, number))
+    return _native.Uninterrupted(partial(_report_end, number))
 
 
-def _tell_end_of(number: int) -> None:
-    _have_ended([number])
+def _report_end(number: int) -> None:
+    _report_ended([number])
 
 
-def _draw() -> int:
-    return next(_numbers)
-
-
-def _start_over() -> None:
+def _after_fork() -> None:
     """Called in the child of a fork. The child must draw no number that the parent draws."""
     global _numbers
     _numbers = _new_numbers()
     # The thread that called fork is the only one now, so it runs the signal handlers.
-    this_thread.thread.interruptible = True
-    this_thread.thread.process = os.getpid()
+    thread_local.thread.interruptible = True
+    thread_local.thread.process = os.getpid()
 
 
 def _new_numbers() -> itertools.count[int]:
@@ -430,21 +423,21 @@ def _new_numbers() -> itertools.count[int]:
     return itertools.count(int.from_bytes(os.urandom(7), "big"))
 
 
-def _tell_nobody(numbers: list[int | None]) -> None: ...
+def _ignore_ended(numbers: list[int | None]) -> None: ...
 
 
-_have_ended: Callable[[list[int | None]], None] = _tell_nobody
+_report_ended: Callable[[list[int | None]], None] = _ignore_ended
 _TRIO = "trio.lowlevel"
 _HUBS = "gevent._hub_local"
 """The module with gevent's hubs, if the program has imported it."""
 _numbers = _new_numbers()
-this_thread: Final = _ThisThread()
+thread_local: Final = _ThreadLocal()
 """The attribute `thread` of this object is the calling thread."""
 _job: ContextVar[_Job | None] = ContextVar("steadlock_job", default=None)
 """The running job of the context. If the value was inherited from another thread, it is not the running job of this
 thread.
 """
-_turns: weakref.WeakKeyDictionary[Any, Caller] = weakref.WeakKeyDictionary()
-_tasks: weakref.WeakKeyDictionary[asyncio.Task[object], TaskOwner] = weakref.WeakKeyDictionary()
+_fiber_callers: weakref.WeakKeyDictionary[Any, Caller] = weakref.WeakKeyDictionary()
+_task_owners: weakref.WeakKeyDictionary[asyncio.Task[object], TaskOwner] = weakref.WeakKeyDictionary()
 
-os.register_at_fork(after_in_child=_start_over)
+os.register_at_fork(after_in_child=_after_fork)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from steadlock import _native
 
-LOOK = 1.0
+CHECK_INTERVAL = 1.0
 """How often a reader checks whether the program has closed the descriptor, in seconds."""
 
 
@@ -22,25 +22,25 @@ class Descriptor:
         self._native = native
         self._watched: tuple[int, int] | None = None
 
-    def look(self) -> int:
+    def refresh(self) -> int:
         """Returns the descriptor to poll from now on. Raises `OSError` if the system has no descriptor left."""
         self._watched = self._native.fd()
         return self._watched[0]
 
-    def is_there(self) -> bool:
+    def is_current(self) -> bool:
         """Whether the polled descriptor still belongs to the client."""
         try:
             return self._watched == self._native.fd()
         except OSError:
             return False
 
-    def leave(self, watch_no_more: Callable[[int], object]) -> None:
+    def unregister(self, remove_reader: Callable[[int], object]) -> None:
         """Stops watching the descriptor, unless its number belongs to a file of the program by now."""
         watched, self._watched = self._watched, None
         if watched is None:
             return
         if self._number() == watched[0] or not _is_open(watched[0]):
-            watch_no_more(watched[0])
+            remove_reader(watched[0])
 
     def _number(self) -> int | None:
         try:

@@ -27,19 +27,19 @@ class Held(Watched, Protocol):
 L = TypeVar("L", bound=Held)
 
 
-def holds_of(native: _native.Client, watched: Watchlist[L]) -> _native.Holds[L]:
+def make_holds(native: _native.Client, watched: Watchlist[L]) -> _native.Holds[L]:
     """Makes the collection of leases that were not released yet. The collection is native code, because signal
     handlers, finalizers and garbage collections use it in the middle of any other use.
     """
 
-    def on_dropped(number: int, name: str, owner_kind: str, is_told: bool) -> None:
+    def on_dropped(number: int, name: str, owner_kind: str, must_report: bool) -> None:
         watched.dropped(number)
-        if is_told:
+        if must_report:
             who = _OWNERS.get(owner_kind, owner_kind)
             text = f"lock {shown(name)!r} was still held by a {who} that has ended, and is released now; "
             text += _ADVICE.get(owner_kind, "use `with`, or release it before the end")
             # The log gets the text too, because the program's filter can drop the warning or turn it into an error.
-            _log.note(("warn", text, {"event": "owner_ended", "lock": name}))
+            _log.defer(("warn", text, {"event": "owner_ended", "lock": name}))
             native.ring()
             warnings.warn(text, RuntimeWarning, stacklevel=1)
 
@@ -50,11 +50,11 @@ _OWNERS = {"job": "job of a thread pool", "callback": "callback of an event loop
 _ADVICE = {
     "job": (
         "each call of `asyncio.to_thread` and the like is an owner of its own: acquire and release it in one, as "
-        "`with` does, or keep the lease that `try_acquire` gives, and release that"
+        "`with` does, or keep the lease that `try_acquire` returns, and release that"
     ),
     "task": (
         "the owner is the task that calls `acquire`: use `async with`, release it before the task ends, or keep the "
-        "lease that `try_acquire` gives, and release that"
+        "lease that `try_acquire` returns, and release that"
     ),
     "callback": "acquire it in a task, or keep its lease until you release that",
 }

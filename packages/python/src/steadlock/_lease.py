@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 from steadlock import _native
 from steadlock._connection import ConnectionT
 from steadlock._context import Owner
-from steadlock._copying import HOW_WITH_LEASES, Uncopied
-from steadlock._endings import LostReason
-from steadlock._handing_on import keep
-from steadlock._reports import is_ctrl_c
+from steadlock._error_reports import is_ctrl_c
+from steadlock._not_copyable import LEASE_COPY_ADVICE, NotCopyable
+from steadlock._outcomes import LostReason
+from steadlock._reentrant_queue import append_result
 from steadlock._shown import shown
 from steadlock.errors import UnavailableError
 
@@ -25,11 +25,11 @@ OwnerT = TypeVar("OwnerT", bound=Owner | None)
 EventT = TypeVar("EventT", bound=_Event)
 
 
-class LeaseBase(ABC, Uncopied, Generic[ConnectionT, OwnerT, EventT]):
+class LeaseBase(ABC, NotCopyable, Generic[ConnectionT, OwnerT, EventT]):
     """One grant of a lock, or one re-entry."""
 
     __slots__ = ("__weakref__", "_callbacks", "_connection", "_events", "_key", "_native", "_owner")
-    _instead = HOW_WITH_LEASES
+    _copy_advice = LEASE_COPY_ADVICE
     _kind: ClassVar[str]
     """The name of the class in messages."""
 
@@ -100,7 +100,7 @@ class LeaseBase(ABC, Uncopied, Generic[ConnectionT, OwnerT, EventT]):
             state = f"{native.remaining():.3f} s left" + (", degraded" if native.degraded else "")
         return f"<{self._kind} of {shown(self.name)!r}, {state}>"
 
-    def _call_when_lost(self, callback: Callable[[Self], object]) -> None:
+    def _add_callback(self, callback: Callable[[Self], object]) -> None:
         self._callbacks.append(callback)
         try:
             self._watch()
@@ -116,7 +116,7 @@ class LeaseBase(ABC, Uncopied, Generic[ConnectionT, OwnerT, EventT]):
     def _watch(self) -> None:
         """Makes sure that `_on_lost` is called when the lease is lost."""
 
-    def _event(self, make: Callable[[], EventT]) -> EventT:
+    def _lost_event(self, make: Callable[[], EventT]) -> EventT:
         """Returns the event of the loss. There is one event per lease: the first that was made."""
         if not self._events:
             self._events.append(make())
@@ -125,39 +125,39 @@ class LeaseBase(ABC, Uncopied, Generic[ConnectionT, OwnerT, EventT]):
     def _on_lost(self) -> None:
         for event in self._events:
             event.set()
-        struck: BaseException | None = None
+        interrupt: BaseException | None = None
         taken: list[Callable[[Any], object]] = []
         try:
             while self._callbacks:
-                keep(taken, self._callbacks.pop, 0)
+                append_result(taken, self._callbacks.pop, 0)
                 try:
                     taken[0](self)
                 except BaseException as error:
                     if is_ctrl_c(error):
-                        struck = error
+                        interrupt = error
                     else:
-                        self._report(error)
+                        self._report_error(error)
                 taken.clear()
         except IndexError:
             pass  # Another thread has removed the last one.
         except BaseException:
             self._callbacks[:0] = taken
             raise
-        if struck is not None:
-            raise struck
+        if interrupt is not None:
+            raise interrupt
 
     @abstractmethod
-    def _report(self, error: BaseException) -> None:
+    def _report_error(self, error: BaseException) -> None:
         """Reports an error of a callback, because no caller could catch it. Never raises."""
 
-    def _tell_released(self, outcome: str, lost: LostReason | None) -> None:
+    def _report_release(self, outcome: str, lost: LostReason | None) -> None:
         """Reports the outcome of the release to the telemetry."""
         if self._connection.telemetry is not None:
             # The lease can have been lost before, without a report of that loss yet.
             reason = self._native.lost_reason
-            self._connection.tell_ended(self._native.id, outcome if reason is None else "lost", reason or lost)
+            self._connection.report_end(self._native.id, outcome if reason is None else "lost", reason or lost)
 
-    def _leave_if_lost(self) -> LostReason | None:
+    def _release_if_lost(self) -> LostReason | None:
         """Called at the end of a scope. Releases a lost lease in the background, and returns the reason for its loss.
         The program need not wait for that release, because it can no longer rely on the lease.
         """
@@ -165,5 +165,5 @@ class LeaseBase(ABC, Uncopied, Generic[ConnectionT, OwnerT, EventT]):
         if reason is not None:
             self._connection.forget(self)
             self._connection.native.release_later(self._native.id)
-            self._connection.tell_ended(self._native.id, "lost", reason)
+            self._connection.report_end(self._native.id, "lost", reason)
         return reason

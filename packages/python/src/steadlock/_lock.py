@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 
 from steadlock import _native
 from steadlock._connection import ConnectionT
-from steadlock._copying import HOW_WITH_LOCKS, Uncopied
 from steadlock._lease import LeaseBase
+from steadlock._not_copyable import LOCK_COPY_ADVICE, NotCopyable
 from steadlock._settings import LockSettings
 from steadlock._shown import shown
 from steadlock.errors import NotOwnerError
@@ -17,11 +17,11 @@ LeaseT = TypeVar("LeaseT", bound=LeaseBase[Any, Any, Any])
 LockT = TypeVar("LockT", bound="NamedLock[Any, Any]")
 
 
-class NamedLock(ABC, Uncopied, Generic[ConnectionT, LeaseT]):
+class NamedLock(ABC, NotCopyable, Generic[ConnectionT, LeaseT]):
     """A lock or a semaphore."""
 
     __slots__ = ("__weakref__", "_connection", "_settings")
-    _instead = HOW_WITH_LOCKS
+    _copy_advice = LOCK_COPY_ADVICE
 
     def __init__(self, connection: ConnectionT, settings: LockSettings) -> None:
         self._connection = connection
@@ -47,11 +47,11 @@ class NamedLock(ABC, Uncopied, Generic[ConnectionT, LeaseT]):
         )
 
 
-class ReadWriteLockBase(Uncopied, Generic[LockT]):
+class ReadWriteLockBase(NotCopyable, Generic[LockT]):
     """A lock with two sides: many owners can hold `read`, or one owner `write`."""
 
     __slots__ = ("_read", "_write")
-    _instead = HOW_WITH_LOCKS
+    _copy_advice = LOCK_COPY_ADVICE
 
     def __init__(self, read: LockT, write: LockT) -> None:
         self._read = read
@@ -76,7 +76,7 @@ class ReadWriteLockBase(Uncopied, Generic[LockT]):
         return f"{type(self).__name__}(read={self._read!r}, write={self._write!r})"
 
 
-def free_of(state: _native.State, limit: int) -> int:
+def free_permits(state: _native.State, limit: int) -> int:
     """Returns how many permits are free, from the server's state: the held permits and the limit. While no permit is
     held, the server has no limit, and `limit` counts.
     """

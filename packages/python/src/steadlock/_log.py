@@ -4,7 +4,7 @@ A log handler can block for seconds, for example one with a socket in a network 
 in a thread of their own, for which no report of a loss waits.
 
 The program can configure its logging at any time, so nothing is decided at import: each client checks the level again
-within `LOOK` seconds.
+within `CHECK_INTERVAL` seconds.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from steadlock import _context, _native
-from steadlock._background import Background
-from steadlock._descriptor import LOOK
+from steadlock._daemon_thread import DaemonThread
+from steadlock._descriptor import CHECK_INTERVAL
 
 _NAME = "steadlock"
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
@@ -70,28 +70,28 @@ class Level:
 
     def __init__(self, native: _native.Client) -> None:
         self._native = native
-        self._told: str | None = ""
+        self._current: str | None = ""
 
     def follow(self) -> bool:
         """Sets the core's level to the one that is enabled now. Returns whether any level is enabled."""
         wanted = wanted_level()
-        if wanted != self._told:
-            self._told = wanted
+        if wanted != self._current:
+            self._current = wanted
             self._native.set_log(wanted)
         return wanted is not None
 
 
-class Unread(Protocol):
+class LogListener(Protocol):
     """A client without a thread that checks the level, because its log is off."""
 
-    def log_is_read(self) -> None:
+    def on_log_enabled(self) -> None:
         """Called when the log is switched on."""
         ...
 
 
-def tell_of_reader(client: Unread) -> None:
-    """Calls `log_is_read` of the client within `LOOK` seconds after the log is switched on."""
-    _writer.tell_of_reader(client)
+def notify_when_enabled(client: LogListener) -> None:
+    """Calls `on_log_enabled` of the client within `CHECK_INTERVAL` seconds after the log is switched on."""
+    _writer.notify_when_enabled(client)
 
 
 def write(lines: list[_native.Line]) -> None:
@@ -100,20 +100,20 @@ def write(lines: list[_native.Line]) -> None:
         _writer.put(lines)
 
 
-def note(line: _native.Line) -> None:
+def defer(line: _native.Line) -> None:
     """Stores a line until the next `catch_up`. Can be called during a garbage collection, where no thread can be
     started.
     """
-    _writer.note(line)
+    _writer.defer(line)
 
 
 def catch_up() -> None:
     """Writes lines that no thread writes: if threads are greenlets, the writer's greenlet never runs in a thread
     without a hub.
     """
-    if _writer.has_notes():
+    if _writer.has_deferred():
         _writer.put([])
-    if _writer.is_behind() and _writer.has_no_other() and _context.hub_of_thread() is None:
+    if _writer.is_behind() and _writer.has_no_thread() and _context.hub_of_thread() is None:
         _writer.write()
 
 
@@ -149,37 +149,37 @@ class _Writer:
     def __init__(self) -> None:
         self._lines: deque[_native.Line] = deque()
         # Lines for which the thread was not woken.
-        self._notes: list[_native.Line] = []
-        self._bell: SimpleQueue[None] = SimpleQueue()
-        self._thread = Background(self._run, "steadlock-log")
+        self._deferred: list[_native.Line] = []
+        self._wakeups: SimpleQueue[None] = SimpleQueue()
+        self._thread = DaemonThread(self._run, "steadlock-log")
         self._is_writing = False
         self._has_ended = False
         # How many lines were dropped since the last line that reported it.
-        self._unwritten = 0
-        self._unread: list[weakref.ref[Unread]] = []
+        self._dropped = 0
+        self._listeners: list[weakref.ref[LogListener]] = []
 
-    def note(self, line: _native.Line) -> None:
-        if len(self._notes) < _URGENT_LIMIT:
-            self._notes.append(line)
+    def defer(self, line: _native.Line) -> None:
+        if len(self._deferred) < _URGENT_LIMIT:
+            self._deferred.append(line)
 
-    def has_notes(self) -> bool:
-        return bool(self._notes)
+    def has_deferred(self) -> bool:
+        return bool(self._deferred)
 
     def put(self, lines: list[_native.Line]) -> None:
-        for queue in (self._notes, lines):
-            while (line := _taken_from(queue)) is not None:
+        for queue in (self._deferred, lines):
+            while (line := _pop_first(queue)) is not None:
                 if len(self._lines) < self._limit(line):
                     self._lines.append(line)
                 else:
-                    self._unwritten += 1
-        if self.has_no_other():
+                    self._dropped += 1
+        if self.has_no_thread():
             if _context.hub_of_thread() is not None:
                 sys.modules["gevent"].spawn(self.write)
             return
         self._wake()
 
-    def tell_of_reader(self, client: Unread) -> None:
-        self._unread.append(weakref.ref(client))
+    def notify_when_enabled(self, client: LogListener) -> None:
+        self._listeners.append(weakref.ref(client))
         self._wake()
 
     def write(self) -> None:
@@ -200,14 +200,14 @@ class _Writer:
                     except BaseException:
                         # A `sys.exit` of a handler must not end the thread of the log. In another thread the exception
                         # can be Ctrl-C.
-                        if not self._thread.is_here():
+                        if not self._thread.is_current():
                             raise
             finally:
                 self._is_writing = False
 
-    def has_no_other(self) -> bool:
+    def has_no_thread(self) -> bool:
         """Whether no thread writes, and none may be started."""
-        return not self._thread.has_begun() and _context.threads_are_greenlets()
+        return not self._thread.is_running() and _context.threads_are_greenlets()
 
     def is_behind(self) -> bool:
         return not self._has_ended and (self._is_writing or bool(self._lines))
@@ -220,62 +220,62 @@ class _Writer:
         if level in _URGENT:
             return _URGENT_LIMIT
         # After a drop, half of the space must be free again, so that the log has one gap and not many small ones.
-        return _LIMIT // 2 if self._unwritten else _LIMIT
+        return _LIMIT // 2 if self._dropped else _LIMIT
 
     def _wake(self) -> None:
         # At the end of the process no thread can be started any more, and the log is not needed.
         with contextlib.suppress(RuntimeError):
             if not self._has_ended:
-                self._thread.begin()
-        if self._bell.empty():
-            self._bell.put(None)
+                self._thread.start()
+        if self._wakeups.empty():
+            self._wakeups.put(None)
 
     def _run(self) -> None:
         try:
-            while not self._has_ended and self._thread.is_known():
+            while not self._has_ended and self._thread.is_latest():
                 with contextlib.suppress(Empty):
-                    self._bell.get(timeout=LOOK if self._unread else None)
+                    self._wakeups.get(timeout=CHECK_INTERVAL if self._listeners else None)
                 self.write()
-                self._look_for_reader()
+                self._notify_if_enabled()
         finally:
             # This thread can have taken the wake-up of the thread that replaces it.
-            if not self._thread.is_here() and (not self._bell.empty() or self._lines):
-                self._bell.put(None)
+            if not self._thread.is_current() and (not self._wakeups.empty() or self._lines):
+                self._wakeups.put(None)
 
-    def _look_for_reader(self) -> None:
-        is_read = bool(self._unread) and wanted_level() is not None
-        for _ in range(len(self._unread)):
-            known = self._unread.pop(0)
+    def _notify_if_enabled(self) -> None:
+        is_enabled = bool(self._listeners) and wanted_level() is not None
+        for _ in range(len(self._listeners)):
+            known = self._listeners.pop(0)
             client = known()
             if client is None:
                 continue
-            if is_read:
-                client.log_is_read()
+            if is_enabled:
+                client.on_log_enabled()
             else:
-                self._unread.append(known)
+                self._listeners.append(known)
 
     def _next(self) -> _native.Line | None:
         if self._has_ended:
             return None
-        unwritten = self._unwritten
-        if unwritten and len(self._lines) <= _LIMIT // 2:
-            self._unwritten -= unwritten
-            text = f"{unwritten} lines of this log were left out: its handlers did not keep up"
-            return "warn", text, {"event": "left_out", "unsaid": unwritten}
+        dropped = self._dropped
+        if dropped and len(self._lines) <= _LIMIT // 2:
+            self._dropped -= dropped
+            text = f"{dropped} lines of this log were dropped, because its handlers did not keep up"
+            return "warn", text, {"event": "left_out", "unsaid": dropped}
         try:
             return self._lines.popleft()
         except IndexError:
             return None
 
 
-def _taken_from(queue: list[_native.Line]) -> _native.Line | None:
+def _pop_first(queue: list[_native.Line]) -> _native.Line | None:
     try:
         return queue.pop(0)
     except IndexError:
         return None  # The queue is empty, or another thread has removed the line.
 
 
-def _start_over() -> None:
+def _after_fork() -> None:
     """Called in the child of a fork, where the waiting lines belong to the parent."""
     global _writer
     _writer = _Writer()
@@ -284,4 +284,4 @@ def _start_over() -> None:
 _own_logger = _OwnLogger()
 _writer = _Writer()
 
-os.register_at_fork(after_in_child=_start_over)
+os.register_at_fork(after_in_child=_after_fork)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Final, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar, final, overload
 
-from steadlock._endings import LostReason, Released
+from steadlock._outcomes import LostReason, Released
 
 ERROR_KINDS: Final[list[str]]
 LOCK_KINDS: Final[list[str]]

@@ -16,12 +16,12 @@ from steadlock import _context, _log, _native
 EXIT_LIMIT_MS = 500
 """How long clients can delay the end of the process, even if the server does not answer."""
 
-LEAVING_LIMIT_MS = 200
+WAITERS_EXIT_LIMIT_MS = 200
 """How long the end of the process waits for threads that wait for a lock. Each checks every 100 ms whether it must end.
 """
 
 
-LEAST_ASKING_LIMIT_MS = 100
+MIN_ADDRESS_MAP_LIMIT_MS = 100
 """The minimum time for which the end of the process waits for a call that starts a thread for an address map. Such a
 call usually takes microseconds.
 """
@@ -33,7 +33,7 @@ class Connection(Protocol):
     def after_fork(self) -> None: ...
     def stop(self) -> None: ...
     def owners_have_ended(self, numbers: list[int | None]) -> None: ...
-    def stranded(self) -> tuple[_native.Client, list[int]]:
+    def orphaned_leases(self) -> tuple[_native.Client, list[int]]:
         """Returns the leases of owners that cannot run any more."""
         ...
 
@@ -43,7 +43,7 @@ def register(connection: Connection) -> None:
     _connections[id(connection)] = connection
 
 
-def keep_until_exit(native: _native.Client, leases: list[int]) -> None:
+def release_at_exit(native: _native.Client, leases: list[int]) -> None:
     """Keeps the leases of a client that is garbage, because garbage collection must never release a lock."""
     _abandoned.append((native, leases))
 
@@ -51,10 +51,10 @@ def keep_until_exit(native: _native.Client, leases: list[int]) -> None:
 def _after_fork() -> None:
     _native.has_forked()
     _abandoned.clear()
-    for connection in _living():
+    for connection in _live_connections():
         connection.after_fork()
-    _heed_children()
-    _heed_end_of_celery_worker()
+    _register_with_multiprocessing()
+    _register_with_celery()
 
 
 def _at_exit() -> None:
@@ -62,37 +62,37 @@ def _at_exit() -> None:
     joined, except daemon threads. Daemon threads that wait for a lock get none from now on, and end by `SystemExit`.
     """
     deadline = time.monotonic() + EXIT_LIMIT_MS / 1000
-    _native.grant_no_more(LEAVING_LIMIT_MS)
-    connections = _living()
+    _native.grant_no_more(WAITERS_EXIT_LIMIT_MS)
+    connections = _live_connections()
     for connection in connections:
         connection.stop()
     _log.end(deadline - time.monotonic())
-    _release([*(connection.stranded() for connection in connections), *_abandoned], deadline)
+    _release([*(connection.orphaned_leases() for connection in connections), *_abandoned], deadline)
     # Must be last: the releases above can need a new connection, and with it the address map.
-    _native.ask_no_more(max(LEAST_ASKING_LIMIT_MS, _left_ms(deadline)))
+    _native.ask_no_more(max(MIN_ADDRESS_MAP_LIMIT_MS, _remaining_ms(deadline)))
 
 
 def _owners_have_ended(numbers: list[int | None]) -> None:
     """Reports ended owners to all clients. Can run during a garbage collection, or at the end of a thread."""
-    for connection in _living():
+    for connection in _live_connections():
         connection.owners_have_ended(numbers)
 
 
-def _living() -> list[Connection]:
+def _live_connections() -> list[Connection]:
     return [connection for known in _connections.valuerefs() if (connection := known()) is not None]
 
 
-def _release(stranded: Iterable[tuple[_native.Client, list[int]]], deadline: float) -> None:
-    work = list(stranded)
+def _release(orphaned_leases: Iterable[tuple[_native.Client, list[int]]], deadline: float) -> None:
+    work = list(orphaned_leases)
     if len(work) > 1:
         # All clients begin first, so that a dead server does not use up the time of the others.
         for native, leases in work:
             native.end_waits(leases)
     for native, leases in work:
-        native.release_all(leases, _left_ms(deadline), True)
+        native.release_all(leases, _remaining_ms(deadline), True)
 
 
-def _at_end_of_child() -> None:
+def _at_child_exit() -> None:
     """Called at the end of a child of multiprocessing, because such a child ends with `os._exit`, which runs no
     `atexit` function. Non-daemon threads are joined after this call.
     """
@@ -100,64 +100,64 @@ def _at_end_of_child() -> None:
     if all(thread.daemon for thread in others):
         _at_exit()
     else:
-        _release_stranded()
+        _release_orphaned_leases()
 
 
-def _at_end_of_celery_worker(*_: object, **_named: object) -> None:
+def _at_celery_worker_exit(*_: object, **_named: object) -> None:
     """Called at the end of a process of Celery's prefork pool, because such a process ends with `os._exit` too, and
     runs no finalizers of multiprocessing. Handlers of the same signal that run later can still use locks.
     """
-    _release_stranded()
+    _release_orphaned_leases()
 
 
-def _release_stranded() -> None:
+def _release_orphaned_leases() -> None:
     deadline = time.monotonic() + EXIT_LIMIT_MS / 1000
-    for connection in _living():
-        native, leases = connection.stranded()
+    for connection in _live_connections():
+        native, leases = connection.orphaned_leases()
         if leases:
-            native.release_all(leases, _left_ms(deadline), False)
+            native.release_all(leases, _remaining_ms(deadline), False)
 
 
-def _heed_end_of_celery_worker() -> None:
+def _register_with_celery() -> None:
     """Registers the end of this process with Celery. Called in a process that was just forked. Nothing here imports
     Celery.
     """
     ending = getattr(sys.modules.get("celery.signals"), "worker_process_shutdown", None)
     if ending is not None:
-        ending.connect(_at_end_of_celery_worker, weak=False, dispatch_uid="steadlock")
+        ending.connect(_at_celery_worker_exit, weak=False, dispatch_uid="steadlock")
 
 
-def _heed_children() -> None:
+def _register_with_multiprocessing() -> None:
     """Registers the end of child processes with multiprocessing, if the program has loaded it."""
-    global _heeds_children
+    global _is_registered
     util: Any = sys.modules.get("multiprocessing.util")
     # Another thread can be loading the module at this moment.
-    if _heeds_children or not hasattr(util, "register_after_fork") or not hasattr(util, "Finalize"):
+    if _is_registered or not hasattr(util, "register_after_fork") or not hasattr(util, "Finalize"):
         return
-    _heeds_children = True
+    _is_registered = True
     # In a child, multiprocessing clears the finalizers of the parent, and then runs these functions.
-    util.register_after_fork(_heed_end_of_child, _heed_end_of_child)
+    util.register_after_fork(_register_child_exit, _register_child_exit)
     process: Any = sys.modules.get("multiprocessing.process")
     if process is not None and process.parent_process() is not None:
-        _heed_end_of_child()
+        _register_child_exit()
 
 
-def _heed_end_of_child(_: object = None) -> None:
-    sys.modules["multiprocessing.util"].Finalize(None, _at_end_of_child, exitpriority=_LAST)
+def _register_child_exit(_: object = None) -> None:
+    sys.modules["multiprocessing.util"].Finalize(None, _at_child_exit, exitpriority=_FINALIZER_PRIORITY)
 
 
-def _left_ms(deadline: float) -> int:
+def _remaining_ms(deadline: float) -> int:
     return max(0, int((deadline - time.monotonic()) * 1000))
 
 
 _connections: weakref.WeakValueDictionary[int, Connection] = weakref.WeakValueDictionary()
 _abandoned: list[tuple[_native.Client, list[int]]] = []
 
-_heeds_children = False
-_LAST = -100
+_is_registered = False
+_FINALIZER_PRIORITY = -100
 """The priority of our finalizer: after those of multiprocessing itself, which join its queues and processes."""
 
-_context.tell_ended(_owners_have_ended)
+_context.set_end_listener(_owners_have_ended)
 os.register_at_fork(after_in_child=_after_fork)
 atexit.register(_at_exit)
-_heed_children()
+_register_with_multiprocessing()

@@ -89,7 +89,7 @@ class LockSettings(NamedTuple):
     """The number of permits of a semaphore."""
 
     @classmethod
-    def of(
+    def for_kind(
         cls,
         kind: str,
         name: str,
@@ -101,12 +101,12 @@ class LockSettings(NamedTuple):
         on_unavailable: OnUnavailable | None,
     ) -> LockSettings:
         """Makes the settings of a lock of any kind but the semaphore."""
-        return cls.at(
+        return cls.for_address(
             _kinds.address(kind, checked_name(name)), name, wait, lease, renew, max_hold, on_unavailable, fencing
         )
 
     @classmethod
-    def at(
+    def for_address(
         cls,
         address: str,
         name: str,
@@ -132,7 +132,7 @@ class LockSettings(NamedTuple):
             limit,
         )
 
-    def but(
+    def with_changes(
         self,
         wait: Duration | Inherited | None = INHERIT,
         lease: Duration | Inherited | None = INHERIT,
@@ -157,14 +157,14 @@ class LockSettings(NamedTuple):
             self.limit,
         )
 
-    def asking(self, permits: int) -> LockSettings:
+    def with_permits(self, permits: int) -> LockSettings:
         """Returns these settings for a number of permits of a semaphore."""
         return self._replace(address=_kinds.semaphore_address(permits, self.limit, self.name))
 
-    def blocking(self, blocking: bool, timeout: Duration) -> LockSettings:
+    def with_blocking(self, blocking: bool, timeout: Duration) -> LockSettings:
         """Returns these settings with the wait of `acquire(blocking, timeout)`, as in `threading`."""
         if timeout == -1:
-            return self if blocking else self.but(wait=0)
+            return self if blocking else self.with_changes(wait=0)
         if not blocking:
             raise InvalidArgumentError(
                 "acquire: a timeout makes no sense without blocking; leave one of them out",
@@ -173,7 +173,7 @@ class LockSettings(NamedTuple):
             )
         if milliseconds(timeout) > threading.TIMEOUT_MAX * 1000:
             raise OverflowError(f"acquire of lock {shown(self.name)!r}: the timeout is too large; leave it out")
-        return self.but(wait=timeout)
+        return self.with_changes(wait=timeout)
 
 
 def checked_policy(policy: OnUnavailable | None, operation: str, name: str | None = None) -> OnUnavailable | None:
@@ -191,7 +191,7 @@ def checked_policy(policy: OnUnavailable | None, operation: str, name: str | Non
     )
 
 
-def skips_if_busy(on_busy: OnBusy) -> bool:
+def checked_on_busy(on_busy: OnBusy) -> bool:
     """Returns whether a busy lock is skipped. Refuses an unknown word."""
     if not isinstance(on_busy, str):
         raise TypeError(f"on_busy is a str, not a {type_of(on_busy)}")

@@ -49,17 +49,17 @@ class NameTemplate:
                 # template contains it.
                 what = repr(parameter) if parameter in template else "something"
                 raise InvalidArgumentError(
-                    f"synchronized: {template!r} names {what}, which is no parameter of "
+                    f"synchronized: {template!r} names {what}, which is not a parameter of "
                     f"{getattr(function, '__qualname__', function)}; it has {', '.join(known) or 'none'}",
                     operation="acquire",
                 )
 
 
-def is_skipped(error: SteadlockError, if_busy: bool) -> bool:
+def is_skipped(error: SteadlockError, skip_if_busy: bool) -> bool:
     """Whether a call must return `None` because its lock was not granted."""
     if isinstance(error, UnavailableError):
         return error.skipped
-    return if_busy and isinstance(error, LockTimeoutError)
+    return skip_if_busy and isinstance(error, LockTimeoutError)
 
 
 def is_coroutine_function(function: Callable[..., Any]) -> bool:

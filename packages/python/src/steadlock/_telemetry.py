@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from steadlock import _native
-from steadlock._endings import LostReason
+from steadlock._outcomes import LostReason
 from steadlock._settings import LockSettings
 
 

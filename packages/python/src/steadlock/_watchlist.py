@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from steadlock._endings import LostReason
-from steadlock._handing_on import first, take_out
-from steadlock._reports import is_ctrl_c, report
+from steadlock._error_reports import is_ctrl_c, report
+from steadlock._outcomes import LostReason
+from steadlock._reentrant_queue import first, remove_item
 from steadlock._telemetry import Telemetry
 
 
@@ -25,7 +25,7 @@ class Watched(Protocol):
 L = TypeVar("L", bound=Watched)
 
 
-TRIES = 1_000
+ATTEMPTS = 1_000
 """How often the notification of a lease is repeated while interrupts end it."""
 
 
@@ -54,25 +54,25 @@ class Watchlist(Generic[L]):
     def discard(self, number: int) -> None:
         self._leases.pop(number, None)
 
-    def tell(self, lost: list[tuple[int, LostReason]], tell: Callable[[L], object]) -> None:
+    def notify(self, lost: list[tuple[int, LostReason]], notify_lease: Callable[[L], object]) -> None:
         """Notifies the lost leases that are in the list, and empties `lost`. A lease can be notified twice. Raises the
         last interrupt after all notifications.
         """
-        struck: BaseException | None = None
+        interrupt: BaseException | None = None
         while (one := first(lost)) is not None:
             number, reason = one
             telemetry = self.telemetry
             if telemetry is not None:
-                with _reported():
+                with _errors_reported():
                     telemetry.ended(number, "lost", reason)
             find = self._leases.get(number)
             lease = None if find is None else find()
             if lease is not None:
-                struck = _tell(lease, tell) or struck
+                interrupt = _notify(lease, notify_lease) or interrupt
             self.discard(number)
-            take_out(lost, one)
-        if struck is not None:
-            raise struck
+            remove_item(lost, one)
+        if interrupt is not None:
+            raise interrupt
 
     def dropped(self, number: int) -> None:
         """Called when a lease is released because nothing refers to it any more. The call can come at any point of
@@ -86,24 +86,24 @@ class Watchlist(Generic[L]):
         """Lets the telemetry process its stored reports."""
         telemetry = self.telemetry
         if telemetry is not None:
-            with _reported():
+            with _errors_reported():
                 telemetry.catch_up()
 
 
-def _tell(lease: L, tell: Callable[[L], object]) -> BaseException | None:
+def _notify(lease: L, notify_lease: Callable[[L], object]) -> BaseException | None:
     """Notifies a lease, and repeats that if an interrupt ends it. Returns the last interrupt."""
-    struck: BaseException | None = None
-    for _ in range(TRIES):
+    interrupt: BaseException | None = None
+    for _ in range(ATTEMPTS):
         try:
-            tell(lease)
+            notify_lease(lease)
             break
         except BaseException as error:
-            struck = error
-    return struck
+            interrupt = error
+    return interrupt
 
 
 @contextmanager
-def _reported() -> Generator[None]:
+def _errors_reported() -> Generator[None]:
     """Reports errors of telemetry instead of raising them, so that they do not prevent notifications of losses."""
     try:
         yield

@@ -45,11 +45,11 @@ class Holder(NamedTuple):
     """The program of the holder; `None` if it is not known, for example for a holder with another library."""
 
 
-def holder_of(told: _native.Holder | None) -> Holder | None:
+def holder_of(holder: _native.Holder | None) -> Holder | None:
     """Converts a holder of the core."""
-    if told is None:
+    if holder is None:
         return None
-    owner, remaining, info = told
+    owner, remaining, info = holder
     return Holder(owner, remaining, None if info is None else _client_info(*info))
 
 

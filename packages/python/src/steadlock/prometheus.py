@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Any
 
 from steadlock import _log
-from steadlock._background import begin
 from steadlock._client import ClientBase
-from steadlock._copying import Uncopied
+from steadlock._daemon_thread import start_uninterrupted
+from steadlock._not_copyable import NotCopyable
 from steadlock._settings import Duration, milliseconds
 from steadlock._shown import type_of
 from steadlock.errors import InvalidArgumentError, MisconfiguredError
@@ -40,16 +40,16 @@ _SUFFIX = ".prom"
 _ENDED = "ended"
 _FOLDED = "# folded: "
 """The start of the first line in the file of ended processes. The line names the files that were added last."""
-_OF_ONE = re.compile(rf"(?P<pid>\d+)-[0-9a-f]{{16}}{re.escape(_SUFFIX)}")
+_PROCESS_FILE = re.compile(rf"(?P<pid>\d+)-[0-9a-f]{{16}}{re.escape(_SUFFIX)}")
 _LONGEST, _STALE = 60.0, 180.0
 """The longest interval between two writes of a process, and the age at which its file counts as stale, both in seconds.
 The process of a stale file has stopped, or its process id belongs to another process by now.
 """
-_SAME_FOR_ALL = frozenset({"steadlock_fair_queue"})
+_SERVER_GAUGES = frozenset({"steadlock_fair_queue"})
 """Gauges of the server, which have the same value in every process."""
 
 
-class SharedMetrics(Uncopied):
+class SharedMetrics(NotCopyable):
     """The metrics of a client in this process and in all other processes that share a folder.
 
     Make this object where the client is made, also before a `fork`. Each process writes its counts to its own file in
@@ -58,7 +58,7 @@ class SharedMetrics(Uncopied):
     processes. For `steadlock_fair_queue`, which every process reads from the server, the highest value counts.
     """
 
-    _instead = "make one in each process, for the client there"
+    _copy_advice = "make one in each process, for the client there"
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class SharedMetrics(Uncopied):
         if the folder is not writable.
         """
         if not isinstance(client, ClientBase):
-            raise TypeError(f"SharedMetrics is given a client, not a {type_of(client)}")
+            raise TypeError(f"SharedMetrics: expected a client, not a {type_of(client)}")
         if not isinstance(folder, str | PathLike):
             raise TypeError(f"folder is a str or a path, not a {type_of(folder)}")
         self._every = milliseconds(every) / 1_000
@@ -85,9 +85,9 @@ class SharedMetrics(Uncopied):
         self._client = client
         self._folder = Path(folder)
         client.metrics()
-        with _told_of_files(self._folder):
+        with _file_errors(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
-        self._begin()
+        self._start()
         _all.add(self)
 
     def text(self) -> str:
@@ -97,18 +97,18 @@ class SharedMetrics(Uncopied):
         Raises `MisconfiguredError` if the folder cannot be read or written, or if a file in it does not contain
         metrics.
         """
-        with _told_of_files(self._folder):
+        with _file_errors(self._folder):
             self._write()
-            with _locked(self._folder) as is_alone:
-                ended = self._fold(is_alone, lambda path: not _is_running(_pid_of(path)))
-                living = [(path, _read(path), _is_fresh(path)) for path in self._living()]
+            with _locked(self._folder) as is_outermost:
+                ended = self._fold(is_outermost, lambda path: not _is_running(_pid_of(path)))
+                processes = [(path, _read(path), _is_fresh(path)) for path in self._process_files()]
         merged = _Merged()
         merged.add(ended, with_gauges=False)
-        for path, text, is_fresh in living:
+        for path, text, is_fresh in processes:
             try:
                 merged.add(text, with_gauges=is_fresh)
             except ValueError as error:
-                raise _misconfigured(f"the file {path} holds no metrics; empty the folder") from error
+                raise _misconfigured(f"the file {path} does not contain metrics; empty the folder") from error
         return merged.text()
 
     def close(self) -> None:
@@ -117,18 +117,20 @@ class SharedMetrics(Uncopied):
         with contextlib.suppress(OSError):
             self._write()
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         """Starts to write. Called for a new object, and in the child of a fork, which counts from zero."""
         self._path = self._folder / f"{os.getpid()}-{secrets.token_hex(8)}{_SUFFIX}"
         self._stop = threading.Event()
         self._written = ""
-        with _told_of_files(self._folder):
+        with _file_errors(self._folder):
             self._write()
             # An earlier process with the same process id has ended.
             ours = {self._path, *(metrics._path for metrics in list(_all))}
-            with _locked(self._folder) as is_alone:
-                self._fold(is_alone, lambda path: _pid_of(path) == os.getpid() and path not in ours)
-        begin(threading.Thread(target=_keep_writing, args=(weakref.ref(self), self._stop, self._every), daemon=True))
+            with _locked(self._folder) as is_outermost:
+                self._fold(is_outermost, lambda path: _pid_of(path) == os.getpid() and path not in ours)
+        start_uninterrupted(
+            threading.Thread(target=_keep_writing, args=(weakref.ref(self), self._stop, self._every), daemon=True)
+        )
 
     def _write(self) -> None:
         text = self._client.metrics()
@@ -139,11 +141,11 @@ class SharedMetrics(Uncopied):
         _replace(self._path, text)
         self._written = text
 
-    def _living(self) -> list[Path]:
+    def _process_files(self) -> list[Path]:
         """Returns the files of single processes."""
-        return sorted(path for path in self._folder.iterdir() if _OF_ONE.fullmatch(path.name))
+        return sorted(path for path in self._folder.iterdir() if _PROCESS_FILE.fullmatch(path.name))
 
-    def _fold(self, is_alone: bool, has_ended: Callable[[Path], bool]) -> str:
+    def _fold(self, is_outermost: bool, has_ended: Callable[[Path], bool]) -> str:
         """Adds the counts of processes that have ended to the file of ended processes, and removes their files. Returns
         the content of that file.
 
@@ -152,13 +154,13 @@ class SharedMetrics(Uncopied):
         """
         ended = self._folder / f"{_ENDED}{_SUFFIX}"
         text = _read(ended)
-        if not is_alone:
+        if not is_outermost:
             return text
         first = text.partition("\n")[0]
         folded = first.removeprefix(_FOLDED).split() if first.startswith(_FOLDED) else []
         for name in folded:
             (self._folder / name).unlink(missing_ok=True)
-        added = [path for path in self._living() if has_ended(path)]
+        added = [path for path in self._process_files() if has_ended(path)]
         if not added:
             return text
         merged = _Merged()
@@ -177,7 +179,7 @@ class _Merged:
     """Merges several texts of metrics into one."""
 
     def __init__(self) -> None:
-        self._heads: dict[str, list[str]] = {}
+        self._headers: dict[str, list[str]] = {}
         self._types: dict[str, str] = {}
         self._samples: dict[str, dict[str, float]] = {}
 
@@ -186,12 +188,12 @@ class _Merged:
         family = ""
         for line in text.splitlines():
             if line.startswith(("# HELP ", "# TYPE ")):
-                _, word, family, said = line.split(" ", 3)
-                heads = self._heads.setdefault(family, [])
-                if line not in heads:
-                    heads.append(line)
-                if word == "TYPE":
-                    self._types[family] = said
+                _, keyword, family, value = line.split(" ", 3)
+                headers = self._headers.setdefault(family, [])
+                if line not in headers:
+                    headers.append(line)
+                if keyword == "TYPE":
+                    self._types[family] = value
             elif line and not line.startswith("#"):
                 sample, _, value = line.rpartition(" ")
                 if not family or not sample.startswith(family):
@@ -203,15 +205,15 @@ class _Merged:
         if is_gauge and not with_gauges:
             return
         samples = self._samples.setdefault(family, {})
-        if is_gauge and family in _SAME_FOR_ALL:
+        if is_gauge and family in _SERVER_GAUGES:
             samples[sample] = max(value, samples.get(sample, value))
         else:
             samples[sample] = samples.get(sample, 0) + value
 
     def text(self) -> str:
         lines: list[str] = []
-        for family, heads in self._heads.items():
-            lines += heads
+        for family, headers in self._headers.items():
+            lines += headers
             lines += [f"{sample} {_number(value)}" for sample, value in self._samples.get(family, {}).items()]
         return "".join(f"{line}\n" for line in lines)
 
@@ -238,7 +240,7 @@ def _keep_writing(find: weakref.ref[SharedMetrics], stop: threading.Event, every
 
 
 def _pid_of(path: Path) -> int:
-    found = _OF_ONE.fullmatch(path.name)
+    found = _PROCESS_FILE.fullmatch(path.name)
     return int(found["pid"]) if found else 0
 
 
@@ -281,7 +283,7 @@ def _replace(path: Path, text: str) -> None:
         raise
 
 
-class _Folding:
+class _FoldState:
     """The state of folding in this process: one thread folds, and its signal handler can enter again."""
 
     def __init__(self) -> None:
@@ -305,12 +307,14 @@ def _locked(folder: Path) -> Generator[bool]:
 
 
 @contextlib.contextmanager
-def _told_of_files(folder: Path) -> Generator[None]:
+def _file_errors(folder: Path) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        said = error.strerror or type_of(error)
-        raise _misconfigured(f"the folder {folder} cannot be used: {said}; give one that can be written to") from error
+        reason = error.strerror or type_of(error)
+        raise _misconfigured(
+            f"the folder {folder} cannot be used: {reason}; give one that can be written to"
+        ) from error
 
 
 def _misconfigured(text: str) -> MisconfiguredError:
@@ -319,11 +323,11 @@ def _misconfigured(text: str) -> MisconfiguredError:
 
 def _after_fork() -> None:
     global _folding
-    _folding = _Folding()
+    _folding = _FoldState()
     for metrics in list(_all):
         # A fork must not raise in the program: neither an unusable folder nor a refused thread.
         with contextlib.suppress(MisconfiguredError, RuntimeError):
-            metrics._begin()
+            metrics._start()
 
 
 def _at_exit() -> None:
@@ -332,6 +336,6 @@ def _at_exit() -> None:
 
 
 _all: weakref.WeakSet[SharedMetrics] = weakref.WeakSet()
-_folding = _Folding()
+_folding = _FoldState()
 os.register_at_fork(after_in_child=_after_fork)
 atexit.register(_at_exit)

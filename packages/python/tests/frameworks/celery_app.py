@@ -5,8 +5,8 @@ pool.
 from __future__ import annotations
 
 import jobs
-from careless import URL
 from celery import Celery
+from counter import URL
 
 app = Celery(broker=URL, backend=URL)
 app.task(name="guarded")(jobs.guarded)

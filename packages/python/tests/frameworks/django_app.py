@@ -6,7 +6,7 @@ import os
 
 import django
 from asgiref.sync import sync_to_async
-from careless import IS_LAZY, add_one, add_one_in_task
+from counter import IS_LAZY, add_one, add_one_in_task
 from django.conf import settings
 from django.core.asgi import get_asgi_application
 from django.core.wsgi import get_wsgi_application

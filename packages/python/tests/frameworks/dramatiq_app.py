@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dramatiq
 import jobs
-from careless import URL, store
+from counter import URL, store
 from dramatiq.brokers.redis import RedisBroker
 
 dramatiq.set_broker(RedisBroker(url=URL))

@@ -7,7 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
-from careless import IS_LAZY, add_one, add_one_in_task, store
+from counter import IS_LAZY, add_one, add_one_in_task, store
 from fastapi import Depends, FastAPI, Request
 
 import steadlock

@@ -6,7 +6,7 @@ import json
 import os
 import time
 
-from careless import IS_LAZY, add_one, store
+from counter import IS_LAZY, add_one, store
 
 import steadlock
 

@@ -33,7 +33,7 @@ ROUNDS = 1_000
 # FastAPI has 40 threads in each worker. If all of them waited for the lock, its holder could not run.
 CALLERS = 32
 # The limit for any wait in seconds, for a slow machine.
-PATIENCE = 60
+TIMEOUT = 60
 # The time limit of a job in seconds. In rq, it includes the import of the job's module.
 LIMIT, RQ_LIMIT = 1, 3
 
@@ -68,7 +68,7 @@ def test_no_update_is_lost_in_gunicorn(
 ) -> None:
     workers = WORKERS[worker_class]
     with gunicorn(server, worker_class, preload, lazy) as connections:
-        answered, at_once = ask_all(connections, ROUNDS, "/guarded")
+        answered, at_once = call_all(connections, ROUNDS, "/guarded")
     assert store.get("count") == str(ROUNDS)
     assert len(answered) == workers.number
     assert at_once >= workers.fewest_at_once
@@ -76,16 +76,16 @@ def test_no_update_is_lost_in_gunicorn(
 
 def test_without_the_lock_updates_are_lost(server: RedisServer, store: Store) -> None:
     with gunicorn(server, "gthread", preload=False, lazy=True) as connections:
-        ask_all(connections, ROUNDS, "/unguarded")
+        call_all(connections, ROUNDS, "/unguarded")
     assert int(store.get("count") or 0) < ROUNDS
 
 
 @pytest.mark.parametrize("paths", [["/threads"], ["/tasks"], ["/threads", "/tasks"]], ids=" and ".join)
 def test_no_update_is_lost_in_fastapi(server: RedisServer, store: Store, paths: list[str]) -> None:
-    options = ["--timeout-keep-alive", str(PATIENCE), "--log-level", "warning"]
+    options = ["--timeout-keep-alive", str(TIMEOUT), "--log-level", "warning"]
     command = ["uvicorn", *options, "--workers", "2", "fastapi_app:app"]
     with serving(server, command, 2, CALLERS, lazy=False) as connections:
-        ask_all(connections, ROUNDS, *paths)
+        call_all(connections, ROUNDS, *paths)
     assert store.get("count") == str(ROUNDS)
     if "/threads" in paths:
         assert int(store.get("left elsewhere") or 0) > 0
@@ -95,13 +95,13 @@ def test_no_update_is_lost_in_fastapi(server: RedisServer, store: Store, paths: 
 def test_no_update_is_lost_in_django(server: RedisServer, store: Store, paths: list[str]) -> None:
     """An asynchronous view acquires the lock in a thread, so each of its requests waits in a thread."""
     if paths == ["/tasks"]:
-        options = ["--timeout-keep-alive", str(PATIENCE), "--log-level", "warning"]
+        options = ["--timeout-keep-alive", str(TIMEOUT), "--log-level", "warning"]
         command = ["uvicorn", *options, "--workers", "2", "--lifespan", "off", "django_app:asgi"]
         served = serving(server, command, 2, 8, lazy=True)
     else:
         served = gunicorn(server, "gthread", preload=True, lazy=True, app="django_app:wsgi")
     with served as connections:
-        ask_all(connections, ROUNDS, *paths)
+        call_all(connections, ROUNDS, *paths)
     assert store.get("count") == str(ROUNDS)
 
 
@@ -113,7 +113,7 @@ def test_no_update_is_lost_in_django(server: RedisServer, store: Store, paths: l
 def test_no_update_is_lost_in_celery(server: RedisServer, store: Store, pool: str, lazy: bool) -> None:
     with running(server, celery_worker(pool), lazy), celery.Celery(broker=server.url, backend=server.url) as app:
         rounds = celery.group(app.signature("guarded") for _ in range(ROUNDS)).apply_async()
-        answered = rounds.get(timeout=PATIENCE)
+        answered = rounds.get(timeout=TIMEOUT)
     assert store.get("count") == str(ROUNDS)
     assert len(answered) == ROUNDS
     assert len(set(answered)) == (4 if pool == "prefork" else 1)
@@ -123,8 +123,8 @@ def test_no_update_is_lost_in_dramatiq(server: RedisServer, store: Store) -> Non
     command = ["dramatiq", "dramatiq_app", "--processes", "2", "--threads", "4"]
     with running(server, command, lazy=True):
         for _ in range(ROUNDS):
-            ask_dramatiq(server, "guarded")
-        eventually(PATIENCE, lambda: store.llen("answered") == ROUNDS)
+            call_dramatiq(server, "guarded")
+        eventually(TIMEOUT, lambda: store.llen("answered") == ROUNDS)
     assert store.get("count") == str(ROUNDS)
     assert len(set(store.lrange("answered", 0, -1))) == 2
 
@@ -133,8 +133,8 @@ def test_no_update_is_lost_in_rq(server: RedisServer, store: Store) -> None:
     """Each job is a process that is forked from its worker."""
     jobs = 100
     with running(server, rq_workers(server, 3), lazy=True):
-        asked = [ask_rq(server, "guarded") for _ in range(jobs)]
-        eventually(PATIENCE, lambda: all(job.get_status() == "finished" for job in asked))
+        queued = [call_rq(server, "guarded") for _ in range(jobs)]
+        eventually(TIMEOUT, lambda: all(job.get_status() == "finished" for job in queued))
     assert store.get("count") == str(jobs)
 
 
@@ -150,7 +150,7 @@ LATE = 8
 
 @pytest.mark.parametrize("queue", TIME_LIMITS)
 @pytest.mark.parametrize("job", ["waits", "holds"])
-def test_a_job_that_takes_longer_than_it_may_is_ended_and_leaves_the_lock_free(
+def test_a_job_over_its_time_limit_leaves_the_lock_free(
     server: RedisServer, store: Store, queue: str, job: str
 ) -> None:
     worker = {
@@ -166,24 +166,24 @@ def test_a_job_that_takes_longer_than_it_may_is_ended_and_leaves_the_lock_free(
                     with celery.Celery(broker=server.url, backend=server.url) as app:
                         app.send_task(job)
                 case "dramatiq":
-                    ask_dramatiq(server, job)
+                    call_dramatiq(server, job)
                 case _:
-                    ask_rq(server, job, timeout=RQ_LIMIT)
-            eventually(PATIENCE, lambda: store.llen("ended"))
-            (told,) = store.lrange("ended", 0, -1)
-            how, seconds = json.loads(told)
+                    call_rq(server, job, timeout=RQ_LIMIT)
+            eventually(TIMEOUT, lambda: store.llen("ended"))
+            (record,) = store.lrange("ended", 0, -1)
+            how, seconds = json.loads(record)
         assert how == TIME_LIMITS[queue]
         assert seconds < (RQ_LIMIT if queue == "rq" else LIMIT) + LATE
         # The wait is much shorter than a lease, so no ended job holds the lock or gets it.
         assert door.try_acquire(wait=5) is not None
 
 
-def test_a_process_of_celery_releases_at_its_end_what_it_holds(server: RedisServer, store: Store) -> None:
+def test_a_celery_process_releases_its_locks_at_exit(server: RedisServer, store: Store) -> None:
     # Each process ends after one task, with `os._exit`.
     worker = [*celery_worker("prefork"), "--max-tasks-per-child", "1"]
     with running(server, worker, lazy=True), steadlock.connect(server.url) as client:
         with celery.Celery(broker=server.url, backend=server.url) as app:
-            app.send_task("leaves").get(timeout=PATIENCE)
+            app.send_task("leaves").get(timeout=TIMEOUT)
         # The wait is much shorter than a lease.
         assert client.lock("door").try_acquire(wait=8) is not None
 
@@ -197,12 +197,12 @@ def rq_workers(server: RedisServer, number: int) -> list[str]:
     return ["rq.cli", "worker-pool", "--url", server.url, "--num-workers", str(number), "--quiet"]
 
 
-def ask_rq(server: RedisServer, job: str, timeout: int = PATIENCE) -> rq.job.Job:
+def call_rq(server: RedisServer, job: str, timeout: int = TIMEOUT) -> rq.job.Job:
     with closing(redis.Redis.from_url(server.url)) as connection:
         return rq.Queue(connection=connection).enqueue(f"jobs.{job}", job_timeout=timeout)
 
 
-def ask_dramatiq(server: RedisServer, actor: str) -> None:
+def call_dramatiq(server: RedisServer, actor: str) -> None:
     broker = RedisBroker(url=server.url)
     broker.declare_queue("default")
     broker.enqueue(dramatiq.Message(queue_name="default", actor_name=actor, args=(), kwargs={}, options={}))
@@ -214,7 +214,7 @@ def gunicorn(
     server: RedisServer, worker_class: str, preload: bool, lazy: bool, app: str = "wsgi_app:app"
 ) -> Iterator[list[HTTPConnection]]:
     workers = WORKERS[worker_class]
-    command = ["gunicorn", "--no-control-socket", "--keep-alive", str(PATIENCE), "--worker-class", worker_class]
+    command = ["gunicorn", "--no-control-socket", "--keep-alive", str(TIMEOUT), "--worker-class", worker_class]
     command += ["--workers", str(workers.number), *workers.options, *(["--preload"] if preload else []), app]
     with serving(server, command, workers.number, workers.callers, lazy) as connections:
         yield connections
@@ -252,7 +252,7 @@ def serving_on(
     def are_found() -> bool:
         if process.poll() is not None:
             raise EndedError
-        connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
         stack.enter_context(closing(connection))
         # A program that has taken the port may speak another protocol.
         with suppress(ConnectionError, HTTPException):
@@ -264,7 +264,7 @@ def serving_on(
         return False
 
     with running(server, [*command, *bind], lazy) as process, ExitStack() as stack:
-        eventually(PATIENCE, are_found)
+        eventually(TIMEOUT, are_found)
         yield [connection for connections in found.values() for connection in connections]
 
 
@@ -284,10 +284,10 @@ def running(server: RedisServer, command: list[str], lazy: bool) -> Iterator[sub
         try:
             yield process
             process.terminate()
-            assert process.wait(PATIENCE) in (0, -signal.SIGTERM)
-            assert "Traceback" not in said(output)
+            assert process.wait(TIMEOUT) in (0, -signal.SIGTERM)
+            assert "Traceback" not in read_output(output)
         except BaseException as error:
-            error.add_note(f"{command[0]} said:\n{said(output)}")
+            error.add_note(f"{command[0]} printed:\n{read_output(output)}")
             raise
         finally:
             if process.poll() is None:
@@ -295,12 +295,12 @@ def running(server: RedisServer, command: list[str], lazy: bool) -> Iterator[sub
                 process.wait()
 
 
-def said(output: TextIO) -> str:
+def read_output(output: TextIO) -> str:
     output.seek(0)
     return output.read()
 
 
-def ask_all(connections: list[HTTPConnection], rounds: int, *paths: str) -> tuple[set[int], int]:
+def call_all(connections: list[HTTPConnection], rounds: int, *paths: str) -> tuple[set[int], int]:
     """Makes `rounds` requests by callers with a connection each. Returns the workers that answered, and the highest
     number of concurrent requests of one worker.
     """

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from careless import IS_LAZY, add_one
+from counter import IS_LAZY, add_one
 
 import steadlock
 

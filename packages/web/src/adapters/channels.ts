@@ -17,7 +17,7 @@ export class Channels {
   }
 
   /** Passes a message to the listeners of its channel. */
-  heard(channel: string, message: string): void {
+  dispatch(channel: string, message: string): void {
     for (const listener of this.#listeners.get(channel) ?? []) listener(message);
   }
 

@@ -1,6 +1,6 @@
 /** The adapter for Deno, which needs no other client: `connect(deno('redis://127.0.0.1:6379'))`. */
 
-import { invalid } from '../given.js';
+import { invalid } from '../adapter-arguments.js';
 import type { Socket } from './resp.js';
 import { type TcpClient, type TcpOptions, tcp } from './tcp.js';
 

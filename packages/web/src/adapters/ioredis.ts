@@ -1,6 +1,14 @@
 /** The adapter for `ioredis`, with one server or a cluster: `connect(ioredis(redis, redis.duplicate()))`. */
 
-import { BEHIND, type Behind, has, invalid, misconfigured, noteErrors, strayClient } from '../given.js';
+import {
+  hasMethods,
+  invalid,
+  misconfigured,
+  recordErrors,
+  WRAPPED_CLIENT,
+  type WrappedClient,
+  wrongClientAdvice,
+} from '../adapter-arguments.js';
 import type { RedisClient, Unsubscribe } from '../redis-client.js';
 import { Channels } from './channels.js';
 import { runScript } from './script.js';
@@ -56,7 +64,7 @@ export function ioredis(redis: IoRedis, subscriber?: IoRedisSubscriber): RedisCl
   };
   const { host, port, path, name } = (redis.options ?? {}) as Place;
   const channels = subscriber && channelsOf(subscriber);
-  const itself: Behind = {
+  const wrapped: WrappedClient = {
     check() {
       for (const one of [redis, subscriber] as const) {
         if ((one as Partial<IoRedis> | undefined)?.status === 'end') {
@@ -64,7 +72,7 @@ export function ioredis(redis: IoRedis, subscriber?: IoRedisSubscriber): RedisCl
         }
       }
     },
-    lastError: noteErrors(redis),
+    lastError: recordErrors(redis),
   };
   const client: RedisClient = {
     name: path ?? name ?? (host === undefined ? undefined : `${host}:${port}`),
@@ -75,18 +83,20 @@ export function ioredis(redis: IoRedis, subscriber?: IoRedisSubscriber): RedisCl
         channels.subscribe(channel, onMessage),
     }),
   };
-  return Object.assign(client, { [BEHIND]: itself });
+  return Object.assign(client, { [WRAPPED_CLIENT]: wrapped });
 }
 
 /** Refuses clients of other libraries. Some have methods of the same names that work differently. */
 function refuseOthers(redis: unknown, subscriber: unknown): void {
-  if (!has(redis, 'call') || (redis as { isPipeline?: boolean }).isPipeline) {
-    throw invalid(`the client must be a Redis or Cluster of ioredis, not ${strayClient(redis) ?? 'that'}`);
+  if (!hasMethods(redis, 'call') || (redis as { isPipeline?: boolean }).isPipeline) {
+    throw invalid(`the client must be a Redis or Cluster of ioredis, not ${wrongClientAdvice(redis) ?? 'that'}`);
   }
   if (subscriber === undefined) return;
-  const isOther = has(subscriber, 'pSubscribe') || has(subscriber, 'internal_send_command');
-  if (isOther || !has(subscriber, 'subscribe', 'unsubscribe', 'on')) {
-    throw invalid(`the subscriber must be a Redis or Cluster of ioredis, not ${strayClient(subscriber) ?? 'that'}`);
+  const isOther = hasMethods(subscriber, 'pSubscribe') || hasMethods(subscriber, 'internal_send_command');
+  if (isOther || !hasMethods(subscriber, 'subscribe', 'unsubscribe', 'on')) {
+    throw invalid(
+      `the subscriber must be a Redis or Cluster of ioredis, not ${wrongClientAdvice(subscriber) ?? 'that'}`,
+    );
   }
   if (subscriber === redis) {
     throw invalid(IS_SUBSCRIBER);
@@ -122,7 +132,7 @@ function channelsOf(subscriber: IoRedisSubscriber): Channels {
   let channels = known.get(subscriber);
   if (channels === undefined) {
     const made = new Channels(subscriber);
-    subscriber.on('message', (channel, message) => made.heard(channel, message));
+    subscriber.on('message', (channel, message) => made.dispatch(channel, message));
     known.set(subscriber, made);
     channels = made;
   }

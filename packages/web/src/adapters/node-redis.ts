@@ -2,7 +2,14 @@
  * The adapter for `redis`, the package of node-redis: `connect(nodeRedis(client, await client.duplicate().connect()))`.
  */
 
-import { BEHIND, type Behind, has, invalid, noteErrors, strayClient } from '../given.js';
+import {
+  hasMethods,
+  invalid,
+  recordErrors,
+  WRAPPED_CLIENT,
+  type WrappedClient,
+  wrongClientAdvice,
+} from '../adapter-arguments.js';
 import type { RedisClient } from '../redis-client.js';
 import { refused, runScript } from './script.js';
 
@@ -37,7 +44,7 @@ export function nodeRedis(client: NodeRedis, subscriber?: NodeRedisSubscriber): 
     }
   };
   const { host, port } = (client.options?.socket ?? {}) as { host?: string; port?: number };
-  const itself: Behind = {
+  const wrapped: WrappedClient = {
     check() {
       for (const one of [client, subscriber] as const) {
         if ((one as Partial<NodeRedis> | undefined)?.isOpen === false) {
@@ -45,7 +52,7 @@ export function nodeRedis(client: NodeRedis, subscriber?: NodeRedisSubscriber): 
         }
       }
     },
-    lastError: noteErrors(client),
+    lastError: recordErrors(client),
   };
   const made: RedisClient = {
     name: host === undefined ? undefined : `${host}:${port ?? 6379}`,
@@ -58,7 +65,7 @@ export function nodeRedis(client: NodeRedis, subscriber?: NodeRedisSubscriber): 
       },
     }),
   };
-  return Object.assign(made, { [BEHIND]: itself });
+  return Object.assign(made, { [WRAPPED_CLIENT]: wrapped });
 }
 
 /**
@@ -79,24 +86,25 @@ function refuseOthers(client: unknown, subscriber: unknown): void {
 }
 
 function strayOf(value: unknown, names: readonly string[]): string | undefined {
-  if (has(value, 'getMasterNode')) return 'one of sentinels; use ioredis and `ioredis` of steadlock-web/ioredis';
-  if (has(value, 'getRandomNode')) return 'one of a cluster; use ioredis and `ioredis` of steadlock-web/ioredis';
-  if (['then', 'evalsha', 'execAsPipeline', 'internal_send_command'].some((name) => has(value, name))) {
-    return strayClient(value) ?? 'that';
+  if (hasMethods(value, 'getMasterNode')) return 'one of sentinels; use ioredis and `ioredis` of steadlock-web/ioredis';
+  if (hasMethods(value, 'getRandomNode')) return 'one of a cluster; use ioredis and `ioredis` of steadlock-web/ioredis';
+  if (['then', 'evalsha', 'execAsPipeline', 'internal_send_command'].some((name) => hasMethods(value, name))) {
+    return wrongClientAdvice(value) ?? 'that';
   }
   if ((value as { options?: { legacyMode?: unknown } } | undefined)?.options?.legacyMode) {
     return 'one with legacyMode, which gives no promises; make it without';
   }
-  if (has(value, 'sendCommand', 'get') && !has(value, 'connect')) return 'its legacy() form; give the client itself';
-  if (has(value, 'sendCommand') && !has(value, ...names))
+  if (hasMethods(value, 'sendCommand', 'get') && !hasMethods(value, 'connect'))
+    return 'its legacy() form; give the client itself';
+  if (hasMethods(value, 'sendCommand') && !hasMethods(value, ...names))
     return 'a pool, which cannot listen; give a client of its own';
-  if (!has(value, ...names)) return strayClient(value) ?? 'that';
+  if (!hasMethods(value, ...names)) return wrongClientAdvice(value) ?? 'that';
   return undefined;
 }
 
 /**
  * Whether the error is a reply of the server. Checks the class, and also the form of the message, because a minifier
- * can rename classes. Errors of node-redis itself have another form: "Socket closed unexpectedly".
+ * can rename classes. Errors of node-redis themselves have another form: "Socket closed unexpectedly".
  */
 function isRefusal(error: Error): boolean {
   for (let at = Object.getPrototypeOf(error); at !== null; at = Object.getPrototypeOf(at)) {

@@ -75,14 +75,14 @@ export class Connection {
         const { value, done } = await reader.read();
         if (done) return this.close(new Error('the server closed the connection'));
         decoder.push(value);
-        for (let reply = decoder.next(); reply !== undefined; reply = decoder.next()) this.#take(reply.value);
+        for (let reply = decoder.next(); reply !== undefined; reply = decoder.next()) this.#handleReply(reply.value);
       }
     } catch (error) {
       this.close(error);
     }
   }
 
-  #take(reply: Reply | ReplyError): void {
+  #handleReply(reply: Reply | ReplyError): void {
     if (Array.isArray(reply) && reply[0] === 'message') {
       this.#onMessage(`${reply[1]}`, `${reply[2]}`);
       return;
@@ -129,9 +129,9 @@ export class Decoder {
   /** Returns the next complete reply. */
   next(): { readonly value: Reply | ReplyError } | undefined {
     this.#at = this.#values = 0;
-    const value = this.#reply(DEEPEST);
+    const value = this.#reply(MAX_DEPTH);
     if (value === undefined) {
-      if (this.#bytes.length >= MOST_BYTES) throw unreadable();
+      if (this.#bytes.length >= MAX_BYTES) throw unreadable();
       return undefined;
     }
     this.#bytes = this.#bytes.subarray(this.#at);
@@ -154,9 +154,9 @@ export class Decoder {
       case ':':
         return integer(line);
       case '$':
-        return this.#bulk(length(line, MOST_BYTES));
+        return this.#bulk(length(line, MAX_BYTES));
       default:
-        return this.#array(length(line, MOST_VALUES), depth - 1);
+        return this.#array(length(line, MAX_VALUES), depth - 1);
     }
   }
 
@@ -181,7 +181,7 @@ export class Decoder {
   #array(count: number, depth: number): Reply {
     if (count < 0) return null;
     this.#values += count;
-    if (this.#values > MOST_VALUES) throw unreadable();
+    if (this.#values > MAX_VALUES) throw unreadable();
     const items: Reply[] = [];
     while (items.length < count) {
       const item = this.#reply(depth);
@@ -212,9 +212,9 @@ function unreadable(): Error {
 }
 
 // The limits of a reply, as in `core/client`: a publisher chooses the length of its messages.
-const MOST_BYTES = 2 ** 24;
-const MOST_VALUES = 2 ** 20;
-const DEEPEST = 8;
+const MAX_BYTES = 2 ** 24;
+const MAX_VALUES = 2 ** 20;
+const MAX_DEPTH = 8;
 const RETURN = 13;
 const LINE_FEED = 10;
 const LINE_END = new Uint8Array([RETURN, LINE_FEED]);

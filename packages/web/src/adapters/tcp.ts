@@ -1,7 +1,7 @@
 // A `RedisClient` over connections that a host opens: one for scripts and one for subscriptions, each opened at its
 // first use.
 
-import { adapterOptions, BEHIND, type Behind, invalid, mistaken } from '../given.js';
+import { adapterOptions, invalid, WRAPPED_CLIENT, type WrappedClient, wrongArgument } from '../adapter-arguments.js';
 import type { RedisClient, Reply, Unsubscribe } from '../redis-client.js';
 import { pause } from '../runtime.js';
 import { Channels } from './channels.js';
@@ -43,7 +43,7 @@ export function tcp(
   const { timeoutMs = 3_000 } = adapterOptions(options, { timeoutMs: 'number' });
   const { address, greeting } = parse(url);
   const dial = async (onMessage?: (channel: string, message: string) => void) => {
-    const connection = new Connection(await inTime(open, address, timeoutMs), onMessage);
+    const connection = new Connection(await openWithin(open, address, timeoutMs), onMessage);
     try {
       await Promise.all(greeting.map((command) => connection.run(timeoutMs, ...command)));
     } catch (error) {
@@ -52,11 +52,11 @@ export function tcp(
     }
     return connection;
   };
-  const scripts = new Reopened(dial);
-  const listening = new Listening(dial, timeoutMs);
+  const scripts = new ReopenedConnection(dial);
+  const subscriptions = new TcpSubscriptions(dial, timeoutMs);
   const run = async (...command: string[]) => (await scripts.connection()).run(timeoutMs, ...command);
   const name = address.hostname.includes(':') ? `[${address.hostname}]` : address.hostname;
-  const itself: Behind = {
+  const wrapped: WrappedClient = {
     check() {
       if (scripts.isClosed) throw invalid('the client was closed; make another');
     },
@@ -64,19 +64,19 @@ export function tcp(
   const client: TcpClient = {
     name: `${name}:${address.port}`,
     eval: (script, keys, args, sha1): Promise<Reply> => runScript(run, { script, sha1 }, keys, args),
-    subscribe: (channel, onMessage): Promise<Unsubscribe> => listening.subscribe(channel, onMessage),
+    subscribe: (channel, onMessage): Promise<Unsubscribe> => subscriptions.subscribe(channel, onMessage),
     close() {
       scripts.close();
-      listening.close();
+      subscriptions.close();
     },
   };
-  return Object.assign(client, { [BEHIND]: itself });
+  return Object.assign(client, { [WRAPPED_CLIENT]: wrapped });
 }
 
 type Dial = (onMessage?: (channel: string, message: string) => void) => Promise<Connection>;
 
 /** Opens a socket within the time limit. Closes a socket that comes too late. */
-async function inTime(
+async function openWithin(
   open: (address: Address) => Promise<Socket> | Socket,
   address: Address,
   timeoutMs: number,
@@ -95,7 +95,7 @@ async function inTime(
 }
 
 /** A connection that is opened again at the next use after it has ended. */
-class Reopened {
+class ReopenedConnection {
   readonly #dial: Dial;
   #connection: Promise<Connection> | undefined;
   #isClosed = false;
@@ -132,18 +132,20 @@ class Reopened {
 }
 
 /** The connection for subscriptions. After it has ended, it is opened again if there are subscriptions. */
-class Listening {
-  readonly #connections: Reopened;
+class TcpSubscriptions {
+  readonly #connections: ReopenedConnection;
   readonly #channels: Channels;
   readonly #timeoutMs: number;
   readonly #wanted = new Set<string>();
   readonly #watched = new WeakSet<Connection>();
-  #isReturning = false;
+  #isResubscribing = false;
   #isClosed = false;
 
   constructor(dial: Dial, timeoutMs: number) {
     this.#timeoutMs = timeoutMs;
-    this.#connections = new Reopened(() => dial((channel, message) => this.#channels.heard(channel, message)));
+    this.#connections = new ReopenedConnection(() =>
+      dial((channel, message) => this.#channels.dispatch(channel, message)),
+    );
     this.#channels = new Channels({
       subscribe: (channel) => this.#subscribe(channel),
       unsubscribe: (channel) => this.#unsubscribe(channel),
@@ -160,15 +162,15 @@ class Listening {
   }
 
   async #subscribe(channel: string): Promise<void> {
-    await this.#ask(channel);
+    await this.#subscribeOnce(channel);
     this.#wanted.add(channel);
   }
 
-  async #ask(channel: string): Promise<Connection> {
+  async #subscribeOnce(channel: string): Promise<Connection> {
     const connection = await this.#connections.connection();
     if (!this.#watched.has(connection)) {
       this.#watched.add(connection);
-      void connection.ended.then(() => this.#again());
+      void connection.ended.then(() => this.#resubscribe());
     }
     await connection.run(this.#timeoutMs, 'SUBSCRIBE', channel);
     return connection;
@@ -181,19 +183,19 @@ class Listening {
   }
 
   /** Subscribes again to all channels. Meanwhile waiters poll. */
-  async #again(): Promise<void> {
-    if (this.#isReturning) return;
-    this.#isReturning = true;
-    while (this.#wanted.size > 0 && !this.#isClosed && !(await this.#isBack())) await pause(PAUSE_MS);
-    this.#isReturning = false;
+  async #resubscribe(): Promise<void> {
+    if (this.#isResubscribing) return;
+    this.#isResubscribing = true;
+    while (this.#wanted.size > 0 && !this.#isClosed && !(await this.#resubscribeAll())) await pause(PAUSE_MS);
+    this.#isResubscribing = false;
   }
 
   /** Subscribes to all wanted channels. Returns whether all subscriptions are on one connection. */
-  async #isBack(): Promise<boolean> {
+  async #resubscribeAll(): Promise<boolean> {
     try {
       const connections = new Set<Connection>();
       for (const channel of [...this.#wanted]) {
-        const connection = await this.#ask(channel);
+        const connection = await this.#subscribeOnce(channel);
         connections.add(connection);
         // The channel was unsubscribed meanwhile.
         if (!this.#wanted.has(channel)) await connection.run(this.#timeoutMs, 'UNSUBSCRIBE', channel);
@@ -208,7 +210,7 @@ class Listening {
 const PAUSE_MS = 500;
 
 /** No message repeats a URL, because it can contain a password. */
-const FORM =
+const URL_FORM =
   'the URL is redis://[user:password@]host[:port][/db], or rediss://, where valkey may stand for redis, without quotes ' +
   'around it and with special characters escaped, as / by %2F';
 
@@ -224,21 +226,21 @@ function read(text: string): readonly [url: URL, user: string, password: string,
 }
 
 function parse(url: string | URL): { address: Address; greeting: string[][] } {
-  if (typeof url !== 'string' && !(url instanceof URL)) throw mistaken('the URL', 'a string', url);
+  if (typeof url !== 'string' && !(url instanceof URL)) throw wrongArgument('the URL', 'a string', url);
   const given = `${url}`;
   // The rest of the URL is parsed with the scheme `http`, because every host parses that scheme in the same way. As in
   // the other packages, whitespace around the URL is dropped. Whitespace inside is refused, because `URL` would drop
   // some of it.
   const [, scheme, rest] = /^(rediss?|valkeys?):\/\/([^#\s\p{Cc}\p{Cf}]*)$/iu.exec(given.trim()) ?? [];
   const parts = rest === undefined ? undefined : read(`http://${rest}`);
-  if (parts === undefined) throw invalid(FORM);
+  if (parts === undefined) throw invalid(URL_FORM);
   const [parsed, user, password, path] = parts;
   // Other services can use the same URL. An unknown parameter is refused, because a service that understands it
   // differently would lock in another database.
   const databases = [path, ...parsed.searchParams.values()].filter((text) => text !== '');
   const [database] = databases;
   const isKnown = [...parsed.searchParams.keys()].every((key) => key === 'db') && databases.length <= 1;
-  if (!isKnown || !/^\d*$/.test(database ?? '')) throw invalid(FORM);
+  if (!isKnown || !/^\d*$/.test(database ?? '')) throw invalid(URL_FORM);
   const greeting: string[][] = [];
   if (password) greeting.push(user ? ['AUTH', user, password] : ['AUTH', password]);
   if (database) greeting.push(['SELECT', database]);

@@ -3,7 +3,7 @@
  * `fetch`.
  */
 
-import { adapterOptions, invalid, mistaken, strayClient } from '../given.js';
+import { adapterOptions, invalid, wrongArgument, wrongClientAdvice } from '../adapter-arguments.js';
 import type { RedisClient, Unsubscribe } from '../redis-client.js';
 import { ReplyError } from '../redis-client.js';
 import { pause } from '../runtime.js';
@@ -89,11 +89,11 @@ const TYPES: Record<keyof UpstashOptions, string> = {
 };
 
 function checked(options: UpstashOptions) {
-  const stray = strayClient(options);
+  const stray = wrongClientAdvice(options);
   if (stray !== undefined) throw invalid(`the options must be a url and a token, not ${stray}`);
   const url = options?.url instanceof URL ? options.url.href : options?.url;
   const { token, maxStreams = 3, timeoutMs = 10_000 } = adapterOptions({ ...options, url }, TYPES);
-  if (url === undefined) throw mistaken('url', 'a string, the UPSTASH_REDIS_REST_URL', url);
+  if (url === undefined) throw wrongArgument('url', 'a string, the UPSTASH_REDIS_REST_URL', url);
   return { url: restUrl(url), token: token?.trim(), maxStreams, timeoutMs };
 }
 

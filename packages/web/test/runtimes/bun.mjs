@@ -3,7 +3,7 @@
 import { createClient } from 'redis';
 import * as steadlock from 'steadlock-web';
 import { nodeRedis } from 'steadlock-web/node-redis';
-import { story } from './story.mjs';
+import { scenario } from './scenario.mjs';
 
 const [url, unreachable] = process.argv.slice(2);
 const open = (url) => createClient({ url, socket: { reconnectStrategy: false } }).on('error', () => {});
@@ -11,7 +11,7 @@ const [client, listener] = await Promise.all([open(url).connect(), open(url).con
 // This client goes on trying to connect and never succeeds.
 const down = createClient({ url: unreachable }).on('error', () => {});
 down.connect().catch(() => {});
-console.log(JSON.stringify(await story(steadlock, nodeRedis(client, listener), nodeRedis(down))));
+console.log(JSON.stringify(await scenario(steadlock, nodeRedis(client, listener), nodeRedis(down))));
 down.destroy();
 client.destroy();
 listener.destroy();

@@ -2,10 +2,10 @@
 
 import { deno } from '../../dist/adapters/deno.js';
 import * as steadlock from '../../dist/index.js';
-import { story } from './story.mjs';
+import { scenario } from './scenario.mjs';
 
 const [url, unreachable] = Deno.args;
 const [redis, nobody] = [deno(url), deno(unreachable)];
-console.log(JSON.stringify(await story(steadlock, redis, nobody)));
+console.log(JSON.stringify(await scenario(steadlock, redis, nobody)));
 redis.close();
 nobody.close();

@@ -3,11 +3,11 @@
 import { Redis } from 'ioredis';
 import * as steadlock from 'steadlock-web';
 import { ioredis } from 'steadlock-web/ioredis';
-import { story } from './story.mjs';
+import { scenario } from './scenario.mjs';
 
 const [url, unreachable] = process.argv.slice(2);
 const open = (url) => new Redis(url, { maxRetriesPerRequest: 0 }).on('error', () => {});
 const connections = [open(url), open(url), open(unreachable)];
 const [client, listener, nobody] = connections;
-console.log(JSON.stringify(await story(steadlock, ioredis(client, listener), ioredis(nobody))));
+console.log(JSON.stringify(await scenario(steadlock, ioredis(client, listener), ioredis(nobody))));
 for (const connection of connections) connection.disconnect();

@@ -1,11 +1,11 @@
-// A Worker that runs the story at each request: over TCP, or with ?http=URL over a REST API. /frozen reports what its
+// A Worker that runs the scenario at each request: over TCP, or with ?http=URL over a REST API. /frozen reports what its
 // clock does during a computation.
 
 // Named imports let a bundler leave out unused code.
 import { connect, LockLostError, LockTimeoutError, UnavailableError } from 'steadlock-web';
 import { upstash } from 'steadlock-web/upstash';
 import { workers } from 'steadlock-web/workers';
-import { story } from './story.mjs';
+import { scenario } from './scenario.mjs';
 
 const steadlock = { connect, LockLostError, LockTimeoutError, UnavailableError };
 
@@ -15,10 +15,10 @@ export default {
     const [url, unreachable, http] = ['url', 'unreachable', 'http'].map((name) => searchParams.get(name));
     if (pathname === '/frozen') return Response.json(await frozen(workers(url)));
     if (http !== null) {
-      return Response.json(await story(steadlock, upstash({ url: http }), upstash({ url: unreachable })));
+      return Response.json(await scenario(steadlock, upstash({ url: http }), upstash({ url: unreachable })));
     }
     const [redis, nobody] = [workers(url), workers(unreachable)];
-    const lines = await story(steadlock, redis, nobody);
+    const lines = await scenario(steadlock, redis, nobody);
     redis.close();
     nobody.close();
     return Response.json(lines);

@@ -13,10 +13,10 @@ from steadlock._client import ClientBase
 from steadlock._context import running_hub
 from steadlock._descriptor import Descriptor
 from steadlock._options import ClientOptions, open_native, refuse_others, url_list, with_options
-from steadlock._settings import Duration, LockSettings, OnBusy, OnUnavailable, skips_if_busy
+from steadlock._settings import Duration, LockSettings, OnBusy, OnUnavailable, checked_on_busy
 from steadlock._threads.connection import Connection
-from steadlock._threads.events import wait_for
-from steadlock._threads.greenlets import wait_in
+from steadlock._threads.events import wait_for_events
+from steadlock._threads.greenlets import wait_in_hub
 from steadlock._threads.lease import Lease
 from steadlock._threads.lock import BaseLock, Lock, ReadWriteLock
 from steadlock._threads.semaphore import Semaphore
@@ -95,7 +95,7 @@ def connect(
     `InvalidArgumentError` for a malformed URL or an option out of its range.
     """
     refuse_others("connect", options)
-    return _client_of(open_native(url, None, lazy, options), lazy)
+    return _make_client(open_native(url, None, lazy, options), lazy)
 
 
 @with_options
@@ -129,7 +129,7 @@ def redlock(
     `InvalidArgumentError` for an even number of URLs, and otherwise the errors of `connect`.
     """
     refuse_others("redlock", options)
-    return _client_of(open_native(None, url_list(urls), lazy, options), lazy)
+    return _make_client(open_native(None, url_list(urls), lazy, options), lazy)
 
 
 class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseLock]):
@@ -205,7 +205,7 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         # Loaded only here, because it needs `inspect`, which takes as long to load as the rest of this package.
         from steadlock._synchronized import NameTemplate, is_coroutine_function, is_skipped, refuse_generators
 
-        if_busy = skips_if_busy(on_busy)
+        skip_if_busy = checked_on_busy(on_busy)
 
         def lock_of(key: str) -> Lock:
             return self.lock(
@@ -233,7 +233,7 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
                         is_entered = True
                         return function(*args, **kwargs)
                 except (LockTimeoutError, UnavailableError) as error:
-                    if is_entered or not is_skipped(error, if_busy):
+                    if is_entered or not is_skipped(error, skip_if_busy):
                         raise
                     return None
 
@@ -251,8 +251,8 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         reply came: then check whether the lock is still held; `MisconfiguredError`, `ClosedError`. An interrupt does
         not stop it.
         """
-        native, address = self._connection.native, self._settings_of(lock, "release").address
-        return self._connection.ask(native.force_release, native.submit_force_release, address)
+        native, address = self._connection.native, self._own_settings(lock, "release").address
+        return self._connection.call(native.force_release, native.submit_force_release, address)
 
     def set_limit(self, name: str, limit: int) -> bool:
         """Changes the limit of the semaphore of this name: 1 to 1,000,000. For operators.
@@ -265,7 +265,7 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         again, because the call is idempotent; `MisconfiguredError`, `ClosedError`. An interrupt does not stop it.
         """
         native, address = self._connection.native, self._permit_address(name, limit)
-        return self._connection.ask(native.set_limit, native.submit_set_limit, address)
+        return self._connection.call(native.set_limit, native.submit_set_limit, address)
 
     def close(self) -> None:
         """Closes the client; takes 0.5 s at the most. Idempotent.
@@ -285,27 +285,27 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
     ) -> None:
         self.close()
 
-    def _lock_of(self, settings: LockSettings) -> Lock:
+    def _make_lock(self, settings: LockSettings) -> Lock:
         return Lock(self._connection, settings)
 
-    def _read_write_of(self, read: Lock, write: Lock) -> ReadWriteLock:
+    def _make_read_write_lock(self, read: Lock, write: Lock) -> ReadWriteLock:
         return ReadWriteLock(read, write)
 
-    def _semaphore_of(self, settings: LockSettings) -> Semaphore:
+    def _make_semaphore(self, settings: LockSettings) -> Semaphore:
         return Semaphore(self._connection, settings)
 
 
-CONNECT_LOOK = 0.1
+CONNECT_CHECK_INTERVAL = 0.1
 """The interval of checks for an interrupt by another thread while a client connects, in seconds."""
 
 
-def _client_of(native: _native.Client, lazy: bool) -> Client:
+def _make_client(native: _native.Client, lazy: bool) -> Client:
     if not lazy:
         _wait_connected(native)
     connection: Connection[Lease] = Connection(native)
     # A program that has imported gevent can be about to patch `threading`, and no thread may run before that.
     if "gevent" not in sys.modules:
-        connection.events.watch_for_log()
+        connection.events.ensure_delivery()
     return Client(connection)
 
 
@@ -315,9 +315,9 @@ def _wait_connected(native: _native.Client) -> None:
     while True:
         if hub is None:
             # An exception that another thread raises in this one occurs between two of these waits.
-            wait_for(descriptor, CONNECT_LOOK)
+            wait_for_events(descriptor, CONNECT_CHECK_INTERVAL)
         else:
-            wait_in(hub, descriptor)
+            wait_in_hub(hub, descriptor)
         completed, _, lines = native.drain()
         _log.write(lines)
         for request, _, error in completed:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from steadlock import _log
 from steadlock._connection import ConnectionBase
-from steadlock._context import running_hub, this_thread
+from steadlock._context import running_hub, thread_local
 from steadlock._holds import Held
 from steadlock._threads.events import Events
 
@@ -18,30 +18,30 @@ R = TypeVar("R")
 class Connection(ConnectionBase[L]):
     """The connection of a blocking client."""
 
-    def _begin(self) -> None:
-        super()._begin()
+    def _reset_state(self) -> None:
+        super()._reset_state()
         self.events: Events[L] = Events(self.native, self.watched)
-        self.had_turns = False
+        self.had_fibers = False
         """Whether a task or a greenlet ever held a lock."""
 
-    def ask(self, call: Callable[..., R], submit: Callable[..., int], *args: Any) -> R:
-        """Makes a call to the engine, and returns the result. `call` blocks the thread; `submit` is used in a hub, so
-        that its other greenlets can run.
+    def call(self, blocking_call: Callable[..., R], submit: Callable[..., int], *args: Any) -> R:
+        """Makes a call to the engine, and returns the result. `blocking_call` blocks the thread;
+        `submit` is used in a hub, so that its other greenlets can run.
         """
         hub = running_hub()
         if hub is None:
-            self.events.watch_for_log()
-            return call(*args, this_thread.thread.interruptible)
-        answer: list[R] = []
-        self.events.waits.wait(hub, answer, submit, *args)
-        return answer[0]
+            self.events.ensure_delivery()
+            return blocking_call(*args, thread_local.thread.interruptible)
+        results: list[R] = []
+        self.events.waits.wait(hub, results, submit, *args)
+        return results[0]
 
     def close(self) -> None:
         self.is_closed = True
         hub = running_hub()
         try:
             if hub is None:
-                self.native.close(this_thread.thread.interruptible)
+                self.native.close(thread_local.thread.interruptible)
             else:
                 self.events.waits.wait(hub, [], self.native.submit_close)
             self.events.deliver()
@@ -51,11 +51,11 @@ class Connection(ConnectionBase[L]):
                 self.telemetry.closed()
         _log.flush()
 
-    def _leave(self) -> None:
+    def _stop_listening(self) -> None:
         self.events.stop()
 
     def after_fork(self) -> None:
-        self.events.leave_to_parent()
+        self.events.after_fork()
         super().after_fork()
 
     def stop(self) -> None:

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 
 from steadlock import _native
 from steadlock._context import hub_of_thread, threads_are_greenlets
-from steadlock._descriptor import LOOK, Descriptor
-from steadlock._handing_on import first, take_out
+from steadlock._descriptor import CHECK_INTERVAL, Descriptor
+from steadlock._reentrant_queue import first, remove_item
 
 Hub: TypeAlias = Any
 """A `gevent.hub.Hub`."""
@@ -25,30 +25,32 @@ READABLE = 1
 """The event for which a watcher of gevent's loop waits."""
 
 
-class Waits:
+class GreenletWaits:
     """The requests of one client for which greenlets wait, in any number of threads.
 
     The client's file descriptor is readable while there are results. Each hub with waiting greenlets listens to it. The
     first hub that wakes up takes all results, and passes those of another hub to that hub.
     """
 
-    def __init__(self, native: _native.Client, hear: Callable[[], None]) -> None:
+    def __init__(self, native: _native.Client, deliver: Callable[[], None]) -> None:
         self._native = native
         # Takes the queued events, in a hub.
-        self._hear = hear
+        self._deliver = deliver
         self._requests: dict[int, _Request] = {}
         # The requests whose results have come and were not passed on yet.
         self._settled: list[_native.Settled[_Request]] = []
-        self._listening: dict[Hub, _Ear] = {}
+        self._hub_listeners: dict[Hub, _HubListener] = {}
 
-    def wait(self, hub: Hub, into: list[Any], submit: Callable[..., int], *args: Any, owner: int | None = None) -> None:
-        """Submits a request, and appends its result to `into` as soon as it comes, so that a later interrupt of the
+    def wait(
+        self, hub: Hub, results: list[Any], submit: Callable[..., int], *args: Any, owner: int | None = None
+    ) -> None:
+        """Submits a request, and appends its result to `results` as soon as it comes, so that a later interrupt of the
         caller cannot hide it. Raises a refusal.
 
         If the greenlet is killed or timed out, or its thread ends, the request is cancelled; a lock that is granted to
         it is released.
         """
-        request = _Request(hub, into, owner, submit, args)
+        request = _Request(hub, results, owner, submit, args)
         try:
             self._listen(hub, request)
             _native.submit(self._requests, request)
@@ -60,13 +62,13 @@ class Waits:
             number = request.number
             if number is not None and self._requests.pop(number, None) is not None:
                 self._native.cancel(number)
-            self._listen_no_more(hub, request)
-        if request.leaves:
-            raise _leaving()
+            self._unlisten(hub, request)
+        if request.is_exiting:
+            raise _exit_exception()
         if request.error is not None:
             raise request.error
 
-    def answer(self, completed: list[_native.Completed]) -> None:
+    def deliver(self, completed: list[_native.Completed]) -> None:
         """Passes the results to the waiters, and empties the list. Releases a lock without a waiter."""
         _native.settle(completed, self._requests, self._settled)
         while (one := first(self._settled)) is not None:
@@ -74,17 +76,17 @@ class Waits:
             is_wanted = request is not None and request.settle(value, error)
             if request is not None and not request.wake():
                 is_wanted = False
-                self._listening.pop(request.hub, None)
+                self._hub_listeners.pop(request.hub, None)
             if not is_wanted and isinstance(value, _native.Lease):
                 self._native.release_later(value.id)
-            take_out(self._settled, one)
+            remove_item(self._settled, one)
 
     def owners_have_ended(self, numbers: Iterable[int | None]) -> None:
         """Cancels the requests of the greenlets of an ended thread, because none of them can run any more."""
         ended = set(numbers)
         for number, request in list(self._requests.items()):
             if request.owner in ended and self._requests.pop(number, None) is not None:
-                self._listening.pop(request.hub, None)
+                self._hub_listeners.pop(request.hub, None)
                 self._native.cancel(number)
 
     def end(self) -> None:
@@ -93,71 +95,71 @@ class Waits:
         for number, request in list(self._requests.items()):
             if request.hub is hub and self._requests.pop(number, None) is not None:
                 self._native.cancel(number)
-                request.leaves = True
+                request.is_exiting = True
                 request.wake()
 
     def stop_listening(self) -> None:
-        for ear in list(self._listening.values()):
-            ear.stop()
+        for listener in list(self._hub_listeners.values()):
+            listener.stop()
 
     def _listen(self, hub: Hub, request: _Request) -> None:
         while True:
-            ear = self._listening.get(hub)
-            if ear is None:
-                made = _Ear(hub, self._native, self._hear)
-                ear = self._listening.setdefault(hub, made)
-                if ear is not made:
-                    made.close()
-            ear.listeners.add(request)
-            ear.listen()
+            listener = self._hub_listeners.get(hub)
+            if listener is None:
+                new = _HubListener(hub, self._native, self._deliver)
+                listener = self._hub_listeners.setdefault(hub, new)
+                if listener is not new:
+                    new.close()
+            listener.requests.add(request)
+            listener.listen()
             # A signal handler can have waited here meanwhile, and closed the listener after its own wait.
-            if self._listening.get(hub) is ear:
+            if self._hub_listeners.get(hub) is listener:
                 return
 
-    def _listen_no_more(self, hub: Hub, request: _Request) -> None:
-        ear = self._listening.get(hub)
-        if ear is None:
+    def _unlisten(self, hub: Hub, request: _Request) -> None:
+        listener = self._hub_listeners.get(hub)
+        if listener is None:
             return
-        ear.listeners.discard(request)
+        listener.requests.discard(request)
         # An active watcher would keep the program from ending.
-        if not ear.listeners and self._listening.pop(hub, None) is ear:
-            if ear.listeners:
+        if not listener.requests and self._hub_listeners.pop(hub, None) is listener:
+            if listener.requests:
                 # Other requests were added meanwhile.
-                self._listening.setdefault(hub, ear).listeners.update(ear.listeners)
+                self._hub_listeners.setdefault(hub, listener).requests.update(listener.requests)
             else:
-                ear.close()
+                listener.close()
 
 
-class _Ear:
+class _HubListener:
     """The listener of one hub, with the requests of its greenlets.
 
     The program can close the descriptor to which it listens. It therefore checks the descriptor regularly, and listens
     to a new one if necessary.
     """
 
-    __slots__ = ("_descriptor", "_hear", "_hub", "_timer", "_watcher", "listeners")
+    __slots__ = ("_deliver", "_descriptor", "_hub", "_timer", "_watcher", "requests")
 
-    def __init__(self, hub: Hub, native: _native.Client, hear: Callable[[], None]) -> None:
+    def __init__(self, hub: Hub, native: _native.Client, deliver: Callable[[], None]) -> None:
         self._hub = hub
-        self._hear = hear
+        self._deliver = deliver
         self._descriptor = Descriptor(native)
         self._watcher: Any = None
         # The watcher keeps the program from ending, so the timer need not.
-        self._timer = hub.loop.timer(LOOK, LOOK, ref=False)
-        self.listeners: set[_Request] = set()
+        self._timer = hub.loop.timer(CHECK_INTERVAL, CHECK_INTERVAL, ref=False)
+        self.requests: set[_Request] = set()
 
     def listen(self) -> None:
         run = self._hub.loop.run_callback
         if self._watcher is None:
             # If the system has no descriptor left, results arrive at the next check.
             with contextlib.suppress(OSError):
-                self._watcher = self._hub.loop.io(self._descriptor.look(), READABLE)
-        # The callback is not `_hear` itself: gevent stops a watcher whose callback raises, and Ctrl-C can make `_hear`
-        # raise.
+                self._watcher = self._hub.loop.io(self._descriptor.refresh(), READABLE)
+        # The callback is not `_deliver` itself: gevent stops a watcher whose callback raises, and Ctrl-C can make
+        # `_deliver` raise.
         if self._watcher is not None and not self._watcher.active:
-            self._watcher.start(run, self._hear)
+            self._watcher.start(run, self._deliver)
         if not self._timer.active:
-            self._timer.start(run, self._look)
+            self._timer.start(run, self._check_descriptor)
 
     def stop(self) -> None:
         self._timer.stop()
@@ -167,38 +169,38 @@ class _Ear:
     def close(self) -> None:
         self.stop()
         self._timer.close()
-        self._leave()
+        self._close_watcher()
 
-    def _look(self) -> None:
+    def _check_descriptor(self) -> None:
         if not self._timer.active:
             return
-        if not self._descriptor.is_there():
-            self._leave()
+        if not self._descriptor.is_current():
+            self._close_watcher()
             self.listen()
         # This also follows the log's level.
-        self._hear()
+        self._deliver()
 
-    def _leave(self) -> None:
+    def _close_watcher(self) -> None:
         watcher, self._watcher = self._watcher, None
         if watcher is not None:
             watcher.stop()
             watcher.close()
 
 
-def wait_in(hub: Hub, descriptor: Descriptor) -> None:
+def wait_in_hub(hub: Hub, descriptor: Descriptor) -> None:
     """Waits in a hub until there are events, or until the descriptor must be checked again."""
     gevent = sys.modules["gevent"]
     try:
-        watcher = hub.loop.io(descriptor.look(), READABLE)
+        watcher = hub.loop.io(descriptor.refresh(), READABLE)
     except OSError:
         # The system has no descriptor left.
-        gevent.sleep(LOOK)
+        gevent.sleep(CHECK_INTERVAL)
         return
-    with gevent.Timeout(LOOK, False):
+    with gevent.Timeout(CHECK_INTERVAL, False):
         hub.wait(watcher)
 
 
-def _leaving() -> BaseException:
+def _exit_exception() -> BaseException:
     """Returns the exception that silently ends a greenlet, or a thread that is a greenlet."""
     is_thread = threads_are_greenlets() and not isinstance(threading.current_thread(), threading._DummyThread)
     exit_of_greenlet: type[BaseException] = sys.modules["gevent"].GreenletExit
@@ -206,13 +208,13 @@ def _leaving() -> BaseException:
 
 
 class _Request:
-    __slots__ = ("args", "error", "hub", "into", "is_abandoned", "leaves", "number", "owner", "submit", "waiter")
+    __slots__ = ("args", "error", "hub", "is_abandoned", "is_exiting", "number", "owner", "results", "submit", "waiter")
 
     def __init__(
-        self, hub: Hub, into: list[Any], owner: int | None, submit: Callable[..., int], args: tuple[Any, ...]
+        self, hub: Hub, results: list[Any], owner: int | None, submit: Callable[..., int], args: tuple[Any, ...]
     ) -> None:
         self.hub = hub
-        self.into = into
+        self.results = results
         self.owner = owner
         self.submit: Callable[..., int] | None = submit
         self.args = args
@@ -221,18 +223,18 @@ class _Request:
         self.error: BaseException | None = None
         self.is_abandoned = False
         """Whether the caller stopped waiting before the result came."""
-        self.leaves = False
+        self.is_exiting = False
         """Whether the process ends, so that the caller gets no result."""
 
     def settle(self, value: object, error: BaseException | None) -> bool:
         """Stores the result. Returns whether the caller still waits for it. A second call does nothing."""
-        if self.error is None and not self.into:
+        if self.error is None and not self.results:
             if error is not None:
                 self.error = error
             elif isinstance(value, BaseException):
                 self.error = value
             else:
-                self.into.append(value)
+                self.results.append(value)
         return not self.is_abandoned
 
     def wake(self) -> bool:

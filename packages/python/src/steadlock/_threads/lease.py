@@ -9,9 +9,9 @@ from typing import ClassVar
 
 from steadlock import _native
 from steadlock._context import Caller, refuse_eventlet, running_hub
-from steadlock._endings import Released, ReleaseOutcome
+from steadlock._error_reports import report
 from steadlock._lease import LeaseBase
-from steadlock._reports import report
+from steadlock._outcomes import Released, ReleaseOutcome
 from steadlock._settings import Duration, LockSettings, optional_milliseconds
 from steadlock._threads.connection import Connection
 from steadlock.errors import SteadlockError
@@ -33,7 +33,7 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
         The first use of this property starts the daemon thread that waits for losses, if it does not run yet. Raises
         `UnavailableError` if the process gets no thread.
         """
-        event = self._event(_new_event)
+        event = self._lost_event(_new_event)
         self._watch()
         return event
 
@@ -44,7 +44,7 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
 
         Raises `UnavailableError`, and never calls `callback`, if the process gets no thread to wait for the loss.
         """
-        self._call_when_lost(callback)
+        self._add_callback(callback)
 
     def extend(self, lease: Duration | None = None) -> None:
         """Extends the lease to `lease` from now, or to its own length from now. Never shortens it.
@@ -53,7 +53,7 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
         length below 100 ms or above 24 h, `UnavailableError` if the server does not answer.
         """
         native = self._connection.native
-        self._connection.ask(native.extend, native.submit_extend, self._native.id, optional_milliseconds(lease))
+        self._connection.call(native.extend, native.submit_extend, self._native.id, optional_milliseconds(lease))
 
     def release(self) -> ReleaseOutcome:
         """Releases this grant, from any thread. Idempotent.
@@ -71,27 +71,27 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
         native = self._connection.native
         try:
             self._connection.forget(self)
-            released = self._connection.ask(native.release, native.submit_release, self._native.id)
+            released = self._connection.call(native.release, native.submit_release, self._native.id)
         except BaseException:
             # The exception can have come before the release began. It can even be an error of this package, because
             # signal handlers use locks too.
             self._abandon()
             raise
         _, outcome, lost = released
-        self._tell_released(outcome, lost)
+        self._report_release(outcome, lost)
         return released
 
     def _abandon(self) -> None:
         """Releases the lease in the background, unless it is released."""
         self._connection.native.release_later(self._native.id)
         self._connection.forget(self)
-        self._tell_released("unknown", None)
+        self._report_release("unknown", None)
 
     def _leave(self) -> Exception | None:
         """Releases the lease at the end of a `with`. Returns the exception that the `with` must raise if its body did
         not raise.
         """
-        reason = self._leave_if_lost()
+        reason = self._release_if_lost()
         if reason is None:
             try:
                 _, _, reason = self._release()
@@ -109,9 +109,9 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
             watched.discard(self._native.id)
             self._on_lost()
         elif not self._native.is_released:
-            self._connection.events.begin(self.name)
+            self._connection.events.start(self.name)
 
-    def _report(self, error: BaseException) -> None:
+    def _report_error(self, error: BaseException) -> None:
         report(error)
 
 
@@ -126,20 +126,20 @@ def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller
         if hub is None:
             # The owners that cannot run while this thread waits, and so cannot release the lock.
             blocked: list[int] = []
-            if owner.takes_turns or connection.had_turns:
-                blocked = [lease._owner.number for lease in held_beside(connection, owner)]
-            connection.events.watch_for_log()
+            if owner.is_fiber or connection.had_fibers:
+                blocked = [lease._owner.number for lease in held_by_siblings(connection, owner)]
+            connection.events.ensure_delivery()
             native.acquire(granted, settings, owner.number, blocked, owner.thread.interruptible)
         else:
             wait = connection.events.waits.wait
             wait(hub, granted, native.submit_acquire, settings, owner.number, owner=owner.number)
         lease = Lease(connection, granted[0], owner, settings.key)
-        connection.had_turns |= owner.takes_turns
+        connection.had_fibers |= owner.is_fiber
         swept = connection.holds.add(lease, granted[0], settings.key, owner.number)
         owner.watch_end()
         entered.append(lease)
         if swept:
-            connection.events.drop_unheard()
+            connection.events.drain_unwatched()
         if measured is not None:
             measured.granted(lease._native)
     except BaseException as error:
@@ -173,20 +173,22 @@ def held_by(connection: Connection[Lease], key: str, caller: Caller) -> Lease | 
     thread left held, because in a notebook each cell is a task.
     """
     lease = connection.holds.innermost(key, caller.number)
-    if lease is not None or not (caller.takes_turns or connection.had_turns):
+    if lease is not None or not (caller.is_fiber or connection.had_fibers):
         return lease
-    left = [lease for lease in held_beside(connection, caller) if lease._key == key and lease._owner.is_over()]
+    left = [
+        lease for lease in held_by_siblings(connection, caller) if lease._key == key and lease._owner.fiber_has_ended()
+    ]
     return connection.holds.innermost(key, left[-1]._owner.number) if left else None
 
 
-def held_beside(connection: Connection[Lease], caller: Caller) -> list[Lease]:
+def held_by_siblings(connection: Connection[Lease], caller: Caller) -> list[Lease]:
     """Returns the leases of owners that take turns with the caller in its thread and cannot run while it waits: other
     tasks of its event loop, other greenlets, or the thread that runs them.
     """
     thread = caller.thread
 
-    def is_beside(other: Caller) -> bool:
-        by_turns = caller.takes_turns or other.takes_turns
-        return by_turns and other is not caller and thread.is_that_of(other)
+    def is_sibling(other: Caller) -> bool:
+        are_fibers = caller.is_fiber or other.is_fiber
+        return are_fibers and other is not caller and thread.runs(other)
 
-    return [lease for lease in connection.holds.all() if is_beside(lease._owner)]
+    return [lease for lease in connection.holds.all() if is_sibling(lease._owner)]

@@ -6,10 +6,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from steadlock import _native
-from steadlock._context import this_caller
-from steadlock._copying import HOW_WITH_LOCKS, Uncopied
-from steadlock._endings import ReleaseOutcome
+from steadlock._context import current_caller
 from steadlock._lock import NamedLock, ReadWriteLockBase
+from steadlock._not_copyable import LOCK_COPY_ADVICE, NotCopyable
+from steadlock._outcomes import ReleaseOutcome
 from steadlock._settings import INHERIT, Duration, Inherited, LockSettings
 from steadlock._shown import shown
 from steadlock._threads.connection import Connection
@@ -53,7 +53,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
         Raises `LockLostError` if the lock was lost, also if the release is the first to find that; `NotOwnerError` if
         the caller holds no lease of this name, also because a fixed lease has expired. See `Lease.release`.
         """
-        caller = this_caller()
+        caller = current_caller()
         connection, settings = self._connection, self._settings
         is_forgotten = False
         lease = held_by(connection, settings.key, caller)
@@ -63,10 +63,10 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
         else:
             # The core also knows leases that are held under another name of the same lock.
             native = connection.native
-            number, outcome, lost = connection.ask(
+            number, outcome, lost = connection.call(
                 native.release_innermost, native.submit_release_innermost, settings.address, caller.number
             )
-            connection.forget_number(number, outcome, lost)
+            connection.forget_by_id(number, outcome, lost)
         if lost is not None:
             raise _native.lost_error(settings.name, lost, is_forgotten)
         return outcome
@@ -76,16 +76,16 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
         """The last lease of this name that the caller acquired, the one that `release` releases; `None` if there is
         none.
         """
-        return held_by(self._connection, self._settings.key, this_caller())
+        return held_by(self._connection, self._settings.key, current_caller())
 
     def __enter__(self) -> Lease:
-        return acquire(self._connection, self._settings, this_caller(), self._entered)
+        return acquire(self._connection, self._settings, current_caller(), self._entered)
 
     def _innermost_scope(self) -> Lease | None:
         """Returns the lease of the scope that ends: the caller's innermost one. If the caller entered none, returns the
         innermost of another caller, because frameworks end a scope in one thread that they began in another.
         """
-        number = this_caller().number
+        number = current_caller().number
         entered = self._entered.copy()
         for lease in reversed(entered):
             if lease._owner.number == number:
@@ -93,12 +93,12 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
         return entered[-1] if entered else None
 
     def _not_entered(self) -> Exception:
-        return self._not_owner("nobody is inside of a scope of it; enter it first")
+        return self._not_owner("no scope of it is entered; enter one first")
 
-    def _tried(self, settings: LockSettings) -> Lease | None:
+    def _try_acquire(self, settings: LockSettings) -> Lease | None:
         """Acquires the lock; returns `None` if another owner holds it, or it is skipped."""
         try:
-            return acquire(self._connection, settings, this_caller(), [])
+            return acquire(self._connection, settings, current_caller(), [])
         except SteadlockError as error:
             if not is_not_granted(error):
                 raise
@@ -137,9 +137,9 @@ class Lock(BaseLock):
         Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError`, `LockLostError` (this thread has lost
         an auto-renewed lease of the lock and has not released it yet), `ClosedError`.
         """
-        settings = self._settings.blocking(blocking, timeout)
+        settings = self._settings.with_blocking(blocking, timeout)
         try:
-            acquire(self._connection, settings, this_caller(), [])
+            acquire(self._connection, settings, current_caller(), [])
         except SteadlockError as error:
             if settings.wait is None or not is_not_granted(error):
                 raise
@@ -158,7 +158,7 @@ class Lock(BaseLock):
 
         `wait=None` waits as long as the server answers. Raises what `acquire` raises.
         """
-        return self._tried(self._settings.but(wait, lease, max_hold, renew))
+        return self._try_acquire(self._settings.with_changes(wait, lease, max_hold, renew))
 
     def hold(
         self,
@@ -171,7 +171,7 @@ class Lock(BaseLock):
         raises `LockTimeoutError` after `wait`, and `UnavailableError` with `skipped` if the lock is skipped in an
         outage; the body does not run then.
         """
-        return Hold(self._connection, self._settings.but(wait, lease, max_hold, renew))
+        return Hold(self._connection, self._settings.with_changes(wait, lease, max_hold, renew))
 
     def owned(self) -> bool:
         """Whether the caller holds the lock now with a valid lease. Makes no server call."""
@@ -191,8 +191,8 @@ class Lock(BaseLock):
         """
         connection = self._connection
         native = connection.native
-        told, _ = connection.ask(native.inspect, native.submit_inspect, self._settings.address)
-        return holder_of(told)
+        holder, _ = connection.call(native.inspect, native.submit_inspect, self._settings.address)
+        return holder_of(holder)
 
 
 class ReadWriteLock(ReadWriteLockBase[Lock]):
@@ -210,11 +210,11 @@ class ReadWriteLock(ReadWriteLockBase[Lock]):
     __slots__ = ()
 
 
-class Hold(Scope, Uncopied):
+class Hold(Scope, NotCopyable):
     """One `with` of a lock or semaphore. Made by `hold`; can be used once."""
 
     __slots__ = ("_connection", "_entered", "_is_entered", "_settings")
-    _instead = HOW_WITH_LOCKS
+    _copy_advice = LOCK_COPY_ADVICE
 
     def __init__(self, connection: Connection[Lease], settings: LockSettings) -> None:
         self._connection = connection
@@ -224,8 +224,8 @@ class Hold(Scope, Uncopied):
 
     def __enter__(self) -> Lease:
         if self._is_entered:
-            raise RuntimeError("a hold is entered once; call lock.hold() for each `with`")
-        lease = acquire(self._connection, self._settings, this_caller(), self._entered)
+            raise RuntimeError("a hold can be entered only once; call lock.hold() for each `with`")
+        lease = acquire(self._connection, self._settings, current_caller(), self._entered)
         self._is_entered = True
         return lease
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from steadlock._context import this_caller
-from steadlock._lock import free_of
+from steadlock._context import current_caller
+from steadlock._lock import free_permits
 from steadlock._settings import INHERIT, Duration, Inherited
 from steadlock._threads.lease import Lease, acquire
 from steadlock._threads.lock import BaseLock, Hold, Lock
@@ -46,8 +46,8 @@ class Semaphore(BaseLock):
         `InvalidArgumentError`, `UnavailableError` (with `skipped` if the semaphore is skipped in an outage),
         `ClosedError`.
         """
-        settings = self._settings.but(wait, lease, max_hold, renew).asking(permits)
-        return acquire(self._connection, settings, this_caller(), [])
+        settings = self._settings.with_changes(wait, lease, max_hold, renew).with_permits(permits)
+        return acquire(self._connection, settings, current_caller(), [])
 
     def try_acquire(
         self,
@@ -62,7 +62,7 @@ class Semaphore(BaseLock):
 
         Raises what `acquire` raises otherwise.
         """
-        return self._tried(self._settings.but(wait, lease, max_hold, renew).asking(permits))
+        return self._try_acquire(self._settings.with_changes(wait, lease, max_hold, renew).with_permits(permits))
 
     def hold(
         self,
@@ -75,17 +75,17 @@ class Semaphore(BaseLock):
         """Returns a context manager: `with semaphore.hold(permits=2, wait=5) as lease:`. It raises what `acquire`
         raises.
         """
-        return Hold(self._connection, self._settings.but(wait, lease, max_hold, renew).asking(permits))
+        return Hold(self._connection, self._settings.with_changes(wait, lease, max_hold, renew).with_permits(permits))
 
     def permits(self, permits: int) -> Lock:
         """Returns permits as a lock, for `multi_lock`: 1 to 1,000, and no more than the limit, checked when the lock is
         used. The lock has the semaphore's settings, is not reentrant, and is `locked()` while any permit of the
         semaphore is held.
         """
-        return Lock(self._connection, self._settings.asking(permits))
+        return Lock(self._connection, self._settings.with_permits(permits))
 
     def available(self) -> int:
         """Asks the server how many permits are free now."""
         connection = self._connection
         native = connection.native
-        return free_of(connection.ask(native.inspect, native.submit_inspect, self._settings.address), self.limit)
+        return free_permits(connection.call(native.inspect, native.submit_inspect, self._settings.address), self.limit)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, ParamSpec, Self, TypeV
 
 from steadlock import _native
 from steadlock._client import ClientBase
-from steadlock._copying import HOW_WITH_CLIENTS, Uncopied
+from steadlock._not_copyable import CLIENT_COPY_ADVICE, NotCopyable
 from steadlock._options import ClientOptions, open_native, refuse_others, url_list, with_options
-from steadlock._settings import Duration, LockSettings, OnBusy, OnUnavailable, flag, skips_if_busy
+from steadlock._settings import Duration, LockSettings, OnBusy, OnUnavailable, checked_on_busy, flag
 from steadlock._synchronized import NameTemplate, is_coroutine_function, is_skipped, refuse_generators
 from steadlock.aio._connection import Connection
 from steadlock.aio._lease import Lease
@@ -116,11 +116,11 @@ def redlock(
     return LazyClient(Connection(start())) if flag(lazy, "lazy") else Connecting(start)
 
 
-class Connecting(Uncopied):
+class Connecting(NotCopyable):
     """A client that has not connected yet. Made by `connect` and `redlock`; can be awaited or entered once."""
 
     __slots__ = ("_client", "_start")
-    _instead = HOW_WITH_CLIENTS
+    _copy_advice = CLIENT_COPY_ADVICE
 
     def __init__(self, start: Callable[[], _native.Client]) -> None:
         self._start = start
@@ -148,8 +148,8 @@ class Connecting(Uncopied):
             if name.startswith("_") or not hasattr(Client, name):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             raise AttributeError(
-                f"this is no client yet, and has no {name!r}: await what connect gives, enter it by `async with`, "
-                "or connect with lazy=True, which gives a client at once"
+                f"this is not a client yet and has no {name!r}: await it, enter it by `async with`, "
+                "or connect with lazy=True, which returns a client at once"
             )
 
     async def _connect(self) -> Client:
@@ -232,7 +232,7 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         The other arguments are those of `lock`.
         """
 
-        if_busy = skips_if_busy(on_busy)
+        skip_if_busy = checked_on_busy(on_busy)
 
         def lock_of(key: str) -> Lock:
             return self.lock(
@@ -262,7 +262,7 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
                         is_entered = True
                         return await function(*args, **kwargs)
                 except (LockTimeoutError, UnavailableError) as error:
-                    if is_entered or not is_skipped(error, if_busy):
+                    if is_entered or not is_skipped(error, skip_if_busy):
                         raise
                     return None
 
@@ -280,8 +280,8 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         reply came: then check whether the lock is still held; `MisconfiguredError`, `ClosedError`. A cancellation of
         the caller does not stop it.
         """
-        connection, address = self._connection, self._settings_of(lock, "release").address
-        was_held: bool = await connection.mailbox.outcome("release", connection.native.submit_force_release, address)
+        connection, address = self._connection, self._own_settings(lock, "release").address
+        was_held: bool = await connection.mailbox.call("release", connection.native.submit_force_release, address)
         return was_held
 
     async def set_limit(self, name: str, limit: int) -> bool:
@@ -296,7 +296,7 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         not stop it.
         """
         connection, address = self._connection, self._permit_address(name, limit)
-        was_held: bool = await connection.mailbox.outcome("set_limit", connection.native.submit_set_limit, address)
+        was_held: bool = await connection.mailbox.call("set_limit", connection.native.submit_set_limit, address)
         return was_held
 
     async def close(self) -> None:
@@ -318,13 +318,13 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
     ) -> None:
         await self.close()
 
-    def _lock_of(self, settings: LockSettings) -> Lock:
+    def _make_lock(self, settings: LockSettings) -> Lock:
         return Lock(self._connection, settings)
 
-    def _read_write_of(self, read: Lock, write: Lock) -> ReadWriteLock:
+    def _make_read_write_lock(self, read: Lock, write: Lock) -> ReadWriteLock:
         return ReadWriteLock(read, write)
 
-    def _semaphore_of(self, settings: LockSettings) -> Semaphore:
+    def _make_semaphore(self, settings: LockSettings) -> Semaphore:
         return Semaphore(self._connection, settings)
 
 

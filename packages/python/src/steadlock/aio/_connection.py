@@ -17,8 +17,8 @@ L = TypeVar("L", bound=Held)
 class Connection(ConnectionBase[L]):
     """The connection of a client of asyncio."""
 
-    def _begin(self) -> None:
-        super()._begin()
+    def _reset_state(self) -> None:
+        super()._reset_state()
         self.mailbox: Mailbox[L] = Mailbox(self.native, self.watched)
 
     async def close(self) -> None:
@@ -26,9 +26,9 @@ class Connection(ConnectionBase[L]):
             return
         self.is_closed = True
         try:
-            await self.mailbox.outcome("release", self.native.submit_close)
+            await self.mailbox.call("release", self.native.submit_close)
         finally:
-            self.mailbox.leave()
+            self.mailbox.detach_when_idle()
             if self.telemetry is not None:
                 self.telemetry.closed()
         end = time.monotonic() + _log.FLUSH_LIMIT
@@ -36,12 +36,12 @@ class Connection(ConnectionBase[L]):
         while _log.is_behind() and time.monotonic() < end:  # noqa: ASYNC110
             await asyncio.sleep(_log.FLUSH_STEP)
 
-    def _leave(self) -> None:
+    def _stop_listening(self) -> None:
         self.mailbox.detach_soon()
 
     def after_fork(self) -> None:
-        self.mailbox.leave_to_parent()
+        self.mailbox.after_fork()
         super().after_fork()
 
     def stop(self) -> None:
-        self.mailbox.end_last_loop()
+        self.mailbox.finish_ended_loop()

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, TypeAlias
 
 from steadlock import _native
 from steadlock._context import Caller, TaskOwner
-from steadlock._endings import LostReason, Released, ReleaseOutcome
+from steadlock._error_reports import report
 from steadlock._lease import LeaseBase
-from steadlock._reports import report
+from steadlock._outcomes import LostReason, Released, ReleaseOutcome
 from steadlock._settings import Duration, LockSettings, optional_milliseconds
 from steadlock.aio._connection import Connection
 from steadlock.aio._mailbox import Request
@@ -36,7 +36,7 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
     @property
     def lost(self) -> asyncio.Event:
         """An event that is set when the lease is lost, and never after its release."""
-        event = self._event(asyncio.Event)
+        event = self._lost_event(asyncio.Event)
         self._watch()
         return event
 
@@ -44,7 +44,7 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
         """Calls `callback(lease)` in the loop when the lease is lost, or at once if it is lost already. An error of the
         callback goes to the loop's exception handler, and so does `SystemExit`, which does not end the program.
         """
-        self._call_when_lost(callback)
+        self._add_callback(callback)
 
     async def extend(self, lease: Duration | None = None) -> None:
         """Extends the lease to `lease` from now, or to its own length from now. Never shortens it.
@@ -54,7 +54,7 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
         """
         connection = self._connection
         submit = connection.native.submit_extend
-        await connection.mailbox.outcome("extend", submit, self.id, optional_milliseconds(lease))
+        await connection.mailbox.call("extend", submit, self.id, optional_milliseconds(lease))
 
     def release(self) -> Coroutine[Any, Any, ReleaseOutcome]:
         """Releases this grant, from any task. Idempotent.
@@ -70,29 +70,29 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
         before its first step has released too. In another loop returns `None`, and the release begins when that loop
         runs the coroutine.
         """
-        return self._post_release() if self._connection.mailbox.is_at_home() else None
+        return self._post_release() if self._connection.mailbox.can_post_here() else None
 
     def _post_release(self) -> Request:
         connection = self._connection
         request = connection.mailbox.post("release", connection.native.submit_release, self._native.id)
         connection.forget(self)
         if connection.telemetry is not None:
-            request.future.add_done_callback(self._release_ended)
+            request.future.add_done_callback(self._on_release_done)
         return request
 
-    def _release_ended(self, future: asyncio.Future[Released]) -> None:
+    def _on_release_done(self, future: asyncio.Future[Released]) -> None:
         """Reports the end to the telemetry, even if no caller awaits the release."""
         if future.cancelled() or future.exception() is not None:
-            self._tell_released("unknown", None)
+            self._report_release("unknown", None)
         else:
             _, outcome, lost = future.result()
-            self._tell_released(outcome, lost)
+            self._report_release(outcome, lost)
 
     async def _outcome(self, request: Request | None) -> ReleaseOutcome:
-        _, outcome, _ = await self._released(request or self._post_release())
+        _, outcome, _ = await self._await_release(request or self._post_release())
         return outcome
 
-    async def _released(self, request: Request) -> Released:
+    async def _await_release(self, request: Request) -> Released:
         released: Released = await self._connection.mailbox.result(request)
         return released
 
@@ -101,21 +101,21 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
         self._scope = None
         self._connection.native.release_later(self._native.id)
         self._connection.forget(self)
-        self._tell_released("unknown", None)
+        self._report_release("unknown", None)
 
     def _begin_to_leave(self) -> Request | LostReason:
         """Begins the release at the end of an `async with`. Returns the request, or the reason for the loss of a lost
         lease.
         """
         self._scope = None
-        return self._leave_if_lost() or self._post_release()
+        return self._release_if_lost() or self._post_release()
 
-    async def _left(self, begun: Request | LostReason) -> Exception | None:
+    async def _await_scope_end(self, begun: Request | LostReason) -> Exception | None:
         """Waits for the release. Returns the exception that the `async with` must raise if its body did not raise."""
         reason: LostReason | None
         if isinstance(begun, Request):
             try:
-                _, _, reason = await self._released(begun)
+                _, _, reason = await self._await_release(begun)
             except SteadlockError as error:
                 return error
         else:
@@ -153,7 +153,7 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
         else:
             cancel()
 
-    def _report(self, error: BaseException) -> None:
+    def _report_error(self, error: BaseException) -> None:
         loop = asyncio._get_running_loop()
         if loop is None:
             report(error)
@@ -173,7 +173,7 @@ async def acquire(connection: Connection[Lease], settings: LockSettings, owner: 
     request: Request | None = None
     got: _native.Lease | SteadlockError | None = None
     try:
-        request = mailbox.make("acquire", connection.native.submit_acquire, settings, number, goes_on=False)
+        request = mailbox.make("acquire", connection.native.submit_acquire, settings, number, must_submit=False)
         mailbox.send(request)
         got = answer = await request.future
         if not isinstance(answer, _native.Lease):

@@ -9,11 +9,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from steadlock import _native
-from steadlock._context import this_owner
-from steadlock._copying import HOW_WITH_LOCKS, Uncopied
-from steadlock._endings import LostReason, Released, ReleaseOutcome
-from steadlock._handing_on import keep, take_out
+from steadlock._context import current_owner
 from steadlock._lock import NamedLock, ReadWriteLockBase
+from steadlock._not_copyable import LOCK_COPY_ADVICE, NotCopyable
+from steadlock._outcomes import LostReason, Released, ReleaseOutcome
+from steadlock._reentrant_queue import append_result, remove_item
 from steadlock._settings import INHERIT, Duration, Inherited, LockSettings
 from steadlock._shown import shown
 from steadlock.aio._connection import Connection
@@ -68,16 +68,16 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
         Raises `LockLostError` if the lock was lost, also if the release is the first to find that; `NotOwnerError` if
         the task holds no lease of this name, also because a fixed lease has expired. See `Lease.release`.
         """
-        owner = this_owner()
+        owner = current_owner()
         lease = None if owner is None else self._connection.holds.innermost(self._settings.key, owner.number)
         if lease is None or self._connection.is_closed:
             return self._release_unknown(owner)
-        return self._released(lease, lease._begin_release())
+        return self._await_release(lease, lease._begin_release())
 
     @property
     def lease(self) -> Lease | None:
         """The last lease of this name that the calling task acquired and still holds; `None` if there is none."""
-        owner = this_owner()
+        owner = current_owner()
         return None if owner is None else self._connection.holds.innermost(self._settings.key, owner.number)
 
     def _begin(self) -> Coroutine[Any, Any, Lease]:
@@ -97,7 +97,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
         scopes = self._entered.get(hold._task)
         if scopes is None:
             return
-        take_out(scopes, hold)
+        remove_item(scopes, hold)
         if not scopes:
             self._entered.pop(hold._task, None)
 
@@ -108,9 +108,9 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
         if not body_raised:
             raise self._not_owner("other tasks entered its scopes; leave each where it was entered, or use hold()")
 
-    async def _released(self, lease: Lease, request: Request | None) -> ReleaseOutcome:
-        released = await lease._released(request or lease._post_release())
-        return self._outcome(released, lease._native.is_forgotten)
+    async def _await_release(self, lease: Lease, request: Request | None) -> ReleaseOutcome:
+        released = await lease._await_release(request or lease._post_release())
+        return self._outcome_or_raise(released, lease._native.is_forgotten)
 
     async def _release_unknown(self, owner: Owner) -> ReleaseOutcome:
         """Releases a lease that only the core can know, because it is held under another name of the same lock."""
@@ -118,17 +118,17 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
             raise self._not_owner("it was called in a callback, which owns nothing; use lease.release()")
         connection = self._connection
         submit = connection.native.submit_release_innermost
-        released: Released = await connection.mailbox.outcome("release", submit, self._settings.address, owner.number)
-        connection.forget_number(*released)
-        return self._outcome(released, False)
+        released: Released = await connection.mailbox.call("release", submit, self._settings.address, owner.number)
+        connection.forget_by_id(*released)
+        return self._outcome_or_raise(released, False)
 
-    def _outcome(self, released: Released, is_forgotten: bool) -> ReleaseOutcome:
+    def _outcome_or_raise(self, released: Released, is_forgotten: bool) -> ReleaseOutcome:
         _, outcome, lost = released
         if lost is not None:
             raise _native.lost_error(self.name, lost, is_forgotten)
         return outcome
 
-    async def _tried(self, settings: LockSettings, owner: Owner) -> Lease | None:
+    async def _try_acquire(self, settings: LockSettings, owner: Owner) -> Lease | None:
         """Acquires the lock; returns `None` if another owner holds it, or it is skipped."""
         try:
             return await acquire(self._connection, settings, owner)
@@ -170,16 +170,16 @@ class Lock(BaseLock):
         could not release the lock), `LockLostError` (this task has lost an auto-renewed lease of the lock and has not
         released it yet), `ClosedError`.
         """
-        owner = this_owner()
+        owner = current_owner()
         if owner is None:
             raise InvalidArgumentError(
                 f"acquire of lock {shown(self.name)!r}: it was called in a callback of the event loop, which ends "
                 "before it could release the lock; acquire it in a task, best by `async with`, or keep the lease that "
-                "`try_acquire` gives",
+                "`try_acquire` returns",
                 lock_name=self.name,
                 operation="acquire",
             )
-        return self._acquired(self._settings.blocking(blocking, timeout), owner)
+        return self._acquire(self._settings.with_blocking(blocking, timeout), owner)
 
     def try_acquire(
         self,
@@ -195,7 +195,7 @@ class Lock(BaseLock):
         owner, and is released with a `RuntimeWarning` when the program does not refer to it any more. Otherwise raises
         what `acquire` raises.
         """
-        return self._tried(self._settings.but(wait, lease, max_hold, renew), this_owner())
+        return self._try_acquire(self._settings.with_changes(wait, lease, max_hold, renew), current_owner())
 
     def hold(
         self,
@@ -208,7 +208,7 @@ class Lock(BaseLock):
         `async with lock.hold(wait=5) as lease:`. It raises `LockTimeoutError` after `wait`, and `UnavailableError` with
         `skipped` if the lock is skipped in an outage; the body does not run then.
         """
-        return Hold(self._connection, self._settings.but(wait, lease, max_hold, renew))
+        return Hold(self._connection, self._settings.with_changes(wait, lease, max_hold, renew))
 
     def owned(self) -> bool:
         """Whether the calling task holds the lock now with a valid lease. Makes no server call."""
@@ -228,10 +228,10 @@ class Lock(BaseLock):
         """
         connection = self._connection
         submit = connection.native.submit_inspect
-        told, _ = await connection.mailbox.outcome("inspect", submit, self._settings.address)
-        return holder_of(told)
+        holder, _ = await connection.mailbox.call("inspect", submit, self._settings.address)
+        return holder_of(holder)
 
-    async def _acquired(self, settings: LockSettings, owner: Owner) -> bool:
+    async def _acquire(self, settings: LockSettings, owner: Owner) -> bool:
         try:
             await acquire(self._connection, settings, owner)
         except SteadlockError as error:
@@ -256,11 +256,11 @@ class ReadWriteLock(ReadWriteLockBase[Lock]):
     __slots__ = ()
 
 
-class Hold(Scope, Uncopied):
+class Hold(Scope, NotCopyable):
     """One `async with` of a lock or semaphore. Made by `hold`; can be used once."""
 
     __slots__ = ("_cancelled", "_cancelling", "_connection", "_lease", "_settings", "_task", "_uncancelled")
-    _instead = HOW_WITH_LOCKS
+    _copy_advice = LOCK_COPY_ADVICE
 
     def __init__(self, connection: Connection[Lease], settings: LockSettings) -> None:
         self._connection = connection
@@ -279,9 +279,9 @@ class Hold(Scope, Uncopied):
     async def _enter(self, lock: BaseLock | None) -> Lease:
         """Acquires the lock, and adds this scope to the scopes of the lock that the task has entered."""
         if self._lease is not None:
-            raise RuntimeError("a hold is entered once; call lock.hold() for each `async with`")
+            raise RuntimeError("a hold can be entered only once; call lock.hold() for each `async with`")
         try:
-            self._lease = lease = await acquire(self._connection, self._settings, this_owner())
+            self._lease = lease = await acquire(self._connection, self._settings, current_owner())
             self._task = task = asyncio.current_task()
             if task is not None:
                 self._cancelling = task.cancelling()
@@ -323,7 +323,7 @@ class Hold(Scope, Uncopied):
         """Begins the release, and returns the coroutine that waits for it. Outside of the client's loop, the coroutine
         begins the release too.
         """
-        if self._connection.mailbox.is_at_home():
+        if self._connection.mailbox.can_post_here():
             return self._leave(kind, raised)
         return self._leave_later(kind, raised)
 
@@ -346,20 +346,20 @@ class Hold(Scope, Uncopied):
         is_ours = is_only_ours and task is asyncio.current_task()
         our_cancellation = kind is asyncio.CancelledError and is_ours
         self._task = None
-        return self._left(lease, lease._begin_to_leave(), raised, kind is None or our_cancellation)
+        return self._finish(lease, lease._begin_to_leave(), raised, kind is None or our_cancellation)
 
-    async def _left(
+    async def _finish(
         self, lease: Lease, begun: Request | LostReason, raised: BaseException | None, may_raise: bool
     ) -> None:
         """Waits for the release. Raises `LockLostError` for a lost lease, unless the body raised: then the body's
         exception gets a note.
         """
-        error = await lease._left(begun)
+        error = await lease._await_scope_end(begun)
         try:
             if error is not None and may_raise:
                 raise error from raised
             if error is not None and raised is not None:
-                _note(raised, error)
+                _add_note(raised, error)
         finally:
             # Breaks a reference cycle: the traceback of the error refers to this frame.
             error = None
@@ -368,7 +368,7 @@ class Hold(Scope, Uncopied):
         """Undoes the cancellation of the task by this scope, if there was one. Idempotent."""
         task = self._task
         if task is not None and any(self._cancelled) and not self._uncancelled:
-            keep(self._uncancelled, type(task).uncancel, task)
+            append_result(self._uncancelled, type(task).uncancel, task)
 
     def _cancel(self) -> None:
         """Cancels the task in the scope, because the lease is lost. Idempotent: the scope undoes one cancellation."""
@@ -376,10 +376,10 @@ class Hold(Scope, Uncopied):
             return
         message = f"{self._lease!r}"
         if not self._cancelled:
-            keep(self._cancelled, self._task.cancel, message)
+            append_result(self._cancelled, self._task.cancel, message)
 
 
-def _note(raised: BaseException, error: Exception) -> None:
+def _add_note(raised: BaseException, error: Exception) -> None:
     """Adds a note about `error` to the exception of the body, because `error` is not raised. Adds it once, even for
     several levels of one lock.
     """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
-from steadlock._context import this_owner
-from steadlock._lock import free_of
+from steadlock._context import current_owner
+from steadlock._lock import free_permits
 from steadlock._settings import INHERIT, Duration, Inherited
 from steadlock.aio._lease import Lease, acquire
 from steadlock.aio._lock import BaseLock, Hold, Lock
@@ -48,8 +48,8 @@ class Semaphore(BaseLock):
         `InvalidArgumentError`, `UnavailableError` (with `skipped` if the semaphore is skipped in an outage),
         `ClosedError`.
         """
-        settings = self._settings.but(wait, lease, max_hold, renew).asking(permits)
-        return acquire(self._connection, settings, this_owner())
+        settings = self._settings.with_changes(wait, lease, max_hold, renew).with_permits(permits)
+        return acquire(self._connection, settings, current_owner())
 
     def try_acquire(
         self,
@@ -64,7 +64,9 @@ class Semaphore(BaseLock):
 
         Raises what `acquire` raises otherwise.
         """
-        return self._tried(self._settings.but(wait, lease, max_hold, renew).asking(permits), this_owner())
+        return self._try_acquire(
+            self._settings.with_changes(wait, lease, max_hold, renew).with_permits(permits), current_owner()
+        )
 
     def hold(
         self,
@@ -77,17 +79,17 @@ class Semaphore(BaseLock):
         """Returns a context manager: `async with semaphore.hold(permits=2, wait=5) as lease:`. It raises what `acquire`
         raises.
         """
-        return Hold(self._connection, self._settings.but(wait, lease, max_hold, renew).asking(permits))
+        return Hold(self._connection, self._settings.with_changes(wait, lease, max_hold, renew).with_permits(permits))
 
     def permits(self, permits: int) -> Lock:
         """Returns permits as a lock, for `multi_lock`: 1 to 1,000, and no more than the limit, checked when the lock is
         used. The lock has the semaphore's settings, is not reentrant, and is `locked()` while any permit of the
         semaphore is held.
         """
-        return Lock(self._connection, self._settings.asking(permits))
+        return Lock(self._connection, self._settings.with_permits(permits))
 
     async def available(self) -> int:
         """Asks the server how many permits are free now."""
         connection = self._connection
         submit = connection.native.submit_inspect
-        return free_of(await connection.mailbox.outcome("inspect", submit, self._settings.address), self.limit)
+        return free_permits(await connection.mailbox.call("inspect", submit, self._settings.address), self.limit)

@@ -27,8 +27,8 @@ from steadlock._connection import ConnectionBase
 from steadlock._native import __version__
 from steadlock._shown import type_of
 from steadlock.errors import InvalidArgumentError
+from steadlock.opentelemetry._client_telemetry import ClientTelemetry
 from steadlock.opentelemetry._instruments import Counts, instruments_of
-from steadlock.opentelemetry._measuring import Measuring
 
 __all__ = ["Instrumentation", "instrument"]
 
@@ -51,7 +51,7 @@ def instrument(
     Raises `InvalidArgumentError` if the client was made without `metrics=True`, or is already instrumented.
     """
     if not isinstance(client, ClientBase):
-        raise TypeError(f"instrument: a client is wanted, not a {type_of(client)}")
+        raise TypeError(f"instrument: expected a client, not a {type_of(client)}")
     connection: ConnectionBase[Any] = client._connection
     core = Counts(connection.native.metric_rows).last()
     if connection.telemetry is not None:
@@ -59,26 +59,26 @@ def instrument(
             "instrument: the client is instrumented already; uninstrument it first", operation="inspect"
         )
     tracer = trace.get_tracer("steadlock", __version__, tracer_provider)
-    measuring = Measuring(connection.native, tracer, instruments_of(meter_provider, __version__, core))
-    connection.measure_by(measuring)
-    measuring.begin()
-    return Instrumentation(connection, measuring)
+    telemetry = ClientTelemetry(connection.native, tracer, instruments_of(meter_provider, __version__, core))
+    connection.set_telemetry(telemetry)
+    telemetry.begin()
+    return Instrumentation(connection, telemetry)
 
 
 class Instrumentation:
     """The spans and metrics of one client. Made by `instrument`."""
 
-    __slots__ = ("_connection", "_measuring")
+    __slots__ = ("_connection", "_telemetry")
 
-    def __init__(self, connection: ConnectionBase[Any], measuring: Measuring) -> None:
+    def __init__(self, connection: ConnectionBase[Any], telemetry: ClientTelemetry) -> None:
         self._connection = connection
-        self._measuring = measuring
+        self._telemetry = telemetry
 
     def uninstrument(self) -> None:
         """Stops the reports to OpenTelemetry. Idempotent.
 
         The spans of held leases end now, without an outcome.
         """
-        if self._connection.telemetry is self._measuring:
-            self._connection.measure_by(None)
-        self._measuring.stop()
+        if self._connection.telemetry is self._telemetry:
+            self._connection.set_telemetry(None)
+        self._telemetry.stop()

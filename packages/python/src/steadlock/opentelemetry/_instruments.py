@@ -40,9 +40,9 @@ class Counts:
         """
         # Needs no lock: if two threads read at the same time, one result is not used.
         reading = self._reading
-        if reading is None or name in reading.given:
+        if reading is None or name in reading.served:
             reading = self._reading = _Reading(self.last())
-        reading.given.add(name)
+        reading.served.add(name)
         return reading.metrics[name].numbers
 
     def last(self) -> dict[str, Metric]:
@@ -53,7 +53,7 @@ class Counts:
 @dataclass(slots=True)
 class _Reading:
     metrics: dict[str, Metric]
-    given: set[str] = field(default_factory=set)
+    served: set[str] = field(default_factory=set)
 
 
 class Counting(Protocol):
@@ -76,28 +76,28 @@ class Instruments:
         # because a counter must not fall while other clients still count. A client that the program has dropped counts
         # no longer.
         self._counted: dict[int, ref[Counting] | dict[str, Counter[Labels]]] = {}
-        self._is_adding_up = False
+        self._is_adding = False
         self._made: dict[str, object] = {}
-        self.wait: _Recorder = _Nothing()
-        self.hold: _Recorder = _Nothing()
+        self.wait: _Recorder = _NoopRecorder()
+        self.hold: _Recorder = _NoopRecorder()
 
     def make(self, meter: Meter, core: dict[str, Metric]) -> None:
         """Makes what nobody has made yet. Durations are recorded once their instrument is there."""
         for name, metric in core.items():
-            mine = object()
+            marker = object()
             try:
                 # One step: of two threads that come at once, one makes it.
-                if self._made.setdefault(name, mine) is mine:
+                if self._made.setdefault(name, marker) is marker:
                     self._make(meter, metric)
             except BaseException:
-                if self._made.get(name) is mine:
+                if self._made.get(name) is marker:
                     self._made.pop(name, None)
                 raise
 
     def add(self, client: Counting) -> None:
         """Adds a client."""
         number = id(client)
-        self._counted[number] = ref(client, lambda known: self._is_gone(number, known))
+        self._counted[number] = ref(client, lambda known: self._on_dropped(number, known))
 
     def remove(self, client: Counting) -> None:
         """Removes a client. Idempotent."""
@@ -114,34 +114,34 @@ class Instruments:
         counters = {name: Counter(metric.numbers) for name, metric in core.items() if metric.kind == "counter"}
         self._counted[id(client)] = counters
         # The counts need another key, because another client can get the same identity.
-        self._add_up(id(client), counters)
+        self._add_to_closed(id(client), counters)
 
     def after_fork(self) -> None:
         """Called in the child of a fork, where all clients count from zero."""
         # Another thread of the parent may have been adding up.
-        self._is_adding_up = False
+        self._is_adding = False
         for number, known in list(self._counted.items()):
             if not isinstance(known, ref):
                 self._counted.pop(number, None)
 
-    def _add_up(self, number: int, counters: dict[str, Counter[Labels]]) -> None:
+    def _add_to_closed(self, number: int, counters: dict[str, Counter[Labels]]) -> None:
         """Adds the counts of a closed client to those of the clients that were closed before."""
-        before = self._counted.get(_BEFORE, {})
-        if self._is_adding_up or isinstance(before, ref):
+        before = self._counted.get(_CLOSED_CLIENTS, {})
+        if self._is_adding or isinstance(before, ref):
             # Another call of this method is running. These counts stay separate, under a unique number.
             self._counted.update({-2 - id(counters): counters, number: {}})
             self._counted.pop(number, None)
             return
         try:
-            self._is_adding_up = True
+            self._is_adding = True
             total = {name: before.get(name, Counter()) + counter for name, counter in counters.items()}
             # One atomic step, so that no reader counts the client twice, or not at all.
-            self._counted.update({_BEFORE: total, number: {}})
+            self._counted.update({_CLOSED_CLIENTS: total, number: {}})
             self._counted.pop(number, None)
         finally:
-            self._is_adding_up = False
+            self._is_adding = False
 
-    def _is_gone(self, number: int, known: ref[Counting]) -> None:
+    def _on_dropped(self, number: int, known: ref[Counting]) -> None:
         if self._counted.get(number) is known:
             self._counted.pop(number, None)
 
@@ -185,7 +185,7 @@ class _Recorder(Protocol):
     def record(self, amount: float, attributes: Any = None, context: Any = None) -> None: ...
 
 
-class _Nothing:
+class _NoopRecorder:
     def record(self, amount: float, attributes: Any = None, context: Any = None) -> None: ...
 
 
@@ -193,20 +193,20 @@ def instruments_of(provider: MeterProvider | None, version: str, core: dict[str,
     """The instruments of this provider, or of the global one. It has them once for all clients."""
     chosen = metrics.get_meter_provider() if provider is None else provider
     is_global = chosen is metrics.get_meter_provider()
-    known = _known.get(chosen)
+    known = _by_provider.get(chosen)
     # Instruments that were made before the program set the global provider belong to the provider that is set now.
     if known is None and is_global:
-        known = _globals.get("instruments")
+        known = _of_global_provider.get("instruments")
     if known is None:
         # Each of these is one atomic step: if two threads come at the same time, both get the instruments of the first.
-        known = _known.setdefault(chosen, Instruments())
+        known = _by_provider.setdefault(chosen, Instruments())
         if is_global:
-            known = _globals.setdefault("instruments", known)
+            known = _of_global_provider.setdefault("instruments", known)
     known.make(metrics.get_meter("steadlock", version, provider), core)
     return known
 
 
-_BEFORE: Final = -1
+_CLOSED_CLIENTS: Final = -1
 """The number for the counts of closed clients. It is no client's identity."""
-_known: WeakKeyDictionary[MeterProvider, Instruments] = WeakKeyDictionary()
-_globals: dict[str, Instruments] = {}
+_by_provider: WeakKeyDictionary[MeterProvider, Instruments] = WeakKeyDictionary()
+_of_global_provider: dict[str, Instruments] = {}

@@ -26,7 +26,7 @@ class ReadmeTest {
     private static final Path PROJECT = Path.of("..", "..", "..", "README.md");
 
     @Test
-    void the_lines_of_the_readmes_are_a_program(@TempDir Path folder, CapturedOutput output)
+    void the_snippets_of_the_readmes_compile(@TempDir Path folder, CapturedOutput output)
             throws Exception {
         List<String> classes =
                 blocks(SPRING, "java").stream().filter(block -> block.startsWith("package")).toList();

@@ -39,7 +39,7 @@ final class RedisDetails extends BootConnectionDetails {
     }
 
     @Override
-    protected RedisUrl place() {
+    protected RedisUrl server() {
         if (details.getSentinel() != null) {
             RedisConnectionDetails.Sentinel sentinel = details.getSentinel();
             String password = sentinel.getPassword();

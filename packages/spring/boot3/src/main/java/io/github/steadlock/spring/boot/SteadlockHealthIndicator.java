@@ -16,8 +16,8 @@ public class SteadlockHealthIndicator implements HealthIndicator {
     /** Asks the server. Makes one call, which ends within the command timeout. */
     @Override
     public Health health() {
-        SteadlockHealth.Finding finding = health.look();
-        Health.Builder builder = finding.isUp() ? Health.up() : Health.down(finding.failure());
-        return builder.withDetails(finding.details()).build();
+        SteadlockHealth.Result result = health.check();
+        Health.Builder builder = result.isUp() ? Health.up() : Health.down(result.failure());
+        return builder.withDetails(result.details()).build();
     }
 }

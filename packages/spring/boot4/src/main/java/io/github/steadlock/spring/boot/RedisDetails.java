@@ -33,7 +33,7 @@ final class RedisDetails extends BootConnectionDetails {
     }
 
     @Override
-    protected RedisUrl place() {
+    protected RedisUrl server() {
         if (details.getMasterReplica() != null) {
             throw new IllegalStateException(
                     "spring.data.redis.masterreplica.nodes does not say which server is the primary,"

@@ -27,7 +27,7 @@ import org.springframework.transaction.annotation.Transactional;
 @ExtendWith(OutputCaptureExtension.class)
 class FrameworkRetriesTest {
     @Test
-    void they_are_outside_of_the_lock_and_inside_of_async(CapturedOutput log) {
+    void retries_are_outside_of_the_lock_and_inside_of_async(CapturedOutput log) {
         for (Class<?> retries : List.of(Retries.class, LastRetries.class)) {
             Programs.program(retries, AsyncConfig.class, Databases.Jdbc.class)
                     .withPropertyValues("test.database=nesting")
@@ -35,7 +35,7 @@ class FrameworkRetriesTest {
                     .run(
                             context ->
                                     assertThat(
-                                                    OtherAnnotationsTest.advice(
+                                                    AnnotationConflictsTest.advice(
                                                                     context.getBean(Later.class))
                                                             .stream()
                                                             .filter(
@@ -53,8 +53,7 @@ class FrameworkRetriesTest {
     }
 
     @Test
-    void made_before_all_other_proxies_they_are_inside_of_the_lock_which_is_a_warning(
-            CapturedOutput log) {
+    void retries_inside_of_the_lock_cause_a_warning(CapturedOutput log) {
         Programs.program(FirstRetries.class)
                 .withBean(Retried.class)
                 .withPropertyValues("steadlock.annotation.retry=whole-call")
@@ -69,7 +68,7 @@ class FrameworkRetriesTest {
     }
 
     @Test
-    void the_lock_is_not_held_for_the_whole_call_so_that_stops_the_start() {
+    void whole_call_with_framework_retries_stops_the_start() {
         Programs.program(Retries.class)
                 .withBean(Retried.class)
                 .withPropertyValues("steadlock.annotation.retry=whole-call")
@@ -84,7 +83,7 @@ class FrameworkRetriesTest {
     }
 
     @Test
-    void without_them_switched_on_the_annotation_is_no_obstacle() {
+    void the_annotation_is_accepted_if_framework_retries_are_off() {
         Programs.program()
                 .withBean(Retried.class)
                 .withPropertyValues("steadlock.annotation.retry=whole-call")
@@ -92,7 +91,7 @@ class FrameworkRetriesTest {
     }
 
     @Test
-    void a_native_image_knows_them() {
+    void framework_retries_have_hints() {
         assertThat(
                         RuntimeHintsPredicates.reflection()
                                 .onType(RetryAnnotationBeanPostProcessor.class))
@@ -100,7 +99,7 @@ class FrameworkRetriesTest {
     }
 
     @Test
-    void beans_that_refer_to_each_other_get_one_proxy_with_both() {
+    void circular_beans_get_one_proxy_with_lock_and_retries() {
         for (List<Class<?>> order :
                 List.<List<Class<?>>>of(
                         List.of(One.class, Two.class), List.of(Two.class, One.class))) {
@@ -112,7 +111,7 @@ class FrameworkRetriesTest {
                             context -> {
                                 One injected = context.getBean(Two.class).one;
                                 assertThat(injected).isSameAs(context.getBean(One.class));
-                                assertThat(OtherAnnotationsTest.advice(injected))
+                                assertThat(AnnotationConflictsTest.advice(injected))
                                         .containsExactly(
                                                 "RetryAnnotationInterceptor",
                                                 "DistributedLockInterceptor");
@@ -121,7 +120,7 @@ class FrameworkRetriesTest {
     }
 
     @Test
-    void a_lazy_reference_to_a_bean_with_both_is_locked() {
+    void a_lazy_reference_is_locked_and_retried() {
         Programs.program(Retries.class)
                 .withBean(Self.class)
                 .run(context -> assertThat(context.getBean(Self.class).throughProxy()).isTrue());

@@ -36,10 +36,10 @@ public final class SteadlockHealth {
      * @param details details for people: {@code server}, {@code roundTrip}, {@code openBreakers} if
      *     the client has metrics, and {@code kind} of a failure
      */
-    public record Finding(boolean isUp, RuntimeException failure, Map<String, Object> details) {}
+    public record Result(boolean isUp, RuntimeException failure, Map<String, Object> details) {}
 
     /** Asks the server. Never throws. */
-    public Finding look() {
+    public Result check() {
         var details = new TreeMap<String, Object>();
         if (server != null) {
             details.put("server", server);
@@ -57,7 +57,7 @@ public final class SteadlockHealth {
         if (open != null) {
             details.put("openBreakers", open);
         }
-        return new Finding(failure == null, failure, details);
+        return new Result(failure == null, failure, details);
     }
 
     private static String kindOf(RuntimeException failed) {

@@ -20,7 +20,7 @@ import org.springframework.context.annotation.Bean;
 @ConditionalOnBean(SteadlockClient.class)
 public class SteadlockHealthAutoConfiguration {
     /** The bean name of the client that the properties describe. Only its server is known. */
-    private static final String OF_PROPERTIES = "steadlockClient";
+    private static final String FROM_PROPERTIES = "steadlockClient";
 
     @Bean
     @ConditionalOnMissingBean
@@ -32,7 +32,7 @@ public class SteadlockHealthAutoConfiguration {
         clients.forEach(
                 (name, client) -> {
                     boolean isKnown =
-                            known != null && (clients.size() == 1 || name.equals(OF_PROPERTIES));
+                            known != null && (clients.size() == 1 || name.equals(FROM_PROPERTIES));
                     healths.put(name, new SteadlockHealth(client, isKnown ? known.server() : null));
                 });
         return new ClientHealths(healths);

@@ -17,7 +17,7 @@ final class BlockingCall {
     static Object run(MethodInvocation invocation, LockedMethod method, LockReasons reasons)
             throws Throwable {
         LockTarget target = method.targetOf(invocation);
-        Enclosing enclosing = Enclosing.of(method, target, ThreadLeases.all());
+        EnclosingLease enclosing = EnclosingLease.of(method, target, ThreadLeases.all());
         NamedLock lock = target.lock(enclosing.options(method, true));
         HeldLease held;
         reasons.begin(method, target);
@@ -61,7 +61,7 @@ final class BlockingCall {
             // The fixed lease has already expired, and the client has forgotten it. This call
             // throws, because the thread holds nothing.
             lock.unlock();
-            throw new IllegalStateException("lock \"" + target.shown() + "\" has no lease");
+            throw new IllegalStateException("lock \"" + target.displayName() + "\" has no lease");
         }
         return new HeldLease(target, lease, true);
     }
@@ -72,7 +72,7 @@ final class BlockingCall {
                     "{} has acquired lock \"{}\" by a client and not released it: its thread still holds it. Call"
                             + " unlock() in a finally block",
                     method.where,
-                    target.shown());
+                    target.displayName());
         }
     }
 
@@ -84,7 +84,10 @@ final class BlockingCall {
         }
         Thread.currentThread().interrupt();
         return new LockInterruptedException(
-                method.where + ": interrupted while it waited for lock \"" + target.shown() + "\"",
+                method.where
+                        + ": interrupted while it waited for lock \""
+                        + target.displayName()
+                        + "\"",
                 interrupted);
     }
 }

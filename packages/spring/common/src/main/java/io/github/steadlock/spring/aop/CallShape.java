@@ -42,8 +42,8 @@ enum CallShape {
         CallShape shape = shapeOf(where, method, result.toClass());
         boolean isLate =
                 shape == BLOCKING || shape == SUSPENDING
-                        ? LateWork.isBehind(result)
-                        : LateWork.isInside(result);
+                        ? ContinuingWork.continues(result)
+                        : ContinuingWork.contentContinues(result);
         if (isLate) {
             throw new InvalidAnnotationException(
                     where

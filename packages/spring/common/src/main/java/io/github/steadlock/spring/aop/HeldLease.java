@@ -14,6 +14,6 @@ record HeldLease(LockTarget target, Lease lease, boolean isOfThread) {
      * any more.
      */
     void requireValid() {
-        LeaseCheck.requireValid(target.shown(), lease);
+        LeaseCheck.requireValid(target.displayName(), lease);
     }
 }

@@ -56,7 +56,7 @@ final class LockClients {
                     said
                             + "names a bean of "
                             + other.getActualType().getName()
-                            + ", which is no SteadlockClient; "
+                            + ", which is not a SteadlockClient; "
                             + known());
         } catch (NoSuchBeanDefinitionException none) {
             throw new InvalidAnnotationException(

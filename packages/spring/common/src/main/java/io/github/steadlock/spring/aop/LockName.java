@@ -95,7 +95,7 @@ final class LockName {
         }
         if (names.isEmpty()) {
             throw new IllegalArgumentException(
-                    where + ": name gives no lock, as its collection is empty");
+                    where + ": name has no lock, because its collection is empty");
         }
         return List.copyOf(names);
     }
@@ -149,9 +149,9 @@ final class LockName {
         if (value instanceof byte[] || isWithoutText(value.getClass())) {
             throw new IllegalArgumentException(
                     where
-                            + ": name gives an object of "
+                            + ": name evaluates to an object of "
                             + value.getClass().getTypeName()
-                            + ", which has no text of its own; give a property of it, such as its"
+                            + ", which has no text of its own; use a property of it, such as its"
                             + " id");
         }
     }
@@ -175,7 +175,7 @@ final class LockName {
                     where
                             + ": name gives "
                             + (value == null ? "null" : "an empty text")
-                            + ", which is no lock's name");
+                            + ", which is not a lock's name");
         }
         return name;
     }
@@ -224,7 +224,7 @@ final class LockName {
                     where
                             + ": name = \""
                             + source
-                            + "\" is no expression: "
+                            + "\" is not an expression: "
                             + malformed.getMessage()
                             + "; a literal is quoted: name = \"'stock'\"",
                     malformed);
@@ -257,7 +257,7 @@ final class LockName {
                             + source
                             + "\" reads a property "
                             + word.getName()
-                            + ", which there is not; a literal is quoted: name = \"'"
+                            + ", which does not exist; a literal is quoted: name = \"'"
                             + word.getName()
                             + "'\", and an argument has a #: #"
                             + word.getName());
@@ -294,7 +294,7 @@ final class LockName {
                             + source
                             + "\" reads an argument #"
                             + name
-                            + ", which there is not"
+                            + ", which does not exist"
                             + (count == 0 ? "" : namesThereAre(names, count)));
         }
     }

@@ -22,7 +22,7 @@ record LockTarget(SteadlockClient client, LockKind kind, List<String> names, int
         /** Re-enter the lock by the held lease. */
         REENTRANT,
         /** Nothing: the caller would wait for itself. */
-        KEPT_OUT
+        EXCLUDED
     }
 
     /** Returns the lock itself. */
@@ -50,7 +50,7 @@ record LockTarget(SteadlockClient client, LockKind kind, List<String> names, int
         }
         boolean isSingle = names.size() == 1 && held.names.size() == 1;
         if (!isSingle || kind == LockKind.MUTEX || held.kind == LockKind.READ) {
-            return Relation.KEPT_OUT;
+            return Relation.EXCLUDED;
         }
         return Relation.REENTRANT;
     }
@@ -64,7 +64,7 @@ record LockTarget(SteadlockClient client, LockKind kind, List<String> names, int
     }
 
     /** Returns the name for people. */
-    String shown() {
+    String displayName() {
         return String.join(", ", names);
     }
 

@@ -38,7 +38,7 @@ final class LockedMethod {
     /** The result type of the method, resolved for the class of the bean. */
     final ResolvableType result;
 
-    final BusyAnswer busy;
+    final BusyResult busy;
     final LockOptions options;
     final String reason;
     final OnCancel onCancel;
@@ -80,14 +80,14 @@ final class LockedMethod {
         this.client = SingletonSupplier.of(() -> clients.of(where, lock.client()));
         this.result = resultOf(method, targetClass);
         this.shape = CallShape.of(where, method, result);
-        this.busy = new BusyAnswer(where, lock, method, targetClass, shape, result);
+        this.busy = new BusyResult(where, lock, method, targetClass, shape, result);
         this.name = new LockName(where, method, lock.name(), beans);
         this.options = options(defaultWait, beans);
         checkLimit();
         if (onCancel == OnCancel.RELEASE && shape != CallShape.STAGE) {
             throw new InvalidAnnotationException(
                     where
-                            + ": onCancel = RELEASE is for a method that gives a CompletionStage;"
+                            + ": onCancel = RELEASE is for a method that returns a CompletionStage;"
                             + " leave it out");
         }
     }
@@ -108,11 +108,11 @@ final class LockedMethod {
     }
 
     /** Logs a warning if the work of the result is left to the caller of the method. */
-    void warnOfLateWork() {
-        if (LateWork.isLeftToTheCallerOf(result)) {
+    void warnOfLazyResult() {
+        if (ContinuingWork.isLazy(result)) {
             LOG.warn(
-                    "{} gives a {}. What its caller does with that is done without the lock, which is released when the"
-                            + " method returns. Return what is done already, such as a List",
+                    "{} returns a {}. The caller uses it without the lock, which is released when the"
+                            + " method returns. Return a complete result, such as a List",
                     where,
                     result);
         }
@@ -132,17 +132,17 @@ final class LockedMethod {
      * show this, or null.
      */
     InvalidAnnotationException refusalOf(Object given) {
-        return LateWork.isBehind(given)
+        return ContinuingWork.continues(given)
                 ? new InvalidAnnotationException(
                         where
-                                + ": it is declared to give "
+                                + ": it is declared to return "
                                 + (result.resolve() == null
                                         ? method.getGenericReturnType().getTypeName()
                                         : result)
-                                + " and gave "
+                                + " and returned "
                                 + given.getClass().getName()
-                                + ", behind which work goes on without the lock; declare the type"
-                                + " that it gives")
+                                + ", whose work continues without the lock; declare the type"
+                                + " that it returns")
                 : null;
     }
 
@@ -178,7 +178,7 @@ final class LockedMethod {
         if (wait != null) {
             if (wait.isNegative()) {
                 throw new InvalidAnnotationException(
-                        where + ": waitTime = \"" + lock.waitTime() + "\" is less than nothing");
+                        where + ": waitTime = \"" + lock.waitTime() + "\" is negative");
             }
             options = options.withWait(wait);
         }
@@ -207,7 +207,7 @@ final class LockedMethod {
                             + attribute
                             + " = \""
                             + source
-                            + "\" is no time such as 500ms, 2s or PT2S: "
+                            + "\" is not a duration such as 500ms, 2s or PT2S: "
                             + malformed.getMessage(),
                     malformed);
         }
@@ -217,7 +217,7 @@ final class LockedMethod {
         if (lock.kind() != LockKind.SEMAPHORE && lock.limit() != 0) {
             throw new InvalidAnnotationException(
                     where
-                            + ": limit is of a SEMAPHORE only, and kind is "
+                            + ": limit is for a SEMAPHORE only, and kind is "
                             + lock.kind()
                             + "; leave one out");
         }

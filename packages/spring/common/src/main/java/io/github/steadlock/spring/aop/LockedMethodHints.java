@@ -39,7 +39,7 @@ final class LockedMethodHints implements BeanRegistrationAotProcessor {
 
     private static void registerAlways(RuntimeHints hints, Class<?> type) {
         ClassLoader loader = LockedMethodHints.class.getClassLoader();
-        Stream.concat(Present.CLASSES.stream(), LateWork.CLASSES.stream())
+        Stream.concat(Present.CLASSES.stream(), ContinuingWork.CLASSES.stream())
                 .forEach(
                         name -> hints.reflection().registerTypeIfPresent(loader, name, hint -> {}));
         // Spring merges a composed annotation into a JDK proxy of this type.

@@ -80,7 +80,7 @@ final class LockedMethods {
         }
         Duration wait = DurationStyle.detectAndParse(given);
         if (wait.isNegative()) {
-            throw new InvalidAnnotationException("steadlock.wait is less than nothing: " + given);
+            throw new InvalidAnnotationException("steadlock.wait is negative: " + given);
         }
         return wait;
     }

@@ -58,7 +58,7 @@ final class ReactiveCall {
 
     private Flux<Object> start(ContextView context) {
         LockTarget target = method.targetOf(invocation);
-        Enclosing enclosing = Enclosing.of(method, target, ContextLeases.of(context));
+        EnclosingLease enclosing = EnclosingLease.of(method, target, ContextLeases.of(context));
         NamedLock lock = target.lock(LockOptions.DEFAULT);
         reasons.begin(method, target);
         Mono<Hold> acquired =
@@ -171,9 +171,9 @@ final class ReactiveCall {
     private final class Hold {
         final HeldLease held;
         private final boolean isReentry;
-        private final AtomicBoolean isPutOff = new AtomicBoolean();
-        private final AtomicBoolean isLossTold = new AtomicBoolean();
-        private final AtomicBoolean isCutOff = new AtomicBoolean();
+        private final AtomicBoolean isDeferred = new AtomicBoolean();
+        private final AtomicBoolean isLossReported = new AtomicBoolean();
+        private final AtomicBoolean isCancelled = new AtomicBoolean();
 
         /** Null if kotlinx-coroutines is missing. */
         final CoroutineLease coroutine;
@@ -197,7 +197,7 @@ final class ReactiveCall {
                             transaction -> {
                                 transaction.beforeCommit(held::requireValid);
                                 transaction.afterCompletion(this::endOfTransaction);
-                                isPutOff.set(true);
+                                isDeferred.set(true);
                                 ThreadHold.warnOnce(method);
                             })
                     .then();
@@ -211,7 +211,7 @@ final class ReactiveCall {
                                 held.lease()
                                         .onLost(
                                                 reason -> {
-                                                    isCutOff.set(true);
+                                                    isCancelled.set(true);
                                                     sink.success(true);
                                                 });
                         sink.onDispose(
@@ -230,7 +230,7 @@ final class ReactiveCall {
          * the loss.
          */
         Mono<Object> cancelledByLoss(Throwable failure) {
-            return isCutOff.get() ? Mono.empty() : Mono.error(failure);
+            return isCancelled.get() ? Mono.empty() : Mono.error(failure);
         }
 
         /**
@@ -238,11 +238,11 @@ final class ReactiveCall {
          * cancelled the method. The release reports a loss.
          */
         Mono<Object> end() {
-            if (isPutOff.get()) {
+            if (isDeferred.get()) {
                 if (held.lease().isValid()) {
                     return Mono.empty();
                 }
-                isLossTold.set(true);
+                isLossReported.set(true);
             }
             return release();
         }
@@ -252,7 +252,7 @@ final class ReactiveCall {
          * method's suppressed exceptions.
          */
         Mono<Object> endAfter(Throwable failure) {
-            return (isPutOff.get() ? Mono.empty() : release())
+            return (isDeferred.get() ? Mono.empty() : release())
                     .onErrorResume(
                             second -> {
                                 failure.addSuppressed(second);
@@ -266,7 +266,7 @@ final class ReactiveCall {
          * ended.
          */
         Mono<Void> cancelled() {
-            if (isPutOff.get()) {
+            if (isDeferred.get()) {
                 return Mono.empty();
             }
             return coroutine == null
@@ -275,7 +275,7 @@ final class ReactiveCall {
         }
 
         private Mono<Void> endOfTransaction() {
-            if (isLossTold.get()) {
+            if (isLossReported.get()) {
                 return Mono.empty();
             }
             return release()
@@ -284,7 +284,7 @@ final class ReactiveCall {
                                 LOG.error(
                                         "{}: the release of lock \"{}\" failed",
                                         method.where,
-                                        held.target().shown(),
+                                        held.target().displayName(),
                                         failed);
                                 return Mono.empty();
                             })

@@ -33,7 +33,7 @@ final class StageCall {
     static Object run(MethodInvocation invocation, LockedMethod method, LockReasons reasons)
             throws Throwable {
         LockTarget target = method.targetOf(invocation);
-        Enclosing enclosing = Enclosing.of(method, target, ThreadLeases.all());
+        EnclosingLease enclosing = EnclosingLease.of(method, target, ThreadLeases.all());
         reasons.begin(method, target);
         HeldLease held;
         try {
@@ -80,15 +80,15 @@ final class StageCall {
         return given == null ? CompletableFuture.completedFuture(null) : given;
     }
 
-    private Object proceed(MethodInvocation invocation, boolean mayBePutOff) throws Throwable {
-        boolean isPutOff =
+    private Object proceed(MethodInvocation invocation, boolean canBeDeferred) throws Throwable {
+        boolean isDeferred =
                 Present.TRANSACTIONS
-                        && mayBePutOff
+                        && canBeDeferred
                         && method.joinsTransactions
                         && ThreadTransaction.isActive();
         Runnable leave = ThreadLeases.add(held);
         var transaction = new CompletableFuture<Void>();
-        if (isPutOff) {
+        if (isDeferred) {
             ThreadTransaction.afterCompletion(
                     isRolledBack -> {
                         leave.run();
@@ -102,13 +102,13 @@ final class StageCall {
         } catch (Throwable failure) {
             stage = CompletableFuture.failedFuture(failure);
         } finally {
-            if (!isPutOff) {
+            if (!isDeferred) {
                 leave.run();
             }
         }
         return resultOf(
                 stage == null ? CompletableFuture.completedFuture(null) : stage,
-                isPutOff ? transaction : null);
+                isDeferred ? transaction : null);
     }
 
     /**
@@ -193,7 +193,7 @@ final class StageCall {
             LOG.error(
                     "{}: the release of lock \"{}\" failed after its caller had gone on",
                     method.where,
-                    held.target().shown(),
+                    held.target().displayName(),
                     failure);
         }
     }

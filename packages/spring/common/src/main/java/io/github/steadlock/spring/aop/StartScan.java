@@ -35,7 +35,7 @@ final class StartScan implements SmartInitializingSingleton {
     private final ConfigurableListableBeanFactory beans;
     private final LockedMethods methods;
     private final int order;
-    private final Supplier<OtherAnnotations> others;
+    private final Supplier<AnnotationConflicts> others;
     private final Set<Class<?>> seen = new HashSet<>();
 
     StartScan(
@@ -43,7 +43,7 @@ final class StartScan implements SmartInitializingSingleton {
         this.beans = beans;
         this.methods = methods;
         this.order = order;
-        this.others = SingletonSupplier.of(() -> new OtherAnnotations(beans, order, retry));
+        this.others = SingletonSupplier.of(() -> new AnnotationConflicts(beans, order, retry));
     }
 
     @Override
@@ -79,7 +79,7 @@ final class StartScan implements SmartInitializingSingleton {
         for (Method method : annotated.keySet()) {
             LockedMethod locked = methods.of(method, type);
             locked.client.get();
-            locked.warnOfLateWork();
+            locked.warnOfLazyResult();
             warnOfModifiers(type, method, isIntercepted);
             warnOfLifecycle(beanName, type, method);
             others.get().check(type, method, annotated.get(method), singleton);

@@ -10,16 +10,16 @@ final class ThreadHold {
 
     private final HeldLease held;
     private final Runnable leave;
-    private final boolean isPutOff;
-    private volatile boolean isLossTold;
+    private final boolean isDeferred;
+    private volatile boolean isLossReported;
 
     /**
      * @param ended an action to run after the release
      */
-    private ThreadHold(HeldLease held, boolean isPutOff, Runnable ended) {
+    private ThreadHold(HeldLease held, boolean isDeferred, Runnable ended) {
         Runnable remove = ThreadLeases.add(held);
         this.held = held;
-        this.isPutOff = isPutOff;
+        this.isDeferred = isDeferred;
         this.leave =
                 () -> {
                     remove.run();
@@ -34,13 +34,13 @@ final class ThreadHold {
      */
     static ThreadHold begin(
             LockedMethod method, HeldLease held, boolean isReentry, Runnable ended) {
-        boolean isPutOff =
+        boolean isDeferred =
                 Present.TRANSACTIONS
                         && !isReentry
                         && method.joinsTransactions
                         && ThreadTransaction.isActive();
-        var hold = new ThreadHold(held, isPutOff, ended);
-        if (isPutOff) {
+        var hold = new ThreadHold(held, isDeferred, ended);
+        if (isDeferred) {
             ThreadTransaction.afterCompletion(
                     isRolledBack -> hold.endOfTransaction(method, isRolledBack));
             warnOnce(method);
@@ -63,12 +63,12 @@ final class ThreadHold {
      * io.github.steadlock.LockLostException} if the lease was lost.
      */
     void end() {
-        if (!isPutOff) {
+        if (!isDeferred) {
             release();
         } else if (!held.lease().isValid()) {
             // The lease stays among the leases of the thread, so that the transaction does not
             // commit.
-            isLossTold = true;
+            isLossReported = true;
             held.lease().close();
         }
     }
@@ -78,7 +78,7 @@ final class ThreadHold {
      * suppressed exceptions.
      */
     void endAfter(Throwable failure) {
-        if (!isPutOff) {
+        if (!isDeferred) {
             try {
                 release();
             } catch (RuntimeException second) {
@@ -88,7 +88,7 @@ final class ThreadHold {
     }
 
     private void endOfTransaction(LockedMethod method, boolean isRolledBack) {
-        if (isLossTold) {
+        if (isLossReported) {
             leave.run();
             return;
         }
@@ -101,14 +101,14 @@ final class ThreadHold {
                 LOG.error(
                         "{}: lock \"{}\" was lost before its transaction had committed",
                         method.where,
-                        held.target().shown(),
+                        held.target().displayName(),
                         lost);
             }
         } catch (RuntimeException failed) {
             LOG.error(
                     "{}: the release of lock \"{}\" after its transaction failed",
                     method.where,
-                    held.target().shown(),
+                    held.target().displayName(),
                     failed);
         }
     }

@@ -18,7 +18,7 @@ public abstract class BootConnectionDetails implements SteadlockConnectionDetail
     }
 
     /** Returns the server, without the login and TLS. */
-    protected abstract RedisUrl place();
+    protected abstract RedisUrl server();
 
     protected abstract String username();
 
@@ -28,7 +28,7 @@ public abstract class BootConnectionDetails implements SteadlockConnectionDetail
     public final String url() {
         // Spring ignores a user without a password.
         String username = password() == null ? null : username();
-        return place().withLogin(username, password()).withTls(hasTls()).text();
+        return server().withLogin(username, password()).withTls(hasTls()).text();
     }
 
     @Override

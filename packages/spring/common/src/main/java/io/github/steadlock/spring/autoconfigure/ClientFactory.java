@@ -35,7 +35,7 @@ final class ClientFactory {
     SteadlockClient connect() {
         if (steps.pool() != null) {
             log.info(
-                    "{} does not count for locks, and is not needed: a client of Steadlock sends the"
+                    "{} is ignored for locks, and is not needed: a client of Steadlock sends the"
                             + " calls of all threads over a few connections of its own",
                     steps.pool());
         }

@@ -34,7 +34,7 @@ final class ClientMetrics implements MeterBinder, AutoCloseable {
                         }
                     } catch (InvalidArgumentException none) {
                         LoggerFactory.getLogger("io.github.steadlock")
-                                .info("there are no metrics of {}, made without metrics()", name);
+                                .info("no metrics of {}: it was made without metrics()", name);
                     }
                 });
     }

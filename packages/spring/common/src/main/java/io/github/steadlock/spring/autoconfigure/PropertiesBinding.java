@@ -141,7 +141,7 @@ final class PropertiesBinding implements ConfigurationPropertiesBindHandlerAdvis
         }
         if (!others.isEmpty()) {
             log.warn(
-                    "no properties of Steadlock, and so without effect on it: {}",
+                    "not properties of Steadlock, and without effect: {}",
                     others.stream()
                             .map(UnknownPropertyFailureAnalyzer::shown)
                             .collect(Collectors.joining(", ")));

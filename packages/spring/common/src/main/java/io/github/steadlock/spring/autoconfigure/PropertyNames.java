@@ -17,10 +17,10 @@ import org.springframework.boot.context.properties.source.ConfigurationPropertyN
  */
 final class PropertyNames {
     /** The largest number of letters in which a misspelt name may differ. */
-    private static final int MOST_CHANGES = 2;
+    private static final int MAX_CHANGES = 2;
 
     /** The shortest word that can identify a property by its end. */
-    private static final int SHORTEST_WORD = 5;
+    private static final int MIN_WORD_LENGTH = 5;
 
     private static final List<Property> ALL = new ArrayList<>();
 
@@ -64,13 +64,13 @@ final class PropertyNames {
         String letters = given.replace("_", "");
         int fewest =
                 ALL.stream().mapToInt(it -> changes(letters, it.letters())).min().orElseThrow();
-        if (fewest <= Math.max(1, Math.min(MOST_CHANGES, letters.length() / 3))) {
+        if (fewest <= Math.max(1, Math.min(MAX_CHANGES, letters.length() / 3))) {
             return named(it -> changes(letters, it.letters()) == fewest);
         }
         List<String> words = Arrays.asList(given.split("_"));
         return named(
                 it ->
-                        (letters.length() >= SHORTEST_WORD && it.endsWith(words))
+                        (letters.length() >= MIN_WORD_LENGTH && it.endsWith(words))
                                 || (it.holdsMore() && letters.startsWith(it.letters())));
     }
 

@@ -46,7 +46,7 @@ final class TrustFile implements AutoCloseable {
         if (bundle.getOptions().getCiphers() != null
                 || bundle.getOptions().getEnabledProtocols() != null) {
             log.warn(
-                    "{}: the ciphers and protocols of the bundle do not count for locks; they use"
+                    "{}: the ciphers and protocols of the bundle are ignored for locks, which use"
                             + " TLS 1.2 or 1.3 with ciphers of the client",
                     property);
         }

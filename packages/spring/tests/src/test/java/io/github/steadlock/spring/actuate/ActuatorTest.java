@@ -98,7 +98,7 @@ class ActuatorTest {
     }
 
     @Test
-    void the_endpoint_of_locks_tells_what_is_held_waited_for_and_lost() throws Exception {
+    void the_locks_endpoint_lists_held_waiting_and_lost() throws Exception {
         var lock = client.fairLock("tickets");
         lock.lock();
         var waiter =
@@ -118,7 +118,7 @@ class ActuatorTest {
         assertThat(get("locks")).contains("\"held\":[]", "\"waiting\":[]", "\"name\":\"lost:1\"");
         try {
             lost.unlock();
-            Assertions.fail("a lapsed lease was unlocked");
+            Assertions.fail("an expired lease was unlocked");
         } catch (IllegalMonitorStateException | LockLostException expected) {
             // Either exception is documented.
         }

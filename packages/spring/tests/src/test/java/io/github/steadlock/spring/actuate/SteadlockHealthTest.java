@@ -8,20 +8,20 @@ import org.junit.jupiter.api.Test;
 /** Tests the health check without Spring. */
 class SteadlockHealthTest {
     @Test
-    void several_primaries_are_asked_as_one_server_is() {
+    void several_primaries_are_checked_like_one_server() {
         try (var client = Steadlock.redlock("memory://h1", "memory://h2", "memory://h3")) {
-            var finding = new SteadlockHealth(client, null).look();
-            assertThat(finding.isUp()).isTrue();
-            assertThat(finding.details()).containsOnlyKeys("roundTrip");
+            var result = new SteadlockHealth(client, null).check();
+            assertThat(result.isUp()).isTrue();
+            assertThat(result.details()).containsOnlyKeys("roundTrip");
         }
     }
 
     @Test
-    void a_closed_client_is_down_and_the_kind_is_told() {
+    void a_closed_client_is_down_with_its_kind() {
         var client = Steadlock.connect("memory://");
         client.close();
-        var finding = new SteadlockHealth(client, "memory://").look();
-        assertThat(finding.isUp()).isFalse();
-        assertThat(finding.details()).containsEntry("kind", "Closed");
+        var result = new SteadlockHealth(client, "memory://").check();
+        assertThat(result.isUp()).isFalse();
+        assertThat(result.details()).containsEntry("kind", "Closed");
     }
 }

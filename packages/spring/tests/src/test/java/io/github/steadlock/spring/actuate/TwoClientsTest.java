@@ -21,7 +21,7 @@ import org.springframework.context.annotation.Configuration;
  */
 class TwoClientsTest {
     @Test
-    void health_metrics_and_locks_are_those_of_both_with_their_names() throws Exception {
+    void health_metrics_and_locks_cover_both_clients() throws Exception {
         var program =
                 new SpringApplicationBuilder(Program.class)
                         .properties(

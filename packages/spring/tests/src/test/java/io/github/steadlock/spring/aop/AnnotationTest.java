@@ -38,7 +38,7 @@ class AnnotationTest {
     }
 
     @Test
-    void what_the_body_throws_comes_out_and_the_lock_is_released() {
+    void an_exception_of_the_body_is_thrown_and_the_lock_is_released() {
         with(
                 (shop, client) -> {
                     assertThatThrownBy(() -> shop.failing())
@@ -49,7 +49,7 @@ class AnnotationTest {
     }
 
     @Test
-    void the_same_thread_enters_again() {
+    void a_thread_reenters_its_lock() {
         with(
                 (shop, client) -> {
                     int holds =
@@ -76,7 +76,7 @@ class AnnotationTest {
     }
 
     @Test
-    void permits_within_permits_are_others() {
+    void nested_calls_acquire_separate_permits() {
         with(
                 (shop, client) -> {
                     assertThat(
@@ -93,7 +93,7 @@ class AnnotationTest {
     }
 
     @Test
-    void a_permit_that_only_an_enclosing_call_can_give_back_is_refused() {
+    void waiting_for_a_permit_of_an_enclosing_call_is_refused() {
         with(
                 (shop, client) -> {
                     assertThatThrownBy(
@@ -115,7 +115,7 @@ class AnnotationTest {
     }
 
     @Test
-    void several_locks_within_themselves_are_entered_again() {
+    void a_composite_lock_is_reentered() {
         with(
                 (shop, client) -> {
                     var items = List.of("a", "b");
@@ -125,7 +125,7 @@ class AnnotationTest {
     }
 
     @Test
-    void a_program_may_switch_the_annotation_off() {
+    void the_annotation_can_be_switched_off() {
         Programs.program(Config.class)
                 .withPropertyValues("steadlock.annotation.enabled=false")
                 .run(
@@ -139,7 +139,7 @@ class AnnotationTest {
     }
 
     @Test
-    void each_kind_takes_its_lock() {
+    void each_kind_acquires_its_lock() {
         with(
                 (shop, client) -> {
                     assertThat(shop.fair(() -> client.lock("fair").isLocked())).isTrue();
@@ -157,7 +157,7 @@ class AnnotationTest {
     }
 
     @Test
-    void several_names_are_acquired_as_one_each_once() {
+    void several_names_are_one_composite_lock_without_duplicates() {
         with(
                 (shop, client) -> {
                     boolean both =
@@ -173,7 +173,7 @@ class AnnotationTest {
     }
 
     @Test
-    void the_annotation_may_be_on_an_interface_and_within_another_annotation() {
+    void the_annotation_works_on_an_interface_and_in_composed_annotations() {
         with(
                 (shop, client) -> {
                     assertThat(shop.byInterface(() -> client.lock("interface").isLocked()))
@@ -183,7 +183,7 @@ class AnnotationTest {
     }
 
     @Test
-    void a_busy_lock_is_a_timeout_that_says_who_holds_it() throws Exception {
+    void a_busy_lock_throws_a_timeout_with_its_holder() throws Exception {
         with(
                 (shop, client) ->
                         busy(
@@ -199,7 +199,7 @@ class AnnotationTest {
     }
 
     @Test
-    void an_interrupt_while_it_waits_is_unchecked_and_kept_unless_the_method_declares_it() {
+    void an_interrupt_of_a_wait_is_unchecked_unless_the_method_declares_it() {
         with(
                 (shop, client) ->
                         busy(
@@ -218,7 +218,7 @@ class AnnotationTest {
     }
 
     @Test
-    void a_lease_that_is_lost_in_the_body_is_told_when_it_ends_well() {
+    void a_loss_in_the_body_is_thrown_if_the_body_succeeds() {
         with(
                 (shop, client) ->
                         assertThatThrownBy(() -> shop.brief(AnnotationTest::awaitLoss))
@@ -226,7 +226,7 @@ class AnnotationTest {
     }
 
     @Test
-    void a_lease_that_is_lost_in_the_body_is_suppressed_by_what_the_body_throws() {
+    void a_loss_in_the_body_is_suppressed_by_an_exception_of_the_body() {
         with(
                 (shop, client) ->
                         assertThatThrownBy(
@@ -272,7 +272,7 @@ class AnnotationTest {
     }
 
     @Test
-    void the_wait_of_the_properties_is_that_of_methods_that_say_none() {
+    void the_wait_of_the_properties_is_the_default_of_methods() {
         Programs.program(Config.class)
                 .withPropertyValues("steadlock.wait=0s")
                 .run(

@@ -23,7 +23,7 @@ import reactor.core.publisher.Mono;
 /** Tests the results of calls while another owner holds their lock. */
 class BusyTest {
     @Test
-    void it_is_skipped_with_nothing() {
+    void a_skipped_call_returns_an_empty_result() {
         whileBusy(
                 shop -> {
                     shop.skipVoid();
@@ -39,7 +39,7 @@ class BusyTest {
     }
 
     @Test
-    void it_is_answered_by_the_handler() {
+    void the_busy_handler_makes_the_result() {
         whileBusy(
                 shop -> {
                     assertThat(shop.handled(7)).isEqualTo("busy 7");
@@ -50,7 +50,7 @@ class BusyTest {
     }
 
     @Test
-    void it_throws_what_the_handler_throws() {
+    void an_exception_of_the_busy_handler_is_thrown() {
         whileBusy(
                 shop ->
                         assertThatThrownBy(shop::handledByThrowing)
@@ -59,7 +59,7 @@ class BusyTest {
     }
 
     @Test
-    void it_fails_in_the_way_of_its_result() {
+    void the_exception_is_delivered_by_the_result_type() {
         whileBusy(
                 shop -> {
                     assertThatThrownBy(shop::thrown).isInstanceOf(LockTimeoutException.class);
@@ -74,7 +74,7 @@ class BusyTest {
     }
 
     @Test
-    void a_timeout_of_a_lock_within_the_body_is_no_answer_to_the_own_lock() {
+    void a_timeout_inside_the_body_is_not_handled_as_busy() {
         whileBusy(
                 shop -> {
                     assertThatThrownBy(() -> shop.skipOther(shop::thrown))

@@ -25,7 +25,7 @@ import reactor.core.publisher.Mono;
 /** Tests programs with two clients. */
 class ClientsTest {
     @Test
-    void a_method_locks_at_the_client_that_it_names() {
+    void a_method_uses_its_named_client() {
         withPrimary(
                 (shop, locks, auditLocks) ->
                         shop.audit(
@@ -37,7 +37,7 @@ class ClientsTest {
     }
 
     @Test
-    void a_method_that_names_none_locks_at_the_primary_client() {
+    void a_method_without_a_name_uses_the_primary_client() {
         withPrimary(
                 (shop, locks, auditLocks) ->
                         shop.sell(
@@ -60,7 +60,7 @@ class ClientsTest {
     }
 
     @Test
-    void a_client_that_is_no_default_candidate_is_beside_the_one_of_the_properties() {
+    void a_client_that_is_not_a_default_candidate_coexists_with_that_of_the_properties() {
         Programs.program(Beside.class)
                 .withBean(Shop.class)
                 .withPropertyValues("shop.client=auditLocks")
@@ -78,7 +78,7 @@ class ClientsTest {
     }
 
     @Test
-    void locks_of_two_clients_are_two_though_kind_and_name_are_the_same() {
+    void locks_of_two_clients_are_separate() {
         withPrimary(
                 (shop, locks, auditLocks) -> {
                     assertThat(shop.sell(() -> shop.audit(() -> auditLocks.lock("a").isLocked())))
@@ -97,7 +97,7 @@ class ClientsTest {
      * another owner.
      */
     @Test
-    void a_lease_of_one_client_does_not_enter_the_lock_of_another_again() {
+    void a_lease_of_one_client_does_not_reenter_a_lock_of_another() {
         String server = Programs.server();
         with(
                 server,
@@ -138,7 +138,7 @@ class ClientsTest {
     }
 
     @Test
-    void methods_that_name_theirs_need_no_primary_client() {
+    void methods_with_a_named_client_need_no_primary_client() {
         runner(Programs.server(), Programs.server(), TwoNonePrimary.class)
                 .withBean(Auditor.class)
                 .run(
@@ -149,7 +149,7 @@ class ClientsTest {
     }
 
     @Test
-    void a_method_that_names_none_of_two_stops_the_start() {
+    void a_method_without_a_name_and_two_clients_stops_the_start() {
         stopped(
                 TwoNonePrimary.class,
                 new Object() {
@@ -160,7 +160,7 @@ class ClientsTest {
     }
 
     @Test
-    void a_name_of_no_bean_stops_the_start() {
+    void an_unknown_bean_name_stops_the_start() {
         stopped(
                 TwoOnePrimary.class,
                 new Object() {
@@ -172,7 +172,7 @@ class ClientsTest {
     }
 
     @Test
-    void a_name_of_another_bean_stops_the_start() {
+    void the_name_of_another_bean_stops_the_start() {
         stopped(
                 TwoOnePrimary.class,
                 new Object() {
@@ -180,7 +180,7 @@ class ClientsTest {
                     public void sell() {}
                 },
                 "client = \"shop\" names a bean of " + ClientsTest.class.getName(),
-                "which is no SteadlockClient; the clients are locks, auditLocks");
+                "which is not a SteadlockClient; the clients are locks, auditLocks");
     }
 
     @Test

@@ -88,7 +88,7 @@ class CommitGuardTest {
     }
 
     @Test
-    void a_loss_that_a_caller_catches_rolls_its_transaction_back_all_the_same() {
+    void a_caught_loss_still_rolls_the_transaction_back() {
         with(
                 context -> {
                     var shop = context.getBean(Shop.class);
@@ -113,7 +113,7 @@ class CommitGuardTest {
     }
 
     @Test
-    void a_lease_that_the_program_acquired_itself_can_be_required() throws Exception {
+    void requireValid_accepts_a_lease_of_the_program() throws Exception {
         with(
                 context -> {
                     var client = context.getBean(SteadlockClient.class);
@@ -142,7 +142,7 @@ class CommitGuardTest {
     }
 
     @Test
-    void without_the_guard_the_transaction_commits_and_the_caller_is_told_of_the_loss() {
+    void without_the_guard_the_transaction_commits_and_the_loss_is_thrown() {
         program()
                 .withPropertyValues("steadlock.annotation.commit-guard=false")
                 .run(

@@ -37,13 +37,13 @@ class HintsTest {
     }
 
     @Test
-    void a_busy_handler_can_be_called_also_if_it_is_private_or_inherited() {
+    void private_and_inherited_busy_handlers_can_be_called() {
         assertCalled(Shop.class, "busy");
         assertCalled(Base.class, "busyBelow");
     }
 
     @Test
-    void the_annotation_and_what_is_composed_of_it_can_be_read() {
+    void the_annotation_and_composed_annotations_can_be_read() {
         assertHints(RuntimeHintsPredicates.proxies().forInterfaces(DistributedLock.class));
         assertCalled(DistributedLock.class, "busyHandler");
         assertCalled(Exclusive.class, "value");
@@ -62,24 +62,24 @@ class HintsTest {
     }
 
     @Test
-    void a_name_can_ask_beans_and_the_call_itself() {
+    void a_name_can_read_beans_and_the_call() {
         assertCalled(Region.class, "of");
         assertCalled(LockName.Root.class, "getMethodName");
     }
 
     @Test
-    void what_a_name_does_not_read_is_left_out() {
+    void properties_that_no_name_reads_have_no_hints() {
         assertThat(RuntimeHintsPredicates.reflection().onMethod(method(Order.class, "unread")).invoke())
                 .rejects(hints);
     }
 
     @Test
-    void a_name_that_is_no_expression_is_left_to_the_start() {
+    void a_malformed_name_has_no_hints() {
         assertCalled(Malformed.class, "run");
     }
 
     @Test
-    void properties_of_spring_are_bound_and_classes_are_asked_for_by_name() {
+    void spring_properties_and_optional_classes_have_hints() {
         for (String name :
                 List.of(
                         "io.github.steadlock.spring.autoconfigure.SpringRedis",

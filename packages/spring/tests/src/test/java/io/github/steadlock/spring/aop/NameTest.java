@@ -44,7 +44,7 @@ class NameTest {
     }
 
     @Test
-    void nothing_in_place_of_a_name_is_refused_with_nothing_acquired() {
+    void a_null_name_is_refused_without_an_acquisition() {
         Programs.program(Names.class)
                 .withPropertyValues("shop.name=corner")
                 .run(
@@ -73,7 +73,7 @@ class NameTest {
     }
 
     @Test
-    void a_word_that_is_not_quoted_stops_the_start() {
+    void an_unquoted_word_stops_the_start() {
         stopped(
                 new Object() {
                     @DistributedLock(name = "stock")
@@ -90,19 +90,19 @@ class NameTest {
     }
 
     @Test
-    void an_expression_that_cannot_be_read_stops_the_start() {
+    void a_malformed_expression_stops_the_start() {
         stopped(
                 new Object() {
                     @DistributedLock(name = "stock:42")
                     public void sell() {}
                 },
-                "name = \"stock:42\" is no expression");
+                "name = \"stock:42\" is not an expression");
         stopped(
                 new Object() {
                     @DistributedLock(name = "'order:' + #oder")
                     public void sell(long order) {}
                 },
-                "an argument #oder, which there is not; it has #order, ");
+                "an argument #oder, which does not exist; it has #order, ");
         stopped(
                 new Object() {
                     @DistributedLock(name = "${no.such}:1")
@@ -124,13 +124,13 @@ class NameTest {
                     @DistributedLock(name = "'a'", waitTime = "soon")
                     public void sell() {}
                 },
-                "waitTime = \"soon\" is no time");
+                "waitTime = \"soon\" is not a duration");
         stopped(
                 new Object() {
                     @DistributedLock(name = "'a'", waitTime = "-1s")
                     public void sell() {}
                 },
-                "less than nothing");
+                "negative");
         stopped(
                 new Object() {
                     @DistributedLock(name = "'a'", lease = "10ms")
@@ -148,17 +148,17 @@ class NameTest {
                     @DistributedLock(name = "'a'", limit = 3)
                     public void sell() {}
                 },
-                "limit is of a SEMAPHORE only");
+                "limit is for a SEMAPHORE only");
         stopped(
                 new Object() {
                     @DistributedLock(name = "'a'", onCancel = OnCancel.RELEASE)
                     public void sell() {}
                 },
-                "onCancel = RELEASE is for a method that gives a CompletionStage");
+                "onCancel = RELEASE is for a method that returns a CompletionStage");
     }
 
     @Test
-    void a_wait_of_all_methods_is_checked_whether_one_uses_it_or_not() {
+    void the_default_wait_is_checked_even_if_unused() {
         Programs.program()
                 .withPropertyValues("steadlock.wait=-1s")
                 .run(
@@ -167,11 +167,11 @@ class NameTest {
                                         .getFailure()
                                         .rootCause()
                                         .isInstanceOf(InvalidAnnotationException.class)
-                                        .hasMessage("steadlock.wait is less than nothing: -1s"));
+                                        .hasMessage("steadlock.wait is negative: -1s"));
     }
 
     @Test
-    void an_answer_that_does_not_suit_stops_the_start() {
+    void an_unsuitable_busy_handler_stops_the_start() {
         stopped(
                 new Object() {
                     @DistributedLock(name = "'a'", onBusy = OnBusy.SKIP)
@@ -231,7 +231,7 @@ class NameTest {
     }
 
     @Test
-    void a_result_whose_end_is_not_seen_stops_the_start() {
+    void a_result_type_with_an_unobservable_end_stops_the_start() {
         stopped(
                 new Object() {
                     @DistributedLock(name = "'a'")

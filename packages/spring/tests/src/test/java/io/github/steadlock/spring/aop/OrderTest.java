@@ -35,12 +35,12 @@ class OrderTest {
     private static final int ROUNDS = 200;
 
     @Test
-    void the_next_holder_in_another_instance_reads_what_the_last_one_committed() {
+    void the_next_holder_reads_the_committed_data() {
         assertThat(staleReads((one, onCommit) -> one.getBean(Shop.class).add(onCommit))).isZero();
     }
 
     @Test
-    void a_lock_within_the_transaction_lets_the_next_holder_read_what_was_before() {
+    void a_lock_inside_the_transaction_lets_the_next_holder_read_stale_data() {
         assertThat(staleReads(OrderTest::addWithTheLockInside)).isEqualTo(ROUNDS);
     }
 
@@ -58,7 +58,7 @@ class OrderTest {
     }
 
     @Test
-    void a_transaction_of_the_caller_that_rolls_back_releases_the_lock() {
+    void a_rollback_of_the_callers_transaction_releases_the_lock() {
         with(
                 context -> {
                     var client = context.getBean(SteadlockClient.class);
@@ -77,7 +77,7 @@ class OrderTest {
     }
 
     @Test
-    void a_method_with_a_transaction_of_its_own_releases_the_lock_when_that_has_ended(
+    void a_method_with_its_own_transaction_releases_the_lock_after_it(
             CapturedOutput log) {
         with(
                 context -> {
@@ -95,7 +95,7 @@ class OrderTest {
     }
 
     @Test
-    void an_inner_call_of_the_same_lock_neither_warns_nor_keeps_it(CapturedOutput log) {
+    void a_reentry_neither_warns_nor_keeps_the_lock(CapturedOutput log) {
         with(
                 context -> {
                     var client = context.getBean(SteadlockClient.class);
@@ -108,7 +108,7 @@ class OrderTest {
     }
 
     @Test
-    void an_order_that_is_not_outside_of_the_transaction_stops_the_start() {
+    void an_order_inside_the_transaction_stops_the_start() {
         for (int order : new int[] {Ordered.LOWEST_PRECEDENCE, 7}) {
             program(Programs.server(), UUID.randomUUID().toString())
                     .withPropertyValues("steadlock.annotation.order=" + order)
@@ -158,7 +158,7 @@ class OrderTest {
     private static int round(Adder adder, ApplicationContext one, ApplicationContext two)
             throws Exception {
         var atCommit = new CountDownLatch(1);
-        var goOn = new CountDownLatch(1);
+        var proceed = new CountDownLatch(1);
         var adding =
                 CompletableFuture.runAsync(
                         () ->
@@ -166,18 +166,18 @@ class OrderTest {
                                         one,
                                         () -> {
                                             atCommit.countDown();
-                                            Programs.await(goOn);
+                                            Programs.await(proceed);
                                         }));
         Programs.await(atCommit);
         var lock = two.getBean(SteadlockClient.class).lock("stock");
         boolean isFree = lock.tryLock();
         if (!isFree) {
-            goOn.countDown();
+            proceed.countDown();
             lock.lockInterruptibly();
         }
         int read = numberIn(two);
         lock.unlock();
-        goOn.countDown();
+        proceed.countDown();
         adding.get(20, TimeUnit.SECONDS);
         return read;
     }

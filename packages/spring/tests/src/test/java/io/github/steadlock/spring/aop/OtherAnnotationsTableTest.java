@@ -71,7 +71,7 @@ class OtherAnnotationsTableTest {
                     + "|---|---|---|---|---|\n";
 
     @Test
-    void the_table_in_the_readme_says_what_methods_with_other_annotations_do() throws IOException {
+    void the_table_of_other_annotations_in_the_readme_is_right() throws IOException {
         List<Row> frameworks = FrameworkRetries.rows();
         String table =
                 HEAD

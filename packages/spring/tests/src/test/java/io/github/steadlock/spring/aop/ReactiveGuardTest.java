@@ -60,7 +60,7 @@ class ReactiveGuardTest {
     }
 
     @Test
-    void a_transactional_operator_within_the_lock_asks_for_the_guard() {
+    void a_transactional_operator_can_require_the_lease() {
         with(
                 context -> {
                     assertThatThrownBy(

@@ -51,7 +51,7 @@ class ReactiveTest {
     }
 
     @Test
-    void what_the_publisher_fails_with_comes_out_and_the_lock_is_released() {
+    void a_failure_of_the_publisher_is_delivered_and_the_lock_is_released() {
         with(
                 (shop, client) -> {
                     assertThatThrownBy(
@@ -83,7 +83,7 @@ class ReactiveTest {
     }
 
     @Test
-    void cancelling_while_it_waits_gives_the_attempt_up() throws Exception {
+    void cancelling_a_waiting_call_cancels_the_attempt() throws Exception {
         with(
                 (shop, client) -> {
                     Lease lease = client.lock("stock").lockAsync().toCompletableFuture().get();
@@ -97,7 +97,7 @@ class ReactiveTest {
     }
 
     @Test
-    void cancelling_while_it_runs_cancels_the_body_and_releases_the_lock() {
+    void cancelling_a_running_call_cancels_the_body_and_releases_the_lock() {
         with(
                 (shop, client) -> {
                     var running = new CountDownLatch(1);
@@ -116,7 +116,7 @@ class ReactiveTest {
     }
 
     @Test
-    void however_early_it_is_cancelled_nothing_stays_behind() {
+    void an_early_cancellation_leaves_no_record() {
         with(
                 (shop, client) -> {
                     for (int i = 0; i < 300; i++) {
@@ -133,10 +133,10 @@ class ReactiveTest {
     }
 
     @Test
-    void a_body_whose_lease_is_lost_is_cancelled_and_the_subscriber_is_told() {
+    void a_loss_cancels_the_body_and_fails_the_subscriber() {
         var running = new CountDownLatch(1);
         var cancelled = new CountDownLatch(1);
-        isToldOfItsLoss(
+        failsWithItsLoss(
                 Mono.never()
                         .doOnSubscribe(it -> running.countDown())
                         .doOnCancel(cancelled::countDown),
@@ -145,7 +145,7 @@ class ReactiveTest {
     }
 
     @Test
-    void the_subscriber_is_told_of_the_loss_and_not_of_what_the_body_makes_of_its_cancellation() {
+    void the_subscriber_gets_the_loss_and_not_the_failure_of_the_cancelled_body() {
         var running = new CountDownLatch(1);
         Publisher<String> failing =
                 subscriber -> {
@@ -154,10 +154,10 @@ class ReactiveTest {
                     subscriber.onSubscribe(new Cancelling(fail));
                     running.countDown();
                 };
-        isToldOfItsLoss(Mono.from(failing), running);
+        failsWithItsLoss(Mono.from(failing), running);
     }
 
-    private static void isToldOfItsLoss(Mono<?> body, CountDownLatch running) {
+    private static void failsWithItsLoss(Mono<?> body, CountDownLatch running) {
         Programs.program(Config.class)
                 .withPropertyValues("steadlock.lease=300ms")
                 .run(
@@ -174,7 +174,7 @@ class ReactiveTest {
     }
 
     @Test
-    void a_nested_call_of_the_same_context_enters_again() {
+    void a_nested_call_of_the_same_context_reenters() {
         with(
                 (shop, client) -> {
                     assertThat(
@@ -244,7 +244,7 @@ class ReactiveTest {
     }
 
     @Test
-    void the_lock_of_a_stage_that_is_cancelled_is_held_until_the_method_has_done_its_work() {
+    void the_lock_of_a_cancelled_stage_is_held_until_its_work_is_done() {
         with(
                 (shop, client) -> {
                     var work = new CompletableFuture<String>();
@@ -259,7 +259,7 @@ class ReactiveTest {
     }
 
     @Test
-    void the_lock_of_a_stage_is_released_when_it_is_cancelled_if_its_method_says_so() {
+    void onCancel_release_releases_the_lock_of_a_cancelled_stage() {
         with(
                 (shop, client) -> {
                     var work = new CompletableFuture<String>();
@@ -270,7 +270,7 @@ class ReactiveTest {
     }
 
     @Test
-    void the_lock_of_such_a_stage_is_released_however_its_caller_ends_it() {
+    void onCancel_release_releases_the_lock_however_the_stage_is_completed() {
         List<Consumer<CompletableFuture<String>>> ends =
                 List.of(
                         result -> result.orTimeout(1, TimeUnit.MILLISECONDS),
@@ -289,7 +289,7 @@ class ReactiveTest {
     }
 
     @Test
-    void the_lock_of_a_stage_that_cannot_be_cancelled_is_released_with_its_caller() {
+    void onCancel_release_works_for_a_minimal_stage() {
         with(
                 (shop, client) -> {
                     var work = new CompletableFuture<String>();
@@ -303,7 +303,7 @@ class ReactiveTest {
     }
 
     @Test
-    void the_code_of_a_stage_enters_its_lock_again_by_the_client() {
+    void code_of_a_stage_can_reenter_its_lock_by_the_client() {
         with(
                 (shop, client) -> {
                     var lock = client.lock("stock");
@@ -324,7 +324,7 @@ class ReactiveTest {
     }
 
     @Test
-    void a_thread_that_a_stage_goes_on_on_enters_by_its_lease() {
+    void a_later_thread_of_a_stage_reenters_by_its_lease() {
         with(
                 (shop, client) -> {
                     var lock = client.lock("stock");
@@ -343,7 +343,7 @@ class ReactiveTest {
     }
 
     @Test
-    void a_stage_within_a_blocking_method_enters_again_and_the_other_way_round() {
+    void stages_and_blocking_methods_reenter_each_other() {
         with(
                 (shop, client) -> {
                     String inner =

@@ -32,7 +32,7 @@ import org.springframework.scheduling.annotation.EnableAsync;
 @ExtendWith(OutputCaptureExtension.class)
 class StartScanTest {
     @Test
-    void it_warns_of_methods_that_no_proxy_reaches(CapturedOutput log) {
+    void methods_without_a_proxy_cause_a_warning(CapturedOutput log) {
         started(Unreachable.class);
         assertThat(log.getOut())
                 .contains(
@@ -45,7 +45,7 @@ class StartScanTest {
     }
 
     @Test
-    void it_warns_of_async(CapturedOutput log) {
+    void async_methods_cause_a_warning(CapturedOutput log) {
         started(Later.class);
         assertThat(log.getOut())
                 .contains("Later.send() which is @Async")
@@ -53,7 +53,7 @@ class StartScanTest {
     }
 
     @Test
-    void it_warns_of_a_bean_that_is_no_proxy(CapturedOutput log) {
+    void a_bean_without_a_proxy_causes_a_warning(CapturedOutput log) {
         Programs.program(EarlyConfig.class).run(context -> assertThat(context).hasNotFailed());
         assertThat(log.getOut())
                 .contains(
@@ -61,7 +61,7 @@ class StartScanTest {
     }
 
     @Test
-    void it_warns_of_methods_that_spring_calls_to_begin_or_to_end_a_bean(CapturedOutput log) {
+    void lifecycle_methods_cause_a_warning(CapturedOutput log) {
         Programs.program(WithLifecycle.class).run(context -> assertThat(context).hasNotFailed());
         for (String method :
                 List.of("begin", "end", "start", "stop", "afterPropertiesSet", "destroy")) {
@@ -72,7 +72,7 @@ class StartScanTest {
     }
 
     @Test
-    void it_does_not_warn_of_what_a_factory_makes(CapturedOutput log) {
+    void products_of_a_factory_cause_no_warning(CapturedOutput log) {
         Programs.program()
                 .withBean("product", Factory.class)
                 .run(
@@ -84,7 +84,7 @@ class StartScanTest {
     }
 
     @Test
-    void a_failed_start_tells_of_the_annotation(CapturedOutput log) {
+    void a_failed_start_names_the_annotation(CapturedOutput log) {
         for (Class<?> wrong : List.of(WrongClient.class, WrongName.class)) {
             var program =
                     new SpringApplicationBuilder(wrong, Started.class)
@@ -121,7 +121,7 @@ class StartScanTest {
     }
 
     @Test
-    void it_says_nothing_of_a_class_that_is_fine(CapturedOutput log) {
+    void a_correct_class_causes_no_warning(CapturedOutput log) {
         Programs.program()
                 .withBean("fine", Fine.class)
                 .run(

@@ -25,7 +25,7 @@ import org.springframework.scheduling.concurrent.ThreadPoolTaskExecutor;
 /** Tests the client as a bean. */
 class ClientTest {
     @Test
-    void a_mock_of_a_test_has_no_metrics() {
+    void a_mocked_client_has_no_metrics() {
         var registry = new SimpleMeterRegistry();
         try (var metrics = new ClientMetrics(Map.of("locks", mock(SteadlockClient.class)))) {
             metrics.bindTo(registry);
@@ -34,7 +34,7 @@ class ClientTest {
     }
 
     @Test
-    void a_url_gives_a_client_that_is_closed_with_the_context() {
+    void a_url_makes_a_client_that_is_closed_with_the_context() {
         var seen = new SteadlockClient[1];
         runner("steadlock.url=memory://")
                 .run(
@@ -92,7 +92,7 @@ class ClientTest {
     }
 
     @Test
-    void an_empty_url_names_no_server() {
+    void an_empty_url_counts_as_not_set() {
         try (var server = new RedisServer()) {
             runner("steadlock.url=", "steadlock.host=localhost", "steadlock.port=" + server.port())
                     .run(context -> assertThat(context).hasNotFailed());
@@ -110,7 +110,7 @@ class ClientTest {
     }
 
     @Test
-    void a_client_of_the_program_goes_before_and_the_properties_do_not_count() {
+    void a_client_of_the_program_replaces_that_of_the_properties() {
         runner("steadlock.url=nonsense")
                 .withBean(
                         "own", SteadlockClient.class, () -> Steadlock.connect("memory://"))
@@ -138,7 +138,7 @@ class ClientTest {
     }
 
     @Test
-    void what_is_set_reaches_the_client() {
+    void properties_reach_the_client() {
         try (var server = new RedisServer()) {
             runner(
                             "steadlock.url=" + server.url(),
@@ -175,7 +175,7 @@ class ClientTest {
     }
 
     @Test
-    void the_label_is_the_name_of_the_application_unless_it_is_given() {
+    void the_default_label_is_the_name_of_the_application() {
         try (var server = new RedisServer()) {
             runner("steadlock.url=" + server.url(), "spring.application.name=shop")
                     .run(

@@ -21,7 +21,7 @@ class PropertiesTableTest {
     private static final String HEAD = "| property | default | meaning |\n|---|---|---|\n";
 
     @Test
-    void the_table_in_the_readme_is_what_the_metadata_say() throws IOException {
+    void the_property_table_in_the_readme_matches_the_metadata() throws IOException {
         String readme = Files.readString(README);
         String table =
                 readme.substring(

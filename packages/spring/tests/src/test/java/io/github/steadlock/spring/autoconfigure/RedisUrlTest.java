@@ -26,13 +26,13 @@ class RedisUrlTest {
     }
 
     @Test
-    void a_password_may_have_any_characters() {
+    void a_password_can_have_any_characters() {
         assertThat(RedisUrl.of("h", 1).withLogin("a:b", "p@/ ?*ü%").text())
                 .isEqualTo("redis://a%3Ab:p%40%2F%20%3F%2A%C3%BC%25@h:1");
     }
 
     @Test
-    void a_url_says_by_its_scheme_whether_there_is_tls() {
+    void the_scheme_of_a_url_shows_tls() {
         for (String url :
                 List.of(
                         "rediss://h",
@@ -58,7 +58,7 @@ class RedisUrlTest {
     }
 
     @Test
-    void a_url_gets_tls_whatever_form_it_has() {
+    void each_form_of_url_can_get_tls() {
         assertThat(RedisUrl.withTls("redis://redis:p@h")).isEqualTo("rediss://redis:p@h");
         assertThat(RedisUrl.withTls(" Redis://h\n")).isEqualTo(" Rediss://h\n");
         assertThat(RedisUrl.withTls("valkey://h")).isEqualTo("valkeys://h");

@@ -29,7 +29,7 @@ class ServerTest {
     }
 
     @Test
-    void host_and_port_and_a_password_of_odd_characters_name_a_server() {
+    void a_server_is_given_by_host_port_and_password() {
         serves(
                 runner(
                         "steadlock.host=127.0.0.1",
@@ -66,7 +66,7 @@ class ServerTest {
     }
 
     @Test
-    void the_url_of_spring_data_redis_counts_with_and_without_spring_data_redis() {
+    void the_url_of_spring_data_redis_applies_with_and_without_the_library() {
         String url = "redis://127.0.0.1:" + open.port() + "/2";
         var withData =
                 runner("spring.data.redis.url=" + url)
@@ -76,7 +76,7 @@ class ServerTest {
     }
 
     @Test
-    void steadlocks_own_properties_go_before_those_of_spring_data_redis() {
+    void properties_of_steadlock_override_those_of_spring_data_redis() {
         serves(
                 runner(
                                 "steadlock.url=" + open.url(),
@@ -87,7 +87,7 @@ class ServerTest {
     }
 
     @Test
-    void details_of_the_program_go_before_spring_data_redis() {
+    void connection_details_override_spring_data_redis() {
         serves(
                 runner("spring.data.redis.host=nowhere.invalid")
                         .withConfiguration(SpringData.autoConfiguration())
@@ -99,7 +99,7 @@ class ServerTest {
     }
 
     @Test
-    void sentinels_and_clusters_of_spring_data_redis_are_asked() {
+    void sentinels_and_clusters_of_spring_data_redis_are_used() {
         for (boolean withData : new boolean[] {true, false}) {
             var context = runner("steadlock.connect-timeout=300ms");
             if (withData) {
@@ -123,12 +123,12 @@ class ServerTest {
     }
 
     @Test
-    void a_pool_is_named_as_not_needed(CapturedOutput output) {
+    void a_pool_causes_a_notice(CapturedOutput output) {
         runner(
                         "spring.data.redis.port=" + open.port(),
                         "spring.data.redis.lettuce.pool.max-active=20")
                 .run(context -> assertThat(context).hasNotFailed());
-        assertThat(output).contains("spring.data.redis.lettuce.pool does not count for locks");
+        assertThat(output).contains("spring.data.redis.lettuce.pool is ignored for locks");
     }
 
     private static void serves(ApplicationContextRunner runner, String server) {

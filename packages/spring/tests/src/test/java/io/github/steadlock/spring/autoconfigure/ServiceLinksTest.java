@@ -56,7 +56,7 @@ class ServiceLinksTest {
                 "STEADLOCK_ADDRESSMAP",
                 "STEADLOCK_COMMAND_TIMEOUTS"
             })
-    void say_nothing_to_a_program_whatever_the_name_of_the_service(
+    void service_links_are_ignored_for_any_service_name(
             String name, CapturedOutput output) {
         runner(service(name))
                 .withPropertyValues(MEMORY)
@@ -72,7 +72,7 @@ class ServiceLinksTest {
     }
 
     @Test
-    void of_docker_say_nothing_either(CapturedOutput output) {
+    void docker_links_are_ignored(CapturedOutput output) {
         runner(
                         "STEADLOCK_PORT=udp://172.17.0.5:6379",
                         "STEADLOCK_NAME=/web/steadlock",
@@ -90,13 +90,13 @@ class ServiceLinksTest {
     }
 
     @Test
-    void do_not_hide_the_property_of_a_file() {
+    void service_links_do_not_hide_a_property_of_a_file() {
         port(runner(service("STEADLOCK")).withPropertyValues("steadlock.port=6380"), 6380);
     }
 
     /** Uses a source that comes after the variables, like application.properties. */
     @Test
-    void do_not_hide_the_property_of_a_source_that_variables_go_before() {
+    void service_links_do_not_hide_a_property_of_a_later_source() {
         port(
                 runner(service("STEADLOCK"))
                         .withInitializer(
@@ -112,7 +112,7 @@ class ServiceLinksTest {
     }
 
     @Test
-    void leave_the_other_variables_as_they_are() {
+    void other_variables_are_not_affected() {
         runner(
                         service(
                                 "STEADLOCK_REDIS",
@@ -130,7 +130,7 @@ class ServiceLinksTest {
     }
 
     @Test
-    void are_still_what_placeholders_say() {
+    void placeholders_can_read_service_links() {
         runner(service("STEADLOCK"))
                 .withPropertyValues(
                         "steadlock.lazy=true",
@@ -143,7 +143,7 @@ class ServiceLinksTest {
     }
 
     @Test
-    void do_not_make_a_port_right_that_is_none() {
+    void an_invalid_port_is_still_refused() {
         runner(service("STEADLOCK_REDIS", "STEADLOCK_PORT=abc"))
                 .run(
                         context ->
@@ -154,7 +154,7 @@ class ServiceLinksTest {
     }
 
     @Test
-    void do_not_keep_a_wrong_name_in_a_file_from_stopping_the_start() {
+    void an_unknown_name_in_a_file_still_stops_the_start() {
         runner(service("STEADLOCK"))
                 .withPropertyValues(MEMORY, "steadlock.leases=3s")
                 .run(
@@ -166,7 +166,7 @@ class ServiceLinksTest {
     }
 
     @Test
-    void of_a_service_named_as_springs_properties_say_nothing() {
+    void links_of_a_service_named_like_spring_properties_are_ignored() {
         port(
                 runner(service("SPRING_DATA_REDIS")).withPropertyValues("steadlock.port=6380"),
                 6380);

@@ -57,7 +57,7 @@ class TlsTest {
     }
 
     @Test
-    void a_bundle_says_whom_to_trust_in_a_file_of_the_owner_that_is_gone_with_the_client() {
+    void the_authorities_of_a_bundle_are_in_a_private_temporary_file() {
         var seen = new Path[1];
         runner(
                         "steadlock.url=rediss://localhost:" + port,
@@ -76,7 +76,7 @@ class TlsTest {
     }
 
     @Test
-    void a_bundle_of_spring_data_redis_counts_with_and_without_spring_data_redis() {
+    void a_bundle_of_spring_data_redis_applies_with_and_without_the_library() {
         String[] properties = {
             "spring.data.redis.host=localhost",
             "spring.data.redis.port=" + port,
@@ -88,7 +88,7 @@ class TlsTest {
     }
 
     @Test
-    void a_bundle_of_steadlock_counts_for_a_server_of_spring_data_redis() {
+    void a_bundle_of_steadlock_applies_to_a_server_of_spring_data_redis() {
         locks(
                 runner(
                         "spring.data.redis.host=localhost",
@@ -99,7 +99,7 @@ class TlsTest {
     }
 
     @Test
-    void a_url_of_spring_data_redis_with_tls_is_one_with_tls() {
+    void a_tls_url_of_spring_data_redis_uses_tls() {
         String[] properties = {
             "spring.data.redis.url=rediss://localhost:" + port,
             "steadlock.ssl.ca-file=" + file("ca.pem")
@@ -109,7 +109,7 @@ class TlsTest {
     }
 
     @Test
-    void a_bundle_with_a_key_is_refused_unless_files_stand_in_for_it() {
+    void a_bundle_with_a_key_is_refused_without_key_files() {
         String[] properties = {
             "steadlock.url=rediss://localhost:" + strictPort,
             "steadlock.ssl.bundle=cache",

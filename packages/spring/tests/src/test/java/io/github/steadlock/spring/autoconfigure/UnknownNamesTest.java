@@ -33,7 +33,7 @@ class UnknownNamesTest {
         "STEADLOCK_ADDRESS_MAP_A, steadlock.address.map.a, steadlock.address-map",
         "STEADLOCK_PRIMARIES_FIRST, steadlock.primaries.first, steadlock.primaries"
     })
-    void a_variable_near_a_property_stops_the_start(
+    void a_misspelled_variable_stops_the_start(
             String variable, String name, String meant, CapturedOutput output) {
         fails(variable);
         assertThat(output)
@@ -45,7 +45,7 @@ class UnknownNamesTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"steadlock.leases", "steadlock.timeout", "steadlock.home", "steadlock.command.timeout"})
-    void a_system_property_stops_the_start(String name, CapturedOutput output) {
+    void a_misspelled_system_property_stops_the_start(String name, CapturedOutput output) {
         failsOnSystemProperty(name);
         assertThat(output)
                 .contains("There is no such property: " + name)
@@ -54,7 +54,7 @@ class UnknownNamesTest {
     }
 
     @Test
-    void a_value_in_place_of_all_properties_stops_the_start(CapturedOutput output) {
+    void a_value_for_the_prefix_stops_the_start(CapturedOutput output) {
         assertThatThrownBy(() -> builder().properties("steadlock=redis://:" + SECRET + "@a").run());
         assertThat(output)
                 .contains("There is no such property: steadlock (")
@@ -63,14 +63,14 @@ class UnknownNamesTest {
     }
 
     @Test
-    void a_key_with_nothing_below_it_does_not() {
+    void an_empty_prefix_is_accepted() {
         try (var context = builder().properties(MEMORY, "steadlock=").run()) {
             assertThat(context.isActive()).isTrue();
         }
     }
 
     @Test
-    void a_name_in_a_file_is_answered_with_the_one_that_is_meant(CapturedOutput output) {
+    void an_unknown_name_in_a_file_gets_a_suggestion(CapturedOutput output) {
         assertThatThrownBy(() -> builder().properties(MEMORY, "steadlock.timeout=3s").run());
         assertThat(output)
                 .contains("There is no such property: steadlock.timeout")
@@ -86,11 +86,11 @@ class UnknownNamesTest {
                 "STEADLOCK_OF_SOMEBODY_ELSE_LEASE",
                 "STEADLOCK_PASSWORD_FILE"
             })
-    void a_variable_that_is_near_none_is_a_warning_without_its_value(
+    void an_unknown_variable_causes_a_warning_without_its_value(
             String variable, CapturedOutput output) {
         starts(variable + "=" + SECRET);
         assertThat(output)
-                .containsPattern("without effect on it: [^ ]+ \\(\"" + variable + "\"")
+                .containsPattern("without effect: [^ ]+ \\(\"" + variable + "\"")
                 .doesNotContain(SECRET);
     }
 
@@ -111,14 +111,14 @@ class UnknownNamesTest {
                 "STEADLOCK_TOKEN=7",
                 "SPRING_APPLICATION_JSON={}"
             })
-    void what_is_read_and_what_steadlock_run_sets_is_no_warning(
+    void known_variables_cause_no_warning(
             String variable, CapturedOutput output) {
         starts(variable);
         assertThat(output).doesNotContain("without effect");
     }
 
     @Test
-    void an_entry_of_the_map_is_known_in_the_form_that_spring_reads() {
+    void an_entry_of_the_address_map_is_known() {
         Variables.runner("STEADLOCK_ADDRESSMAP_A=b")
                 .withPropertyValues("steadlock.cluster.nodes=a", "steadlock.lazy=true")
                 .run(
@@ -128,7 +128,7 @@ class UnknownNamesTest {
     }
 
     @Test
-    void what_a_placeholder_names_is_for_the_program(CapturedOutput output) {
+    void a_variable_in_a_placeholder_causes_no_warning(CapturedOutput output) {
         Variables.runner("STEADLOCK_HOSTS=memory", "STEADLOCK_PASS=")
                 .withPropertyValues("steadlock.url=${STEADLOCK_HOSTS}://${STEADLOCK_PASS:}")
                 .run(context -> assertThat(context).hasNotFailed());
@@ -136,7 +136,7 @@ class UnknownNamesTest {
     }
 
     @Test
-    void a_program_without_steadlock_is_not_looked_at(CapturedOutput output) {
+    void a_program_without_steadlock_is_not_checked(CapturedOutput output) {
         Variables.runner("STEADLOCK_LEASES=3s", "STEADLOCK_HOME=/opt", "STEADLOCK_ENABLED=false")
                 .run(context -> assertThat(context).hasNotFailed());
         assertThat(output).doesNotContain("without effect");

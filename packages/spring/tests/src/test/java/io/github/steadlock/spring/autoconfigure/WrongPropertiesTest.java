@@ -139,7 +139,7 @@ class WrongPropertiesTest {
 
     @ParameterizedTest
     @MethodSource("wrong")
-    void is_named_with_what_it_says_and_what_is_allowed(List<String> names, String[] properties) {
+    void a_wrong_property_is_named_with_its_value_and_range(List<String> names, String[] properties) {
         runner(properties)
                 .run(
                         context -> {
@@ -154,7 +154,7 @@ class WrongPropertiesTest {
     }
 
     @Test
-    void values_are_shown_unless_they_may_be_secret() {
+    void values_are_shown_unless_they_can_be_secret() {
         runner(MEMORY, "steadlock.lease=10ms")
                 .run(
                         context ->
@@ -165,7 +165,7 @@ class WrongPropertiesTest {
     }
 
     @Test
-    void the_start_of_a_program_says_which_property_is_wrong(CapturedOutput output) {
+    void a_failed_start_names_the_wrong_property(CapturedOutput output) {
         fails(MEMORY, "steadlock.lease=10ms");
         assertThat(output)
                 .contains("APPLICATION FAILED TO START")
@@ -174,7 +174,7 @@ class WrongPropertiesTest {
     }
 
     @Test
-    void a_name_that_does_not_exist_is_told_without_its_value(CapturedOutput output) {
+    void an_unknown_name_is_reported_without_its_value(CapturedOutput output) {
         fails(MEMORY, "steadlock.pasword=" + SECRET);
         assertThat(output)
                 .contains("There is no such property: steadlock.pasword")
@@ -182,13 +182,13 @@ class WrongPropertiesTest {
     }
 
     @Test
-    void what_is_no_duration_is_named(CapturedOutput output) {
+    void an_invalid_duration_is_named(CapturedOutput output) {
         fails(MEMORY, "steadlock.lease=soon");
         assertThat(output).contains("steadlock.lease").contains("soon");
     }
 
     @Test
-    void a_server_that_is_not_there_is_named_and_how_to_start_without_it(CapturedOutput output) {
+    void an_unreachable_server_is_named_with_advice(CapturedOutput output) {
         fails(
                 "steadlock.host=127.0.0.1",
                 "steadlock.port=1",

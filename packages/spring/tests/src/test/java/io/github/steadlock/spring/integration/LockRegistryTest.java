@@ -65,7 +65,7 @@ class LockRegistryTest {
     }
 
     @Test
-    void what_runs_locked_excludes_the_lock_of_that_name() {
+    void executeLocked_excludes_the_lock_of_that_name() {
         runner.withPropertyValues("steadlock.registry.prefix=flow:")
                 .run(
                         context -> {
@@ -81,7 +81,7 @@ class LockRegistryTest {
     }
 
     @Test
-    void who_waits_in_vain_is_told_after_the_wait() {
+    void a_wait_without_a_grant_times_out() {
         runner.run(
                 context -> {
                     var registry = context.getBean(LockRegistry.class);
@@ -112,7 +112,7 @@ class LockRegistryTest {
     }
 
     @Test
-    void of_two_candidates_one_leads_and_the_other_does_when_it_stops() {
+    void one_of_two_candidates_leads_and_the_other_follows() {
         runner.run(
                 context -> {
                     var registry = context.getBean(LockRegistry.class);
@@ -141,7 +141,7 @@ class LockRegistryTest {
     }
 
     @Test
-    void a_registry_of_the_program_goes_before_and_it_can_be_switched_off() {
+    void a_registry_of_the_program_has_precedence_and_it_can_be_switched_off() {
         runner.withBean("own", LockRegistry.class, DefaultLockRegistry::new)
                 .run(context -> assertThat(context).hasSingleBean(LockRegistry.class));
         runner.withPropertyValues("steadlock.registry.enabled=false")

@@ -25,13 +25,13 @@ class SliceTest {
     @Autowired ApplicationContext context;
 
     @Test
-    void locks_are_in_memory_and_the_other_properties_count() {
+    void locks_are_in_memory_and_other_properties_apply() {
         assertThat(context.getBean(SteadlockServer.class).server()).isEqualTo("memory://");
         assertThat(vouchers.remaining()).isLessThan(Duration.ofSeconds(5));
     }
 
     @Test
-    void components_that_are_not_named_are_left_out() {
+    void unnamed_components_are_left_out() {
         assertThat(context.getBeanNamesForType(Unneeded.class)).isEmpty();
     }
 

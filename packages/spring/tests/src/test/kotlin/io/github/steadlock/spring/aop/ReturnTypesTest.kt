@@ -46,7 +46,7 @@ import kotlin.time.Duration.Companion.ZERO
  */
 class ReturnTypesTest {
     @Test
-    fun `the table in the readme says what methods of each type do`() {
+    fun `the table of return types in the readme is right`() {
         val readme = Files.readString(README)
         val before = readme.substringBefore(BEGIN) + BEGIN
         val after = END + readme.substringAfter(END)
@@ -138,8 +138,8 @@ class ReturnTypesTest {
             work.runs.get(20, TimeUnit.SECONDS)
             running.cancel()
             val atOnce = "released at once"
-            if (other.tryLock(patienceFor(atOnce), TimeUnit.SECONDS)) return@with atOnce
-            work.goesOn.complete(Unit)
+            if (other.tryLock(timeLimitFor(atOnce), TimeUnit.SECONDS)) return@with atOnce
+            work.proceed.complete(Unit)
             work.body.complete("late")
             assertThat(other.tryLock(20, TimeUnit.SECONDS)).isTrue()
             "held until its own code has ended"
@@ -164,12 +164,12 @@ class ReturnTypesTest {
             val cancelled = "it is cancelled"
             val isCancelled =
                 try {
-                    work.cancelled.get(patienceFor(cancelled), TimeUnit.SECONDS)
+                    work.cancelled.get(timeLimitFor(cancelled), TimeUnit.SECONDS)
                     true
                 } catch (_: java.util.concurrent.TimeoutException) {
                     false
                 }
-            work.goesOn.complete(Unit)
+            work.proceed.complete(Unit)
             body.complete("late")
             val failure = runCatching { running.result.get(20, TimeUnit.SECONDS) }.exceptionOrNull()
             assertThat(failure).hasCauseInstanceOf(LockLostException::class.java)
@@ -177,7 +177,7 @@ class ReturnTypesTest {
         }
 
     /** Returns how many seconds to wait for an outcome: many only if the table has it. */
-    private fun Type.patienceFor(outcome: String): Long {
+    private fun Type.timeLimitFor(outcome: String): Long {
         val isInTable = Files.readAllLines(README).any { it.startsWith("| $shown |") && outcome in it }
         return if (isInTable) 20 else 1
     }
@@ -218,7 +218,7 @@ class ReturnTypesTest {
         val cancelled = CompletableFuture<Unit>()
 
         /** A future that a cancelled method waits for. Only for types whose code can notice the cancellation. */
-        val goesOn = CompletableFuture<Unit>()
+        val proceed = CompletableFuture<Unit>()
 
         fun begin() {
             own()
@@ -339,7 +339,7 @@ class ReturnTypesTest {
                 return work.body.await().also { work.later() }
             } catch (cancelled: CancellationException) {
                 work.cancelled.complete(Unit)
-                withContext(NonCancellable) { work.goesOn.await() }
+                withContext(NonCancellable) { work.proceed.await() }
                 throw cancelled
             }
         }

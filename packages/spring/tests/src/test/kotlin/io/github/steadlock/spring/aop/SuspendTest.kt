@@ -61,7 +61,7 @@ class SuspendTest {
         }
 
     @Test
-    fun `cancelling a caller that waits leaves nothing behind`() =
+    fun `cancelling a waiting caller leaves no record`() =
         with { shop, client ->
             val lease = client.lock("voucher:7").lockAsync().await()
             val waiting = launch(Dispatchers.Default, CoroutineStart.UNDISPATCHED) { shop.buy(7) { error("it ran") } }
@@ -72,7 +72,7 @@ class SuspendTest {
         }
 
     @Test
-    fun `cancelling a caller that runs releases the lock`() =
+    fun `cancelling a running caller releases the lock`() =
         with { shop, client ->
             val running = CompletableDeferred<Unit>()
             val job =
@@ -93,7 +93,7 @@ class SuspendTest {
         }
 
     @Test
-    fun `a body whose lease is lost is cancelled and its caller is told`() =
+    fun `a loss cancels the body and is thrown to the caller`() =
         with("steadlock.lease=300ms") { shop, client ->
             val running = CompletableDeferred<Unit>()
             val cancelled = CompletableDeferred<Unit>()
@@ -115,7 +115,7 @@ class SuspendTest {
         }
 
     @Test
-    fun `a busy lock is thrown or skipped or answered as the annotation says`() =
+    fun `a busy lock throws, skips or calls the handler`() =
         with { shop, client ->
             val lease = client.lock("voucher:7").lockAsync().await()
             assertThat(runCatching { shop.impatient(7) }.exceptionOrNull()).isInstanceOf(LockTimeoutException::class.java)

@@ -12,7 +12,7 @@ def report(error: BaseException) -> None:
     """Passes the error to `threading.excepthook`. Never raises, because the calling code must go on."""
     if isinstance(error, SystemExit):
         # The default hook ignores `SystemExit`.
-        text = "a callback called `sys.exit`, which ends no program from a thread of the client"
+        text = "a callback called `sys.exit`, which does not end the program in a thread of the client"
         _log.write([("error", text, {"event": "callback_exit"})])
     args = threading.ExceptHookArgs((type(error), error, error.__traceback__, threading.current_thread()))
     with contextlib.suppress(BaseException):

@@ -31,8 +31,8 @@ import org.springframework.util.StringUtils;
  * stops the start. A combination that is rarely intended is a warning, one for each method and
  * problem.
  */
-final class OtherAnnotations {
-    private static final Logger LOG = LoggerFactory.getLogger(OtherAnnotations.class);
+final class AnnotationConflicts {
+    private static final Logger LOG = LoggerFactory.getLogger(AnnotationConflicts.class);
     private static final String SPRING_RETRY = "org.springframework.retry.annotation.Retryable";
     private static final String FRAMEWORK_RETRY =
             "org.springframework.resilience.annotation.Retryable";
@@ -44,7 +44,7 @@ final class OtherAnnotations {
     private final Integer cacheOrder;
     private final Collection<CacheOperationSource> cacheOperations;
 
-    OtherAnnotations(ListableBeanFactory beans, int order, Retry retry) {
+    AnnotationConflicts(ListableBeanFactory beans, int order, Retry retry) {
         this.order = order;
         this.retry = retry;
         this.retriesOrder = Present.RETRIES ? Retries.orderIn(beans) : null;
@@ -119,10 +119,10 @@ final class OtherAnnotations {
                     order - 1);
         }
         boolean answers = lock.onBusy() == OnBusy.SKIP || !lock.busyHandler().isEmpty();
-        if (isOutside && answers && operations.stream().anyMatch(OtherAnnotations::keepsAll)) {
+        if (isOutside && answers && operations.stream().anyMatch(AnnotationConflicts::keepsAll)) {
             LOG.warn(
                     "{} whose result is cached: the cache is outside of the lock, so it keeps {} of a busy lock as the"
-                            + " value. Say which results are none by unless = \"#result == null\" or the"
+                            + " value. Exclude these results by unless = \"#result == null\" or the"
                             + " like, or let a busy lock throw",
                     nameOf(method, type),
                     lock.onBusy() == OnBusy.SKIP ? "the null" : "the busyHandler's answer");
@@ -193,7 +193,7 @@ final class OtherAnnotations {
                     Class.forName(
                             Present.FRAMEWORK_RETRIES_CLASS,
                             false,
-                            OtherAnnotations.class.getClassLoader());
+                            AnnotationConflicts.class.getClassLoader());
             return beans.getBeanNamesForType(type, true, false).length > 0;
         } catch (ClassNotFoundException before7) {
             return false;

@@ -6,7 +6,7 @@ import { type Client, ClosedError, connect, type Lease, LockLostError, NotOwnerE
 import { collectGarbage } from './garbage.js';
 import { eventually } from './server.js';
 
-const LAPSES = { leaseMs: 100 };
+const EXPIRATIONS = { leaseMs: 100 };
 
 function lost(...leases: Lease[]): Promise<unknown> {
   return eventually(5_000, () => leases.every((lease) => lease.lostReason === 'expired' && lease.signal.aborted));
@@ -17,14 +17,14 @@ async function isTaken(client: Client, name: string): Promise<boolean> {
   return (await client.lock(name).tryLock()) === null;
 }
 
-describe('fixed leases that lapsed', () => {
-  it('are kept by nobody if they were never released', async () => {
+describe('expired fixed leases', () => {
+  it('are not kept in memory without a release', async () => {
     await using client = await connect('memory://');
     const leases: WeakRef<Lease>[] = [];
     for (let number = 0; number < 2_000; number += 1) {
-      leases.push(new WeakRef(await client.lock(`door-${number}`, LAPSES).lock()));
+      leases.push(new WeakRef(await client.lock(`door-${number}`, EXPIRATIONS).lock()));
     }
-    const seats = client.semaphore('seats', 1_000, LAPSES);
+    const seats = client.semaphore('seats', 1_000, EXPIRATIONS);
     for (let number = 0; number < 1_000; number += 1) {
       leases.push(new WeakRef(await seats.acquire()));
     }
@@ -37,27 +37,27 @@ describe('fixed leases that lapsed', () => {
     await last.release();
   });
 
-  it('end their scope as lost, which leaves what was taken anew', async () => {
+  it('end their scope as lost, and a newer lease stays valid', async () => {
     await using client = await connect('memory://');
     const lock = client.lock('door');
-    let anew: Lease | undefined;
+    let newer: Lease | undefined;
     const leaves = { name: 'LockLostError', reason: 'expired' };
     const take = async (lease: Lease) => {
       await lost(lease);
-      anew = await lock.lock();
+      newer = await lock.lock();
     };
-    await assert.rejects(client.using(lock, LAPSES, take), leaves);
-    assert.ok(anew?.isValid && (await isTaken(client, 'door')));
-    assert.equal(await lock.unlock(anew), 'released');
+    await assert.rejects(client.using(lock, EXPIRATIONS, take), leaves);
+    assert.ok(newer?.isValid && (await isTaken(client, 'door')));
+    assert.equal(await lock.unlock(newer), 'released');
     await assert.rejects(async () => {
-      await using lease = await lock.lock(LAPSES);
+      await using lease = await lock.lock(EXPIRATIONS);
       await take(lease);
     }, leaves);
-    assert.ok(anew?.isValid && (await isTaken(client, 'door')));
-    assert.equal(await lock.unlock(anew), 'released');
+    assert.ok(newer?.isValid && (await isTaken(client, 'door')));
+    assert.equal(await lock.unlock(newer), 'released');
   });
 
-  it('are lost with what was entered inside of them', async () => {
+  it('are lost with their inner levels', async () => {
     await using client = await connect('memory://');
     const lock = client.lock('door');
     const outer = await lock.lock({ leaseMs: 1_000 });
@@ -65,14 +65,14 @@ describe('fixed leases that lapsed', () => {
     await lost(outer, inner);
     await assert.rejects(lock.lock({ within: inner }), LockLostError);
     await assert.rejects(lock.unlock(inner), NotOwnerError);
-    const anew = await lock.lock();
+    const newer = await lock.lock();
     assert.equal(await inner.release(), 'expired');
     assert.equal(await outer.release(), 'expired');
-    assert.ok(anew.isValid && (await isTaken(client, 'door')));
-    assert.equal(await lock.unlock(anew), 'released');
+    assert.ok(newer.isValid && (await isTaken(client, 'door')));
+    assert.equal(await lock.unlock(newer), 'released');
   });
 
-  it('are not what a closed client makes of the others: to release them says that it is closed', async () => {
+  it('differ from leases lost by close(), whose release rejects with closed', async () => {
     const client = await connect('memory://');
     const lock = client.lock('door');
     const lease = await lock.lock();
@@ -81,7 +81,7 @@ describe('fixed leases that lapsed', () => {
     await assert.rejects(lock.unlock(lease), ClosedError);
   });
 
-  it('are released by the close, and a release afterwards says so and replaces no error', async () => {
+  it('are released by close(), and a later release returns released', async () => {
     const client = await connect('memory://');
     const [first, second, third] = await Promise.all(['a', 'b', 'c'].map((name) => client.lock(name).lock()));
     const closing = client.close();

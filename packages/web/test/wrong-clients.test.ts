@@ -105,7 +105,7 @@ before(async () => {
     'a client of redis 4 in legacyMode': { ...CALLBACKS, on() {}, pSubscribe() {}, options: { legacyMode: true } },
     'a client of redis 3': { ...CALLBACKS, on() {}, evalsha() {}, internal_send_command() {} },
     "a client of Deno's redis": { ...CALLBACKS, evalsha() {}, eval() {}, isConnected: true },
-    'a client that throws when it is looked at': new Proxy(
+    'a client that throws when it is inspected': new Proxy(
       {},
       {
         get() {
@@ -143,7 +143,7 @@ function onSockets(url: string | URL) {
 }
 
 type Given = (client: never) => RedisClient;
-const DOORS: Record<string, Given> = {
+const ADAPTERS: Record<string, Given> = {
   ioredis,
   'ioredis, as subscriber': (client) => ioredis(clients['a Redis of ioredis'] as Redis, client),
   nodeRedis,
@@ -158,7 +158,7 @@ const DOORS: Record<string, Given> = {
  * The valid arguments, and those that count as left out; all others are refused. A test with the cluster that does not
  * exist is skipped.
  */
-const WELL: Record<string, readonly string[]> = {
+const VALID: Record<string, readonly string[]> = {
   ioredis: [
     'a Redis of ioredis',
     'a Redis of ioredis that connects at its first use',
@@ -210,7 +210,7 @@ const NAMES = [
   'a client of redis 4 in legacyMode',
   'a client of redis 3',
   "a client of Deno's redis",
-  'a client that throws when it is looked at',
+  'a client that throws when it is inspected',
   'what the adapter of ioredis made',
   'what tcp made, closed',
   'the class of ioredis',
@@ -224,10 +224,10 @@ const NAMES = [
 ];
 
 /** Connects with a client. Returns the result, and checks that it came soon. */
-async function told(door: Given, client: unknown): Promise<unknown> {
+async function connectWith(adapter: Given, client: unknown): Promise<unknown> {
   const started = performance.now();
   try {
-    await (await connect(door(client as never), { connectTimeoutMs: 30_000 })).close();
+    await (await connect(adapter(client as never), { connectTimeoutMs: 30_000 })).close();
     return 'well';
   } catch (error) {
     assert.ok(performance.now() - started < 10_000, `${error}`);
@@ -236,15 +236,15 @@ async function told(door: Given, client: unknown): Promise<unknown> {
 }
 
 describe('each client, given', () => {
-  it('is one of the table', () => assert.deepEqual(Object.keys(clients), NAMES));
+  it('is in the table', () => assert.deepEqual(Object.keys(clients), NAMES));
 
-  for (const [door, given] of Object.entries(DOORS)) {
+  for (const [adapter, given] of Object.entries(ADAPTERS)) {
     for (const name of NAMES) {
-      const isWell = WELL[door]?.includes(name);
-      if (isWell && name === 'a Cluster of ioredis') continue;
-      it(`to ${door}: ${name} is ${isWell ? 'taken' : 'refused at once'}`, async () => {
-        const end = await told(given, clients[name]);
-        if (isWell) return assert.equal(end, 'well');
+      const isValid = VALID[adapter]?.includes(name);
+      if (isValid && name === 'a Cluster of ioredis') continue;
+      it(`to ${adapter}: ${name} is ${isValid ? 'accepted' : 'refused at once'}`, async () => {
+        const end = await connectWith(given, clients[name]);
+        if (isValid) return assert.equal(end, 'well');
         assert.ok(end instanceof SteadlockError, `${end}`);
         assert.match(end.kind, /^(InvalidArgument|Misconfigured)$/, `${end}`);
         assert.equal(end.operation, 'connect');
@@ -254,8 +254,8 @@ describe('each client, given', () => {
     }
   }
 
-  it('is told where it belongs', async () => {
-    for (const [door, name, advice] of [
+  it('is refused with the right adapter', async () => {
+    for (const [adapter, name, advice] of [
       ['connect', 'a Redis of ioredis', /`ioredis` of steadlock-web\/ioredis/],
       ['connect', 'a client of node-redis', /`nodeRedis` of steadlock-web\/node-redis/],
       ['connect', 'a client of @upstash/redis', /`upstash` of steadlock-web\/upstash/],
@@ -273,23 +273,23 @@ describe('each client, given', () => {
       ['ioredis', 'a pipeline of ioredis', /not a pipeline; give the client itself/],
       ['nodeRedis', 'a multi() of node-redis', /not a pipeline; give the client itself/],
       ['nodeRedis', 'a client of redis 4 in legacyMode', /make it without/],
-      ['nodeRedis', 'a client of redis 3', /take a newer one/],
+      ['nodeRedis', 'a client of redis 3', /use a newer one/],
       ['nodeRedis, as subscriber', 'a pool of node-redis', /a pool, which cannot listen/],
       ['connect', "a client of Deno's redis", /`deno` of steadlock-web\/deno/],
       ['nodeRedis', "a client of Deno's redis", /`deno` of steadlock-web\/deno/],
-      ['connect', 'a client that throws when it is looked at', /KV_REST_API_URL is missing/],
+      ['connect', 'a client that throws when it is inspected', /KV_REST_API_URL is missing/],
       ['upstash', 'a client of @upstash/redis', /its url and token/],
       ['upstash', 'nothing', /url/],
       ['upstash', 'an empty object', /UPSTASH_REDIS_REST_URL/],
     ] as const) {
-      assert.match(`${await told(DOORS[door] as Given, clients[name])}`, advice, `${door}: ${name}`);
+      assert.match(`${await connectWith(ADAPTERS[adapter] as Given, clients[name])}`, advice, `${adapter}: ${name}`);
     }
     await assert.rejects(redlock([clients['a Redis of ioredis'] as never]), { kind: 'InvalidArgument' });
   });
 });
 
 describe('options of adapters', () => {
-  it('are of their types, and no message repeats a secret', () => {
+  it('are checked, and no message repeats a secret', () => {
     const url = 'https://example.upstash.io';
     for (const options of [
       { url: 1 },
@@ -322,7 +322,7 @@ describe('options of adapters', () => {
     assert.equal(upstash({ url: new URL(`${url}/`) }).name, 'example.upstash.io');
   });
 
-  it('as a token that the server wants: it is missing, or another', async () => {
+  it('include a missing or wrong token', async () => {
     await using server = await EmbeddedServer.start('--http', '0', '--http-token-file', tokenFile());
     for (const token of [undefined, '', 'other']) {
       const started = performance.now();
@@ -334,8 +334,8 @@ describe('options of adapters', () => {
   });
 });
 
-describe('a client that a program makes itself', () => {
-  it('that makes numbers of texts, as @upstash/redis does unless it is told not to, is refused by connect', async () => {
+describe('a custom client', () => {
+  it('that converts texts to numbers is refused by connect', async () => {
     for (const automaticDeserialization of [true, false]) {
       const redis = new Upstash({ url: rest.http, token: 'any', automaticDeserialization });
       const own: RedisClient = { eval: (script, keys, args) => redis.eval(script, [...keys], [...args]) };
@@ -349,8 +349,8 @@ describe('a client that a program makes itself', () => {
   });
 });
 
-describe('what is no REST API', () => {
-  it('is asked about, whatever it answers', async () => {
+describe('an address without the REST API', () => {
+  it('is reported, whatever it answers', async () => {
     const page = createHttpServer((_, response) => response.end('<html></html>'));
     await new Promise<void>((resolve) => page.listen(0, '127.0.0.1', resolve));
     const url = `http://127.0.0.1:${(page.address() as { port: number }).port}`;
@@ -363,7 +363,7 @@ describe('what is no REST API', () => {
 });
 
 describe('a server that is down', () => {
-  it('is told of once connectTimeoutMs is over', async () => {
+  it('is reported after connectTimeoutMs', async () => {
     const failing: RedisClient = { eval: () => Promise.reject(new Error('down')) };
     const timesMs: number[] = [];
     // A busy machine can be late once.
@@ -378,7 +378,7 @@ describe('a server that is down', () => {
     assert.ok(shortestMs >= 1_590 && shortestMs < 2_500, `${timesMs} ms`);
   });
 
-  it('is named with what the system said, by every adapter', async () => {
+  it('is reported with the message of the system by each adapter', async () => {
     const port = await unusedPort();
     const url = `redis://127.0.0.1:${port}`;
     const io = new Redis(url);
@@ -387,8 +387,8 @@ describe('a server that is down', () => {
     void node.connect().catch(() => {});
     const refused = new RegExp(`ECONNREFUSED 127\\.0\\.0\\.1:${port}`);
     const all = [upstash({ url: `http://127.0.0.1:${port}` }), onSockets(url), ioredis(io), nodeRedis(node)];
-    const told = all.map((client) => connect(client, { connectTimeoutMs: 3_000 }).catch((error: unknown) => error));
-    for (const error of await Promise.all(told)) {
+    const outcomes = all.map((client) => connect(client, { connectTimeoutMs: 3_000 }).catch((error: unknown) => error));
+    for (const error of await Promise.all(outcomes)) {
       assert.ok(error instanceof UnavailableError, `${error}`);
       assert.match(error.message, refused);
       assert.match(`${error.cause}`, refused);
@@ -397,7 +397,7 @@ describe('a server that is down', () => {
     node.destroy();
   });
 
-  it('or ends every connection, as behind a balancer without servers', async () => {
+  it('or closes each connection, like a load balancer without servers', async () => {
     const sockets = new Set<NodeSocket>();
     const balancer = createServer((socket) => {
       sockets.add(socket);
@@ -411,7 +411,7 @@ describe('a server that is down', () => {
     balancer.close();
   });
 
-  it('tells each cause once, however deep, and anything that is thrown', async () => {
+  it('is reported with each cause once, whatever was thrown', async () => {
     const deep = new Error('first', { cause: new Error('second', { cause: new Error('first and second') }) });
     const circle = new Error('round');
     circle.cause = circle;

@@ -12,7 +12,7 @@ const AT_ONCE = 25;
 const MIB = 2 ** 20;
 
 /** Runs `what` many times, several at once, and checks that no client, thread or memory is left. */
-async function leavesNothing(what: () => Promise<void>): Promise<void> {
+async function assertNoLeak(what: () => Promise<void>): Promise<void> {
   const batch = () => Promise.all(Array.from({ length: AT_ONCE }, what));
   const rounds = MANY / AT_ONCE;
   // Warms up until the allocators do not need more memory.
@@ -34,7 +34,7 @@ interface Warning {
 }
 
 /** Collects Node's warnings until the end of the block. */
-function listening(): { warnings: Warning[] } & Disposable {
+function collectWarnings(): { warnings: Warning[] } & Disposable {
   const warnings: Warning[] = [];
   // Copies the fields instead of the error: an error keeps the objects on its stack alive until the stack is read.
   const onWarning = ({ name, message, ...more }: Error & { code?: string }) => {
@@ -47,13 +47,13 @@ function listening(): { warnings: Warning[] } & Disposable {
 describe('a client', () => {
   it('is freed when it could not connect', async () => {
     const url = `redis://127.0.0.1:${await unusedPort()}`;
-    await leavesNothing(() => assert.rejects(connect(url, { connectTimeoutMs: 10 }), UnavailableError));
+    await assertNoLeak(() => assert.rejects(connect(url, { connectTimeoutMs: 10 }), UnavailableError));
   });
 
-  it('is freed when it was closed, though it held a lock', async () => {
+  it('is freed after it was closed, even if it held a lock', async () => {
     await using server = await RedisServer.start();
     let number = 0;
-    await leavesNothing(async () => {
+    await assertNoLeak(async () => {
       const client = await connect(server.url);
       number += 1;
       await client.lock(`held-${number % AT_ONCE}`).tryLock({ leaseMs: 1_000 });
@@ -61,7 +61,7 @@ describe('a client', () => {
     });
   });
 
-  it('that was closed answers as long as anybody has something of it', async () => {
+  it('that was closed still answers calls', async () => {
     const client = await connect('memory://');
     const lock = client.lock('kept');
     await lock.lock();
@@ -75,9 +75,9 @@ describe('a client', () => {
     }
   });
 
-  it('is freed when it was dropped and holds nothing', async () => {
+  it('is freed if it was dropped and holds nothing', async () => {
     await using server = await RedisServer.start();
-    using heard = listening();
+    using collected = collectWarnings();
     const drop = async () => {
       const client = await connect(server.url);
       await (await client.lock('idle').lock()).release();
@@ -90,12 +90,12 @@ describe('a client', () => {
     await eventually(10_000, () => nativeClients().left === 0);
     // The one line that is left is the test's own connection.
     await eventually(10_000, async () => /^[^\n]*\n?$/.test(String(await server.store.client('LIST'))));
-    assert.deepEqual(heard.warnings, []);
+    assert.deepEqual(collected.warnings, []);
   });
 
-  it('that was dropped while it holds a lock warns once, and holds it', async () => {
+  it('that was dropped while it holds a lock warns once and keeps it', async () => {
     await using server = await RedisServer.start();
-    using heard = listening();
+    using collected = collectWarnings();
     const drop = async () => {
       const client = await connect(server.url, { leaseMs: 3_000 });
       await client.lock('forgotten').lock();
@@ -105,9 +105,9 @@ describe('a client', () => {
     await drop();
     await eventually(10_000, () => {
       collectGarbage();
-      return heard.warnings.length > 0;
+      return collected.warnings.length > 0;
     });
-    const [warning] = heard.warnings;
+    const [warning] = collected.warnings;
     assert.equal(warning?.name, 'SteadlockWarning');
     assert.equal(warning?.code, 'STEADLOCK_CLIENT_DROPPED');
     assert.match(warning?.message ?? '', /dropped while it held 2 locks, which stay held/);
@@ -119,17 +119,17 @@ describe('a client', () => {
       leftMs = await server.store.pttl('forgotten');
       return leftMs > beforeMs;
     });
-    assert.equal(heard.warnings.length, 1);
+    assert.equal(collected.warnings.length, 1);
     assert.equal(nativeClients().left, 1);
     // After the loss of its locks the client is freed.
     await server.store.flushall();
     await eventually(10_000, () => nativeClients().left === 0);
-    assert.equal(heard.warnings.length, 1);
+    assert.equal(collected.warnings.length, 1);
   });
 
-  it('is not dropped while anybody has a lock, a lease or an answer of it to come', async () => {
+  it('is not freed while a lock, a lease or a pending call refers to it', async () => {
     await using server = await RedisServer.start();
-    using heard = listening();
+    using collected = collectWarnings();
     const open = () => connect(server.url);
     const lock = await open().then((client) => client.lock('lock'));
     const lease = await open().then((client) => client.lock('lease').lock());
@@ -144,10 +144,10 @@ describe('a client', () => {
     assert.equal(await vote.release(), 'released');
     assert.equal(await lease.release(), 'released');
     assert.equal(await (await waiting).release(), 'released');
-    assert.deepEqual(heard.warnings, []);
+    assert.deepEqual(collected.warnings, []);
   });
 
-  it('that was dropped still tells the signal of its lease', async () => {
+  it('that was dropped still aborts the signal of its lease', async () => {
     await using client = await connect('memory://');
     const take = async () => (await client.lock('signal').lock({ leaseMs: 300 })).signal;
     const drop = async () => (await (await connect('memory://')).lock('signal').lock({ leaseMs: 300 })).signal;

@@ -20,7 +20,7 @@ import org.springframework.util.ClassUtils;
 /**
  * The check for results whose work continues after the method has returned and released its lock.
  */
-final class LateWork {
+final class ContinuingWork {
     /** Types whose work continues by itself: of the JDK, of Kotlin and of Spring's web layers. */
     private static final List<String> RUNNING_CLASSES =
             List.of(
@@ -72,30 +72,30 @@ final class LateWork {
                 }
             };
 
-    private LateWork() {}
+    private ContinuingWork() {}
 
     /**
      * Returns whether the work of a result of this type, or of its content, continues after the
      * method has returned.
      */
-    static boolean isBehind(ResolvableType type) {
-        return isBehind(type, DEPTH);
+    static boolean continues(ResolvableType type) {
+        return continues(type, DEPTH);
     }
 
     /**
      * Returns whether the work of the content of a stage or a publisher continues. The end of the
      * stage or the publisher itself is observed, so it does not count.
      */
-    static boolean isInside(ResolvableType type) {
-        return isContained(type, DEPTH)
-                || Stream.of(type.getGenerics()).anyMatch(it -> isBehind(it, DEPTH));
+    static boolean contentContinues(ResolvableType type) {
+        return containsWork(type, DEPTH)
+                || Stream.of(type.getGenerics()).anyMatch(it -> continues(it, DEPTH));
     }
 
     /**
      * Returns whether the caller of a method with this result type can start the work after the
      * method has returned.
      */
-    static boolean isLeftToTheCallerOf(ResolvableType type) {
+    static boolean isLazy(ResolvableType type) {
         Class<?> raw = type.toClass();
         boolean isOfALanguage =
                 raw.getName().startsWith("java.") || raw.getName().startsWith("kotlin.");
@@ -106,22 +106,22 @@ final class LateWork {
      * Returns whether the work of this result continues. For methods whose declared type does not
      * show this.
      */
-    static boolean isBehind(Object result) {
+    static boolean continues(Object result) {
         if (result instanceof Optional<?> optional) {
-            return optional.isPresent() && isBehind(optional.get());
+            return optional.isPresent() && continues(optional.get());
         }
         if (WEB && result instanceof HttpEntity<?> response) {
-            return isBehind(response.getBody());
+            return continues(response.getBody());
         }
         return result != null && IS_RUNNING.get(result.getClass());
     }
 
-    private static boolean isBehind(ResolvableType type, int depth) {
+    private static boolean continues(ResolvableType type, int depth) {
         Class<?> raw = type.toClass();
-        return raw == Callable.class || IS_RUNNING.get(raw) || isContained(type, depth);
+        return raw == Callable.class || IS_RUNNING.get(raw) || containsWork(type, depth);
     }
 
-    private static boolean isContained(ResolvableType type, int depth) {
+    private static boolean containsWork(ResolvableType type, int depth) {
         if (depth == 0) {
             return false;
         }
@@ -132,14 +132,16 @@ final class LateWork {
                         WEB ? type.as(HttpEntity.class).getGeneric() : ResolvableType.NONE,
                         type.getComponentType())
                 .filter(content -> content != ResolvableType.NONE)
-                .anyMatch(content -> isBehind(content, depth - 1));
+                .anyMatch(content -> continues(content, depth - 1));
     }
 
     private static List<Class<?>> present(List<String> names) {
         return names.stream()
                 .filter(Present::isPresent)
                 .<Class<?>>map(
-                        name -> ClassUtils.resolveClassName(name, LateWork.class.getClassLoader()))
+                        name ->
+                                ClassUtils.resolveClassName(
+                                        name, ContinuingWork.class.getClassLoader()))
                 .toList();
     }
 }

@@ -21,46 +21,46 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
-from servers import RedisServer, Store, eventually, store_of, until_refused
+from servers import RedisServer, Store, eventually, store_of
 
 import steadlock
 from steadlock import aio
 
-SOMEBODY = "00000000-0000-4000-8000-000000000002:1"
+OTHER_OWNER = "00000000-0000-4000-8000-000000000002:1"
 
 
 def occupy(store: Store, milliseconds: int = 60_000) -> None:
-    store.hset("door", SOMEBODY, "1")
+    store.hset("door", OTHER_OWNER, "1")
     store.pexpire("door", milliseconds)
 
 
-def nothing_of_ours(store: Store) -> bool:
-    return set(store.hgetall("door")) <= {SOMEBODY}
+def has_no_record_of_ours(store: Store) -> bool:
+    return set(store.hgetall("door")) <= {OTHER_OWNER}
 
 
-async def has_answered(lock: aio.Lock) -> bool:
+async def earlier_requests_are_answered(lock: aio.Lock) -> bool:
     """Whether the lock is held. The server answers in order, so earlier requests of tasks have been answered then."""
     await asyncio.sleep(0)
     return await lock.locked()
 
 
-async def test_wait_for_gives_up_and_leaves_nothing(server: RedisServer, store: Store) -> None:
+async def test_wait_for_times_out_and_leaves_no_record(server: RedisServer, store: Store) -> None:
     occupy(store)
     async with aio.connect(server.url) as client:
         lock = client.lock("door")
         waiting = asyncio.create_task(asyncio.wait_for(lock.acquire(), 0.5))
         # Before Python 3.12, `wait_for` starts a task, which sends its request after the first of these.
         for _ in range(2):
-            assert await has_answered(lock)
+            assert await earlier_requests_are_answered(lock)
         with pytest.raises(TimeoutError):
             await waiting
         store.delete("door")
-        assert not await has_answered(lock)
+        assert not await earlier_requests_are_answered(lock)
         async with lock:
             pass
 
 
-async def test_a_cancelled_wait_lets_the_next_waiter_in(aclient: aio.Client) -> None:
+async def test_a_cancelled_wait_does_not_block_the_next_waiter(aclient: aio.Client) -> None:
     lock = aclient.lock("door")
 
     async def enter() -> str:
@@ -69,14 +69,14 @@ async def test_a_cancelled_wait_lets_the_next_waiter_in(aclient: aio.Client) -> 
 
     async with lock:
         first, second = asyncio.create_task(enter()), asyncio.create_task(enter())
-        assert await has_answered(lock)
+        assert await earlier_requests_are_answered(lock)
         first.cancel()
     with pytest.raises(asyncio.CancelledError):
         await first
     assert await asyncio.wait_for(second, 5) == "entered"
 
 
-async def test_cancelling_at_any_moment_leaves_no_key(server: RedisServer, store: Store) -> None:
+async def test_cancelling_at_any_time_leaves_no_key(server: RedisServer, store: Store) -> None:
     async with aio.connect(server.url) as client:
         lock = client.lock("door")
         for round_ in range(300):
@@ -92,7 +92,7 @@ async def test_cancelling_at_any_moment_leaves_no_key(server: RedisServer, store
         await asyncio.to_thread(eventually, 20, lambda: not store.exists("door"))
 
 
-async def test_a_release_whose_caller_is_cancelled_goes_on(server: RedisServer, store: Store) -> None:
+async def test_a_release_continues_if_its_caller_is_cancelled(server: RedisServer, store: Store) -> None:
     async with aio.connect(server.url) as client:
         lock = client.lock("door")
         await lock.acquire()
@@ -106,7 +106,7 @@ async def test_a_release_whose_caller_is_cancelled_goes_on(server: RedisServer, 
         assert not store.exists("door")
 
 
-async def test_leaving_a_scope_by_cancellation_frees_the_lock(server: RedisServer, store: Store) -> None:
+async def test_a_cancelled_scope_releases_the_lock(server: RedisServer, store: Store) -> None:
     async with aio.connect(server.url) as client:
 
         async def stay() -> None:
@@ -129,7 +129,7 @@ def test_a_wait_ends_at_its_deadline(server: RedisServer, store: Store) -> None:
 
 
 @pytest.mark.timing
-def test_a_wait_ends_at_its_deadline_though_the_server_is_stopped(own_server: RedisServer) -> None:
+def test_a_wait_ends_at_its_deadline_even_if_the_server_is_stopped(own_server: RedisServer) -> None:
     with steadlock.connect(own_server.url, command_timeout=0.5) as client:
         lock = client.lock("door")
         with own_server.paused():
@@ -155,7 +155,7 @@ try:
     {"acquire": lock.acquire, "with": lock.__enter__, "try": lambda: lock.try_acquire(wait=60)}[call]()
 except KeyboardInterrupt:
     print(time.monotonic(), flush=True)
-# Still alive, and nothing of the wait is left: the key is somebody else's.
+# Still alive, and nothing of the wait is left: the key belongs to another owner.
 sys.stdin.read()
 """
 
@@ -182,19 +182,19 @@ def test_ctrl_c_ends_a_wait_within_100_ms(server: RedisServer, store: Store, cal
         assert process.wait(5) == 0
 
 
-def test_interrupts_at_any_moment_leave_no_key(server: RedisServer, store: Store) -> None:
+def test_interrupts_at_any_time_leave_no_key(server: RedisServer, store: Store) -> None:
     # Signals come between any two byte codes: before, during and after the native call.
     is_armed = False
 
-    def strike(*_: object) -> None:
+    def interrupt(*_: object) -> None:
         # If another thread gets the signal, it can come after the timer was stopped.
         nonlocal is_armed
         if is_armed:
             is_armed = False
-            raise StruckError
+            raise InjectedError
 
-    before = signal.signal(signal.SIGALRM, strike)
-    struck = 0
+    before = signal.signal(signal.SIGALRM, interrupt)
+    interrupts = 0
     try:
         with steadlock.connect(server.url) as client:
             lock = client.lock("door")
@@ -204,25 +204,25 @@ def test_interrupts_at_any_moment_leave_no_key(server: RedisServer, store: Store
                     signal.setitimer(signal.ITIMER_REAL, 0.00002 + (round_ % 60) * 0.00001)
                     lease = lock.try_acquire()
                     is_armed = False
-                except StruckError:
-                    struck += 1
+                except InjectedError:
+                    interrupts += 1
                     lease = lock.lease
                 finally:
                     signal.setitimer(signal.ITIMER_REAL, 0)
                 if lease is not None:
                     lease.release()
-            assert struck > 10
+            assert interrupts > 10
             eventually(20, lambda: not store.exists("door"))
             assert client._connection.holds.all() == []
     finally:
         signal.signal(signal.SIGALRM, before)
 
 
-class StruckError(Exception):
+class InjectedError(Exception):
     """The exception of the signal handlers."""
 
 
-class Strike:
+class InterruptAt:
     """A profiler that raises once, at the moment of this number. The moments are those at which Python would run a
     signal handler: at the start of a function, and after each call of a native one. Counts only moments in these files.
     """
@@ -231,16 +231,16 @@ class Strike:
         self.moment = moment
         self._files = files or (PACKAGE,)
         self._left = moment
-        self._error = error or StruckError
-        self.has_struck = False
+        self._error = error or InjectedError
+        self.has_raised = False
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
         if event not in ("call", "c_return") or not frame.f_code.co_filename.startswith(self._files):
             return
         self._left -= 1
-        if self._left < 0 and not self.has_struck:
-            self.has_struck = True
-            raise self._error("struck")
+        if self._left < 0 and not self.has_raised:
+            self.has_raised = True
+            raise self._error("interrupted")
 
 
 PACKAGE = str(Path(steadlock.__file__).parent)
@@ -252,34 +252,34 @@ SCOPES: dict[str, Callable[[steadlock.Client], AbstractContextManager[steadlock.
 }
 
 
-def strikes(error: type[Exception] = StruckError, *files: str) -> Iterator[Strike]:
-    """Yields a `Strike` for each moment, until the moments are exhausted. Garbage collection is off, so that no
+def interrupts_at_each_step(error: type[Exception] = InjectedError, *files: str) -> Iterator[InterruptAt]:
+    """Yields an `InterruptAt` for each moment, until the moments are exhausted. Garbage collection is off, so that no
     finalizer of an earlier test is interrupted.
     """
     gc.collect()
     gc.disable()
     try:
         for moment in count():
-            strike = Strike(moment, error, *files)
-            yield strike
+            interrupt = InterruptAt(moment, error, *files)
+            yield interrupt
             sys.setprofile(None)
-            if not strike.has_struck:
+            if not interrupt.has_raised:
                 assert moment > 10
                 return
     finally:
         gc.enable()
 
 
-@pytest.mark.parametrize("error", [StruckError, steadlock.LockTimeoutError, steadlock.UnavailableError])
+@pytest.mark.parametrize("error", [InjectedError, steadlock.LockTimeoutError, steadlock.UnavailableError])
 @pytest.mark.parametrize("kind", SCOPES)
-def test_an_interrupt_at_any_moment_of_a_with_leaves_nothing_held(
+def test_an_interrupt_at_each_step_of_with_leaves_nothing_held(
     client: steadlock.Client, kind: str, error: type[Exception]
 ) -> None:
     # A signal handler that uses locks can raise the package's own errors.
     is_left: list[bool] = []
-    for strike in strikes(error):
+    for interrupt in interrupts_at_each_step(error):
         scope = SCOPES[kind](client)
-        sys.setprofile(strike)
+        sys.setprofile(interrupt)
         try:
             with scope:
                 pass
@@ -293,36 +293,36 @@ def test_an_interrupt_at_any_moment_of_a_with_leaves_nothing_held(
     assert is_left == [False] * (len(is_left) - 1) + [True]
 
 
-def test_an_interrupt_while_a_thread_begins_leaves_losses_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_losses_are_reported_after_an_interrupted_thread_start(caplog: pytest.LogCaptureFixture) -> None:
     # The moments include those inside `Thread.start`, where an interrupt ends the thread that was started.
     caplog.set_level(logging.CRITICAL, "steadlock")
-    for strike in strikes(StruckError, threading.__file__, PACKAGE):
-        told: list[object] = []
+    for interrupt in interrupts_at_each_step(InjectedError, threading.__file__, PACKAGE):
+        reported: list[object] = []
         with steadlock.connect("memory://") as client:
             lease = client.lock("door", max_hold=0.1).try_acquire(wait=20)
             assert lease
-            assert not client._connection.events._thread.has_begun()
-            sys.setprofile(strike)
-            with suppress(StruckError):
+            assert not client._connection.events._thread.is_running()
+            sys.setprofile(interrupt)
+            with suppress(InjectedError):
                 lease.on_lost(lambda _: None)
             sys.setprofile(None)
-            lease.on_lost(told.append)
-            eventually(10, told.copy)
+            lease.on_lost(reported.append)
+            eventually(10, reported.copy)
 
 
-@pytest.mark.parametrize("error", [StruckError, steadlock.UnavailableError])
+@pytest.mark.parametrize("error", [InjectedError, steadlock.UnavailableError])
 @pytest.mark.parametrize("kind", ["lock", "hold"])
-async def test_an_interrupt_at_any_moment_of_an_async_with_leaves_nothing_held(
+async def test_an_interrupt_at_each_step_of_async_with_leaves_nothing_held(
     aclient: aio.Client, kind: str, error: type[Exception]
 ) -> None:
     # The task must go on, because its end would release the leases that the client still has.
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda *_: None)
     is_left: list[bool] = []
-    for strike in strikes(error):
+    for interrupt in interrupts_at_each_step(error):
         lock = aclient.lock("door")
         scope = lock if kind == "lock" else lock.hold(wait=5)
-        loop.call_soon(sys.setprofile, strike)
+        loop.call_soon(sys.setprofile, interrupt)
         await asyncio.sleep(0)
         async with asyncio.timeout(10):
             try:
@@ -341,38 +341,38 @@ async def test_an_interrupt_at_any_moment_of_an_async_with_leaves_nothing_held(
     assert is_left[-1]
 
 
-async def test_an_interrupt_at_any_moment_of_a_loss_leaves_nobody_untold() -> None:
+async def test_a_loss_is_reported_despite_an_interrupt_at_each_step() -> None:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda *_: None)
     task = asyncio.current_task()
     assert task is not None
     async with aio.connect("memory://") as client:
-        for strike in strikes():
-            told: list[object] = []
+        for interrupt in interrupts_at_each_step():
+            reported: list[object] = []
             # A scope that the loss does not end would wait for ever.
             async with asyncio.timeout(10):
-                with suppress(StruckError, steadlock.LockLostError):
+                with suppress(InjectedError, steadlock.LockLostError):
                     async with client.lock("door", lease=0.3).hold() as lease:
-                        lease.on_lost(told.append)
-                        sys.setprofile(strike)
+                        lease.on_lost(reported.append)
+                        sys.setprofile(interrupt)
                         await asyncio.Event().wait()
             sys.setprofile(None)
-            assert task.cancelling() == 0, strike.moment
-            assert told, strike.moment
+            assert task.cancelling() == 0, interrupt.moment
+            assert reported, interrupt.moment
 
 
 @pytest.mark.filterwarnings("ignore:lock .* was still held:RuntimeWarning")
-async def test_an_interrupt_in_the_turns_of_a_loop_stops_no_client(aclient: aio.Client) -> None:
+async def test_a_client_works_after_an_interrupt_in_its_loop(aclient: aio.Client) -> None:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda *_: None)
 
     async def use(number: int) -> None:
-        with suppress(StruckError):
+        with suppress(InjectedError):
             async with aclient.lock(f"door:{number}"):
                 await asyncio.sleep(0)
 
-    for strike in strikes():
-        loop.call_soon(sys.setprofile, strike)
+    for interrupt in interrupts_at_each_step():
+        loop.call_soon(sys.setprofile, interrupt)
         await asyncio.sleep(0)
         async with asyncio.timeout(10):
             await asyncio.gather(*(use(number) for number in range(3)))
@@ -382,14 +382,14 @@ async def test_an_interrupt_in_the_turns_of_a_loop_stops_no_client(aclient: aio.
                 assert await aclient.lock(f"door:{number}").release() == "released"
 
 
-def test_an_interrupt_in_the_end_of_an_inner_with_leaves_the_outer_one_its_lease(client: steadlock.Client) -> None:
+def test_an_interrupt_at_the_end_of_an_inner_with_keeps_the_outer_lease(client: steadlock.Client) -> None:
     lock = client.lock("door")
-    for strike in strikes():
+    for interrupt in interrupts_at_each_step():
         with lock as outer:
             try:
                 with lock as inner:
-                    sys.setprofile(strike)
-            except StruckError:
+                    sys.setprofile(interrupt)
+            except InjectedError:
                 pass
             sys.setprofile(None)
             assert lock.locked()
@@ -399,37 +399,37 @@ def test_an_interrupt_in_the_end_of_an_inner_with_leaves_the_outer_one_its_lease
         assert not lock.locked()
 
 
-def test_what_the_body_raised_is_the_context_of_an_interrupt_in_its_end(client: steadlock.Client) -> None:
+def test_an_interrupt_at_the_end_of_with_has_the_error_of_the_body_as_context(client: steadlock.Client) -> None:
     body = ValueError()
-    strike = Strike(0)
+    interrupt = InterruptAt(0)
 
     def fail() -> None:
         with ExitStack() as stack:
             stack.enter_context(client.lock("door"))
-            stack.callback(sys.setprofile, strike)
+            stack.callback(sys.setprofile, interrupt)
             raise body
 
-    with pytest.raises(StruckError) as caught:
+    with pytest.raises(InjectedError) as caught:
         fail()
     sys.setprofile(None)
     assert caught.value.__context__ is body
     assert not client.lock("door").locked()
 
 
-def test_one_exception_that_strikes_twice_is_no_circle(
+def test_one_exception_raised_twice_is_not_its_own_context(
     client: steadlock.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = TimeoutError("soft limit")
     find = steadlock.Lock._innermost_scope
     left = [limit, limit]
 
-    def find_or_strike(lock: steadlock.Lock) -> steadlock.Lease | None:
+    def find_or_raise(lock: steadlock.Lock) -> steadlock.Lease | None:
         if left:
             raise left.pop()
         return find(lock)
 
     lock = client.lock("door")
-    monkeypatch.setattr(steadlock.Lock, "_innermost_scope", find_or_strike)
+    monkeypatch.setattr(steadlock.Lock, "_innermost_scope", find_or_raise)
     with pytest.raises(TimeoutError) as caught, lock:
         pass
     assert caught.value is limit
@@ -437,7 +437,7 @@ def test_one_exception_that_strikes_twice_is_no_circle(
     assert not lock.locked()
 
 
-def test_the_error_of_an_end_has_what_is_handled_around_it_as_its_context(client: steadlock.Client) -> None:
+def test_an_error_at_the_end_of_with_has_the_handled_exception_as_context(client: steadlock.Client) -> None:
     lock = client.lock("door", lease=0.1)
     around = ValueError()
 
@@ -453,7 +453,7 @@ def test_the_error_of_an_end_has_what_is_handled_around_it_as_its_context(client
     assert caught.value.__context__ is around
 
 
-def test_the_end_of_a_scope_is_called_as_any_function(client: steadlock.Client) -> None:
+def test_exit_of_a_scope_is_an_ordinary_method(client: steadlock.Client) -> None:
     lock = client.lock("door")
     assert lock.__exit__.__name__ == "__exit__"
     lock.__enter__()
@@ -466,14 +466,14 @@ class LimitError(BaseException):
     """The exception of a task queue in the thread of a task that takes too long."""
 
 
-def strike_thread(thread: threading.Thread, error: type[BaseException] | None) -> None:
+def raise_in_thread(thread: threading.Thread, error: type[BaseException] | None) -> None:
     """Raises an exception in a thread, as the time limits of Dramatiq do."""
     assert thread.ident is not None
     done = ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(error))
     assert done <= 1
 
 
-def struck_in_a_thread(call: Callable[[], object], after: float = 0.3) -> float:
+def time_to_interrupt(call: Callable[[], object], after: float = 0.3) -> float:
     """Runs `call` in a thread, interrupts it, and returns how long the thread ran after that."""
     ended: list[tuple[BaseException, float]] = []
     begun = threading.Event()
@@ -490,12 +490,12 @@ def struck_in_a_thread(call: Callable[[], object], after: float = 0.3) -> float:
     thread.start()
     assert begun.wait(10)
     time.sleep(after)
-    struck = time.monotonic()
-    strike_thread(thread, LimitError)
+    interrupted_at = time.monotonic()
+    raise_in_thread(thread, LimitError)
     thread.join(30)
     error, at = ended[0]
     assert isinstance(error, LimitError), error
-    return at - struck
+    return at - interrupted_at
 
 
 @pytest.mark.parametrize("call", ["acquire", "with", "try", "permits"])
@@ -515,8 +515,8 @@ def test_an_interrupt_by_another_thread_ends_a_wait_and_leaves_nothing(
             "permits": permits.acquire,
         }
         # This takes about 0.1 s on an idle machine, as with redis-py. An uninterrupted wait would take a minute.
-        assert struck_in_a_thread(calls[call]) < 15
-        assert nothing_of_ours(store)
+        assert time_to_interrupt(calls[call]) < 15
+        assert has_no_record_of_ours(store)
         if call == "permits":
             permits.release()
             assert permits.available() == 1
@@ -528,9 +528,7 @@ def test_an_interrupt_by_another_thread_ends_a_wait_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("call", ["release", "exit", "extend", "inspect", "close"])
-def test_an_interrupt_by_another_thread_ends_what_a_stopped_server_does_not_answer(
-    own_server: RedisServer, call: str
-) -> None:
+def test_an_interrupt_by_another_thread_ends_an_unanswered_call(own_server: RedisServer, call: str) -> None:
     client = steadlock.connect(own_server.url, command_timeout=20)
     lock = client.lock("door")
     lease = lock.try_acquire()
@@ -547,7 +545,7 @@ def test_an_interrupt_by_another_thread_ends_what_a_stopped_server_does_not_answ
     }
     with own_server.paused():
         # A close alone takes 0.5 s. An uninterrupted call would take 20 s.
-        assert struck_in_a_thread(calls[call], 0.05) < 15
+        assert time_to_interrupt(calls[call], 0.05) < 15
     with steadlock.connect(own_server.url) as other:
         if call in ("release", "close"):
             assert other.lock("door").acquire(timeout=10)
@@ -558,21 +556,21 @@ def test_an_interrupt_by_another_thread_ends_what_a_stopped_server_does_not_answ
 
 def test_an_interrupt_by_another_thread_ends_connecting(own_server: RedisServer) -> None:
     with own_server.paused():
-        assert struck_in_a_thread(lambda: steadlock.connect(own_server.url, connect_timeout=30)) < 15
+        assert time_to_interrupt(lambda: steadlock.connect(own_server.url, connect_timeout=30)) < 15
 
 
 @pytest.mark.timing
 def test_an_interrupt_by_another_thread_ends_a_wait_within_100_ms(server: RedisServer, store: Store) -> None:
     occupy(store)
     with steadlock.connect(server.url) as client:
-        assert min(struck_in_a_thread(client.lock("door").acquire) for _ in range(3)) < 0.12
+        assert min(time_to_interrupt(client.lock("door").acquire) for _ in range(3)) < 0.12
 
 
 def test_an_interrupt_of_the_main_thread_ends_its_wait(server: RedisServer, store: Store) -> None:
     occupy(store)
     with steadlock.connect(server.url) as client:
         main = threading.main_thread()
-        timer = threading.Timer(0.3, strike_thread, [main, LimitError])
+        timer = threading.Timer(0.3, raise_in_thread, [main, LimitError])
         timer.start()
         with pytest.raises(LimitError):
             client.lock("door").acquire()
@@ -593,119 +591,85 @@ def test_ctrl_c_ends_connecting() -> None:
     assert "KeyboardInterrupt" in stderr
 
 
-def test_waiting_threads_hear_of_a_close(url: str) -> None:
-    client = steadlock.connect(url, metrics=True)
-    lock = client.lock("door")
-    errors: list[BaseException] = []
-
-    def wait() -> None:
-        try:
-            lock.acquire()
-        except steadlock.ClosedError as error:
-            errors.append(error)
-
-    assert lock.acquire()
-    thread = threading.Thread(target=wait)
-    thread.start()
-    until_refused(client)
-    client.close()
-    thread.join(5)
-    assert len(errors) == 1
-
-
-async def test_waiting_tasks_hear_of_a_close(aclient: aio.Client) -> None:
-    lock = aclient.lock("door")
-
-    async def wait() -> None:
-        await lock.acquire()
-
-    assert await lock.acquire()
-    task = asyncio.create_task(wait())
-    assert await has_answered(lock)
-    await aclient.close()
-    with pytest.raises(steadlock.ClosedError):
-        await task
-
-
-def strike_in_the_ends(client: steadlock.Client, end: Callable[[Strike], None]) -> None:
+def interrupt_each_step_of_end(client: steadlock.Client, end: Callable[[InterruptAt], None]) -> None:
     """Ends owners that hold a lock, each with an interrupt at another moment of the end."""
     lock = client.lock("door")
     moments = count()
-    with unraisable() as told:
+    with unraisable() as reported:
         while True:
-            strike = Strike(next(moments))
-            end(strike)
+            interrupt = InterruptAt(next(moments))
+            end(interrupt)
             sys.setprofile(None)
             gc.collect()
             eventually(5, lambda: not lock.locked())
             assert client._connection.holds.all() == []
-            if not strike.has_struck:
+            if not interrupt.has_raised:
                 break
     assert next(moments) > 3
-    assert StruckError in told
+    assert InjectedError in reported
 
 
 @contextmanager
 def unraisable() -> Iterator[list[type[BaseException]]]:
     """Collects the types of exceptions that no code can catch."""
     # Stores types, because the tracebacks of the exceptions refer to leases.
-    told: list[type[BaseException]] = []
-    hook, sys.unraisablehook = sys.unraisablehook, lambda raised: told.append(raised.exc_type)
+    reported: list[type[BaseException]] = []
+    hook, sys.unraisablehook = sys.unraisablehook, lambda raised: reported.append(raised.exc_type)
     try:
-        yield told
+        yield reported
     finally:
         sys.setprofile(None)
         sys.unraisablehook = hook
 
 
 @pytest.mark.filterwarnings("ignore:lock .* was still held:RuntimeWarning")
-def test_an_interrupt_in_the_end_of_a_job_leaves_nothing_held(client: steadlock.Client) -> None:
-    def end(strike: Strike) -> None:
+def test_an_interrupt_at_the_end_of_a_job_leaves_nothing_held(client: steadlock.Client) -> None:
+    def end(interrupt: InterruptAt) -> None:
         context = Context()
         context.run(client.lock("door").acquire)
-        sys.setprofile(strike)
+        sys.setprofile(interrupt)
         del context
 
-    strike_in_the_ends(client, end)
+    interrupt_each_step_of_end(client, end)
 
 
 @pytest.mark.filterwarnings("ignore:lock .* was still held:RuntimeWarning")
-def test_an_interrupt_in_the_end_of_a_thread_leaves_nothing_held(client: steadlock.Client) -> None:
-    def end(strike: Strike) -> None:
+def test_an_interrupt_at_the_end_of_a_thread_leaves_nothing_held(client: steadlock.Client) -> None:
+    def end(interrupt: InterruptAt) -> None:
         def hold() -> None:
             client.lock("door").acquire()
-            sys.setprofile(strike)
+            sys.setprofile(interrupt)
 
         thread = threading.Thread(target=hold)
         thread.start()
         thread.join()
 
-    strike_in_the_ends(client, end)
+    interrupt_each_step_of_end(client, end)
 
 
 @pytest.mark.filterwarnings("ignore:lock .* was still held:RuntimeWarning")
-async def test_an_interrupt_in_the_end_of_a_task_leaves_nothing_held(aclient: aio.Client) -> None:
+async def test_an_interrupt_at_the_end_of_a_task_leaves_nothing_held(aclient: aio.Client) -> None:
     lock = aclient.lock("door")
-    struck: list[type[BaseException]] = []
+    interrupts: list[type[BaseException]] = []
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _, context: struck.append(type(context["exception"])))
+    loop.set_exception_handler(lambda _, context: interrupts.append(type(context["exception"])))
 
-    async def hold(strike: Strike) -> None:
+    async def hold(interrupt: InterruptAt) -> None:
         await lock.acquire()
-        loop.call_soon(sys.setprofile, strike)
+        loop.call_soon(sys.setprofile, interrupt)
 
     moments = count()
     with unraisable():
         while True:
-            strike = Strike(next(moments))
-            await asyncio.create_task(hold(strike))
+            interrupt = InterruptAt(next(moments))
+            await asyncio.create_task(hold(interrupt))
             # The client gets the report after this task.
             await asyncio.sleep(0)
             sys.setprofile(None)
             gc.collect()
             assert await lock.acquire(timeout=10)
             await lock.release()
-            if not strike.has_struck:
+            if not interrupt.has_raised:
                 break
     assert next(moments) > 3
-    assert StruckError in struck
+    assert InjectedError in interrupts

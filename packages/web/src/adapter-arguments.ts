@@ -1,17 +1,17 @@
 // Checks the arguments of adapters at once, so that the error comes from the call with the mistake.
 
-import { wrong } from './arguments.js';
+import { wrongType } from './arguments.js';
+import { textOf } from './error-text.js';
 import { InvalidArgumentError, MisconfiguredError } from './errors.js';
-import { textOf } from './thrown.js';
 
 /**
  * The key of the information about the client behind an adapter. `Symbol.for` makes it the same in all copies of this
  * module, of which bundlers can make several.
  */
-export const BEHIND: unique symbol = Symbol.for('steadlock-web.behind') as never;
+export const WRAPPED_CLIENT: unique symbol = Symbol.for('steadlock-web.behind') as never;
 
 /** The information about the client behind an adapter. */
-export interface Behind {
+export interface WrappedClient {
   /** Throws if the client cannot be used: it was closed, or is not connected. */
   check(): void;
   /** Returns the last error that the client emitted, if the program listens to its errors. */
@@ -19,8 +19,8 @@ export interface Behind {
 }
 
 /** Returns the information about the client behind an adapter. */
-export function behind(client: object): Behind | undefined {
-  return (client as { readonly [BEHIND]?: Behind })[BEHIND];
+export function wrappedClient(client: object): WrappedClient | undefined {
+  return (client as { readonly [WRAPPED_CLIENT]?: WrappedClient })[WRAPPED_CLIENT];
 }
 
 /** Returns the error for a missing client or a client of the wrong library. */
@@ -36,50 +36,50 @@ export function misconfigured(message: string): MisconfiguredError {
 /**
  * Whether an object has functions of all these names. Refuses an object whose properties throw, such as some proxies.
  */
-export function has(value: unknown, ...names: readonly string[]): boolean {
+export function hasMethods(value: unknown, ...names: readonly string[]): boolean {
   if (typeof value !== 'object' || value === null) return false;
   try {
     return names.every((name) => typeof (value as Record<string, unknown>)[name] === 'function');
   } catch (error) {
-    throw invalid(`the client throws as soon as it is looked at: ${textOf(error)}`);
+    throw invalid(`the client throws when it is inspected: ${textOf(error)}`);
   }
 }
 
 /** Returns the error for a value of the wrong type. */
-export function mistaken(what: string, wanted: string, value: unknown): InvalidArgumentError {
-  return wrong(what, wanted, value, 'connect');
+export function wrongArgument(what: string, wanted: string, value: unknown): InvalidArgumentError {
+  return wrongType(what, wanted, value, 'connect');
 }
 
 /** Checks the names and types of an adapter's options. A `number` must be 1 or more. */
 export function adapterOptions<T extends object>(given: T, types: Readonly<Record<keyof T, string>>): T {
-  if (typeof given !== 'object' || given === null) throw mistaken('the options', 'an object', given);
+  if (typeof given !== 'object' || given === null) throw wrongArgument('the options', 'an object', given);
   for (const [name, value] of Object.entries(given)) {
     const type = Object.hasOwn(types, name) ? types[name as keyof T] : undefined;
     if (type === undefined)
       throw invalid(`there is no option ${name.slice(0, 40)}; there are ${Object.keys(types).join(', ')}`);
     if (value !== undefined && (typeof value !== type || (type === 'number' && !(value >= 1 && value < 2 ** 31)))) {
-      throw mistaken(name, type === 'number' ? 'a number, 1 or more' : `a ${type}`, value);
+      throw wrongArgument(name, type === 'number' ? 'a number, 1 or more' : `a ${type}`, value);
     }
   }
   return given;
 }
 
 /** Returns advice for a client that belongs to another adapter or to none. */
-export function strayClient(value: unknown): string | undefined {
-  if (has(value, 'then')) return 'a promise; await it first';
+export function wrongClientAdvice(value: unknown): string | undefined {
+  if (hasMethods(value, 'then')) return 'a promise; await it first';
   const of = (library: string, adapter: string, path: string, what = 'it') =>
     `a client of ${library}; give ${what} to \`${adapter}\` of steadlock-web/${path}`;
-  if (has(value, 'execAsPipeline') || (value as { isPipeline?: unknown } | undefined)?.isPipeline === true) {
+  if (hasMethods(value, 'execAsPipeline') || (value as { isPipeline?: unknown } | undefined)?.isPipeline === true) {
     return 'a pipeline; give the client itself';
   }
-  if (has(value, 'call', 'defineCommand')) return of('ioredis', 'ioredis', 'ioredis');
-  if (has(value, 'internal_send_command'))
-    return 'a client of redis 3 or older, which gives no promises; take a newer one';
+  if (hasMethods(value, 'call', 'defineCommand')) return of('ioredis', 'ioredis', 'ioredis');
+  if (hasMethods(value, 'internal_send_command'))
+    return 'a client of redis 3 or older, which returns no promises; use a newer one';
   // Deno's clients have `evalsha` in lower case only, and their `sendCommand` has other arguments.
-  if (has(value, 'sendCommand', 'evalsha'))
+  if (hasMethods(value, 'sendCommand', 'evalsha'))
     return "a client of Deno's own; give its URL to `deno` of steadlock-web/deno";
-  if (has(value, 'sendCommand')) return of('node-redis', 'nodeRedis', 'node-redis');
-  if (has(value, 'evalsha', 'pipeline')) return of('@upstash/redis', 'upstash', 'upstash', 'its url and token');
+  if (hasMethods(value, 'sendCommand')) return of('node-redis', 'nodeRedis', 'node-redis');
+  if (hasMethods(value, 'evalsha', 'pipeline')) return of('@upstash/redis', 'upstash', 'upstash', 'its url and token');
   return undefined;
 }
 
@@ -96,9 +96,9 @@ const lastErrors = new WeakMap<object, { error: unknown }>();
  * listener to a client without one: such a client ends the program at an error, or writes it to the console, and that
  * must not change.
  */
-export function noteErrors(client: object): () => unknown {
+export function recordErrors(client: object): () => unknown {
   const emitter = client as Emitter;
-  if (!lastErrors.has(client) && has(client, 'listenerCount', 'on') && emitter.listenerCount('error') > 0) {
+  if (!lastErrors.has(client) && hasMethods(client, 'listenerCount', 'on') && emitter.listenerCount('error') > 0) {
     const last = { error: undefined as unknown };
     lastErrors.set(client, last);
     emitter.on('error', (error) => {

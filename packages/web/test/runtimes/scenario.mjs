@@ -1,9 +1,9 @@
-// The story that every runtime runs. Each step adds a line.
+// The scenario that every runtime runs. Each step adds a line.
 
-/** Runs the story with the package and two `RedisClient`s. Returns the lines. */
-export async function story({ connect, LockLostError, LockTimeoutError, UnavailableError }, redis, unreachable) {
+/** Runs the scenario with the package and two `RedisClient`s. Returns the lines. */
+export async function scenario({ connect, LockLostError, LockTimeoutError, UnavailableError }, redis, unreachable) {
   const lines = [];
-  const name = `story-${crypto.randomUUID()}`;
+  const name = `scenario-${crypto.randomUUID()}`;
   const client = await connect(redis);
   const other = await connect(redis);
   const lock = client.lock(name, { leaseMs: 5_000 });
@@ -63,7 +63,7 @@ export async function story({ connect, LockLostError, LockTimeoutError, Unavaila
 }
 
 /** The expected lines, the same in every runtime. */
-export const TOLD = [
+export const EXPECTED_LINES = [
   'granted true true',
   'refused true',
   'timed out true true',

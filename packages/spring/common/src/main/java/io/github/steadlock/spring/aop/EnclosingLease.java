@@ -8,22 +8,22 @@ import io.github.steadlock.spring.LockKind;
  *
  * @param lease the innermost lease that can be re-entered, or null if there is none
  */
-record Enclosing(HeldLease lease) {
+record EnclosingLease(HeldLease lease) {
     /**
      * Finds the enclosing lease among the held leases.
      *
      * @throws IllegalStateException if the call would wait for its own caller
      */
-    static Enclosing of(LockedMethod method, LockTarget target, Iterable<HeldLease> held) {
+    static EnclosingLease of(LockedMethod method, LockTarget target, Iterable<HeldLease> held) {
         checkPermits(method, target, held);
         for (HeldLease one : held) {
             boolean isSame =
                     one.isOfThread() && target.isReenteredByThread() && one.target().equals(target);
             switch (isSame ? LockTarget.Relation.REENTRANT : target.to(one.target())) {
                 case REENTRANT -> {
-                    return new Enclosing(one);
+                    return new EnclosingLease(one);
                 }
-                case KEPT_OUT -> {
+                case EXCLUDED -> {
                     // In the other cases the lock itself refuses a thread that would wait for
                     // itself.
                     if (!one.isOfThread() || !target.isReenteredByThread()) {
@@ -33,7 +33,7 @@ record Enclosing(HeldLease lease) {
                 case INDEPENDENT -> {}
             }
         }
-        return new Enclosing(null);
+        return new EnclosingLease(null);
     }
 
     private static IllegalStateException refusal(
@@ -43,9 +43,9 @@ record Enclosing(HeldLease lease) {
                         .formatted(
                                 method.where,
                                 held.kind(),
-                                held.shown(),
+                                held.displayName(),
                                 target.kind(),
-                                target.shown()));
+                                target.displayName()));
     }
 
     /**
@@ -69,7 +69,7 @@ record Enclosing(HeldLease lease) {
                             + ": enclosing calls hold all "
                             + target.limit()
                             + " permits of semaphore \""
-                            + target.shown()
+                            + target.displayName()
                             + "\", so that acquiring another would wait for itself");
         }
     }

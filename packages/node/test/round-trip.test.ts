@@ -18,7 +18,7 @@ const REASON = new RegExp(
 );
 
 /** A proxy that passes all data on after the delay. */
-class FarServer implements AsyncDisposable {
+class DistantServer implements AsyncDisposable {
   readonly #sockets = new Set<Socket>();
   readonly #proxy;
 
@@ -30,8 +30,8 @@ class FarServer implements AsyncDisposable {
     });
   }
 
-  static async of(server: RedisServer): Promise<FarServer> {
-    const far = new FarServer(Number(new URL(server.url).port));
+  static async of(server: RedisServer): Promise<DistantServer> {
+    const far = new DistantServer(Number(new URL(server.url).port));
     far.#proxy.listen(0, '127.0.0.1');
     await once(far.#proxy, 'listening');
     return far;
@@ -73,9 +73,9 @@ function kinds(client: Client, name: string, leaseMs: number): Acquire[] {
 }
 
 describe('a server farther away than the lease is long', () => {
-  it('refuses each wait with the reason, and what to change', { timeout: 3 * LIMIT_MS }, async () => {
+  it('refuses each wait with the reason and advice', { timeout: 3 * LIMIT_MS }, async () => {
     await using server = await RedisServer.start();
-    await using far = await FarServer.of(server);
+    await using far = await DistantServer.of(server);
     await using client = await connect(far.url);
     const isRefused = async (acquire: Acquire, waitMs: number | undefined) => {
       const started = performance.now();

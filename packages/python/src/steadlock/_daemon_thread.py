@@ -6,15 +6,15 @@ import _thread
 import threading
 from collections.abc import Callable
 
-BEGIN_LIMIT = 1
-"""For how many seconds `begin` waits for the thread to start. At the end of the process a thread may never run."""
+START_TIMEOUT = 1
+"""For how many seconds `start` waits for the thread to start. At the end of the process a thread may never run."""
 
 
-class Background:
+class DaemonThread:
     """Work in a daemon thread. The thread is started when it is needed, and again after it has ended.
 
     Signals can interrupt the start at any moment, and two threads can start the work at once. If two threads then run,
-    the one that was started first must end: see `is_known`.
+    the one that was started first must end: see `is_latest`.
     """
 
     def __init__(self, work: Callable[[], object], name: str) -> None:
@@ -22,59 +22,59 @@ class Background:
         self._name = name
         self._thread: threading.Thread | None = None
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Starts the thread unless it runs. Raises `RuntimeError` if the system has no more threads, and at the end of
         the process.
         """
-        if self.has_begun():
+        if self.is_running():
             return
         # A plain lock, because an interrupt could leave the internal lock of an event locked for ever.
-        begun = threading.Lock()
-        begun.acquire()
-        thread = self._thread = threading.Thread(target=self._run, args=(begun,), name=self._name, daemon=True)
+        started = threading.Lock()
+        started.acquire()
+        thread = self._thread = threading.Thread(target=self._run, args=(started,), name=self._name, daemon=True)
         refused: list[RuntimeError] = []
 
         def on_refusal(error: RuntimeError) -> None:
             refused.append(error)
-            begun.release()
+            started.release()
 
-        begin(thread, on_refusal)
+        start_uninterrupted(thread, on_refusal)
         # Waits until the thread runs, so that further calls before that do not start more threads.
-        begun.acquire(timeout=BEGIN_LIMIT)
+        started.acquire(timeout=START_TIMEOUT)
         if refused:
             raise refused[0]
 
-    def has_begun(self) -> bool:
+    def is_running(self) -> bool:
         thread = self._thread
         return thread is not None and thread.ident is not None
 
-    def is_here(self) -> bool:
+    def is_current(self) -> bool:
         """Whether the calling thread is this thread."""
         return self._thread is threading.current_thread()
 
-    def is_known(self) -> bool:
+    def is_latest(self) -> bool:
         """Whether the calling thread is the last one that was started. The work calls this, and must end if it returns
         false.
         """
-        return self.is_here() or not self.has_begun()
+        return self.is_current() or not self.is_running()
 
     def join(self, limit: float) -> None:
         """Waits for the end of the thread, `limit` seconds at the most. Does not wait in the thread itself."""
         thread = self._thread
-        if thread is not None and thread.ident is not None and not self.is_here():
+        if thread is not None and thread.ident is not None and not self.is_current():
             thread.join(limit)
 
-    def _run(self, begun: threading.Lock) -> None:
+    def _run(self, started: threading.Lock) -> None:
         try:
-            begun.release()
+            started.release()
             self._work()
         finally:
-            # If an interrupt ended the thread, the next `begin` starts another.
-            if self.is_here():
+            # If an interrupt ended the thread, the next `start` starts another.
+            if self.is_current():
                 self._thread = None
 
 
-def begin(thread: threading.Thread, on_refusal: Callable[[RuntimeError], object] | None = None) -> None:
+def start_uninterrupted(thread: threading.Thread, on_refusal: Callable[[RuntimeError], object] | None = None) -> None:
     """Starts a thread in one step. Raises `RuntimeError` if the system has no more threads.
 
     An error of a signal handler inside `Thread.start` would end the thread that was started. Here `Thread.start` runs

@@ -3,56 +3,56 @@
 import { getEventListeners } from 'node:events';
 import { clearInterval, setInterval } from 'node:timers';
 
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+const MAX_TIMER_MS = 2 ** 31 - 1;
 /** The interval of checks, in milliseconds, in a process that only waits for the loss of a lease. */
-const LOOK_MS = 500;
+const CHECK_MS = 500;
 
-const timer = setInterval(() => {}, LONGEST_TIMER_MS).unref();
-let waiting = 0;
+const timer = setInterval(() => {}, MAX_TIMER_MS).unref();
+let waiters = 0;
 
 /** Called when a caller starts to wait. */
-export function wait(): void {
-  if (waiting === 0) timer.ref();
-  waiting += 1;
+export function addWaiter(): void {
+  if (waiters === 0) timer.ref();
+  waiters += 1;
 }
 
 /** Called when a caller has its reply or was cancelled. */
-export function stopWaiting(): void {
-  waiting -= 1;
-  if (waiting === 0) timer.unref();
+export function removeWaiter(): void {
+  waiters -= 1;
+  if (waiters === 0) timer.unref();
 }
 
 /** The signals of held leases that the program has read. */
 const signals = new Set<AbortSignal>();
-let looking: NodeJS.Timeout | undefined;
+let checks: NodeJS.Timeout | undefined;
 
 /** Called when the program reads the signal of a held lease. */
-export function listenedTo(signal: AbortSignal): void {
-  if (signals.size === 0) process.on('beforeExit', stayIfAwaited);
+export function watchSignal(signal: AbortSignal): void {
+  if (signals.size === 0) process.on('beforeExit', stayAliveIfAwaited);
   signals.add(signal);
 }
 
 /** Called when the lease is released or lost. */
-export function noMoreListenedTo(signal: AbortSignal): void {
+export function unwatchSignal(signal: AbortSignal): void {
   if (!signals.delete(signal) || signals.size > 0) return;
-  process.off('beforeExit', stayIfAwaited);
-  stopLooking();
+  process.off('beforeExit', stayAliveIfAwaited);
+  stopChecking();
 }
 
 /**
  * Called when the event loop is empty. A program that is done ends now, even if it holds locks. But a program whose
  * main module waits at its top level for the loss of a lease must stay alive: Node would end it with exit code 13.
  */
-function stayIfAwaited(): void {
-  if (!isLossAwaited() || looking !== undefined) return;
-  looking = setInterval(() => {
-    if (!isLossAwaited()) stopLooking();
-  }, LOOK_MS);
+function stayAliveIfAwaited(): void {
+  if (!isLossAwaited() || checks !== undefined) return;
+  checks = setInterval(() => {
+    if (!isLossAwaited()) stopChecking();
+  }, CHECK_MS);
 }
 
-function stopLooking(): void {
-  clearInterval(looking);
-  looking = undefined;
+function stopChecking(): void {
+  clearInterval(checks);
+  checks = undefined;
 }
 
 function isLossAwaited(): boolean {

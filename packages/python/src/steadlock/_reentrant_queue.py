@@ -13,7 +13,7 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 
-def keep(results: list[T], call: Callable[[A], T], argument: A) -> None:
+def append_result(results: list[T], call: Callable[[A], T], argument: A) -> None:
     """Calls a native function, and appends its result. An interrupt comes before the call, or after the result was
     appended, because both are one native call.
     """
@@ -28,7 +28,7 @@ def first(queue: MutableSequence[T]) -> T | None:
         return None
 
 
-def take_out(queue: MutableSequence[T], item: T) -> None:
+def remove_item(queue: MutableSequence[T], item: T) -> None:
     """Removes an item that was handed on, unless other code has removed it."""
     # One atomic step: a check before the removal could lead to the removal of the next item.
     try:  # noqa: SIM105 - a context manager costs four times as much

@@ -10,7 +10,7 @@ from steadlock import aio
 PASSWORD = "sesame-open-and-more"
 
 
-def test_a_client_names_its_server_and_its_state(server: RedisServer) -> None:
+def test_the_repr_of_a_client_names_its_server_and_state(server: RedisServer) -> None:
     url = f"redis://127.0.0.1:{server.port}"
     client = steadlock.connect(url)
     assert repr(client) == f"<steadlock.Client of 127.0.0.1:{server.port}, open>"
@@ -18,14 +18,14 @@ def test_a_client_names_its_server_and_its_state(server: RedisServer) -> None:
     assert repr(client) == f"<steadlock.Client of 127.0.0.1:{server.port}, closed>"
 
 
-def test_a_lazy_client_says_that_it_is_not_connected_yet() -> None:
+def test_the_repr_of_a_lazy_client_says_not_connected_yet() -> None:
     with steadlock.connect("memory://shown", lazy=True) as client:
         assert repr(client) == "<steadlock.Client of memory://shown, not connected yet>"
         client.lock("door").locked()
         assert repr(client) == "<steadlock.Client of memory://shown, open>"
 
 
-async def test_so_it_does_in_asyncio() -> None:
+async def test_the_repr_of_an_aio_client_names_its_server_and_state() -> None:
     lazy = aio.connect("memory://shown", lazy=True)
     assert repr(lazy) == "<steadlock.aio.LazyClient of memory://shown, not connected yet>"
     async with aio.connect("memory://shown") as client:
@@ -46,7 +46,7 @@ def test_a_password_is_never_shown() -> None:
     client.close()
 
 
-def test_a_client_of_sentinels_names_them() -> None:
+def test_the_repr_of_a_sentinel_client_names_the_sentinels() -> None:
     client = steadlock.connect(f"redis+sentinel://:{PASSWORD}@a:1,b:2/main", lazy=True)
     assert repr(client) == "<steadlock.Client of sentinels a:1,b:2 of main, not connected yet>"
     client.close()

@@ -2,27 +2,27 @@
 
 import { globals, IS_WORKERS, keepAlive, type Timer } from './runtime.js';
 
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
  * The timer is made at the first wait, because some hosts refuse timers before their first request. Where timers belong
  * to a request (Cloudflare Workers), `endsByItself` is false, and no timer is made.
  */
 let timer: Timer | undefined;
-let waiting = 0;
+let waiters = 0;
 
 /** Called when a caller starts to wait. */
-export function wait(): void {
-  waiting += 1;
-  if (waiting > 1 || !endsByItself()) return;
-  timer ??= setInterval(() => {}, LONGEST_TIMER_MS);
+export function addWaiter(): void {
+  waiters += 1;
+  if (waiters > 1 || !endsByItself()) return;
+  timer ??= setInterval(() => {}, MAX_TIMER_MS);
   keepAlive(timer, true);
 }
 
 /** Called when a caller has its reply or was cancelled. */
-export function stopWaiting(): void {
-  waiting -= 1;
-  if (waiting === 0 && timer !== undefined) keepAlive(timer, false);
+export function removeWaiter(): void {
+  waiters -= 1;
+  if (waiters === 0 && timer !== undefined) keepAlive(timer, false);
 }
 
 /** Whether the program ends when it has no timer and no connection any more. */
@@ -35,7 +35,7 @@ function endsByItself(): boolean {
  * Called when the program reads the signal of a lease. Does nothing: the hosts of this package do not show whether a
  * signal has listeners.
  */
-export function listenedTo(_signal: AbortSignal): void {}
+export function watchSignal(_signal: AbortSignal): void {}
 
 /** Called when the lease is released or lost. Does nothing. */
-export function noMoreListenedTo(_signal: AbortSignal): void {}
+export function unwatchSignal(_signal: AbortSignal): void {}

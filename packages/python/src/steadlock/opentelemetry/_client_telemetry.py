@@ -16,7 +16,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, Status, StatusCode, Tracer
 
 from steadlock import _kinds, _log, _native
-from steadlock._endings import LostReason
+from steadlock._outcomes import LostReason
 from steadlock._settings import LockSettings
 from steadlock._shown import shown
 from steadlock.errors import (
@@ -36,7 +36,7 @@ GROUPS_KEPT: Final = 1024
 """The number of lock names whose metrics group is cached."""
 
 
-class Measuring:
+class ClientTelemetry:
     """The telemetry of one client. It refers to no lease, so that it keeps none alive."""
 
     def __init__(self, native: _native.Client, tracer: Tracer, instruments: Instruments) -> None:
@@ -49,7 +49,7 @@ class Measuring:
         self._has_failed = False
         self._holds: dict[int, _Hold] = {}
         """The spans of the held leases, by the leases' numbers. The code that removes a span must end it."""
-        self._notes: deque[Callable[[], object]] = deque()
+        self._deferred: deque[Callable[[], object]] = deque()
         """The stored reports that were not processed yet."""
         self._group = lru_cache(GROUPS_KEPT)(native.metrics_group)
 
@@ -60,16 +60,16 @@ class Measuring:
         """Stops measuring."""
         self._is_on = False
         self.catch_up()
-        self.guarded(self.instruments.remove, self)
+        self.call_safely(self.instruments.remove, self)
         for number in list(self._holds):
             hold = self._holds.pop(number, None)
             if hold is not None:
-                self.guarded(hold.span.end)
+                self.call_safely(hold.span.end)
 
     def wait(self, settings: LockSettings) -> _Wait:
         self.catch_up()
         wait = _Wait(self, settings)
-        self.guarded(wait.begin)
+        self.call_safely(wait.begin)
         return wait
 
     def hold(self, lease: _native.Lease, wait: _Wait) -> None:
@@ -90,25 +90,25 @@ class Measuring:
             self.catch_up()
 
     def ended(self, number: int, outcome: str, reason: LostReason | None) -> None:
-        self._notes.append(partial(self._end, number, outcome, reason, time.time_ns(), time.perf_counter()))
+        self._deferred.append(partial(self._end, number, outcome, reason, time.time_ns(), time.perf_counter()))
 
     def dropped(self, number: int) -> None:
         self.ended(number, "unknown", None)
         self._native.ring()
 
-    def soon(self, note: Callable[[], object]) -> None:
+    def defer(self, note: Callable[[], object]) -> None:
         """Stores a call for the next `catch_up`, which comes soon."""
-        self._notes.append(note)
+        self._deferred.append(note)
         self._native.ring()
 
     def is_behind(self) -> bool:
-        return bool(self._notes)
+        return bool(self._deferred)
 
     def catch_up(self) -> None:
         # A report that comes while this thread runs a provider's code is processed after that code.
-        while self._notes and threading.get_ident() not in _inside:
+        while self._deferred and threading.get_ident() not in _threads_in_provider:
             try:
-                note = self._notes.popleft()
+                note = self._deferred.popleft()
             except IndexError:
                 return  # Another thread has taken the last one.
             self._call(note)
@@ -118,11 +118,11 @@ class Measuring:
         for number in list(self._holds):
             self.ended(number, "lost", "closed")
         self.catch_up()
-        self.guarded(self.instruments.closed, self)
+        self.call_safely(self.instruments.closed, self)
 
     def after_fork(self) -> None:
         self._holds.clear()
-        self._notes.clear()
+        self._deferred.clear()
         self.counts = Counts(self._native.metric_rows)
         self._group.cache_clear()
         self.instruments.after_fork()
@@ -140,13 +140,13 @@ class Measuring:
             hold.span.set_attribute("steadlock.outcome", outcome)
             if reason is not None:
                 hold.span.set_attribute("steadlock.reason", reason)
-            if reason in _FAULTS:
+            if reason in _ERROR_REASONS:
                 hold.span.set_status(Status(StatusCode.ERROR, f"the lease was lost: {reason}"))
             hold.span.end(at)
         finally:
             self.instruments.hold.record(now - hold.since, self.labels(hold.kind, hold.name), hold.context)
 
-    def guarded(self, call: Callable[..., object], *args: object) -> None:
+    def call_safely(self, call: Callable[..., object], *args: object) -> None:
         """Calls a provider's code. An error of a provider or an exporter does not reach the caller."""
         self._call(call, *args)
         self.catch_up()
@@ -158,19 +158,21 @@ class Measuring:
         in the same thread, its call is stored, and runs after the other one.
         """
         thread = threading.get_ident()
-        if thread in _inside:
-            self.soon(partial(call, *args))
+        if thread in _threads_in_provider:
+            self.defer(partial(call, *args))
             return
         try:
-            _inside.add(thread)
+            _threads_in_provider.add(thread)
             call(*args)
         except Exception as error:
             if not self._has_failed:
                 self._has_failed = True
-                text = f"OpenTelemetry raised {type(error).__name__}: some spans and metrics are missing; locks are not"
+                text = (
+                    f"OpenTelemetry raised {type(error).__name__}: some spans and metrics are missing; locks still work"
+                )
                 _log.write([("warn", text, {"event": "telemetry_failed"})])
         finally:
-            _inside.discard(thread)
+            _threads_in_provider.discard(thread)
 
 
 class _Wait:
@@ -180,23 +182,23 @@ class _Wait:
         "_is_counted",
         "_is_over",
         "_lease",
-        "_measuring",
         "_since",
         "_span",
+        "_telemetry",
         "attributes",
         "context",
         "kind",
         "name",
     )
 
-    def __init__(self, measuring: Measuring, settings: LockSettings) -> None:
-        self._measuring = measuring
+    def __init__(self, telemetry: ClientTelemetry, settings: LockSettings) -> None:
+        self._telemetry = telemetry
         self._since = time.perf_counter()
         self._span: Span | None = None
         self._is_over = False
         # Whether the core counts this acquisition. It does not count requests that it refuses before anything is sent,
         # nor requests to a closed client. Such requests would also not be bound by the limit of groups.
-        self._is_counted = not measuring.is_closed
+        self._is_counted = not telemetry.is_closed
         self._lease: int | None = None
         self.context: Context | None = None
         self.name = settings.name
@@ -206,40 +208,40 @@ class _Wait:
     def begin(self) -> None:
         # The span of the hold gets the same parent, wherever the hold begins and ends.
         self.context = context.get_current()
-        self._span = self._measuring.tracer.start_span("steadlock.wait", self.context, attributes=self.attributes)
+        self._span = self._telemetry.tracer.start_span("steadlock.wait", self.context, attributes=self.attributes)
 
     def granted(self, lease: _native.Lease) -> None:
-        self._measuring.guarded(self._end, "degraded" if lease.degraded else "granted", None)
+        self._telemetry.call_safely(self._end, "degraded" if lease.degraded else "granted", None)
         self._lease = lease.id
-        self._measuring.guarded(self._measuring.hold, lease, self)
+        self._telemetry.call_safely(self._telemetry.hold, lease, self)
 
     def failed(self, error: BaseException) -> None:
         if isinstance(error, GeneratorExit):
             # A garbage collection drops the coroutine, at any point of other code.
-            self._measuring.soon(partial(self._end, "cancelled", None))
+            self._telemetry.defer(partial(self._end, "cancelled", None))
             return
-        self._measuring.guarded(self._end, outcome_of(error), error)
+        self._telemetry.call_safely(self._end, outcome_of(error), error)
         if self._lease is not None:
-            self._measuring.ended(self._lease, "unknown", None)
-            self._measuring.catch_up()
+            self._telemetry.ended(self._lease, "unknown", None)
+            self._telemetry.catch_up()
 
     def _end(self, outcome: str, error: BaseException | None) -> None:
         if self._is_over:
             return
         self._is_over = True
-        measuring = self._measuring
+        telemetry = self._telemetry
         seconds = time.perf_counter() - self._since
         try:
             if self._span is not None:
                 self._span.set_attribute("steadlock.outcome", outcome)
-                if outcome in _ERRORS:
+                if outcome in _ERROR_OUTCOMES:
                     self._span.set_attribute("error.type", type(error).__name__)
                     self._span.set_status(Status(StatusCode.ERROR, str(error)))
                 self._span.end()
         finally:
             if self._is_counted and outcome != "refused":
-                labels = measuring.labels(self.kind, self.name) | {"steadlock.outcome": outcome}
-                measuring.instruments.wait.record(seconds, labels, self.context)
+                labels = telemetry.labels(self.kind, self.name) | {"steadlock.outcome": outcome}
+                telemetry.instruments.wait.record(seconds, labels, self.context)
 
 
 def outcome_of(error: BaseException) -> str:
@@ -248,7 +250,7 @@ def outcome_of(error: BaseException) -> str:
         return "cancelled"
     if error.skipped:
         return "skipped"
-    return next((word for kinds, word in _WORDS if isinstance(error, kinds)), "unavailable")
+    return next((word for kinds, word in _OUTCOMES if isinstance(error, kinds)), "unavailable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +262,7 @@ class _Hold:
     since: float
 
 
-_WORDS: Final = (
+_OUTCOMES: Final = (
     (LockTimeoutError, "timed_out"),
     (UnavailableError, "unavailable"),
     (MisconfiguredError, "misconfigured"),
@@ -268,17 +270,17 @@ _WORDS: Final = (
     (ClosedError, "closed"),
     ((InvalidArgumentError, NotOwnerError, ForkedError), "refused"),
 )
-_ERRORS: Final = ("unavailable", "misconfigured", "refused", "lost", "closed")
+_ERROR_OUTCOMES: Final = ("unavailable", "misconfigured", "refused", "lost", "closed")
 """The outcomes of a wait that are errors."""
-_inside: Final[set[int]] = set()
+_threads_in_provider: Final[set[int]] = set()
 """The threads that run a provider's code, called from here."""
 
 
 def _after_fork() -> None:
     """Forgets the other threads of the parent: a new thread of the child can get the identity of one of them."""
-    _inside.intersection_update({threading.get_ident()})
+    _threads_in_provider.intersection_update({threading.get_ident()})
 
 
 os.register_at_fork(after_in_child=_after_fork)
-_FAULTS: Final = ("expired", "removed", "stolen")
+_ERROR_REASONS: Final = ("expired", "removed", "stolen")
 """The reasons for a loss that are faults."""

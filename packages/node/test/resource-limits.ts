@@ -54,12 +54,12 @@ const END = `
 `;
 
 /**
- * Runs a program that prints `ready` and its process id, and `told` later. Between the two lines its limit of a
+ * Runs a program that prints `ready` and its process id, and `refused` later. Between the two lines its limit of a
  * resource is `most`, and its connections are cut once. The program must then end as it should.
  *
  * @param resource the option of `prlimit`, such as `nofile`
  */
-export async function runStarved(program: string, resource: string, most: number): Promise<void> {
+export async function runWithLimit(program: string, resource: string, most: number): Promise<void> {
   await using server = await RedisServer.start();
   // Only the program's own user may change its limits.
   const prlimit = (pid: string, ...options: string[]) => {
@@ -74,11 +74,11 @@ export async function runStarved(program: string, resource: string, most: number
   const follow = (output: string) => {
     const pid = /ready (\d+)\n/.exec(output)?.[1] ?? '';
     if (steps.length === 0 && pid !== '') steps.push(starve(pid));
-    if (steps.length === 1 && output.includes('told\n')) steps.push(limit(pid, before));
+    if (steps.length === 1 && output.includes('refused\n')) steps.push(limit(pid, before));
   };
   const starve = async (pid: string) => {
-    const told = await prlimit(pid, `--${resource}`, '--output=SOFT', '--noheadings');
-    before = told.stdout.trim();
+    const current = await prlimit(pid, `--${resource}`, '--output=SOFT', '--noheadings');
+    before = current.stdout.trim();
     await limit(pid, String(most));
     for (const kind of ['normal', 'pubsub']) await server.store.call('CLIENT', 'KILL', 'TYPE', kind);
   };

@@ -32,12 +32,12 @@ import org.springframework.transaction.annotation.Transactional;
 
 /** Tests how the start handles other annotations on an annotated method. */
 @ExtendWith(OutputCaptureExtension.class)
-class OtherAnnotationsTest {
+class AnnotationConflictsTest {
     private static final int LOCK = Ordered.LOWEST_PRECEDENCE - 100;
     private static final String WHOLE_CALL = "steadlock.annotation.retry=whole-call";
 
     @Test
-    void retries_are_just_outside_of_the_lock(CapturedOutput log) {
+    void retries_are_directly_outside_of_the_lock(CapturedOutput log) {
         program(Retries.class)
                 .run(context -> assertThat(orderOfRetries(context)).isEqualTo(LOCK - 1));
         program(Retries.class)
@@ -47,7 +47,7 @@ class OtherAnnotationsTest {
     }
 
     @Test
-    void the_whole_call_holds_the_lock_where_the_property_says_so(CapturedOutput log) {
+    void the_property_lets_the_whole_call_hold_the_lock(CapturedOutput log) {
         program(Retries.class)
                 .withPropertyValues(WHOLE_CALL)
                 .run(context -> assertThat(orderOfRetries(context)).isGreaterThan(LOCK));
@@ -55,7 +55,7 @@ class OtherAnnotationsTest {
     }
 
     @Test
-    void an_order_of_retries_that_the_program_gave_stays(CapturedOutput log) {
+    void an_explicit_order_of_retries_is_kept(CapturedOutput log) {
         program(EarlyRetries.class)
                 .run(context -> assertThat(orderOfRetries(context)).isEqualTo(5));
         assertThat(log.getOut()).doesNotContain("@Retryable");
@@ -69,7 +69,7 @@ class OtherAnnotationsTest {
     }
 
     @Test
-    void a_retry_within_the_whole_call_that_is_outside_of_it_stops_the_start() {
+    void a_retry_outside_of_the_whole_call_stops_the_start() {
         program(EarlyRetries.class)
                 .withPropertyValues(WHOLE_CALL)
                 .run(
@@ -83,7 +83,7 @@ class OtherAnnotationsTest {
     }
 
     @Test
-    void a_method_without_a_lock_is_still_retried_outside_of_its_transaction() {
+    void a_method_without_a_lock_is_retried_outside_of_its_transaction() {
         for (boolean isEnabled : new boolean[] {true, false}) {
             Programs.program(Retries.class, Databases.Jdbc.class)
                     .withBean(Unlocked.class)
@@ -99,7 +99,7 @@ class OtherAnnotationsTest {
     }
 
     @Test
-    void a_cache_within_the_lock_is_a_warning(CapturedOutput log) {
+    void a_cache_inside_the_lock_causes_a_warning(CapturedOutput log) {
         caches(Caches.class);
         for (String name : List.of("Cached", "CachedClass", "ComposedCache", "Several", "Skipped")) {
             assertThat(log.getOut())
@@ -110,7 +110,7 @@ class OtherAnnotationsTest {
     }
 
     @Test
-    void a_cache_that_keeps_the_answer_of_a_busy_lock_is_a_warning(CapturedOutput log) {
+    void caching_the_result_of_a_busy_lock_causes_a_warning(CapturedOutput log) {
         caches(CachesOutside.class);
         assertThat(log.getOut())
                 .containsOnlyOnce(
@@ -123,7 +123,7 @@ class OtherAnnotationsTest {
     }
 
     @Test
-    void an_annotation_that_nothing_acts_on_is_no_warning(CapturedOutput log) {
+    void an_ineffective_annotation_causes_no_warning(CapturedOutput log) {
         caches(Nothing.class);
         program(Nothing.class)
                 .withPropertyValues(WHOLE_CALL)

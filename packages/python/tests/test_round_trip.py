@@ -30,12 +30,12 @@ REASON = (
 WAITS = {"a wait without a bound": None, "a bounded wait": 1, "a single attempt": 0}
 
 
-async def serve_from_afar(server_port: int, ports: queue.Queue[int], stop: asyncio.Event) -> None:
+async def serve_with_delay(server_port: int, ports: queue.Queue[int], stop: asyncio.Event) -> None:
     """Runs a proxy that passes all data on after the delay."""
     loop = asyncio.get_running_loop()
     writers: list[asyncio.StreamWriter] = []
 
-    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while chunk := await reader.read(1 << 16):
             loop.call_later(DELAY_EACH_WAY, writer.write, chunk)
         loop.call_later(DELAY_EACH_WAY, writer.close)
@@ -44,7 +44,7 @@ async def serve_from_afar(server_port: int, ports: queue.Queue[int], stop: async
         from_server, to_server = await asyncio.open_connection("127.0.0.1", server_port)
         writers.extend([writer, to_server])
         with suppress(ConnectionError):
-            await asyncio.gather(pass_on(reader, to_server), pass_on(from_server, writer))
+            await asyncio.gather(forward(reader, to_server), forward(from_server, writer))
 
     proxy = await asyncio.start_server(accept, "127.0.0.1", 0)
     ports.put(proxy.sockets[0].getsockname()[1])
@@ -56,13 +56,13 @@ async def serve_from_afar(server_port: int, ports: queue.Queue[int], stop: async
 
 
 @pytest.fixture
-def far_url(server: RedisServer) -> Iterator[str]:
+def distant_url(server: RedisServer) -> Iterator[str]:
     """The URL of a proxy on a separate thread."""
     ports: queue.Queue[int] = queue.Queue()
     stop = asyncio.Event()
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         loop = runner.get_loop()
-        thread = threading.Thread(target=runner.run, args=[serve_from_afar(server.port, ports, stop)])
+        thread = threading.Thread(target=runner.run, args=[serve_with_delay(server.port, ports, stop)])
         thread.start()
         yield f"redis://127.0.0.1:{ports.get(timeout=LIMIT)}"
         loop.call_soon_threadsafe(stop.set)
@@ -79,21 +79,21 @@ def locks(client: Any, name: str, lease: float) -> list[Any]:
     ]
 
 
-def says_what_to_change(error: object, wait: float | None, took: float) -> None:
+def assert_advises_longer_lease(error: object, wait: float | None, took: float) -> None:
     assert isinstance(error, steadlock.UnavailableError), error
     assert error.retryable
     assert re.search(REASON, str(error)), error
     assert took >= (wait or 0)
 
 
-def test_a_lease_shorter_than_the_round_trip_is_refused_with_a_reason(far_url: str) -> None:
+def test_a_lease_shorter_than_the_round_trip_is_refused_with_a_reason(distant_url: str) -> None:
     def wait_for(lock: Any, wait: float | None) -> None:
         start = time.monotonic()
         with pytest.raises(steadlock.UnavailableError) as caught:
             lock.try_acquire(wait=wait)
-        says_what_to_change(caught.value, wait, time.monotonic() - start)
+        assert_advises_longer_lease(caught.value, wait, time.monotonic() - start)
 
-    with steadlock.connect(far_url) as client, ThreadPoolExecutor(12) as threads:
+    with steadlock.connect(distant_url) as client, ThreadPoolExecutor(12) as threads:
         waits = [(lock, wait) for name, wait in WAITS.items() for lock in locks(client, name, SHORT)]
         for refused in [threads.submit(wait_for, lock, wait) for lock, wait in waits]:
             refused.result(LIMIT)
@@ -103,14 +103,14 @@ def test_a_lease_shorter_than_the_round_trip_is_refused_with_a_reason(far_url: s
             assert lease.release() == "released"
 
 
-async def test_tasks_are_refused_it_with_the_same_reason(far_url: str) -> None:
+async def test_a_lease_shorter_than_the_round_trip_is_refused_in_asyncio(distant_url: str) -> None:
     async def wait_for(lock: Any, wait: float | None) -> None:
         start = time.monotonic()
         with pytest.raises(steadlock.UnavailableError) as caught:
             await lock.try_acquire(wait=wait)
-        says_what_to_change(caught.value, wait, time.monotonic() - start)
+        assert_advises_longer_lease(caught.value, wait, time.monotonic() - start)
 
-    async with aio.connect(far_url) as client, asyncio.timeout(LIMIT):
+    async with aio.connect(distant_url) as client, asyncio.timeout(LIMIT):
         waits = [(lock, wait) for name, wait in WAITS.items() for lock in locks(client, name, SHORT)]
         await asyncio.gather(*(wait_for(lock, wait) for lock, wait in waits))
         # A longer lease works.

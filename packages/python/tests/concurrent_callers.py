@@ -14,7 +14,7 @@ LIMIT = 10
 """No wait may take longer than this many seconds."""
 
 
-def one_of_the_threads_is_granted(lock: steadlock.Lock) -> None:
+def check_one_thread_is_granted(lock: steadlock.Lock) -> None:
     """Each thread makes one attempt. The server answers all, so that none raises; one of them is granted the lock."""
     together = threading.Barrier(CALLERS)
 
@@ -31,7 +31,7 @@ def one_of_the_threads_is_granted(lock: steadlock.Lock) -> None:
         assert sum(threads.map(attempt, range(CALLERS), timeout=LIMIT)) == 1
 
 
-def all_threads_are_granted_in_turn(lock: steadlock.Lock) -> None:
+def check_all_threads_are_granted(lock: steadlock.Lock) -> None:
     """Each thread waits with a bound."""
     together = threading.Barrier(CALLERS)
     holders: list[int] = []
@@ -49,8 +49,8 @@ def all_threads_are_granted_in_turn(lock: steadlock.Lock) -> None:
         assert len(list(threads.map(enter, range(CALLERS), timeout=2 * LIMIT))) == CALLERS
 
 
-async def one_of_the_tasks_is_granted(lock: aio.Lock) -> None:
-    """As `one_of_the_threads_is_granted`, with tasks."""
+async def check_one_task_is_granted(lock: aio.Lock) -> None:
+    """As `check_one_thread_is_granted`, with tasks."""
     together = asyncio.Barrier(CALLERS)
 
     async def attempt() -> bool:
@@ -65,8 +65,8 @@ async def one_of_the_tasks_is_granted(lock: aio.Lock) -> None:
         assert sum(await asyncio.gather(*(attempt() for _ in range(CALLERS)))) == 1
 
 
-async def all_tasks_are_granted_in_turn(lock: aio.Lock) -> None:
-    """As `all_threads_are_granted_in_turn`, with tasks."""
+async def check_all_tasks_are_granted(lock: aio.Lock) -> None:
+    """As `check_all_threads_are_granted`, with tasks."""
     holders: list[int] = []
 
     async def enter(number: int) -> None:

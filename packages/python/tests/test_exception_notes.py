@@ -36,7 +36,7 @@ def notes_of(error: BaseException | None) -> list[str]:
     return list(getattr(error, "__notes__", ()))
 
 
-def raised_in(scope: Any, body: Callable[[steadlock.Lease], object], error: Exception) -> list[str]:
+def notes_raised_in(scope: Any, body: Callable[[steadlock.Lease], object], error: Exception) -> list[str]:
     """Raises `error` in a scope after the body. Returns the notes of the raised error."""
     with pytest.raises(type(error)) as raised, scope as lease:
         body(lease)
@@ -45,7 +45,7 @@ def raised_in(scope: Any, body: Callable[[steadlock.Lease], object], error: Exce
     return notes_of(error)
 
 
-async def raised_in_task(
+async def notes_raised_in_task(
     scope: Any, body: Callable[[aio.Lease], Coroutine[Any, Any, object]], error: Exception
 ) -> list[str]:
     """Does the same in a task."""
@@ -68,33 +68,33 @@ async def until_cancelled(lease: aio.Lease) -> None:
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-def test_the_exception_of_the_body_says_that_the_lock_was_lost(url: str, scope: Scope) -> None:
+def test_the_exception_of_the_body_gets_a_note_of_the_loss(url: str, scope: Scope) -> None:
     with steadlock.connect(url) as client:
-        (note,) = raised_in(scope(client), until_lost, KeyError("mine"))
+        (note,) = notes_raised_in(scope(client), until_lost, KeyError("mine"))
         assert "door" in note
         assert "lost" in note
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-async def test_so_it_does_in_asyncio(url: str, scope: Scope) -> None:
+async def test_the_exception_of_the_body_gets_a_note_of_the_loss_in_asyncio(url: str, scope: Scope) -> None:
     async with aio.connect(url) as client:
-        (note,) = await raised_in_task(scope(client), until_cancelled, KeyError("mine"))
+        (note,) = await notes_raised_in_task(scope(client), until_cancelled, KeyError("mine"))
         assert "door" in note
         assert "lost" in note
 
 
-def test_a_loss_that_the_release_finds_has_a_note(server: RedisServer, store: Store) -> None:
+def test_a_loss_found_by_the_release_adds_a_note(server: RedisServer, store: Store) -> None:
     with steadlock.connect(server.url) as client:
-        (note,) = raised_in(client.lock("door"), lambda _: store.flushall(), KeyError("mine"))
+        (note,) = notes_raised_in(client.lock("door"), lambda _: store.flushall(), KeyError("mine"))
     assert "lost" in note
 
 
-async def test_so_it_has_in_asyncio(server: RedisServer, store: Store) -> None:
+async def test_a_loss_found_by_the_release_adds_a_note_in_asyncio(server: RedisServer, store: Store) -> None:
     async def flush(_: aio.Lease) -> None:
         store.flushall()
 
     async with aio.connect(server.url) as client:
-        (note,) = await raised_in_task(client.lock("door"), flush, KeyError("mine"))
+        (note,) = await notes_raised_in_task(client.lock("door"), flush, KeyError("mine"))
     assert "lost" in note
 
 
@@ -106,17 +106,17 @@ def test_several_levels_of_one_lock_have_one_note_and_several_locks_have_one_eac
 
     error = KeyError("mine")
     with steadlock.connect("memory://") as client, contextlib.suppress(KeyError), client.lock("outer", max_hold=1):
-        raised_in(client.lock("door", max_hold=1), enter_again, error)
+        notes_raised_in(client.lock("door", max_hold=1), enter_again, error)
         raise error
     assert ["door" in note for note in notes_of(error)] == [True, False]
 
 
-def test_what_is_well_leaves_no_note() -> None:
+def test_a_valid_lease_adds_no_note() -> None:
     with steadlock.connect("memory://") as client:
-        assert raised_in(client.lock("door"), lambda _: None, KeyError("mine")) == []
+        assert notes_raised_in(client.lock("door"), lambda _: None, KeyError("mine")) == []
 
 
-def test_a_synchronized_functions_exception_says_it_too() -> None:
+def test_the_exception_of_a_synchronized_function_gets_a_note() -> None:
     with steadlock.connect("memory://") as client:
 
         @client.synchronized("door", lease=0.5)
@@ -131,24 +131,24 @@ def test_a_synchronized_functions_exception_says_it_too() -> None:
     assert len(notes_of(caught.value)) == 1
 
 
-class StubbornError(Exception):
+class RefusesNotesError(Exception):
     """An exception that takes no notes."""
 
     def add_note(self, note: str, /) -> None:
         raise RuntimeError("none")
 
 
-def test_an_exception_that_takes_no_note_goes_out_all_the_same() -> None:
+def test_an_exception_that_refuses_notes_is_raised_unchanged() -> None:
     with steadlock.connect("memory://") as client:
-        assert raised_in(client.lock("door", lease=0.1), until_lost, StubbornError()) == []
+        assert notes_raised_in(client.lock("door", lease=0.1), until_lost, RefusesNotesError()) == []
 
 
-async def test_so_it_does_out_of_async_with() -> None:
+async def test_an_exception_that_refuses_notes_is_raised_unchanged_in_asyncio() -> None:
     async with aio.connect("memory://") as client:
-        assert await raised_in_task(client.lock("door", lease=0.1), until_cancelled, StubbornError()) == []
+        assert await notes_raised_in_task(client.lock("door", lease=0.1), until_cancelled, RefusesNotesError()) == []
 
 
-def test_an_exit_that_names_a_type_alone_works() -> None:
+def test_exit_accepts_an_exception_type_alone() -> None:
     with steadlock.connect("memory://") as client:
         lock = client.lock("door", lease=0.1)
         assert lock.__enter__().lost.wait(10)

@@ -16,28 +16,28 @@ from steadlock import aio
 BATCH, BATCHES = 1_000, 4
 
 # A sweep runs when the number of added leases exceeds by 64 the number that the last sweep left.
-MOST = 2 * BATCH + 64
+MAX_HOLDS = 2 * BATCH + 64
 
 
 def are_lost(leases: list[steadlock.Lease | None]) -> bool:
     return all(lease is not None and lease.lost_reason for lease in leases)
 
 
-@pytest.mark.parametrize("listens", [False, True], ids=["unheard", "heard"])
-def test_leases_that_lapse_do_not_pile_up(listens: bool) -> None:
+@pytest.mark.parametrize("observes", [False, True], ids=["unobserved", "observed"])
+def test_expired_leases_do_not_accumulate(observes: bool) -> None:
     with steadlock.connect("memory://") as client:
         for batch in range(BATCHES):
             locks = [client.lock(f"door-{batch}-{number}", lease=0.1) for number in range(BATCH)]
             leases = [lock.try_acquire(wait=20) for lock in locks]
             for lease in leases:
                 assert lease is not None
-                if listens:
+                if observes:
                     assert lease.lost.wait(5)
                     # A second listener, after the loss was reported, leaves nothing behind either.
                     lease.on_lost(lambda _: None)
             eventually(5, partial(are_lost, leases))
-            assert len(client._connection.holds.all()) <= MOST
-        for _ in range(MOST):
+            assert len(client._connection.holds.all()) <= MAX_HOLDS
+        for _ in range(MAX_HOLDS):
             with client.lock("window"):
                 pass
         assert client._connection.holds.all() == []
@@ -45,7 +45,7 @@ def test_leases_that_lapse_do_not_pile_up(listens: bool) -> None:
         assert client._connection.native.drain() == ([], [], [])
 
 
-async def test_leases_that_lapse_do_not_pile_up_in_asyncio() -> None:
+async def test_expired_leases_do_not_accumulate_in_asyncio() -> None:
     async with aio.connect("memory://") as client:
         for batch in range(BATCHES):
             locks = [client.lock(f"door-{batch}-{number}", lease=0.1) for number in range(BATCH)]
@@ -53,8 +53,8 @@ async def test_leases_that_lapse_do_not_pile_up_in_asyncio() -> None:
             for lease in leases:
                 assert lease is not None
                 await asyncio.wait_for(lease.lost.wait(), 5)
-            assert len(client._connection.holds.all()) <= MOST
-        for _ in range(MOST):
+            assert len(client._connection.holds.all()) <= MAX_HOLDS
+        for _ in range(MAX_HOLDS):
             async with client.lock("window"):
                 pass
         assert client._connection.holds.all() == []
@@ -62,7 +62,7 @@ async def test_leases_that_lapse_do_not_pile_up_in_asyncio() -> None:
         assert client._connection.mailbox._requests == {}
 
 
-def test_a_scope_whose_lease_lapsed_leaves_what_its_thread_took_anew(client: steadlock.Client) -> None:
+def test_a_scope_with_an_expired_lease_keeps_a_newer_lease_of_its_thread(client: steadlock.Client) -> None:
     lock = client.lock("door")
     for scope in (client.lock("door", lease=0.2), lock.hold(lease=0.2)):
         with pytest.raises(steadlock.LockLostError) as caught, scope as lease:
@@ -74,7 +74,7 @@ def test_a_scope_whose_lease_lapsed_leaves_what_its_thread_took_anew(client: ste
         assert lock.release() == "released"
 
 
-async def test_a_scope_whose_lease_lapsed_leaves_what_its_task_took_anew(url: str) -> None:
+async def test_a_scope_with_an_expired_lease_keeps_a_newer_lease_of_its_task(url: str) -> None:
     async with aio.connect(url) as client:
         lock = client.lock("door")
         for scope in (client.lock("door", lease=0.2), lock.hold(lease=0.2)):
@@ -90,7 +90,7 @@ async def test_a_scope_whose_lease_lapsed_leaves_what_its_task_took_anew(url: st
             assert await lock.release() == "released"
 
 
-def test_levels_entered_inside_of_a_lease_that_lapsed_are_forgotten_with_it(client: steadlock.Client) -> None:
+def test_inner_levels_end_with_an_expired_lease(client: steadlock.Client) -> None:
     lock = client.lock("door", lease=0.2)
     outer, inner = lock.try_acquire(wait=20), lock.try_acquire()
     assert outer is not None
@@ -98,16 +98,16 @@ def test_levels_entered_inside_of_a_lease_that_lapsed_are_forgotten_with_it(clie
     assert outer.lost.wait(5)
     assert inner.lost.wait(5)
     assert lock.lease is None
-    anew = lock.try_acquire(wait=5, lease=20)
-    assert anew is not None
+    newer = lock.try_acquire(wait=5, lease=20)
+    assert newer is not None
     assert inner.release() == "expired"
     assert outer.release() == "expired"
-    assert anew.is_valid()
-    assert lock.lease is anew
+    assert newer.is_valid()
+    assert lock.lease is newer
     assert lock.release() == "released"
 
 
-def test_a_closed_client_says_so_of_what_it_held(client: steadlock.Client) -> None:
+def test_leases_of_a_closed_client_are_lost_as_closed(client: steadlock.Client) -> None:
     lock = client.lock("door")
     lease = lock.try_acquire()
     assert lease is not None

@@ -8,14 +8,14 @@ import { codes, words } from './words.js';
 /** The first request number after the failure. The core counts its own requests from 0. */
 const FIRST_REQUEST = 2 ** 52;
 
-export class Broken {
+export class FailedCore {
   /** The number of columns of a row. */
   static readonly WIDTH = 4;
 
   /** The error of every call after the failure. */
   static readonly FAILURE: NativeFailure = {
     kind: 'Unavailable',
-    message: 'the WebAssembly module of steadlock-web failed; make a client anew, in a fresh program if it fails again',
+    message: 'the WebAssembly module of steadlock-web failed; make a new client, in a new process if it fails again',
     operation: 'acquire',
     retryable: false,
     skipped: false,
@@ -42,9 +42,9 @@ export class Broken {
 
   /** Works like a client's `drain`. */
   drain(buffer: Float64Array): number {
-    const rows = this.#rows.splice(0, Math.floor(buffer.length / Broken.WIDTH));
+    const rows = this.#rows.splice(0, Math.floor(buffer.length / FailedCore.WIDTH));
     rows.forEach((row, at) => {
-      buffer.set(row, at * Broken.WIDTH);
+      buffer.set(row, at * FailedCore.WIDTH);
     });
     return rows.length;
   }

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 
-def passes(program: str, *args: str) -> subprocess.CompletedProcess[str]:
+def run_program(program: str, *args: str) -> subprocess.CompletedProcess[str]:
     """Runs a program, which must come to its end."""
     command = [sys.executable, "-c", program + '\nprint("done")', *args]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)

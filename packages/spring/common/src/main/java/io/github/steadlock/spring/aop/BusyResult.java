@@ -24,7 +24,7 @@ import org.springframework.util.ReflectionUtils;
 import reactor.core.publisher.Mono;
 
 /** The result of a call whose lock was not granted. */
-final class BusyAnswer {
+final class BusyResult {
     /** The results that stand for "nothing" instead of null, by result type. */
     private static final Map<Class<?>, Object> EMPTY =
             Map.of(
@@ -41,7 +41,7 @@ final class BusyAnswer {
      * @throws InvalidAnnotationException if the result type of the method, or the handler, is not
      *     suitable
      */
-    BusyAnswer(
+    BusyResult(
             String where,
             DistributedLock lock,
             Method method,

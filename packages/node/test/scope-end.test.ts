@@ -59,7 +59,7 @@ describe('a lost lock', () => {
     });
   }
 
-  it('of a semaphore is told by the release that finds it out', async () => {
+  it('of a semaphore is reported by the release that finds it', async () => {
     const semaphore = client.semaphore('permits', 2);
     const lease = await semaphore.acquire(2);
     await server.store.del('steadlock:{permits}:semaphore');
@@ -67,12 +67,12 @@ describe('a lost lock', () => {
     assert.equal(await lease.release(), 'expired');
   });
 
-  it('whose fixed lease lapsed is nobody’s once that was told', async () => {
-    const lock = client.lock('lapsed', { leaseMs: 100 });
+  it('with an expired fixed lease is not owned after the loss was reported', async () => {
+    const lock = client.lock('expired', { leaseMs: 100 });
     const lease = await lock.lock();
     await eventually(5_000, () => lease.signal.aborted);
     const calls = await server.scriptCalls();
-    const refused = { name: 'NotOwnerError', lockName: 'lapsed', operation: 'release' };
+    const refused = { name: 'NotOwnerError', lockName: 'expired', operation: 'release' };
     await assert.rejects(lock.unlock(lease), refused);
     await assert.rejects(lock.unlock(lease), refused);
     assert.equal(await server.scriptCalls(), calls);
@@ -80,7 +80,7 @@ describe('a lost lock', () => {
     await assert.rejects(lock.unlock(lease), NotOwnerError);
   });
 
-  it('whose fixed lease lapsed is told as lost while that was not told', async () => {
+  it('with an expired fixed lease is lost if the loss was not reported yet', async () => {
     const lock = client.lock('untold', { leaseMs: 100 });
     const lease = await lock.lock();
     const until = performance.now() + 300;
@@ -88,7 +88,7 @@ describe('a lost lock', () => {
     await assert.rejects(lock.unlock(lease), { name: 'LockLostError', reason: 'expired' });
   });
 
-  it('is not told where nobody knows', async () => {
+  it('is not reported if the outcome is unknown', async () => {
     await using paused = await RedisServer.start();
     const waits = await connect(paused.url, { commandTimeoutMs: 1_000 });
     const lock = waits.lock('unknown');
@@ -99,7 +99,7 @@ describe('a lost lock', () => {
     await waits.close();
   });
 
-  it('of a closed client is told as closed', async () => {
+  it('of a closed client is reported as closed', async () => {
     const closing = await connect(server.url);
     const lock = closing.lock('closing');
     const [renewed, fixed] = [await lock.lock(), await closing.lock('closing-too').lock({ leaseMs: 5_000 })];
@@ -175,7 +175,7 @@ describe('a lost lock', () => {
       });
     }
 
-    it('keeps the body’s error alone where the lock was held to the end', async () => {
+    it('throws only the error of the body if the lock was held', async () => {
       await assert.rejects(
         async () => {
           await using _lease = await client.lock('kept').lock();

@@ -38,9 +38,9 @@ import reactor.core.publisher.Mono;
 
 /** Tests methods whose work continues after they have returned. */
 @ExtendWith(OutputCaptureExtension.class)
-class LateWorkTest {
+class ContinuingWorkTest {
     @Test
-    void the_type_that_a_class_gives_to_a_generic_method_tells_when_it_ends() {
+    void the_type_argument_of_a_class_decides_when_a_call_ends() {
         Programs.program()
                 .withBean("stages", Stages.class)
                 .withBean("monos", Monos.class)
@@ -67,7 +67,7 @@ class LateWorkTest {
     }
 
     @Test
-    void the_type_that_a_class_gives_tells_what_stands_for_nothing() {
+    void the_type_argument_of_a_class_decides_the_empty_result() {
         Programs.program()
                 .withBean("optionals", Optionals.class)
                 .run(
@@ -103,7 +103,7 @@ class LateWorkTest {
                 "stageOfMono",
                 "fluxOfResponses",
             })
-    void a_type_behind_which_work_goes_on_stops_the_start(String method) {
+    void a_type_with_continuing_work_stops_the_start(String method) {
         assertThatThrownBy(() -> shapeOf(method))
                 .isInstanceOf(InvalidAnnotationException.class)
                 .hasMessageStartingWith("here: work goes on behind a ")
@@ -112,12 +112,12 @@ class LateWorkTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"path", "values", "stage", "monoOfValues", "wildcard", "raw", "nothing"})
-    void other_types_do_not(String method) throws NoSuchMethodException {
+    void other_types_are_accepted(String method) throws NoSuchMethodException {
         shapeOf(method);
     }
 
     @Test
-    void a_result_of_which_the_type_does_not_tell_is_refused() {
+    void a_result_with_undeclared_continuing_work_is_refused() {
         with(
                 (shop, client) -> {
                     for (Object late :
@@ -148,21 +148,21 @@ class LateWorkTest {
     }
 
     @Test
-    void work_that_is_left_to_the_caller_is_warned_of(CapturedOutput log) {
+    void a_lazy_result_causes_a_warning(CapturedOutput log) {
         Programs.program()
                 .withBean("lazy", Lazy.class)
                 .run(context -> assertThat(context).hasNotFailed());
         for (String method : List.of("stream", "iterator", "supplier")) {
-            assertThat(log.getOut()).contains("Lazy." + method + "() gives a java.util.");
+            assertThat(log.getOut()).contains("Lazy." + method + "() returns a java.util.");
         }
         assertThat(log.getOut())
-                .contains("is done without the lock")
+                .contains("uses it without the lock")
                 .doesNotContain("Lazy.own()")
                 .doesNotContain("Lazy.list()");
     }
 
     @Test
-    void a_body_that_keeps_its_lock_by_the_client_is_warned_of(CapturedOutput log) {
+    void a_body_that_keeps_a_lock_causes_a_warning(CapturedOutput log) {
         with(
                 (shop, client) -> {
                     shop.run(() -> client.lock("any").lock());
@@ -195,8 +195,8 @@ class LateWorkTest {
                             }
                         })
                 .isInstanceOf(InvalidAnnotationException.class)
-                .hasMessageContaining("declared to give " + declared + " and gave ")
-                .hasMessageContaining("declare the type that it gives");
+                .hasMessageContaining("declared to return " + declared + " and returned ")
+                .hasMessageContaining("declare the type that it returns");
     }
 
     private static void with(java.util.function.BiConsumer<Shop, SteadlockClient> test) {
