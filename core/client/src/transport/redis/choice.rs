@@ -20,11 +20,10 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use steadlock_protocol::{ClientId, Reply};
 use tokio::time::Instant;
 
-use super::attempt::{Attempt, Connection, Dialer};
+use super::attempt::{Attempt, Connection, Dialer, Purpose};
 use super::connect::{Connector, is_forbidden};
 use super::failure::Failure;
 use super::identity::{Mark, Server};
-use super::purpose::Purpose;
 use super::resp::{self, ServerError};
 use super::server_kind::ServerKind;
 use super::wire::Wire;

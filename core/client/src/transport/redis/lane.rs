@@ -23,7 +23,7 @@ use super::connect::{Boxed, Connector};
 use super::failure::Failure;
 use super::identity::Question;
 use super::outage::{Outage, random_up_to};
-use super::purpose::Purpose;
+use super::attempt::Purpose;
 use super::resp::{Frame, ServerError};
 use super::server_kind::ServerKind;
 use super::wire::Wire;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use steadlock_protocol::{CallError, Error, Instant, Operation, Reply, brief};
 
+use super::attempt::Purpose;
 use super::connect::Connector;
 use super::failure::Failure;
 use super::outage::Outage;
-use super::purpose::Purpose;
 use super::resp::{self, Frame, ServerError};
 use super::server_kind::ServerKind;
 use super::wire::Wire;

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use steadlock_protocol::{Instant, Reply, brief};
 
+use super::attempt::Purpose;
 use super::connect::{Boxed, Connector};
 use super::failure::Failure;
 use super::identity::{Server, ServerRef};
 use super::lane::REROUTING_CODES;
 use super::outage::Outage;
-use super::purpose::Purpose;
 use super::resp::{self, Frame, ServerError};
 use super::wire::Wire;
 use crate::settings::Settings;

@@ -16,10 +16,10 @@ use steadlock_protocol::{Instant, Reply, brief};
 
 use super::answer::{self, Answer, OtherSentinel};
 use crate::settings::Settings;
+use crate::transport::redis::attempt::Purpose;
 use crate::transport::redis::connect::{Boxed, Connector};
 use crate::transport::redis::failure::Failure;
 use crate::transport::redis::outage::{Outage, random_up_to};
-use crate::transport::redis::purpose::Purpose;
 use crate::transport::redis::resp::{self, Frame, ServerError};
 use crate::transport::redis::wire::Wire;
 
