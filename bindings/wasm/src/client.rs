@@ -236,7 +236,7 @@ impl NativeClient {
     }
 
     /// Reports that JavaScript can subscribe to the channels of a server.
-    #[wasm_bindgen(js_name = subscriptionsOpened)]
+    #[wasm_bindgen(js_name = listening)]
     pub fn subscriptions_opened(&self, node: u16) {
         self.engine.borrow_mut().subscriptions_opened(NodeId(node));
     }
@@ -287,7 +287,7 @@ impl NativeClient {
     }
 
     /// Reports a message on a channel.
-    #[wasm_bindgen(js_name = messageReceived)]
+    #[wasm_bindgen(js_name = heard)]
     pub fn message_received(&self, node: u16, channel: &str, message: &str) {
         self.engine
             .borrow_mut()

@@ -126,7 +126,7 @@ export class Servers {
 
   async #subscribe(client: RedisClient, node: number, channel: string, key: string): Promise<void> {
     if (client.subscribe === undefined) return;
-    const onMessage = (message: string) => this.#tell((core) => core.messageReceived(node, channel, `${message}`));
+    const onMessage = (message: string) => this.#tell((core) => core.heard(node, channel, `${message}`));
     const subscription = new Subscription();
     this.#subscriptions.set(key, subscription);
     while (!subscription.isOver) {
@@ -218,7 +218,7 @@ export class Servers {
   #open(client: RedisClient, node: number): void {
     this.#tell((core) => {
       core.opened(node);
-      if (client.subscribe !== undefined) core.subscriptionsOpened(node);
+      if (client.subscribe !== undefined) core.listening(node);
     });
   }
 

@@ -96,16 +96,8 @@ fn header(out: &mut Vec<u8>, kind: u8, number: usize) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// The first frame of some bytes.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Decoded {
-    pub(super) frame: Frame,
-    /// The number of bytes of the frame.
-    pub(super) length: usize,
-}
-
-/// Reads the first frame of the bytes. `None` if the frame is incomplete.
-pub(super) fn decode(bytes: &[u8], limits: Limits) -> Result<Option<Decoded>, Unreadable> {
+/// Reads the first frame of the bytes, and returns its length, too. `None` if the frame is incomplete.
+pub(super) fn decode(bytes: &[u8], limits: Limits) -> Result<Option<(Frame, usize)>, Unreadable> {
     let mut reader = Reader {
         bytes,
         at: 0,
@@ -113,10 +105,7 @@ pub(super) fn decode(bytes: &[u8], limits: Limits) -> Result<Option<Decoded>, Un
         values: 0,
     };
     match reader.frame() {
-        Ok(frame) => Ok(Some(Decoded {
-            frame,
-            length: reader.at,
-        })),
+        Ok(frame) => Ok(Some((frame, reader.at))),
         Err(Stop::Incomplete) if bytes.len() < limits.bytes => Ok(None),
         Err(Stop::Incomplete) => Err(Unreadable::TooLong),
         Err(Stop::Unreadable(why)) => Err(why),
@@ -244,7 +233,7 @@ impl<'a> Reader<'a> {
         }
         // Each value has at least three bytes. A wrong count therefore reserves no more memory than the input
         // justifies.
-        let mut values = with_capacity(count.min((self.bytes.len() - self.at) / 3))?;
+        let mut values = with_room_for(count.min((self.bytes.len() - self.at) / 3))?;
         let mut error = None;
         for _ in 0..count {
             match self.value(depth)? {
@@ -297,17 +286,17 @@ impl<'a> Reader<'a> {
 }
 
 fn copy(bytes: &[u8]) -> Result<Vec<u8>, Stop> {
-    if bytes.len() <= SMALL_ALLOCATION {
+    if bytes.len() <= SMALL {
         return Ok(bytes.to_vec());
     }
-    let mut copy = with_capacity(bytes.len())?;
+    let mut copy = with_room_for(bytes.len())?;
     copy.extend_from_slice(bytes);
     Ok(copy)
 }
 
 /// Reserves memory. A failure ends the connection, not the process. Small allocations are assumed to succeed.
-fn with_capacity<T>(count: usize) -> Result<Vec<T>, Stop> {
-    if count <= SMALL_ALLOCATION {
+fn with_room_for<T>(count: usize) -> Result<Vec<T>, Stop> {
+    if count <= SMALL {
         return Ok(Vec::with_capacity(count));
     }
     let mut values = Vec::new();
@@ -316,7 +305,7 @@ fn with_capacity<T>(count: usize) -> Result<Vec<T>, Stop> {
     Ok(values)
 }
 
-const SMALL_ALLOCATION: usize = 1_024;
+const SMALL: usize = 1_024;
 
 impl ServerError {
     fn read(line: &[u8]) -> Self {
@@ -488,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn each_reply_is_read_whole_and_the_bytes_after_it_are_left() {
+    fn each_reply_is_read_whole_and_what_follows_is_left() {
         for row in rows("replies") {
             for sent in sent(&row) {
                 for length in 0..sent.len() {
@@ -498,10 +487,7 @@ mod tests {
                         "{row} up to {length}"
                     );
                 }
-                let expected = Ok(Some(Decoded {
-                    frame: frame(&row, &sent),
-                    length: sent.len(),
-                }));
+                let expected = Ok(Some((frame(&row, &sent), sent.len())));
                 assert_eq!(decode(&sent, Limits::AFTER_LOGIN), expected, "{row}");
                 let two = [&sent, b"+more".as_slice()].concat();
                 assert_eq!(decode(&two, Limits::AFTER_LOGIN), expected, "{row}");
@@ -510,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn an_incomplete_reply_is_not_decoded() {
+    fn the_beginning_of_a_reply_is_waited_for() {
         for row in rows("incomplete") {
             let sent = bytes(&row["bytes"]);
             assert_eq!(decode(&sent, Limits::AFTER_LOGIN), Ok(None), "{row}");
@@ -519,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_replies_are_refused() {
+    fn what_no_server_sends_ends_the_connection() {
         for row in rows("refused") {
             let sent = bytes(&row["bytes"]);
             let error = match row["error"].as_str().unwrap() {
@@ -529,10 +515,7 @@ mod tests {
             };
             let expected = match row["client"]["value"] {
                 Json::Null => Err(error),
-                _ => Ok(Some(Decoded {
-                    frame: frame(&row, &sent),
-                    length: sent.len(),
-                })),
+                _ => Ok(Some((frame(&row, &sent), sent.len()))),
             };
             assert_eq!(decode(&sent, Limits::AFTER_LOGIN), expected, "{row}");
             if error == Unreadable::TooLong {
@@ -573,24 +556,21 @@ mod tests {
             let two = [&sent, b"+more\r\n".as_slice()].concat();
             for piece in 1..=sent.len() {
                 let mut scan = Scan::default();
-                for arrived in (piece..two.len()).step_by(piece) {
-                    let is_whole = scan.is_whole(&two[..arrived], Limits::AFTER_LOGIN);
-                    assert_eq!(is_whole, Ok(arrived >= sent.len()), "{shown} up to {arrived}");
+                for come in (piece..two.len()).step_by(piece) {
+                    let is_whole = scan.is_whole(&two[..come], Limits::AFTER_LOGIN);
+                    assert_eq!(is_whole, Ok(come >= sent.len()), "{shown} up to {come}");
                 }
             }
         }
     }
 
     #[test]
-    fn the_search_for_the_end_of_a_long_frame_examines_each_byte_once() {
+    fn the_end_of_a_long_frame_is_looked_for_once_at_each_byte() {
         let inner = format!("*100\r\n{}", "$1\r\na\r\n".repeat(100));
         let sent = format!("*1000\r\n{}", inner.repeat(1_000));
         let mut scan = Scan::default();
-        for arrived in (1..sent.len()).step_by(777) {
-            assert_eq!(
-                scan.is_whole(&sent.as_bytes()[..arrived], Limits::AFTER_LOGIN),
-                Ok(false)
-            );
+        for come in (1..sent.len()).step_by(777) {
+            assert_eq!(scan.is_whole(&sent.as_bytes()[..come], Limits::AFTER_LOGIN), Ok(false));
         }
         assert_eq!(scan.is_whole(sent.as_bytes(), Limits::AFTER_LOGIN), Ok(true));
         let pieces = sent.len() / 777 + 2;
@@ -603,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_beyond_the_limits_is_refused_before_it_has_arrived() {
+    fn what_is_longer_than_any_answer_ends_the_connection_before_it_has_come() {
         let many = format!("*{}\r\n", Limits::AFTER_LOGIN.values + 1);
         let nested = format!("*2\r\n*{0}\r\n{1}*{0}\r\n", 600_000, ":1\r\n".repeat(600_000));
         for sent in [&many, &nested] {
@@ -626,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_frame_needs_at_most_a_hundred_megabytes_of_memory() {
+    fn the_most_that_is_read_takes_no_more_memory_than_a_hundred_megabytes() {
         // The costliest frame: each value has an allocation of its own, of the smallest size.
         let allocated = 32;
         let costs = Limits::AFTER_LOGIN.values * (size_of::<Reply>() + allocated);

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use super::failure::Failure;
 use super::identity::{Server, ServerRef};
 use super::resp;
-use super::resp::{Decoded, Frame, Limits, Scan, Unreadable};
+use super::resp::{Frame, Limits, Scan, Unreadable};
 use crate::sleep::note_descriptor_closed;
 use crate::world::Stream;
 
@@ -160,7 +160,7 @@ impl Wire {
         {
             return Ok(None);
         }
-        let Some(Decoded { frame, length }) = resp::decode(bytes, self.limits)? else {
+        let Some((frame, length)) = resp::decode(bytes, self.limits)? else {
             // Most frames arrive whole. Only the others need a scan.
             self.scan.get_or_insert_default();
             return Ok(None);
