@@ -12,18 +12,18 @@ use crate::object::field;
 /// Returns the options of `open`. An option that is not given has the core's default. An option that is missing in this
 /// function is ignored.
 #[inline(never)]
-pub(crate) fn options(native: &JsValue) -> Options {
-    let text = |name| field(native, name).as_string();
-    let number = |name| field(native, name).as_f64();
-    let flag = |name| field(native, name).as_bool();
+pub(crate) fn options(given: &JsValue) -> Options {
+    let text = |name| field(given, name).as_string();
+    let number = |name| field(given, name).as_f64();
+    let flag = |name| field(given, name).as_bool();
     Options {
         url: text("url"),
-        primaries: texts(&field(native, "primaries")),
+        primaries: texts(&field(given, "primaries")),
         lease_ms: number("leaseMs"),
         renew: flag("renew"),
         command_timeout_ms: number("commandTimeoutMs"),
         connect_timeout_ms: number("connectTimeoutMs"),
-        retry_interval_ms: range(&field(native, "retryIntervalMs")),
+        retry_interval_ms: range(&field(given, "retryIntervalMs")),
         key_prefix: text("keyPrefix"),
         lazy: flag("lazy"),
         on_unavailable: policy(text("onUnavailable")),
@@ -37,7 +37,7 @@ pub(crate) fn options(native: &JsValue) -> Options {
         log: Some(Level::Info),
         metrics: flag("metrics"),
         metrics_groups: number("metricsGroups"),
-        metrics_queues: texts(&field(native, "metricsQueues")),
+        metrics_queues: texts(&field(given, "metricsQueues")),
         ..Options::default()
     }
 }

@@ -203,7 +203,7 @@ impl Deployment {
     /// `Unavailable` if no node of the cluster has the key's slot.
     pub fn primary_of(&mut self, key: impl AsRef<[u8]>) -> Result<&mut Server, Error> {
         let index = match &self.arrangement {
-            Arrangement::Cluster(nodes) => nodes.index_of(key.as_ref()),
+            Arrangement::Cluster(map) => map.index_of(key.as_ref()),
             Arrangement::Alone | Arrangement::Service(_) => Some(0),
         };
         match index.and_then(|index| self.primaries.get_mut(index)) {

@@ -42,7 +42,7 @@ pub use crate::observe::metrics::{Family, Metric, Row, Times};
 pub use crate::observe::{Field, Level, Line};
 #[cfg(all(feature = "native", unix))]
 pub use crate::own_file::OwnFile;
-use crate::port::{CONNECT, CheckedOp, Command, Sink, Slot, Wake, generation_of, host_id};
+use crate::port::{CONNECT, CheckedOp, Command, NO_CALLER, Sink, Slot, Wake, generation_of, host_id};
 pub use crate::port::{Completion, Event, Lease, Released};
 pub use crate::process::{PerProcess, Process};
 use crate::settings::Settings;
@@ -475,7 +475,7 @@ impl Core {
     /// Releases a grant that no caller takes any more.
     fn release_unclaimed(&self, result: Result<Completion, Error>) {
         if let Ok(Completion::Granted(lease)) = result {
-            self.run(0, Op::Release { lease: lease.id() }, Sink::Discard);
+            self.run(NO_CALLER, Op::Release { lease: lease.id() }, Sink::Discard);
         }
     }
 

@@ -42,6 +42,9 @@ use crate::unwind::catch_panic;
 /// The request number of the event that reports the result of connecting.
 pub(crate) const CONNECT: u64 = 0;
 
+/// The request number of operations that have no caller.
+pub(crate) const NO_CALLER: u64 = 0;
+
 /// A callback for the moment at which a host's queue turns from empty to non-empty.
 pub(crate) type Wake = Arc<dyn Fn() + Send + Sync>;
 

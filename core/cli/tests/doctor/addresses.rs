@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::report::Report;
 use crate::support::hosts::Hosts;
-use crate::support::two_servers::{FIRST, NAME, UNUSED, SECOND, TwoServers};
+use crate::support::two_servers::{FIRST, NAME, SECOND, TwoServers, UNUSED};
 
 #[test]
 fn the_primary_is_looked_at_and_not_the_replica() {

@@ -237,10 +237,7 @@ impl Observing {
                 server: self.primary(primary),
                 open,
             },
-            Observed::ClockAhead { primary, by } => Observation::ClockAhead {
-                server: self.primary(primary),
-                by,
-            },
+            Observed::ClockAhead { primary, by } => self.clock_ahead(primary, by),
             Observed::Lost {
                 place,
                 leases,
@@ -261,6 +258,11 @@ impl Observing {
             }
         };
         self.report(&observation, now);
+    }
+
+    fn clock_ahead(&self, primary: Primary, by: Duration) -> Observation {
+        let server = self.primary(primary);
+        Observation::ClockAhead { server, by }
     }
 
     fn count(&mut self, observed: &Observed) {

@@ -18,8 +18,8 @@ use super::queue_poller::QueuePoller;
 use super::tables::{Arrivals, Leases, Outbox, Request, Requests, ShortLeases, Sources};
 use crate::errors::closed;
 use crate::port::{
-    CONNECT, CheckedOp, CloseOutcomes, Command, CommandReceiver, Completion, Lease, Loss, Port, Released, Sink,
-    host_id, session_id,
+    CONNECT, CheckedOp, CloseOutcomes, Command, CommandReceiver, Completion, Lease, Loss, NO_CALLER, Port, Released,
+    Sink, host_id, session_id,
 };
 use crate::settings::Settings;
 use crate::target::Target;
@@ -328,7 +328,7 @@ impl Engine {
             // The caller went away in the same burst in which it got the grant.
             if let Outcome::Granted(grant) = outcome {
                 self.start(
-                    0,
+                    NO_CALLER,
                     CheckedOp::Release(grant.lease),
                     Sink::Discard,
                     self.settings.world.now(),
@@ -673,7 +673,7 @@ impl Engine {
     /// Releases a lease whose grant no caller received.
     fn discard(&mut self, lease: &Lease, now: Instant) {
         let id = LeaseId::from_u64(session_id(lease.id()));
-        self.start(0, CheckedOp::Release(id), Sink::Discard, now);
+        self.start(NO_CALLER, CheckedOp::Release(id), Sink::Discard, now);
     }
 
     fn close(&mut self, now: Instant) {

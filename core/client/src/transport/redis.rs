@@ -35,8 +35,6 @@ pub(super) mod peers;
 mod permission;
 mod primary;
 mod probe;
-mod purpose;
-mod resolve;
 mod role;
 pub(super) mod sentinel;
 mod server_kind;

@@ -22,11 +22,10 @@ use steadlock_resp::commands;
 use steadlock_resp::replies::ServerError;
 use tokio::time::Instant;
 
-use super::attempt::{Attempt, Connection, Dialer};
+use super::attempt::{Attempt, Connection, Dialer, Purpose};
 use super::connect::{Connector, is_forbidden};
 use super::failure::Failure;
 use super::identity::{Mark, Server};
-use super::purpose::Purpose;
 use super::server_kind::ServerKind;
 use super::wire::Wire;
 use crate::sleep::timeout_at;

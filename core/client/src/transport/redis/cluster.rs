@@ -29,7 +29,7 @@ use std::time::Duration;
 use steadlock_protocol::{CallError, CallId, Cause, Error, Instant, Lane, Transmit};
 
 use self::channels::{Change, Channels};
-use self::queue::{Decision, Queue, Retry, SendableCall};
+use self::queue::{Decision, Queue, RetryAt, SendableCall};
 use self::shard::Shard;
 use self::slots::{PrimaryNumbers, Slots};
 use self::topology::Topology;
@@ -282,16 +282,16 @@ impl Cluster {
         // `MOVED 3999 host:port`
         let (slot, node) = call.error.message.split_once(' ').unwrap_or_default();
         let node = Address::parse(node.trim_end(), &from.host);
-        let mut retry = Retry::AtOwner;
+        let mut retry = RetryAt::Owner;
         match (call.error.code.as_str(), node, slot.parse()) {
             ("MOVED", Some(node), Ok(slot)) => {
                 if self.slots.set_owner(slot, &node) {
-                    retry = Retry::AtNewOwner;
+                    retry = RetryAt::NewOwner;
                     self.has_moved = true;
                 }
                 self.topology.request();
             }
-            ("ASK", Some(node), _) => retry = Retry::AtImportingNode(node),
+            ("ASK", Some(node), _) => retry = RetryAt::ImportingNode(node),
             ("TRYAGAIN", ..) => {}
             _ => self.topology.request(),
         }

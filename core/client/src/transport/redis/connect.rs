@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use super::address::Address;
 use super::address_mapping::{self, AnnouncedServer};
-use super::attempt::{Attempt, Connection, Dialer};
+use super::attempt::{Attempt, Connection, Dialer, Purpose};
 use super::dial::{self, Tcp};
 use super::failure::Failure;
 use super::identity::{Identity, Mark};
@@ -24,7 +24,6 @@ use super::outage::{self, AttemptLimits, Deadline, LONGEST_PAUSE, Outage};
 use super::peers::{self, Peers};
 use super::primary::{PrimaryAddress, SentinelPrimary};
 use super::probe::probe;
-use super::purpose::Purpose;
 use super::role::{self, Greeting, Version};
 use super::server_kind::ServerKind;
 use super::tls::{TlsDialer, TlsOutcome};

@@ -1,15 +1,15 @@
-//! Opens a socket to a server's address.
+//! Looks up a server's addresses, and opens a socket to one of them.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 
-use super::resolve::resolve;
 use super::wire::Socket;
+use crate::blocking_pool;
 use crate::sleep::note_descriptor_closed;
 use crate::world::{Stream, World};
 
@@ -50,6 +50,27 @@ impl Tcp {
         socket.set_tcp_user_timeout(Some(self.silence_timeout))?;
         Ok(Socket::new(tcp))
     }
+}
+
+/// Returns the addresses that the system knows for a host, in the system's order. An IP address resolves to itself.
+///
+/// # Errors
+/// The system's error. `WouldBlock`, with an explanation, if no thread is available for the lookup.
+async fn resolve(world: &World, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    #[cfg(feature = "simulation")]
+    if let Some(simulation) = world.simulation() {
+        return Ok(simulation.resolve(host, port));
+    }
+    let _ = world;
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, port)]);
+    }
+    let name = host.to_owned();
+    let found = blocking_pool::run(move || (name.as_str(), port).to_socket_addrs().map(Iterator::collect)).await;
+    found.unwrap_or_else(|failure| {
+        let text = format!("the name {host} cannot be looked up: {failure}");
+        Err(io::Error::new(io::ErrorKind::WouldBlock, text))
+    })
 }
 
 #[cfg(unix)]

@@ -21,11 +21,11 @@ use steadlock_resp::commands;
 use steadlock_resp::replies::{Frame, ServerError};
 use tokio::sync::oneshot;
 
+use super::attempt::Purpose;
 use super::connect::{Boxed, Connector};
 use super::failure::Failure;
 use super::identity::Question;
 use super::outage::{Outage, random_up_to};
-use super::purpose::Purpose;
 use super::server_kind::ServerKind;
 use super::wire::Wire;
 use super::{permission, role};
@@ -365,10 +365,11 @@ fn poll_open(
 }
 
 fn disconnected(call: &Call, cause: Cause) -> TransportEvent {
-    TransportEvent::Reply {
-        call: call.id,
-        result: Err(CallError::Disconnected(cause)),
-    }
+    replied(call, Err(CallError::Disconnected(cause)))
+}
+
+fn replied(call: &Call, result: Result<Reply, CallError>) -> TransportEvent {
+    TransportEvent::Reply { call: call.id, result }
 }
 
 #[derive(Default)]
@@ -550,10 +551,7 @@ impl InFlight {
         let call = &routed.call;
         let error = match reply {
             Ok(reply) => {
-                events.push(TransportEvent::Reply {
-                    call: call.id,
-                    result: Ok(reply),
-                });
+                events.push(replied(call, Ok(reply)));
                 return Ok(());
             }
             Err(error) => error,
@@ -565,10 +563,7 @@ impl InFlight {
                 return Ok(());
             }
             let error = refusal.unwrap_or(&error);
-            events.push(TransportEvent::Reply {
-                call: call.id,
-                result: Err(permission::explain(error, call)),
-            });
+            events.push(replied(call, Err(permission::explain(error, call))));
             return Ok(());
         }
         if let Some(rejected) = &mut self.rejected {
@@ -581,17 +576,11 @@ impl InFlight {
             if STOPPED_IN_SCRIPT.iter().any(|text| message.contains(text)) {
                 // Reported like a closed connection: the script may have taken effect, so the call is unresolved.
                 let cause = Cause::new("the lock's slot is on its way to another node");
-                events.push(TransportEvent::Reply {
-                    call: call.id,
-                    result: Err(CallError::Disconnected(cause)),
-                });
+                events.push(disconnected(call, cause));
                 return Ok(());
             }
         }
-        events.push(TransportEvent::Reply {
-            call: call.id,
-            result: Err(permission::explain(&error, call)),
-        });
+        events.push(replied(call, Err(permission::explain(&error, call))));
         role::not_primary_code(&error).map_or(Ok(()), |code| Err(Failure::demoted(code)))
     }
 

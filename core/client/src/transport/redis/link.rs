@@ -9,10 +9,10 @@ use steadlock_protocol::{CallError, Error, Instant, Operation, Reply, brief};
 use steadlock_resp::commands;
 use steadlock_resp::replies::{Frame, ServerError};
 
+use super::attempt::Purpose;
 use super::connect::Connector;
 use super::failure::Failure;
 use super::outage::Outage;
-use super::purpose::Purpose;
 use super::server_kind::ServerKind;
 use super::wire::Wire;
 use crate::settings::Settings;

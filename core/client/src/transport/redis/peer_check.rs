@@ -11,10 +11,10 @@ use std::task::{Context, Poll};
 
 use steadlock_protocol::Instant;
 
+use super::attempt::Purpose;
 use super::connect::{Boxed, Connector};
 use super::failure::Failure;
 use super::outage::Outage;
-use super::purpose::Purpose;
 use super::wire::Wire;
 
 /// The repeated check, which runs when another primary asks for it.

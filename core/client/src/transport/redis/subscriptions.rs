@@ -11,12 +11,12 @@ use steadlock_protocol::{Instant, Reply, brief};
 use steadlock_resp::commands;
 use steadlock_resp::replies::{Frame, ServerError};
 
+use super::attempt::Purpose;
 use super::connect::{Boxed, Connector};
 use super::failure::Failure;
 use super::identity::{Server, ServerRef};
 use super::lane::REROUTING_CODES;
 use super::outage::Outage;
-use super::purpose::Purpose;
 use super::wire::Wire;
 use crate::settings::Settings;
 use crate::transport::{NODE, TransportEvent};

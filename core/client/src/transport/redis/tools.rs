@@ -25,17 +25,7 @@ pub(crate) enum Arrangement {
     /// The service whose primary the sentinels name.
     Service(String),
     /// A cluster, with the node of each key.
-    Cluster(Nodes),
-}
-
-/// The node of each key.
-pub(crate) struct Nodes(ClusterMap);
-
-impl Nodes {
-    /// Returns the index of the primary that has this key; `None` if no node has its slot.
-    pub(crate) fn index_of(&self, key: &[u8]) -> Option<usize> {
-        self.0.index_of(key)
-    }
+    Cluster(ClusterMap),
 }
 
 /// Returns a link to a server that the servers of the URL `origin` announce.
@@ -59,7 +49,7 @@ pub(crate) async fn find(settings: &Arc<Settings>, target: &Target) -> Result<Fo
             Ok(Found {
                 primaries: primaries.collect(),
                 sentinels: Vec::new(),
-                arrangement: Arrangement::Cluster(Nodes(map)),
+                arrangement: Arrangement::Cluster(map),
             })
         }
         Scheme::Sentinel { service, .. } => {

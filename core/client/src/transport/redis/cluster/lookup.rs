@@ -16,7 +16,7 @@ use crate::transport::redis::outage::Outage;
 use crate::transport::redis::server_kind::ServerKind;
 
 /// The node of each slot, by the answer of one node.
-pub(in crate::transport::redis) struct ClusterMap {
+pub(crate) struct ClusterMap {
     slots: Slots,
     primaries: Vec<Address>,
 }
@@ -49,7 +49,7 @@ impl ClusterMap {
     }
 
     /// Returns the index of the primary that has this key; `None` if no node has its slot.
-    pub(in crate::transport::redis) fn index_of(&self, key: &[u8]) -> Option<usize> {
+    pub(crate) fn index_of(&self, key: &[u8]) -> Option<usize> {
         let owner = self.slots.owner(slot(key))?;
         self.primaries.iter().position(|primary| primary == owner)
     }

@@ -72,13 +72,13 @@ pub(super) struct SendableCall {
 }
 
 /// The node at which a rejected call is sent again.
-pub(super) enum Retry {
+pub(super) enum RetryAt {
     /// The owner of its slot, which was known before. The call is sent after a pause.
-    AtOwner,
+    Owner,
     /// The owner of its slot, which the rejection has named.
-    AtNewOwner,
+    NewOwner,
     /// A node to which the slot is still migrating, once.
-    AtImportingNode(Address),
+    ImportingNode(Address),
 }
 
 /// The next step of a waiting call.
@@ -140,9 +140,6 @@ impl Queue {
     /// Calls `decide` for each call that may be sent, in order. Returns those to send.
     pub(super) fn flush(&mut self, now: Instant, mut decide: impl FnMut(&Waiting) -> Decision) -> Vec<SendableCall> {
         let mut sendable = Vec::new();
-        if self.waiting.is_empty() {
-            return sendable;
-        }
         let mut blocked = BTreeSet::new();
         let mut remaining = VecDeque::new();
         for mut waiting in self.waiting.drain(..) {
@@ -223,7 +220,12 @@ impl Queue {
 
     /// Handles a call that a node did not run. The call is sent again. A cluster can be down for long, so its error
     /// becomes the answer after a few attempts.
-    pub(super) fn on_rejected(&mut self, rejected: RejectedCall, retry: Retry, now: Instant) -> Option<TransportEvent> {
+    pub(super) fn on_rejected(
+        &mut self,
+        rejected: RejectedCall,
+        retry: RetryAt,
+        now: Instant,
+    ) -> Option<TransportEvent> {
         let RejectedCall { call, error } = rejected;
         let sent = self.remove_sent(call.id)?;
         let attempts = sent.attempts.saturating_add(1);
@@ -238,7 +240,7 @@ impl Queue {
             Some(before) if REDIRECTIONS.contains(&error.code.as_str()) => before,
             _ => error,
         };
-        let is_redirected = !matches!(retry, Retry::AtOwner);
+        let is_redirected = !matches!(retry, RetryAt::Owner);
         let pause = if is_redirected && attempts <= IMMEDIATE_RETRIES {
             Duration::ZERO
         } else {
@@ -248,8 +250,8 @@ impl Queue {
             flow: sent.flow,
             call,
             asking: match retry {
-                Retry::AtImportingNode(node) => Some(node),
-                Retry::AtOwner | Retry::AtNewOwner => None,
+                RetryAt::ImportingNode(node) => Some(node),
+                RetryAt::Owner | RetryAt::NewOwner => None,
             },
             since: sent.since,
             not_before: now + pause,
@@ -401,7 +403,7 @@ mod tests {
         sendable.into_iter().map(sent).collect()
     }
 
-    fn reject(queue: &mut Queue, call: Call, code: &str, retry: Retry, now: Instant) -> Option<TransportEvent> {
+    fn reject(queue: &mut Queue, call: Call, code: &str, retry: RetryAt, now: Instant) -> Option<TransportEvent> {
         let error = ServerError {
             code: code.into(),
             message: String::new(),
@@ -439,9 +441,9 @@ mod tests {
         let mut queue = Queue::new(Duration::from_secs(3));
         let call = push(&mut queue, 1, Script::LockAcquire, "x");
         sent(&mut queue, &a(), NOW);
-        assert!(reject(&mut queue, call.clone(), "ASK", Retry::AtImportingNode(b()), NOW).is_none());
+        assert!(reject(&mut queue, call.clone(), "ASK", RetryAt::ImportingNode(b()), NOW).is_none());
         assert_eq!(sent(&mut queue, &b(), NOW), [to_importing_node(1)]);
-        assert!(reject(&mut queue, call, "TRYAGAIN", Retry::AtOwner, NOW).is_none());
+        assert!(reject(&mut queue, call, "TRYAGAIN", RetryAt::Owner, NOW).is_none());
         assert_eq!(sent(&mut queue, &a(), NOW), []);
         let due = queue.poll_timeout().unwrap();
         assert!(due > NOW && due <= NOW + LONGEST_PAUSE);
@@ -462,7 +464,7 @@ mod tests {
                         message: String::new(),
                     },
                 },
-                Retry::AtNewOwner,
+                RetryAt::NewOwner,
                 NOW,
             );
         }
@@ -475,7 +477,7 @@ mod tests {
         let mut queue = Queue::new(Duration::from_secs(3));
         let acquire = push(&mut queue, 1, Script::LockAcquire, "x");
         sent(&mut queue, &a(), NOW);
-        reject(&mut queue, acquire, "TRYAGAIN", Retry::AtOwner, NOW);
+        reject(&mut queue, acquire, "TRYAGAIN", RetryAt::Owner, NOW);
         push(&mut queue, 2, Script::LockRelease, "x");
         assert_eq!(sent(&mut queue, &a(), NOW), [to_owner(2)]);
         let mut events = Vec::new();
@@ -493,7 +495,7 @@ mod tests {
         let mut now = NOW;
         let answer = loop {
             assert_eq!(sent(&mut queue, &a(), now), [to_owner(1)]);
-            match reject(&mut queue, call.clone(), CLUSTER_DOWN, Retry::AtOwner, now) {
+            match reject(&mut queue, call.clone(), CLUSTER_DOWN, RetryAt::Owner, now) {
                 Some(answer) => break answer,
                 None => now = queue.poll_timeout().unwrap(),
             }
@@ -502,7 +504,7 @@ mod tests {
         assert!(now < NOW + Duration::from_millis(200));
         let call = push(&mut queue, 2, Script::LockAcquire, "x");
         sent(&mut queue, &a(), NOW);
-        reject(&mut queue, call, "TRYAGAIN", Retry::AtOwner, NOW);
+        reject(&mut queue, call, "TRYAGAIN", RetryAt::Owner, NOW);
         let (mut events, timeout_at) = (Vec::new(), NOW + Duration::from_secs(3));
         queue.drop_overdue(timeout_at, |_| unreachable!("it was refused"), &mut events);
         assert!(matches!(&events[..], [events] if is_refusal(events, 2)), "{events:?}");
@@ -514,9 +516,9 @@ mod tests {
         let call = push(&mut queue, 1, Script::LockAcquire, "x");
         let mut now = NOW;
         for (code, retry) in [
-            ("ASK", Retry::AtImportingNode(b())),
-            ("TRYAGAIN", Retry::AtOwner),
-            ("ASK", Retry::AtImportingNode(b())),
+            ("ASK", RetryAt::ImportingNode(b())),
+            ("TRYAGAIN", RetryAt::Owner),
+            ("ASK", RetryAt::ImportingNode(b())),
         ] {
             assert_eq!(sent(&mut queue, &a(), now).len(), 1, "{code}");
             assert!(reject(&mut queue, call.clone(), code, retry, now).is_none());

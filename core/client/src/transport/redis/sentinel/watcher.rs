@@ -18,10 +18,10 @@ use steadlock_resp::{commands, replies};
 
 use super::answer::{self, Answer, OtherSentinel};
 use crate::settings::Settings;
+use crate::transport::redis::attempt::Purpose;
 use crate::transport::redis::connect::{Boxed, Connector};
 use crate::transport::redis::failure::Failure;
 use crate::transport::redis::outage::{Outage, random_up_to};
-use crate::transport::redis::purpose::Purpose;
 use crate::transport::redis::wire::Wire;
 
 /// The events about a switch of the primary. Every sentinel sends the first one when it learns of the switch. The
