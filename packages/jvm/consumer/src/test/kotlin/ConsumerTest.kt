@@ -39,7 +39,7 @@ class ConsumerTest {
     private val client = Steadlock.builder().url("memory://").lease(Duration.ofSeconds(5)).connect()
 
     @Test
-    fun `the versions are those that were asked for`() {
+    fun `the versions are the requested ones`() {
         println("Kotlin ${KotlinVersion.CURRENT}")
         assertEquals(System.getProperty("expected.kotlin") ?: "${KotlinVersion.CURRENT}", "${KotlinVersion.CURRENT}")
     }
@@ -73,7 +73,7 @@ class ConsumerTest {
     }
 
     @Test
-    fun `OpenTelemetry and Micrometer are not there, and only what needs them misses them`() {
+    fun `OpenTelemetry and Micrometer are optional`() {
         val parts =
             mapOf(
                 "io.github.steadlock.opentelemetry.SteadlockTelemetry" to "io/opentelemetry/api/OpenTelemetry",

@@ -9,10 +9,10 @@ import io.github.steadlock.internal.Owner
 import io.github.steadlock.internal.Reply
 import io.github.steadlock.internal.Request
 import io.github.steadlock.internal.ThreadLock
+import io.github.steadlock.internal.displayName
 import io.github.steadlock.internal.expect
 import io.github.steadlock.internal.invalidArgument
 import io.github.steadlock.internal.millis
-import io.github.steadlock.internal.shown
 import kotlinx.coroutines.CancellableContinuation
 import kotlinx.coroutines.CancellationException
 import kotlinx.coroutines.NonCancellable
@@ -122,7 +122,7 @@ public suspend fun <T> SteadlockClient.withPermits(
 private suspend fun <T> ThreadLock.holding(options: LockOptions, block: suspend (Lease) -> T): T {
     if (options.within == null && (CoroutineHold.keepsOut(this) || CurrentLeases.keepsOut(engine, key))) {
         val message =
-            "acquire of lock \"${shown(name)}\": an enclosing call holds it, so this would wait for itself; " +
+            "acquire of lock \"${displayName(name)}\": an enclosing call holds it, so this would wait for itself; " +
                 "pass its lease as within to re-enter, or release it first if it cannot be re-entered, as a mutex, " +
                 "several locks as one, and a read lock by a write lock"
         throw invalidArgument(message, name, "acquire")
@@ -202,7 +202,7 @@ private suspend fun Engine.acquireSuspending(key: LockKey, options: LockOptions)
 private suspend fun Engine.reply(request: Request, cancelled: () -> Unit = {}): Reply =
     suspendCancellableCoroutine { waiting ->
         waiting.invokeOnCancellation { cancelled() }
-        request.thenAccept { reply -> callbacks.runHere { waiting.resumeOrRelease(reply) } }
+        request.thenAccept { reply -> callbacks.runInternal { waiting.resumeOrRelease(reply) } }
     }
 
 /**

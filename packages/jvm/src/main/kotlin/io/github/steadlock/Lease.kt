@@ -2,8 +2,8 @@ package io.github.steadlock
 
 import io.github.steadlock.internal.CurrentLeases
 import io.github.steadlock.internal.HeldLease
+import io.github.steadlock.internal.displayName
 import io.github.steadlock.internal.millis
-import io.github.steadlock.internal.shown
 import java.time.Duration
 import java.util.concurrent.CompletionStage
 import java.util.function.Consumer
@@ -177,5 +177,5 @@ public class Lease internal constructor(
         held.checkNotLost()
     }
 
-    override fun toString(): String = "Lease(name=${shown(name)}, token=$token, remaining=$remaining)"
+    override fun toString(): String = "Lease(name=${displayName(name)}, token=$token, remaining=$remaining)"
 }

@@ -7,7 +7,7 @@ import io.github.steadlock.internal.ObservedHold
 import io.github.steadlock.internal.ObservedWait
 import io.github.steadlock.internal.Observer
 import io.github.steadlock.internal.Owner
-import io.github.steadlock.internal.shown
+import io.github.steadlock.internal.displayName
 import java.time.Duration
 import java.time.Instant
 import java.util.concurrent.ConcurrentHashMap
@@ -27,16 +27,16 @@ import java.util.concurrent.atomic.AtomicBoolean
  * that the program has dropped.
  */
 public class LockActivity private constructor(private val engine: Engine) : AutoCloseable {
-    private val waits: MutableSet<Waiting> = ConcurrentHashMap.newKeySet()
-    private val holds: MutableSet<Holding> = ConcurrentHashMap.newKeySet()
+    private val waits: MutableSet<TrackedWait> = ConcurrentHashMap.newKeySet()
+    private val holds: MutableSet<TrackedHold> = ConcurrentHashMap.newKeySet()
     private val losses = ArrayDeque<Loss>()
-    private val observer = Watching()
+    private val observer = ActivityObserver()
 
     /** Returns the leases that are held, oldest first. Includes the leases of re-entries, but no lost leases. */
-    public fun held(): List<Hold> = holds.map(Holding::told).sortedBy(Hold::since)
+    public fun held(): List<Hold> = holds.map(TrackedHold::snapshot).sortedBy(Hold::since)
 
     /** Returns the acquisitions that wait, oldest first. */
-    public fun waiting(): List<Wait> = waits.map(Waiting::told).sortedBy(Wait::since)
+    public fun waiting(): List<Wait> = waits.map(TrackedWait::snapshot).sortedBy(Wait::since)
 
     /** Returns the last 100 leases that were lost, oldest first. */
     public fun lost(): List<Loss> = synchronized(losses) { losses.toList() }
@@ -99,14 +99,14 @@ public class LockActivity private constructor(private val engine: Engine) : Auto
         val thread: String?,
     )
 
-    private inner class Watching : Observer {
+    private inner class ActivityObserver : Observer {
         @Volatile
         var isClosed = false
 
         override val isOnlyOne = false
 
-        override fun asked(lock: LockKey, owner: Owner): ObservedWait =
-            Waiting(lock, Instant.now(), owner.threadName).also {
+        override fun requested(lock: LockKey, owner: Owner): ObservedWait =
+            TrackedWait(lock, Instant.now(), owner.threadName).also {
                 waits += it
                 if (isClosed) waits -= it
             }
@@ -114,11 +114,11 @@ public class LockActivity private constructor(private val engine: Engine) : Auto
         override fun closed(limitMs: Long) = Unit
     }
 
-    private inner class Waiting(val lock: LockKey, val since: Instant, val thread: String?) : ObservedWait {
+    private inner class TrackedWait(val lock: LockKey, val since: Instant, val thread: String?) : ObservedWait {
         override fun granted(token: Long?, isDegraded: Boolean, remainingNanos: () -> Long): ObservedHold? {
             waits -= this
             if (observer.isClosed) return null
-            val hold = Holding(this, Instant.now(), token, isDegraded, remainingNanos)
+            val hold = TrackedHold(this, Instant.now(), token, isDegraded, remainingNanos)
             holds += hold
             if (observer.isClosed) holds -= hold
             return hold
@@ -132,11 +132,11 @@ public class LockActivity private constructor(private val engine: Engine) : Auto
             waits -= this
         }
 
-        fun told() = Wait(shown(lock.name), lock.kind, since, thread)
+        fun snapshot() = Wait(displayName(lock.name), lock.kind, since, thread)
     }
 
-    private inner class Holding(
-        val asked: Waiting,
+    private inner class TrackedHold(
+        val wait: TrackedWait,
         val since: Instant,
         val token: Long?,
         val isDegraded: Boolean,
@@ -152,21 +152,22 @@ public class LockActivity private constructor(private val engine: Engine) : Auto
             if (!isEnded.compareAndSet(false, true)) return
             holds -= this
             if (reason == null || observer.isClosed) return
-            val loss = Loss(shown(asked.lock.name), asked.lock.kind, since, Instant.now(), reason, asked.thread)
+            val loss = Loss(displayName(wait.lock.name), wait.lock.kind, since, Instant.now(), reason, wait.thread)
             synchronized(losses) {
-                if (losses.size == MOST_LOSSES) losses.removeFirst()
+                if (losses.size == MAX_LOSSES) losses.removeFirst()
                 losses += loss
             }
         }
 
-        fun told(): Hold {
+        fun snapshot(): Hold {
             val remaining = Duration.ofNanos(remainingNanos())
-            return Hold(shown(asked.lock.name), asked.lock.kind, since, remaining, token, isDegraded, asked.thread)
+            val lock = wait.lock
+            return Hold(displayName(lock.name), lock.kind, since, remaining, token, isDegraded, wait.thread)
         }
     }
 
     public companion object {
-        private const val MOST_LOSSES = 100
+        private const val MAX_LOSSES = 100
 
         /**
          * Watches [client] from now on. One client can have several watchers.

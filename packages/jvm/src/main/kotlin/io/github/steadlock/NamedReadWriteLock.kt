@@ -1,6 +1,6 @@
 package io.github.steadlock
 
-import io.github.steadlock.internal.shown
+import io.github.steadlock.internal.displayName
 import java.util.concurrent.locks.ReadWriteLock
 
 /**
@@ -36,5 +36,5 @@ public class NamedReadWriteLock internal constructor(
     /** Returns the side that one owner holds alone. */
     override fun writeLock(): NamedLock = write
 
-    override fun toString(): String = "NamedReadWriteLock(name=${shown(name)})"
+    override fun toString(): String = "NamedReadWriteLock(name=${displayName(name)})"
 }

@@ -7,9 +7,9 @@ import io.github.steadlock.internal.Reply
 import io.github.steadlock.internal.ThreadLock
 import io.github.steadlock.internal.ThreadSemaphore
 import io.github.steadlock.internal.cleaner
+import io.github.steadlock.internal.displayName
 import io.github.steadlock.internal.expect
 import io.github.steadlock.internal.invalidArgument
-import io.github.steadlock.internal.shown
 
 /**
  * A client of one Redis or Valkey server, or of several primaries ([Steadlock.redlock]), through which a program
@@ -168,8 +168,8 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
         if (lock is ThreadLock && lock.engine === engine) {
             return lock
         }
-        val name = shown(lock.name)
-        val message = "$operation of lock \"$name\": it is not of this client; give one that this client made"
+        val name = displayName(lock.name)
+        val message = "$operation of lock \"$name\": another client made it; make it by this one"
         throw invalidArgument(message, lock.name, operation)
     }
 

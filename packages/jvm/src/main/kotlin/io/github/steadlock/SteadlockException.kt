@@ -1,8 +1,8 @@
 package io.github.steadlock
 
 import io.github.steadlock.internal.Failure
-import io.github.steadlock.internal.LoadedFace
-import io.github.steadlock.internal.shown
+import io.github.steadlock.internal.NativeApiLoader
+import io.github.steadlock.internal.displayName
 import java.io.Serializable
 import java.time.Duration
 import java.time.Instant
@@ -33,7 +33,7 @@ public sealed class SteadlockException(
     public val causeText: String?,
     cause: Throwable? = null,
 ) : RuntimeException(message, cause) {
-    public val lockName: String? = lockName?.let(::shown)
+    public val lockName: String? = lockName?.let(::displayName)
 }
 
 /** The client was closed. */
@@ -99,7 +99,7 @@ public class LockLostException internal constructor(
 
 /** Returns the exception for a lease of lock [name] that was lost for [reason]. */
 internal fun lostException(name: String, reason: LostReason, cause: Throwable? = null): LockLostException =
-    LockLostException(LoadedFace.instance.lostError(name, reason), cause)
+    LockLostException(NativeApiLoader.instance.lostError(name, reason), cause)
 
 /**
  * The wait timed out, because another owner holds the lock.

@@ -84,7 +84,7 @@ class JavaUsageTest {
 
     /** Shows why README uses its form and not an unlock in a finally block. */
     @Test
-    void the_form_of_the_readme_keeps_the_error_of_the_body_and_unlock_in_a_finally_does_not() {
+    void withLock_keeps_the_exception_of_the_body_unlike_unlock_in_finally() {
         try (SteadlockClient client = Steadlock.connect("memory://")) {
             NamedLock lock = client.lock("name");
             IOException kept =
@@ -113,7 +113,7 @@ class JavaUsageTest {
     }
 
     @Test
-    void checked_exceptions_come_out_of_an_action_with_their_type() {
+    void an_action_can_throw_checked_exceptions() {
         try (SteadlockClient client = Steadlock.connect("memory://")) {
             NamedLock lock = client.lock("name");
             NamedSemaphore semaphore = client.semaphore("permits", 2);
@@ -148,7 +148,7 @@ class JavaUsageTest {
     }
 
     @Test
-    void redisson_s_way_to_say_wait_and_lease_works() throws InterruptedException {
+    void the_parameters_of_redisson_work() throws InterruptedException {
         try (SteadlockClient client = Steadlock.connect("memory://")) {
             NamedLock lock = client.lock("name");
             assertTrue(lock.tryLock(10, 30, TimeUnit.SECONDS));
@@ -200,7 +200,7 @@ class JavaUsageTest {
     }
 
     @Test
-    void the_longest_wait_of_any_unit_is_a_wait() throws InterruptedException {
+    void the_longest_wait_of_each_unit_is_accepted() throws InterruptedException {
         try (SteadlockClient client = Steadlock.connect("memory://")) {
             for (TimeUnit unit : TimeUnit.values()) {
                 assertTrue(client.lock("name").tryLock(Long.MAX_VALUE, unit), unit.toString());
@@ -216,7 +216,7 @@ class JavaUsageTest {
     }
 
     @Test
-    void a_distributed_lock_is_a_lock_of_the_jdk() throws InterruptedException {
+    void a_named_lock_is_a_jdk_lock() throws InterruptedException {
         try (SteadlockClient client = Steadlock.connect("memory://")) {
             Lock lock = client.lock("name");
             assertTrue(lock.tryLock(1, TimeUnit.SECONDS));
@@ -239,7 +239,7 @@ class JavaUsageTest {
     }
 
     @Test
-    void a_read_write_lock_is_one_of_the_jdk() {
+    void a_named_read_write_lock_is_a_jdk_read_write_lock() {
         try (SteadlockClient client = Steadlock.connect("memory://")) {
             ReadWriteLock lock = client.readWriteLock("name");
             lock.readLock().lock();
@@ -268,7 +268,7 @@ class JavaUsageTest {
     }
 
     @Test
-    void several_locks_are_one_lock_of_the_jdk() {
+    void a_composite_lock_is_a_jdk_lock() {
         try (SteadlockClient client = Steadlock.connect("memory://")) {
             NamedLock one = client.lock("one");
             Lock both = client.multiLock(one, client.semaphore("two", 1).permits(1));
@@ -281,7 +281,7 @@ class JavaUsageTest {
     }
 
     @Test
-    void a_lease_fits_into_try_with_resources() {
+    void a_lease_works_in_try_with_resources() {
         try (SteadlockClient client = Steadlock.connect("memory://")) {
             NamedLock lock = client.lock("name");
             try (Lease lease = lock.lock(Duration.ofSeconds(10))) {
@@ -304,7 +304,7 @@ class JavaUsageTest {
     }
 
     @Test
-    void stages_go_on_on_the_executor_of_the_program() {
+    void stages_run_on_the_executor_of_the_program() {
         AtomicInteger used = new AtomicInteger();
         Executor executor =
                 task -> {
@@ -338,7 +338,7 @@ class JavaUsageTest {
     }
 
     @Test
-    void exceptions_name_the_lock_and_the_operation() {
+    void exceptions_have_the_lock_and_the_operation() {
         try (SteadlockClient client = Steadlock.connect("memory://")) {
             SteadlockException refused =
                     assertThrows(
@@ -350,7 +350,7 @@ class JavaUsageTest {
     }
 
     @Test
-    void outages_have_an_option_a_sign_on_leases_and_one_on_exceptions() {
+    void outages_have_an_option_a_lease_flag_and_an_exception_flag() {
         LockOptions skip = LockOptions.DEFAULT.onUnavailable(OnUnavailable.SKIP);
         try (SteadlockClient client =
                 Steadlock.builder()

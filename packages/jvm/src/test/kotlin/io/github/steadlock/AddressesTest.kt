@@ -12,14 +12,14 @@ import java.time.Duration
  */
 class AddressesTest {
     @Test
-    fun `a table says where an announced node is`() {
+    fun `a map translates announced addresses`() {
         works(builder().addressMap(mapOf(ANNOUNCED to HERE)))
         val lost = assertThrows(UnavailableException::class.java) { works(builder(), SHORT) }
         assertTrue(ANNOUNCED in checkNotNull(lost.message), lost.message)
     }
 
     @Test
-    fun `what is no map is an invalid argument`() {
+    fun `an invalid address map is an invalid argument`() {
         for (bad in listOf(mapOf("10.0.0.1" to "localhost:1"), mapOf("" to "h:1"), mapOf("h:1" to "redis://h:1"))) {
             val refused = assertThrows(InvalidArgumentException::class.java) { builder().addressMap(bad).connect() }
             assertTrue("address_map" in checkNotNull(refused.message), refused.message)

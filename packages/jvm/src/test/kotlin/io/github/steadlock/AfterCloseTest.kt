@@ -31,7 +31,7 @@ class AfterCloseTest {
 
     @ParameterizedTest
     @EnumSource
-    fun `a release after the close says released`(made: Made) {
+    fun `a release after close returns released`(made: Made) {
         val client = Steadlock.connect("memory://")
         val lock = made.lock(client)
         lock.lock()
@@ -46,7 +46,7 @@ class AfterCloseTest {
 
     @ParameterizedTest
     @EnumSource
-    fun `a thread holds nothing of a client that was closed`(made: Made) {
+    fun `a thread holds no lock of a closed client`(made: Made) {
         val client = Steadlock.connect("memory://")
         val lock = made.lock(client)
         lock.lock()
@@ -57,7 +57,7 @@ class AfterCloseTest {
     }
 
     @Test
-    fun `a close says which locks it releases, and nothing if there are none`() {
+    fun `close logs the locks that it releases`() {
         Warnings().use { warnings ->
             val client = Steadlock.connect("memory://")
             repeat(2) { client.lock("mine").lock() }
@@ -65,17 +65,19 @@ class AfterCloseTest {
             client.lock("gone").withLock {}
             client.close()
             Steadlock.connect("memory://").close()
-            val told = { text: String -> warnings.count { it.contains("is closed while") && it.contains(text) } }
+            val countWarnings = { text: String ->
+                warnings.count { it.contains("is closed while") && it.contains(text) }
+            }
             val thread = Thread.currentThread().name
-            assertEquals(1, told("which are released: "))
-            assertEquals(1, told("\"mine\" (thread $thread)"))
-            assertEquals(1, told("\"nobody's\""))
-            assertEquals(0, told("gone"))
+            assertEquals(1, countWarnings("which are released: "))
+            assertEquals(1, countWarnings("\"mine\" (thread $thread)"))
+            assertEquals(1, countWarnings("\"nobody's\""))
+            assertEquals(0, countWarnings("gone"))
         }
     }
 
     @Test
-    fun `a close names ten locks`() {
+    fun `close names at most ten locks`() {
         Warnings().use { warnings ->
             Steadlock.connect("memory://").use { client -> repeat(12) { client.lock("a$it").lock() } }
             assertEquals(1, warnings.count { it.endsWith(" and 2 more") })
@@ -83,7 +85,7 @@ class AfterCloseTest {
     }
 
     @Test
-    fun `a release after the close says released of a lease of nobody, and of permits`() {
+    fun `a release after close returns released for leases of stages and permits`() {
         val client = Steadlock.connect("memory://")
         val of = client.lock("a").lockAsync().toCompletableFuture().get(5, TimeUnit.SECONDS)
         val permits = client.semaphore("b", 3).acquire(2)
@@ -93,7 +95,7 @@ class AfterCloseTest {
     }
 
     @Test
-    fun `a release after the close says released of several primaries`() {
+    fun `a release after close returns released with RedLock`() {
         val client = Steadlock.redlock(List(3) { "memory://${UUID.randomUUID()}" })
         val lock = client.lock("a")
         lock.lock()
@@ -103,21 +105,21 @@ class AfterCloseTest {
     }
 
     @Test
-    fun `a release after the close says how the lease was lost before`() {
+    fun `a release after close returns an earlier loss`() {
         val client = Steadlock.connect("memory://")
         val removed = client.lock("a").lockAsync().toCompletableFuture().get(5, TimeUnit.SECONDS)
-        val lapsed = client.lock("b").lock(Duration.ofMillis(100))
+        val expired = client.lock("b").lock(Duration.ofMillis(100))
         assertTrue(client.forceRelease(client.lock("a")))
         assertThrows(LockLostException::class.java) { removed.extend(Duration.ofSeconds(60)) }
-        awaitTrue("it lapses") { lapsed.lostReason == LostReason.EXPIRED }
+        awaitTrue("it expires") { expired.lostReason == LostReason.EXPIRED }
         client.close()
         assertEquals(ReleaseOutcome.EXPIRED, removed.release())
-        assertEquals(ReleaseOutcome.EXPIRED, lapsed.release())
+        assertEquals(ReleaseOutcome.EXPIRED, expired.release())
         assertThrows(LockLostException::class.java) { removed.close() }
     }
 
     @Test
-    fun `a release after the close says what the close itself has found out`() {
+    fun `a release after close returns the outcome of the close`() {
         RedisServer().use { server ->
             val client = Steadlock.connect(server.url)
             val (removed, stolen, held) =
@@ -134,7 +136,7 @@ class AfterCloseTest {
     }
 
     @Test
-    fun `a release after a close that no server answered says unknown`() {
+    fun `a release after an unanswered close returns unknown`() {
         RedisServer().use { server ->
             val client = Steadlock.connect(server.url)
             val lease = client.lock("a").lockAsync().toCompletableFuture().get(5, TimeUnit.SECONDS)
@@ -146,7 +148,7 @@ class AfterCloseTest {
 
     @ParameterizedTest
     @EnumSource
-    fun `a block whose client is closed in it tells the loss`(made: Made) {
+    fun `closing the client inside a block throws LockLost`(made: Made) {
         for (hold in holds) {
             val client = Steadlock.connect("memory://")
             val thrown = assertThrows(LockLostException::class.java) { hold(made.lock(client)) { client.close() } }
@@ -156,7 +158,7 @@ class AfterCloseTest {
 
     @ParameterizedTest
     @EnumSource
-    fun `what a block throws comes out of it though its client is closed in it`(made: Made) {
+    fun `closing the client inside a block keeps the exception of the block`(made: Made) {
         for (hold in holds) {
             val client = Steadlock.connect("memory://")
             val thrown =
@@ -172,7 +174,7 @@ class AfterCloseTest {
 
     @ParameterizedTest
     @EnumSource
-    fun `a coroutine whose client is closed in it tells the loss, or what it throws itself`(made: Made) {
+    fun `closing the client inside a coroutine throws LockLost or its own exception`(made: Made) {
         val client = Steadlock.connect("memory://")
         val thrown =
             assertThrows(LockLostException::class.java) {

@@ -37,7 +37,7 @@ class BehaviourTest {
         }
 
     @Test
-    fun `the suite names every kind there is`() {
+    fun `the suite has every kind`() {
         assertEquals(kinds.toSet(), LOCKS.keys + REDLOCK)
     }
 

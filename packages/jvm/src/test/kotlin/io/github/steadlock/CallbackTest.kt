@@ -3,8 +3,8 @@ package io.github.steadlock
 import io.github.steadlock.internal.Callbacks
 import io.github.steadlock.internal.ClientOptions
 import io.github.steadlock.internal.Engine
-import io.github.steadlock.internal.LoadedFace
-import io.github.steadlock.internal.NativeFace
+import io.github.steadlock.internal.NativeApi
+import io.github.steadlock.internal.NativeApiLoader
 import io.github.steadlock.internal.Owner
 import kotlinx.coroutines.CoroutineDispatcher
 import kotlinx.coroutines.CoroutineScope
@@ -57,12 +57,12 @@ class CallbackTest {
     }
 
     @Test
-    fun `callbacks that block keep no coroutine waiting, and a warning tells of them`() {
+    fun `blocking callbacks do not delay coroutines, and cause a warning`() {
         val gate = CountDownLatch(1)
-        val blocked = CountDownLatch(Callbacks.MOST)
+        val blocked = CountDownLatch(Callbacks.MAX_THREADS)
         Steadlock.connect("memory://").use { client ->
             val warnings = Warnings()
-            repeat(Callbacks.MOST) { number ->
+            repeat(Callbacks.MAX_THREADS) { number ->
                 val lock = client.lock("blocked:$number")
                 // The lock is held during `lockAsync`: a stage that is already granted would run its function on this
                 // thread.
@@ -82,7 +82,7 @@ class CallbackTest {
                 }
             }
             var more = 0
-            awaitTrue("it is told") {
+            awaitTrue("it is logged") {
                 client.lock("more:${more++}").lockAsync()
                 warnings.any { it.contains("callbacks have not returned") }
             }
@@ -93,19 +93,19 @@ class CallbackTest {
 
     @ParameterizedTest
     @EnumSource
-    fun `a listener may wait for a lock, whatever the executor does`(trouble: Trouble) {
+    fun `a listener can wait for a lock with any executor`(trouble: Trouble) {
         connect(trouble.executor()).use { client ->
-            val told = CompletableFuture<LostReason>()
+            val reported = CompletableFuture<LostReason>()
             client.lock("lapses").lock(SHORT).onLost { reason ->
-                client.lock("other").withLock { told.complete(reason) }
+                client.lock("other").withLock { reported.complete(reason) }
             }
-            assertEquals(LostReason.EXPIRED, told.get(10, TimeUnit.SECONDS))
+            assertEquals(LostReason.EXPIRED, reported.get(10, TimeUnit.SECONDS))
         }
     }
 
     @ParameterizedTest
     @EnumSource
-    fun `a stage may wait for a lock, whatever the executor does`(trouble: Trouble) {
+    fun `a stage can wait for a lock with any executor`(trouble: Trouble) {
         connect(trouble.executor()).use { client ->
             val waited = client.lock("first").lockAsync().thenApply { client.lock("second").withLock { true } }
             assertTrue(waited.toCompletableFuture().get(10, TimeUnit.SECONDS))
@@ -114,40 +114,40 @@ class CallbackTest {
 
     @ParameterizedTest
     @EnumSource
-    fun `a listener that throws an Error ends nothing`(trouble: Trouble) {
+    fun `an Error of a listener has no effect on others`(trouble: Trouble) {
         connect(trouble.executor()).use { client ->
-            val told = CompletableFuture<LostReason>()
+            val reported = CompletableFuture<LostReason>()
             val lease = client.lock("lapses").lock(SHORT)
             lease.onLost { throw StackOverflowError("a broken listener") }
             lease.onLost { error("a broken listener") }
-            lease.onLost(told::complete)
-            assertEquals(LostReason.EXPIRED, told.get(10, TimeUnit.SECONDS))
+            lease.onLost(reported::complete)
+            assertEquals(LostReason.EXPIRED, reported.get(10, TimeUnit.SECONDS))
             assertEquals(1, client.lock("lapses").withLock { client.lock("lapses").holdCount })
         }
     }
 
     @Test
-    fun `listeners that never end take a bounded number of threads, and locks go on`() {
+    fun `listeners that never return use a bounded number of threads`() {
         val client = Steadlock.connect("memory://")
         val before = callbackThreads()
-        val (goOn, told) = CountDownLatch(1) to CountDownLatch(LISTENERS)
+        val (proceed, reported) = CountDownLatch(1) to CountDownLatch(LISTENERS)
         repeat(LISTENERS) {
             client.lock("lapses-$it").lock(SHORT).onLost {
-                goOn.await()
-                told.countDown()
+                proceed.await()
+                reported.countDown()
             }
         }
         awaitTrue("the last one is lost") { !client.lock("lapses-${LISTENERS - 1}").isLocked }
         assertEquals(1, client.lock("other").withLock { client.lock("other").holdCount })
         val threads = (callbackThreads() - before).size
         assertTrue(threads in 1..64, "$threads threads")
-        goOn.countDown()
-        assertTrue(told.await(30, TimeUnit.SECONDS), "not told: ${told.count}")
+        proceed.countDown()
+        assertTrue(reported.await(30, TimeUnit.SECONDS), "not reported: ${reported.count}")
         client.close()
     }
 
     @Test
-    fun `a dispatcher that runs tasks where it is called does not run them where events are fetched`() {
+    fun `a direct dispatcher does not run tasks on the event thread`() {
         Steadlock.connect("memory://").use { client ->
             val token =
                 runBlocking {
@@ -160,7 +160,7 @@ class CallbackTest {
     }
 
     @Test
-    fun `stages that wait for further stages, and for locks that these hold, never wait for ever`() {
+    fun `stages that wait for further stages do not deadlock`() {
         Steadlock.connect("memory://").use { client ->
             val stages =
                 List(STAGES) { number ->
@@ -174,12 +174,12 @@ class CallbackTest {
             for (stage in stages) {
                 assertEquals(ReleaseOutcome.RELEASED, stage.toCompletableFuture().get(30, TimeUnit.SECONDS))
             }
-            awaitTrue("the threads end, but for as many as may be idle") { callbackThreads().size <= Callbacks.MOST }
+            awaitTrue("idle threads end") { callbackThreads().size <= Callbacks.MAX_THREADS }
         }
     }
 
     @Test
-    fun `a lost lock cancels its block though the program's executor never runs anything`() {
+    fun `a lost lock cancels its block even if the executor runs nothing`() {
         connect(Executor { }).use { client ->
             assertThrows(LockLostException::class.java) {
                 runBlocking { client.withLock("lapses", lease = 100.milliseconds) { awaitCancellation() } }
@@ -188,7 +188,7 @@ class CallbackTest {
     }
 
     @Test
-    fun `a dispatcher that throws leaves no lock behind`() {
+    fun `a throwing dispatcher leaves no lock held`() {
         Steadlock.connect("memory://").use { client ->
             val held = client.lock("door").lock(Duration.ofHours(1))
             val dispatcher = BreakingDispatcher()
@@ -200,35 +200,35 @@ class CallbackTest {
     }
 
     @Test
-    fun `a stack that is full in the midst of a call leaves no lock behind, and no call that waits for ever`() {
+    fun `a stack overflow inside a call leaves no lock held and no call waiting`() {
         val shared = "memory://${UUID.randomUUID()}"
-        val face = OverflowingFace()
-        val engine = Engine.connect(ClientOptions(mapOf("url" to shared)), Callbacks(null), face)
+        val native = OverflowingNativeApi()
+        val engine = Engine.connect(ClientOptions(mapOf("url" to shared)), Callbacks(null), native)
         val (client, other) = SteadlockClient(engine) to Steadlock.connect(shared)
         // The grant can come before or after the failure.
         for (pauseMs in listOf(0L, 100L)) {
-            face.pauseMs = pauseMs
-            face.overflows = true
+            native.pauseMs = pauseMs
+            native.overflows = true
             assertThrows(StackOverflowError::class.java) { client.lock("door").lock() }
-            face.overflows = false
+            native.overflows = false
             assertTrue(other.lock("door").tryLock(Duration.ofSeconds(10)))
             other.lock("door").unlock()
         }
 
         val lease = client.lock("door").lock(Duration.ofHours(1))
-        face.overflows = true
+        native.overflows = true
         assertThrows(StackOverflowError::class.java) { lease.release() }
-        face.overflows = false
+        native.overflows = false
         assertEquals(ReleaseOutcome.RELEASED, lease.release())
         client.close()
         other.close()
     }
 
     @Test
-    fun `if the thread that fetches events ends, every call fails and every lease is lost`() {
+    fun `if the event thread ends, all calls fail and all leases are lost`() {
         val shared = "memory://${UUID.randomUUID()}"
-        val face = BreakingFace()
-        val engine = Engine.connect(ClientOptions(mapOf("url" to shared)), Callbacks(null), face)
+        val native = FailingNativeApi()
+        val engine = Engine.connect(ClientOptions(mapOf("url" to shared)), Callbacks(null), native)
         val (client, other) = SteadlockClient(engine) to Steadlock.connect(shared)
         val lease = client.lock("held").lock(Duration.ofHours(1))
         val lost = CompletableFuture<LostReason>()
@@ -238,7 +238,7 @@ class CallbackTest {
         val thread = Thread { blocked.completeAsync({ client.lock("held").lock() }, Runnable::run) }.apply { start() }
         awaitTrue("the thread waits") { thread.state == Thread.State.WAITING }
 
-        face.breaks = true
+        native.breaks = true
         assertThrows(UnavailableException::class.java) { client.lock("held").isLocked }
 
         for (call in listOf(stage, blocked)) {
@@ -256,19 +256,19 @@ class CallbackTest {
     }
 
     /** A native part whose event thread runs out of memory once [breaks] is set. */
-    private class BreakingFace(private val face: NativeFace = LoadedFace.instance) : NativeFace by face {
+    private class FailingNativeApi(private val native: NativeApi = NativeApiLoader.instance) : NativeApi by native {
         @Volatile
         var breaks = false
 
         override fun next(client: Long, timeoutMs: Long, buffer: ByteBuffer): Int {
-            val written = face.next(client, timeoutMs, buffer)
+            val written = native.next(client, timeoutMs, buffer)
             if (breaks) throw OutOfMemoryError("for the test")
             return written
         }
     }
 
     /** A native part that overflows the caller's stack while [overflows] is set. */
-    private class OverflowingFace(private val face: NativeFace = LoadedFace.instance) : NativeFace by face {
+    private class OverflowingNativeApi(private val native: NativeApi = NativeApiLoader.instance) : NativeApi by native {
         @Volatile
         var overflows = false
 
@@ -276,11 +276,11 @@ class CallbackTest {
         var pauseMs = 0L
 
         override fun acquire(client: Long, tag: Long, lock: ByteArray, owner: Owner, options: LockOptions): Long =
-            face.acquire(client, tag, lock, owner, options).also { overflow() }
+            native.acquire(client, tag, lock, owner, options).also { overflow() }
 
         override fun release(client: Long, tag: Long, lease: Long): Long {
             overflow()
-            return face.release(client, tag, lease)
+            return native.release(client, tag, lease)
         }
 
         private fun overflow() {

@@ -24,7 +24,7 @@ class ClientInfoTest {
     }
 
     @Test
-    fun `the holder has the name of its program, and who waited in vain hears it`() {
+    fun `the holder has its program's name, also in LockTimeout`() {
         connect { clientLabel("blue") }.use { client ->
             connect { this }.use { other ->
                 client.lock("a").withLock {
@@ -39,7 +39,7 @@ class ClientInfoTest {
     }
 
     @Test
-    fun `a client may say nothing`() {
+    fun `client information can be switched off`() {
         connect { clientInfo(false) }.use { client ->
             connect { this }.use { other ->
                 client.lock("b").withLock { assertNull(other.lock("b").holder()!!.client) }
@@ -48,7 +48,7 @@ class ClientInfoTest {
     }
 
     @Test
-    fun `a label that nobody would see is refused`() {
+    fun `an invalid label is refused`() {
         for (label in listOf("a\nb", "x".repeat(201))) {
             assertThrows(InvalidArgumentException::class.java) { connect { clientLabel(label) } }
         }
@@ -65,7 +65,7 @@ class ClientInfoTest {
     }
 
     @Test
-    fun `the queues that one chooses are counted`() {
+    fun `chosen queues are counted`() {
         connect { metrics().metricsQueues("report") }.use { client ->
             client.fairLock("report").withLock {}
             while ("steadlock_fair_queue{queue=\"report\"} 0" !in client.metrics()) {

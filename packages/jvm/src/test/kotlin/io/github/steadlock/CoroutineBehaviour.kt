@@ -50,7 +50,7 @@ abstract class CoroutineBehaviour {
     fun close() = client.close()
 
     @Test
-    fun `a block runs under the lock and gives its result`() =
+    fun `a block runs under the lock and returns its result`() =
         runBlocking {
             val token =
                 client.withLock(name) { lease ->
@@ -62,7 +62,7 @@ abstract class CoroutineBehaviour {
         }
 
     @Test
-    fun `a lease of its own is renewed if the call says so`() =
+    fun `a lease of the call is renewed if the call says so`() =
         runBlocking {
             client.withLock(name, lease = 5.seconds, renew = true) { lease ->
                 assertTrue(lease.remaining.toMillis() in 4_000..5_000)
@@ -117,7 +117,7 @@ abstract class CoroutineBehaviour {
     }
 
     @Test
-    fun `a nested call re-enters within the lease it names`() =
+    fun `a nested call re-enters within its given lease`() =
         runBlocking {
             client.withLock(name) { outer ->
                 client.withLock(name, within = outer) { inner -> assertEquals(outer.token, inner.token) }
@@ -144,7 +144,7 @@ abstract class CoroutineBehaviour {
         }
 
     @Test
-    fun `an endless wait goes before a bounded one of the lock`() =
+    fun `an infinite wait overrides a bounded wait of the lock`() =
         runBlocking {
             client.lock(name).lock()
             val bounded = client.lock(name, LockOptions.DEFAULT.withWait(java.time.Duration.ZERO))
@@ -187,7 +187,7 @@ abstract class CoroutineBehaviour {
     }
 
     @Test
-    fun `a nested call of another lock waits for nobody`() =
+    fun `a nested call of another lock does not wait`() =
         runBlocking {
             val shared = client.readWriteLock("$name-shared").read
             client.withLock(shared) { client.withLock(shared) { lease -> assertTrue(lease.isValid) } }
@@ -206,7 +206,7 @@ abstract class CoroutineBehaviour {
         }
 
     @Test
-    fun `a block runs under permits, and another one inside takes new ones`() =
+    fun `a block runs under permits, and a nested block acquires others`() =
         runBlocking {
             val semaphore = client.semaphore(name, 3)
             client.withPermits(semaphore, 2) {
@@ -221,7 +221,7 @@ abstract class CoroutineBehaviour {
         }
 
     @Test
-    fun `a cancelled wait leaves nothing behind`() =
+    fun `a cancelled wait leaves no record`() =
         runBlocking {
             client.lock(name).lock()
             val waiting = launch(start = CoroutineStart.UNDISPATCHED) { client.withLock(name) { } }
@@ -231,7 +231,7 @@ abstract class CoroutineBehaviour {
         }
 
     @Test
-    fun `a wait that times out leaves nothing behind`() =
+    fun `a timed-out wait leaves no record`() =
         runBlocking {
             client.lock(name).lock()
             assertNull(withTimeoutOrNull(50) { client.withLock(name) { } })
@@ -240,7 +240,7 @@ abstract class CoroutineBehaviour {
         }
 
     @Test
-    fun `attempts cancelled at any moment leave nothing behind`() =
+    fun `attempts cancelled at any time leave no record`() =
         runBlocking {
             repeat(50) { attempt ->
                 val trying = launch(Dispatchers.Default) { client.withLock(name) { } }
@@ -267,13 +267,13 @@ abstract class CoroutineBehaviour {
         }
 
     @Test
-    fun `an unconfined coroutine may block inside`() =
+    fun `an unconfined coroutine can block inside`() =
         runBlocking(Dispatchers.Unconfined) {
             client.withLock(name) { client.lock("$name-other").withLock { } }
         }
 
     @Test
-    fun `what a block throws goes before all else`() {
+    fun `the exception of a block takes precedence`() {
         assertThrows(IllegalStateException::class.java) {
             runBlocking { client.withLock(name) { error("the block's own") } }
         }
@@ -281,7 +281,7 @@ abstract class CoroutineBehaviour {
     }
 
     @Test
-    fun `a closed client cancels the block, and LockLost says why`() {
+    fun `a closed client cancels the block with LockLost`() {
         val failed =
             assertThrows(LockLostException::class.java) {
                 runBlocking {
@@ -329,7 +329,7 @@ abstract class CoroutineBehaviour {
         }
 
     @Test
-    fun `a collector that needs no more values ends the block and releases the lock`() =
+    fun `a collector that stops early releases the lock`() =
         runBlocking {
             val numbers =
                 flow {
@@ -348,7 +348,7 @@ abstract class CoroutineBehaviour {
         }
 
     @Test
-    fun `a loss while a flow emits ends its collector, and LockLost says why`() {
+    fun `a loss while a flow emits ends its collector with LockLost`() {
         val failed =
             assertThrows(LockLostException::class.java) {
                 runBlocking {
@@ -417,7 +417,7 @@ abstract class CoroutineBehaviour {
         }
 
     @Test
-    fun `a block that ended keeps nobody out, however it ended`() =
+    fun `an ended block excludes no caller`() =
         runBlocking {
             val ends: List<suspend (Lease) -> Unit> =
                 listOf({ }, { error("failed") }, { throw CancellationException("cancelled") }, { it.release() })

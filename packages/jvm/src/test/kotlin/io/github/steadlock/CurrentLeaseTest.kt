@@ -20,7 +20,7 @@ class CurrentLeaseTest {
     fun close() = client.close()
 
     @Test
-    fun `a thread re-enters by a lease of a stage, and holds nothing afterwards`() {
+    fun `a thread re-enters by a lease of a stage`() {
         val lock = client.lock("door")
         val lease = granted(lock)
         assertFalse(lock.isHeldByCurrentThread || lock.tryLock())
@@ -40,7 +40,7 @@ class CurrentLeaseTest {
     }
 
     @Test
-    fun `a lock that is not reentrant is refused at once, and not waited for`() {
+    fun `a lock that is not reentrant is refused at once`() {
         val lease = granted(client.mutex("door"))
         lease.makeCurrent().use {
             assertThrows(InvalidArgumentException::class.java) { client.mutex("door").lock() }
@@ -69,7 +69,7 @@ class CurrentLeaseTest {
     }
 
     @Test
-    fun `a member of a lock of several is refused at once`() {
+    fun `a member of a held composite lock is refused at once`() {
         val several = granted(client.multiLock(client.lock("a"), client.mutex("b")))
         several.makeCurrent().use {
             client.lock("a").withLock { assertTrue(client.lock("a").isHeldByCurrentThread) }
@@ -79,7 +79,7 @@ class CurrentLeaseTest {
     }
 
     @Test
-    fun `other locks, and those of other clients, stay those of the thread`() {
+    fun `other locks and clients are not affected`() {
         val outer = client.lock("outer").also { it.lock() }
         val lease = granted(client.lock("door"))
         val inner = client.lock("inner")
@@ -96,7 +96,7 @@ class CurrentLeaseTest {
     }
 
     @Test
-    fun `scopes are left in any order, on any thread, and once`() {
+    fun `scopes can end in any order and on any thread`() {
         val lock = client.lock("door")
         val lease = granted(lock)
         val first = lease.makeCurrent()
@@ -110,7 +110,7 @@ class CurrentLeaseTest {
     }
 
     @Test
-    fun `a thread acts as another one whose lease it was handed`() {
+    fun `a thread can act as the owner of a lease of another thread`() {
         val lock = client.lock("door").also { it.lock() }
         val lease = lock.held
         onAnotherThread {
@@ -159,7 +159,7 @@ class CurrentLeaseTest {
     }
 
     @Test
-    fun `a lease that was released or lost is nobody's`() {
+    fun `a released or lost lease has no owner`() {
         val lock = client.lock("door")
         val lease = granted(lock)
         lease.makeCurrent().use {
@@ -171,7 +171,7 @@ class CurrentLeaseTest {
         lock.unlock()
         val fixed = granted(lock, LockOptions.DEFAULT.withLease(Duration.ofMillis(100)))
         fixed.makeCurrent().use {
-            awaitTrue("it lapses") { fixed.lostReason != null }
+            awaitTrue("it expires") { fixed.lostReason != null }
             lock.withLock { assertEquals(1, lock.holdCount) }
         }
     }

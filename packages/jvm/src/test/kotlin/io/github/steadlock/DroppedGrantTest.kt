@@ -64,7 +64,7 @@ class DroppedGrantTest {
 
     @ParameterizedTest
     @EnumSource
-    fun `an acquisition whose stage was ended is granted to nobody`(end: End) {
+    fun `an acquisition with a completed stage is not granted`(end: End) {
         LockActivity.watch(client).use { activity ->
             lock.lock()
             val ended = end.of(lock.lockAsync().toCompletableFuture())
@@ -107,7 +107,7 @@ class DroppedGrantTest {
 
     @ParameterizedTest
     @EnumSource
-    fun `what is cancelled before its function has begun releases the lease`(later: Later) {
+    fun `cancelling a dependent before its function releases the lease`(later: Later) {
         val seen = AtomicInteger()
         val tasks = ConcurrentLinkedQueue<Runnable>()
         val stage = lock.lockAsync().toCompletableFuture()
@@ -122,7 +122,7 @@ class DroppedGrantTest {
 
     @ParameterizedTest
     @EnumSource
-    fun `what runs its function has the lease, whatever is cancelled then`(later: Later) {
+    fun `cancelling a dependent after its function keeps the lease`(later: Later) {
         assumeTrue(later != Later.WITH_ANOTHER && later != Later.OF_A_COPY)
         val seen = AtomicInteger()
         val stage = lock.lockAsync().toCompletableFuture()
@@ -138,7 +138,7 @@ class DroppedGrantTest {
     }
 
     @Test
-    fun `a stage that lost against another is released when it is granted`() {
+    fun `the lease of a stage that lost applyToEither is released`() {
         lock.lock()
         val stage = lock.lockAsync()
         val instead = CompletableFuture<Lease?>()
@@ -151,7 +151,7 @@ class DroppedGrantTest {
     }
 
     @Test
-    fun `a dependent that is cancelled as the grant comes runs its function or leaves nothing behind`() {
+    fun `a dependent cancelled during the grant runs its function or releases the lease`() {
         val ran = AtomicInteger()
         val random = Random(7)
         repeat(3_000) { round ->
@@ -171,7 +171,7 @@ class DroppedGrantTest {
     }
 
     @Test
-    fun `permits whose stage was ended are granted to nobody`() {
+    fun `permits with a completed stage are not granted`() {
         val semaphore = client.semaphore("seats", 1)
         semaphore.acquire()
         val dependent = semaphore.acquireAsync().thenApply { it.name }.toCompletableFuture()
@@ -181,7 +181,7 @@ class DroppedGrantTest {
     }
 
     @Test
-    fun `what depends on a stage runs as ever`() {
+    fun `dependents of a stage run as usual`() {
         val seen = AtomicInteger()
         val stage = lock.lockAsync().toCompletableFuture()
         val both = CompletableFuture.allOf(stage, stage.thenAccept { seen.incrementAndGet() })
@@ -193,7 +193,7 @@ class DroppedGrantTest {
     }
 
     @Test
-    fun `a grant that no code took from its stage is released, with a warning`() {
+    fun `an unused grant is released with a warning`() {
         lock.lock()
         assertThrows(TimeoutException::class.java) {
             lock.lockAsync().toCompletableFuture().get(1, TimeUnit.MILLISECONDS)
@@ -207,9 +207,9 @@ class DroppedGrantTest {
     }
 
     @Test
-    fun `a lease that the program has dropped is told of once, and stays held`() {
+    fun `a dropped lease causes one warning and stays held`() {
         assertTrue(lock.lockAsync().toCompletableFuture().get(5, TimeUnit.SECONDS).isValid)
-        awaitTrue("it is told") {
+        awaitTrue("it is logged") {
             System.gc()
             dropped() == 1
         }
@@ -219,20 +219,20 @@ class DroppedGrantTest {
     }
 
     @Test
-    fun `a lease is not dropped that ends by itself, is listened to, or is kept`() {
+    fun `a fixed, observed or referenced lease is not dropped`() {
         val fixed = LockOptions.DEFAULT.withLease(Duration.ofSeconds(20))
         client.lock("fixed", fixed).lockAsync().toCompletableFuture().get(5, TimeUnit.SECONDS)
-        client.lock("heard").lockAsync().toCompletableFuture().get(5, TimeUnit.SECONDS).onLost { }
+        client.lock("observed").lockAsync().toCompletableFuture().get(5, TimeUnit.SECONDS).onLost { }
         val kept = lock.lockAsync().toCompletableFuture().get(5, TimeUnit.SECONDS)
         sweep()
         sweep()
         assertEquals(0, dropped())
-        assertTrue(listOf("fixed", "heard", "door").all { client.lock(it).isLocked })
+        assertTrue(listOf("fixed", "observed", "door").all { client.lock(it).isLocked })
         kept.release()
     }
 
     @Test
-    fun `a thread that ended while it held a lock twice is told of once`() {
+    fun `a thread that ended with a re-entered lock causes one warning`() {
         onAnotherThread { repeat(2) { lock.lock() } }
         awaitTrue("it is released") { !lock.isLocked }
         assertEquals(1, warnings.count { it.contains("ended while it held lock \"door\"") })

@@ -20,19 +20,19 @@ class ExitTest {
     }
 
     @Test
-    fun `a program that ends while it holds a lock frees it`() {
+    fun `a program releases its lock at exit`() {
         val program = start("end-holding")
         assertEndsInTime(program)
         assertEquals(emptySet<String>(), server.ask { it.keys("held*") })
     }
 
     @Test
-    fun `an idle client does not keep the JVM from ending`() {
+    fun `an idle client does not keep the JVM alive`() {
         assertEndsInTime(start("idle"))
     }
 
     @Test
-    fun `a client whose server is gone does not keep the JVM from ending`() {
+    fun `a client without its server does not keep the JVM alive`() {
         val program = start("end-on-input")
         server.pause()
         program.outputStream.close()
@@ -41,7 +41,7 @@ class ExitTest {
     }
 
     @Test
-    fun `a lock without a thread lapses by its lease`() {
+    fun `a lock without a thread expires with its lease`() {
         val program = start("end-holding-async")
         assertEndsInTime(program)
         assertTrue(server.ask { it.pttl("held") } in 1..1_000)

@@ -4,8 +4,8 @@ import io.github.steadlock.internal.Callbacks
 import io.github.steadlock.internal.ClientOptions
 import io.github.steadlock.internal.Engine
 import io.github.steadlock.internal.HeldLease
-import io.github.steadlock.internal.LoadedFace
-import io.github.steadlock.internal.NativeFace
+import io.github.steadlock.internal.NativeApi
+import io.github.steadlock.internal.NativeApiLoader
 import kotlinx.coroutines.CancellationException
 import kotlinx.coroutines.NonCancellable
 import kotlinx.coroutines.awaitCancellation
@@ -24,14 +24,14 @@ import java.util.concurrent.ConcurrentHashMap
 import kotlin.time.Duration.Companion.milliseconds
 
 /** Tests that an expired fixed lease leaves nothing behind that the program does not use. */
-class LapsingTest {
+class ExpiredLeasesTest {
     private val client = Steadlock.connect("memory://")
 
     @AfterEach
     fun close() = client.close()
 
     @Test
-    fun `leases that lapsed and were never released are kept by nobody`() {
+    fun `expired leases are not kept in memory`() {
         val leases = ArrayList<WeakReference<Lease>>()
         repeat(2_000) { leases += WeakReference(client.lock("door-$it").lock(SHORT)) }
         repeat(1_000) {
@@ -45,25 +45,25 @@ class LapsingTest {
     }
 
     @Test
-    fun `withLock whose lease lapsed says so, and leaves what its thread took anew`() {
+    fun `withLock with an expired lease throws, and keeps a newer lease of its thread`() {
         val lock = client.lock("door", LockOptions.DEFAULT.withLease(Duration.ofSeconds(1)))
         val thrown =
             assertThrows(LockLostException::class.java) {
                 lock.withLock {
-                    val lapsed = lock.held
-                    awaitTrue("the lease is lost") { lapsed.lostReason == LostReason.EXPIRED }
+                    val expired = lock.held
+                    awaitTrue("the lease is lost") { expired.lostReason == LostReason.EXPIRED }
                     client.lock("door").lock()
                 }
             }
         assertEquals(LostReason.EXPIRED, thrown.reason)
-        val anew = client.lock("door")
-        assertTrue(anew.held.isValid)
-        assertFalse(onAnotherThread { anew.tryLock() })
-        anew.unlock()
+        val newer = client.lock("door")
+        assertTrue(newer.held.isValid)
+        assertFalse(onAnotherThread { newer.tryLock() })
+        newer.unlock()
     }
 
     @Test
-    fun `levels that were entered inside of a lease that lapsed are forgotten with it`() {
+    fun `inner levels end with an expired lease`() {
         val lock = client.lock("door")
         // The inner level is entered long before the outer lease expires.
         val lease = Duration.ofSeconds(1)
@@ -79,9 +79,9 @@ class LapsingTest {
     }
 
     @Test
-    fun `a coroutine whose lease lapsed may take the lock anew, and keeps that`() {
+    fun `a coroutine with an expired lease can acquire the lock again`() {
         val lock = client.lock("door")
-        var anew: Lease? = null
+        var newer: Lease? = null
         val thrown =
             assertThrows(LockLostException::class.java) {
                 runBlocking {
@@ -91,7 +91,7 @@ class LapsingTest {
                         } catch (lost: CancellationException) {
                             withContext(NonCancellable) {
                                 assertTrue(client.withLock("door") { it.isValid })
-                                anew = lock.lockAsync().await()
+                                newer = lock.lockAsync().await()
                             }
                             throw lost
                         }
@@ -99,27 +99,28 @@ class LapsingTest {
                 }
             }
         assertEquals(LostReason.EXPIRED, thrown.reason)
-        assertTrue(anew?.isValid == true)
+        assertTrue(newer?.isValid == true)
         assertFalse(lock.tryLock())
-        assertEquals(ReleaseOutcome.RELEASED, anew?.release())
+        assertEquals(ReleaseOutcome.RELEASED, newer?.release())
     }
 
     @Test
-    fun `a lease that lapsed is not forgotten while its release is under way`() {
-        val face = SilentFace()
-        val client = SteadlockClient(Engine.connect(ClientOptions(mapOf("url" to "memory://")), Callbacks(null), face))
-        val released = lapsed(client, "released", HeldLease::startRelease)
-        val dropped = lapsed(client, "dropped") {}
+    fun `an expired lease is not forgotten during its release`() {
+        val native = SilentNativeApi()
+        val options = ClientOptions(mapOf("url" to "memory://"))
+        val client = SteadlockClient(Engine.connect(options, Callbacks(null), native))
+        val released = expired(client, "released", HeldLease::startRelease)
+        val dropped = expired(client, "dropped") {}
         awaitTrue("the other one is forgotten") {
             System.gc()
-            dropped in face.forgotten
+            dropped in native.forgotten
         }
-        assertFalse(released in face.forgotten)
+        assertFalse(released in native.forgotten)
         client.close()
     }
 
     /** Returns the number of a lease that expired and that the program no longer has. */
-    private fun lapsed(client: SteadlockClient, name: String, use: (HeldLease) -> Unit): Long {
+    private fun expired(client: SteadlockClient, name: String, use: (HeldLease) -> Unit): Long {
         val lease = client.lock(name).lock(SHORT)
         awaitTrue("the lease is lost") { lease.lostReason != null && !lease.held.isKept }
         use(lease.held)
@@ -127,14 +128,14 @@ class LapsingTest {
     }
 
     /** A native part that never answers a release. */
-    private class SilentFace(private val face: NativeFace = LoadedFace.instance) : NativeFace by face {
+    private class SilentNativeApi(private val native: NativeApi = NativeApiLoader.instance) : NativeApi by native {
         val forgotten: MutableSet<Long> = ConcurrentHashMap.newKeySet()
 
         override fun release(client: Long, tag: Long, lease: Long): Long = 0
 
         override fun forget(client: Long, lease: Long) {
             forgotten += lease
-            face.forget(client, lease)
+            native.forget(client, lease)
         }
     }
 

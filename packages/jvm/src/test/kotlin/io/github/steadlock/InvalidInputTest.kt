@@ -11,7 +11,7 @@ import java.time.Duration
 import java.util.concurrent.TimeUnit
 
 /** Tests that bad input throws a typed error and writes nothing to the server. */
-class BadInputTest {
+class InvalidInputTest {
     private val server = RedisServer("--requirepass", PASSWORD)
     private val url = "redis://:$PASSWORD@127.0.0.1:${server.port}"
     private val client = Steadlock.connect(url)
@@ -23,7 +23,7 @@ class BadInputTest {
     }
 
     @Test
-    fun `bad names are refused`() {
+    fun `invalid names are refused`() {
         val bad =
             listOf("", "n".repeat(513), "a\u0000b", "a{b", "a}b", "{}z", "steadlock:x", "redisson_x", "half\uD800pair")
         for (name in bad) {
@@ -34,7 +34,7 @@ class BadInputTest {
     }
 
     @Test
-    fun `bad leases are refused`() {
+    fun `invalid leases are refused`() {
         val lock = client.lock("name")
         val bad = listOf(Duration.ZERO, Duration.ofMillis(-5), Duration.ofMillis(99), Duration.ofHours(25), FOREVER)
         for (lease in bad) {
@@ -53,7 +53,7 @@ class BadInputTest {
     }
 
     @Test
-    fun `a negative wait tries once, whatever its type`() {
+    fun `a negative wait means one attempt`() {
         val lease = Duration.ofSeconds(10)
         val negative = Duration.ofMillis(-5)
         val tries =
@@ -78,12 +78,12 @@ class BadInputTest {
     }
 
     @Test
-    fun `an endless wait is a wait without bound`() {
+    fun `an infinite wait is a wait without a bound`() {
         assertTrue(client.lock("name").tryLock(FOREVER))
     }
 
     @Test
-    fun `bad options are refused`() {
+    fun `invalid options are refused`() {
         val bad =
             listOf(
                 Steadlock.builder().url(url).lease(Duration.ZERO),
@@ -101,7 +101,7 @@ class BadInputTest {
     }
 
     @Test
-    fun `the server can be named in parts, whatever characters they hold`() {
+    fun `the server can be given in parts with any characters`() {
         val odd = "p@ss:w/o r%d#?&=é€[]"
         server.ask { it.aclSetUser("us:er@x", "on", ">$odd", "~*", "&*", "+@all") }
         val parts = Steadlock.builder().host(
@@ -117,7 +117,7 @@ class BadInputTest {
     }
 
     @Test
-    fun `a server that is named twice or badly is refused, without its password`() {
+    fun `a server given twice or wrongly is refused without its password`() {
         val bad =
             mapOf(
                 Steadlock.builder().url(url).host("127.0.0.1") to "URL",
@@ -148,7 +148,7 @@ class BadInputTest {
     }
 
     @Test
-    fun `a wrong password is Misconfigured and never echoed`() {
+    fun `a wrong password is Misconfigured and not repeated`() {
         val refused =
             assertThrows(SteadlockException::class.java) {
                 Steadlock.connect("redis://:hunter2@127.0.0.1:${server.port}")
@@ -158,7 +158,7 @@ class BadInputTest {
     }
 
     @Test
-    fun `a key of another type is Misconfigured and left alone`() {
+    fun `a key of another type is Misconfigured and not changed`() {
         server.ask { it.set("name", "a string") }
         assertThrows(MisconfiguredException::class.java) { client.lock("name").tryLock() }
         assertEquals("a string", server.ask { it.get("name") })

@@ -24,7 +24,7 @@ class KindsOnRedisTest : KindBehaviour() {
     }
 
     @Test
-    fun `taking and giving back costs two script calls of each kind`() {
+    fun `acquire and release need two script calls for each kind`() {
         Steadlock.connect(url).use { client ->
             for (kind in LOCKS.keys - "multi") {
                 val lock = LOCKS.getValue(kind)(client, "calls-$kind", LockOptions.DEFAULT)

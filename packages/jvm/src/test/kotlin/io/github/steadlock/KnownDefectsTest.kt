@@ -34,24 +34,24 @@ class KnownDefectsTest {
 
     @ParameterizedTest
     @EnumSource
-    fun `release error that masks the program's own is found`(mishap: Mishap) {
-        theThreadsOwnErrorComesOut(mishap) { it }
+    fun `a release that masks the exception of the body is found`(mishap: Mishap) {
+        checkExceptionOfTheBody(mishap) { it }
 
-        val masked = assertThrows(AssertionError::class.java) { theThreadsOwnErrorComesOut(mishap, ::MaskingLock) }
+        val masked = assertThrows(AssertionError::class.java) { checkExceptionOfTheBody(mishap, ::MaskingLock) }
         assertInstanceOf(mishap.unlockSays.java, masked.cause)
     }
 
     @ParameterizedTest
     @EnumSource
-    fun `release error that masks the coroutine's own is found`(mishap: Mishap) {
-        theCoroutinesOwnErrorComesOut(mishap) { client, block -> client.withLock(client.door(), block = block) }
+    fun `a release that masks the exception of the coroutine is found`(mishap: Mishap) {
+        checkExceptionOfTheCoroutine(mishap) { client, block -> client.withLock(client.door(), block = block) }
 
         val masked =
-            assertThrows(AssertionError::class.java) { theCoroutinesOwnErrorComesOut(mishap, ::maskingWithLock) }
+            assertThrows(AssertionError::class.java) { checkExceptionOfTheCoroutine(mishap, ::maskingWithLock) }
         assertInstanceOf(mishap.said.java, masked.cause)
     }
 
-    private fun theThreadsOwnErrorComesOut(mishap: Mishap, standIn: (NamedLock) -> NamedLock) {
+    private fun checkExceptionOfTheBody(mishap: Mishap, standIn: (NamedLock) -> NamedLock) {
         Steadlock.connect("memory://").use { client ->
             val thrown =
                 assertThrows(ProgramException::class.java) {
@@ -65,7 +65,7 @@ class KnownDefectsTest {
         }
     }
 
-    private fun theCoroutinesOwnErrorComesOut(
+    private fun checkExceptionOfTheCoroutine(
         mishap: Mishap,
         withLock: suspend (SteadlockClient, suspend (Lease) -> Unit) -> Unit,
     ) {

@@ -15,7 +15,7 @@ class LazyTest {
     private fun nowhere(): String = "redis://127.0.0.1:${freePort()}"
 
     @Test
-    fun `one is made before its server is up, and connects at its first use`() {
+    fun `a lazy client connects at its first use`() {
         Steadlock.builder().url(nowhere()).lazy().connect().use { client ->
             val failed = assertThrows(UnavailableException::class.java) { client.lock("door").tryLock() }
             assertTrue(failed.node.orEmpty().contains("127.0.0.1") && failed.isRetryable, failed.message)
@@ -35,7 +35,7 @@ class LazyTest {
     }
 
     @Test
-    fun `threads that begin at the same time are all answered, and one of them is granted the lock`() {
+    fun `threads can share the first use, and one of them is granted the lock`() {
         RedisServer().use { server ->
             repeat(5) {
                 Steadlock.builder().url(server.url).lazy().connect().use { client ->
@@ -69,7 +69,7 @@ class LazyTest {
     }
 
     @Test
-    fun `what is wrong for good is told at each use`() {
+    fun `a permanent error is thrown at each use`() {
         RedisServer("--requirepass", "right").use { server ->
             val url = "redis://:wrong@127.0.0.1:${server.port}"
             Steadlock.builder().url(url).lazy().connect().use { client ->
@@ -81,7 +81,7 @@ class LazyTest {
     }
 
     @Test
-    fun `one that is never used connects to nothing`() {
+    fun `an unused lazy client does not connect`() {
         Steadlock.builder().url(nowhere()).lazy().connect().close()
         val majority = List(3) { nowhere() }
         Steadlock.builder().primaries(majority).lazy().connect().close()

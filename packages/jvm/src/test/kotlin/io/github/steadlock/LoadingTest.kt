@@ -17,7 +17,7 @@ class LoadingTest {
     private val classPath = testClassPath.split(File.pathSeparatorChar).map(Path::of)
 
     @Test
-    fun `a jar without a native library for this platform says so`(
+    fun `a missing native library is reported`(
         @TempDir folder: Path,
     ) {
         val classes = classPath.first { Files.exists(it.resolve("io/github/steadlock/Steadlock.class")) }
@@ -36,19 +36,19 @@ class LoadingTest {
 
     /** Not even root can make a folder in /proc. */
     @Test
-    fun `a folder for temporary files that cannot be written to says so`() {
+    fun `an unwritable folder for temporary files is reported`() {
         val said = say(classPath, "-Djna.tmpdir=/proc/steadlock", "-Djna.nosys=true")
         assertTwice(said, "java.lang.UnsatisfiedLinkError: connect: the native library ", "-Djna.tmpdir=FOLDER")
     }
 
     @Test
-    fun `a library that can be loaded is`() {
+    fun `an available library is loaded`() {
         assertEquals(listOf("connected", "connected"), say(classPath))
     }
 
     /** Does what an application server does when it undeploys a program while the server's own threads go on. */
     @Test
-    fun `a class loader whose program closed its clients is unloaded`() {
+    fun `a class loader is unloaded after its clients were closed`() {
         val queue = ReferenceQueue<ClassLoader>()
         // On a thread of JUnit's pool, a wait of the program could start another thread of this pool, which would refer
         // to the program's class loader for good.

@@ -24,7 +24,7 @@ class LockActivityTest {
         }
 
     @Test
-    fun `a held lock is told with its thread, token and remaining time until it is released`() =
+    fun `a held lock is listed with thread, token and remaining time`() =
         watched { client, activity ->
             val lock = client.lock("stock:42")
             lock.lock()
@@ -41,7 +41,7 @@ class LockActivityTest {
         }
 
     @Test
-    fun `leases of stages have no thread, and re-entries are told one by one`() =
+    fun `leases of stages have no thread, and re-entries are listed separately`() =
         watched { client, activity ->
             val lease = client.lock("stage").lockAsync().toCompletableFuture().get()
             assertNull(activity.held().single().thread)
@@ -55,18 +55,18 @@ class LockActivityTest {
         }
 
     @Test
-    fun `a thread without a name, as virtual ones are, is told by its number`() =
+    fun `a thread without a name is listed by its number`() =
         watched { client, activity ->
-            var told: String? = null
+            var listed: String? = null
             val nameless =
-                Thread(null, { client.lock("stock").withLock { told = activity.held().single().thread } }, "")
+                Thread(null, { client.lock("stock").withLock { listed = activity.held().single().thread } }, "")
             nameless.start()
             nameless.join(10_000)
-            assertEquals("#${nameless.id}", told)
+            assertEquals("#${nameless.id}", listed)
         }
 
     @Test
-    fun `a waiter is told until its lock is granted, it times out, or it goes away`() =
+    fun `a waiter is listed until its wait ends`() =
         watched { client, activity ->
             val lease = client.lock("busy").lockAsync().toCompletableFuture().get()
             val waiter = thread(name = "shopper") { client.lock("busy").withLock { } }
@@ -87,17 +87,17 @@ class LockActivityTest {
         }
 
     @Test
-    fun `a lost lease is told with the reason, once, and is not among the held`() =
+    fun `a lost lease is listed once with the reason`() =
         watched { client, activity ->
             val lock = client.lock("removed")
             lock.lock()
             client.forceRelease(lock)
             assertThrows(LockLostException::class.java) { lock.unlock() }
             assertEquals("removed", activity.lost().single().name)
-            client.lock("lapsed").lock(Duration.ofMillis(100))
-            awaitTrue("it has lapsed") { activity.lost().size == 2 }
+            client.lock("expired").lock(Duration.ofMillis(100))
+            awaitTrue("it has expired") { activity.lost().size == 2 }
             val loss = activity.lost().last()
-            assertEquals(Triple("lapsed", LostReason.EXPIRED, Thread.currentThread().name), loss.triple())
+            assertEquals(Triple("expired", LostReason.EXPIRED, Thread.currentThread().name), loss.triple())
             assertTrue(loss.since <= loss.at)
             assertTrue(activity.held().isEmpty())
         }
@@ -108,13 +108,13 @@ class LockActivityTest {
     fun `of many losses the latest hundred are kept`() =
         watched { client, activity ->
             val leases = List(130) { client.lock("lost:$it").lock(Duration.ofMillis(100)) }
-            awaitTrue("all have lapsed") { leases.all { it.lostReason != null } && activity.held().isEmpty() }
-            awaitTrue("the last is told") { activity.lost().size == 100 }
+            awaitTrue("all have expired") { leases.all { it.lostReason != null } && activity.held().isEmpty() }
+            awaitTrue("the last is listed") { activity.lost().size == 100 }
             assertEquals(100, activity.lost().map { it.name }.distinct().size)
         }
 
     @Test
-    fun `a password in a name is not told`() =
+    fun `a password in a name is not listed`() =
         watched { client, activity ->
             client.lock("redis://user:secret@host/0").withLock {
                 assertFalse("secret" in activity.held().toString(), "${activity.held()}")
@@ -122,7 +122,7 @@ class LockActivityTest {
         }
 
     @Test
-    fun `telemetry and several activities watch one client side by side`() =
+    fun `telemetry and several activities can watch one client`() =
         Steadlock.builder().url("memory://").metrics().connect().use { client ->
             val first = LockActivity.watch(client)
             val telemetry = SteadlockTelemetry.instrument(client, OpenTelemetry.noop())
@@ -147,7 +147,7 @@ class LockActivityTest {
         }
 
     @Test
-    fun `closing the client ends what is open, and a closed one is not watched`() {
+    fun `closing the client ends open waits and holds`() {
         val client = Steadlock.connect("memory://")
         val activity = LockActivity.watch(client)
         client.lock("held").lock()
@@ -163,7 +163,7 @@ class LockActivityTest {
     }
 
     @Test
-    fun `a client that is watched can be dropped`() {
+    fun `a watched client can be dropped`() {
         var client: SteadlockClient? = Steadlock.connect("memory://")
         val dropped = WeakReference(client)
         val activity = LockActivity.watch(checkNotNull(client))
@@ -177,7 +177,7 @@ class LockActivityTest {
     }
 
     @Test
-    fun `threads at once leave nothing behind`() =
+    fun `concurrent threads leave no entry`() =
         watched { client, activity ->
             val start = CountDownLatch(1)
             val threads =

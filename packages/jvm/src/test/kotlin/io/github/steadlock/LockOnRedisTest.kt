@@ -11,7 +11,7 @@ class LockOnRedisTest : LockBehaviour() {
         get() = server.url
 
     @Test
-    fun `a lock and its unlock cost two script calls, a re-entry none`() {
+    fun `lock and unlock need two script calls, a re-entry none`() {
         Steadlock.connect(url).use { client ->
             val lock = client.lock("calls")
             lock.withLock { }
@@ -22,7 +22,7 @@ class LockOnRedisTest : LockBehaviour() {
     }
 
     @Test
-    fun `an unlock that is not answered throws nothing`() {
+    fun `an unanswered unlock does not throw`() {
         RedisServer().use { silent ->
             Steadlock.builder().url(silent.url).commandTimeout(Duration.ofSeconds(1)).connect().use { client ->
                 val lock = client.lock("silent")

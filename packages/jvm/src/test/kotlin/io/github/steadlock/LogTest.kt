@@ -14,7 +14,7 @@ import java.util.logging.Logger
 /** Tests the log lines for lost locks, lost connections and reconnects. */
 class LogTest {
     @Test
-    fun `the log tells a loss, a disconnect and a reconnect, without secrets`() {
+    fun `the log reports a loss, a disconnect and a reconnect, without secrets`() {
         val password = "sesame-open-and-more"
         RedisServer("--requirepass", password).use { server ->
             val url = server.url.replace("//", "//:$password@")
@@ -37,7 +37,7 @@ class LogTest {
                     server.kill()
                     server.startAgain()
                     val wanted = listOf("lock \"door\" is lost", "the connection to", "connected to")
-                    awaitTrue("all three are told") { wanted.all { start -> records.any { start in it.message } } }
+                    awaitTrue("all three are logged") { wanted.all { start -> records.any { start in it.message } } }
                 }
             } finally {
                 logger.removeHandler(handler)

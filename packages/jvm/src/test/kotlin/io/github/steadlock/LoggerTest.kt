@@ -21,21 +21,21 @@ import java.util.logging.Logger
 @Timeout(60, threadMode = ThreadMode.SEPARATE_THREAD)
 class LoggerTest {
     @Test
-    fun `an appender that blocks keeps neither locks nor losses nor close from going on`() {
-        val (blocked, goOn) = CountDownLatch(1) to CountDownLatch(1)
+    fun `a blocking appender delays neither locks nor losses nor close`() {
+        val (blocked, proceed) = CountDownLatch(1) to CountDownLatch(1)
         val said = CopyOnWriteArrayList<String>()
         val appender = { record: LogRecord ->
             blocked.countDown()
-            goOn.await()
+            proceed.await()
             said += record.message
         }
         logging(appender) {
             val client = Steadlock.connect("memory://")
             client.lock("first").lock(SHORT)
-            assertTrue(blocked.await(10, TimeUnit.SECONDS), "the lapsed lease was not told")
-            val told = CompletableFuture<LostReason>()
-            client.lock("second").lock(SHORT).onLost(told::complete)
-            assertEquals(LostReason.EXPIRED, told.get(10, TimeUnit.SECONDS))
+            assertTrue(blocked.await(10, TimeUnit.SECONDS), "the expired lease was not reported")
+            val reported = CompletableFuture<LostReason>()
+            client.lock("second").lock(SHORT).onLost(reported::complete)
+            assertEquals(LostReason.EXPIRED, reported.get(10, TimeUnit.SECONDS))
             val lock = client.lock("third")
             lock.lock()
             assertTrue(lock.tryLock())
@@ -45,23 +45,23 @@ class LoggerTest {
             val took = millis(client::close)
             assertTrue(took < CLOSE_MS, "close took $took ms")
             assertEquals(emptyList<String>(), said)
-            goOn.countDown()
+            proceed.countDown()
             awaitTrue("it is written") { said.any { "\"first\"" in it } }
         }
     }
 
     @Test
-    fun `an appender that throws ends neither the client nor what it cleans up`() {
-        val told = CountDownLatch(1)
+    fun `a throwing appender affects neither the client nor its cleanup`() {
+        val reported = CountDownLatch(1)
         val appender = { record: LogRecord ->
-            if ("careless" in record.message) told.countDown()
+            if ("careless" in record.message) reported.countDown()
             throw StackOverflowError("a broken appender")
         }
         logging(appender) {
             Steadlock.connect("memory://").use { client ->
                 client.lock("lapses").lock(SHORT)
                 Thread({ client.lock("door").lock() }, "careless").apply { start() }.join()
-                assertTrue(told.await(10, TimeUnit.SECONDS))
+                assertTrue(reported.await(10, TimeUnit.SECONDS))
                 assertTrue(client.lock("door").tryLock(Duration.ofSeconds(10)))
                 assertFalse(client.isClosed)
             }
@@ -76,37 +76,37 @@ class LoggerTest {
             said += record.message
         }
         logging(appender) {
-            val told = CompletableFuture<LostReason>()
+            val reported = CompletableFuture<LostReason>()
             val client = Steadlock.connect("memory://")
-            client.lock("lapses").lock(SHORT).onLost(told::complete)
-            told.get(10, TimeUnit.SECONDS)
+            client.lock("lapses").lock(SHORT).onLost(reported::complete)
+            reported.get(10, TimeUnit.SECONDS)
             client.close()
             assertTrue(said.any { "\"lapses\"" in it }, "$said")
         }
     }
 
     @Test
-    fun `lines come in their order, those in excess are counted, and the thread ends`() {
-        val (blocked, goOn) = CountDownLatch(1) to CountDownLatch(1)
+    fun `lines are written in order, excess lines are counted, and the thread ends`() {
+        val (blocked, proceed) = CountDownLatch(1) to CountDownLatch(1)
         val said = CopyOnWriteArrayList<String>()
         val threads = CopyOnWriteArrayList<Thread>()
         val log =
             LogThread {
                 if (threads.addIfAbsent(Thread.currentThread())) blocked.countDown()
-                goOn.await()
+                proceed.await()
                 said += it.message
             }
         log.add(LogLine("info", "0"))
         blocked.await()
-        (1..LogThread.MOST + EXCESS).forEach { log.add(LogLine("info", "$it")) }
+        (1..LogThread.CAPACITY + EXCESS).forEach { log.add(LogLine("info", "$it")) }
         val took = millis { log.flush(50) }
         assertTrue(took >= 50, "flush took $took ms")
-        goOn.countDown()
+        proceed.countDown()
         log.flush(10_000)
         log.add(LogLine("info", "after"))
         log.flush(10_000)
-        val missing = "$EXCESS lines are missing here, as the logger was too slow for them"
-        assertEquals((0..LogThread.MOST).map(Int::toString) + missing + "after", said)
+        val missing = "$EXCESS lines were dropped, because the logger was too slow"
+        assertEquals((0..LogThread.CAPACITY).map(Int::toString) + missing + "after", said)
         assertTrue(threads.single().isDaemon)
         awaitTrue("the thread ends") { !threads.single().isAlive }
         log.add(LogLine("info", "another thread"))

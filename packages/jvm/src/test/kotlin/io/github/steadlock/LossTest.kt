@@ -33,44 +33,44 @@ class LossTest {
     }
 
     @Test
-    fun `a deleted record is told in time`() = assertToldAfter(LostReason.REMOVED) { it.del("lost") }
+    fun `a deleted record is reported in time`() = assertLossReportedAfter(LostReason.REMOVED) { it.del("lost") }
 
     @Test
-    fun `a flushed server is told in time`() = assertToldAfter(LostReason.REMOVED) { it.flushAll() }
+    fun `a flushed server is reported in time`() = assertLossReportedAfter(LostReason.REMOVED) { it.flushAll() }
 
     @Test
-    fun `another owner's record is told in time and left alone`() {
-        assertToldAfter(LostReason.STOLEN) { steal(it) }
+    fun `a record of another owner is reported in time and not changed`() {
+        assertLossReportedAfter(LostReason.STOLEN) { steal(it) }
         assertEquals(mapOf("thief" to "1"), server.ask { it.hgetAll("lost") })
     }
 
     @Test
-    fun `a stopped server is told before the record would expire`() {
+    fun `a stopped server is reported before the record expires`() {
         lock.lock()
-        val told = told(lock.held)
+        val loss = lossOf(lock.held)
         val left = server.ask { it.pttl("lost") }
         server.pause()
-        assertEquals(LostReason.EXPIRED, told.get(left, TimeUnit.MILLISECONDS))
+        assertEquals(LostReason.EXPIRED, loss.get(left, TimeUnit.MILLISECONDS))
         server.resume()
     }
 
     @Test
-    fun `a fixed lease that runs out is told before its record expires`() {
-        val told = told(lock.lock(Duration.ofSeconds(1)))
+    fun `the end of a fixed lease is reported before its record expires`() {
+        val loss = lossOf(lock.lock(Duration.ofSeconds(1)))
         val left = server.ask { it.pttl("lost") }
-        assertEquals(LostReason.EXPIRED, told.get(left, TimeUnit.MILLISECONDS))
+        assertEquals(LostReason.EXPIRED, loss.get(left, TimeUnit.MILLISECONDS))
         assertEquals(0, lock.holdCount)
         assertTrue(lock.withLock { lock.held.isValid })
     }
 
     @Test
-    fun `a hold ends with its longest time`() {
+    fun `a hold ends after maxHold`() {
         client.lock("lost", LockOptions.DEFAULT.withMaxHold(Duration.ofMillis(500))).lock()
-        assertEquals(LostReason.MAX_HOLD, told(lock.held).get(1, TimeUnit.SECONDS))
+        assertEquals(LostReason.MAX_HOLD, lossOf(lock.held).get(1, TimeUnit.SECONDS))
     }
 
     @Test
-    fun `releasing a lost lease says how it was lost`() {
+    fun `releasing a lost lease returns the reason`() {
         val expired = lock.lock(Duration.ofSeconds(10))
         server.ask { it.del("lost") }
         assertEquals(ReleaseOutcome.EXPIRED, expired.release())
@@ -81,7 +81,7 @@ class LossTest {
     }
 
     @Test
-    fun `unlocking a lost lock throws and frees nothing`() {
+    fun `unlocking a lost lock throws and has no effect on the record`() {
         lock.lock(Duration.ofSeconds(10))
         server.ask(::steal)
         val thrown = assertThrows(LockLostException::class.java) { lock.unlock() }
@@ -107,7 +107,7 @@ class LossTest {
     }
 
     @Test
-    fun `a coroutine is cancelled by a loss, and LockLost says so`() {
+    fun `a loss cancels a coroutine with LockLost`() {
         val took =
             millis {
                 assertThrows(LockLostException::class.java) {
@@ -119,21 +119,21 @@ class LossTest {
                     }
                 }
             }
-        assertTrue(took < TOLD_WITHIN_MS + 200, "took $took ms")
+        assertTrue(took < REPORTED_WITHIN_MS + 200, "took $took ms")
     }
 
     @Test
-    fun `a listener added after the loss is told at once, one that was closed never`() {
+    fun `a listener added after the loss is called at once, a closed one never`() {
         val lease = lock.lock(Duration.ofSeconds(1))
         val closed = CompletableFuture<LostReason>()
         lease.onLost(closed::complete).close()
-        told(lease).get(2, TimeUnit.SECONDS)
-        assertEquals(LostReason.EXPIRED, told(lease).get(1, TimeUnit.SECONDS))
+        lossOf(lease).get(2, TimeUnit.SECONDS)
+        assertEquals(LostReason.EXPIRED, lossOf(lease).get(1, TimeUnit.SECONDS))
         assertFalse(closed.isDone)
     }
 
     @Test
-    fun `the watchdog keeps locks that are held five times their lease`() {
+    fun `the watchdog renews locks for five times their lease`() {
         val held = List(100) { client.lock("kept-$it").apply { lock() } }
         val leases = held.map { it.held }
         Thread.sleep(5_000)
@@ -143,7 +143,7 @@ class LossTest {
     }
 
     @Test
-    fun `nothing renews after an unlock`() {
+    fun `nothing is renewed after an unlock`() {
         lock.withLock { }
         val calls = server.scriptCalls()
         Thread.sleep(2_000)
@@ -167,7 +167,7 @@ class LossTest {
     }
 
     @Test
-    fun `closing with the server gone takes half a second at the most`() {
+    fun `closing without the server takes half a second at the most`() {
         lock.lock()
         server.pause()
         val took = millis { client.close() }
@@ -175,23 +175,23 @@ class LossTest {
         server.resume()
     }
 
-    private fun assertToldAfter(reason: LostReason, taken: (Jedis) -> Unit) {
+    private fun assertLossReportedAfter(reason: LostReason, taken: (Jedis) -> Unit) {
         lock.lock()
         val lease = lock.held
-        val told = told(lease)
+        val loss = lossOf(lease)
         val took =
             millis {
                 server.ask(taken)
-                assertEquals(reason, told.get(5, TimeUnit.SECONDS))
+                assertEquals(reason, loss.get(5, TimeUnit.SECONDS))
             }
-        assertTrue(took < TOLD_WITHIN_MS, "told after $took ms")
+        assertTrue(took < REPORTED_WITHIN_MS, "reported after $took ms")
         assertEquals(reason, lease.lostReason)
         assertFalse(lease.isValid || lock.isHeldByCurrentThread)
         assertEquals(0, lock.holdCount)
         assertEquals(reason, assertThrows(LockLostException::class.java) { lock.unlock() }.reason)
     }
 
-    private fun told(lease: Lease): CompletableFuture<LostReason> =
+    private fun lossOf(lease: Lease): CompletableFuture<LostReason> =
         CompletableFuture<LostReason>().also { lease.onLost(it::complete) }
 
     private fun steal(jedis: Jedis) {
@@ -202,6 +202,6 @@ class LossTest {
 
     private companion object {
         /** A third of the lease plus half a second. */
-        const val TOLD_WITHIN_MS = 834L
+        const val REPORTED_WITHIN_MS = 834L
     }
 }

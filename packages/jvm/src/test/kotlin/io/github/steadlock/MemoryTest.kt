@@ -14,12 +14,12 @@ class MemoryTest {
     private val many = if (System.getenv("STEADLOCK_LONG") == null) 10_000 else 100_000
 
     @Test
-    fun `many distinct names leave nothing behind`() =
+    fun `many distinct names leave no memory allocated`() =
         assertFlat { client, number -> client.lock("name-$number").withLock { } }
 
     @Test
-    fun `many leases that lapsed leave nothing behind`() =
-        assertFlat { client, number -> client.lock("lapsed-$number").lock(SHORT) }
+    fun `many expired leases leave no memory allocated`() =
+        assertFlat { client, number -> client.lock("expired-$number").lock(SHORT) }
 
     /** Measures several rounds. The first round fills caches and pools; later rounds must not add to the memory. */
     private fun assertFlat(use: (SteadlockClient, Int) -> Unit) {
@@ -28,7 +28,7 @@ class MemoryTest {
                 var number = 0
                 val round = {
                     repeat(many) { use(client, number++) }
-                    awaitTrue("all have lapsed", 60_000) { server.ask { it.keys("lapsed-*") }.isEmpty() }
+                    awaitTrue("all have expired", 60_000) { server.ask { it.keys("expired-*") }.isEmpty() }
                     used()
                 }
                 round()

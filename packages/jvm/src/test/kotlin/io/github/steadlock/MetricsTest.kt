@@ -19,7 +19,7 @@ class MetricsTest {
             .sumOf { it.substringAfterLast(' ').toDouble() }
 
     @Test
-    fun `what a client does is counted, and it says so after its end`() {
+    fun `calls are counted, and the counts can be read after close`() {
         val client = Steadlock.builder().url("memory://").keyPrefix("shop:").metrics().connect()
         val lock = client.lock("stock:42")
         lock.lock()
@@ -38,7 +38,7 @@ class MetricsTest {
     }
 
     @Test
-    fun `the text has heads and samples, and nothing else`() {
+    fun `the text has header lines and samples only`() {
         Steadlock.builder().url("memory://").metrics().connect().use { client ->
             client.lock("stock:42").apply { lock() }.unlock()
             val text = client.metrics()
@@ -92,7 +92,7 @@ class MetricsTest {
     }
 
     @Test
-    fun `a client has none unless it is asked for them, and says so`() {
+    fun `metrics are off by default, and the error names the option`() {
         Steadlock.connect("memory://").use { client ->
             assertThrows(InvalidArgumentException::class.java) { client.metrics() }
         }

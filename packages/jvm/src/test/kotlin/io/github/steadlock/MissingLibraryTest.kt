@@ -16,27 +16,27 @@ import java.nio.file.Path
  */
 class MissingLibraryTest {
     @Test
-    fun `a jar that is missing is named by its classifier`() {
+    fun `a missing jar is named by its classifier`() {
         assertTrue("with the classifier linux-x86_64, or" in explained("linux-x86-64"))
         assertTrue("with the classifier linux-aarch64, or" in explained("linux-aarch64"))
         assertTrue("the classifier all" in explained("linux-aarch64"))
     }
 
     @Test
-    fun `no jar is named for a platform that has none`() {
+    fun `no jar is named for an unsupported platform`() {
         val said = explained("darwin-aarch64")
         assertTrue("no native library for darwin-aarch64" in said && "-Djna.library.path=FOLDER" in said, said)
         assertFalse("classifier" in said, said)
     }
 
     @Test
-    fun `a library that is there but cannot be loaded gets another folder`() {
+    fun `a library that cannot be loaded needs another folder`() {
         val said = explained("linux-x86-64", isPacked = true)
         assertTrue("(java.io.IOException: it is full)" in said && "-Djna.tmpdir=FOLDER" in said, said)
     }
 
     @Test
-    fun `what lies below the failure is said, with its own remedy`() {
+    fun `the cause of the failure is named with its remedy`() {
         fun explained(cause: Throwable): String =
             MissingLibrary("libsteadlock_jvm.so", "linux-x86-64", isPacked = true, isMusl = false)
                 .explain(ExceptionInInitializerError(cause))
@@ -48,7 +48,7 @@ class MissingLibraryTest {
     }
 
     @Test
-    fun `musl is said before all else, since no other jar helps`() {
+    fun `musl is named first, because no jar supports it`() {
         for (isPacked in listOf(false, true)) {
             val said = explained("linux-x86-64", isPacked, isMusl = true)
             assertTrue("runs on musl" in said && "a system with glibc" in said, said)
@@ -57,7 +57,7 @@ class MissingLibraryTest {
     }
 
     @Test
-    fun `the C library is told by what is mapped`(
+    fun `the C library is recognized by the mapped files`(
         @TempDir folder: Path,
     ) {
         val maps = folder.resolve("maps")

@@ -19,7 +19,7 @@ class NativeImageTest {
     private val types = metadata["reflection"].asJsonArray.map { it.asJsonObject }.associateBy { it["type"].asString }
 
     @Test
-    fun `the classes with native methods are those that it names, and it names their parameters`() {
+    fun `the metadata has the classes with native methods and their parameters`() {
         val owners =
             ClassFileImporter()
                 .withImportOption(ImportOption.DoNotIncludeTests())
@@ -39,7 +39,7 @@ class NativeImageTest {
     }
 
     @Test
-    fun `structures can be made and filled, and native methods and callbacks found`() {
+    fun `structures, native methods and callbacks are accessible`() {
         for ((name, entry) in types) {
             val type = Class.forName(name, false, javaClass.classLoader)
             val needed =

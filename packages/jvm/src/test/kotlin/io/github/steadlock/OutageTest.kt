@@ -24,7 +24,7 @@ class OutageTest {
     fun close() = server.close()
 
     @Test
-    fun `while a server hangs calls fail at once, and what is held is kept and released`() =
+    fun `calls fail at once while a server hangs, and held locks stay valid`() =
         quick().connect().use { client ->
             val kept = client.lock("kept").lock(Duration.ofMinutes(5))
             server.pause()
@@ -48,7 +48,7 @@ class OutageTest {
         }
 
     @Test
-    fun `a lock that is skipped is not taken, and what it guards does not run`() =
+    fun `a skipped lock is not acquired, and its block does not run`() =
         quick().onUnavailable(OnUnavailable.SKIP).connect().use { client ->
             server.kill()
             awaitOpen(client)
@@ -72,7 +72,7 @@ class OutageTest {
         }
 
     @Test
-    fun `while a server is gone locks are granted in this client alone, and then by the server again`() =
+    fun `locks are granted locally until the server is back`() =
         quick().onUnavailable(OnUnavailable.LOCAL).connect().use { client ->
             val lock = client.lock("a")
             lock.withLock { lease -> assertFalse(lease.isDegraded || lease.token == null, "$lease") }
@@ -98,7 +98,7 @@ class OutageTest {
         }
 
     @Test
-    fun `a lock has it otherwise than its client`() =
+    fun `a lock can override the policy of its client`() =
         quick().connect().use { client ->
             server.kill()
             awaitOpen(client)
@@ -118,7 +118,7 @@ class OutageTest {
         }
 
     @Test
-    fun `what is wanted in an outage needs a breaker`() =
+    fun `onUnavailable needs a breaker`() =
         Steadlock.connect("memory://").use { client ->
             for (policy in OnUnavailable.entries) {
                 val lock = client.lock("a", LockOptions.DEFAULT.onUnavailable(policy))

@@ -64,7 +64,7 @@ class ReadmeKotlinTest {
     }
 
     @Test
-    fun `README shows what the tests run`() {
+    fun `the README has the tested snippets`() {
         assertEquals(shown("kotlin"), run(Path.of("src/test/kotlin/io/github/steadlock/ReadmeKotlinTest.kt")))
         assertEquals(shown("java"), run(Path.of("src/test/java/io/github/steadlock/JavaUsageTest.java")))
     }

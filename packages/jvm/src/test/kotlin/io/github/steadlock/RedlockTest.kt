@@ -24,7 +24,7 @@ class RedlockTest {
     }
 
     @Test
-    fun `all primaries hold it, others are refused, and nothing is left behind`() {
+    fun `all primaries hold the lock, others are refused, and no record is left`() {
         val lock = client.lock("name")
         lock.withLock { lease ->
             assertNull(lease.token)
@@ -41,7 +41,7 @@ class RedlockTest {
     }
 
     @Test
-    fun `one of three may be down`() {
+    fun `one of three primaries can be down`() {
         val held = client.lock("before").lock(Duration.ofSeconds(20))
         // The grant needs only a majority. The test waits for the third record, because the first server dies and the
         // release needs a majority too.
@@ -56,7 +56,7 @@ class RedlockTest {
     }
 
     @Test
-    fun `two of three may not, and that is said within the wait`() {
+    fun `with two of three primaries down, a wait ends with Unavailable`() {
         // The timeout is longer than the limit of 15 s, so only the end of the wait can come in time.
         val builder = Steadlock.builder().primaries(urls).commandTimeout(Duration.ofSeconds(30))
         builder.connect().use { other ->
@@ -75,7 +75,7 @@ class RedlockTest {
     }
 
     @Test
-    fun `a primary listed twice is Misconfigured, also by another name`() {
+    fun `a primary listed twice is Misconfigured, even under another name`() {
         val (a, b) = urls
         for (third in listOf(a, "redis://localhost:${servers[0].port}")) {
             assertThrows(MisconfiguredException::class.java, { Steadlock.redlock(a, b, third) }, third)
@@ -93,7 +93,7 @@ class RedlockTest {
     }
 
     @Test
-    fun `the options of connect count`() {
+    fun `the options of connect apply`() {
         val options = Steadlock.builder().primaries(urls).keyPrefix("shop:").lease(Duration.ofSeconds(2))
         options.connect().use { other ->
             other.lock("name").withLock { lease ->
@@ -121,7 +121,7 @@ class RedlockTest {
     }
 
     @Test
-    fun `a coroutine holds it`() {
+    fun `a coroutine can hold a RedLock`() {
         runBlocking {
             client.withLock("name") { lease ->
                 assertNull(lease.token)
@@ -134,7 +134,7 @@ class RedlockTest {
     }
 
     @Test
-    fun `a coroutine that would wait for itself fails at once, by whichever name of the lock`() {
+    fun `a coroutine that would wait for itself fails at once, for lock and mutex`() {
         val (lock, mutex) = client.lock("name") to client.mutex("name")
         for ((outer, inner) in listOf(lock to lock, lock to mutex, mutex to lock, mutex to mutex)) {
             assertThrows(InvalidArgumentException::class.java) {

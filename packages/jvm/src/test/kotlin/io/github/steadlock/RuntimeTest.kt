@@ -7,7 +7,7 @@ import java.nio.file.Path
 /** Checks the JVM on which these tests run. */
 class RuntimeTest {
     @Test
-    fun `the tests run on the JDK that was asked for`() {
+    fun `the tests run on the requested JDK`() {
         println("these tests run on Java ${Runtime.version()}")
         val asked = System.getenv("STEADLOCK_TEST_JAVA_HOME") ?: return
         assertEquals(Path.of(asked).toRealPath(), Path.of(System.getProperty("java.home")).toRealPath())

@@ -96,9 +96,9 @@ class Scenario(
                     assertEquals(step["is"].asBoolean, wasHeld)
                 }
             "lost" -> {
-                val told = CompletableFuture<LostReason>()
-                lease(step).onLost(told::complete)
-                val reason = told.get(within(step), TimeUnit.MILLISECONDS).name.lowercase()
+                val reported = CompletableFuture<LostReason>()
+                lease(step).onLost(reported::complete)
+                val reason = reported.get(within(step), TimeUnit.MILLISECONDS).name.lowercase()
                 assertTrue(reason in step.texts("is"), reason)
             }
             "pause" -> Thread.sleep(step["ms"].asLong)

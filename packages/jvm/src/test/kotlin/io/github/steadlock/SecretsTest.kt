@@ -60,7 +60,7 @@ class SecretsTest {
         )
 
     @Test
-    fun `every place of the table is tried`() {
+    fun `each place of the table is tested`() {
         val wanted = all("places").filterNot { it.getAsJsonObject("not in")?.has("jvm") ?: false }
         assertEquals(wanted.map { it["place"].asString }, places.keys.toList())
     }

@@ -15,7 +15,7 @@ import java.time.Duration
  */
 class SerializationTest {
     @Test
-    fun `a timeout comes back with its holder`() {
+    fun `a serialized LockTimeout keeps its holder`() {
         val url = "memory://serialization"
         Steadlock.connect(url).use { client ->
             Steadlock.connect(url).use { other ->

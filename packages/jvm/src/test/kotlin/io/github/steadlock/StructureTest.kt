@@ -20,13 +20,13 @@ import kotlin.jvm.optionals.getOrNull
  */
 class StructureTest {
     @Test
-    fun `no source file leads back to itself by its imports`() {
+    fun `source files have no circular imports`() {
         val why = "if the code named below is gone, its class is left over in target/classes"
         assertEquals(emptyList<String>(), circles().map(::drawn), why)
     }
 
     @Test
-    fun `an object that is made is an import, and a type is none`() {
+    fun `a constructor call counts as an import, a type does not`() {
         val ofHeldLease = imports.getValue("io.github.steadlock.internal/HeldLease.kt").keys
         assertTrue("io.github.steadlock/Lease.kt" in ofHeldLease, "$ofHeldLease")
         assertTrue("io.github.steadlock.internal/Engine.kt" !in ofHeldLease, "$ofHeldLease")

@@ -15,8 +15,8 @@ object ThreadsProgram {
         val lease = held.lockAsync().toCompletableFuture().join()
         other.withLock { }
         awaitTrue("the callback threads end when they are idle", 20_000) { callbackThreads().isEmpty() }
-        val told = CountDownLatch(1)
-        lease.onLost { told.countDown() }
+        val reported = CountDownLatch(1)
+        lease.onLost { reported.countDown() }
         println("ready")
         readln()
 
@@ -34,12 +34,12 @@ object ThreadsProgram {
         check(!lease.isValid)
         val stage = other.lockAsync()
         val chained = stage.thenApply(Lease::release).toCompletableFuture()
-        check(!told.await(2, TimeUnit.SECONDS)) { "a thread was started" }
+        check(!reported.await(2, TimeUnit.SECONDS)) { "a thread was started" }
         println("refused")
         readln()
         others.countDown()
 
-        check(told.await(10, TimeUnit.SECONDS)) { "nobody is told of the loss" }
+        check(reported.await(10, TimeUnit.SECONDS)) { "the loss is not reported" }
         check(chained.get(10, TimeUnit.SECONDS) == ReleaseOutcome.RELEASED)
         Steadlock.connect(arguments.single()).close()
         client.close()

@@ -21,7 +21,7 @@ class ThreadsTest {
     }
 
     @Test
-    fun `without another thread a client goes on, new ones are refused, and callbacks come when there is one`() {
+    fun `without threads a client works, new clients are refused, and callbacks are delayed`() {
         val program = start()
         program.expect("ready")
         // The stack of a thread does not fit into this. A limit of threads would not apply to root.

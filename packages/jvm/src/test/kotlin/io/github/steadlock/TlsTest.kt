@@ -12,7 +12,7 @@ import java.nio.file.Path
  */
 class TlsTest {
     @Test
-    fun `a client with a certificate is let in`() {
+    fun `a client with a certificate connects`() {
         val builder = builder("ca.pem").tlsCertFile(file("client.pem")).tlsKeyFile(file("client.key"))
         builder.connect().use { client ->
             val lock = client.lock("door")
@@ -37,7 +37,7 @@ class TlsTest {
     }
 
     @Test
-    fun `a server is verified by the name that is given`() {
+    fun `tlsServerName is verified`() {
         val refused =
             assertThrows(MisconfiguredException::class.java) {
                 builder("ca.pem").tlsServerName("cache.example").connect()

@@ -2,14 +2,14 @@ package io.github.steadlock
 
 import io.github.steadlock.internal.Failure
 import io.github.steadlock.internal.Kind
-import io.github.steadlock.internal.LoadedFace
+import io.github.steadlock.internal.NativeApiLoader
 import io.github.steadlock.internal.toException
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Test
 
 /** Tests that this library knows exactly the kinds, outcomes and reasons of the core. */
 class VocabularyTest {
-    private val words = LoadedFace.instance.vocabulary()
+    private val words = NativeApiLoader.instance.vocabulary()
 
     @Test
     fun `every error kind but Cancelled has an exception of its name`() {
@@ -35,7 +35,7 @@ class VocabularyTest {
     }
 
     @Test
-    fun `what may become of an acquisition in an outage is known, in this order`() {
+    fun `every policy for outages is known, in this order`() {
         assertEquals(words.onUnavailable, OnUnavailable.entries.map { it.name.lowercase() })
     }
 }

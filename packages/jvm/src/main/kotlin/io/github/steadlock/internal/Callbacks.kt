@@ -14,10 +14,10 @@ import kotlin.concurrent.withLock
  *
  * The program's [executor] counts as the program's code too: it may run a task on the calling thread, block until it
  * has room, or throw. For this reason only the threads of this class call it. There are as many of these threads as
- * there are tasks at once, but no more than [MOST] busy ones; further tasks wait. A thread that waits for a reply of
- * the client ([whileWaiting]) does not count as busy, because the reply may depend on a task that still waits. Idle
- * threads end after a while. The library's own tasks ([runHere]) have threads of their own, so that blocked callbacks
- * do not delay coroutines.
+ * there are tasks at once, but no more than [MAX_THREADS] busy ones; further tasks wait. A thread that waits for a
+ * reply of the client ([whileWaiting]) does not count as busy, because the reply may depend on a task that still waits.
+ * Idle threads end after a while. The library's own tasks ([runInternal]) have threads of their own, so that blocked
+ * callbacks do not delay coroutines.
  */
 internal class Callbacks(private val executor: Executor?) {
     private val monitor = ReentrantLock()
@@ -25,22 +25,22 @@ internal class Callbacks(private val executor: Executor?) {
     private val waiting = ArrayDeque<Runnable>()
     private var workers = 0
     private var idle = 0
-    private var lastBegun = System.nanoTime()
-    private var lastWarned = lastBegun - WARN_NANOS
-    private val lazyOwn = lazy { Callbacks(null).also { it.onShortage { onShortage() } } }
-    private val own by lazyOwn
+    private var lastStart = System.nanoTime()
+    private var lastWarned = lastStart - WARN_NANOS
+    private val lazyInternal = lazy { Callbacks(null).also { it.onShortage { onShortage() } } }
+    private val internalPool by lazyInternal
 
-    /** Whether the system refused the last thread, so that tasks may wait for one. [catchUp] ends this. */
+    /** Whether the system refused the last thread, so that tasks may wait for one. [startMissingThreads] ends this. */
     @Volatile
-    private var isShort = false
+    private var isThreadMissing = false
 
     /** Called when the system refuses a thread. */
     @Volatile
     private var onShortage: () -> Unit = {}
 
-    /** Whether [catchUp] has to be called from time to time. */
-    val isBehind: Boolean
-        get() = isShort || (lazyOwn.isInitialized() && own.isShort)
+    /** Whether [startMissingThreads] has to be called from time to time. */
+    val needsThreads: Boolean
+        get() = isThreadMissing || (lazyInternal.isInitialized() && internalPool.isThreadMissing)
 
     /**
      * Runs [task] on the program's executor, or on a thread of this class if there is no executor or it fails. Never
@@ -52,18 +52,21 @@ internal class Callbacks(private val executor: Executor?) {
     }
 
     /** Runs a task of the library, independently of the program's callbacks. Never throws. */
-    fun runHere(task: Runnable) = own.submit(Once(task))
+    fun runInternal(task: Runnable) = internalPool.submit(Once(task))
 
     /** Starts threads for the tasks for which the system refused one. */
-    fun catchUp() {
-        if (isShort) {
-            isShort = false
-            while (!isShort && monitor.withLock { countMissing() }) start(isRepeated = true)
+    fun startMissingThreads() {
+        if (isThreadMissing) {
+            isThreadMissing = false
+            while (!isThreadMissing && monitor.withLock { countMissing() }) start(isRepeated = true)
         }
-        if (lazyOwn.isInitialized()) own.catchUp()
+        if (lazyInternal.isInitialized()) internalPool.startMissingThreads()
     }
 
-    /** Sets what is called, on any thread, when the system refuses a thread and [catchUp] has to be called later. */
+    /**
+     * Sets what is called, on any thread, when the system refuses a thread and [startMissingThreads] has to be called
+     * later.
+     */
     fun onShortage(call: () -> Unit) {
         onShortage = call
     }
@@ -73,7 +76,7 @@ internal class Callbacks(private val executor: Executor?) {
             monitor.withLock {
                 waiting += task
                 changed.signal()
-                countMissing().also { warnOfStandstill() }
+                countMissing().also { warnIfBlocked() }
             }
         if (isWorkerMissing) start()
     }
@@ -82,18 +85,18 @@ internal class Callbacks(private val executor: Executor?) {
      * Logs a warning if all threads are busy and no task has begun for a second. Short callbacks cause no warning,
      * however many there are, because tasks keep beginning.
      */
-    private fun warnOfStandstill() {
+    private fun warnIfBlocked() {
         val now = System.nanoTime()
-        if (workers < MOST || now - lastBegun < STANDSTILL_NANOS || now - lastWarned < WARN_NANOS) return
+        if (workers < MAX_THREADS || now - lastStart < BLOCKED_NANOS || now - lastWarned < WARN_NANOS) return
         lastWarned = now
         Log.warn(
-            "$MOST callbacks have not returned, so that others wait, and with them notices of lost leases: " +
-                "a callback that blocks is for an executor of its own (callbackExecutor)",
+            "$MAX_THREADS callbacks have not returned, so others wait, also those for lost leases: " +
+                "run callbacks that block on an executor of your own (callbackExecutor)",
         )
     }
 
     /** Returns whether another thread must be started. If so, counts it already. */
-    private fun countMissing(): Boolean = (waiting.size > idle && workers < MOST).also { if (it) workers++ }
+    private fun countMissing(): Boolean = (waiting.size > idle && workers < MAX_THREADS).also { if (it) workers++ }
 
     private fun start(isRepeated: Boolean = false) {
         try {
@@ -101,7 +104,7 @@ internal class Callbacks(private val executor: Executor?) {
         } catch (failure: Throwable) {
             // The task stays queued, for a thread that exists already or for the next attempt to start one.
             monitor.withLock { workers-- }
-            isShort = true
+            isThreadMissing = true
             if (isRepeated) return
             Log.error("no thread could be started for a callback, which has to wait", failure)
             onShortage()
@@ -129,7 +132,7 @@ internal class Callbacks(private val executor: Executor?) {
     }
 
     /** Does not count the calling thread while it waits, and starts another one in its place if needed. */
-    private inline fun <R> replaced(wait: () -> R): R {
+    private inline fun <R> withReplacement(wait: () -> R): R {
         val isWorkerMissing =
             monitor.withLock {
                 workers--
@@ -146,7 +149,7 @@ internal class Callbacks(private val executor: Executor?) {
     /** Returns the next task, or null if the worker must end. */
     private fun next(): Runnable? =
         monitor.withLock {
-            if (workers > MOST) {
+            if (workers > MAX_THREADS) {
                 // Another thread replaced this one while it waited for a reply.
                 workers--
                 return@withLock null
@@ -162,7 +165,7 @@ internal class Callbacks(private val executor: Executor?) {
             } finally {
                 idle--
             }
-            waiting.removeFirstOrNull().also { if (it == null) workers-- else lastBegun = System.nanoTime() }
+            waiting.removeFirstOrNull().also { if (it == null) workers-- else lastStart = System.nanoTime() }
         }
 
     private fun Executor.executeOrRun(task: Once) {
@@ -202,9 +205,9 @@ internal class Callbacks(private val executor: Executor?) {
 
     companion object {
         /** The largest number of busy threads for the callbacks of one client. */
-        const val MOST = 64
+        const val MAX_THREADS = 64
         private val IDLE_NANOS = TimeUnit.SECONDS.toNanos(5)
-        private val STANDSTILL_NANOS = TimeUnit.SECONDS.toNanos(1)
+        private val BLOCKED_NANOS = TimeUnit.SECONDS.toNanos(1)
         private val WARN_NANOS = TimeUnit.MINUTES.toNanos(1)
         private val count = AtomicInteger()
 
@@ -215,7 +218,7 @@ internal class Callbacks(private val executor: Executor?) {
         /** Runs [wait]. If the calling thread is a callback thread, another one takes its place meanwhile. */
         fun <R> whileWaiting(wait: () -> R): R {
             val worker = Thread.currentThread() as? Worker ?: return wait()
-            return worker.pool.replaced(wait)
+            return worker.pool.withReplacement(wait)
         }
     }
 }

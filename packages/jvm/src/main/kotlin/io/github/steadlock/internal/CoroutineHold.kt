@@ -31,8 +31,8 @@ internal class CoroutineHold(
         }
         // Does not use the program's executor, because that may be busy with this very block.
         listener =
-            lease.onLostHere { reason ->
-                scope.cancel(CancellationException("lock \"${shown(lock.name)}\" was lost: $reason"))
+            lease.onLostInternal { reason ->
+                scope.cancel(CancellationException("lock \"${displayName(lock.name)}\" was lost: $reason"))
             }
     }
 

@@ -18,7 +18,7 @@ import kotlin.math.min
  * fetches events. All rules of locking are in the core.
  */
 internal class Engine private constructor(
-    private val face: NativeFace,
+    private val native: NativeApi,
     private val handle: Long,
     val callbacks: Callbacks,
 ) : EventSink {
@@ -34,11 +34,11 @@ internal class Engine private constructor(
     private var isDropped = false
 
     /** The outcomes of releases after the client was closed, by lease id; `released` is left out. */
-    private val endings = ConcurrentHashMap<Long, Reply.Released>()
+    private val closeOutcomes = ConcurrentHashMap<Long, Reply.Released>()
 
-    /** Whether [endings] is complete. */
+    /** Whether [closeOutcomes] is complete. */
     @Volatile
-    private var knowsEndings = false
+    private var knowsOutcomes = false
 
     /** The metrics at the time when the client was closed. */
     @Volatile
@@ -58,46 +58,46 @@ internal class Engine private constructor(
     fun acquire(lock: LockKey, owner: Owner, options: LockOptions): Request {
         val context = options.within?.held?.context ?: owner.context
         val isRenewed = options.leaseMs == null || options.renew
-        val acquisition = Acquisition(lock, owner, context, isRenewed, observers.asked(lock, owner))
-        return start("acquire", lock.name, acquisition) { face.acquire(handle, it, lock.bytes, owner, options) }
+        val acquisition = Acquisition(lock, owner, context, isRenewed, observers.requested(lock, owner))
+        return start("acquire", lock.name, acquisition) { native.acquire(handle, it, lock.bytes, owner, options) }
     }
 
-    fun release(lease: HeldLease): Request = start("release", lease.name) { face.release(handle, it, lease.id) }
+    fun release(lease: HeldLease): Request = start("release", lease.name) { native.release(handle, it, lease.id) }
 
     /**
      * Returns the result of a release of [lease] that got [reply]. If the client is closed, the close has released the
-     * lease, and [endings] has the outcome.
+     * lease, and [closeOutcomes] has the outcome.
      */
     fun released(lease: HeldLease, reply: Reply): Reply {
         if (reply !is Reply.Failed || reply.failure.kind != "Closed") return reply
-        val others = if (knowsEndings) ReleaseOutcome.RELEASED else ReleaseOutcome.UNKNOWN
-        return endings[lease.id] ?: Reply.Released(others, null)
+        val others = if (knowsOutcomes) ReleaseOutcome.RELEASED else ReleaseOutcome.UNKNOWN
+        return closeOutcomes[lease.id] ?: Reply.Released(others, null)
     }
 
     fun releaseInnermost(lock: LockKey, owner: Owner): Request =
-        start("release", lock.name) { face.releaseInnermost(handle, it, lock.bytes, owner.context) }
+        start("release", lock.name) { native.releaseInnermost(handle, it, lock.bytes, owner.context) }
 
     fun extend(lease: HeldLease, byMs: Double?): Request =
-        start("extend", lease.name) { face.extend(handle, it, lease.id, byMs) }
+        start("extend", lease.name) { native.extend(handle, it, lease.id, byMs) }
 
-    fun inspect(lock: LockKey): Request = start("inspect", lock.name) { face.inspect(handle, it, lock.address) }
+    fun inspect(lock: LockKey): Request = start("inspect", lock.name) { native.inspect(handle, it, lock.address) }
 
     fun forceRelease(lock: LockKey): Request =
-        start("release", lock.name) { face.forceRelease(handle, it, lock.address) }
+        start("release", lock.name) { native.forceRelease(handle, it, lock.address) }
 
     fun setLimit(semaphore: LockKey): Request =
-        start("set_limit", semaphore.name) { face.setLimit(handle, it, semaphore.address) }
+        start("set_limit", semaphore.name) { native.setLimit(handle, it, semaphore.address) }
 
     fun held(lock: LockKey, owner: Owner): Request =
-        start("inspect", lock.name) { face.held(handle, it, lock.bytes, owner.context) }
+        start("inspect", lock.name) { native.held(handle, it, lock.bytes, owner.context) }
 
     /** Returns whether a holder of [lock] would wait for itself if it acquired [wanted]. */
-    fun keepsOut(lock: LockKey, wanted: LockKey): Boolean = face.keepsOut(handle, lock.address, wanted.address)
+    fun keepsOut(lock: LockKey, wanted: LockKey): Boolean = native.keepsOut(handle, lock.address, wanted.address)
 
-    fun remainingNanos(lease: HeldLease): Long = face.remaining(handle, lease.id)
+    fun remainingNanos(lease: HeldLease): Long = native.remaining(handle, lease.id)
 
     /** Returns whether [lease] is held, or lost but not released yet. */
-    fun keeps(lease: HeldLease): Boolean = leases.containsKey(lease.id)
+    fun tracks(lease: HeldLease): Boolean = leases.containsKey(lease.id)
 
     /** Cancels [request]. Returns whether this came before the reply. If so, a grant that still arrives is released. */
     fun cancel(request: Request): Boolean {
@@ -106,7 +106,7 @@ internal class Engine private constructor(
         }
         pending.remove(request.tag)
         if (request.native >= 0) {
-            face.cancel(handle, request.native)
+            native.cancel(handle, request.native)
         }
         return true
     }
@@ -126,13 +126,13 @@ internal class Engine private constructor(
     }
 
     /** Returns the metrics of the client in Prometheus' text format. */
-    fun metrics(): String = metricsOf(face.metrics(handle) ?: counted)
+    fun metrics(): String = metricsOf(native.metrics(handle) ?: counted)
 
     /** Returns the metrics of the client as rows. */
-    fun metricRows(): List<Metric> = metricsOf(face.metricRows(handle) ?: countedRows)
+    fun metricRows(): List<Metric> = metricsOf(native.metricRows(handle) ?: countedRows)
 
     /** Returns the group of the locks with this name in [metrics], or null if it is unknown. */
-    fun metricsGroup(name: String): String? = face.metricsGroup(handle, name)
+    fun metricsGroup(name: String): String? = native.metricsGroup(handle, name)
 
     /**
      * Reports acquisitions to [observer] from now on.
@@ -158,9 +158,9 @@ internal class Engine private constructor(
     fun close() {
         if (closing.compareAndSet(false, true)) {
             val start = System.nanoTime()
-            tellOfHeld()
+            warnOfHeldLocks()
             try {
-                knowsEndings = start("close", null) { face.close(handle, it) }.await(CLOSE_LIMIT_MS) == Reply.Closed
+                knowsOutcomes = start("close", null) { native.close(handle, it) }.await(CLOSE_LIMIT_MS) == Reply.Closed
             } finally {
                 try {
                     discard(start)
@@ -174,15 +174,17 @@ internal class Engine private constructor(
     }
 
     /** Logs a warning that names the locks that the program holds and the close releases. */
-    private fun tellOfHeld() {
+    private fun warnOfHeldLocks() {
         val held =
             leases.values
                 .filter { !it.isReleasing && it.lostReason == null }
-                .map { lease -> "\"${shown(lease.name)}\"" + lease.owner.threadName?.let { " (thread $it)" }.orEmpty() }
+                .map { lease ->
+                    "\"${displayName(lease.name)}\"" + lease.owner.threadName?.let { " (thread $it)" }.orEmpty()
+                }
                 .distinct()
         if (held.isEmpty()) return
-        val more = if (held.size > MOST_NAMED) " and ${held.size - MOST_NAMED} more" else ""
-        val named = held.take(MOST_NAMED).joinToString(", ")
+        val more = if (held.size > MAX_NAMED) " and ${held.size - MAX_NAMED} more" else ""
+        val named = held.take(MAX_NAMED).joinToString(", ")
         Log.warn("a SteadlockClient is closed while it holds locks, which are released: $named$more")
     }
 
@@ -195,7 +197,7 @@ internal class Engine private constructor(
         val names = leases.values.map(HeldLease::name).distinct()
         isDropped = true
         wake()
-        val held = names.map(::shown)
+        val held = names.map(::displayName)
         val now = if (held.isEmpty()) "its connection is closed now" else "it stays open for the locks it holds: $held"
         Log.warn("a SteadlockClient was dropped without close(); $now")
     }
@@ -204,16 +206,16 @@ internal class Engine private constructor(
     fun releaseAbandonedNow(timeoutMs: Long) {
         val abandoned = abandoned()
         if (abandoned.isNotEmpty()) {
-            face.releaseNow(handle, abandoned.map(HeldLease::id), timeoutMs)
+            native.releaseNow(handle, abandoned.map(HeldLease::id), timeoutMs)
         }
     }
 
     /**
-     * Makes the event thread return from native code every [ENDING_MS] ms, because a JVM that ends waits up to 300 ms
-     * for threads in native code.
+     * Makes the event thread return from native code every [EXIT_WAIT_MS] ms, because a JVM that ends waits up to
+     * 300 ms for threads in native code.
      */
-    fun letTheJvmEnd() {
-        longestWaitMs = ENDING_MS
+    fun allowJvmExit() {
+        longestWaitMs = EXIT_WAIT_MS
         wake()
     }
 
@@ -222,10 +224,10 @@ internal class Engine private constructor(
         val acquisition = request?.acquisition
         if (acquisition == null) {
             // The caller cancelled the request while the grant was on its way here.
-            face.release(handle, tags.incrementAndGet(), lease)
+            native.release(handle, tags.incrementAndGet(), lease)
             return
         }
-        val observed = acquisition.observed?.granted(token, isDegraded) { face.remaining(handle, lease) }
+        val observed = acquisition.observed?.granted(token, isDegraded) { native.remaining(handle, lease) }
         val granted = HeldLease(this, lease, acquisition, token, isDegraded, observed)
         leases[lease] = granted
         if (!request.complete(Reply.Granted(granted))) {
@@ -235,8 +237,8 @@ internal class Engine private constructor(
 
     override fun released(tag: Long, lease: Long, outcome: ReleaseOutcome, lost: LostReason?) {
         val released = Reply.Released(outcome, lost)
-        if (tag == NOBODY) {
-            endings[lease] = released
+        if (tag == NO_REQUEST) {
+            closeOutcomes[lease] = released
             return
         }
         leases.remove(lease)?.markReleased(outcome, lost)
@@ -256,7 +258,7 @@ internal class Engine private constructor(
         if (reason != LostReason.CLOSED) {
             // The native part must keep its own object of a lost lease as long as the program has this one, because it
             // answers calls by it.
-            cleaner.register(lost, forgetting(face, handle, lease))
+            cleaner.register(lost, forgetAction(native, handle, lease))
         }
         lost.markLost(reason)
     }
@@ -279,7 +281,7 @@ internal class Engine private constructor(
             // has arrived already is released here, on another thread.
             pending.remove(request.tag)
             if (!request.cancel(false)) {
-                (request.getNow(null) as? Reply.Granted)?.let { callbacks.runHere { it.lease.startRelease() } }
+                (request.getNow(null) as? Reply.Granted)?.let { callbacks.runInternal { it.lease.startRelease() } }
             }
             throw failure
         }
@@ -290,7 +292,7 @@ internal class Engine private constructor(
     }
 
     private fun refusal(code: Long, operation: String, name: String?): Failure =
-        if (code == NativeFace.DROPPED) {
+        if (code == NativeApi.DROPPED) {
             clientClosed(name, operation)
         } else {
             val why = "a defect in the native part (code $code)"
@@ -299,7 +301,7 @@ internal class Engine private constructor(
 
     /** Wakes the event thread, by a request whose reply needs no server call. */
     private fun wake() {
-        start("inspect", null) { face.held(handle, it, ANY_LOCK.bytes, 0) }
+        start("inspect", null) { native.held(handle, it, ANY_LOCK.bytes, 0) }
     }
 
     private fun startEvents() {
@@ -327,8 +329,8 @@ internal class Engine private constructor(
         val buffer = ByteBuffer.allocateDirect(BUFFER_BYTES).order(ByteOrder.LITTLE_ENDIAN)
         var swept = System.nanoTime()
         while (true) {
-            val idle = if (leases.isEmpty() && !isDropped && !callbacks.isBehind) IDLE_MS else SWEEP_MS
-            val written = face.next(handle, min(longestWaitMs, idle), buffer)
+            val idle = if (leases.isEmpty() && !isDropped && !callbacks.needsThreads) IDLE_MS else SWEEP_MS
+            val written = native.next(handle, min(longestWaitMs, idle), buffer)
             if (written < 0) {
                 return
             }
@@ -338,10 +340,10 @@ internal class Engine private constructor(
             if (now - swept >= TimeUnit.MILLISECONDS.toNanos(SWEEP_MS)) {
                 swept = now
                 sweep()
-                callbacks.catchUp()
+                callbacks.startMissingThreads()
             }
             if (isDropped && !closing.get() && leases.isEmpty() && pending.isEmpty()) {
-                callbacks.runHere(::close)
+                callbacks.runInternal(::close)
             }
         }
     }
@@ -369,11 +371,11 @@ internal class Engine private constructor(
         // Logs one warning for all levels of one hold.
         for (levels in abandoned.groupBy { it.context to it.lock.address }.values) {
             val lease = levels.first()
-            val name = shown(lease.name)
+            val name = displayName(lease.name)
             Log.warn("thread ${lease.owner.threadName} ended while it held lock \"$name\", which is released now")
             levels.forEach(HeldLease::startRelease)
         }
-        leases.values.forEach(HeldLease::tellIfDropped)
+        leases.values.forEach(HeldLease::warnIfDropped)
     }
 
     private fun abandoned(): List<HeldLease> = leases.values.filter(HeldLease::isAbandoned)
@@ -382,13 +384,13 @@ internal class Engine private constructor(
      * Drops the native client, and ends everything that is still open. [closingSince] is the time when closing began.
      */
     private fun discard(closingSince: Long = System.nanoTime()) {
-        Exit.remove(this)
+        ShutdownHook.remove(this)
         leases.values.forEach { it.markLost(LostReason.CLOSED) }
         leases.clear()
         observers.close { flushMs(closingSince) }
-        counted = face.metrics(handle)
-        countedRows = face.metricRows(handle)
-        face.dropClient(handle)
+        counted = native.metrics(handle)
+        countedRows = native.metricRows(handle)
+        native.dropClient(handle)
         fail { clientClosed(it.name, it.operation) }
     }
 
@@ -414,10 +416,14 @@ internal class Engine private constructor(
          * Connects, and waits for that up to the connect timeout. An interrupt does not end the wait, and is set again
          * afterwards.
          */
-        fun connect(options: ClientOptions, callbacks: Callbacks, face: NativeFace = LoadedFace.instance): Engine {
-            val opened = face.open(options)
+        fun connect(
+            options: ClientOptions,
+            callbacks: Callbacks,
+            native: NativeApi = NativeApiLoader.instance,
+        ): Engine {
+            val opened = native.open(options)
             opened.failure?.let { throw it.toException() }
-            val engine = Engine(face, opened.handle, callbacks)
+            val engine = Engine(native, opened.handle, callbacks)
             val connecting = Request(CONNECT, "connect", null)
             if (!options.isLazy) {
                 engine.pending[CONNECT] = connecting
@@ -434,7 +440,7 @@ internal class Engine private constructor(
                 engine.closed.complete(Unit)
                 throw failed
             }
-            Exit.add(engine)
+            ShutdownHook.add(engine)
             return engine
         }
 
@@ -442,20 +448,21 @@ internal class Engine private constructor(
          * Returns the action for a lost lease that has become garbage. A function of its own, so that the action does
          * not refer to the lease.
          */
-        private fun forgetting(face: NativeFace, handle: Long, lease: Long) = Runnable { face.forget(handle, lease) }
+        private fun forgetAction(native: NativeApi, handle: Long, lease: Long) =
+            Runnable { native.forget(handle, lease) }
 
         /** The tag of the connect request; the tags of other requests count up from here. */
         private const val CONNECT = 0L
 
         /** The tag of events that answer no request. */
-        private const val NOBODY = -1L
+        private const val NO_REQUEST = -1L
         private const val BUFFER_BYTES = 64 * 1024
         private const val IDLE_MS = 3_600_000L
 
         /** The largest number of locks that one log line names. */
-        private const val MOST_NAMED = 10
+        private const val MAX_NAMED = 10
         private const val SWEEP_MS = 1_000L
-        private const val ENDING_MS = 5L
+        private const val EXIT_WAIT_MS = 5L
         private val ANY_LOCK = Kind.LOCK.key("-")
 
         /** The time limit of the core for closing. */

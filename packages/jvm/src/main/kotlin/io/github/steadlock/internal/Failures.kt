@@ -26,13 +26,13 @@ internal fun Failure.toException(): SteadlockException =
 
 /** Returns the error of a call on a client that was closed before or during the call. */
 internal fun clientClosed(lock: String?, operation: String): Failure {
-    val subject = if (lock == null) operation else "$operation of lock \"${shown(lock)}\""
+    val subject = if (lock == null) operation else "$operation of lock \"${displayName(lock)}\""
     return Failure("Closed", operation, "$subject: the client was closed; connect again", lock)
 }
 
 /** Returns the error of a call during which the event thread ended by [cause]. */
 internal fun clientFailed(lock: String?, operation: String, cause: Throwable?): Failure {
-    val subject = if (lock == null) operation else "$operation of lock \"${shown(lock)}\""
+    val subject = if (lock == null) operation else "$operation of lock \"${displayName(lock)}\""
     val why = "the client failed (${cause ?: "a defect in the native part"})"
     return Failure("Unavailable", operation, "$subject: $why; connect again", lock, cause = why)
 }

@@ -16,18 +16,18 @@ import java.util.function.Function
 
 /**
  * The future of an acquisition. If the program completes or cancels this future, or a future that depends on it, before
- * the grant, no code would use the lease: [giveUp] then cancels the acquisition. If the program does so after the
- * grant, the lease is released, provided that no code of the program has seen it. A dependent that is cancelled at that
- * moment does not run its function.
+ * the grant, no code would use the lease: [cancelAcquisition] then cancels the acquisition. If the program does so
+ * after the grant, the lease is released, provided that no code of the program has seen it. A dependent that is
+ * cancelled at that moment does not run its function.
  */
-internal class GrantFuture(private val giveUp: () -> Unit) : AwaitedFuture<Lease>() {
-    private enum class Fate { OPEN, SEEN, RELEASED }
+internal class GrantFuture(private val cancelAcquisition: () -> Unit) : AwaitedFuture<Lease>() {
+    private enum class State { OPEN, CLAIMED, RELEASED }
 
-    private val fate = AtomicReference(Fate.OPEN)
+    private val state = AtomicReference(State.OPEN)
     private val dependents = ConcurrentLinkedQueue<CompletableFuture<*>>()
 
     /** The number of dependents whose function first marks the lease as seen. */
-    private val watched = AtomicInteger()
+    private val claimers = AtomicInteger()
 
     @Volatile
     private var lease: HeldLease? = null
@@ -37,10 +37,10 @@ internal class GrantFuture(private val giveUp: () -> Unit) : AwaitedFuture<Lease
      */
     fun grant(granted: HeldLease): Boolean {
         lease = granted
-        granted.giveToStage(fate.get() == Fate.SEEN)
+        granted.giveToStage(state.get() == State.CLAIMED)
         // The other dependents use the lease without marking it as seen: those of `allOf`, and threads that wait. If
         // there are any, the lease counts as seen now.
-        if (dependents.size > watched.get() || numberOfDependents > dependents.size) see()
+        if (dependents.size > claimers.get() || numberOfDependents > dependents.size) claim()
         // Every dependent already has its value from another stage, as with `applyToEither`, so none will use the
         // lease.
         val isLate = dependents.isNotEmpty() && numberOfDependents == 0 && dependents.all { it.isDone }
@@ -50,21 +50,21 @@ internal class GrantFuture(private val giveUp: () -> Unit) : AwaitedFuture<Lease
         return true
     }
 
-    override fun get(): Lease = super.get().also { seeOrThrow() }
+    override fun get(): Lease = super.get().also { claimOrThrow() }
 
-    override fun get(timeout: Long, unit: TimeUnit): Lease = super.get(timeout, unit).also { seeOrThrow() }
+    override fun get(timeout: Long, unit: TimeUnit): Lease = super.get(timeout, unit).also { claimOrThrow() }
 
-    override fun join(): Lease = super.join().also { seeOrThrow() }
+    override fun join(): Lease = super.join().also { claimOrThrow() }
 
-    override fun getNow(valueIfAbsent: Lease?): Lease? = super.getNow(valueIfAbsent).also { if (isDone) seeOrThrow() }
+    override fun getNow(valueIfAbsent: Lease?): Lease? = super.getNow(valueIfAbsent).also { if (isDone) claimOrThrow() }
 
-    override fun complete(value: Lease?): Boolean = super.complete(value).also { if (it) giveUp() }
+    override fun complete(value: Lease?): Boolean = super.complete(value).also { if (it) cancelAcquisition() }
 
     override fun completeExceptionally(failure: Throwable): Boolean =
-        super.completeExceptionally(failure).also { if (it) giveUp() }
+        super.completeExceptionally(failure).also { if (it) cancelAcquisition() }
 
     override fun cancel(mayInterruptIfRunning: Boolean): Boolean =
-        super.cancel(mayInterruptIfRunning).also { if (it) giveUp() }
+        super.cancel(mayInterruptIfRunning).also { if (it) cancelAcquisition() }
 
     override fun <U> newIncompleteFuture(): CompletableFuture<U> =
         Dependent<U>(this).also { if (lease == null) dependents.add(it) }
@@ -76,210 +76,214 @@ internal class GrantFuture(private val giveUp: () -> Unit) : AwaitedFuture<Lease
     override fun exceptionally(action: Function<Throwable, out Lease>): CompletableFuture<Lease> =
         handle { lease, failure -> if (failure == null) lease else action.apply(failure) }
 
-    override fun <U> thenApply(action: Function<in Lease, out U>) = watched { super.thenApply(seeing(action)) }
+    override fun <U> thenApply(action: Function<in Lease, out U>) = tracked { super.thenApply(claiming(action)) }
 
     override fun <U> thenApplyAsync(
         action: Function<in Lease, out U>,
-    ) = watched { super.thenApplyAsync(seeing(action)) }
+    ) = tracked { super.thenApplyAsync(claiming(action)) }
 
     override fun <U> thenApplyAsync(
         action: Function<in Lease, out U>,
         executor: Executor,
-    ) = watched { super.thenApplyAsync(seeing(action), executor) }
+    ) = tracked { super.thenApplyAsync(claiming(action), executor) }
 
-    override fun thenAccept(action: Consumer<in Lease>) = watched { super.thenAccept(seeing(action)) }
+    override fun thenAccept(action: Consumer<in Lease>) = tracked { super.thenAccept(claiming(action)) }
 
-    override fun thenAcceptAsync(action: Consumer<in Lease>) = watched { super.thenAcceptAsync(seeing(action)) }
+    override fun thenAcceptAsync(action: Consumer<in Lease>) = tracked { super.thenAcceptAsync(claiming(action)) }
 
     override fun thenAcceptAsync(
         action: Consumer<in Lease>,
         executor: Executor,
-    ) = watched { super.thenAcceptAsync(seeing(action), executor) }
+    ) = tracked { super.thenAcceptAsync(claiming(action), executor) }
 
-    override fun thenRun(action: Runnable) = watched { super.thenRun(seeing(action)) }
+    override fun thenRun(action: Runnable) = tracked { super.thenRun(claiming(action)) }
 
-    override fun thenRunAsync(action: Runnable) = watched { super.thenRunAsync(seeing(action)) }
+    override fun thenRunAsync(action: Runnable) = tracked { super.thenRunAsync(claiming(action)) }
 
     override fun thenRunAsync(
         action: Runnable,
         executor: Executor,
-    ) = watched { super.thenRunAsync(seeing(action), executor) }
+    ) = tracked { super.thenRunAsync(claiming(action), executor) }
 
     override fun <U> thenCompose(
         action: Function<in Lease, out CompletionStage<U>>,
-    ) = watched { super.thenCompose(seeing(action)) }
+    ) = tracked { super.thenCompose(claiming(action)) }
 
     override fun <U> thenComposeAsync(
         action: Function<in Lease, out CompletionStage<U>>,
-    ) = watched { super.thenComposeAsync(seeing(action)) }
+    ) = tracked { super.thenComposeAsync(claiming(action)) }
 
     override fun <U> thenComposeAsync(
         action: Function<in Lease, out CompletionStage<U>>,
         executor: Executor,
-    ) = watched { super.thenComposeAsync(seeing(action), executor) }
+    ) = tracked { super.thenComposeAsync(claiming(action), executor) }
 
     override fun <U, V> thenCombine(
         other: CompletionStage<out U>,
         action: BiFunction<in Lease, in U, out V>,
-    ) = watched { super.thenCombine(other, seeing(action)) }
+    ) = tracked { super.thenCombine(other, claiming(action)) }
 
     override fun <U, V> thenCombineAsync(
         other: CompletionStage<out U>,
         action: BiFunction<in Lease, in U, out V>,
-    ) = watched { super.thenCombineAsync(other, seeing(action)) }
+    ) = tracked { super.thenCombineAsync(other, claiming(action)) }
 
     override fun <U, V> thenCombineAsync(
         other: CompletionStage<out U>,
         action: BiFunction<in Lease, in U, out V>,
         executor: Executor,
-    ) = watched { super.thenCombineAsync(other, seeing(action), executor) }
+    ) = tracked { super.thenCombineAsync(other, claiming(action), executor) }
 
     override fun <U> thenAcceptBoth(
         other: CompletionStage<out U>,
         action: BiConsumer<in Lease, in U>,
-    ) = watched { super.thenAcceptBoth(other, seeing(action)) }
+    ) = tracked { super.thenAcceptBoth(other, claiming(action)) }
 
     override fun <U> thenAcceptBothAsync(
         other: CompletionStage<out U>,
         action: BiConsumer<in Lease, in U>,
-    ) = watched { super.thenAcceptBothAsync(other, seeing(action)) }
+    ) = tracked { super.thenAcceptBothAsync(other, claiming(action)) }
 
     override fun <U> thenAcceptBothAsync(
         other: CompletionStage<out U>,
         action: BiConsumer<in Lease, in U>,
         executor: Executor,
-    ) = watched { super.thenAcceptBothAsync(other, seeing(action), executor) }
+    ) = tracked { super.thenAcceptBothAsync(other, claiming(action), executor) }
 
     override fun runAfterBoth(
         other: CompletionStage<*>,
         action: Runnable,
-    ) = watched { super.runAfterBoth(other, seeing(action)) }
+    ) = tracked { super.runAfterBoth(other, claiming(action)) }
 
     override fun runAfterBothAsync(
         other: CompletionStage<*>,
         action: Runnable,
-    ) = watched { super.runAfterBothAsync(other, seeing(action)) }
+    ) = tracked { super.runAfterBothAsync(other, claiming(action)) }
 
     override fun runAfterBothAsync(
         other: CompletionStage<*>,
         action: Runnable,
         executor: Executor,
-    ) = watched { super.runAfterBothAsync(other, seeing(action), executor) }
+    ) = tracked { super.runAfterBothAsync(other, claiming(action), executor) }
 
     override fun <U> applyToEither(
         other: CompletionStage<out Lease>,
         action: Function<in Lease, U>,
-    ) = watched { super.applyToEither(other, seeing(action)) }
+    ) = tracked { super.applyToEither(other, claiming(action)) }
 
     override fun <U> applyToEitherAsync(
         other: CompletionStage<out Lease>,
         action: Function<in Lease, U>,
-    ) = watched { super.applyToEitherAsync(other, seeing(action)) }
+    ) = tracked { super.applyToEitherAsync(other, claiming(action)) }
 
     override fun <U> applyToEitherAsync(
         other: CompletionStage<out Lease>,
         action: Function<in Lease, U>,
         executor: Executor,
-    ) = watched { super.applyToEitherAsync(other, seeing(action), executor) }
+    ) = tracked { super.applyToEitherAsync(other, claiming(action), executor) }
 
     override fun acceptEither(
         other: CompletionStage<out Lease>,
         action: Consumer<in Lease>,
-    ) = watched { super.acceptEither(other, seeing(action)) }
+    ) = tracked { super.acceptEither(other, claiming(action)) }
 
     override fun acceptEitherAsync(
         other: CompletionStage<out Lease>,
         action: Consumer<in Lease>,
-    ) = watched { super.acceptEitherAsync(other, seeing(action)) }
+    ) = tracked { super.acceptEitherAsync(other, claiming(action)) }
 
     override fun acceptEitherAsync(
         other: CompletionStage<out Lease>,
         action: Consumer<in Lease>,
         executor: Executor,
-    ) = watched { super.acceptEitherAsync(other, seeing(action), executor) }
+    ) = tracked { super.acceptEitherAsync(other, claiming(action), executor) }
 
-    override fun <U> handle(action: BiFunction<in Lease?, Throwable?, out U>) = watched { super.handle(seeing(action)) }
+    override fun <U> handle(
+        action: BiFunction<in Lease?, Throwable?, out U>,
+    ) = tracked { super.handle(claiming(action)) }
 
     override fun <U> handleAsync(
         action: BiFunction<in Lease?, Throwable?, out U>,
-    ) = watched { super.handleAsync(seeing(action)) }
+    ) = tracked { super.handleAsync(claiming(action)) }
 
     override fun <U> handleAsync(
         action: BiFunction<in Lease?, Throwable?, out U>,
         executor: Executor,
-    ) = watched { super.handleAsync(seeing(action), executor) }
+    ) = tracked { super.handleAsync(claiming(action), executor) }
 
     override fun whenComplete(
         action: BiConsumer<in Lease?, in Throwable?>,
-    ) = watched { super.whenComplete(seeing(action)) }
+    ) = tracked { super.whenComplete(claiming(action)) }
 
     override fun whenCompleteAsync(
         action: BiConsumer<in Lease?, in Throwable?>,
-    ) = watched { super.whenCompleteAsync(seeing(action)) }
+    ) = tracked { super.whenCompleteAsync(claiming(action)) }
 
     override fun whenCompleteAsync(
         action: BiConsumer<in Lease?, in Throwable?>,
         executor: Executor,
-    ) = watched { super.whenCompleteAsync(seeing(action), executor) }
+    ) = tracked { super.whenCompleteAsync(claiming(action), executor) }
 
     /** Marks the lease as seen by code of the program. Returns false if it was released before. */
-    private fun see(): Boolean {
-        fate.compareAndSet(Fate.OPEN, Fate.SEEN)
-        lease?.take()
-        return fate.get() == Fate.SEEN
+    private fun claim(): Boolean {
+        state.compareAndSet(State.OPEN, State.CLAIMED)
+        lease?.markTaken()
+        return state.get() == State.CLAIMED
     }
 
-    private fun seeOrThrow() {
-        if (!isCompletedExceptionally && !see()) throw CancellationException("what depended on the lease was ended")
+    private fun claimOrThrow() {
+        if (!isCompletedExceptionally && !claim()) {
+            throw CancellationException("the stage that depends on the lease was completed or cancelled")
+        }
     }
 
     /** Releases the lease, unless code of the program has seen it. */
     private fun release() {
-        if (fate.compareAndSet(Fate.OPEN, Fate.RELEASED)) lease?.startRelease()
+        if (state.compareAndSet(State.OPEN, State.RELEASED)) lease?.startRelease()
     }
 
     private fun abandon() {
         if (!cancel(false)) release()
     }
 
-    private inline fun <T> watched(dependent: () -> T): T {
-        watched.incrementAndGet()
+    private inline fun <T> tracked(dependent: () -> T): T {
+        claimers.incrementAndGet()
         return dependent()
     }
 
-    private fun <T, R> seeing(action: Function<in T, out R>): Function<T, R> =
+    private fun <T, R> claiming(action: Function<in T, out R>): Function<T, R> =
         Function { value ->
-            seeIfMine(value)
+            claimIfOwn(value)
             action.apply(value)
         }
 
-    private fun <T> seeing(action: Consumer<in T>): Consumer<T> =
+    private fun <T> claiming(action: Consumer<in T>): Consumer<T> =
         Consumer { value ->
-            seeIfMine(value)
+            claimIfOwn(value)
             action.accept(value)
         }
 
-    private fun seeing(action: Runnable): Runnable =
+    private fun claiming(action: Runnable): Runnable =
         Runnable {
-            seeOrThrow()
+            claimOrThrow()
             action.run()
         }
 
-    private fun <T, U, R> seeing(action: BiFunction<in T, in U, out R>): BiFunction<T, U, R> =
+    private fun <T, U, R> claiming(action: BiFunction<in T, in U, out R>): BiFunction<T, U, R> =
         BiFunction { value, other ->
-            seeIfMine(value)
+            claimIfOwn(value)
             action.apply(value, other)
         }
 
-    private fun <T, U> seeing(action: BiConsumer<in T, in U>): BiConsumer<T, U> =
+    private fun <T, U> claiming(action: BiConsumer<in T, in U>): BiConsumer<T, U> =
         BiConsumer { value, other ->
-            seeIfMine(value)
+            claimIfOwn(value)
             action.accept(value, other)
         }
 
     /** Marks the lease as seen if [value] is this lease. Otherwise the value comes from another stage. */
-    private fun seeIfMine(value: Any?) {
-        if (value != null && value === lease?.lease()) seeOrThrow()
+    private fun claimIfOwn(value: Any?) {
+        if (value != null && value === lease?.lease()) claimOrThrow()
     }
 
     /**

@@ -69,7 +69,7 @@ internal class HeldLease(
      * Whether the lease still has to be released: it was not released yet, and not lost in a way that needs no release.
      */
     val isKept: Boolean
-        get() = engine.keeps(this)
+        get() = engine.tracks(this)
 
     /**
      * Whether the lease's thread has ended and no other code can release the lease. A block such as `withLock` keeps
@@ -104,7 +104,7 @@ internal class HeldLease(
     }
 
     /** Records that code of the program has the lease. */
-    fun take() {
+    fun markTaken() {
         stage.compareAndSet(Stage.COMPLETED, Stage.TAKEN)
     }
 
@@ -113,10 +113,10 @@ internal class HeldLease(
      * program has seen it. Otherwise the lock stays held, because the program may rely on it even though the [Lease] is
      * garbage.
      */
-    fun tellIfDropped() {
+    fun warnIfDropped() {
         val last = stage.get()
-        if (last == null || last == Stage.TOLD || !isDropped || !stage.compareAndSet(last, Stage.TOLD)) return
-        val subject = "the lease of lock \"${shown(name)}\" was dropped without a release"
+        if (last == null || last == Stage.WARNED || !isDropped || !stage.compareAndSet(last, Stage.WARNED)) return
+        val subject = "the lease of lock \"${displayName(name)}\" was dropped without a release"
         if (last == Stage.COMPLETED) {
             Log.warn("$subject: no code took it from its stage; it is released now")
             startRelease()
@@ -131,11 +131,12 @@ internal class HeldLease(
     fun onLost(listener: Consumer<LostReason>): AutoCloseable = add(Listener(engine.callbacks::run, listener))
 
     /** Adds a listener that runs on a thread of the client, independently of the program's executor. */
-    fun onLostHere(listener: Consumer<LostReason>): AutoCloseable = add(Listener(engine.callbacks::runHere, listener))
+    fun onLostInternal(listener: Consumer<LostReason>): AutoCloseable =
+        add(Listener(engine.callbacks::runInternal, listener))
 
     private fun add(added: Listener): AutoCloseable {
         listeners.add(added)
-        lost.get()?.let { tell(added, it) }
+        lost.get()?.let { notifyListener(added, it) }
         return AutoCloseable { listeners.remove(added) }
     }
 
@@ -207,13 +208,13 @@ internal class HeldLease(
 
     fun markLost(reason: LostReason) {
         if (outcome == null && lost.compareAndSet(null, reason)) {
-            listeners.forEach { tell(it, reason) }
+            listeners.forEach { notifyListener(it, reason) }
             observed?.lost(reason)
         }
     }
 
-    private fun tell(listener: Listener, reason: LostReason) {
-        if (listener.told.compareAndSet(false, true)) {
+    private fun notifyListener(listener: Listener, reason: LostReason) {
+        if (listener.isNotified.compareAndSet(false, true)) {
             listeners.remove(listener)
             listener.run { listener.action.accept(reason) }
         }
@@ -227,10 +228,10 @@ internal class HeldLease(
         TAKEN,
 
         /** A warning has told the program that it dropped the lease. */
-        TOLD,
+        WARNED,
     }
 
     private class Listener(val run: (Runnable) -> Unit, val action: Consumer<LostReason>) {
-        val told = AtomicBoolean()
+        val isNotified = AtomicBoolean()
     }
 }

@@ -29,7 +29,7 @@ import io.github.steadlock.internal.uniffi.vocabulary as uniffiVocabulary
  * The native part by JNA: rare calls go through uniffi's generated functions, the calls of each lock and unlock through
  * [HotFunctions].
  */
-internal class JnaFace : NativeFace {
+internal class JnaApi : NativeApi {
     override fun open(options: ClientOptions): Opened {
         val ofProcess = mapOf("log" to Log.wantedLevel(), "program" to programName(), "language" to LANGUAGE)
         val given = options.values + ofProcess.mapNotNull { (name, value) -> value?.let { name to it } }
@@ -104,7 +104,7 @@ internal class JnaFace : NativeFace {
 
     override fun dropClient(client: Long) = uniffiDropClient(client.toULong())
 
-    override fun shown(name: String): String = uniffiShown(name)
+    override fun displayName(name: String): String = uniffiShown(name)
 
     override fun lostError(name: String, reason: LostReason): Failure =
         failure(uniffiLostError(name, reason.name.lowercase()), name, reason)
@@ -124,7 +124,7 @@ internal class JnaFace : NativeFace {
         }
 
     /** Returns the result of a call that cannot be cancelled, and so has no native number. */
-    private fun started(yes: Boolean): Long = if (yes) 0 else NativeFace.DROPPED
+    private fun started(yes: Boolean): Long = if (yes) 0 else NativeApi.DROPPED
 
     private fun native(value: Any): NativeValue =
         when (value) {

@@ -10,9 +10,9 @@ import java.nio.ByteBuffer
  * Functions that start an operation never block. Each takes a tag, the caller's own number for the request; the event
  * that ends the request repeats the tag. Each returns a number of the native part: a number that is not negative is for
  * [cancel], [DROPPED] means that the client was dropped, and a smaller number means a defect. A second implementation
- * can be added beside [JnaFace] without a change elsewhere.
+ * can be added beside [JnaApi] without a change elsewhere.
  */
-internal interface NativeFace {
+internal interface NativeApi {
     /** Checks the options and starts to connect. The first event, of tag 0, reports the result. */
     fun open(options: ClientOptions): Opened
 
@@ -74,7 +74,7 @@ internal interface NativeFace {
     fun dropClient(client: Long)
 
     /** Returns a lock's name as messages show it. */
-    fun shown(name: String): String
+    fun displayName(name: String): String
 
     /** Returns the error that a release throws if the lease of lock [name] was lost for [reason]. */
     fun lostError(name: String, reason: LostReason): Failure

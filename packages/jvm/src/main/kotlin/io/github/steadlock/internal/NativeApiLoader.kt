@@ -5,11 +5,11 @@ import java.security.AccessController
 import java.security.PrivilegedAction
 
 /** The native part of this process, loaded at the first use. */
-internal object LoadedFace {
-    private val loaded: Result<NativeFace> by lazy { runCatching(::load) }
+internal object NativeApiLoader {
+    private val loaded: Result<NativeApi> by lazy { runCatching(::load) }
 
     /** The loaded native part. If loading failed, each access throws the reason. */
-    val instance: NativeFace
+    val instance: NativeApi
         get() = loaded.getOrElse { throw missing(it) }
 
     /**
@@ -18,14 +18,14 @@ internal object LoadedFace {
      * hidden from it here, so that a server can unload that program.
      */
     @Suppress("DEPRECATION", "removal")
-    private fun load(): NativeFace =
+    private fun load(): NativeApi =
         AccessController.doPrivileged(
             PrivilegedAction {
                 val thread = Thread.currentThread()
                 val before = thread.contextClassLoader
-                thread.contextClassLoader = NativeFace::class.java.classLoader
+                thread.contextClassLoader = NativeApi::class.java.classLoader
                 try {
-                    JnaFace().apply { vocabulary() }
+                    JnaApi().apply { vocabulary() }
                 } finally {
                     thread.contextClassLoader = before
                 }
@@ -35,7 +35,7 @@ internal object LoadedFace {
     private fun missing(cause: Throwable): UnsatisfiedLinkError {
         val platform = Platform.RESOURCE_PREFIX
         val file = System.mapLibraryName(LIBRARY)
-        val isPacked = NativeFace::class.java.classLoader?.getResource("$platform/$file") != null
+        val isPacked = NativeApi::class.java.classLoader?.getResource("$platform/$file") != null
         val library = MissingLibrary(file, platform, isPacked, MissingLibrary.isMusl())
         return UnsatisfiedLinkError(library.explain(cause)).apply { initCause(cause) }
     }

@@ -10,7 +10,7 @@ internal interface Observer {
     val isOnlyOne: Boolean
 
     /** Reports that an acquisition of [lock] by [owner] begins. Runs on the thread of the caller. */
-    fun asked(lock: LockKey, owner: Owner): ObservedWait
+    fun requested(lock: LockKey, owner: Owner): ObservedWait
 
     /** Reports that the client is closed. Waits up to [limitMs] until the observer has handled all earlier reports. */
     fun closed(limitMs: Long)
@@ -54,9 +54,9 @@ internal class Observers {
         all -= observer
     }
 
-    fun asked(lock: LockKey, owner: Owner): ObservedWait? {
+    fun requested(lock: LockKey, owner: Owner): ObservedWait? {
         if (all.isEmpty()) return null
-        val waits = all.map { it.asked(lock, owner) }
+        val waits = all.map { it.requested(lock, owner) }
         return waits.singleOrNull() ?: SeveralWaits(waits)
     }
 

@@ -14,8 +14,8 @@ internal data class ServerParts(
     fun toUrl(): String {
         refuse(host?.isEmpty() == true) { "the host is empty; give its name or address, or leave it out" }
         refuse(host?.count { it == ':' } == 1) { "the host has a colon; give the port by itself" }
-        refuse(port != null && port !in 1..PORTS) { "there is no port $port; give 1 to $PORTS" }
-        refuse(database != null && database < 0) { "there is no database $database; give 0 or more" }
+        refuse(port != null && port !in 1..PORTS) { "the port $port is out of range; give 1 to $PORTS" }
+        refuse(database != null && database < 0) { "the database $database is out of range; give 0 or more" }
         refuse(username != null && password == null) { "there is a username but no password; give both" }
         val user = if (password == null) "" else "${escaped(username.orEmpty())}:${escaped(password)}@"
         val address = host ?: "localhost"

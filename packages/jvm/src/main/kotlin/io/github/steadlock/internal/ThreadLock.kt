@@ -129,7 +129,7 @@ internal class ThreadLock(
 
     private fun askInterruptibly(options: LockOptions): Reply {
         if (Thread.interrupted()) {
-            throw InterruptedException("interrupted before lock \"${shown(name)}\" was asked for")
+            throw InterruptedException("interrupted before lock \"${displayName(name)}\" was requested")
         }
         return engine.awaitInterruptibly(engine.acquire(key, owner(), options))
     }
@@ -142,5 +142,5 @@ internal class ThreadLock(
      */
     private fun leaseOf(reply: Reply): HeldLease = reply.expect<Reply.Granted>().lease
 
-    override fun toString(): String = "NamedLock(name=${shown(name)})"
+    override fun toString(): String = "NamedLock(name=${displayName(name)})"
 }

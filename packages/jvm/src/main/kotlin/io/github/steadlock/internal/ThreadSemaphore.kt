@@ -42,5 +42,5 @@ internal class ThreadSemaphore(
 
     private fun lockOf(permits: Int) = ThreadLock(client, Kind.SEMAPHORE.key(name, permits, limit), options)
 
-    override fun toString(): String = "NamedSemaphore(name=${shown(name)}, limit=$limit)"
+    override fun toString(): String = "NamedSemaphore(name=${displayName(name)}, limit=$limit)"
 }

@@ -8,13 +8,13 @@ import kotlin.concurrent.withLock
  * A daemon thread that runs [work] for one item after another, and ends when there are no items for a while. The work
  * is the program's code, which may block or throw; neither must affect the thread that adds an item.
  *
- * When [most] items wait, further ones are dropped until half of the waiting items are done. In place of the dropped
- * items, [work] gets one item that [missing] makes from their number.
+ * When [capacity] items wait, further ones are dropped until half of the waiting items are done. In place of the
+ * dropped items, [work] gets one item that [droppedItem] makes from their number.
  */
 internal open class WorkThread<T>(
     private val name: String,
-    private val most: Int,
-    private val missing: (Long) -> T,
+    private val capacity: Int,
+    private val droppedItem: (Long) -> T,
     private val work: (T) -> Unit,
 ) {
     private val monitor = ReentrantLock()
@@ -27,7 +27,7 @@ internal open class WorkThread<T>(
 
     fun add(item: T) =
         monitor.withLock {
-            if (dropped > 0 || items.size == most) {
+            if (dropped > 0 || items.size == capacity) {
                 dropped++
             } else {
                 items += item
@@ -76,7 +76,7 @@ internal open class WorkThread<T>(
     private fun next(): T? =
         monitor.withLock {
             isWorking = false
-            sayDropped()
+            reportDropped()
             if (items.isEmpty()) drained.signalAll()
             try {
                 var left = IDLE_NANOS
@@ -93,9 +93,9 @@ internal open class WorkThread<T>(
             }
         }
 
-    private fun sayDropped() {
-        if (dropped > 0 && items.size <= most / 2) {
-            items += missing(dropped)
+    private fun reportDropped() {
+        if (dropped > 0 && items.size <= capacity / 2) {
+            items += droppedItem(dropped)
             dropped = 0
         }
     }

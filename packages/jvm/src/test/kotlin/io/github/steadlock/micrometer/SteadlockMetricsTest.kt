@@ -44,11 +44,11 @@ class SteadlockMetricsTest {
 
     private fun awaitSame(client: SteadlockClient, registry: PrometheusMeterRegistry) {
         awaitTrue("all is there") { numbers(registry.scrape()).keys == numbers(client.metrics()).keys }
-        awaitTrue("all is told") { numbers(registry.scrape()) == numbers(client.metrics()) }
+        awaitTrue("all numbers are there") { numbers(registry.scrape()) == numbers(client.metrics()) }
     }
 
     @Test
-    fun `a Prometheus registry says the very names and numbers of the client, also of what comes later`() =
+    fun `a Prometheus registry has the names and numbers of the client`() =
         counting().lease(Duration.ofSeconds(3)).metricsQueues("hot").connect().use { client ->
             awaitQueue(client)
             val registry = prometheus()
@@ -98,7 +98,7 @@ class SteadlockMetricsTest {
         }
 
     @Test
-    fun `two clients of one registry are told apart by tags`() =
+    fun `two clients of one registry have different tags`() =
         counting().connect().use { one ->
             counting().connect().use { two ->
                 val registry = prometheus()
@@ -109,7 +109,7 @@ class SteadlockMetricsTest {
                 val held = { name: String ->
                     registry.find("steadlock.held").tags("client", name, "group", "stock").gauge()?.value()
                 }
-                awaitTrue("both are told") {
+                awaitTrue("both are there") {
                     registry.scrape()
                     held("one") == 1.0 && held("two") == 0.0
                 }
@@ -117,7 +117,7 @@ class SteadlockMetricsTest {
         }
 
     @Test
-    fun `a second client with the same tags is refused, the same one is not`() =
+    fun `a second client with the same tags is refused`() =
         counting().connect().use { one ->
             counting().connect().use { two ->
                 val registry = SimpleMeterRegistry()
@@ -132,7 +132,7 @@ class SteadlockMetricsTest {
         }
 
     @Test
-    fun `closing takes the meters out of all registries, and nothing comes back`() =
+    fun `closing removes the meters from all registries`() =
         counting().connect().use { client ->
             val registries: List<MeterRegistry> =
                 listOf(SimpleMeterRegistry(), prometheus(), CompositeMeterRegistry().add(SimpleMeterRegistry()))
@@ -147,7 +147,7 @@ class SteadlockMetricsTest {
             repeat(2) { metrics.close() }
             listOf("stock:1", "other:1").forEach { client.lock(it).withLock { } }
             val counter = meters.first { it.id.getTag("outcome") == "granted" } as FunctionCounter
-            awaitTrue("it was read anew") { counter.count() == 2.0 }
+            awaitTrue("it was read again") { counter.count() == 2.0 }
             meters.forEach(::read)
             assertTrue(registries.all { it.meters.isEmpty() })
             assertThrows(IllegalStateException::class.java) { metrics.bindTo(registries.first()) }
@@ -165,7 +165,7 @@ class SteadlockMetricsTest {
 
     /** Covers that registries refer only weakly to the objects that they measure. */
     @Test
-    fun `who binds the metrics need not keep them, and they do not keep the client`() {
+    fun `bound metrics need no reference, and do not keep the client`() {
         val registry = SimpleMeterRegistry()
         val client = WeakReference(bound(registry))
         Warnings().use { warnings ->
@@ -186,7 +186,7 @@ class SteadlockMetricsTest {
     }
 
     @Test
-    fun `a registry that refuses a meter that comes later does not keep the others from being read`() =
+    fun `a registry that refuses a meter still reads the others`() =
         counting().connect().use { client ->
             val registry = SimpleMeterRegistry()
             registry.config().meterFilter(
@@ -198,7 +198,7 @@ class SteadlockMetricsTest {
             val gauge = checkNotNull(registry.find("steadlock.breakers.open").gauge())
             Warnings().use { warnings ->
                 client.lock("bad:1").withLock { }
-                awaitTrue("it is told") {
+                awaitTrue("it is logged") {
                     assertEquals(0.0, gauge.value())
                     warnings.any { "Micrometer failed" in it }
                 }
@@ -212,7 +212,7 @@ class SteadlockMetricsTest {
         }
 
     @RepeatedTest(50)
-    fun `many threads may scrape, bind and close while series come`() =
+    fun `threads can scrape, bind and close concurrently`() =
         counting().connect().use { client ->
             val registry = prometheus()
             val lasting = SteadlockMetrics(client, listOf(Tag.of("client", "lasting")))
@@ -248,6 +248,6 @@ class SteadlockMetricsTest {
             val wanted = numbers(client.metrics()).mapKeys { (id, _) ->
                 id.first to id.second + ("client" to "lasting")
             }
-            awaitTrue("all is told") { numbers(registry.scrape()) == wanted }
+            awaitTrue("all numbers are there") { numbers(registry.scrape()) == wanted }
         }
 }

@@ -27,7 +27,7 @@ class CoroutineSpanTest {
     fun close() = collected.close()
 
     @Test
-    fun `each coroutine's spans are children of its own span, on whatever thread they end`() =
+    fun `the spans of a coroutine are children of its own span`() =
         counting().connect().use { client ->
             SteadlockTelemetry.instrument(client, collected.sdk).use {
                 val callers =
@@ -57,7 +57,7 @@ class CoroutineSpanTest {
         }
 
     @Test
-    fun `a coroutine that is cancelled while it waits says so`() =
+    fun `a cancelled wait of a coroutine has the outcome cancelled`() =
         counting().connect().use { client ->
             SteadlockTelemetry.instrument(client, collected.sdk).use {
                 runBlocking {

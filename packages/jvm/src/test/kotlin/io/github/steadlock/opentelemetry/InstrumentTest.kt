@@ -71,7 +71,7 @@ class InstrumentTest {
     }
 
     @Test
-    fun `without an SDK nothing comes of it`() =
+    fun `without an SDK nothing is recorded`() =
         counting().connect().use { client ->
             SteadlockTelemetry.instrument(client, OpenTelemetry.noop()).use {
                 assertEquals(42, client.lock("name").withLock { 42 })
@@ -79,7 +79,7 @@ class InstrumentTest {
         }
 
     @Test
-    fun `what a span processor throws does not reach who takes locks, and is told once`() {
+    fun `an exception of a span processor does not reach callers, and is logged once`() {
         Warnings().use { warnings ->
             counting().connect().use { client ->
                 val failing = sdk(onEnd = { error("the processor fails") }, onStart = { error("the processor fails") })
@@ -94,7 +94,7 @@ class InstrumentTest {
     }
 
     @Test
-    fun `a span processor that blocks does not keep locks waiting, nor the client from closing`() {
+    fun `a blocking span processor delays neither locks nor close`() {
         val goOn = CountDownLatch(1)
         val client = counting().connect()
         val blocking = sdk(onEnd = { goOn.await() })
@@ -112,7 +112,7 @@ class InstrumentTest {
     }
 
     @Test
-    fun `a span processor may take a lock of the client that it observes`() =
+    fun `a span processor can use the observed client`() =
         counting().connect().use { client ->
             val (taken, done) = client.lock("of the processor") to CountDownLatch(1)
             val processing =
@@ -130,7 +130,7 @@ class InstrumentTest {
 
     /** Runs threads, stages and coroutines at once; some of them give up. */
     @RepeatedTest(50)
-    fun `each wait and each lease ends once, whoever races`() =
+    fun `each wait and each lease ends once in races`() =
         Collected().use { collected ->
             counting().connect().use { client ->
                 val telemetry = SteadlockTelemetry.instrument(client, collected.sdk)

@@ -30,7 +30,7 @@ class MeasurementTest {
     fun close() = collected.close()
 
     @Test
-    fun `every metric of the table is there, by its name, unit and meaning, with the client's numbers`() =
+    fun `every metric of the table has its name, unit, meaning and numbers`() =
         RedisServer().use { server ->
             counting(
                 server.url,
@@ -138,7 +138,7 @@ class MeasurementTest {
         attributes.asMap().entries.associate { (key, value) -> key.key.removePrefix("steadlock.") to "$value" }
 
     @Test
-    fun `the times are about those of the client`() =
+    fun `the times match those of the client`() =
         counting().connect().use { client ->
             SteadlockTelemetry.instrument(client, collected.sdk)
             val lock = client.lock("stock:1", LockOptions.DEFAULT.withWait(Duration.ofMillis(50)))
@@ -161,7 +161,7 @@ class MeasurementTest {
     }
 
     @Test
-    fun `a client that is closed is measured no longer`() {
+    fun `a closed client is not measured any more`() {
         val client = counting().connect()
         SteadlockTelemetry.instrument(client, collected.sdk)
         client.lock("stock:1").lock()
@@ -175,7 +175,7 @@ class MeasurementTest {
     }
 
     @Test
-    fun `two clients are told apart by attributes of their own`() =
+    fun `two clients have different attributes`() =
         counting().connect().use { one ->
             counting().connect().use { two ->
                 for ((client, role) in listOf(one to "one", two to "two")) {
@@ -192,7 +192,7 @@ class MeasurementTest {
         }
 
     @Test
-    fun `names that are refused make no groups`() =
+    fun `refused names add no groups`() =
         counting().connect().use { client ->
             SteadlockTelemetry.instrument(client, collected.sdk)
             repeat(5) { runCatching { client.lock("group$it:\u0000").lock() } }

@@ -41,7 +41,7 @@ class SpanTest {
         }
 
     @Test
-    fun `a lock that is granted and released has a wait and a hold, children of the caller's span`() =
+    fun `a wait and a hold are children of the caller's span`() =
         instrumented { client ->
             val lock = client.lock("stock:42")
             var token: Long? = null
@@ -75,7 +75,7 @@ class SpanTest {
         }
 
     @Test
-    fun `every kind and every way to take it has both spans, re-entry too`() =
+    fun `each kind and each call has both spans`() =
         instrumented { client ->
             val (lock, sides) = client.lock("lock") to client.readWriteLock("sides")
             val (semaphore, wait) = client.semaphore("semaphore", 3) to Duration.ofSeconds(1)
@@ -106,7 +106,7 @@ class SpanTest {
         }
 
     @Test
-    fun `a wait that is over without the lock says how, and has no hold`() =
+    fun `a wait without a grant has its outcome and no hold`() =
         instrumented { client ->
             val lock = client.lock("held")
             val lease = lock.lockAsync().toCompletableFuture().get()
@@ -133,7 +133,7 @@ class SpanTest {
         }
 
     @Test
-    fun `a lease that is lost says why, and its release says nothing more`() =
+    fun `a lost lease has its reason`() =
         counting("memory://lost").lease(Duration.ofSeconds(3)).connect().use { client ->
             SteadlockTelemetry.instrument(client, collected.sdk)
             client.lock("expired").lock(Duration.ofMillis(100))
@@ -156,7 +156,7 @@ class SpanTest {
         }
 
     @Test
-    fun `a loss that the release finds is told by it`() =
+    fun `a loss found by the release has its reason`() =
         instrumented { client ->
             val lock = client.lock("name").apply { lock() }
             client.forceRelease(lock)
@@ -168,7 +168,7 @@ class SpanTest {
         }
 
     @Test
-    fun `closing the client ends what is open`() {
+    fun `closing the client ends open spans`() {
         val client = counting().connect()
         SteadlockTelemetry.instrument(client, collected.sdk)
         client.lock("held").lock()
@@ -185,7 +185,7 @@ class SpanTest {
     }
 
     @Test
-    fun `a password that is in a lock's name is not told`() =
+    fun `a password in a lock's name is not recorded`() =
         instrumented { client ->
             client.lock("redis://user:secret@host/0").withLock { }
             val spans = collected.spans(2)
@@ -193,7 +193,7 @@ class SpanTest {
         }
 
     @Test
-    fun `a client of several primaries is observed too`() {
+    fun `a RedLock client is observed too`() {
         val builder = Steadlock.builder().primaries("memory://span1", "memory://span2", "memory://span3").metrics()
         builder.connect().use { client ->
             SteadlockTelemetry.instrument(client, collected.sdk)
@@ -213,16 +213,16 @@ class SpanTest {
     }
 
     @Test
-    fun `spans have the names and attributes of the table, and no others`() {
+    fun `spans have exactly the names and attributes of the table`() {
         val table = JsonParser.parseString(Files.readString(METRICS)).asJsonObject["spans"].asJsonArray
         val known =
             table.associate { one ->
                 one.asJsonObject["name"].asString to one.asJsonObject["attributes"].asJsonArray.map { it.asString }
             }
-        `a lease that is lost says why, and its release says nothing more`()
+        `a lost lease has its reason`()
         val lost = collected.spans()
         collected.clear()
-        `a wait that is over without the lock says how, and has no hold`()
+        `a wait without a grant has its outcome and no hold`()
         val spans = lost + collected.spans()
         val found = spans.groupBy(SpanData::getName) { attributesOf(it).keys }.mapValues { it.value.flatten() }
         assertEquals(known.keys, found.keys)
@@ -231,14 +231,14 @@ class SpanTest {
     }
 
     @Test
-    fun `without a current span they have no parent`() =
+    fun `spans have no parent without a current span`() =
         instrumented { client ->
             client.lock("name").withLock { }
             assertTrue(collected.spans(2).none { it.parentSpanContext.isValid })
         }
 
     @Test
-    fun `what becomes of acquisitions in an outage is told`() =
+    fun `spans have the outcomes of an outage`() =
         RedisServer().use { server ->
             val builder = counting(server.url).commandTimeout(Duration.ofMillis(300))
             builder.breaker(1, Duration.ofSeconds(30)).connect().use { client ->

@@ -21,7 +21,7 @@ internal class Instrumentation(private val engine: Engine, openTelemetry: OpenTe
     Closeable {
     private val counts: Counts
     private val recorder: Recorder
-    private val records = WorkThread("steadlock-telemetry", MOST, ::missing, ::run)
+    private val records = WorkThread("steadlock-telemetry", CAPACITY, ::droppedItem, ::run)
     private val hasFailed = AtomicBoolean()
 
     init {
@@ -42,7 +42,7 @@ internal class Instrumentation(private val engine: Engine, openTelemetry: OpenTe
 
     override val isOnlyOne = true
 
-    override fun asked(lock: LockKey, owner: Owner): ObservedWait = WaitRecord(lock, recorder, records::add)
+    override fun requested(lock: LockKey, owner: Owner): ObservedWait = WaitRecord(lock, recorder, records::add)
 
     override fun closed(limitMs: Long) {
         records.add(counts::close)
@@ -68,13 +68,13 @@ internal class Instrumentation(private val engine: Engine, openTelemetry: OpenTe
 
     private companion object {
         /** The largest number of records that wait. */
-        const val MOST = 10_000
+        const val CAPACITY = 10_000
         const val CLOSE_MS = 500L
     }
 }
 
-private fun missing(records: Long) = Runnable {
-    Log.warn("$records spans and times are missing, as OpenTelemetry was too slow for them")
+private fun droppedItem(records: Long) = Runnable {
+    Log.warn("$records spans and times were dropped, because OpenTelemetry was too slow")
 }
 
 /** The name of this library in OpenTelemetry. */

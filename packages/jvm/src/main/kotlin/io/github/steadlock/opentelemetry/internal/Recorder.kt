@@ -4,7 +4,7 @@ import io.github.steadlock.LostReason
 import io.github.steadlock.internal.Failure
 import io.github.steadlock.internal.LockKey
 import io.github.steadlock.internal.Metric
-import io.github.steadlock.internal.shown
+import io.github.steadlock.internal.displayName
 import io.opentelemetry.api.OpenTelemetry
 import io.opentelemetry.api.common.AttributeKey.booleanKey
 import io.opentelemetry.api.common.AttributeKey.longKey
@@ -77,7 +77,7 @@ internal class Recorder(
     }
 
     private fun attributes(lock: LockKey): AttributesBuilder =
-        common.toBuilder().put(KIND, lock.kind).put(LOCK, shown(lock.name))
+        common.toBuilder().put(KIND, lock.kind).put(LOCK, displayName(lock.name))
 
     private fun times(lock: LockKey, outcome: String): AttributesBuilder =
         common.toBuilder().put(KIND, lock.kind).put(GROUP, group(lock, outcome))

@@ -6,7 +6,7 @@ import java.util.concurrent.ConcurrentHashMap
  * The shutdown hook that releases the holds of ended threads when the JVM ends. Threads that still run, such as those
  * of a service that drains after SIGTERM, keep their holds. A hold without a thread expires with its lease.
  */
-internal object Exit {
+internal object ShutdownHook {
     private val engines: MutableSet<Engine> = ConcurrentHashMap.newKeySet()
 
     /** Registered only while there are clients, because a hook keeps the class loader of its program alive. */
@@ -17,7 +17,7 @@ internal object Exit {
         engines.add(engine)
         if (hook == null) {
             hook = Thread(null, ::releaseAbandoned, "steadlock-exit", 0, false)
-            unlessEnding { addShutdownHook(hook) }
+            unlessShuttingDown { addShutdownHook(hook) }
         }
     }
 
@@ -25,12 +25,12 @@ internal object Exit {
     fun remove(engine: Engine) {
         engines.remove(engine)
         if (engines.isEmpty() && hook != null) {
-            unlessEnding { removeShutdownHook(hook) }
+            unlessShuttingDown { removeShutdownHook(hook) }
             hook = null
         }
     }
 
-    private fun unlessEnding(change: Runtime.() -> Unit) {
+    private fun unlessShuttingDown(change: Runtime.() -> Unit) {
         try {
             Runtime.getRuntime().change()
         } catch (_: IllegalStateException) {
@@ -44,7 +44,7 @@ internal object Exit {
             val left = (deadline - System.nanoTime()) / NANOS_PER_MS
             engine.releaseAbandonedNow(left.coerceAtLeast(0))
         }
-        engines.forEach(Engine::letTheJvmEnd)
+        engines.forEach(Engine::allowJvmExit)
     }
 
     private const val LIMIT_MS = 250L
