@@ -143,7 +143,7 @@ lint: (install "python-demo")
 lint-rust: (install "rust-lints wasm-target")
     cargo fmt --all --check
     cargo clippy --workspace --exclude steadlock-uniffi-bindgen --all-targets --features steadlock/tracing --locked --quiet -- --deny warnings
-    cargo clippy --workspace --exclude steadlock-uniffi-bindgen --lib --features steadlock/tracing,steadlock/schedules --profile test --locked --quiet -- --deny warnings
+    cargo clippy {{ schedule_tests }} --profile test --locked --quiet -- --deny warnings
     cargo clippy --package steadlock-wasm --target wasm32-unknown-unknown --locked --quiet -- --deny warnings
 
 # Finds circular imports, long files, open fields of state machines and wrong drawings, also in one folder that is named
