@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 
+mod access_rules;
 mod acl;
 mod completions;
 mod doctor;
