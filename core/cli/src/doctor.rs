@@ -5,6 +5,9 @@
 //!   findings  pure functions of facts ──► catalogue::Finding; tier: the tier that the servers reach
 //!   report    text, or JSON
 //! ```
+//!
+//! This file alone knows the options, the output and the exit statuses of the command. The modules below it use only the
+//! access rules.
 
 mod catalogue;
 mod facts;
@@ -18,6 +21,8 @@ mod version;
 
 use std::process::ExitCode;
 use std::time::Duration;
+
+use steadlock::Builder;
 
 use self::gather::Request;
 use self::report::Report;
@@ -67,7 +72,9 @@ impl Doctor {
         }
         let facts = gather::gather(&Request {
             urls: &urls,
-            options: &self.server,
+            client: &|url| self.client(url),
+            client_of_reached: &|url| self.server.builder_of(&[url.into()]).ok(),
+            key_prefix: self.server.key_prefix(),
             lease: self.lease,
         })
         .await?;
@@ -83,6 +90,12 @@ impl Doctor {
             print(&report.text())?;
         }
         Ok(ExitCode::from(report.status()))
+    }
+
+    /// Returns the options of a client for one URL.
+    fn client(&self, url: &str) -> Result<Builder, Exit> {
+        let builder = self.server.builder_of(&[url.into()])?;
+        Ok(self.server.with_address_map(builder))
     }
 }
 

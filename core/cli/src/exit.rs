@@ -55,7 +55,7 @@ impl Exit {
     pub(crate) fn report(self) -> ExitCode {
         if !self.message.is_empty() {
             // Commands and paths in the message are the caller's text and can have characters that a terminal obeys.
-            eprintln!("steadlock: {}", readable(self.message.as_bytes(), usize::MAX));
+            eprintln!("steadlock: {}", readable(&self.message));
         }
         ExitCode::from(self.status)
     }

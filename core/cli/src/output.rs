@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Write as _};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use steadlock::admin::{is_harmful, readable};
+use steadlock::admin::is_harmful;
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::exit::Exit;
@@ -42,12 +42,6 @@ pub(crate) fn json_line(value: &Value) -> String {
         }
     }
     line
-}
-
-/// Makes a text from a server safe for a terminal: escapes characters that would move the cursor, change colours or
-/// reverse the direction of the text.
-pub(crate) fn plain(text: &str) -> String {
-    readable(text.as_bytes(), usize::MAX)
 }
 
 /// Formats rows as columns, with two spaces between them. The first row is the head. `right` marks the columns that are
@@ -143,12 +137,6 @@ mod tests {
         ] {
             assert_eq!(duration(Duration::from_millis(millis)), expected);
         }
-    }
-
-    #[test]
-    fn nothing_in_a_name_reaches_the_terminal_as_a_command() {
-        assert_eq!(plain("a\u{1b}[2Jb\nc\u{9b}ä"), "a\\u{1b}[2Jb\\nc\\u{9b}ä");
-        assert_eq!(plain("\u{202e}cba"), "\\u{202e}cba");
     }
 
     #[test]

@@ -11,33 +11,37 @@ mod timing;
 use std::time::Duration;
 
 use steadlock::admin::{Deployment, Reply, Scratch, Servers, Topology};
-use steadlock::{Error, ErrorKind};
+use steadlock::{Builder, Error, ErrorKind};
 use tokio::time::timeout;
 
 use self::asking::{ask, number};
 use self::openness::Login;
 use super::facts::{Coverage, Fact, Facts, Layout, Sentinels, Server, Unreachable};
-use crate::exit::Exit;
-use crate::server::ServerOptions;
 
-/// The servers to look at, and the options.
-pub(crate) struct Request<'a> {
+/// The servers to look at, and how to reach them.
+pub(super) struct Request<'a, E> {
     /// One URL, or the URLs of the primaries of RedLock.
-    pub(crate) urls: &'a [String],
-    /// The options for all of the URLs.
-    pub(crate) options: &'a ServerOptions,
-    pub(crate) lease: Duration,
+    pub(super) urls: &'a [String],
+    /// Returns the options of a client for one of the URLs.
+    pub(super) client: &'a dyn Fn(&str) -> Result<Builder, E>,
+    /// Returns the options of a client for a URL with the address at which a server was reached, so without the address
+    /// map; `None` if that is no address.
+    pub(super) client_of_reached: &'a dyn Fn(&str) -> Option<Builder>,
+    /// The prefix that programs put before the name of each lock.
+    pub(super) key_prefix: &'a str,
+    pub(super) lease: Duration,
 }
 
 /// Gathers the facts about the servers.
 ///
 /// # Errors
-/// Fails like [`Servers::open`]. With one URL that names one server, also fails if that server does not answer.
-pub(crate) async fn gather(request: &Request<'_>) -> Result<Facts, Exit> {
+/// Fails like [`Servers::open`] and like the request's `client`. With one URL that names one server, also fails if that
+/// server does not answer.
+pub(super) async fn gather<E: From<Error>>(request: &Request<'_, E>) -> Result<Facts, E> {
     let mut facts = Facts {
         layout: Layout::OneServer,
         lease: request.lease,
-        prefix: request.options.key_prefix().into(),
+        prefix: request.key_prefix.into(),
         database: 0,
         given: request.urls.len(),
         servers: Vec::new(),
@@ -49,10 +53,9 @@ pub(crate) async fn gather(request: &Request<'_>) -> Result<Facts, Exit> {
         facts.layout = Layout::RedLock;
     }
     for url in request.urls {
-        let login = Login::new(url, request.options)?;
+        let login = Login::new(url, request.client_of_reached)?;
         facts.database = facts.database.max(login.database());
-        let builder = request.options.builder_of(std::slice::from_ref(url))?;
-        match Servers::open(request.options.with_address_map(builder)).await {
+        match Servers::open((request.client)(url)?).await {
             Ok(mut servers) => look_at(&mut servers, &login, &mut facts).await?,
             Err(error) if facts.layout != Layout::RedLock || error.kind() == ErrorKind::InvalidArgument => {
                 return Err(error.into());

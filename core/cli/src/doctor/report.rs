@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use steadlock::admin::readable;
 use steadlock::host::shown;
 
 use super::catalogue::{Finding, Severity};
 use super::facts::{Facts, Replica, Server};
 use super::rights;
 use super::tier::{self, Tier};
-use crate::output::plain;
 
 /// Everything that the doctor found.
 pub(crate) struct Report<'a> {
@@ -134,7 +134,7 @@ impl Report<'_> {
 /// Makes a text from elsewhere, such as a name or an error, safe to print. Removes the passwords of URLs, and
 /// characters that move a terminal's cursor.
 fn foreign(text: &str) -> String {
-    plain(&shown(text))
+    readable(&shown(text))
 }
 
 /// Describes a server in one line.

@@ -7,7 +7,7 @@
 
 use super::layout::Layout;
 use super::version::Version;
-use crate::acl;
+use crate::access_rules::{Role, Rule};
 
 /// The rights that locks use and the user lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -173,7 +173,20 @@ impl Pattern {
 /// Returns the line that gives a program all rights that its locks need here. The user replaces `PASSWORD`.
 pub(crate) fn access_line(layout: Layout, version: Option<Version>, prefix: &str, database: i64) -> String {
     let more = probes(layout, version).skip(EVERYWHERE.len()).map(|probe| probe.right);
-    acl::for_programs(prefix, more.chain((database != 0).then_some("select")))
+    let more = more.chain((database != 0).then_some("select"));
+    // An empty prefix allows all names.
+    let role = if prefix.is_empty() {
+        Role::Application
+    } else {
+        Role::Tenant
+    };
+    let rule = Rule {
+        role,
+        prefixes: &[prefix.to_owned()],
+        is_confined: false,
+        more: more.map(|right| format!("+{right}")).collect(),
+    };
+    rule.command(role.user())
 }
 
 /// The server's answer to a probe.

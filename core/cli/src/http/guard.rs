@@ -120,8 +120,8 @@ impl Guard {
         if self.origins.iter().any(is_listed) {
             return Some(origin.clone());
         }
-        let is_open_to_network = self.origins.iter().any(|listed| listed.0 == "*");
-        is_open_to_network.then(|| HeaderValue::from_static("*"))
+        let allows_all = self.origins.iter().any(|listed| listed.0 == "*");
+        allows_all.then(|| HeaderValue::from_static("*"))
     }
 }
 

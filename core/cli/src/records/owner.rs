@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use steadlock::admin::OwnerId;
+use steadlock::admin::{OwnerId, readable};
 use steadlock::{ClientInfo, Holder};
-
-use crate::output::plain;
 
 /// The owner of a hold, by its id on the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +80,7 @@ impl Owner {
             (Some(info), _) => format!("{info} ({})", self.id),
             (None, Library::Steadlock) => self.id.clone(),
             (None, Library::Redisson) => format!("{} (Redisson)", self.id),
-            (None, Library::Other) => format!("{} (another library)", plain(&self.id)),
+            (None, Library::Other) => format!("{} (another library)", readable(&self.id)),
         }
     }
 
@@ -95,7 +93,7 @@ impl Owner {
         match (self.library(), client) {
             (Library::Redisson, Some(client)) => format!("{client}… (Redisson)"),
             (_, Some(client)) => format!("{client}…"),
-            (_, None) => plain(&self.id).chars().take(12).collect(),
+            (_, None) => readable(&self.id).chars().take(12).collect(),
         }
     }
 }

@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use steadlock::admin::{LockName, Servers};
+use steadlock::admin::{LockName, Servers, readable};
 use steadlock::host::shown;
 
 use super::shown::{FREE, number, owner_as_json};
 use crate::exit::Exit;
-use crate::output::{duration, known, millis, plain, print, print_json};
+use crate::output::{duration, known, millis, print, print_json};
 use crate::records::{Hold, Inspected, inspect};
 use crate::server::ServerOptions;
 
@@ -86,7 +86,7 @@ pub(super) fn refuse_other(name: &str, all: &[Inspected], kinds: &[&str]) -> Res
     let uses_key = |kind: &&str| ["lock", "mutex", "fair_lock"].contains(kind);
     let is_concerned = kinds.is_empty() || kinds.iter().any(uses_key);
     if is_concerned && !is_held(all, kinds) && all.iter().any(|one| one.is_other) {
-        let message = format!("the key of {} holds something that is no lock", plain(name));
+        let message = format!("the key of {} holds something that is no lock", readable(name));
         return Err(Exit::new(Exit::CONFIG, message));
     }
     Ok(())
@@ -126,7 +126,7 @@ fn as_json(name: &str, is_held: bool, all: &[Inspected]) -> Value {
 }
 
 fn as_text(name: &str, is_held: bool, all: &[Inspected]) -> String {
-    let mut text = format!("{}: {}\n", plain(name), if is_held { "held" } else { "free" });
+    let mut text = format!("{}: {}\n", readable(name), if is_held { "held" } else { "free" });
     for one in all {
         if all.len() > 1 {
             let _ = writeln!(text, "  on {}", one.server);

@@ -3,10 +3,11 @@
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
+use steadlock::admin::readable;
 
 use super::shown::{LOOKING, holder, number, owner_as_json};
 use crate::exit::Exit;
-use crate::output::{known, millis, plain, print, print_json, table};
+use crate::output::{known, millis, print, print_json, table};
 use crate::records::{Filter, Listing, Locked, list};
 use crate::server::ServerOptions;
 
@@ -106,7 +107,7 @@ fn as_text(listing: &Listing) -> String {
     let mut rows = vec![head.map(String::from).to_vec()];
     rows.extend(listing.locks.iter().map(|lock| {
         vec![
-            plain(&lock.name),
+            readable(&lock.name),
             lock.kind.into(),
             known(lock.left, "no TTL"),
             known(lock.held, "-"),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::ValueEnum as _;
 use serde_json::json;
+use steadlock::admin::readable;
 use steadlock::host::shown;
 use steadlock::{Client, Lock};
 use tokio::time::timeout;
@@ -14,7 +15,7 @@ use super::Kind;
 use super::inspect::{look, refuse_other};
 use super::shown::{FREE, owner_as_json};
 use crate::exit::Exit;
-use crate::output::{plain, print, print_json};
+use crate::output::{print, print_json};
 use crate::records::Owner;
 use crate::server::ServerOptions;
 
@@ -116,7 +117,7 @@ impl Release {
                 "holder": holder.filter(|_| released).as_ref().map(owner_as_json),
             }));
         }
-        let name = plain(&name);
+        let name = readable(&name);
         let kind = kind.map_or("lock", Kind::name);
         match (released, holder) {
             (false, _) => print(&format!("{name}: nobody held it\n")),

@@ -4,11 +4,12 @@ use std::io::{IsTerminal as _, stdout};
 use std::time::Duration;
 
 use rustix::termios::tcgetwinsize;
+use steadlock::admin::readable;
 
 use super::list::notes;
 use super::shown::{holder, number};
 use crate::exit::Exit;
-use crate::output::{cut, duration, known, plain, print, table};
+use crate::output::{cut, duration, known, print, table};
 use crate::records::{Listing, Locked};
 
 /// The numbers of columns and lines of a terminal.
@@ -75,7 +76,7 @@ pub(super) fn draw(listing: &Listing, took: Duration, time: &str, most: Option<u
     let mut locks: Vec<&Locked> = listing.locks.iter().collect();
     locks.sort_by_key(|lock| (lock.left.unwrap_or(Duration::MAX), lock.name.clone()));
     let mut lines = vec![head(listing, took, time)];
-    lines.extend(notes(listing).iter().map(|note| plain(note)));
+    lines.extend(notes(listing).iter().map(|note| readable(note)));
     lines.push(String::new());
     let head = ["LEFT", "HELD", "WAITERS", "KIND", "HOLDER", "NAME"];
     let mut rows = vec![head.map(String::from).to_vec()];
@@ -87,7 +88,7 @@ pub(super) fn draw(listing: &Listing, took: Duration, time: &str, most: Option<u
             number(lock.waiters),
             lock.kind.into(),
             holder(lock, lock.owner.short()),
-            plain(&lock.name),
+            readable(&lock.name),
         ]
     }));
     lines.extend(table(&rows, &[true, true, true, false, false, false]));

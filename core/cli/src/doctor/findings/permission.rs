@@ -1,6 +1,6 @@
 //! Findings about the user's rights on one server.
 
-use crate::acl;
+use crate::access_rules::leave_out_covered;
 use crate::doctor::catalogue::{Check, Finding};
 use crate::doctor::facts::{Facts, Server};
 use crate::doctor::rights::{Pattern, Rights};
@@ -118,7 +118,7 @@ const BY_POLLING: &str = "waiters are not notified of releases and work by polli
 /// Splits the patterns, as texts, into those for all names and those for names with a brace only.
 fn split(facts: &Facts, patterns: &[Pattern]) -> (String, String) {
     let mut needed: Vec<String> = patterns.iter().map(|pattern| pattern.of(&facts.prefix)).collect();
-    acl::leave_out_covered(&mut needed);
+    leave_out_covered(&mut needed);
     let of = |braced: bool| {
         let mut texts: Vec<String> = Vec::new();
         for pattern in patterns.iter().filter(|pattern| pattern.is_of_braced() == braced) {
