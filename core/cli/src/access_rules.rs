@@ -30,16 +30,16 @@ impl Role {
 
     const fn commands(self) -> &'static [&'static str] {
         match self {
-            Self::Application | Self::Tenant => CLIENTS,
-            Self::Operator => OPERATORS,
-            Self::Watcher => WATCHERS,
-            Self::Sentinel => SENTINELS,
+            Self::Application | Self::Tenant => CLIENT_COMMANDS,
+            Self::Operator => OPERATOR_COMMANDS,
+            Self::Watcher => WATCHER_COMMANDS,
+            Self::Sentinel => SENTINEL_COMMANDS,
         }
     }
 
     /// Returns the commands that this role also needs in a cluster.
     pub(crate) fn commands_in_cluster(self) -> impl Iterator<Item = &'static str> {
-        CLUSTER.iter().copied().filter(move |command| match self {
+        CLUSTER_COMMANDS.iter().copied().filter(move |command| match self {
             Self::Application | Self::Tenant => true,
             Self::Operator => matches!(*command, "+cluster|slots" | "+asking" | "+spublish"),
             Self::Watcher => matches!(*command, "+cluster|slots" | "+asking"),
@@ -56,21 +56,21 @@ pub(crate) struct Rule<'a> {
     /// Whether the user is confined to the keys and channels of its prefix. A tenant always is.
     pub(crate) is_confined: bool,
     /// Commands in addition to those of the role, such as `+select`.
-    pub(crate) more: Vec<String>,
+    pub(crate) extra_commands: Vec<String>,
 }
 
 impl Rule<'_> {
     /// Returns the command that gives a user these rights. The reader replaces `PASSWORD`.
     pub(crate) fn command(&self, user: &str) -> String {
-        format!("ACL SETUSER {}", self.words(user))
+        format!("ACL SETUSER {}", self.user_and_rights(user))
     }
 
     /// Returns the same as a line for an ACL file.
-    pub(crate) fn line_of_file(&self, user: &str) -> String {
-        format!("user {}", self.words(user))
+    pub(crate) fn acl_file_line(&self, user: &str) -> String {
+        format!("user {}", self.user_and_rights(user))
     }
 
-    fn words(&self, user: &str) -> String {
+    fn user_and_rights(&self, user: &str) -> String {
         format!("{user} reset resetchannels on >PASSWORD {}", self.rights().join(" "))
     }
 
@@ -79,7 +79,7 @@ impl Rule<'_> {
         let mut rights = self.keys_and_channels();
         rights.push("-@all".into());
         rights.extend(self.role.commands().iter().copied().map(String::from));
-        for command in &self.more {
+        for command in &self.extra_commands {
             if !rights.contains(command) {
                 rights.push(command.clone());
             }
@@ -113,20 +113,20 @@ impl Rule<'_> {
                 patterns.extend(["&redisson_lock__channel:*".into(), "&steadlock:*".into()]);
             }
         }
-        leave_out_covered(&mut patterns);
+        drop_covered_keys(&mut patterns);
         patterns
     }
 }
 
 /// Drops all other key patterns if the pattern of all keys is there: servers accept no other pattern beside it.
-pub(crate) fn leave_out_covered(patterns: &mut Vec<String>) {
+pub(crate) fn drop_covered_keys(patterns: &mut Vec<String>) {
     const ALL: &str = "~*";
     if patterns.iter().any(|pattern| pattern == ALL) {
         patterns.retain(|pattern| pattern == ALL || !pattern.starts_with('~'));
     }
 }
 
-const CLIENTS: &[&str] = &[
+const CLIENT_COMMANDS: &[&str] = &[
     "+evalsha",
     "+script|load",
     "+subscribe",
@@ -154,7 +154,7 @@ const CLIENTS: &[&str] = &[
     "+zrem",
     "+zscore",
 ];
-const OPERATORS: &[&str] = &[
+const OPERATOR_COMMANDS: &[&str] = &[
     "+evalsha",
     "+script|load",
     "+publish",
@@ -178,7 +178,7 @@ const OPERATORS: &[&str] = &[
     "+zrange",
     "+zscore",
 ];
-const WATCHERS: &[&str] = &[
+const WATCHER_COMMANDS: &[&str] = &[
     "+evalsha",
     "+script|load",
     "+time",
@@ -190,7 +190,7 @@ const WATCHERS: &[&str] = &[
     "+zrange",
     "+zscore",
 ];
-const SENTINELS: &[&str] = &[
+const SENTINEL_COMMANDS: &[&str] = &[
     "+subscribe",
     "+sentinel|get-master-addr-by-name",
     "+sentinel|master",
@@ -198,5 +198,5 @@ const SENTINELS: &[&str] = &[
     "+sentinel|sentinels",
 ];
 /// The commands that `steadlock inspect`, `wait`, `list` and `top` need in addition to those of an operator or a watcher.
-pub(crate) const TOOLS: &[&str] = &["+hlen", "+strlen", "+type", "+scan"];
-const CLUSTER: &[&str] = &["+cluster|slots", "+asking", "+ssubscribe", "+sunsubscribe", "+spublish"];
+pub(crate) const TOOL_COMMANDS: &[&str] = &["+hlen", "+strlen", "+type", "+scan"];
+const CLUSTER_COMMANDS: &[&str] = &["+cluster|slots", "+asking", "+ssubscribe", "+sunsubscribe", "+spublish"];

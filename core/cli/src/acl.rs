@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde_json::json;
 use steadlock::admin::KeyPrefix;
 
-use crate::access_rules::{Role, Rule, TOOLS};
+use crate::access_rules::{Role, Rule, TOOL_COMMANDS};
 use crate::exit::Exit;
 use crate::output::{print, print_json};
 
@@ -62,12 +62,12 @@ impl Acl {
             role: self.role,
             prefixes: &self.prefix,
             is_confined: self.confined,
-            more: self.more_commands(),
+            extra_commands: self.extra_commands(),
         };
         let user = self.user.as_deref().unwrap_or_else(|| self.role.user());
         let rights = rule.rights();
         let line = if self.acl_file {
-            rule.line_of_file(user)
+            rule.acl_file_line(user)
         } else {
             rule.command(user)
         };
@@ -99,7 +99,7 @@ impl Acl {
             (Role::Sentinel, 0) => Ok(()),
             (Role::Sentinel, _) => refuse("sentinels have no locks; leave out --prefix"),
             (Role::Operator | Role::Watcher, 1) => Ok(()),
-            (_, 0) => refuse("give what the names of the locks begin with, by --prefix"),
+            (_, 0) => refuse("give the prefix of the names of the locks by --prefix"),
             (Role::Tenant, 1) => Ok(()),
             (Role::Tenant, _) => refuse("a tenant has one prefix; give --prefix once"),
             _ if self.confined => refuse("a confined user has one prefix; give --prefix once"),
@@ -108,23 +108,23 @@ impl Acl {
     }
 
     /// Returns the commands that the options add to those of the role.
-    fn more_commands(&self) -> Vec<String> {
-        let mut more = Vec::new();
+    fn extra_commands(&self) -> Vec<String> {
+        let mut extra = Vec::new();
         if self.tools {
-            more.extend_from_slice(TOOLS);
+            extra.extend_from_slice(TOOL_COMMANDS);
         }
         if self.cluster {
-            more.extend(self.role.commands_in_cluster());
+            extra.extend(self.role.commands_in_cluster());
         }
         if self.redlock {
-            more.push("+info");
+            extra.push("+info");
         }
         if self.database {
-            more.push("+select");
+            extra.push("+select");
         }
         if self.client_info {
-            more.push("+client|setinfo");
+            extra.push("+client|setinfo");
         }
-        more.into_iter().map(String::from).collect()
+        extra.into_iter().map(String::from).collect()
     }
 }

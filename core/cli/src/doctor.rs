@@ -28,7 +28,7 @@ use self::gather::Request;
 use self::report::Report;
 use crate::exit::Exit;
 use crate::output::{print, print_json};
-use crate::server::{ServerOptions, seconds};
+use crate::server::{ServerOptions, parse_seconds};
 
 /// Look at the servers, and report what is wrong with them for locks.
 ///
@@ -44,7 +44,7 @@ use crate::server::{ServerOptions, seconds};
 #[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
 pub(crate) struct Doctor {
     /// The shortest lease of your programs, in seconds.
-    #[arg(long, value_name = "SECONDS", value_parser = lease, default_value = "30")]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_lease, default_value = "30")]
     lease: Duration,
     /// Print one line of JSON instead of text.
     #[arg(long)]
@@ -72,8 +72,8 @@ impl Doctor {
         }
         let facts = gather::gather(&Request {
             urls: &urls,
-            client: &|url| self.client(url),
-            client_of_reached: &|url| self.server.builder_of(&[url.into()]).ok(),
+            client: &|url| self.client_for(url),
+            client_of_reached: &|url| self.server.builder_for(&[url.into()]).ok(),
             key_prefix: self.server.key_prefix(),
             lease: self.lease,
         })
@@ -82,7 +82,7 @@ impl Doctor {
         let report = Report {
             facts: &facts,
             findings: &findings,
-            tier: &tier::earned(&facts, &findings),
+            tier: &tier::reached(&facts, &findings),
         };
         if self.json {
             print_json(&report.json())?;
@@ -93,15 +93,15 @@ impl Doctor {
     }
 
     /// Returns the options of a client for one URL.
-    fn client(&self, url: &str) -> Result<Builder, Exit> {
-        let builder = self.server.builder_of(&[url.into()])?;
+    fn client_for(&self, url: &str) -> Result<Builder, Exit> {
+        let builder = self.server.builder_for(&[url.into()])?;
         Ok(self.server.with_address_map(builder))
     }
 }
 
 /// Parses the length of a lease.
-fn lease(text: &str) -> Result<Duration, String> {
-    let lease = seconds(text)?;
+fn parse_lease(text: &str) -> Result<Duration, String> {
+    let lease = parse_seconds(text)?;
     if lease.is_zero() {
         return Err("a lease is longer than 0 seconds".into());
     }

@@ -38,7 +38,7 @@ impl Exit {
     }
 
     /// Returns an end that is no failure and prints no message.
-    pub(crate) const fn quiet() -> Self {
+    pub(crate) const fn silent_success() -> Self {
         Self {
             status: 0,
             message: String::new(),

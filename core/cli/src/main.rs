@@ -70,7 +70,7 @@ fn main() -> ExitCode {
         Command::Exec(exec) => exec.run(),
         command => run(command),
     };
-    outcome.unwrap_or_else(|exit| exit.map_message(server::in_flags).report())
+    outcome.unwrap_or_else(|exit| exit.map_message(server::with_flag_names).report())
 }
 
 #[tokio::main(flavor = "current_thread")]

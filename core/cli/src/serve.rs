@@ -56,12 +56,12 @@ pub(crate) struct Serve {
     ///
     /// A script can hang or crash the server, because nothing ends a single call of Lua's string functions.
     #[arg(long, value_name = "WHICH", value_enum)]
-    scripts: Option<Accepted>,
+    scripts: Option<AcceptedScripts>,
     /// Answer GET /metrics for Prometheus on this port of loopback, or at this address and port; 0 chooses a free port.
     /// Anybody who reaches it may read the metrics, which contain numbers but no names.
     ///
     /// A second line of standard output has the address.
-    #[arg(long, value_name = "PORT|ADDRESS", value_parser = metrics::address)]
+    #[arg(long, value_name = "PORT|ADDRESS", value_parser = metrics::parse_address)]
     metrics: Option<SocketAddr>,
     #[command(flatten)]
     http: HttpOptions,
@@ -69,13 +69,13 @@ pub(crate) struct Serve {
 
 /// The scripts that clients can send.
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Accepted {
+enum AcceptedScripts {
     Own,
     Any,
 }
 
 /// The listeners other than the one for Redis clients, before they listen.
-struct Others {
+struct OtherListeners {
     /// The address of the page for Prometheus.
     metrics: Option<SocketAddr>,
     http: Option<HttpSite>,
@@ -99,15 +99,15 @@ impl Serve {
             PASSWORD.require(password.as_deref(), self.bind)?;
             self.http.require_token(token.as_deref())?;
         }
-        let others = Others {
+        let others = OtherListeners {
             metrics: self.metrics,
             http: self.http.site(token)?,
         };
         // Signals must be caught before the address is printed: its reader can stop the server right away.
         let mut signals = Signals::listen()?;
-        let place = SocketAddr::new(self.bind, self.port);
+        let address = SocketAddr::new(self.bind, self.port);
         let store = Embedded::served(self.scripts());
-        let (address, announcements) = serve_on_a_thread(place, password, store, others).await?;
+        let (address, announcements) = serve_on_a_thread(address, password, store, others).await?;
         eprintln!(
             "steadlock {}: a development server. It keeps nothing on disk and has no replica;\n\
              steadlock: for production use Redis (https://redis.io) or Valkey (https://valkey.io).",
@@ -127,8 +127,8 @@ impl Serve {
     fn scripts(&self) -> Scripts {
         let is_local = is_loopback(self.bind) && self.http.ip().is_none_or(is_loopback);
         match self.scripts {
-            Some(Accepted::Any) => Scripts::Any,
-            Some(Accepted::Own) => Scripts::Own,
+            Some(AcceptedScripts::Any) => Scripts::Any,
+            Some(AcceptedScripts::Own) => Scripts::Own,
             None if is_local => Scripts::Any,
             None => Scripts::Own,
         }
@@ -167,7 +167,7 @@ async fn serve_on_a_thread(
     address: SocketAddr,
     password: Option<Vec<u8>>,
     store: Embedded,
-    others: Others,
+    others: OtherListeners,
 ) -> Result<(SocketAddr, Vec<String>), Exit> {
     let (sender, receiver) = oneshot::channel();
     let serve = move || {
@@ -212,16 +212,16 @@ async fn bind(
     address: SocketAddr,
     password: Option<Vec<u8>>,
     store: Embedded,
-    others: Others,
+    others: OtherListeners,
 ) -> Result<(Server, Vec<Listener>), BindError> {
     let server = Server::bind(address, password, store)
         .await
         .map_err(|error| (address, error))?;
     let mut listeners = Vec::new();
-    if let Some(place) = others.metrics {
+    if let Some(address) = others.metrics {
         let metrics = server.metrics();
-        let failed = |error| (place, error);
-        let page = Page::bind(place, move || metrics.text()).await.map_err(failed)?;
+        let failed = |error| (address, error);
+        let page = Page::bind(address, move || metrics.text()).await.map_err(failed)?;
         listeners.push(Listener {
             announcement: format!("metrics on http://{}/metrics", page.address().map_err(failed)?),
             serve: Box::pin(page.serve()),
@@ -258,13 +258,13 @@ impl Secret {
         // The message does not repeat the path: if the user gave the secret itself in its place, it must not get into a
         // log.
         let refuse = |why: String| Exit::new(Exit::CONFIG, format!("the file of {option}: {why}"));
-        let unread = |error: std::io::Error| refuse(format!("{error}; give the path of a file with the {name}"));
+        let unreadable = |error: std::io::Error| refuse(format!("{error}; give the path of a file with the {name}"));
         let mut secret = Vec::new();
         // The limit of a secret is the number of bytes that a client may send before it has logged in.
-        let most = u64::try_from(MAX_SECRET_BYTES).unwrap_or(u64::MAX);
+        let limit = u64::try_from(MAX_SECRET_BYTES).unwrap_or(u64::MAX);
         File::open(file)
-            .and_then(|file| file.take(most + 1).read_to_end(&mut secret))
-            .map_err(unread)?;
+            .and_then(|file| file.take(limit + 1).read_to_end(&mut secret))
+            .map_err(unreadable)?;
         if secret.len() > MAX_SECRET_BYTES {
             return Err(refuse(format!(
                 "it has more than {MAX_SECRET_BYTES} bytes; is it the right file?"
@@ -291,7 +291,7 @@ impl Secret {
         Err(Exit::new(
             Exit::CONFIG,
             format!(
-                "anybody who reaches {address} could use the server; give it a {name} with {option} FILE, or say \
+                "anybody who reaches {address} could use the server; give it a {name} with {option} FILE, or pass \
                  --insecure"
             ),
         ))

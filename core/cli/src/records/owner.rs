@@ -33,7 +33,7 @@ impl Library {
 }
 
 /// The limit of thread numbers. An id of Redisson has the number of a thread, an id of ours 63 random bits.
-const THREADS: u64 = 1 << 32;
+const THREAD_NUMBERS: u64 = 1 << 32;
 
 impl Owner {
     pub(crate) fn new(id: impl Into<String>) -> Self {
@@ -58,14 +58,14 @@ impl Owner {
 
     pub(crate) fn library(&self) -> Library {
         match OwnerId::parts(&self.id) {
-            Some((_, number)) if number < THREADS => Library::Redisson,
+            Some((_, number)) if number < THREAD_NUMBERS => Library::Redisson,
             Some(_) => Library::Steadlock,
             None => Library::Other,
         }
     }
 
     /// Returns the owner, if a hash with this field is the record of a lock.
-    pub(crate) fn of_hash(self) -> Option<Self> {
+    pub(crate) fn if_lock_field(self) -> Option<Self> {
         (self.library() != Library::Other).then_some(self)
     }
 
@@ -75,7 +75,7 @@ impl Owner {
     }
 
     /// Describes the owner for people.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match (&self.info, self.library()) {
             (Some(info), _) => format!("{info} ({})", self.id),
             (None, Library::Steadlock) => self.id.clone(),
@@ -85,7 +85,7 @@ impl Owner {
     }
 
     /// Describes the owner in a few characters.
-    pub(crate) fn short(&self) -> String {
+    pub(crate) fn describe_briefly(&self) -> String {
         if let Some(info) = &self.info {
             return info.to_string();
         }

@@ -18,7 +18,7 @@ pub(super) struct HttpOptions {
     ///
     /// POST / accepts a command as a JSON array, POST /pipeline and /multi-exec several commands. GET /get/KEY works as
     /// well, and GET /subscribe/CHANNEL sends messages as events. One more line of standard output has the address.
-    #[arg(long, value_name = "PORT|ADDRESS", value_parser = metrics::address)]
+    #[arg(long, value_name = "PORT|ADDRESS", value_parser = metrics::parse_address)]
     http: Option<SocketAddr>,
     /// A file with the token that clients must give over HTTP: "Authorization: Bearer TOKEN", or ?_token=TOKEN
     /// [default: the password of --password-file, if there is one].
