@@ -15,27 +15,27 @@ use crate::output::print;
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Completions {
-    shell: Known,
+    shell: SupportedShell,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Known {
+enum SupportedShell {
     Bash,
     Zsh,
     Fish,
 }
 
 impl Completions {
-    /// Prints the script for `whole`, the command with all its subcommands.
-    pub(crate) fn run(&self, whole: &clap::Command) -> Result<ExitCode, Exit> {
+    /// Prints the script for `root`, the command with all its subcommands.
+    pub(crate) fn run(&self, root: &clap::Command) -> Result<ExitCode, Exit> {
         // Hidden subcommands are not meant for users.
-        let shown = whole.get_subcommands().filter(|command| !command.is_hide_set());
+        let visible = root.get_subcommands().filter(|command| !command.is_hide_set());
         let mut command = clap::Command::new("steadlock").version(env!("CARGO_PKG_VERSION"));
-        command = command.subcommands(shown.cloned());
+        command = command.subcommands(visible.cloned());
         let shell = match self.shell {
-            Known::Bash => Shell::Bash,
-            Known::Zsh => Shell::Zsh,
-            Known::Fish => Shell::Fish,
+            SupportedShell::Bash => Shell::Bash,
+            SupportedShell::Zsh => Shell::Zsh,
+            SupportedShell::Fish => Shell::Fish,
         };
         let mut script = Vec::new();
         generate(shell, &mut command, "steadlock", &mut script);

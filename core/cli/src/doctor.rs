@@ -5,6 +5,9 @@
 //!   findings  pure functions of facts ──► catalogue::Finding; tier: the tier that the servers reach
 //!   report    text, or JSON
 //! ```
+//!
+//! This file alone knows the options, the output and the exit statuses of the command. The modules below it use only the
+//! access rules.
 
 mod catalogue;
 mod facts;
@@ -19,11 +22,13 @@ mod version;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use steadlock::Builder;
+
 use self::gather::Request;
 use self::report::Report;
 use crate::exit::Exit;
 use crate::output::{print, print_json};
-use crate::server::{ServerOptions, seconds};
+use crate::server::{ServerOptions, parse_seconds};
 
 /// Look at the servers, and report what is wrong with them for locks.
 ///
@@ -39,7 +44,7 @@ use crate::server::{ServerOptions, seconds};
 #[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
 pub(crate) struct Doctor {
     /// The shortest lease of your programs, in seconds.
-    #[arg(long, value_name = "SECONDS", value_parser = lease, default_value = "30")]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_lease, default_value = "30")]
     lease: Duration,
     /// Print one line of JSON instead of text.
     #[arg(long)]
@@ -67,7 +72,9 @@ impl Doctor {
         }
         let facts = gather::gather(&Request {
             urls: &urls,
-            options: &self.server,
+            client: &|url| self.client_for(url),
+            client_of_reached: &|url| self.server.builder_for(&[url.into()]).ok(),
+            key_prefix: self.server.key_prefix(),
             lease: self.lease,
         })
         .await?;
@@ -75,7 +82,7 @@ impl Doctor {
         let report = Report {
             facts: &facts,
             findings: &findings,
-            tier: &tier::earned(&facts, &findings),
+            tier: &tier::reached(&facts, &findings),
         };
         if self.json {
             print_json(&report.json())?;
@@ -84,11 +91,17 @@ impl Doctor {
         }
         Ok(ExitCode::from(report.status()))
     }
+
+    /// Returns the options of a client for one URL.
+    fn client_for(&self, url: &str) -> Result<Builder, Exit> {
+        let builder = self.server.builder_for(&[url.into()])?;
+        Ok(self.server.with_address_map(builder))
+    }
 }
 
 /// Parses the length of a lease.
-fn lease(text: &str) -> Result<Duration, String> {
-    let lease = seconds(text)?;
+fn parse_lease(text: &str) -> Result<Duration, String> {
+    let lease = parse_seconds(text)?;
     if lease.is_zero() {
         return Err("a lease is longer than 0 seconds".into());
     }

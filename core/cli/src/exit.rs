@@ -38,7 +38,7 @@ impl Exit {
     }
 
     /// Returns an end that is no failure and prints no message.
-    pub(crate) const fn quiet() -> Self {
+    pub(crate) const fn silent_success() -> Self {
         Self {
             status: 0,
             message: String::new(),
@@ -55,7 +55,7 @@ impl Exit {
     pub(crate) fn report(self) -> ExitCode {
         if !self.message.is_empty() {
             // Commands and paths in the message are the caller's text and can have characters that a terminal obeys.
-            eprintln!("steadlock: {}", readable(self.message.as_bytes(), usize::MAX));
+            eprintln!("steadlock: {}", readable(&self.message));
         }
         ExitCode::from(self.status)
     }

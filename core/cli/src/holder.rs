@@ -12,14 +12,14 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, WaitStatus};
 use steadlock::host::shown;
 use steadlock::{Lease, LostReason};
-use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 
 use crate::exit::Exit;
-use crate::link::{Link, Message, micros};
+use crate::link::{Link, Message, shared_clock_micros};
 use crate::server::URL_VARIABLE;
-use crate::signals::{Signals, code_of, must_forward};
-use crate::supervisor::{NAME, this_program};
+use crate::signals::{Signals, must_forward, status_of_signal};
+use crate::supervisor::{SUPERVISOR_NAME, this_program};
 use crate::tree::{self, ProcessId};
 
 /// The command to run, and how to end it.
@@ -41,7 +41,7 @@ impl fmt::Debug for Job<'_> {
 
 /// The end of the command.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct CommandEnd {
     pub(crate) status: u8,
     /// The reason why the lock was lost before the command ended, if it was.
     pub(crate) lost: Option<&'static str>,
@@ -62,8 +62,8 @@ pub(crate) struct Holder<'a> {
     /// The ids of processes that this user may not end.
     refused: HashSet<u64>,
     /// Children that this process had before it became `steadlock run` by exec. They are not part of the command.
-    others: HashSet<ProcessId>,
-    child_ended: Stream,
+    inherited: HashSet<ProcessId>,
+    child_ended: SignalStream,
     renewals: Interval,
 }
 
@@ -71,13 +71,13 @@ impl<'a> Holder<'a> {
     pub(crate) fn start(job: Job<'a>, lease: &'a Lease) -> Result<Self, Exit> {
         let failed = |error: io::Error| Exit::new(Exit::SOFTWARE, format!("the supervisor cannot start: {error}"));
         let child_ended = signal(SignalKind::child()).map_err(failed)?;
-        let others = tree::inherited();
+        let inherited = tree::inherited();
         let length = lease.remaining();
         let (link, socket) = Link::open(deadline(lease)).map_err(failed)?;
 
         let mut command = Command::new(this_program().map_err(failed)?);
         command
-            .arg0(NAME)
+            .arg0(SUPERVISOR_NAME)
             .arg("supervise")
             .args(["--lease-ms", &millis(length).to_string()])
             .args(["--kill-after-ms", &millis(job.kill_after).to_string()]);
@@ -118,35 +118,35 @@ impl<'a> Holder<'a> {
             status: None,
             lost: None,
             refused: HashSet::new(),
-            others,
+            inherited,
             child_ended,
             renewals,
         })
     }
 
     /// Waits until no process of the command runs any more, except processes that this user may not end.
-    pub(crate) async fn run(mut self, signals: &mut Signals) -> Result<Ended, Exit> {
-        let watch = self.lease.lost();
-        tokio::pin!(watch);
-        let mut is_linked = true;
-        let mut is_watched = true;
+    pub(crate) async fn run(mut self, signals: &mut Signals) -> Result<CommandEnd, Exit> {
+        let lost = self.lease.lost();
+        tokio::pin!(lost);
+        let mut is_link_open = true;
+        let mut awaits_loss = true;
         // The time at which a supervisor that should have ended the command counts as stuck.
-        let mut give_up: Option<Instant> = None;
+        let mut kill_supervisor_at: Option<Instant> = None;
         while self.supervisor_end.is_none() {
             tokio::select! {
-                message = self.link.next(), if is_linked => match message {
+                message = self.link.next(), if is_link_open => match message {
                     Some(message) => self.handle(message),
-                    None => is_linked = false,
+                    None => is_link_open = false,
                 },
                 _ = self.child_ended.recv() => {}
-                reason = &mut watch, if is_watched => {
-                    is_watched = false;
-                    self.lose(reason);
-                    give_up = Instant::now().checked_add(self.job.kill_after.saturating_add(STUCK));
+                reason = &mut lost, if awaits_loss => {
+                    awaits_loss = false;
+                    self.handle_loss(reason);
+                    kill_supervisor_at = Instant::now().checked_add(self.job.kill_after.saturating_add(STUCK_AFTER));
                 }
                 signal = signals.next() => {
                     if self.own_group || must_forward(signal) {
-                        self.order(Message::Forward(signal));
+                        self.send_and_wake(Message::Forward(signal));
                     }
                 }
                 _ = self.renewals.tick() => {
@@ -154,8 +154,8 @@ impl<'a> Holder<'a> {
                         self.link.send(Message::Deadline(deadline(self.lease)));
                     }
                 }
-                () = sleep_until(give_up.unwrap_or_else(Instant::now)), if give_up.is_some() => {
-                    give_up = None;
+                () = sleep_until(kill_supervisor_at.unwrap_or_else(Instant::now)), if kill_supervisor_at.is_some() => {
+                    kill_supervisor_at = None;
                     // The supervisor is not reaped yet, so its process id still belongs to it.
                     let _ = rustix::process::kill_process(self.supervisor, Signal::KILL);
                 }
@@ -167,13 +167,13 @@ impl<'a> Holder<'a> {
             self.handle(message);
         }
         if let Some(status) = self.status {
-            return Ok(Ended {
+            return Ok(CommandEnd {
                 status,
                 lost: self.lost,
             });
         }
         self.end_orphans().await;
-        self.explain()
+        self.end_without_status()
     }
 
     /// Reaps the children that have ended. Returns whether others are left.
@@ -192,18 +192,20 @@ impl<'a> Holder<'a> {
                 eprintln!("steadlock: the lock {lock:?} could not be renewed in time; ending the command");
                 self.lost.get_or_insert("not renewed in time");
             }
-            Message::Leftovers => eprintln!("steadlock: the command has ended; ending the processes that it left"),
-            Message::Refused(pid) => {
+            Message::EndingLeftovers => {
+                eprintln!("steadlock: the command has ended; ending the processes that it left behind")
+            }
+            Message::NotPermitted(pid) => {
                 if self.refused.insert(pid) {
                     eprintln!("steadlock: process {pid} may not be ended by this user; waiting for it");
                 }
             }
-            Message::Ended(status) => self.status = Some(status),
+            Message::AllEnded(status) => self.status = Some(status),
             Message::Deadline(_) | Message::Forward(_) | Message::Lost => {}
         }
     }
 
-    fn lose(&mut self, reason: LostReason) {
+    fn handle_loss(&mut self, reason: LostReason) {
         let lock = shown(self.job.lock);
         if self.lost.is_none() {
             eprintln!(
@@ -212,11 +214,11 @@ impl<'a> Holder<'a> {
             );
         }
         self.lost = Some(reason.as_str());
-        self.order(Message::Lost);
+        self.send_and_wake(Message::Lost);
     }
 
     /// Sends the supervisor an order and wakes it, in case a signal has stopped it.
-    fn order(&self, message: Message) {
+    fn send_and_wake(&self, message: Message) {
         self.link.send(message);
         if self.supervisor_end.is_none() {
             // The supervisor is not reaped yet, so its process id still belongs to it.
@@ -228,21 +230,21 @@ impl<'a> Holder<'a> {
     async fn end_orphans(&mut self) {
         let mut pause = Duration::from_millis(1);
         loop {
-            let others = std::mem::take(&mut self.others);
-            let refused = tree::kill_all(&others, || self.reap());
-            let left = tree::descendants(&others);
-            self.others = others;
+            let inherited = std::mem::take(&mut self.inherited);
+            let refused = tree::kill_all(&inherited, || self.reap());
+            let left = tree::descendants(&inherited);
+            self.inherited = inherited;
             if left.is_empty() {
                 return;
             }
             for &pid in &refused {
-                self.handle(Message::Refused(pid.as_raw_pid().unsigned_abs().into()));
+                self.handle(Message::NotPermitted(pid.as_raw_pid().unsigned_abs().into()));
             }
             // This user may not end the remaining processes, and the lease has ended, so waiting for them protects
             // nothing.
             if left.iter().all(|process| refused.contains(&process.pid())) && !self.lease.is_valid() {
                 eprintln!(
-                    "steadlock: {} processes of the command go on without the lock",
+                    "steadlock: {} processes of the command continue without the lock",
                     left.len()
                 );
                 return;
@@ -256,17 +258,17 @@ impl<'a> Holder<'a> {
     }
 
     /// Interprets the end of a supervisor that has reported no exit status.
-    fn explain(self) -> Result<Ended, Exit> {
+    fn end_without_status(self) -> Result<CommandEnd, Exit> {
         let how = self.supervisor_end.and_then(|how| how.terminating_signal());
         let ends = [Signal::TERM, Signal::INT, Signal::HUP].map(Signal::as_raw);
         match (self.lost, how) {
-            (Some(_), _) => Ok(Ended {
+            (Some(_), _) => Ok(CommandEnd {
                 status: Exit::LOST,
                 lost: self.lost,
             }),
             // The signal ended the supervisor before it caught signals, so it was sent to all processes of the group.
-            (None, Some(signal)) if ends.contains(&signal) => Ok(Ended {
-                status: code_of(signal),
+            (None, Some(signal)) if ends.contains(&signal) => Ok(CommandEnd {
+                status: status_of_signal(signal),
                 lost: None,
             }),
             (None, _) => Err(Exit::new(
@@ -279,7 +281,7 @@ impl<'a> Holder<'a> {
 
 fn deadline(lease: &Lease) -> u64 {
     let remaining = u64::try_from(lease.remaining().as_micros()).unwrap_or(u64::MAX);
-    micros().saturating_add(remaining)
+    shared_clock_micros().saturating_add(remaining)
 }
 
 fn millis(duration: Duration) -> u64 {
@@ -287,4 +289,4 @@ fn millis(duration: Duration) -> u64 {
 }
 
 /// The time after which a supervisor that has not carried out an immediate order counts as stuck.
-const STUCK: Duration = Duration::from_secs(2);
+const STUCK_AFTER: Duration = Duration::from_secs(2);

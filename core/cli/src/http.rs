@@ -48,9 +48,9 @@ pub(crate) struct Http {
 }
 
 /// The limit on simultaneous HTTP connections. They also count towards the limit on all clients.
-const CONNECTIONS: usize = 1_000;
+const MAX_CONNECTIONS: usize = 1_000;
 /// The limit on the bytes of a request's head. A command in its path counts towards it.
-const HEAD_BYTES: usize = 32 * 1024;
+const MAX_HEAD_BYTES: usize = 32 * 1024;
 
 impl Http {
     /// Starts to listen.
@@ -69,7 +69,7 @@ impl Http {
 
     /// Serves requests for ever.
     pub(crate) async fn serve(self) {
-        let slots = Arc::new(Semaphore::new(CONNECTIONS));
+        let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         loop {
             match self.listener.accept().await {
                 Ok((stream, _)) => {
@@ -78,7 +78,7 @@ impl Http {
                     tokio::spawn(async move {
                         match slot.ok().and_then(|slot| Some((slot, gateway.connect()?))) {
                             Some((_slot, client)) => serve(stream, Arc::new(client), site).await,
-                            None => refuse(stream).await,
+                            None => refuse_connection(stream).await,
                         }
                     });
                 }
@@ -103,7 +103,7 @@ async fn serve(stream: TcpStream, client: Arc<ExternalClient>, site: Arc<Site>) 
         }
     });
     let connection = http1::Builder::new()
-        .max_buf_size(HEAD_BYTES)
+        .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(Stream::new(stream, Arc::clone(&client)), service);
     // A connection can end in any of these ways. None of them needs a report.
     tokio::select! {
@@ -114,7 +114,7 @@ async fn serve(stream: TcpStream, client: Arc<ExternalClient>, site: Arc<Site>) 
 }
 
 /// Answers that there are too many clients.
-async fn refuse(mut stream: TcpStream) {
+async fn refuse_connection(mut stream: TcpStream) {
     let body = "{\"error\":\"ERR max number of clients reached\"}";
     let head = format!(
         "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: \

@@ -7,7 +7,7 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream as Blocking;
+use std::os::unix::net::UnixStream as BlockingStream;
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
@@ -17,11 +17,12 @@ use rustix::process::Signal;
 use tokio::net::UnixStream;
 
 /// The size of a message: a letter and an eight-byte number.
-const LENGTH: usize = 9;
+const MESSAGE_BYTES: usize = 9;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Message {
-    /// To the supervisor: the time, on [`micros`], at which another owner can acquire the lock unless it is renewed.
+    /// To the supervisor: the time, on [`shared_clock_micros`], at which another owner can acquire the lock unless it is
+    /// renewed.
     Deadline(u64),
     /// To the supervisor: a signal for the command.
     Forward(Signal),
@@ -30,30 +31,30 @@ pub(crate) enum Message {
     /// From the supervisor: the lock was not renewed in time, and the supervisor ends the command.
     NotRenewed,
     /// From the supervisor: the command has ended, and the supervisor ends the processes that it left behind.
-    Leftovers,
+    EndingLeftovers,
     /// From the supervisor: a process that it may not end.
-    Refused(u64),
+    NotPermitted(u64),
     /// From the supervisor: no process of the command is left. The command ended with this exit status.
-    Ended(u8),
+    AllEnded(u8),
 }
 
 impl Message {
-    fn encode(self) -> [u8; LENGTH] {
+    fn encode(self) -> [u8; MESSAGE_BYTES] {
         let (letter, number) = match self {
             Self::Deadline(micros) => (b'D', micros),
             Self::Forward(signal) => (b'F', u64::from(signal.as_raw().unsigned_abs())),
             Self::Lost => (b'L', 0),
             Self::NotRenewed => (b'T', 0),
-            Self::Leftovers => (b'O', 0),
-            Self::Refused(pid) => (b'R', pid),
-            Self::Ended(status) => (b'E', u64::from(status)),
+            Self::EndingLeftovers => (b'O', 0),
+            Self::NotPermitted(pid) => (b'R', pid),
+            Self::AllEnded(status) => (b'E', u64::from(status)),
         };
-        let mut bytes = [letter; LENGTH];
+        let mut bytes = [letter; MESSAGE_BYTES];
         bytes[1..].copy_from_slice(&number.to_le_bytes());
         bytes
     }
 
-    fn decode(bytes: [u8; LENGTH]) -> Option<Self> {
+    fn decode(bytes: [u8; MESSAGE_BYTES]) -> Option<Self> {
         let [letter, number @ ..] = bytes;
         let number = u64::from_le_bytes(number);
         Some(match letter {
@@ -61,9 +62,9 @@ impl Message {
             b'F' => Self::Forward(Signal::from_named_raw(i32::try_from(number).ok()?)?),
             b'L' => Self::Lost,
             b'T' => Self::NotRenewed,
-            b'O' => Self::Leftovers,
-            b'R' => Self::Refused(number),
-            b'E' => Self::Ended(u8::try_from(number).ok()?),
+            b'O' => Self::EndingLeftovers,
+            b'R' => Self::NotPermitted(number),
+            b'E' => Self::AllEnded(u8::try_from(number).ok()?),
             _ => return None,
         })
     }
@@ -73,13 +74,13 @@ impl Message {
 pub(crate) struct Link {
     stream: UnixStream,
     /// The bytes of the next message that have arrived.
-    read: Vec<u8>,
+    received: Vec<u8>,
 }
 
 impl Link {
     /// Opens the holder's side. Also returns the socket that becomes the supervisor's standard input.
     pub(crate) fn open(deadline: u64) -> io::Result<(Self, OwnedFd)> {
-        let (ours, theirs) = Blocking::pair()?;
+        let (ours, theirs) = BlockingStream::pair()?;
         let stdin = io::stdin();
         let files = [stdin.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -93,8 +94,8 @@ impl Link {
     /// Opens the supervisor's side. Also returns the first deadline and the command's standard input.
     pub(crate) fn accept() -> io::Result<(Self, u64, OwnedFd)> {
         // The copy is closed on exec. Descriptor 0 itself is replaced by the command's input.
-        let socket = Blocking::from(io::stdin().as_fd().try_clone_to_owned()?);
-        let mut first = [0; LENGTH];
+        let socket = BlockingStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+        let mut first = [0; MESSAGE_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::WAITALL | CLOSE_ON_EXEC;
@@ -104,34 +105,34 @@ impl Link {
             _ => None,
         });
         match (Message::decode(first), stdin) {
-            (Some(Message::Deadline(deadline)), Some(stdin)) if received.bytes == LENGTH => {
+            (Some(Message::Deadline(deadline)), Some(stdin)) if received.bytes == MESSAGE_BYTES => {
                 Ok((Self::new(socket)?, deadline, stdin))
             }
             _ => Err(io::Error::other("it is started by steadlock run only")),
         }
     }
 
-    fn new(socket: Blocking) -> io::Result<Self> {
+    fn new(socket: BlockingStream) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         Ok(Self {
             stream: UnixStream::from_std(socket)?,
-            read: Vec::new(),
+            received: Vec::new(),
         })
     }
 
     /// Returns the next message; `None` when the other process is gone. Dropping the future loses no message.
     pub(crate) async fn next(&mut self) -> Option<Message> {
         loop {
-            if let Some((message, rest)) = self.read.split_first_chunk::<LENGTH>() {
+            if let Some((message, rest)) = self.received.split_first_chunk::<MESSAGE_BYTES>() {
                 let message = Message::decode(*message);
-                self.read = rest.to_vec();
+                self.received = rest.to_vec();
                 return message;
             }
             self.stream.readable().await.ok()?;
-            let mut bytes = [0; 16 * LENGTH];
+            let mut bytes = [0; 16 * MESSAGE_BYTES];
             match self.stream.try_read(&mut bytes) {
                 Ok(0) => return None,
-                Ok(length) => self.read.extend_from_slice(bytes.get(..length)?),
+                Ok(length) => self.received.extend_from_slice(bytes.get(..length)?),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(_) => return None,
             }
@@ -149,7 +150,7 @@ impl Link {
 
 /// Returns the current time on a clock that both processes share. On Linux it counts the time for which the machine is
 /// suspended.
-pub(crate) fn micros() -> u64 {
+pub(crate) fn shared_clock_micros() -> u64 {
     use rustix::time::{ClockId, clock_gettime};
 
     #[cfg(target_os = "linux")]

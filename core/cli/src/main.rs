@@ -3,11 +3,14 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 
+mod access_rules;
 mod acl;
 mod completions;
+#[cfg(feature = "doctor")]
 mod doctor;
 mod exit;
 mod holder;
+#[cfg(feature = "http")]
 mod http;
 mod link;
 mod manual;
@@ -41,6 +44,7 @@ struct Arguments {
 enum Command {
     Serve(serve::Serve),
     Run(run::Run),
+    #[cfg(feature = "doctor")]
     Doctor(doctor::Doctor),
     Inspect(tools::inspect::Inspect),
     List(tools::list::List),
@@ -66,7 +70,7 @@ fn main() -> ExitCode {
         Command::Exec(exec) => exec.run(),
         command => run(command),
     };
-    outcome.unwrap_or_else(|exit| exit.map_message(server::in_flags).report())
+    outcome.unwrap_or_else(|exit| exit.map_message(server::with_flag_names).report())
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -74,6 +78,7 @@ async fn run(command: Command) -> Result<ExitCode, Exit> {
     match command {
         Command::Serve(serve) => serve.run().await,
         Command::Run(run) => run.run().await,
+        #[cfg(feature = "doctor")]
         Command::Doctor(doctor) => doctor.run().await,
         Command::Inspect(inspect) => inspect.run().await,
         Command::List(list) => list.run().await,

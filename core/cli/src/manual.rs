@@ -19,23 +19,23 @@ pub(crate) struct Manual {
 }
 
 impl Manual {
-    /// Prints the page. `whole` is the command with all its subcommands.
-    pub(crate) fn run(&self, mut whole: clap::Command) -> Result<ExitCode, Exit> {
+    /// Prints the page. `root` is the command with all its subcommands.
+    pub(crate) fn run(&self, mut root: clap::Command) -> Result<ExitCode, Exit> {
         // The build gives each subcommand the name of its page.
-        whole.build();
-        let shown = match &self.command {
-            None => whole,
-            Some(name) => whole
+        root.build();
+        let described = match &self.command {
+            None => root,
+            Some(name) => root
                 .get_subcommands()
                 .find(|command| command.get_name() == name && !command.is_hide_set())
                 .cloned()
                 .ok_or_else(|| Exit::new(Exit::USAGE, "there is no such command; see steadlock --help"))?,
         };
         // clap_mangen omits the `--` before the last arguments.
-        let last = shown.get_arguments().find(|argument| argument.is_last_set());
+        let last = described.get_arguments().find(|argument| argument.is_last_set());
         let last = last.map(|argument| format!("<\\fI{}\\fR>", argument.get_id().as_str().to_uppercase()));
         let mut page = Vec::new();
-        Man::new(shown)
+        Man::new(described)
             .render(&mut page)
             .map_err(|error| Exit::new(Exit::SOFTWARE, format!("the page cannot be made: {error}")))?;
         let mut page = String::from_utf8_lossy(&page).into_owned();

@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 /// Parses the value of `--metrics`: a port on loopback, or an address and a port.
-pub(crate) fn address(given: &str) -> Result<SocketAddr, String> {
+pub(crate) fn parse_address(given: &str) -> Result<SocketAddr, String> {
     if let Ok(port) = given.parse::<u16>() {
         return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
     }
@@ -26,11 +26,11 @@ pub(crate) struct Page {
 }
 
 /// The number of requests that are answered at the same time. Further requests wait.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_REQUESTS: usize = 8;
 /// The limit on the bytes of a request.
-const REQUEST_BYTES: usize = 8 * 1024;
+const MAX_REQUEST_BYTES: usize = 8 * 1024;
 /// The time limit of a request, from the connection to the last byte of the answer.
-const TIME: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Page {
     /// Starts to listen. `text` produces the page.
@@ -52,10 +52,10 @@ impl Page {
 
     /// Serves requests for ever.
     pub(crate) async fn serve(self) {
-        let places = Arc::new(Semaphore::new(AT_ONCE));
+        let permits = Arc::new(Semaphore::new(MAX_CONCURRENT_REQUESTS));
         loop {
             // The semaphore is never closed.
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
                 return;
             };
             match self.listener.accept().await {
@@ -63,8 +63,8 @@ impl Page {
                     let text = Arc::clone(&self.text);
                     tokio::spawn(async move {
                         // A client that disconnects or is too slow needs no answer.
-                        let _ = timeout(TIME, answer(stream, &*text)).await;
-                        drop(place);
+                        let _ = timeout(REQUEST_TIMEOUT, answer(stream, &*text)).await;
+                        drop(permit);
                     });
                 }
                 // The process has probably run out of file descriptors.
@@ -88,21 +88,13 @@ async fn answer(mut stream: TcpStream, text: &(dyn Fn() -> String + Send + Sync)
     let mut words = line.split(|byte| *byte == b' ');
     let (method, target, version) = (words.next(), words.next(), words.next());
     if words.next().is_some() || !version.is_some_and(|version| version.starts_with(b"HTTP/1.")) {
-        return respond(&mut stream, "400 Bad Request", "", "HTTP/1.1 is spoken here\n").await;
+        return respond(&mut stream, "400 Bad Request", "", "this server speaks HTTP/1.x only\n").await;
     }
     let path = target.and_then(|target| target.split(|byte| *byte == b'?').next());
     match (method, path) {
         (Some(b"GET"), Some(b"/metrics")) => respond(&mut stream, "200 OK", "", &text()).await,
         (_, Some(b"/metrics")) => respond(&mut stream, "405 Method Not Allowed", "Allow: GET\r\n", "").await,
-        _ => {
-            respond(
-                &mut stream,
-                "404 Not Found",
-                "",
-                "there is /metrics, and nothing else\n",
-            )
-            .await
-        }
+        _ => respond(&mut stream, "404 Not Found", "", "the only page is /metrics\n").await,
     }
 }
 
@@ -119,15 +111,15 @@ async fn read_head(stream: &mut TcpStream) -> std::io::Result<Option<Vec<u8>>> {
         if head.windows(4).any(|end| end == b"\r\n\r\n") {
             return Ok(Some(head));
         }
-        if head.len() > REQUEST_BYTES {
+        if head.len() > MAX_REQUEST_BYTES {
             return Ok(None);
         }
     }
 }
 
-async fn respond(stream: &mut TcpStream, status: &str, more: &str, body: &str) -> std::io::Result<()> {
+async fn respond(stream: &mut TcpStream, status: &str, extra_headers: &str, body: &str) -> std::io::Result<()> {
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n{more}Content-Length: \
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n{extra_headers}Content-Length: \
          {}\r\nConnection: close\r\n\r\n",
         body.len()
     );

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Write as _};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use steadlock::admin::{is_harmful, readable};
+use steadlock::admin::is_harmful;
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::exit::Exit;
@@ -15,7 +15,7 @@ pub(crate) fn print(text: &str) -> Result<(), Exit> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Exit::quiet()),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Exit::silent_success()),
         Err(error) => Err(Exit::new(Exit::SOFTWARE, format!("cannot write the output: {error}"))),
     }
 }
@@ -44,12 +44,6 @@ pub(crate) fn json_line(value: &Value) -> String {
     line
 }
 
-/// Makes a text from a server safe for a terminal: escapes characters that would move the cursor, change colours or
-/// reverse the direction of the text.
-pub(crate) fn plain(text: &str) -> String {
-    readable(text.as_bytes(), usize::MAX)
-}
-
 /// Formats rows as columns, with two spaces between them. The first row is the head. `right` marks the columns that are
 /// aligned to the right.
 pub(crate) fn table(rows: &[Vec<String>], right: &[bool]) -> Vec<String> {
@@ -73,7 +67,7 @@ pub(crate) fn table(rows: &[Vec<String>], right: &[bool]) -> Vec<String> {
 }
 
 /// Returns the longest start of a line that fits into this many columns of a terminal.
-pub(crate) fn cut(line: &str, columns: usize) -> &str {
+pub(crate) fn cut_to_width(line: &str, columns: usize) -> &str {
     let ends = line
         .char_indices()
         .map(|(start, character)| start + character.len_utf8());
@@ -92,9 +86,9 @@ pub(crate) fn duration(time: Duration) -> String {
     }
 }
 
-/// Formats a time, or returns `else_say` if the time is not known.
-pub(crate) fn known(time: Option<Duration>, else_say: &str) -> String {
-    time.map_or_else(|| else_say.to_owned(), duration)
+/// Formats a time, or returns `default` if the time is not known.
+pub(crate) fn duration_or(time: Option<Duration>, default: &str) -> String {
+    time.map_or_else(|| default.to_owned(), duration)
 }
 
 /// Returns whole milliseconds, or null.
@@ -109,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_stand_below_one_another_whatever_their_characters_take() {
+    fn columns_are_aligned_for_characters_of_any_width() {
         let row = |name: &str, left: &str| vec![name.to_owned(), left.to_owned()];
         let rows = [
             row("name", "left"),
@@ -146,13 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_name_reaches_the_terminal_as_a_command() {
-        assert_eq!(plain("a\u{1b}[2Jb\nc\u{9b}ä"), "a\\u{1b}[2Jb\\nc\\u{9b}ä");
-        assert_eq!(plain("\u{202e}cba"), "\\u{202e}cba");
-    }
-
-    #[test]
-    fn json_has_nothing_that_a_terminal_obeys_and_means_the_same() {
+    fn json_is_safe_for_a_terminal_and_keeps_its_value() {
         let value = json!({ "name": "a\u{1b}[2J\u{9b}31m\u{7f}\u{202e}b\n\u{5238}", "left_ms": 1 });
         let line = json_line(&value);
         assert!(!line.contains(is_harmful) && line.contains('\u{5238}'), "{line:?}");
@@ -170,7 +158,7 @@ mod tests {
             ("\u{1f512}", 1, ""),
             ("", 5, ""),
         ] {
-            assert_eq!(cut(line, columns), start);
+            assert_eq!(cut_to_width(line, columns), start);
         }
     }
 

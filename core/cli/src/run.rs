@@ -11,8 +11,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::exit::Exit;
 use crate::holder::{Holder, Job};
-use crate::server::{ServerOptions, seconds};
-use crate::signals::{Signals, status_of};
+use crate::server::{ServerOptions, parse_seconds};
+use crate::signals::{Signals, exit_code_of_signal};
 use crate::tree;
 
 /// Run a command while holding a lock.
@@ -40,14 +40,14 @@ pub(crate) struct Run {
     #[command(flatten)]
     server: ServerOptions,
     /// How many seconds to wait for the lock; 0 makes a single attempt [default: wait as long as the server answers].
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     wait: Option<Duration>,
     /// The length of the lease in seconds: how long the lock stays held if this program is killed. The lock is renewed
     /// at a third of it [default: 30].
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     lease: Option<Duration>,
     /// How many seconds processes have between SIGTERM and SIGKILL; 0 kills them at once.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "5")]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, default_value = "5")]
     kill_after: Duration,
     /// Leave processes alone that the command has started and that still run when it ends by itself. They continue
     /// without the lock.
@@ -77,7 +77,7 @@ Exit status:
 
 impl Run {
     /// Returns the label of this holder, as other clients see it: the command without its folder and its arguments.
-    fn program(&self) -> String {
+    fn label(&self) -> String {
         let program = self.command.first().map(Path::new).and_then(Path::file_name);
         let program = program.unwrap_or_default().to_string_lossy();
         program.chars().filter(|one| !one.is_control()).take(200).collect()
@@ -85,11 +85,11 @@ impl Run {
 
     pub(crate) async fn run(self) -> Result<ExitCode, Exit> {
         let mut signals = Signals::listen()?;
-        tree::adopt()?;
+        tree::become_subreaper()?;
         let connecting = self.builder()?.connect();
         let client = tokio::select! {
             // No lock has been requested yet.
-            signal = signals.next() => return Ok(status_of(signal)),
+            signal = signals.next() => return Ok(exit_code_of_signal(signal)),
             connected = connecting => connected?,
         };
         let mut lock = client.lock(&self.name);
@@ -101,7 +101,7 @@ impl Run {
                 // Dropping the future cancels the attempt. Closing the client releases the lock in case the attempt was
                 // granted.
                 close(&client).await;
-                return Ok(status_of(signal));
+                return Ok(exit_code_of_signal(signal));
             }
             acquired = lock.acquire() => match acquired {
                 Ok(lease) => lease,
@@ -115,7 +115,7 @@ impl Run {
     }
 
     fn builder(&self) -> Result<Builder, Exit> {
-        let builder = self.server.builder()?.client_label(self.program());
+        let builder = self.server.builder()?.client_label(self.label());
         Ok(match self.lease {
             Some(lease) => builder.lease(lease),
             None => builder,
@@ -131,7 +131,7 @@ impl Run {
             leave_children: self.leave_children,
             urls: self.pass_url.then(|| self.server.urls().join(" ")),
         };
-        let ended = match Holder::start(job, &lease) {
+        let end = match Holder::start(job, &lease) {
             Ok(holder) => holder.run(signals).await,
             Err(exit) => Err(exit),
         };
@@ -140,12 +140,12 @@ impl Run {
             // A user who sends a signal does not want to wait for a server that does not answer; the release has been
             // sent. But a terminal's Ctrl-C that ended the command arrives here too, so the server gets a short time to
             // answer.
-            () = async { signals.next().await; sleep(ANSWER_GRACE).await } => None,
+            () = async { signals.next().await; sleep(RELEASE_GRACE).await } => None,
         };
         close(&client).await;
 
-        let ended = ended?;
-        if let Some(reason) = ended.lost.or_else(|| loss_reason(released.as_ref())) {
+        let end = end?;
+        if let Some(reason) = end.lost.or_else(|| loss_reason(released.as_ref())) {
             let name = shown(&self.name);
             return Err(Exit::new(
                 Exit::LOST,
@@ -159,13 +159,13 @@ impl Run {
                 eprintln!("steadlock: the server has not answered the release; if need be, the lock expires by itself")
             }
         }
-        Ok(ExitCode::from(ended.status))
+        Ok(ExitCode::from(end.status))
     }
 }
 
 /// Closes the client: sends the owed releases, but waits only for a short time.
 async fn close(client: &Client) {
-    let _ = timeout(CLOSE_LIMIT, client.close()).await;
+    let _ = timeout(CLOSE_TIMEOUT, client.close()).await;
 }
 
 /// Returns how the lease was lost, if the release found that it was.
@@ -177,5 +177,5 @@ fn loss_reason(released: Option<&Result<ReleaseOutcome, steadlock::Error>>) -> O
 }
 
 /// While the command is not running, a signal ends this program within half a second: the sum of these two.
-const ANSWER_GRACE: Duration = Duration::from_millis(80);
-const CLOSE_LIMIT: Duration = Duration::from_millis(420);
+const RELEASE_GRACE: Duration = Duration::from_millis(80);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(420);

@@ -60,11 +60,11 @@ impl ServerOptions {
 
     /// Returns the options of a client.
     pub(crate) fn builder(&self) -> Result<Builder, Exit> {
-        Ok(self.with_address_map(self.builder_of(&self.urls())?))
+        Ok(self.with_address_map(self.builder_for(&self.urls())?))
     }
 
     /// Returns the options of a client of these URLs, without the address map.
-    pub(crate) fn builder_of(&self, urls: &[String]) -> Result<Builder, Exit> {
+    pub(crate) fn builder_for(&self, urls: &[String]) -> Result<Builder, Exit> {
         let mut builder = Client::builder().key_prefix(&self.key_prefix);
         for url in urls {
             if ServerUrl::parse(url)?.is_memory() {
@@ -116,7 +116,7 @@ impl ServerOptions {
 }
 
 /// Replaces the client's names of options in a message by those of the command: `tls_ca_file` becomes `--tls-ca-file`.
-pub(crate) fn in_flags(message: &str) -> String {
+pub(crate) fn with_flag_names(message: &str) -> String {
     let options = ServerOptions::augment_args(clap::Command::new(""));
     let flags: Vec<&str> = options.get_arguments().filter_map(clap::Arg::get_long).collect();
     let flag_of = |word: &str| {
@@ -124,19 +124,19 @@ pub(crate) fn in_flags(message: &str) -> String {
         flags.iter().find(|flag| is_option && flag.replace('-', "_") == word)
     };
     // A word inside a path or a quoted name is not replaced.
-    let ends_word = |letter: char| !(letter.is_alphanumeric() || "_-./\\\"".contains(letter));
-    let shown = message.split_inclusive(ends_word).map(|part| {
-        let word = part.trim_end_matches(ends_word);
+    let is_word_end = |letter: char| !(letter.is_alphanumeric() || "_-./\\\"".contains(letter));
+    let rewritten = message.split_inclusive(is_word_end).map(|part| {
+        let word = part.trim_end_matches(is_word_end);
         match flag_of(word) {
             Some(flag) => format!("--{flag}{}", &part[word.len()..]),
             None => part.to_owned(),
         }
     });
-    shown.collect()
+    rewritten.collect()
 }
 
 /// Parses a number of seconds, with or without a fraction.
-pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
     let refuse = || "it is not a number of seconds; give one such as 30 or 0.5".to_owned();
     let number: f64 = text.parse().map_err(|_| refuse())?;
     Duration::try_from_secs_f64(number).map_err(|_| refuse())
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_message_has_options_by_their_flags() {
-        for (said, shown) in [
+        for (message, expected) in [
             (
                 "tls_ca_file: there is no file /nope",
                 "--tls-ca-file: there is no file /nope",
@@ -165,7 +165,7 @@ mod tests {
             ("the lock \"key_prefix\" is held", "the lock \"key_prefix\" is held"),
             ("correct sentinel_user and the url", "correct sentinel_user and the url"),
         ] {
-            assert_eq!(in_flags(said), shown);
+            assert_eq!(with_flag_names(message), expected);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use rustix::process::Signal;
-use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 
 use crate::exit::Exit;
 
@@ -12,9 +12,9 @@ use crate::exit::Exit;
 /// SIGHUP, and a shell without job control ignores SIGINT for programs in the background.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    terminate: Option<Stream>,
-    interrupt: Option<Stream>,
-    hang_up: Option<Stream>,
+    terminate: Option<SignalStream>,
+    interrupt: Option<SignalStream>,
+    hangup: Option<SignalStream>,
 }
 
 impl Signals {
@@ -30,21 +30,21 @@ impl Signals {
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
-            hang_up: listen(SignalKind::hangup())?,
+            hangup: listen(SignalKind::hangup())?,
         })
     }
 
     /// Returns the next signal.
     pub(crate) async fn next(&mut self) -> Signal {
         tokio::select! {
-            () = next(&mut self.terminate) => Signal::TERM,
-            () = next(&mut self.interrupt) => Signal::INT,
-            () = next(&mut self.hang_up) => Signal::HUP,
+            () = receive(&mut self.terminate) => Signal::TERM,
+            () = receive(&mut self.interrupt) => Signal::INT,
+            () = receive(&mut self.hangup) => Signal::HUP,
         }
     }
 }
 
-async fn next(stream: &mut Option<Stream>) {
+async fn receive(stream: &mut Option<SignalStream>) {
     match stream {
         Some(stream) => {
             stream.recv().await;
@@ -66,12 +66,12 @@ pub(crate) fn is_ignored(kind: SignalKind) -> bool {
 }
 
 /// Returns the exit status that shells give to a program that a signal ended.
-pub(crate) fn code_of(signal: i32) -> u8 {
+pub(crate) fn status_of_signal(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
 
-pub(crate) fn status_of(signal: Signal) -> ExitCode {
-    ExitCode::from(code_of(signal.as_raw()))
+pub(crate) fn exit_code_of_signal(signal: Signal) -> ExitCode {
+    ExitCode::from(status_of_signal(signal.as_raw()))
 }
 
 /// Returns whether a signal must be forwarded to the command. A terminal also sends Ctrl-C to the command itself, and

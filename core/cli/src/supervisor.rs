@@ -28,8 +28,8 @@ use steadlock::host::{clock_micros, shown};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::Exit;
-use crate::link::{Link, Message, micros};
-use crate::signals::{code_of, is_ignored};
+use crate::link::{Link, Message, shared_clock_micros};
+use crate::signals::{is_ignored, status_of_signal};
 use crate::tree;
 
 /// Returns the path of this program, which works even if its file has been replaced meanwhile.
@@ -44,7 +44,7 @@ pub(crate) fn this_program() -> io::Result<std::path::PathBuf> {
 
 /// The supervisor's name in the list of processes. A command that kills all processes called `steadlock` must not kill
 /// the supervisor.
-pub(crate) const NAME: &str = "lock-supervisor";
+pub(crate) const SUPERVISOR_NAME: &str = "lock-supervisor";
 
 /// Part of `steadlock run`.
 #[derive(clap::Args)]
@@ -83,7 +83,7 @@ impl Supervise {
         .map(|kind| if is_ignored(kind) { None } else { Some(signal(kind)) });
         let mut child_ended = signal(SignalKind::child()).map_err(broken)?;
         #[cfg(target_os = "linux")]
-        if let Ok(name) = std::ffi::CString::new(NAME) {
+        if let Ok(name) = std::ffi::CString::new(SUPERVISOR_NAME) {
             // The name only helps people, so a failure does not matter.
             let _ = rustix::thread::set_name(&name);
         }
@@ -91,34 +91,34 @@ impl Supervise {
         // command.
         #[cfg(target_os = "linux")]
         let _ = rustix::process::set_parent_process_death_signal(Some(Signal::CONT));
-        tree::adopt()?;
+        tree::become_subreaper()?;
         let (mut link, deadline, stdin) = Link::accept().map_err(broken)?;
         let command = match self.start(stdin.into()) {
             Ok(command) => command,
             Err(exit) => {
-                link.send(Message::Ended(Exit::NOT_EXECUTABLE));
+                link.send(Message::AllEnded(Exit::NOT_EXECUTABLE));
                 return Err(exit);
             }
         };
 
-        let mut family = Family::new(&self, command, deadline);
+        let mut processes = Processes::new(&self, command, deadline);
         let mut is_held = true;
-        while !family.is_over(&link) {
-            let pause = family.pause();
+        while !processes.do_due_work(&link) {
+            let pause = processes.time_until_due();
             tokio::select! {
                 _ = child_ended.recv() => {}
                 () = tokio::time::sleep(pause) => {}
                 message = link.next(), if is_held => match message {
-                    Some(message) => family.handle(message),
+                    Some(message) => processes.handle(message),
                     None => {
                         is_held = false;
-                        family.end_by(0);
+                        processes.terminate_and_kill_at(0);
                     }
                 },
             }
         }
-        let status = family.status.unwrap_or(Exit::SOFTWARE);
-        link.send(Message::Ended(status));
+        let status = processes.status.unwrap_or(Exit::SOFTWARE);
+        link.send(Message::AllEnded(status));
         Ok(ExitCode::from(status))
     }
 
@@ -130,7 +130,7 @@ impl Supervise {
             command.args(["exec", "--parent", &parent, "--"]).args(&self.command);
             command
         } else {
-            let (program, arguments) = split(&self.command)?;
+            let (program, arguments) = split_command(&self.command)?;
             let mut command = Command::new(program);
             command.args(arguments);
             command
@@ -139,7 +139,7 @@ impl Supervise {
         if self.own_group {
             // The command must not lead the group. A group leader cannot start a session, so `setsid` would start the
             // program in a child and end at once.
-            let placeholder = new_group().map_err(failed)?;
+            let placeholder = spawn_group_leader().map_err(failed)?;
             command.process_group(i32::try_from(placeholder.id()).unwrap_or(0));
             leader = Some(placeholder);
         }
@@ -159,7 +159,7 @@ impl Supervise {
 }
 
 /// Starts a process that leads its own group. Others can join the group until that process is reaped.
-fn new_group() -> io::Result<Child> {
+fn spawn_group_leader() -> io::Result<Child> {
     Command::new(this_program()?)
         .arg("--version")
         .process_group(0)
@@ -170,7 +170,7 @@ fn new_group() -> io::Result<Child> {
 }
 
 /// The command and all processes that it has started. All times are those of [`clock_micros`].
-struct Family {
+struct Processes {
     command: Pid,
     /// The command's exit status, once it has ended.
     status: Option<u8>,
@@ -184,18 +184,18 @@ struct Family {
     is_lost: bool,
     /// The time at which all processes are killed, once they have been told to end.
     kill_at: Option<u64>,
-    refused: HashSet<Pid>,
+    not_permitted: HashSet<Pid>,
     /// The pause before the next search for processes that have been killed.
     search_pause: u64,
 }
 
-/// Converts a time of [`micros`] to this process's own clock. The own clock also counts later pauses of the machine,
-/// even while the holder cannot report them.
-fn by_own_clock(time: u64) -> u64 {
-    time.saturating_add_signed(clock_micros().wrapping_sub(micros()).cast_signed())
+/// Converts a time of [`shared_clock_micros`] to this process's own clock. The own clock also counts later pauses of the
+/// machine, even while the holder cannot report them.
+fn to_own_clock(time: u64) -> u64 {
+    time.saturating_add_signed(clock_micros().wrapping_sub(shared_clock_micros()).cast_signed())
 }
 
-impl Family {
+impl Processes {
     fn new(options: &Supervise, command: Pid, deadline: u64) -> Self {
         let lease = options.lease_ms.saturating_mul(1_000);
         let kill_after = options.kill_after_ms.saturating_mul(1_000);
@@ -209,52 +209,52 @@ impl Family {
             // Renewals begin when two thirds of the lease are left, and need time to succeed first.
             term_lead: kill_lead + kill_after.min(lease / 4),
             kill_lead,
-            deadline: by_own_clock(deadline),
+            deadline: to_own_clock(deadline),
             is_overdue: false,
             is_lost: false,
             kill_at: None,
-            refused: HashSet::new(),
+            not_permitted: HashSet::new(),
             search_pause: FIRST_PAUSE,
         }
     }
 
     fn handle(&mut self, message: Message) {
         match message {
-            Message::Deadline(deadline) => self.deadline = by_own_clock(deadline),
+            Message::Deadline(deadline) => self.deadline = to_own_clock(deadline),
             Message::Forward(signal) if self.status.is_none() => {
                 // The command is not reaped yet, so its process id still belongs to it.
                 let _ = kill_process(self.command, signal);
             }
             // A second signal while the remaining processes are being ended means that they must end now.
-            Message::Forward(_) => self.end_by(0),
+            Message::Forward(_) => self.terminate_and_kill_at(0),
             Message::Lost if !self.is_lost => {
                 self.is_lost = true;
-                self.end_by(clock_micros().saturating_add(self.kill_after));
+                self.terminate_and_kill_at(clock_micros().saturating_add(self.kill_after));
             }
             _ => {}
         }
     }
 
     /// Does all that is due. Returns whether nothing is left to do.
-    fn is_over(&mut self, link: &Link) -> bool {
-        let ran = self.status.is_none();
+    fn do_due_work(&mut self, link: &Link) -> bool {
+        let was_running = self.status.is_none();
         if !self.reap() {
             return true;
         }
-        let has_just_ended = ran && self.status.is_some();
+        let has_just_ended = was_running && self.status.is_some();
         if has_just_ended && self.leaves_children && self.kill_at.is_none() {
             return true;
         }
         let now = clock_micros();
         if has_just_ended && self.kill_at.is_none() {
-            link.send(Message::Leftovers);
-            self.end_by(now.saturating_add(self.kill_after));
+            link.send(Message::EndingLeftovers);
+            self.terminate_and_kill_at(now.saturating_add(self.kill_after));
         }
         if !self.is_overdue && !self.is_lost && now >= self.deadline.saturating_sub(self.term_lead) {
             self.is_overdue = true;
             link.send(Message::NotRenewed);
             let killed_at = self.deadline.saturating_sub(self.kill_lead);
-            self.end_by(killed_at.min(now.saturating_add(self.kill_after)));
+            self.terminate_and_kill_at(killed_at.min(now.saturating_add(self.kill_after)));
         }
         if self.kill_at.is_some_and(|at| now >= at) {
             self.kill(link);
@@ -267,13 +267,13 @@ impl Family {
     fn reap(&mut self) -> bool {
         tree::reap(|pid, how| {
             if pid == self.command {
-                self.status = Some(code_of_end(how));
+                self.status = Some(exit_status_of(how));
             }
         })
     }
 
     /// Tells all processes to end, and sets the time at which the rest is killed.
-    fn end_by(&mut self, at: u64) {
+    fn terminate_and_kill_at(&mut self, at: u64) {
         if self.kill_at.is_none() && at > clock_micros() {
             tree::signal_all(&tree::descendants(&HashSet::new()), Signal::TERM);
         }
@@ -284,15 +284,15 @@ impl Family {
     /// finds it. Searches continue until there are no children.
     fn kill(&mut self, link: &Link) {
         for pid in tree::kill_all(&HashSet::new(), || self.reap()) {
-            if self.refused.insert(pid) {
-                link.send(Message::Refused(pid.as_raw_pid().unsigned_abs().into()));
+            if self.not_permitted.insert(pid) {
+                link.send(Message::NotPermitted(pid.as_raw_pid().unsigned_abs().into()));
             }
         }
         self.search_pause = self.search_pause.saturating_mul(2).min(LONGEST_PAUSE);
     }
 
     /// Returns how long nothing is due unless a message or a signal arrives.
-    fn pause(&self) -> Duration {
+    fn time_until_due(&self) -> Duration {
         let now = clock_micros();
         let due = match self.kill_at {
             Some(at) if now >= at => now + self.search_pause,
@@ -331,7 +331,7 @@ impl Exec {
                 return Ok(ExitCode::FAILURE);
             }
         }
-        let (program, arguments) = split(&self.command)?;
+        let (program, arguments) = split_command(&self.command)?;
         let error = Command::new(program).args(arguments).exec();
         let status = if error.kind() == io::ErrorKind::NotFound {
             Exit::NOT_FOUND
@@ -345,7 +345,7 @@ impl Exec {
     }
 }
 
-fn split(command: &[OsString]) -> Result<(&OsStr, &[OsString]), Exit> {
+fn split_command(command: &[OsString]) -> Result<(&OsStr, &[OsString]), Exit> {
     match command.split_first() {
         Some((program, arguments)) => Ok((program, arguments)),
         None => Err(Exit::new(Exit::CONFIG, "no command is given")),
@@ -353,10 +353,10 @@ fn split(command: &[OsString]) -> Result<(&OsStr, &[OsString]), Exit> {
 }
 
 /// Returns the exit status that shells give.
-fn code_of_end(how: WaitStatus) -> u8 {
+fn exit_status_of(how: WaitStatus) -> u8 {
     match (how.exit_status(), how.terminating_signal()) {
         (Some(status), _) => u8::try_from(status).unwrap_or(u8::MAX),
-        (None, Some(signal)) => code_of(signal),
+        (None, Some(signal)) => status_of_signal(signal),
         (None, None) => Exit::SOFTWARE,
     }
 }

@@ -1,11 +1,11 @@
 //! Commands that inspect locks, and commands for operators.
 
+mod format;
 mod hold_times;
 pub(crate) mod inspect;
 pub(crate) mod list;
 pub(crate) mod release;
 mod screen;
-mod shown;
 pub(crate) mod top;
 pub(crate) mod wait;
 

@@ -21,8 +21,8 @@ pub(crate) use system::has_terminal;
 
 /// Makes this process the parent of all orphans below it, so that they can be found. Must be called before the lock is
 /// acquired: a failure then loses nothing.
-pub(crate) fn adopt() -> Result<(), Exit> {
-    system::adopt().map_err(|error| {
+pub(crate) fn become_subreaper() -> Result<(), Exit> {
+    system::become_subreaper().map_err(|error| {
         Exit::new(
             Exit::CONFIG,
             format!("steadlock run has to see the command's processes: {error}"),
@@ -70,8 +70,8 @@ fn descendants_among(all: &[Process], except: &HashSet<ProcessId>) -> Vec<Proces
     let mut found = children.remove(&getpid().as_raw_pid()).unwrap_or_default();
     let mut next = 0;
     while let Some(process) = found.get(next) {
-        let of = process.id.pid.as_raw_pid();
-        found.extend(children.remove(&of).unwrap_or_default());
+        let pid = process.id.pid.as_raw_pid();
+        found.extend(children.remove(&pid).unwrap_or_default());
         next += 1;
     }
     found
@@ -103,11 +103,11 @@ pub(crate) fn signal_all(processes: &[Process], signal: Signal) -> Vec<Pid> {
 pub(crate) fn kill_all(except: &HashSet<ProcessId>, mut reap: impl FnMut() -> bool) -> HashSet<Pid> {
     let mut killed = HashSet::new();
     let mut refused = HashSet::new();
-    let mut in_vain = 0;
-    for _ in 0..LOOKS {
+    let mut scans_without_new = 0;
+    for _ in 0..MAX_SCANS {
         let before = killed.len();
         if except.is_empty() {
-            chase(&mut killed, &mut refused);
+            kill_by_child_lists(&mut killed, &mut refused);
         }
         let all = system::processes();
         let found = descendants_among(&all, except);
@@ -116,10 +116,14 @@ pub(crate) fn kill_all(except: &HashSet<ProcessId>, mut reap: impl FnMut() -> bo
         let new: Vec<Process> = found.iter().filter(is_new).copied().collect();
         refused.extend(signal_all(&new, Signal::KILL));
         // One scan can miss a process that was started while it ran. Two scans in a row hardly can.
-        in_vain = if killed.len() == before { in_vain + 1 } else { 0 };
+        scans_without_new = if killed.len() == before {
+            scans_without_new + 1
+        } else {
+            0
+        };
         let is_refused = |process: &Process| refused.contains(&process.id.pid);
-        let is_useless = !found.is_empty() && found.iter().all(is_refused);
-        if !reap() || in_vain == 2 || is_useless {
+        let may_signal_none = !found.is_empty() && found.iter().all(is_refused);
+        if !reap() || scans_without_new == 2 || may_signal_none {
             break;
         }
     }
@@ -129,23 +133,25 @@ pub(crate) fn kill_all(except: &HashSet<ProcessId>, mut reap: impl FnMut() -> bo
 /// Kills the process groups that consist only of the processes that were found. A zombie counts too: its group can
 /// contain processes that were started after the scan.
 fn kill_groups(all: &[Process], found: &[Process]) {
-    let family: HashSet<ProcessId> = found.iter().map(|process| process.id).collect();
-    let is_strange = |process: &&Process| !family.contains(&process.id);
+    let found_ids: HashSet<ProcessId> = found.iter().map(|process| process.id).collect();
+    let is_outside = |process: &&Process| !found_ids.contains(&process.id);
     // The groups of other programs, and this process's own group.
-    let mut spared: HashSet<i32> = all.iter().filter(is_strange).map(|process| process.group).collect();
-    let Some(own) = system::look(getpid()) else { return };
-    spared.insert(own.group);
+    let mut spared_groups: HashSet<i32> = all.iter().filter(is_outside).map(|process| process.group).collect();
+    let Some(own) = system::read_process(getpid()) else {
+        return;
+    };
+    spared_groups.insert(own.group);
     for process in found {
-        let is_there = |now: Process| now.id == process.id && now.group == process.group;
+        let is_unchanged = |now: Process| now.id == process.id && now.group == process.group;
         // Zero and negative numbers are no groups, and a kill of "group" 1 would kill all processes.
-        if process.group <= 1 || spared.contains(&process.group) {
+        if process.group <= 1 || spared_groups.contains(&process.group) {
             continue;
         }
         // Process ids are reused in a circle, so a number that was still correct a moment ago stays so for this call.
-        if !system::look(process.id.pid).is_some_and(is_there) {
+        if !system::read_process(process.id.pid).is_some_and(is_unchanged) {
             continue;
         }
-        spared.insert(process.group);
+        spared_groups.insert(process.group);
         if let Some(group) = Pid::from_raw(process.group) {
             let _ = kill_process_group(group, Signal::KILL);
         }
@@ -154,14 +160,14 @@ fn kill_groups(all: &[Process], found: &[Process]) {
 
 /// Kills descendants, found by the kernel's lists of each process's children. This needs no scan of all processes. It
 /// is fast enough to catch processes that leave their group and only start the next one and end.
-fn chase(killed: &mut HashSet<ProcessId>, refused: &mut HashSet<Pid>) {
-    for _ in 0..CHASES {
+fn kill_by_child_lists(killed: &mut HashSet<ProcessId>, refused: &mut HashSet<Pid>) {
+    for _ in 0..MAX_PASSES {
         let before = killed.len();
         let mut parents = vec![getpid()];
         while let Some(parent) = parents.pop() {
             for pid in system::children(parent) {
                 // The process can have ended, and its id can belong to another process now.
-                let Some(child) = system::look(pid).filter(|now| now.parent == parent.as_raw_pid()) else {
+                let Some(child) = system::read_process(pid).filter(|now| now.parent == parent.as_raw_pid()) else {
                     continue;
                 };
                 if !child.is_zombie {
@@ -190,8 +196,8 @@ pub(crate) fn reap(mut ended: impl FnMut(Pid, WaitStatus)) -> bool {
 }
 
 /// Limits on the repetitions: enough in practice, and yet the caller continues at some time.
-const LOOKS: usize = 50;
-const CHASES: usize = 50;
+const MAX_SCANS: usize = 50;
+const MAX_PASSES: usize = 50;
 
 #[cfg(target_os = "linux")]
 mod system {
@@ -202,7 +208,7 @@ mod system {
 
     use super::{Errno, Pid, Process, ProcessId, Signal, getpid, io};
 
-    pub(super) fn adopt() -> io::Result<()> {
+    pub(super) fn become_subreaper() -> io::Result<()> {
         set_child_subreaper(Some(getpid()))?;
         // A `/proc` of another process namespace would show other processes under these ids.
         let own_name = std::fs::read_link("/proc/self").unwrap_or_default();
@@ -221,7 +227,7 @@ mod system {
         };
         entries
             .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-            .filter_map(|pid| look(Pid::from_raw(pid)?))
+            .filter_map(|pid| read_process(Pid::from_raw(pid)?))
             .collect()
     }
 
@@ -253,7 +259,7 @@ mod system {
     }
 
     /// Reads the state of a process; `None` if it is gone.
-    pub(super) fn look(pid: Pid) -> Option<Process> {
+    pub(super) fn read_process(pid: Pid) -> Option<Process> {
         let stat = stat(pid)?;
         let mut fields = stat.split_ascii_whitespace();
         // The state, the parent and the group are the 3rd to 5th field of the file, the number of threads is the 20th,
@@ -289,7 +295,7 @@ mod system {
             Err(Errno::NOSYS | Errno::PERM | Errno::MFILE | Errno::NFILE) => None,
             Err(error) => return Err(error),
         };
-        if look(process.id.pid).is_none_or(|now| now.id != process.id) {
+        if read_process(process.id.pid).is_none_or(|now| now.id != process.id) {
             return Ok(());
         }
         match handle {
@@ -308,7 +314,7 @@ mod system {
 
     use super::{Errno, Pid, Process, ProcessId, Signal, io};
 
-    pub(super) fn adopt() -> io::Result<()> {
+    pub(super) fn become_subreaper() -> io::Result<()> {
         Ok(())
     }
 
@@ -341,7 +347,7 @@ mod system {
         Vec::new()
     }
 
-    pub(super) fn look(_pid: Pid) -> Option<Process> {
+    pub(super) fn read_process(_pid: Pid) -> Option<Process> {
         None
     }
 

@@ -61,11 +61,11 @@ impl Served {
     }
 
     /// Sends a command in its inline form, and returns the first line of the reply.
-    fn say(&self, line: &str) -> String {
-        self.say_to("127.0.0.1", line)
+    fn send_inline(&self, line: &str) -> String {
+        self.send_inline_to("127.0.0.1", line)
     }
 
-    fn say_to(&self, host: &str, line: &str) -> String {
+    fn send_inline_to(&self, host: &str, line: &str) -> String {
         let mut stream = TcpStream::connect((host, self.port)).unwrap();
         stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
         first_line(&mut BufReader::new(stream))
@@ -129,7 +129,7 @@ fn missing() -> String {
 fn serve_answers_and_stops_at_once() {
     for signal in [Signal::TERM, Signal::INT] {
         let mut served = Served::start(&[]);
-        assert_eq!(served.say("PING"), "+PONG");
+        assert_eq!(served.send_inline("PING"), "+PONG");
         // Neither an idle client nor a script that never ends delays the stop.
         let _idle = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
         if signal == Signal::INT {
@@ -144,7 +144,7 @@ fn serve_answers_and_stops_at_once() {
 }
 
 #[test]
-fn serve_says_what_it_is() {
+fn serve_prints_that_it_is_a_development_server() {
     let mut child = steadlock(&["serve", "--port", "0"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -165,9 +165,9 @@ fn serve_says_what_it_is() {
 fn serve_asks_for_the_password_of_its_file() {
     let path = file("password", "s3cret\n");
     let served = Served::start(&["--password-file", path.to_str().unwrap()]);
-    assert!(served.say("GET a").starts_with("-NOAUTH"));
-    assert!(served.say("AUTH wrong").starts_with("-WRONGPASS"));
-    assert_eq!(served.say("AUTH s3cret"), "+OK");
+    assert!(served.send_inline("GET a").starts_with("-NOAUTH"));
+    assert!(served.send_inline("AUTH wrong").starts_with("-WRONGPASS"));
+    assert_eq!(served.send_inline("AUTH s3cret"), "+OK");
     let url = format!("redis://:s3cret@127.0.0.1:{}", served.port);
     let output = steadlock(&["run", "stock", "--", "true"])
         .env("STEADLOCK_URL", &url)
@@ -187,7 +187,7 @@ fn serve_asks_for_the_password_of_its_file() {
 /// Quotes and spaces around a URL, as secret managers and environment files write them, by the option and by the
 /// variable.
 #[test]
-fn what_stands_around_a_url_is_dropped_or_named() {
+fn spaces_and_quotes_around_a_url_are_dropped_or_named() {
     let served = Served::start(&[]);
     let plain = format!("redis://:swordfish@127.0.0.1:{}", served.port);
     let run = |url: &str, by_variable: bool| {
@@ -225,9 +225,12 @@ fn what_stands_around_a_url_is_dropped_or_named() {
             ),
             ("\n MEMORY://".to_owned(), "memory:// excludes nobody"),
         ] {
-            let (status, said) = run(&bad, by_variable);
-            assert_eq!(status, 78, "{bad:?}: {said}");
-            assert!(said.contains(text) && !said.contains("fish"), "{bad:?}: {said}");
+            let (status, printed) = run(&bad, by_variable);
+            assert_eq!(status, 78, "{bad:?}: {printed}");
+            assert!(
+                printed.contains(text) && !printed.contains("fish"),
+                "{bad:?}: {printed}"
+            );
         }
     }
 }
@@ -263,7 +266,7 @@ fn redis_cli_talks_to_serve() {
 }
 
 #[test]
-fn serve_refuses_what_it_cannot_do() {
+fn serve_refuses_a_port_in_use_and_unusable_password_files() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let output = steadlock(&["serve", "--port", &port]).output().unwrap();
@@ -283,7 +286,7 @@ fn serve_refuses_what_it_cannot_do() {
 }
 
 #[test]
-fn serve_lets_the_network_in_only_with_a_password_or_if_told_so() {
+fn serve_admits_the_network_only_with_a_password_or_by_insecure() {
     for address in ["0.0.0.0", "::", "192.0.2.1", "::ffff:192.0.2.1"] {
         let output = steadlock(&["serve", "--port", "0", "--bind", address])
             .output()
@@ -321,7 +324,7 @@ fn serve_lets_the_network_in_only_with_a_password_or_if_told_so() {
 }
 
 #[test]
-fn beyond_loopback_only_own_scripts_run_unless_told_otherwise() {
+fn beyond_loopback_only_own_scripts_run_without_scripts_any() {
     let open = ["--bind", "0.0.0.0", "--insecure"];
     let refused = "-ERR this server runs only the scripts of Steadlock";
     for (arguments, is_refused) in [
@@ -340,22 +343,26 @@ fn beyond_loopback_only_own_scripts_run_unless_told_otherwise() {
             } else {
                 "127.0.0.1"
             };
-            let said = served.say_to(host, line);
-            assert_eq!(said.starts_with(refused), is_refused, "{arguments:?}: {said}");
-            let names_all = said.contains(env!("CARGO_PKG_VERSION")) && said.contains("--scripts any");
-            assert!(!is_refused || names_all, "{said}");
+            let printed = served.send_inline_to(host, line);
+            assert_eq!(printed.starts_with(refused), is_refused, "{arguments:?}: {printed}");
+            let names_all = printed.contains(env!("CARGO_PKG_VERSION")) && printed.contains("--scripts any");
+            assert!(!is_refused || names_all, "{printed}");
         }
     }
     let served = Served::start(&open);
     let output = served.run(&["stock", "--", "true"]).output().unwrap();
     assert_eq!(status(&output), 0, "locks work there: {}", errors(&output));
-    assert!(served.say("SCRIPT LOAD \"return 1\"").starts_with(refused));
+    assert!(served.send_inline("SCRIPT LOAD \"return 1\"").starts_with(refused));
     let sha1 = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
-    assert!(served.say(&format!("EVALSHA {sha1} 0")).starts_with("-NOSCRIPT"));
+    assert!(
+        served
+            .send_inline(&format!("EVALSHA {sha1} 0"))
+            .starts_with("-NOSCRIPT")
+    );
 }
 
 #[test]
-fn run_passes_on_how_the_command_ended() {
+fn run_exits_with_the_status_of_the_command() {
     let served = Served::start(&[]);
     for (script, expected) in [
         ("exit 0", 0),
@@ -365,12 +372,16 @@ fn run_passes_on_how_the_command_ended() {
     ] {
         let output = served.run(&["stock", "--", "sh", "-c", script]).output().unwrap();
         assert_eq!(status(&output), expected, "{script}: {}", errors(&output));
-        assert_eq!(served.say("EXISTS stock"), ":0", "the lock is free after {script}");
+        assert_eq!(
+            served.send_inline("EXISTS stock"),
+            ":0",
+            "the lock is free after {script}"
+        );
     }
 }
 
 #[test]
-fn run_tells_the_command_the_lock_and_the_token() {
+fn the_command_gets_the_name_of_the_lock_and_the_token() {
     let served = Served::start(&[]);
     let show = &["stock", "--", "sh", "-c", "echo $STEADLOCK_LOCK $STEADLOCK_TOKEN"];
     let mut last = 0;
@@ -413,16 +424,16 @@ fn a_lost_lock_ends_the_command() {
     let served = Served::start(&[]);
     let trap = "trap 'echo ended; exit 0' TERM; echo ready; while :; do sleep 0.05; done";
     let (mut child, mut output) = served.run_until_ready(&["--lease", "3", "stock", "--", "sh", "-c", trap]);
-    assert_eq!(served.say("DEL stock"), ":1");
+    assert_eq!(served.send_inline("DEL stock"), ":1");
     assert_eq!(first_line(&mut output), "ended");
     assert_eq!(wait(&mut child), 74);
 }
 
 #[test]
-fn a_lock_lost_unnoticed_is_still_reported() {
+fn a_loss_found_by_the_release_is_reported() {
     let served = Served::start(&[]);
     let (mut child, _output) = served.run_until_ready(&["stock", "--", "sh", "-c", "echo ready; cat > /dev/null"]);
-    assert_eq!(served.say("DEL stock"), ":1");
+    assert_eq!(served.send_inline("DEL stock"), ":1");
     // Long before the next renewal could find the loss.
     drop(child.stdin.take());
     assert_eq!(wait(&mut child), 74);
@@ -436,28 +447,31 @@ fn signals_reach_the_command() {
         let (mut child, _output) = served.run_until_ready(&["stock", "--", "sh", "-c", &trap]);
         send(&child, signal);
         assert_eq!(wait(&mut child), 9, "{name}");
-        assert_eq!(served.say("EXISTS stock"), ":0");
+        assert_eq!(served.send_inline("EXISTS stock"), ":0");
     }
 }
 
 #[test]
 fn a_signal_while_waiting_ends_the_wait() {
     let served = Served::start(&[]);
-    served.say("HSET stock 00000000-0000-4000-8000-000000000002:1 1");
+    served.send_inline("HSET stock 00000000-0000-4000-8000-000000000002:1 1");
     let mut child = served.run(&["stock", "--", "true"]).spawn().unwrap();
     // A waiter has subscribed to the lock's channel.
     let deadline = Instant::now() + Duration::from_secs(10);
-    while served.say("PUBLISH redisson_lock__channel:{stock} x") != ":1" {
+    while served.send_inline("PUBLISH redisson_lock__channel:{stock} x") != ":1" {
         assert!(Instant::now() < deadline, "it does not wait");
     }
     send(&child, Signal::TERM);
     assert_eq!(wait(&mut child), 143);
-    assert_eq!(served.say("HEXISTS stock 00000000-0000-4000-8000-000000000002:1"), ":1");
-    assert_eq!(served.say("HLEN stock"), ":1");
+    assert_eq!(
+        served.send_inline("HEXISTS stock 00000000-0000-4000-8000-000000000002:1"),
+        ":1"
+    );
+    assert_eq!(served.send_inline("HLEN stock"), ":1");
 }
 
 #[test]
-fn what_cannot_be_run_is_told_apart() {
+fn each_failure_to_run_has_its_exit_status() {
     let served = Served::start(&[]);
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let nobody = format!("redis://127.0.0.1:{free}");
@@ -484,19 +498,19 @@ fn what_cannot_be_run_is_told_apart() {
         assert!(!output.stderr.is_empty(), "{arguments:?} says nothing");
         assert!(!errors(&output).contains(['\u{1b}', '\u{9b}']), "{:?}", errors(&output));
     }
-    assert_eq!(served.say("EXISTS stock"), ":0");
+    assert_eq!(served.send_inline("EXISTS stock"), ":0");
     let left = "nothing is left but the token, and who the three were that took the lock";
-    assert_eq!(served.say("DBSIZE"), ":4", "{left}");
+    assert_eq!(served.send_inline("DBSIZE"), ":4", "{left}");
 }
 
 #[test]
-fn a_message_names_an_option_as_it_is_called_here() {
+fn a_message_names_an_option_by_its_flag() {
     let missing = missing();
     let options = ["--url", "rediss://localhost:1", "--tls-ca-file", &missing];
     let output = steadlock(&["run"]).args(options).args(["stock", "--", "true"]).output();
-    let said = errors(&output.unwrap());
+    let printed = errors(&output.unwrap());
     let expected = format!("--tls-ca-file: there is no file {missing}");
-    assert!(said.contains(&expected), "{said}");
+    assert!(printed.contains(&expected), "{printed}");
 }
 
 #[test]
@@ -510,7 +524,7 @@ fn help_lists_the_exit_statuses() {
 
 /// `nohup` makes a program and all its children ignore SIGHUP.
 #[test]
-fn a_signal_that_it_was_started_to_ignore_ends_nothing() {
+fn a_signal_ignored_from_the_start_ends_nothing() {
     let served = Served::start(&[]);
     let mut child = Command::new("nohup")
         .arg(env!("CARGO_BIN_EXE_steadlock"))
@@ -524,7 +538,7 @@ fn a_signal_that_it_was_started_to_ignore_ends_nothing() {
     let mut output = BufReader::new(child.stdout.take().unwrap());
     assert_eq!(first_line(&mut output), "ready");
     send(&child, Signal::HUP);
-    assert_eq!(served.say("EXISTS stock"), ":1", "it goes on");
+    assert_eq!(served.send_inline("EXISTS stock"), ":1", "it goes on");
     drop(child.stdin.take());
     assert_eq!(wait(&mut child), 4, "and so did the command");
 }

@@ -39,7 +39,7 @@ impl Served {
     }
 
     /// Sends a command in its inline form, and returns the first line of the reply.
-    fn say(&self, line: &str) -> String {
+    fn send_inline(&self, line: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
         let mut reply = String::new();
@@ -47,7 +47,7 @@ impl Served {
         reply.trim_end().to_owned()
     }
 
-    fn dial(&self) -> TcpStream {
+    fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(("127.0.0.1", self.page)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         stream
@@ -55,7 +55,7 @@ impl Served {
 
     /// Sends a request, and returns the whole answer.
     fn ask(&self, request: &str) -> String {
-        let mut stream = self.dial();
+        let mut stream = self.connect();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         // A refusal can close the connection before the whole request is read, which resets it.
@@ -87,14 +87,17 @@ fn number(page: &str, start: &str) -> f64 {
 }
 
 #[test]
-fn the_page_tells_of_commands_keys_memory_clients_and_scripts() {
+fn the_page_has_metrics_of_commands_keys_memory_clients_and_scripts() {
     let served = Served::start("0");
     let before = served.page();
     assert_eq!(number(&before, "steadlock_server_keys "), 0.0);
-    assert_eq!(served.say("SET secret-name 1 PX 60000"), "+OK");
-    assert_eq!(served.say("SET b 2"), "+OK");
-    assert!(served.say("INCR secret-name extra").starts_with("-ERR"));
-    assert_eq!(served.say("EVAL \"return redis.call('get',KEYS[1])\" 1 b"), "$1");
+    assert_eq!(served.send_inline("SET secret-name 1 PX 60000"), "+OK");
+    assert_eq!(served.send_inline("SET b 2"), "+OK");
+    assert!(served.send_inline("INCR secret-name extra").starts_with("-ERR"));
+    assert_eq!(
+        served.send_inline("EVAL \"return redis.call('get',KEYS[1])\" 1 b"),
+        "$1"
+    );
     let _idle = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
     let page = served.page();
     for (start, wanted) in [
@@ -116,7 +119,7 @@ fn the_page_tells_of_commands_keys_memory_clients_and_scripts() {
 }
 
 #[test]
-fn nothing_but_get_metrics_is_answered() {
+fn only_get_metrics_is_answered() {
     let served = Served::start("127.0.0.1:0");
     for (request, status) in [
         ("GET / HTTP/1.1\r\n\r\n", "404"),
@@ -138,9 +141,9 @@ fn nothing_but_get_metrics_is_answered() {
 }
 
 #[test]
-fn those_who_ask_and_say_nothing_are_sent_away_and_others_answered() {
+fn silent_clients_are_disconnected_and_others_answered() {
     let served = Served::start("0");
-    let mut silent: Vec<TcpStream> = (0..8).map(|_| served.dial()).collect();
+    let mut silent: Vec<TcpStream> = (0..8).map(|_| served.connect()).collect();
     for (number, stream) in silent.iter_mut().enumerate() {
         if number % 2 == 0 {
             stream.write_all(b"GET /met").unwrap();
@@ -156,7 +159,7 @@ fn those_who_ask_and_say_nothing_are_sent_away_and_others_answered() {
 }
 
 #[test]
-fn a_place_that_is_none_or_is_taken_is_refused() {
+fn an_invalid_address_or_a_port_in_use_is_refused() {
     for wrong in ["x", "70000", "localhost:9465", ""] {
         let refused = Command::new(env!("CARGO_BIN_EXE_steadlock"))
             .args(["serve", "--port", "0", "--metrics", wrong])

@@ -26,7 +26,7 @@ const TREE: &str = r#"
     echo up
     while :; do sleep 0.05; done
 "#;
-const UPS: usize = 5;
+const ESCAPED: usize = 5;
 
 /// A `steadlock serve` on a free port.
 struct Served {
@@ -50,7 +50,7 @@ impl Served {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    fn say(&self, command: &str) -> String {
+    fn send_inline(&self, command: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.write_all(format!("{command}\r\n").as_bytes()).unwrap();
         line(&mut BufReader::new(stream))
@@ -70,7 +70,7 @@ impl Served {
     }
 
     fn is_free(&self) -> bool {
-        self.say("EXISTS stock") == ":0"
+        self.send_inline("EXISTS stock") == ":0"
     }
 
     /// Returns whether a connection of the server has bytes that it has not read.
@@ -226,12 +226,12 @@ fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Shorter than each timeout after which a server counts as unreachable. The shortest one is the command timeout, 3 s.
-const AT_ONCE: Duration = Duration::from_millis(2_800);
+const PROMPTLY: Duration = Duration::from_millis(2_800);
 
 #[test]
 fn when_the_holder_was_killed_nothing_runs_once_another_has_the_lock() {
     let served = Served::start();
-    let mut run = served.run_script(&["--lease", "4"], TREE, UPS);
+    let mut run = served.run_script(&["--lease", "4"], TREE, ESCAPED);
     let mut next = served.run(&["stock", "--", "sh", "-c", "echo mine; cat"]);
     run.send(Signal::KILL);
     assert_eq!(line(&mut next.output), "mine");
@@ -243,7 +243,7 @@ fn when_the_holder_was_killed_nothing_runs_once_another_has_the_lock() {
 #[test]
 fn when_the_supervisor_was_killed_the_holder_ends_its_orphans_and_fails() {
     let served = Served::start();
-    let mut run = served.run_script(&[], TREE, UPS);
+    let mut run = served.run_script(&[], TREE, ESCAPED);
     send(run.supervisor(), Signal::KILL);
     assert_eq!(run.end(), 70);
     assert_eq!(run.others(), BTreeSet::new());
@@ -252,7 +252,7 @@ fn when_the_supervisor_was_killed_the_holder_ends_its_orphans_and_fails() {
 
 /// The check includes the environment of the supervisor, which a list of processes shows as well.
 #[test]
-fn the_command_gets_the_url_only_if_it_is_to_have_it() {
+fn the_command_gets_the_url_only_with_pass_url() {
     let served = Served::start();
     let url = served.url();
     let hidden = format!("{url}/0");
@@ -271,11 +271,11 @@ fn the_command_gets_the_url_only_if_it_is_to_have_it() {
         let script = format!("echo ${{STEADLOCK_URL--}} $STEADLOCK_LOCK ${{STEADLOCK_TOKEN:+token}} $({parent})");
         command.args(["stock", "--", "sh", "-c", &script]);
         let output = command.output().unwrap();
-        let said = String::from_utf8(output.stdout).unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap();
         let errors = String::from_utf8(output.stderr).unwrap();
         let of_parent = u8::from(expected != "-");
         assert_eq!(
-            said.trim_end(),
+            printed.trim_end(),
             format!("{expected} stock token {of_parent}"),
             "{options:?} {errors}"
         );
@@ -284,7 +284,7 @@ fn the_command_gets_the_url_only_if_it_is_to_have_it() {
 
 /// In a container that was entered from outside, the process group has no number.
 #[test]
-fn when_its_own_process_group_is_outside_its_namespace_it_ends_its_orphans_too() {
+fn orphans_end_even_if_the_process_group_is_outside_the_namespace() {
     let namespace = ["--pid", "--fork", "--mount-proc"];
     let probe = Command::new("unshare").args(namespace).arg("true").output().unwrap();
     if !probe.status.success() {
@@ -298,7 +298,7 @@ fn when_its_own_process_group_is_outside_its_namespace_it_ends_its_orphans_too()
         .arg(env!("CARGO_BIN_EXE_steadlock"))
         .stdin(Stdio::null());
     let mut run = Run::start_by(unshare, &served.url(), &["stock", "--", "sh", "-c", TREE]);
-    for _ in 0..UPS {
+    for _ in 0..ESCAPED {
         assert_eq!(line(&mut run.output), "up");
     }
     send(run.supervisor(), Signal::KILL);
@@ -308,7 +308,7 @@ fn when_its_own_process_group_is_outside_its_namespace_it_ends_its_orphans_too()
 }
 
 #[test]
-fn when_neither_holder_nor_supervisor_can_the_kernel_kills_the_command() {
+fn the_kernel_kills_the_command_if_neither_holder_nor_supervisor_can() {
     let served = Served::start();
     let run = served.run_script(&[], "trap '' TERM; echo up; while :; do sleep 0.05; done", 1);
     let supervisor = run.supervisor();
@@ -332,30 +332,30 @@ fn a_stopped_supervisor_goes_on_when_the_holder_is_killed() {
 }
 
 #[test]
-fn a_lock_that_was_taken_away_ends_all_that_ignore_sigterm() {
+fn a_removed_lock_ends_processes_that_ignore_sigterm() {
     let served = Served::start();
     for kill_after in ["0.3", "0"] {
-        let mut run = served.run_script(&["--lease", "4", "--kill-after", kill_after], TREE, UPS);
-        assert_eq!(served.say("DEL stock"), ":1");
+        let mut run = served.run_script(&["--lease", "4", "--kill-after", kill_after], TREE, ESCAPED);
+        assert_eq!(served.send_inline("DEL stock"), ":1");
         assert_eq!(run.end(), 74);
         assert_eq!(run.others(), BTreeSet::new());
     }
 }
 
 #[test]
-fn grandchildren_have_their_chance_to_end_when_the_lock_is_lost() {
+fn grandchildren_can_clean_up_when_the_lock_is_lost() {
     let served = Served::start();
     let script = "setsid sh -c 'trap \"echo tidied; exit\" TERM; echo up; while :; do sleep 0.05; done' & wait";
     let mut run = served.run_script(&["--lease", "4"], script, 1);
-    assert_eq!(served.say("DEL stock"), ":1");
+    assert_eq!(served.send_inline("DEL stock"), ":1");
     assert_eq!(line(&mut run.output), "tidied");
     assert_eq!(run.end(), 74);
 }
 
 #[test]
-fn a_lock_that_cannot_be_renewed_ends_all_before_it_can_be_anothers() {
+fn a_lock_that_cannot_be_renewed_ends_all_before_another_owner_can_hold_it() {
     let served = Served::start();
-    let mut run = served.run_script(&["--lease", "5"], TREE, UPS);
+    let mut run = served.run_script(&["--lease", "5"], TREE, ESCAPED);
     send(served.process.id(), Signal::STOP);
     let stopped = Instant::now();
     until("it has ended all", || run.has_ended_all().then_some(()));
@@ -368,7 +368,7 @@ fn a_lock_that_cannot_be_renewed_ends_all_before_it_can_be_anothers() {
 #[test]
 fn a_dead_server_ends_all() {
     let served = Served::start();
-    let mut run = served.run_script(&["--lease", "4"], TREE, UPS);
+    let mut run = served.run_script(&["--lease", "4"], TREE, ESCAPED);
     drop(served);
     assert_eq!(run.end(), 74);
     assert_eq!(run.others(), BTreeSet::new());
@@ -377,7 +377,7 @@ fn a_dead_server_ends_all() {
 #[test]
 fn a_stopped_holder_cannot_renew_and_so_all_is_ended_in_time() {
     let served = Served::start();
-    let mut run = served.run_script(&["--lease", "5"], TREE, UPS);
+    let mut run = served.run_script(&["--lease", "5"], TREE, ESCAPED);
     let mut next = served.run(&["stock", "--", "sh", "-c", "echo mine; cat"]);
     run.send(Signal::STOP);
     assert_eq!(line(&mut next.output), "mine");
@@ -388,7 +388,7 @@ fn a_stopped_holder_cannot_renew_and_so_all_is_ended_in_time() {
 }
 
 #[test]
-fn what_the_command_leaves_behind_ends_before_the_lock_is_free() {
+fn leftover_processes_end_before_the_lock_is_free() {
     let served = Served::start();
     let script = "trap '' TERM; setsid sh -c 'while :; do sleep 0.05; done' & exit 7";
     let mut run = served.run_script(&["--kill-after", "0.3"], script, 0);
@@ -398,7 +398,7 @@ fn what_the_command_leaves_behind_ends_before_the_lock_is_free() {
 }
 
 #[test]
-fn a_signal_ends_what_was_left_behind_at_once() {
+fn a_signal_ends_leftover_processes_at_once() {
     let served = Served::start();
     let script = "trap '' TERM; setsid sh -c 'echo up; while :; do sleep 0.05; done' & exit 7";
     let mut run = served.run_script(&["--kill-after", "3600"], script, 1);
@@ -424,7 +424,7 @@ fn when_the_whole_group_of_the_holder_is_killed_nothing_runs_once_another_has_th
     let served = Served::start();
     let arguments = ["--lease", "4", "stock", "--", "sh", "-c", TREE];
     let mut run = Run::start_by(steadlock_without_terminal(), &served.url(), &arguments);
-    for _ in 0..UPS {
+    for _ in 0..ESCAPED {
         assert_eq!(line(&mut run.output), "up");
     }
     let mut next = served.run(&["stock", "--", "sh", "-c", "echo mine; cat"]);
@@ -446,24 +446,24 @@ fn a_fork_chain_that_changes_its_session_at_each_step_is_ended() {
         while :; do sleep 0.05; done
     "#;
     let mut run = served.run_script(&["--lease", "4", "--kill-after", "0"], script, 1);
-    assert_eq!(served.say("DEL stock"), ":1");
+    assert_eq!(served.send_inline("DEL stock"), ":1");
     assert_eq!(run.end(), 74);
     assert_eq!(run.others(), BTreeSet::new());
 }
 
 #[test]
-fn a_stranger_in_a_process_group_of_the_command_is_left_alone() {
+fn a_foreign_process_in_a_process_group_of_the_command_is_left_alone() {
     let served = Served::start();
     let script = "set -m; sleep 60 > /dev/null & echo $!; wait";
     let mut run = served.run(&["--lease", "4", "--kill-after", "0", "stock", "--", "bash", "-c", script]);
     let group = line(&mut run.output).parse().unwrap();
-    let mut stranger = Command::new("sleep").arg("60").process_group(group).spawn().unwrap();
-    assert_eq!(served.say("DEL stock"), ":1");
+    let mut foreign = Command::new("sleep").arg("60").process_group(group).spawn().unwrap();
+    assert_eq!(served.send_inline("DEL stock"), ":1");
     assert_eq!(run.end(), 74);
     assert_eq!(run.others(), BTreeSet::new());
-    let ended = stranger.try_wait().unwrap();
-    stranger.kill().unwrap();
-    stranger.wait().unwrap();
+    let ended = foreign.try_wait().unwrap();
+    foreign.kill().unwrap();
+    foreign.wait().unwrap();
     assert_eq!(ended, None);
 }
 
@@ -477,7 +477,7 @@ fn a_command_can_start_a_session_of_its_own() {
 }
 
 #[test]
-fn children_are_left_alone_if_that_is_asked_for() {
+fn children_are_left_alone_with_leave_children() {
     let served = Served::start();
     let script = "setsid sleep 60 > /dev/null & exit 7";
     let mut run = served.run_script(&["--leave-children"], script, 0);
@@ -489,14 +489,18 @@ fn children_are_left_alone_if_that_is_asked_for() {
 #[test]
 fn children_are_not_left_alone_when_the_lock_is_lost() {
     let served = Served::start();
-    let mut run = served.run_script(&["--leave-children", "--lease", "4", "--kill-after", "0"], TREE, UPS);
-    assert_eq!(served.say("DEL stock"), ":1");
+    let mut run = served.run_script(
+        &["--leave-children", "--lease", "4", "--kill-after", "0"],
+        TREE,
+        ESCAPED,
+    );
+    assert_eq!(served.send_inline("DEL stock"), ":1");
     assert_eq!(run.end(), 74);
     assert_eq!(run.others(), BTreeSet::new());
 }
 
 #[test]
-fn a_signal_ends_it_while_it_connects() {
+fn a_signal_ends_the_connecting() {
     for (signal, expected) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("redis://{}", silent.local_addr().unwrap());
@@ -505,30 +509,30 @@ fn a_signal_ends_it_while_it_connects() {
         let asked = Instant::now();
         run.send(signal);
         assert_eq!(run.end(), expected);
-        assert!(asked.elapsed() < AT_ONCE, "{:?}", asked.elapsed());
+        assert!(asked.elapsed() < PROMPTLY, "{:?}", asked.elapsed());
     }
 }
 
 #[test]
-fn a_signal_while_it_waits_leaves_nothing_even_if_the_server_is_stopped() {
+fn a_signal_during_the_wait_leaves_no_record_even_if_the_server_is_stopped() {
     const TTL: Duration = Duration::from_secs(1);
     let served = Served::start();
-    served.say("HSET stock 00000000-0000-4000-8000-000000000002:1 1");
+    served.send_inline("HSET stock 00000000-0000-4000-8000-000000000002:1 1");
     let mut run = served.run(&["stock", "--", "true"]);
-    let is_waiting = || served.say("PUBLISH redisson_lock__channel:{stock} x") == ":1";
+    let is_waiting = || served.send_inline("PUBLISH redisson_lock__channel:{stock} x") == ":1";
     until("it waits", || is_waiting().then_some(()));
     // The waiter sends its next attempt when this TTL ends, or earlier as a poll. The server, once it continues after
     // the end of the TTL, grants it.
-    served.say(&format!("PEXPIRE stock {}", TTL.as_millis()));
+    served.send_inline(&format!("PEXPIRE stock {}", TTL.as_millis()));
     let set = Instant::now();
-    served.say("PUBLISH redisson_lock__channel:{stock} 0");
+    served.send_inline("PUBLISH redisson_lock__channel:{stock} 0");
     stop(served.process.id());
     until("it has asked", || served.has_unread().then_some(()));
     let asked = Instant::now();
     run.send(Signal::TERM);
     run.send(Signal::TERM);
     assert_eq!(run.end(), 143);
-    assert!(asked.elapsed() < AT_ONCE, "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < PROMPTLY, "{:?}", asked.elapsed());
     std::thread::sleep(TTL.saturating_sub(set.elapsed()));
     send(served.process.id(), Signal::CONT);
     // The record that the server then writes would last 30 s without a compensating release.
@@ -538,7 +542,7 @@ fn a_signal_while_it_waits_leaves_nothing_even_if_the_server_is_stopped() {
 }
 
 #[test]
-fn a_signal_while_it_releases_does_not_wait_for_the_server() {
+fn a_signal_during_the_release_does_not_wait_for_the_server() {
     let served = Served::start();
     let mut run = served.run_script(&[], "echo up; sleep 0.5; exit 7", 1);
     send(served.process.id(), Signal::STOP);
@@ -548,7 +552,7 @@ fn a_signal_while_it_releases_does_not_wait_for_the_server() {
         let _ = kill_process(to_pid(run.pid()), Signal::TERM);
         run.process.try_wait().unwrap()
     });
-    assert!(asked.elapsed() < AT_ONCE, "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < PROMPTLY, "{:?}", asked.elapsed());
     assert_eq!(run.end(), 7, "the command's own");
     send(served.process.id(), Signal::CONT);
     until("the lock is free", || served.is_free().then_some(()));
@@ -576,7 +580,7 @@ fn the_command_inherits_no_file_of_ours() {
 }
 
 #[test]
-fn a_command_that_ends_at_once_is_heard() {
+fn the_status_of_a_command_that_ends_at_once_is_returned() {
     let served = Served::start();
     for _ in 0..30 {
         let mut run = served.run_script(&[], "exit 3", 0);

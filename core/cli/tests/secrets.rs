@@ -8,7 +8,7 @@ use serde_json::Value;
 const SHAPES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ci/secrets/shapes.json");
 
 /// Returns what the command prints.
-fn said(arguments: &[&str], url: Option<&str>) -> String {
+fn printed(arguments: &[&str], url: Option<&str>) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_steadlock"));
     command.args(arguments).env_remove("STEADLOCK_URL").stdin(Stdio::null());
     if let Some(url) = url {
@@ -19,60 +19,60 @@ fn said(arguments: &[&str], url: Option<&str>) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-fn in_place(place: &str, given: &str) -> String {
+fn printed_for(place: &str, given: &str) -> String {
     let nowhere = Some("rediss://127.0.0.1:1");
     // The form with `=` makes a value that begins with a dash part of the option.
     let glued = |option: &str| format!("{option}={given}");
-    let run = |more: &[&str]| said(&[&["run"], more, &["name", "--", "true"]].concat(), nowhere);
+    let run = |more: &[&str]| printed(&[&["run"], more, &["name", "--", "true"]].concat(), nowhere);
     let release = |kind: &str| {
-        said(
+        printed(
             &["release", "--force", "--kind", kind, "--", given],
             Some("redis://127.0.0.1:1"),
         )
     };
     match place {
         "connect" => {
-            said(&["run", &glued("--url"), "name", "--", "true"], None)
-                + &said(&["inspect", &glued("--url"), "name"], None)
-                + &said(&["list", &glued("--url")], None)
-                + &said(&["doctor", &glued("--url")], None)
+            printed(&["run", &glued("--url"), "name", "--", "true"], None)
+                + &printed(&["inspect", &glued("--url"), "name"], None)
+                + &printed(&["list", &glued("--url")], None)
+                + &printed(&["doctor", &glued("--url")], None)
         }
         "connect by STEADLOCK_URL" => {
-            said(&["run", "name", "--", "true"], Some(given))
-                + &said(&["top"], Some(given))
-                + &said(&["wait", "name"], Some(given))
+            printed(&["run", "name", "--", "true"], Some(given))
+                + &printed(&["top"], Some(given))
+                + &printed(&["wait", "name"], Some(given))
         }
         "redlock, one of the primaries" => {
             let others = ["--url=redis://127.0.0.1:1", "--url=redis://127.0.0.1:2"];
-            said(&["inspect", others[0], others[1], &glued("--url"), "name"], None)
-                + &said(&["doctor", others[0], others[1], &glued("--url")], None)
-                + &said(
+            printed(&["inspect", others[0], others[1], &glued("--url"), "name"], None)
+                + &printed(&["doctor", others[0], others[1], &glued("--url")], None)
+                + &printed(
                     &["list"],
                     Some(&format!("redis://127.0.0.1:1 {given} redis://127.0.0.1:2")),
                 )
         }
         "prefix" => {
             run(&[&glued("--key-prefix")])
-                + &said(&["list", &glued("--key-prefix")], nowhere)
-                + &said(&["doctor", &glued("--key-prefix")], nowhere)
-                + &said(&["acl", "tenant", &glued("--prefix"), "--prefix="], None)
+                + &printed(&["list", &glued("--key-prefix")], nowhere)
+                + &printed(&["doctor", &glued("--key-prefix")], nowhere)
+                + &printed(&["acl", "tenant", &glued("--prefix"), "--prefix="], None)
         }
-        "a lock to take away" => said(&["release", "--force", "--", given], nowhere) + &release("lock"),
+        "a lock to take away" => printed(&["release", "--force", "--", given], nowhere) + &release("lock"),
         "name of a mutex" => release("mutex"),
         "name of a fair lock" => release("fair_lock"),
         "name of a read-write lock" => release("read_lock") + &release("write_lock"),
         "name of a semaphore" => release("semaphore"),
-        "lease of a client" => run(&[&glued("--lease")]) + &said(&["doctor", &glued("--lease")], nowhere),
+        "lease of a client" => run(&[&glued("--lease")]) + &printed(&["doctor", &glued("--lease")], nowhere),
         "wait" => {
             run(&[&glued("--wait")])
-                + &said(&["wait", "name", &glued("--timeout")], nowhere)
-                + &said(&["top", &glued("--interval")], nowhere)
+                + &printed(&["wait", "name", &glued("--timeout")], nowhere)
+                + &printed(&["top", &glued("--interval")], nowhere)
         }
         "a file of authorities" | "a URL in a file's place" => run(&[&glued("--tls-ca-file")]),
         "a server's name" => run(&[&glued("--tls-server-name")]),
         "an address map" => {
             let cluster = |option: &str| {
-                said(
+                printed(
                     &["run", option, "name", "--", "true"],
                     Some("redis+cluster://127.0.0.1:1"),
                 )
@@ -82,10 +82,10 @@ fn in_place(place: &str, given: &str) -> String {
         "a file of a certificate" => run(&[&glued("--tls-cert-file"), &format!("--tls-key-file={SHAPES}")]),
         "a file of a key" => run(&[&format!("--tls-cert-file={SHAPES}"), &glued("--tls-key-file")]),
         "name of a lock" => {
-            said(&["run", given, "--", "true"], Some("redis://127.0.0.1:1"))
-                + &said(&["inspect", "--", given], nowhere)
-                + &said(&["wait", "--", given], nowhere)
-                + &said(&["list", "--", given], nowhere)
+            printed(&["run", given, "--", "true"], Some("redis://127.0.0.1:1"))
+                + &printed(&["inspect", "--", given], nowhere)
+                + &printed(&["wait", "--", given], nowhere)
+                + &printed(&["list", "--", given], nowhere)
         }
         "an argument that is not known" => {
             run(&[&glued("--password")])
@@ -93,18 +93,18 @@ fn in_place(place: &str, given: &str) -> String {
                 + &run(&[&format!("--{given}")])
                 + &run(&["-p", given])
         }
-        "command to run" => said(&["run", "name", "--", given], Some("redis://127.0.0.1:1")),
+        "command to run" => printed(&["run", "name", "--", given], Some("redis://127.0.0.1:1")),
         "a subcommand" => {
-            said(&[given], None) + &said(&[given, "run"], None) + &said(&["completions", "--", given], None)
+            printed(&[given], None) + &printed(&[given, "run"], None) + &printed(&["completions", "--", given], None)
         }
         "port to listen on" => {
-            said(&["serve", &glued("--port")], None)
-                + &said(&["serve", &glued("--bind")], None)
-                + &said(&["serve", &glued("--http")], None)
+            printed(&["serve", &glued("--port")], None)
+                + &printed(&["serve", &glued("--bind")], None)
+                + &printed(&["serve", &glued("--http")], None)
         }
         "a file of a password" => {
-            let http = |option: &str| said(&["serve", "--port=0", "--http=0", option], None);
-            said(&["serve", "--port=0", &glued("--password-file")], None)
+            let http = |option: &str| printed(&["serve", "--port=0", "--http=0", option], None);
+            printed(&["serve", "--port=0", &glued("--password-file")], None)
                 + &http(&glued("--http-token-file"))
                 + &http(&glued("--http-root"))
                 + &http(&glued("--http-origin").replace("://", ":"))
@@ -122,13 +122,13 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
 }
 
 #[test]
-fn no_secret_is_repeated_in_whatever_place_it_was_given() {
+fn no_secret_is_repeated_wherever_it_was_given() {
     let shapes: Value = serde_json::from_str(&std::fs::read_to_string(SHAPES).unwrap()).unwrap();
     let mut leaks = Vec::new();
     let mut try_one = |place: &str, given: &str, marks: &[Value]| {
-        let said = in_place(place, given);
-        if marks.iter().filter_map(Value::as_str).any(|mark| said.contains(mark)) {
-            leaks.push(format!("{place}: {given}\n{said}"));
+        let text = printed_for(place, given);
+        if marks.iter().filter_map(Value::as_str).any(|mark| text.contains(mark)) {
+            leaks.push(format!("{place}: {given}\n{text}"));
         }
     };
     let marks = [Value::from("hunter2")];
@@ -182,7 +182,7 @@ fn a_command_that_cannot_be_run_is_named_without_userinfo() {
     let output = serve.0.stdout.take().unwrap();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line).unwrap();
     let url = line.split_whitespace().last().unwrap();
-    let text = said(&["run", "name", "--", "redis://:hunter2@nowhere"], Some(url));
+    let text = printed(&["run", "name", "--", "redis://:hunter2@nowhere"], Some(url));
     assert!(
         text.contains("redis://…@nowhere") && !text.contains("hunter2"),
         "{text}"

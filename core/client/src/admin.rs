@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use steadlock_protocol::{ErrorKind, Operation};
 
-pub use steadlock_protocol::{CallError, KeyPrefix, LockKey, LockName, OwnerId, Reply, Scratch, is_harmful, readable};
+pub use steadlock_protocol::{CallError, KeyPrefix, LockKey, LockName, OwnerId, Reply, Scratch, is_harmful};
 
 use crate::Error;
 use crate::api::Builder;
@@ -377,6 +377,13 @@ impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Settings({})", self.server())
     }
+}
+
+/// Returns a text that a terminal or a log shows and does not obey: escapes replace the characters that
+/// [are harmful](is_harmful).
+#[must_use]
+pub fn readable(text: &str) -> String {
+    steadlock_protocol::readable(text.as_bytes(), usize::MAX)
 }
 
 #[cfg(test)]

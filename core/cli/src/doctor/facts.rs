@@ -55,7 +55,7 @@ pub(crate) struct Facts {
     pub(crate) prefix: String,
     pub(crate) database: i64,
     /// The number of primaries that the URLs name. More than one means RedLock.
-    pub(crate) given: usize,
+    pub(crate) primary_count: usize,
     /// The primaries that answered.
     pub(crate) servers: Vec<Server>,
     /// The primaries that did not answer.
@@ -102,7 +102,7 @@ pub(crate) struct Server {
     pub(crate) round_trip: Fact<RoundTrip>,
     pub(crate) writes: Fact<Writes>,
     pub(crate) rights: Rights,
-    pub(crate) openness: Openness,
+    pub(crate) passwordless_login: PasswordlessLogin,
     pub(crate) node: Option<Node>,
 }
 
@@ -150,7 +150,7 @@ pub(crate) struct Connections {
 pub(crate) struct Clock {
     pub(crate) ahead: i64,
     /// The possible error of `ahead`.
-    pub(crate) within: i64,
+    pub(crate) uncertainty: i64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,11 +169,11 @@ pub(crate) enum Writes {
 
 /// Whether and from where clients can log in without a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Openness {
+pub(crate) struct PasswordlessLogin {
     /// Whether the default user has no password.
-    pub(crate) without_password: Fact<bool>,
+    pub(crate) is_allowed: Fact<bool>,
     /// Whether the server accepts such a user from other machines.
-    pub(crate) from_elsewhere: Fact<bool>,
+    pub(crate) from_network: Fact<bool>,
 }
 
 /// Facts that only a node of a cluster has.
@@ -237,23 +237,29 @@ pub(crate) mod samples {
                 address: "replica:6379".into(),
                 is_linked: true,
                 lag: 0,
-                clock: Fact::Known(Clock { ahead: 120, within: 50 }),
+                clock: Fact::Known(Clock {
+                    ahead: 120,
+                    uncertainty: 50,
+                }),
             }]),
             min_replicas: Fact::Known(1),
             idle_timeout: Fact::Known(0),
             pubsub_buffer: Fact::Known(32 << 20),
             script_limit: Fact::Known(5_000),
             connections: Fact::Known(Connections { open: 10, most: 10_000 }),
-            clock: Fact::Known(Clock { ahead: 100, within: 50 }),
+            clock: Fact::Known(Clock {
+                ahead: 100,
+                uncertainty: 50,
+            }),
             round_trip: Fact::Known(RoundTrip {
                 median: Duration::from_micros(200),
                 worst: Duration::from_millis(1),
             }),
             writes: Fact::Known(Writes::Accepted),
             rights: Rights::default(),
-            openness: Openness {
-                without_password: Fact::Known(false),
-                from_elsewhere: Fact::Known(true),
+            passwordless_login: PasswordlessLogin {
+                is_allowed: Fact::Known(false),
+                from_network: Fact::Known(true),
             },
             node: None,
         }
@@ -265,7 +271,7 @@ pub(crate) mod samples {
             lease: Duration::from_secs(30),
             prefix: "orders:".into(),
             database: 0,
-            given: names.len(),
+            primary_count: names.len(),
             servers: names.iter().map(|name| server(name)).collect(),
             unreachable: Vec::new(),
             coverage: None,

@@ -44,22 +44,22 @@ mod tests {
     use crate::doctor::facts::Fact;
 
     #[test]
-    fn of_good_servers_there_is_nothing_above_info() {
+    fn good_servers_have_no_finding_above_info() {
         for (layout, names) in [
             (Layout::OneServer, &["a:6379"][..]),
             (Layout::Cluster, &["a:6379", "b:6379", "c:6379"]),
             (Layout::RedLock, &["a:6379", "b:6379", "c:6379"]),
         ] {
             let findings = check(&samples::facts(layout, names));
-            let loud = findings
+            let severe = findings
                 .iter()
                 .filter(|finding| finding.check.severity() > Severity::Info);
-            assert_eq!(loud.count(), 0, "{layout:?}: {findings:?}");
+            assert_eq!(severe.count(), 0, "{layout:?}: {findings:?}");
         }
     }
 
     #[test]
-    fn the_worst_comes_first_and_what_several_have_is_said_once() {
+    fn the_worst_comes_first_and_equal_findings_are_merged() {
         let mut facts = samples::facts(Layout::Cluster, &["a:1", "b:1", "c:1"]);
         for server in &mut facts.servers[..2] {
             server.persistence = Fact::Known(Persistence {

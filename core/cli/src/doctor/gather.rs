@@ -2,7 +2,7 @@
 
 mod asking;
 mod info;
-mod openness;
+mod passwordless_login;
 mod permission;
 mod sentinel;
 mod server;
@@ -11,35 +11,39 @@ mod timing;
 use std::time::Duration;
 
 use steadlock::admin::{Deployment, Reply, Scratch, Servers, Topology};
-use steadlock::{Error, ErrorKind};
+use steadlock::{Builder, Error, ErrorKind};
 use tokio::time::timeout;
 
 use self::asking::{ask, number};
-use self::openness::Login;
+use self::passwordless_login::Login;
 use super::facts::{Coverage, Fact, Facts, Layout, Sentinels, Server, Unreachable};
-use crate::exit::Exit;
-use crate::server::ServerOptions;
 
-/// The servers to look at, and the options.
-pub(crate) struct Request<'a> {
+/// The servers to look at, and how to reach them.
+pub(super) struct Request<'a, E> {
     /// One URL, or the URLs of the primaries of RedLock.
-    pub(crate) urls: &'a [String],
-    /// The options for all of the URLs.
-    pub(crate) options: &'a ServerOptions,
-    pub(crate) lease: Duration,
+    pub(super) urls: &'a [String],
+    /// Returns the options of a client for one of the URLs.
+    pub(super) client: &'a dyn Fn(&str) -> Result<Builder, E>,
+    /// Returns the options of a client for a URL with the address at which a server was reached, so without the address
+    /// map; `None` if that is no address.
+    pub(super) client_of_reached: &'a dyn Fn(&str) -> Option<Builder>,
+    /// The prefix that programs put before the name of each lock.
+    pub(super) key_prefix: &'a str,
+    pub(super) lease: Duration,
 }
 
 /// Gathers the facts about the servers.
 ///
 /// # Errors
-/// Fails like [`Servers::open`]. With one URL that names one server, also fails if that server does not answer.
-pub(crate) async fn gather(request: &Request<'_>) -> Result<Facts, Exit> {
+/// Fails like [`Servers::open`] and like the request's `client`. With one URL that names one server, also fails if that
+/// server does not answer.
+pub(super) async fn gather<E: From<Error>>(request: &Request<'_, E>) -> Result<Facts, E> {
     let mut facts = Facts {
         layout: Layout::OneServer,
         lease: request.lease,
-        prefix: request.options.key_prefix().into(),
+        prefix: request.key_prefix.into(),
         database: 0,
-        given: request.urls.len(),
+        primary_count: request.urls.len(),
         servers: Vec::new(),
         unreachable: Vec::new(),
         coverage: None,
@@ -49,11 +53,10 @@ pub(crate) async fn gather(request: &Request<'_>) -> Result<Facts, Exit> {
         facts.layout = Layout::RedLock;
     }
     for url in request.urls {
-        let login = Login::new(url, request.options)?;
+        let login = Login::new(url, request.client_of_reached)?;
         facts.database = facts.database.max(login.database());
-        let builder = request.options.builder_of(std::slice::from_ref(url))?;
-        match Servers::open(request.options.with_address_map(builder)).await {
-            Ok(mut servers) => look_at(&mut servers, &login, &mut facts).await?,
+        match Servers::open((request.client)(url)?).await {
+            Ok(mut servers) => gather_from(&mut servers, &login, &mut facts).await?,
             Err(error) if facts.layout != Layout::RedLock || error.kind() == ErrorKind::InvalidArgument => {
                 return Err(error.into());
             }
@@ -71,8 +74,8 @@ fn unreachable(name: Option<&str>, error: &Error) -> Unreachable {
 }
 
 /// Gathers the facts about the servers of one URL.
-async fn look_at(servers: &mut Servers, login: &Login<'_>, facts: &mut Facts) -> Result<(), Error> {
-    let some: Vec<(Scratch, Option<Scratch>)> = (0..SCRATCHES).map(|_| servers.test_keys()).collect();
+async fn gather_from(servers: &mut Servers, login: &Login<'_>, facts: &mut Facts) -> Result<(), Error> {
+    let scratches: Vec<(Scratch, Option<Scratch>)> = (0..SCRATCH_NAMES).map(|_| servers.test_keys()).collect();
     for deployment in servers.deployments_mut() {
         let topology = deployment.topology();
         if facts.layout != Layout::RedLock {
@@ -83,20 +86,20 @@ async fn look_at(servers: &mut Servers, login: &Login<'_>, facts: &mut Facts) ->
             };
         }
         for index in 0..deployment.primaries().len() {
-            let scratch = scratch_at(deployment, index, &some);
+            let scratch = scratch_on(deployment, index, &scratches);
             let is_node = topology == Topology::Cluster;
             let Some(primary) = deployment.primaries_mut().get_mut(index) else {
                 continue;
             };
-            let subject = server::Subject {
+            let probe = server::Probe {
                 layout: facts.layout,
                 is_node,
                 login,
                 scratch,
             };
-            match subject.look_at(primary).await {
+            match probe.gather(primary).await {
                 Ok(mut server) => {
-                    clocks_of_replicas(deployment, &mut server).await;
+                    measure_replica_clocks(deployment, &mut server).await;
                     facts.servers.push(server);
                 }
                 Err(error) if facts.layout == Layout::OneServer => return Err(error),
@@ -114,7 +117,7 @@ async fn look_at(servers: &mut Servers, login: &Login<'_>, facts: &mut Facts) ->
 }
 
 /// Asks each replica that a primary names for its time.
-async fn clocks_of_replicas(deployment: &Deployment, server: &mut Server) {
+async fn measure_replica_clocks(deployment: &Deployment, server: &mut Server) {
     let Fact::Known(replicas) = &mut server.replicas else {
         return;
     };
@@ -122,24 +125,24 @@ async fn clocks_of_replicas(deployment: &Deployment, server: &mut Server) {
         let Some(mut link) = deployment.announced(&replica.address) else {
             continue;
         };
-        replica.clock = match timeout(REPLICA_LIMIT, timing::measure(&mut link)).await {
+        replica.clock = match timeout(REPLICA_TIMEOUT, timing::measure(&mut link)).await {
             Ok((clock, _)) => clock,
-            Err(_) => Fact::Unknown(format!("a replica does not answer within {REPLICA_LIMIT:?}")),
+            Err(_) => Fact::Unknown(format!("a replica does not answer within {REPLICA_TIMEOUT:?}")),
         };
     }
 }
 
 /// The longest wait for a replica's answer. Its primary can name an address that this machine cannot reach.
-const REPLICA_LIMIT: Duration = Duration::from_secs(2);
+const REPLICA_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The number of scratch names that are made: enough that each node of a cluster of usual size serves the slot of one.
-const SCRATCHES: usize = 1_000;
+const SCRATCH_NAMES: usize = 1_000;
 
 /// Returns scratch keys that one primary serves.
-fn scratch_at<'a>(
+fn scratch_on<'a>(
     deployment: &mut Deployment,
     index: usize,
-    some: &'a [(Scratch, Option<Scratch>)],
+    scratches: &'a [(Scratch, Option<Scratch>)],
 ) -> &'a (Scratch, Option<Scratch>) {
     let wanted = deployment
         .primaries()
@@ -149,7 +152,7 @@ fn scratch_at<'a>(
         let owner = deployment.primary_of(&scratch.0.key).ok();
         owner.map(|owner| owner.address().to_owned()) == wanted
     };
-    some.iter().find(is_there).unwrap_or(&some[0])
+    scratches.iter().find(is_there).unwrap_or(&scratches[0])
 }
 
 /// Returns how many slots are served, according to the first node that answers.
@@ -158,7 +161,7 @@ async fn coverage(deployment: &mut Deployment) -> Fact<Coverage> {
     for primary in deployment.primaries_mut() {
         match ask(primary, &["CLUSTER", "SLOTS"]).await {
             Fact::Known(Reply::Array(ranges)) => {
-                let served: i64 = ranges.iter().filter_map(length).sum();
+                let served: i64 = ranges.iter().filter_map(slot_count).sum();
                 return Fact::Known(Coverage {
                     unserved: u32::try_from(16_384 - served).unwrap_or(0),
                 });
@@ -171,12 +174,12 @@ async fn coverage(deployment: &mut Deployment) -> Fact<Coverage> {
 }
 
 /// Returns the number of slots in a range.
-fn length(range: &Reply) -> Option<i64> {
+fn slot_count(range: &Reply) -> Option<i64> {
     let Reply::Array(parts) = range else { return None };
     Some(number(parts.get(1)?)? - number(parts.first()?)? + 1)
 }
 
 async fn sentinels(deployment: &mut Deployment) -> Option<Sentinels> {
     let service = deployment.service()?.to_owned();
-    Some(sentinel::look_at(deployment.sentinels_mut(), &service).await)
+    Some(sentinel::gather(deployment.sentinels_mut(), &service).await)
 }

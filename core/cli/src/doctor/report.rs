@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use steadlock::admin::readable;
 use steadlock::host::shown;
 
 use super::catalogue::{Finding, Severity};
 use super::facts::{Facts, Replica, Server};
 use super::rights;
 use super::tier::{self, Tier};
-use crate::output::plain;
 
 /// Everything that the doctor found.
 pub(crate) struct Report<'a> {
@@ -40,11 +40,11 @@ impl Report<'_> {
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         for server in &self.facts.servers {
-            let _ = writeln!(text, "{}", foreign(&line(server)));
+            let _ = writeln!(text, "{}", safe_to_print(&describe_server(server)));
         }
         if let Some(sentinels) = &self.facts.sentinels {
             let names: Vec<&str> = sentinels.all.iter().map(|sentinel| sentinel.name.as_str()).collect();
-            let _ = writeln!(text, "sentinels: {}", foreign(&names.join(", ")));
+            let _ = writeln!(text, "sentinels: {}", safe_to_print(&names.join(", ")));
         }
         text.push('\n');
         for finding in self.findings {
@@ -58,16 +58,16 @@ impl Report<'_> {
                 "{:<8} {}{}: {}\n         → {}",
                 finding.check.severity(),
                 finding.check.id(),
-                foreign(&at),
-                foreign(&finding.says),
-                foreign(&finding.remedy)
+                safe_to_print(&at),
+                safe_to_print(&finding.says),
+                safe_to_print(&finding.remedy)
             );
         }
         if !self.findings.is_empty() {
             text.push('\n');
         }
         let _ = writeln!(text, "tier     {}", self.tier_text());
-        let _ = writeln!(text, "         {}", tier::BEYOND);
+        let _ = writeln!(text, "         {}", tier::T4_NOTE);
         let _ = writeln!(
             text,
             "access   for the user of your programs, with a password of your own:"
@@ -82,8 +82,8 @@ impl Report<'_> {
         if !self.tier.weakened_by.is_empty() {
             let _ = write!(text, "; see {}", self.tier.weakened_by.join(", "));
         }
-        if !self.tier.unless.is_empty() {
-            let _ = write!(text, "; cannot tell whether {}", self.tier.unless.join(", or "));
+        if !self.tier.unverified.is_empty() {
+            let _ = write!(text, "; cannot tell whether {}", self.tier.unverified.join(", or "));
         }
         text
     }
@@ -117,13 +117,13 @@ impl Report<'_> {
         };
         json!({
             "layout": self.facts.layout.as_str(),
-            "servers": self.facts.servers.iter().map(facts_of).collect::<Vec<_>>(),
+            "servers": self.facts.servers.iter().map(server_as_json).collect::<Vec<_>>(),
             "findings": self.findings.iter().map(finding).collect::<Vec<_>>(),
             "tier": {
                 "name": self.tier.name,
                 "says": self.tier.says,
                 "because": self.tier.weakened_by,
-                "cannot_tell": self.tier.unless,
+                "cannot_tell": self.tier.unverified,
             },
             "access": self.access(),
             "status": self.status(),
@@ -133,12 +133,12 @@ impl Report<'_> {
 
 /// Makes a text from elsewhere, such as a name or an error, safe to print. Removes the passwords of URLs, and
 /// characters that move a terminal's cursor.
-fn foreign(text: &str) -> String {
-    plain(&shown(text))
+fn safe_to_print(text: &str) -> String {
+    readable(&shown(text))
 }
 
 /// Describes a server in one line.
-fn line(server: &Server) -> String {
+fn describe_server(server: &Server) -> String {
     let mut parts: Vec<String> = Vec::new();
     parts.extend(server.version.known().map(ToString::to_string));
     parts.extend(server.memory.known().map(|memory| match memory.limit {
@@ -169,7 +169,7 @@ fn line(server: &Server) -> String {
         server
             .clock
             .known()
-            .map(|clock| format!("clock {:+.1} ms", ms_of(clock.ahead))),
+            .map(|clock| format!("clock {:+.1} ms", micros_to_ms(clock.ahead))),
     );
     parts.extend(
         server
@@ -181,13 +181,13 @@ fn line(server: &Server) -> String {
 }
 
 /// Describes a server as JSON. Unknown facts are null.
-fn facts_of(server: &Server) -> Value {
+fn server_as_json(server: &Server) -> Value {
     let replica = |replica: &Replica| {
         json!({
             "address": replica.address,
             "linked": replica.is_linked,
             "lag_s": replica.lag,
-            "clock_ahead_ms": replica.clock.known().map(|clock| ms_of(clock.ahead)),
+            "clock_ahead_ms": replica.clock.known().map(|clock| micros_to_ms(clock.ahead)),
         })
     };
     let replicas = server.replicas.known();
@@ -206,7 +206,7 @@ fn facts_of(server: &Server) -> Value {
         "replicas": replicas.map(|replicas| replicas.iter().map(replica).collect::<Vec<_>>()),
         "min_replicas_to_write": server.min_replicas.known(),
         "idle_timeout_s": server.idle_timeout.known(),
-        "clock_ahead_ms": server.clock.known().map(|clock| ms_of(clock.ahead)),
+        "clock_ahead_ms": server.clock.known().map(|clock| micros_to_ms(clock.ahead)),
         "round_trip_median_ms": trip.map(|trip| ms(trip.median)),
         "round_trip_worst_ms": trip.map(|trip| ms(trip.worst)),
     })
@@ -217,6 +217,6 @@ fn ms(time: Duration) -> f64 {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a difference of clocks, shown with one digit")]
-fn ms_of(micros: i64) -> f64 {
+fn micros_to_ms(micros: i64) -> f64 {
     micros as f64 / 1_000.0
 }

@@ -7,7 +7,7 @@
 
 use super::layout::Layout;
 use super::version::Version;
-use crate::acl;
+use crate::access_rules::{Role, Rule};
 
 /// The rights that locks use and the user lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,7 +59,7 @@ const fn probe(right: &'static str, need: Need, words: &'static [&'static str]) 
 }
 
 /// The rights that a program with locks needs on every server, in the order of SECURITY.md.
-const EVERYWHERE: &[Probe] = &[
+const BASIC_PROBES: &[Probe] = &[
     probe("evalsha", Need::Locks, &["EVALSHA", NO_SCRIPT, "1", KEY]),
     probe("script|load", Need::Locks, &["SCRIPT", "LOAD", "return 1"]),
     probe("subscribe", Need::Messages, &["SUBSCRIBE", CHANNEL]),
@@ -88,20 +88,20 @@ const EVERYWHERE: &[Probe] = &[
     probe("zscore", Need::Locks, &["ZSCORE", KEY, "member"]),
 ];
 
-const OF_CLUSTERS: &[Probe] = &[
+const CLUSTER_PROBES: &[Probe] = &[
     probe("cluster|slots", Need::Locks, &["CLUSTER", "SLOTS"]),
     probe("asking", Need::Locks, &["ASKING"]),
 ];
 
-const OF_SHARDED_CHANNELS: &[Probe] = &[
+const SHARDED_CHANNEL_PROBES: &[Probe] = &[
     probe("ssubscribe", Need::Messages, &["SSUBSCRIBE", CHANNEL]),
     probe("sunsubscribe", Need::Messages, &["SUNSUBSCRIBE", CHANNEL]),
     probe("spublish", Need::Messages, &["SPUBLISH", CHANNEL, ""]),
 ];
 
-const OF_REDLOCK: &[Probe] = &[probe("info", Need::Optional, &["INFO", "server"])];
+const REDLOCK_PROBES: &[Probe] = &[probe("info", Need::Optional, &["INFO", "server"])];
 
-const OF_NEW_SERVERS: &[Probe] = &[probe(
+const SETINFO_PROBES: &[Probe] = &[probe(
     "client|setinfo",
     Need::Optional,
     &["CLIENT", "SETINFO", "LIB-NAME", "steadlock"],
@@ -111,14 +111,14 @@ const OF_NEW_SERVERS: &[Probe] = &[probe(
 pub(crate) fn probes(layout: Layout, version: Option<Version>) -> impl Iterator<Item = &'static Probe> {
     let is_cluster = layout == Layout::Cluster;
     let has_sharded = is_cluster && version.is_some_and(Version::has_sharded_channels);
-    let takes_names = version.is_some_and(Version::takes_library_names);
+    let has_setinfo = version.is_some_and(Version::supports_setinfo);
     let some = |probes: &'static [Probe], holds: bool| if holds { probes } else { &[] };
-    EVERYWHERE
+    BASIC_PROBES
         .iter()
-        .chain(some(OF_CLUSTERS, is_cluster))
-        .chain(some(OF_SHARDED_CHANNELS, has_sharded))
-        .chain(some(OF_REDLOCK, layout == Layout::RedLock))
-        .chain(some(OF_NEW_SERVERS, takes_names))
+        .chain(some(CLUSTER_PROBES, is_cluster))
+        .chain(some(SHARDED_CHANNEL_PROBES, has_sharded))
+        .chain(some(REDLOCK_PROBES, layout == Layout::RedLock))
+        .chain(some(SETINFO_PROBES, has_setinfo))
 }
 
 /// A pattern of keys or of channels that locks need.
@@ -139,7 +139,7 @@ pub(crate) enum Pattern {
 
 impl Pattern {
     /// Returns whether only names with a brace need this pattern.
-    pub(crate) const fn is_of_braced(self) -> bool {
+    pub(crate) const fn is_for_braced(self) -> bool {
         matches!(
             self,
             Self::OwnOfBraced | Self::RedissonOfBraced | Self::OwnChannelsOfBraced
@@ -172,8 +172,23 @@ impl Pattern {
 
 /// Returns the line that gives a program all rights that its locks need here. The user replaces `PASSWORD`.
 pub(crate) fn access_line(layout: Layout, version: Option<Version>, prefix: &str, database: i64) -> String {
-    let more = probes(layout, version).skip(EVERYWHERE.len()).map(|probe| probe.right);
-    acl::for_programs(prefix, more.chain((database != 0).then_some("select")))
+    let extra = probes(layout, version)
+        .skip(BASIC_PROBES.len())
+        .map(|probe| probe.right);
+    let extra = extra.chain((database != 0).then_some("select"));
+    // An empty prefix allows all names.
+    let role = if prefix.is_empty() {
+        Role::Application
+    } else {
+        Role::Tenant
+    };
+    let rule = Rule {
+        role,
+        prefixes: &[prefix.to_owned()],
+        is_confined: false,
+        extra_commands: extra.map(|right| format!("+{right}")).collect(),
+    };
+    rule.command(role.user())
 }
 
 /// The server's answer to a probe.
@@ -185,7 +200,7 @@ pub(crate) enum Verdict {
     NoKey,
     NoChannel,
     /// The user has the right, but the server cannot run the command now; with the first word of its error.
-    NotNow(String),
+    Unavailable(String),
 }
 
 /// Reads an error by its first word. No version has a different word for each missing right, so the text of the error
@@ -196,7 +211,7 @@ pub(crate) fn verdict(code: &str, message: &str) -> Verdict {
         "NOPERM" if message.contains(" key") => Verdict::NoKey,
         "NOPERM" => Verdict::NoCommand,
         "OOM" | "READONLY" | "NOREPLICAS" | "MISCONF" | "CLUSTERDOWN" | "LOADING" | "BUSY" | "MASTERDOWN" => {
-            Verdict::NotNow(code.into())
+            Verdict::Unavailable(code.into())
         }
         // Servers check the user's rights first, so any other error means that the user has them.
         _ => Verdict::Allowed,
@@ -296,6 +311,9 @@ mod tests {
             assert_eq!(verdict("NOPERM", message), expected, "{message}");
         }
         assert_eq!(verdict("WRONGTYPE", "Operation against a key"), Verdict::Allowed);
-        assert_eq!(verdict("OOM", "command not allowed"), Verdict::NotNow("OOM".into()));
+        assert_eq!(
+            verdict("OOM", "command not allowed"),
+            Verdict::Unavailable("OOM".into())
+        );
     }
 }

@@ -12,15 +12,15 @@ pub(crate) struct Tier {
     /// The ids of the findings that weaken the tier's promise.
     pub(crate) weakened_by: Vec<&'static str>,
     /// Faults that could not be ruled out. The tier assumes that none of them is there.
-    pub(crate) unless: Vec<&'static str>,
+    pub(crate) unverified: Vec<&'static str>,
 }
 
 /// The tier above all others, which needs help from the programs.
-pub(crate) const BEYOND: &str = "T4, which alone is safe for correctness, has every client send its fencing token, \
+pub(crate) const T4_NOTE: &str = "T4, which alone is safe for correctness, has every client send its fencing token, \
                                  which the resource checks (docs/fencing.md)";
 
 /// Findings with which locks may fail or have two holders at any time.
-const AGAINST: [Check; 9] = [
+const DISQUALIFYING: [Check; 9] = [
     Check::SeveralServers,
     Check::WritesRefused,
     Check::Eviction,
@@ -46,24 +46,24 @@ const WEAKENING: [Check; 10] = [
     Check::ReplicaClock,
 ];
 
-pub(crate) fn earned(facts: &Facts, findings: &[Finding]) -> Tier {
+pub(crate) fn reached(facts: &Facts, findings: &[Finding]) -> Tier {
     let among = |checks: &[Check]| -> Vec<&'static str> {
         let found = findings.iter().map(|finding| finding.check);
         found.filter(|check| checks.contains(check)).map(Check::id).collect()
     };
-    let against = among(&AGAINST);
+    let disqualifying = among(&DISQUALIFYING);
     let lost = facts.unreachable.len();
-    let has_majority = lost * 2 < facts.given;
-    if !against.is_empty() || (lost > 0 && !(facts.layout == Layout::RedLock && has_majority)) {
+    let has_majority = lost * 2 < facts.primary_count;
+    if !disqualifying.is_empty() || (lost > 0 && !(facts.layout == Layout::RedLock && has_majority)) {
         return Tier {
             name: "none",
             says: "none: a lock may fail, or have two holders, without any failure of a server".into(),
-            weakened_by: if against.is_empty() {
+            weakened_by: if disqualifying.is_empty() {
                 vec![Check::Unreachable.id()]
             } else {
-                against
+                disqualifying
             },
-            unless: Vec::new(),
+            unverified: Vec::new(),
         };
     }
     let has_replicas = facts
@@ -73,7 +73,7 @@ pub(crate) fn earned(facts: &Facts, findings: &[Finding]) -> Tier {
     let (name, says) = match facts.layout {
         Layout::RedLock => (
             "T3",
-            "T3: at most one holder while a majority of the primaries stands, and one that lost its data stays away for \
+            "T3: at most one holder while a majority of the primaries is up, and one that lost its data stays away for \
              the longest lease",
         ),
         Layout::Sentinel | Layout::Cluster => ("T1", AFTER_FAILOVER),
@@ -87,15 +87,15 @@ pub(crate) fn earned(facts: &Facts, findings: &[Finding]) -> Tier {
         name,
         says: says.into(),
         weakened_by: among(&WEAKENING),
-        unless: unknown(facts),
+        unverified: unverified(facts),
     }
 }
 
-const AFTER_FAILOVER: &str = "T1: at most one holder until a failover; a promoted replica that had not heard of a grant \
+const AFTER_FAILOVER: &str = "T1: at most one holder until a failover; a promoted replica that had not received a grant \
                               may grant the lock again";
 
 /// Returns the assumptions of the tier that could not be checked.
-fn unknown(facts: &Facts) -> Vec<&'static str> {
+fn unverified(facts: &Facts) -> Vec<&'static str> {
     let real = || facts.servers.iter().filter(|server| !server.is_for_development());
     let is_unknown = |fact: fn(&&super::facts::Server) -> bool| real().any(|server| fact(&server));
     let of = [
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     fn tier(facts: &Facts) -> Tier {
-        earned(facts, &check(facts))
+        reached(facts, &check(facts))
     }
 
     #[test]
@@ -161,21 +161,21 @@ mod tests {
     #[test]
     fn a_majority_of_redlock_is_enough() {
         let mut facts = samples::facts(Layout::RedLock, &["a", "b"]);
-        facts.given = 3;
+        facts.primary_count = 3;
         facts.unreachable = vec![Unreachable {
             name: "c".into(),
             why: "Connection refused".into(),
         }];
         assert_eq!(tier(&facts).name, "T3");
-        facts.given = 2;
+        facts.primary_count = 2;
         assert_eq!(tier(&facts).name, "none");
     }
 
     #[test]
-    fn what_could_not_be_read_is_said_with_the_tier() {
+    fn unreadable_facts_are_listed_with_the_tier() {
         let mut facts = samples::facts(Layout::Sentinel, &["a"]);
         facts.sentinels = Some(samples::sentinels(3));
         facts.servers[0].memory = Fact::Unknown("INFO is refused (NOPERM)".into());
-        assert_eq!(tier(&facts).unless, ["it may evict"]);
+        assert_eq!(tier(&facts).unverified, ["it may evict"]);
     }
 }

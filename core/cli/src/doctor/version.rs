@@ -35,7 +35,9 @@ impl Version {
     /// Returns the advisories whose fix is not in this version, judged by its number.
     pub(crate) fn advisories(self, is_encrypted: bool) -> Vec<&'static Advisory> {
         let counts = |advisory: &&Advisory| {
-            (is_encrypted || !advisory.is_about_tls) && advisory.product == self.product && advisory.hits(self.number)
+            (is_encrypted || !advisory.is_about_tls)
+                && advisory.product == self.product
+                && advisory.affects(self.number)
         };
         ADVISORIES.iter().filter(counts).collect()
     }
@@ -46,7 +48,7 @@ impl Version {
     }
 
     /// Returns whether clients can tell the server which library they use.
-    pub(crate) const fn takes_library_names(self) -> bool {
+    pub(crate) const fn supports_setinfo(self) -> bool {
         self.number.0 > 7 || (self.number.0 == 7 && self.number.1 >= 2)
     }
 }
@@ -78,7 +80,7 @@ pub(crate) struct Advisory {
 }
 
 impl Advisory {
-    fn hits(&self, number: Number) -> bool {
+    fn affects(&self, number: Number) -> bool {
         let line = |number: &Number| (number.0, number.1);
         match self.fixed.iter().find(|fixed| line(fixed) == line(&number)) {
             Some(fixed) => number < *fixed,
@@ -161,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_read_with_what_follows_it() {
+    fn a_version_is_parsed_with_its_suffix() {
         let read = |text| Version::parse(Product::Redis, text).map(|version| version.number);
         assert_eq!(read("7.2.11"), Some((7, 2, 11)));
         assert_eq!(read("8.0"), Some((8, 0, 0)));
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_has_its_fix_and_older_lines_have_none() {
+    fn each_release_line_has_its_own_fix_and_older_lines_have_none() {
         for (text, hit) in [
             ("6.2.14", true),
             ("6.2.20", false),
@@ -189,13 +191,13 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_which_nothing_is_known_is_not_accused() {
+    fn a_release_line_without_known_fixes_has_no_advisory() {
         assert!(!ids(Product::Redis, "7.2.11", false).contains(&"CVE-2026-23631"));
         assert!(ids(Product::Redis, "8.2.3", false).contains(&"CVE-2026-23631"));
     }
 
     #[test]
-    fn what_is_about_tls_is_told_of_servers_that_speak_it() {
+    fn advisories_about_tls_apply_only_to_servers_with_tls() {
         assert!(!ids(Product::Redis, "8.2.8", false).contains(&"CVE-2026-81934"));
         assert!(ids(Product::Redis, "8.2.8", true).contains(&"CVE-2026-81934"));
     }

@@ -20,14 +20,14 @@ pub(super) enum Format {
 
 impl Format {
     /// Returns the format that a request asks for, or an error message.
-    pub(super) fn of(headers: &HeaderMap) -> Result<Self, &'static str> {
-        let named = |name: &str| headers.get(name).map(|value| value.as_bytes());
-        let is_base64 = match named("upstash-encoding") {
+    pub(super) fn requested(headers: &HeaderMap) -> Result<Self, &'static str> {
+        let header = |name: &str| headers.get(name).map(|value| value.as_bytes());
+        let is_base64 = match header("upstash-encoding") {
             None => false,
             Some(value) if value.eq_ignore_ascii_case(b"base64") => true,
             Some(_) => return Err("ERR the only Upstash-Encoding is base64"),
         };
-        match named("upstash-response-format") {
+        match header("upstash-response-format") {
             Some(value) if value.eq_ignore_ascii_case(b"resp2") && is_base64 => {
                 Err("ERR Upstash-Encoding has no meaning in the format resp2")
             }
@@ -49,7 +49,7 @@ impl Format {
 }
 
 /// The text of a response, with a limit on its size.
-pub(super) struct Text {
+pub(super) struct ResponseText {
     format: Format,
     bytes: Vec<u8>,
     replies: usize,
@@ -58,9 +58,9 @@ pub(super) struct Text {
 }
 
 /// The error that a text has reached its limit.
-struct Full;
+struct TooLarge;
 
-impl Text {
+impl ResponseText {
     /// Starts a text for one reply.
     pub(super) const fn one(format: Format) -> Self {
         Self {
@@ -93,7 +93,7 @@ impl Text {
         }
         self.bytes.truncate(before);
         // The error itself is small enough to fit.
-        let _ = self.write(&Reply::Error(too_large()));
+        let _ = self.write(&Reply::Error(reply_too_large()));
         ControlFlow::Break(())
     }
 
@@ -116,11 +116,11 @@ impl Text {
         self.bytes
     }
 
-    fn write(&mut self, reply: &Reply) -> Result<(), Full> {
+    fn write(&mut self, reply: &Reply) -> Result<(), TooLarge> {
         if self.format == Format::Resp2 {
             encode::reply(reply, Protocol::Resp2, &mut self.bytes);
             return if self.bytes.len() > ExternalClient::REPLY_BYTES {
-                Err(Full)
+                Err(TooLarge)
             } else {
                 Ok(())
             };
@@ -140,7 +140,7 @@ impl Text {
         Ok(())
     }
 
-    fn value(&mut self, reply: &Reply) -> Result<(), Full> {
+    fn value(&mut self, reply: &Reply) -> Result<(), TooLarge> {
         match reply {
             Reply::Nil | Reply::NilArray => self.bytes.extend_from_slice(b"null"),
             Reply::Int(number) => self.bytes.extend_from_slice(number.to_string().as_bytes()),
@@ -157,21 +157,21 @@ impl Text {
         Ok(())
     }
 
-    fn array<'a>(&mut self, items: impl Iterator<Item = &'a Reply>) -> Result<(), Full> {
+    fn array<'a>(&mut self, items: impl Iterator<Item = &'a Reply>) -> Result<(), TooLarge> {
         self.bytes.push(b'[');
         for (before, item) in items.enumerate() {
             if before > 0 {
                 self.bytes.push(b',');
             }
             self.value(item)?;
-            self.has_room(0)?;
+            self.check_size(0)?;
         }
         self.bytes.push(b']');
         Ok(())
     }
 
-    fn string(&mut self, bytes: &[u8]) -> Result<(), Full> {
-        self.has_room(bytes.len())?;
+    fn string(&mut self, bytes: &[u8]) -> Result<(), TooLarge> {
+        self.check_size(bytes.len())?;
         if self.format == Format::Base64 {
             self.bytes.push(b'"');
             base64(bytes, &mut self.bytes);
@@ -179,7 +179,7 @@ impl Text {
         } else {
             self.text(&String::from_utf8_lossy(bytes));
         }
-        self.has_room(0)
+        self.check_size(0)
     }
 
     fn text(&mut self, text: &str) {
@@ -187,9 +187,9 @@ impl Text {
         let _ = serde_json::to_writer(&mut self.bytes, text);
     }
 
-    const fn has_room(&self, more: usize) -> Result<(), Full> {
+    const fn check_size(&self, more: usize) -> Result<(), TooLarge> {
         if self.bytes.len() + more > ExternalClient::REPLY_BYTES {
-            return Err(Full);
+            return Err(TooLarge);
         }
         Ok(())
     }
@@ -200,7 +200,7 @@ pub(super) fn error(text: &str) -> Vec<u8> {
     serde_json::json!({ "error": text }).to_string().into_bytes()
 }
 
-pub(super) fn too_large() -> StoreError {
+pub(super) fn reply_too_large() -> StoreError {
     StoreError::parse("ERR the reply is too large for this development server")
 }
 
@@ -223,13 +223,13 @@ mod tests {
     use super::*;
 
     fn written(reply: &Reply, format: Format) -> String {
-        let mut text = Text::one(format);
+        let mut text = ResponseText::one(format);
         let _ = text.push(reply);
         String::from_utf8(text.finish()).unwrap()
     }
 
     #[test]
-    fn bytes_are_base64_as_others_write_it() {
+    fn base64_is_standard_base64_with_padding() {
         for (bytes, expected) in [
             (&b""[..], ""),
             (b"f", "Zg=="),
@@ -290,7 +290,7 @@ mod tests {
     fn a_text_that_grows_too_large_says_so_in_the_reply_s_place() {
         // Each of these bytes takes six characters in JSON.
         let reply = Reply::Bytes(vec![1; ExternalClient::REPLY_BYTES / 5]);
-        let mut text = Text::list(Format::Json);
+        let mut text = ResponseText::list(Format::Json);
         assert!(text.push(&Reply::OK).is_continue());
         assert!(text.push(&reply).is_break());
         assert_eq!(text.replies(), 2);

@@ -13,25 +13,25 @@ use tokio::time::timeout;
 pub(super) struct Events {
     /// The first event, which confirms the subscription.
     first: Option<Bytes>,
-    next: Next,
+    next: NextEvent,
 }
 
 /// A future of the subscription and the bytes to write next; `None` for the bytes if messages were lost.
-type Next = Pin<Box<dyn Future<Output = (Subscription, Option<Bytes>)> + Send>>;
+type NextEvent = Pin<Box<dyn Future<Output = (Subscription, Option<Bytes>)> + Send>>;
 
 /// A comment is sent after this long without a message. Clients and proxies close a connection that is silent for
 /// minutes, and the write also reveals a client that is gone.
-const SILENCE: Duration = Duration::from_secs(30);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
 impl Events {
     pub(super) fn new(channels: &[Vec<u8>], subscription: Subscription) -> Self {
         let mut first = Vec::new();
         for (before, channel) in channels.iter().enumerate() {
-            event("subscribe", channel, (before + 1).to_string().as_bytes(), &mut first);
+            write_event("subscribe", channel, (before + 1).to_string().as_bytes(), &mut first);
         }
         Self {
             first: Some(first.into()),
-            next: next(subscription),
+            next: next_event(subscription),
         }
     }
 
@@ -44,19 +44,19 @@ impl Events {
         let Poll::Ready((subscription, bytes)) = self.next.as_mut().poll(context) else {
             return Poll::Pending;
         };
-        self.next = next(subscription);
+        self.next = next_event(subscription);
         Poll::Ready(bytes.ok_or_else(|| io::Error::other("more messages than were read")))
     }
 }
 
-fn next(mut subscription: Subscription) -> Next {
+fn next_event(mut subscription: Subscription) -> NextEvent {
     Box::pin(async move {
-        let Ok(message) = timeout(SILENCE, subscription.next()).await else {
+        let Ok(message) = timeout(KEEP_ALIVE_INTERVAL, subscription.next()).await else {
             return (subscription, Some(Bytes::from_static(b":\n\n")));
         };
         let bytes = message.map(|(channel, payload)| {
-            let mut bytes = Vec::with_capacity(channel.len() + payload.len() + EVENT_EXTRA);
-            event("message", &channel, &payload, &mut bytes);
+            let mut bytes = Vec::with_capacity(channel.len() + payload.len() + EVENT_OVERHEAD);
+            write_event("message", &channel, &payload, &mut bytes);
             bytes.into()
         });
         (subscription, bytes)
@@ -65,7 +65,7 @@ fn next(mut subscription: Subscription) -> Next {
 
 /// Appends an event. A line break would end it early, so each line becomes a `data` field; `EventSource` joins them
 /// again.
-fn event(kind: &str, channel: &[u8], content: &[u8], out: &mut Vec<u8>) {
+fn write_event(kind: &str, channel: &[u8], content: &[u8], out: &mut Vec<u8>) {
     let text = format!(
         "{kind},{},{}",
         String::from_utf8_lossy(channel),
@@ -81,7 +81,7 @@ fn event(kind: &str, channel: &[u8], content: &[u8], out: &mut Vec<u8>) {
 }
 
 /// The size of an event without its channel and payload.
-const EVENT_EXTRA: usize = 32;
+const EVENT_OVERHEAD: usize = 32;
 
 #[cfg(test)]
 mod tests {
@@ -90,8 +90,8 @@ mod tests {
     #[test]
     fn a_payload_of_several_lines_stays_one_event() {
         let mut out = Vec::new();
-        event("message", b"c", b"a\r\nb\rc\n", &mut out);
-        event("message", b"c", b"\xff,", &mut out);
+        write_event("message", b"c", b"a\r\nb\rc\n", &mut out);
+        write_event("message", b"c", b"\xff,", &mut out);
         let text = String::from_utf8(out).unwrap();
         assert_eq!(
             text,

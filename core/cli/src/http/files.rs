@@ -12,7 +12,7 @@ pub(crate) struct Root(PathBuf);
 /// The bytes of a file, counted towards the memory limit.
 pub(super) struct ServedFile {
     pub(super) bytes: Vec<u8>,
-    pub(super) kind: &'static str,
+    pub(super) content_type: &'static str,
     pub(super) memory: ClientMemory,
 }
 
@@ -37,7 +37,7 @@ impl Root {
     /// Reads the file at a path. A path that ends with a slash means the `index.html` of that folder.
     pub(super) fn read(&self, segments: &[Vec<u8>], client: &ExternalClient) -> Result<ServedFile, NotServed> {
         let path = self.find(segments).ok_or(NotServed::Missing)?;
-        let kind = kind(&path);
+        let content_type = content_type(&path);
         let read = |path: &Path| {
             let mut file = File::open(path)?;
             let length = file.metadata()?.len();
@@ -46,10 +46,14 @@ impl Root {
             let Some(length) = length else { return Ok(None) };
             let mut bytes = vec![0; length];
             file.read_exact(&mut bytes)?;
-            Ok::<_, std::io::Error>(Some(ServedFile { bytes, kind, memory }))
+            Ok::<_, std::io::Error>(Some(ServedFile {
+                bytes,
+                content_type,
+                memory,
+            }))
         };
         match read(&path) {
-            Ok(shown) => shown.ok_or(NotServed::TooLarge),
+            Ok(served) => served.ok_or(NotServed::TooLarge),
             Err(_) => Err(NotServed::Missing),
         }
     }
@@ -57,13 +61,13 @@ impl Root {
     /// Finds a file below the folder. Hidden files, and files that a link places outside the folder, are not found.
     fn find(&self, segments: &[Vec<u8>]) -> Option<PathBuf> {
         let (last, folders) = match segments {
-            [folders @ .., last] if !last.is_empty() => (plain(last)?, folders),
+            [folders @ .., last] if !last.is_empty() => (safe_name(last)?, folders),
             [folders @ .., _] => ("index.html", folders),
             [] => ("index.html", segments),
         };
         let mut path = self.0.clone();
         for folder in folders {
-            path.push(plain(folder)?);
+            path.push(safe_name(folder)?);
         }
         path.push(last);
         let path = path.canonicalize().ok()?;
@@ -72,14 +76,14 @@ impl Root {
 }
 
 /// Returns the segment as the name of a file or folder, if it has no special meaning on any system.
-fn plain(segment: &[u8]) -> Option<&str> {
+fn safe_name(segment: &[u8]) -> Option<&str> {
     let name = std::str::from_utf8(segment).ok()?;
-    let is_plain = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', ':', '\0']);
-    is_plain.then_some(name)
+    let is_safe = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', ':', '\0']);
+    is_safe.then_some(name)
 }
 
 /// Returns the content type for a file's extension.
-fn kind(path: &Path) -> &'static str {
+fn content_type(path: &Path) -> &'static str {
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     match ending.to_ascii_lowercase().as_str() {
         "html" | "htm" => "text/html; charset=utf-8",

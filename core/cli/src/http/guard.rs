@@ -28,13 +28,15 @@ impl Origin {
         if given == "*" {
             return Ok(Self(given.into()));
         }
-        let is_place = |place: &str| {
-            let authority = place.parse::<Authority>();
+        let is_authority = |text: &str| {
+            let authority = text.parse::<Authority>();
             // A pattern such as `*.example` would never equal an origin, so it is refused.
-            authority.is_ok_and(|authority| !authority.host().is_empty()) && !place.contains(['@', '*'])
+            authority.is_ok_and(|authority| !authority.host().is_empty()) && !text.contains(['@', '*'])
         };
         match given.split_once("://") {
-            Some((scheme, place)) if is_scheme(scheme) && is_place(place) => Ok(Self(given.to_ascii_lowercase())),
+            Some((scheme, authority)) if is_scheme(scheme) && is_authority(authority) => {
+                Ok(Self(given.to_ascii_lowercase()))
+            }
             _ => Err("give an origin, as https://app.example or http://localhost:5173, or * for every page".into()),
         }
     }
@@ -76,15 +78,15 @@ impl Guard {
 
     /// Checks the source of a request. The error says why the request is refused.
     pub(super) fn check(&self, head: &Parts) -> Result<RequestSource, &'static str> {
-        let host = host(head).ok_or("ERR a request has one Host header")?;
+        let host = host(head).ok_or("ERR a request needs exactly one Host header")?;
         let is_literal = is_loopback_name(host.host()) || ip(host.host()).is_some();
         if self.is_local && !is_loopback_name(host.host()) {
-            return Err("ERR this server is for its own machine; ask for localhost or 127.0.0.1");
+            return Err("ERR this server answers its own machine only; use localhost or 127.0.0.1");
         }
         let mut source = RequestSource {
             allowed_origin: None,
-            is_cross_site: site(&head.headers).is_some_and(|site| !matches!(site, b"same-origin" | b"none")),
-            is_navigation: named(&head.headers, "sec-fetch-dest") == Some(b"document"),
+            is_cross_site: fetch_site(&head.headers).is_some_and(|site| !matches!(site, b"same-origin" | b"none")),
+            is_navigation: header(&head.headers, "sec-fetch-dest") == Some(b"document"),
         };
         let Some(origin) = head.headers.get(ORIGIN) else {
             return Ok(source);
@@ -96,7 +98,7 @@ impl Guard {
         }
         source.allowed_origin = Some(
             self.allowed_origin(origin)
-                .ok_or("ERR this page may not ask here; start the server with --http-origin ORIGIN for it")?,
+                .ok_or("ERR this page may not send requests here; start the server with --http-origin ORIGIN for it")?,
         );
         source.is_cross_site = false;
         Ok(source)
@@ -105,7 +107,7 @@ impl Guard {
     /// Returns whether a request has the token, in its header or as `?_token=`.
     pub(super) fn has_token(&self, headers: &HeaderMap, query: &[(Vec<u8>, Vec<u8>)]) -> bool {
         let Some(token) = &self.token else { return true };
-        let bearer = named(headers, "authorization").and_then(|value| {
+        let bearer = header(headers, "authorization").and_then(|value| {
             let (scheme, given) = value.split_at_checked(BEARER.len())?;
             scheme.eq_ignore_ascii_case(BEARER).then_some(given)
         });
@@ -120,17 +122,17 @@ impl Guard {
         if self.origins.iter().any(is_listed) {
             return Some(origin.clone());
         }
-        let is_open_to_network = self.origins.iter().any(|listed| listed.0 == "*");
-        is_open_to_network.then(|| HeaderValue::from_static("*"))
+        let allows_all = self.origins.iter().any(|listed| listed.0 == "*");
+        allows_all.then(|| HeaderValue::from_static("*"))
     }
 }
 
 const BEARER: &[u8] = b"Bearer ";
 
 /// Returns the requested headers that a page of another origin may send.
-pub(super) fn permitted_headers(asked: &HeaderMap) -> String {
-    let asked = asked.get_all("access-control-request-headers").iter();
-    let names = asked
+pub(super) fn permitted_headers(requested: &HeaderMap) -> String {
+    let requested = requested.get_all("access-control-request-headers").iter();
+    let names = requested
         .filter_map(|value| value.to_str().ok())
         .flat_map(|list| list.split(','));
     let names = names.filter_map(|name| name.trim().parse::<HeaderName>().ok());
@@ -152,12 +154,12 @@ const PERMITTED: [&str; 5] = [
     "last-event-id",
 ];
 
-fn named<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a [u8]> {
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a [u8]> {
     headers.get(name).map(HeaderValue::as_bytes)
 }
 
-fn site(headers: &HeaderMap) -> Option<&[u8]> {
-    named(headers, "sec-fetch-site")
+fn fetch_site(headers: &HeaderMap) -> Option<&[u8]> {
+    header(headers, "sec-fetch-site")
 }
 
 /// Returns the host and port of a request; `None` if there is no host, or more than one.
@@ -263,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_page_of_another_site_sends_without_its_origin_is_told_apart() {
+    fn requests_of_other_sites_without_an_origin_are_recognized() {
         let listed = guard(&["https://app.example"], true);
         for (site, is_cross_site) in [
             ("cross-site", true),

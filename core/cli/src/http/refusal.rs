@@ -27,7 +27,7 @@ impl Refusal {
     }
 
     /// Refuses a request that makes no sense.
-    pub(super) fn bad(text: impl Into<Cow<'static, str>>) -> Self {
+    pub(super) fn bad_request(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, text)
     }
 
@@ -35,12 +35,12 @@ impl Refusal {
         Self::new(StatusCode::FORBIDDEN, text)
     }
 
-    pub(super) fn unfit_method() -> Self {
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, "ERR this is not asked by that method")
+    pub(super) fn method_not_allowed() -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "ERR this method is not allowed here")
     }
 
     /// Refuses a request because the requests and replies of all clients take too much memory.
-    pub(super) fn no_room() -> Self {
+    pub(super) fn out_of_memory() -> Self {
         let text = "OOM requests and replies of all clients take too much memory";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, text)
     }

@@ -12,7 +12,7 @@ use steadlock_store::Reply;
 use steadlock_store::server::{ClientMemory, ExternalClient};
 use tokio::time::timeout;
 
-use super::answers::{self, Format, Text};
+use super::answers::{self, Format, ResponseText};
 use super::body::Body;
 use super::events::Events;
 use super::files::{NotServed, Root};
@@ -68,26 +68,28 @@ async fn answer_allowed(
     body: Incoming,
     source: &RequestSource,
 ) -> Outcome {
-    let is_reading = match head.method {
+    let is_get = match head.method {
         Method::OPTIONS => return Ok(preflight(head, source.allowed_origin.is_some())),
         Method::GET | Method::HEAD => true,
         Method::POST | Method::PUT => false,
-        _ => return Err(Refusal::unfit_method()),
+        _ => return Err(Refusal::method_not_allowed()),
     };
-    let undecodable = || Refusal::bad("ERR the path or the query cannot be decoded");
+    let undecodable = || Refusal::bad_request("ERR the path or the query cannot be decoded");
     let segments = query::segments(head.uri.path()).ok_or_else(undecodable)?;
     let mut options = query::pairs(head.uri.query().unwrap_or_default()).ok_or_else(undecodable)?;
     if let Some(root) = &site.root
-        && is_reading
+        && is_get
         && (!source.is_cross_site || source.is_navigation)
-        && let Some(outcome) = file(root, client, &segments)
+        && let Some(outcome) = serve_file(root, client, &segments)
     {
         return outcome;
     }
     if source.is_cross_site {
-        return Err(Refusal::forbidden("ERR a page of another site may not ask here"));
+        return Err(Refusal::forbidden(
+            "ERR pages of other sites may not send requests here",
+        ));
     }
-    if site.guard.is_open_to_network() && is_reading && source.allowed_origin.is_none() {
+    if site.guard.is_open_to_network() && is_get && source.allowed_origin.is_none() {
         let text = "ERR over the network a command by GET needs a token; use POST, or start the server with \
                     --http-token-file";
         return Err(Refusal::forbidden(text));
@@ -98,13 +100,13 @@ async fn answer_allowed(
     }
     client.mark_established();
     options.retain(|(name, _)| name != b"_token");
-    let format = Format::of(&head.headers).map_err(Refusal::bad)?;
-    let endpoint = endpoint(segments, is_reading)?;
-    let (body, memory) = read(client, body).await?;
+    let format = Format::requested(&head.headers).map_err(Refusal::bad_request)?;
+    let endpoint = endpoint(segments, is_get)?;
+    let (body, memory) = read_body(client, body).await?;
     match endpoint {
         Endpoint::Subscription(channels) => subscribe(client, &channels),
         Endpoint::Path(mut words) => {
-            if !body.is_empty() && !is_reading {
+            if !body.is_empty() && !is_get {
                 words.push(body);
             }
             for (name, value) in options {
@@ -127,27 +129,27 @@ async fn run_body(
     body: Vec<u8>,
     mut memory: ClientMemory,
 ) -> Outcome {
-    let unread = |what: &str, why: String| Refusal::bad(format!("ERR failed to read the {what}: {why}"));
+    let parse_error = |what: &str, why: String| Refusal::bad_request(format!("ERR failed to read the {what}: {why}"));
     if let Endpoint::Command = endpoint {
-        let words = words::command(&body).map_err(|why| unread("command", why))?;
+        let words = words::command(&body).map_err(|why| parse_error("command", why))?;
         count_words(&mut memory, body, words::memory(&words))?;
         return run(client, format, &words).await;
     }
-    let commands = words::commands(&body).map_err(|why| unread("commands", why))?;
+    let commands = words::commands(&body).map_err(|why| parse_error("commands", why))?;
     count_words(&mut memory, body, commands.iter().map(words::memory).sum())?;
     match endpoint {
-        Endpoint::Transaction => run_together(client, format, commands).await,
-        _ => run_each(client, format, &commands).await,
+        Endpoint::Transaction => run_transaction(client, format, commands).await,
+        _ => run_pipeline(client, format, &commands).await,
     }
 }
 
-fn endpoint(mut segments: Vec<Vec<u8>>, is_reading: bool) -> Result<Endpoint, Refusal> {
+fn endpoint(mut segments: Vec<Vec<u8>>, is_get: bool) -> Result<Endpoint, Refusal> {
     let name = segments
         .first()
         .map(|name| name.to_ascii_lowercase())
         .unwrap_or_default();
     match name.as_slice() {
-        b"" | b"pipeline" | b"multi-exec" if is_reading => Err(Refusal::unfit_method()),
+        b"" | b"pipeline" | b"multi-exec" if is_get => Err(Refusal::method_not_allowed()),
         b"" if segments.len() <= 1 => Ok(Endpoint::Command),
         b"pipeline" if segments.len() == 1 => Ok(Endpoint::Pipeline),
         b"multi-exec" if segments.len() == 1 => Ok(Endpoint::Transaction),
@@ -157,14 +159,14 @@ fn endpoint(mut segments: Vec<Vec<u8>>, is_reading: bool) -> Result<Endpoint, Re
 }
 
 /// Returns a file of the folder, or the error that there is none. `None` if the path is a command.
-fn file(root: &Root, client: &ExternalClient, segments: &[Vec<u8>]) -> Option<Outcome> {
+fn serve_file(root: &Root, client: &ExternalClient, segments: &[Vec<u8>]) -> Option<Outcome> {
     match root.read(segments, client) {
         Ok(served) => Some(Ok(response(
             StatusCode::OK,
-            served.kind,
+            served.content_type,
             Body::counted(served.bytes, served.memory),
         ))),
-        Err(NotServed::TooLarge) => Some(Err(Refusal::no_room())),
+        Err(NotServed::TooLarge) => Some(Err(Refusal::out_of_memory())),
         Err(NotServed::Missing) => {
             let is_command = segments.first().is_some_and(|name| ExternalClient::is_command(name));
             let missing = || Refusal::new(StatusCode::NOT_FOUND, "ERR there is no such file, and no such command");
@@ -179,13 +181,13 @@ fn subscribe(client: &ExternalClient, channels: &[Vec<u8>]) -> Outcome {
             let events = Events::new(channels, subscription);
             Ok(response(StatusCode::OK, "text/event-stream", Body::events(events)))
         }
-        Err(error) => Err(Refusal::bad(error.to_string())),
+        Err(error) => Err(Refusal::bad_request(error.to_string())),
     }
 }
 
 async fn run(client: &ExternalClient, format: Format, words: &Words) -> Outcome {
     let reply = client.run(words).await;
-    let mut text = Text::one(format);
+    let mut text = ResponseText::one(format);
     let is_whole = text.push(&reply).is_continue();
     let status = match reply {
         Reply::Error(_) => StatusCode::BAD_REQUEST,
@@ -196,8 +198,8 @@ async fn run(client: &ExternalClient, format: Format, words: &Words) -> Outcome 
     respond(client, status, format, text)
 }
 
-async fn run_each(client: &ExternalClient, format: Format, commands: &[Words]) -> Outcome {
-    let mut text = Text::list(format);
+async fn run_pipeline(client: &ExternalClient, format: Format, commands: &[Words]) -> Outcome {
+    let mut text = ResponseText::list(format);
     let mut memory = client.memory();
     // Other requests run between these commands, with texts of their own, so the text is counted as it grows.
     let on_reply = |reply| match text.push(&reply) {
@@ -207,68 +209,68 @@ async fn run_each(client: &ExternalClient, format: Format, commands: &[Words]) -
     client.run_each(commands, on_reply).await;
     // Commands after the first reply that does not fit are not executed.
     for _ in text.replies()..commands.len() {
-        let _ = text.push(&Reply::Error(answers::too_large()));
+        let _ = text.push(&Reply::Error(answers::reply_too_large()));
     }
     drop(memory);
     respond(client, StatusCode::OK, format, text)
 }
 
-async fn run_together(client: &ExternalClient, format: Format, commands: Vec<Words>) -> Outcome {
+async fn run_transaction(client: &ExternalClient, format: Format, commands: Vec<Words>) -> Outcome {
     // RESP has no form for this answer.
     let format = if format == Format::Base64 { format } else { Format::Json };
     match client.run_together(commands).await {
         Ok(replies) => {
-            let mut text = Text::list(format);
+            let mut text = ResponseText::list(format);
             for reply in replies {
                 let _: ControlFlow<()> = text.push(&reply);
             }
             respond(client, StatusCode::OK, format, text)
         }
-        Err(error) => Err(Refusal::bad(error.to_string())),
+        Err(error) => Err(Refusal::bad_request(error.to_string())),
     }
 }
 
-fn respond(client: &ExternalClient, status: StatusCode, format: Format, text: Text) -> Outcome {
+fn respond(client: &ExternalClient, status: StatusCode, format: Format, text: ResponseText) -> Outcome {
     let bytes = text.finish();
     let mut memory = client.memory();
     if !memory.set(bytes.capacity()) {
-        return Err(Refusal::no_room());
+        return Err(Refusal::out_of_memory());
     }
     Ok(response(status, format.content_type(), Body::counted(bytes, memory)))
 }
 
 /// Reads the body of a request, and counts its bytes towards the memory limit.
-async fn read(client: &ExternalClient, mut body: Incoming) -> Result<(Vec<u8>, ClientMemory), Refusal> {
+async fn read_body(client: &ExternalClient, mut body: Incoming) -> Result<(Vec<u8>, ClientMemory), Refusal> {
     let too_large = || {
         let text = format!("ERR max request size exceeded: {} bytes", ExternalClient::REQUEST_BYTES);
         Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, text)
     };
-    let most = u64::try_from(ExternalClient::REQUEST_BYTES).unwrap_or(u64::MAX);
-    if body.size_hint().lower() > most {
+    let limit = u64::try_from(ExternalClient::REQUEST_BYTES).unwrap_or(u64::MAX);
+    if body.size_hint().lower() > limit {
         return Err(too_large());
     }
     let mut memory = client.memory();
     let mut bytes = Vec::new();
-    let all = async {
+    let read_all = async {
         while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
             // The client has disconnected, so it does not see this error.
-            let frame = frame.map_err(|_| Refusal::bad("ERR the request did not come whole"))?;
+            let frame = frame.map_err(|_| Refusal::bad_request("ERR the request is incomplete"))?;
             let Ok(data) = frame.into_data() else { continue };
             if bytes.len() + data.len() > ExternalClient::REQUEST_BYTES {
                 return Err(too_large());
             }
             bytes.extend_from_slice(&data);
             if !memory.set(bytes.capacity()) {
-                return Err(Refusal::no_room());
+                return Err(Refusal::out_of_memory());
             }
         }
         Ok(())
     };
-    match timeout(ExternalClient::REQUEST_TIME, all).await {
+    match timeout(ExternalClient::REQUEST_TIME, read_all).await {
         Ok(read) => read.map(|()| (bytes, memory)),
         Err(_) => Err(Refusal::new(
             StatusCode::REQUEST_TIMEOUT,
-            "ERR the request took too long to come",
+            "ERR the request took too long to arrive",
         )),
     }
 }
@@ -279,7 +281,7 @@ fn count_words(memory: &mut ClientMemory, body: Vec<u8>, bytes: usize) -> Result
     if memory.set(bytes) {
         Ok(())
     } else {
-        Err(Refusal::no_room())
+        Err(Refusal::out_of_memory())
     }
 }
 

@@ -29,7 +29,7 @@ impl Stream {
     }
 
     /// Notes the result of a write: starts, checks or stops the timeout.
-    fn wrote(&mut self, context: &mut Context<'_>, outcome: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    fn track_write(&mut self, context: &mut Context<'_>, outcome: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if outcome.is_ready() {
             if self.stalled.take().is_some() {
                 self.client.mark_reading(true);
@@ -51,9 +51,9 @@ impl Read for Stream {
         context: &mut Context<'_>,
         mut into: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        let mut space = [0; READ_BYTES];
-        let most = into.remaining().min(READ_BYTES);
-        let mut read = ReadBuf::new(&mut space[..most]);
+        let mut buffer = [0; READ_BYTES];
+        let limit = into.remaining().min(READ_BYTES);
+        let mut read = ReadBuf::new(&mut buffer[..limit]);
         ready!(Pin::new(&mut self.tcp).poll_read(context, &mut read))?;
         into.put_slice(read.filled());
         Poll::Ready(Ok(()))
@@ -63,7 +63,7 @@ impl Read for Stream {
 impl Write for Stream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.tcp).poll_write(context, bytes);
-        self.wrote(context, outcome)
+        self.track_write(context, outcome)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -76,7 +76,7 @@ impl Write for Stream {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.tcp).poll_write_vectored(context, slices);
-        self.wrote(context, outcome)
+        self.track_write(context, outcome)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

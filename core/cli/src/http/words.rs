@@ -11,26 +11,26 @@ pub(super) type Words = Vec<Vec<u8>>;
 
 /// Parses one command, or returns an error message.
 pub(super) fn command(json: &[u8]) -> Result<Words, String> {
-    read(json, Command(&mut Room::default()))
+    read(json, Command(&mut Budget::default()))
 }
 
 /// Parses several commands, or returns an error message.
 pub(super) fn commands(json: &[u8]) -> Result<Vec<Words>, String> {
-    match read(json, Commands(&mut Room::default()))? {
-        commands if commands.is_empty() => Err("there is none".into()),
+    match read(json, Commands(&mut Budget::default()))? {
+        commands if commands.is_empty() => Err("there are no commands".into()),
         commands => Ok(commands),
     }
 }
 
 /// Returns the memory that the words take.
 pub(super) fn memory(words: &Words) -> usize {
-    words.iter().map(|word| word.len() + WORD_EXTRA).sum()
+    words.iter().map(|word| word.len() + WORD_OVERHEAD).sum()
 }
 
 /// The memory that a word takes beside its content.
-const WORD_EXTRA: usize = 48;
+const WORD_OVERHEAD: usize = 48;
 /// The limit on the length of an error message. serde repeats the unexpected input in it.
-const SHOWN_CHARACTERS: usize = 128;
+const MAX_ERROR_CHARACTERS: usize = 128;
 
 fn read<'a, S: DeserializeSeed<'a>>(json: &'a [u8], seed: S) -> Result<S::Value, String> {
     let mut from = serde_json::Deserializer::from_slice(json);
@@ -38,16 +38,16 @@ fn read<'a, S: DeserializeSeed<'a>>(json: &'a [u8], seed: S) -> Result<S::Value,
         from.end()?;
         Ok(value)
     });
-    value.map_err(|error| error.to_string().chars().take(SHOWN_CHARACTERS).collect())
+    value.map_err(|error| error.to_string().chars().take(MAX_ERROR_CHARACTERS).collect())
 }
 
 /// The number of words and bytes that a request can still have.
-struct Room {
+struct Budget {
     words: usize,
     bytes: usize,
 }
 
-impl Default for Room {
+impl Default for Budget {
     fn default() -> Self {
         Self {
             words: ExternalClient::WORDS,
@@ -56,9 +56,9 @@ impl Default for Room {
     }
 }
 
-impl Room {
+impl Budget {
     fn take<E: serde::de::Error>(&mut self, bytes: usize) -> Result<(), E> {
-        let left = self.bytes.checked_sub(bytes + WORD_EXTRA);
+        let left = self.bytes.checked_sub(bytes + WORD_OVERHEAD);
         let (Some(bytes), Some(words)) = (left, self.words.checked_sub(1)) else {
             return Err(E::custom("it is too large"));
         };
@@ -67,7 +67,7 @@ impl Room {
     }
 }
 
-struct Commands<'a>(&'a mut Room);
+struct Commands<'a>(&'a mut Budget);
 
 impl<'de> DeserializeSeed<'de> for Commands<'_> {
     type Value = Vec<Words>;
@@ -93,7 +93,7 @@ impl<'de> Visitor<'de> for Commands<'_> {
     }
 }
 
-struct Command<'a>(&'a mut Room);
+struct Command<'a>(&'a mut Budget);
 
 impl<'de> DeserializeSeed<'de> for Command<'_> {
     type Value = Words;
@@ -132,8 +132,8 @@ fn word(json: &str) -> Result<Vec<u8>, String> {
             Err(error) => Err(error.to_string()),
         },
         Some(b'-' | b'0'..=b'9' | b't' | b'f') => Ok(json.as_bytes().to_vec()),
-        Some(b'n') => Err("null is no argument".into()),
-        _ => Err("arrays and objects are no arguments".into()),
+        Some(b'n') => Err("null is not an argument".into()),
+        _ => Err("arrays and objects are not arguments".into()),
     }
 }
 
@@ -157,23 +157,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_command_is_refused_in_few_words() {
+    fn invalid_commands_are_refused_with_a_short_message() {
         for (json, why) in [
             ("", "EOF"),
             ("{}", "a command: an array of strings and numbers"),
             ("[\"GET\"", "EOF"),
             ("[\"GET\"] x", "trailing characters"),
-            ("[\"GET\", null]", "null is no argument"),
-            ("[\"GET\", [\"a\"]]", "arrays and objects are no arguments"),
+            ("[\"GET\", null]", "null is not an argument"),
+            ("[\"GET\", [\"a\"]]", "arrays and objects are not arguments"),
             ("[\"GET\", \"\\ud800\"]", "hex escape"),
         ] {
             let error = command(json.as_bytes()).unwrap_err();
             assert!(error.contains(why), "{json}: {error}");
         }
         let long = format!("\"{}\"", "x".repeat(10_000));
-        assert!(command(long.as_bytes()).unwrap_err().len() <= SHOWN_CHARACTERS);
+        assert!(command(long.as_bytes()).unwrap_err().len() <= MAX_ERROR_CHARACTERS);
         assert!(commands(b"[\"GET\", \"a\"]").is_err());
-        assert_eq!(commands(b"[]").unwrap_err(), "there is none");
+        assert_eq!(commands(b"[]").unwrap_err(), "there are no commands");
     }
 
     #[test]

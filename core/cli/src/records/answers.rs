@@ -10,7 +10,7 @@ use steadlock::{Error, Operation};
 pub(super) type Command = Vec<Vec<u8>>;
 
 /// The number of commands that are sent at once.
-const AT_ONCE: usize = 1_000;
+const BATCH: usize = 1_000;
 
 /// The result of a command about one key.
 #[derive(Debug, PartialEq, Eq)]
@@ -84,14 +84,14 @@ impl Answer {
     }
 }
 
-/// Sends commands to a server, [`AT_ONCE`] at a time. A final refusal is an error.
+/// Sends commands to a server, [`BATCH`] at a time. A final refusal is an error.
 pub(super) async fn ask(server: &mut Server, commands: &[Command]) -> Result<Vec<Answer>, Error> {
     let mut answers = Vec::with_capacity(commands.len());
-    for some in commands.chunks(AT_ONCE) {
-        for answer in server.ask_all(some).await? {
+    for batch in commands.chunks(BATCH) {
+        for answer in server.ask_all(batch).await? {
             answers.push(match answer {
                 Ok(reply) => Answer::Reply(reply),
-                Err(error) => refused(error, server)?,
+                Err(error) => to_answer(error, server)?,
             });
         }
     }
@@ -102,32 +102,32 @@ pub(super) async fn ask(server: &mut Server, commands: &[Command]) -> Result<Vec
 /// such a node answers `MOVED`.
 pub(super) async fn ask_with_asking(server: &mut Server, commands: &[Command]) -> Result<Vec<Answer>, Error> {
     let asking = || command(&[b"ASKING"]);
-    let twice: Vec<Command> = commands
+    let with_asking: Vec<Command> = commands
         .iter()
         .flat_map(|command| [asking(), command.clone()])
         .collect();
-    let mut answers = ask(server, &twice).await?.into_iter();
-    let mut of_commands = Vec::with_capacity(commands.len());
+    let mut answers = ask(server, &with_asking).await?.into_iter();
+    let mut command_answers = Vec::with_capacity(commands.len());
     while let (Some(_), Some(answer)) = (answers.next(), answers.next()) {
-        of_commands.push(answer);
+        command_answers.push(answer);
     }
-    Ok(of_commands)
+    Ok(command_answers)
 }
 
 /// Returns the error for a command or a key that this user may not use.
-pub(super) fn forbidden(error: &CallError, server: &Server) -> Error {
+pub(super) fn refusal_error(error: &CallError, server: &Server) -> Error {
     error.to_error(Operation::Inspect).with_node(server.address())
 }
 
-fn refused(error: CallError, server: &Server) -> Result<Answer, Error> {
+fn to_answer(error: CallError, server: &Server) -> Result<Answer, Error> {
     let CallError::Server { code, .. } = &error else {
-        return Err(forbidden(&error, server));
+        return Err(refusal_error(&error, server));
     };
     match code.as_str() {
         "WRONGTYPE" => Ok(Answer::OtherType),
         "MOVED" | "ASK" | "TRYAGAIN" => Ok(Answer::Elsewhere),
         "NOPERM" => Ok(Answer::Forbidden(error)),
-        _ => Err(forbidden(&error, server)),
+        _ => Err(refusal_error(&error, server)),
     }
 }
 

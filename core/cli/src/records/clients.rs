@@ -10,18 +10,18 @@ use super::answers::{Answer, Command, ask, command};
 use super::owner::{Library, Owner};
 
 /// The limit on the number of keys that are read.
-const MOST: usize = 5_000;
+const MAX_KEYS: usize = 5_000;
 /// Characters that can end a key prefix.
 const SEPARATORS: &[char] = &[':', '/', '.', '|'];
 /// The number of separators in a name that are tried as the end of the prefix.
-const MOST_SEPARATORS: usize = 4;
+const MAX_SEPARATORS: usize = 4;
 
 /// Adds the clients' names to the owners. Each owner comes with the full name of its lock. The name starts with the
 /// client's key prefix, which is needed for the key of the client's name.
 ///
 /// # Errors
 /// Fails if a server does not answer. An owner whose key may not be read stays without a name.
-pub(super) async fn name<'a>(
+pub(super) async fn add_client_names<'a>(
     deployment: &mut Deployment,
     owners: impl IntoIterator<Item = (&'a LockName, &'a mut Owner)>,
 ) -> Result<(), Error> {
@@ -31,14 +31,14 @@ pub(super) async fn name<'a>(
         .collect();
     let mut keys = BTreeMap::new();
     for (name, owner) in &owners {
-        let client = owner.client().filter(|_| keys.len() < MOST);
+        let client = owner.client().filter(|_| keys.len() < MAX_KEYS);
         keys.extend(
             client
                 .into_iter()
-                .flat_map(|client| keys_of(client, name).map(move |key| (key, client.to_owned()))),
+                .flat_map(|client| possible_keys(client, name).map(move |key| (key, client.to_owned()))),
         );
     }
-    let infos = read(deployment, keys).await?;
+    let infos = read_infos(deployment, keys).await?;
     for (_, owner) in &mut owners {
         if let Some(info) = owner.client().and_then(|client| infos.get(client)).cloned() {
             owner.set_client(info);
@@ -48,17 +48,17 @@ pub(super) async fn name<'a>(
 }
 
 /// Returns the keys at which a client with a lock of this name can have written its own name.
-fn keys_of(client: &str, name: &LockName) -> impl Iterator<Item = Arc<[u8]>> {
+fn possible_keys(client: &str, name: &LockName) -> impl Iterator<Item = Arc<[u8]>> {
     let name = name.as_str();
     let ends = name
         .match_indices(SEPARATORS)
         .map(|(at, separator)| at + separator.len());
-    let prefixes = std::iter::once(0).chain(ends.take(MOST_SEPARATORS));
+    let prefixes = std::iter::once(0).chain(ends.take(MAX_SEPARATORS));
     let prefixes = prefixes.filter_map(|end| KeyPrefix::parse(&name[..end]).ok());
     prefixes.map(move |prefix| prefix.key_of_client(client))
 }
 
-async fn read(
+async fn read_infos(
     deployment: &mut Deployment,
     keys: BTreeMap<Arc<[u8]>, String>,
 ) -> Result<BTreeMap<String, Arc<ClientInfo>>, Error> {

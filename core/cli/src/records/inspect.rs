@@ -5,12 +5,12 @@ use std::time::Duration;
 use steadlock::admin::{Deployment, LockKey, LockName};
 use steadlock::{Error, ErrorKind, Operation};
 
-use super::answers::{Answer, Command, ask, ask_with_asking, command, forbidden, held_for};
+use super::answers::{Answer, Command, ask, ask_with_asking, command, held_for, refusal_error};
 use super::owner::{Library, Owner};
-use super::page::{left_until, of_permit};
+use super::page::{owner_of_permit, time_until};
 
 /// The limit on the holders or waiters of one kind that are listed one by one.
-pub(crate) const SHOWN: usize = 100;
+pub(crate) const MAX_SHOWN: usize = 100;
 
 /// Everything that one server has about a name.
 #[derive(Clone, Debug, Default)]
@@ -49,11 +49,11 @@ pub(crate) struct Hold {
 pub(crate) struct Queue {
     pub(crate) length: u64,
     /// The first waiters.
-    pub(crate) first: Vec<Queued>,
+    pub(crate) first: Vec<QueuedWaiter>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Queued {
+pub(crate) struct QueuedWaiter {
     pub(crate) owner: Owner,
     pub(crate) waited: Duration,
     /// The time since the server last received a poll of the client. After 3 s the waiter is passed over.
@@ -87,7 +87,7 @@ impl Inspected {
 /// Asks the server that has the slot of the name.
 pub(crate) async fn inspect(deployment: &mut Deployment, name: &LockName) -> Result<Inspected, Error> {
     let key = |of: LockKey| of.of(name);
-    let last = (SHOWN - 1).to_string();
+    let last = (MAX_SHOWN - 1).to_string();
     let first = [
         command(&[b"TIME"]),
         command(&[b"HLEN", &key(LockKey::Named)]),
@@ -110,7 +110,7 @@ pub(crate) async fn inspect(deployment: &mut Deployment, name: &LockName) -> Res
     let token = answers[4].number();
     let state = answers[7].texts();
     let queue = answers[6].scores();
-    let more = second(name, now, &answers, &queue);
+    let more = second_round(name, now, &answers, &queue);
     let rest = ask_about(deployment, name, &more).await?;
 
     let mut inspected = Inspected {
@@ -118,15 +118,15 @@ pub(crate) async fn inspect(deployment: &mut Deployment, name: &LockName) -> Res
         is_other: is_other(&answers, &rest[0]),
         token,
         reader_count: rest[1].number().unwrap_or(0),
-        readers: holds("read_lock", &rest[2], now),
+        readers: holds_of("read_lock", &rest[2], now),
         ..Inspected::default()
     };
-    inspected.queue = queued(answers[5].number().unwrap_or(0), &queue, &rest[6..], now);
-    inspected.lock = named(&answers, &rest[0], inspected.queue.length > 0, now);
+    inspected.queue = wait_queue(answers[5].number().unwrap_or(0), &queue, &rest[6..], now);
+    inspected.lock = hold_of_name(&answers, &rest[0], inspected.queue.length > 0, now);
     // The deadline of the writer, and the expiry of the mark of a waiting writer.
     let until = |place: usize| {
         let text = state.get(place)?.as_ref()?;
-        let left = left_until(text.parse().ok()?, now);
+        let left = time_until(text.parse().ok()?, now);
         (!left.is_zero()).then_some(left)
     };
     let owner = |place: usize| Some(Owner::new(state.get(place)?.clone()?));
@@ -141,9 +141,9 @@ pub(crate) async fn inspect(deployment: &mut Deployment, name: &LockName) -> Res
     inspected.permits = Permits {
         held: rest[3].number().unwrap_or(0),
         limit: rest[5].number(),
-        holders: by_owner(holds("semaphore", &rest[4], now)),
+        holders: merged_by_owner(holds_of("semaphore", &rest[4], now)),
     };
-    super::clients::name(deployment, owners(&mut inspected).map(|owner| (name, owner))).await?;
+    super::clients::add_client_names(deployment, owners(&mut inspected).map(|owner| (name, owner))).await?;
     Ok(inspected)
 }
 
@@ -157,10 +157,10 @@ fn owners(of: &mut Inspected) -> impl Iterator<Item = &mut Owner> {
 }
 
 /// Returns the commands of the second round, which depend on the server's time and on the first round's answers.
-fn second(name: &LockName, now: u64, answers: &[Answer], queue: &[(String, f64)]) -> Vec<Command> {
+fn second_round(name: &LockName, now: u64, answers: &[Answer], queue: &[(String, f64)]) -> Vec<Command> {
     let key = |of: LockKey| of.of(name);
     let after = format!("({}", now / 1_000);
-    let last = SHOWN.to_string();
+    let last = MAX_SHOWN.to_string();
     let by_deadline = |of: LockKey| {
         command(&[
             b"ZRANGE",
@@ -176,7 +176,7 @@ fn second(name: &LockName, now: u64, answers: &[Answer], queue: &[(String, f64)]
     };
     let named = match (answers[1].number(), answers[2].number()) {
         (Some(1), _) => command(&[b"HRANDFIELD", &key(LockKey::Named)]),
-        (_, Some(length)) if (1..=LONGEST).contains(&length) => command(&[b"GET", &key(LockKey::Named)]),
+        (_, Some(length)) if (1..=MAX_HOLDER_BYTES).contains(&length) => command(&[b"GET", &key(LockKey::Named)]),
         _ => command(&[b"TIME"]),
     };
     let mut more = vec![
@@ -197,16 +197,16 @@ fn second(name: &LockName, now: u64, answers: &[Answer], queue: &[(String, f64)]
 }
 
 /// A longer text is not shown as a holder.
-const LONGEST: u64 = 128;
+const MAX_HOLDER_BYTES: u64 = 128;
 
 /// Returns the hold in the record whose key is the name itself.
-fn named(answers: &[Answer], who: &Answer, has_queue: bool, now: u64) -> Option<Hold> {
+fn hold_of_name(answers: &[Answer], owner: &Answer, has_queue: bool, now: u64) -> Option<Hold> {
     let left = answers[3].ttl()?;
     let fields = answers[1].number().filter(|fields| *fields == 1);
     let is_text = answers[2].number().is_some_and(|length| length > 0);
-    let owner = match (fields, is_text) {
-        (Some(_), _) => Owner::new(who.text()?).of_hash()?,
-        (None, true) => Owner::new(who.text().unwrap_or_else(|| "(a long text)".into())),
+    let holder = match (fields, is_text) {
+        (Some(_), _) => Owner::new(owner.text()?).if_lock_field()?,
+        (None, true) => Owner::new(owner.text().unwrap_or_else(|| "(a long text)".into())),
         (None, false) => return None,
     };
     let kind = match (is_text, has_queue) {
@@ -214,10 +214,10 @@ fn named(answers: &[Answer], who: &Answer, has_queue: bool, now: u64) -> Option<
         (false, true) => "fair_lock",
         (false, false) => "lock",
     };
-    let token = answers[4].number().filter(|_| owner.library() == Library::Steadlock);
+    let token = answers[4].number().filter(|_| holder.library() == Library::Steadlock);
     Some(Hold {
         kind,
-        owner,
+        owner: holder,
         left,
         held: held_for(token, now),
         permits: 1,
@@ -226,8 +226,12 @@ fn named(answers: &[Answer], who: &Answer, has_queue: bool, now: u64) -> Option<
 
 /// Returns whether the key of the name holds something other than a lock: another type, or a hash without exactly one
 /// owner id.
-fn is_other(answers: &[Answer], who: &Answer) -> bool {
-    let is_owner = || who.text().is_none_or(|owner| Owner::new(owner).of_hash().is_some());
+fn is_other(answers: &[Answer], owner: &Answer) -> bool {
+    let is_owner = || {
+        owner
+            .text()
+            .is_none_or(|owner| Owner::new(owner).if_lock_field().is_some())
+    };
     match answers[1].number() {
         Some(0) => false,
         Some(1) => !is_owner(),
@@ -236,15 +240,15 @@ fn is_other(answers: &[Answer], who: &Answer) -> bool {
     }
 }
 
-fn holds(kind: &'static str, members: &Answer, now: u64) -> Vec<Hold> {
+fn holds_of(kind: &'static str, members: &Answer, now: u64) -> Vec<Hold> {
     let hold = |(member, until): (String, f64)| Hold {
         kind,
         owner: Owner::new(if kind == "semaphore" {
-            of_permit(&member)
+            owner_of_permit(&member)
         } else {
             member
         }),
-        left: Some(left_until(until, now)),
+        left: Some(time_until(until, now)),
         held: None,
         permits: 1,
     };
@@ -252,7 +256,7 @@ fn holds(kind: &'static str, members: &Answer, now: u64) -> Vec<Hold> {
 }
 
 /// Merges the permits of each owner into one hold.
-fn by_owner(permits: Vec<Hold>) -> Vec<Hold> {
+fn merged_by_owner(permits: Vec<Hold>) -> Vec<Hold> {
     let mut holders: Vec<Hold> = Vec::new();
     for permit in permits {
         match holders.iter_mut().find(|known| known.owner == permit.owner) {
@@ -263,12 +267,12 @@ fn by_owner(permits: Vec<Hold>) -> Vec<Hold> {
     holders
 }
 
-fn queued(length: u64, queue: &[(String, f64)], alive: &[Answer], now: u64) -> Queue {
+fn wait_queue(length: u64, queue: &[(String, f64)], alive: &[Answer], now: u64) -> Queue {
     let seen = alive.first().map(Answer::texts).unwrap_or_default();
     let ago = |micros: u64| Duration::from_micros(now.saturating_sub(micros));
-    let first = queue.iter().enumerate().map(|(place, (owner, came))| Queued {
+    let first = queue.iter().enumerate().map(|(place, (owner, arrived))| QueuedWaiter {
         owner: Owner::new(owner),
-        waited: left_of(now, *came),
+        waited: time_since(now, *arrived),
         silent: seen
             .get(place)
             .and_then(Option::as_ref)
@@ -281,10 +285,10 @@ fn queued(length: u64, queue: &[(String, f64)], alive: &[Answer], now: u64) -> Q
     }
 }
 
-/// Returns the time from `came` to `now`, both in µs.
-fn left_of(now: u64, came: f64) -> Duration {
-    let came = Duration::try_from_secs_f64(came / 1_000_000.0).unwrap_or_default();
-    Duration::from_micros(now).saturating_sub(came)
+/// Returns the time from `arrived` to `now`, both in µs.
+fn time_since(now: u64, arrived: f64) -> Duration {
+    let arrived = Duration::try_from_secs_f64(arrived / 1_000_000.0).unwrap_or_default();
+    Duration::from_micros(now).saturating_sub(arrived)
 }
 
 /// Sends commands about a name. A forbidden command is an error. While the slot moves, one node has some of the keys
@@ -293,20 +297,24 @@ async fn ask_about(deployment: &mut Deployment, name: &LockName, commands: &[Com
     let server = deployment.primary_of(LockKey::Named.of(name))?;
     let mut answers = ask(server, commands).await?;
     for server in deployment.primaries_mut() {
-        let is_open = |answer: &Answer| *answer == Answer::Elsewhere;
-        let open: Vec<usize> = (0..answers.len()).filter(|place| is_open(&answers[*place])).collect();
-        if open.is_empty() {
+        let is_missing = |answer: &Answer| *answer == Answer::Elsewhere;
+        let missing: Vec<usize> = (0..answers.len())
+            .filter(|place| is_missing(&answers[*place]))
+            .collect();
+        if missing.is_empty() {
             break;
         }
-        let again: Vec<Command> = open.iter().map(|place| commands[*place].clone()).collect();
-        for (place, answer) in open.into_iter().zip(ask_with_asking(server, &again).await?) {
+        let again: Vec<Command> = missing.iter().map(|place| commands[*place].clone()).collect();
+        for (place, answer) in missing.into_iter().zip(ask_with_asking(server, &again).await?) {
             answers[place] = answer;
         }
     }
     for answer in &answers {
         match answer {
-            Answer::Forbidden(error) => return Err(forbidden(error, deployment.primary_of(LockKey::Named.of(name))?)),
-            Answer::Elsewhere => return Err(moving(deployment.name())),
+            Answer::Forbidden(error) => {
+                return Err(refusal_error(error, deployment.primary_of(LockKey::Named.of(name))?));
+            }
+            Answer::Elsewhere => return Err(slot_is_moving(deployment.name())),
             Answer::Reply(_) | Answer::OtherType => {}
         }
     }
@@ -314,11 +322,11 @@ async fn ask_about(deployment: &mut Deployment, name: &LockName, commands: &[Com
 }
 
 /// Returns the error for a slot that no node serves at the moment.
-fn moving(cluster: &str) -> Error {
+fn slot_is_moving(cluster: &str) -> Error {
     Error::new(
         ErrorKind::Unavailable,
         Operation::Inspect,
-        "the name's slot is on its way from one node to another; ask again",
+        "the name's slot is moving from one node to another; try again",
     )
     .with_node(cluster)
 }

@@ -38,9 +38,9 @@ pub(crate) struct Filter {
 }
 
 /// The number of keys that a server looks at for one SCAN.
-const PAGE: &str = "500";
+const PAGE_KEYS: &str = "500";
 /// The number of keys that are examined together, even if a page has more.
-const TOGETHER: usize = 500;
+const BATCH: usize = 500;
 
 impl Filter {
     pub(crate) fn new(key_prefix: &str, prefix: &str) -> Self {
@@ -50,12 +50,12 @@ impl Filter {
         }
     }
 
-    fn wants(&self, name: &LockName) -> bool {
+    fn matches(&self, name: &LockName) -> bool {
         name.as_str().starts_with(&self.start)
     }
 
     /// Returns a name as programs use it, in a form that is safe to show.
-    fn given(&self, name: &LockName) -> String {
+    fn displayed(&self, name: &LockName) -> String {
         let name = name.as_str();
         shown(name.strip_prefix(&self.key_prefix).unwrap_or(name)).into_owned()
     }
@@ -82,7 +82,7 @@ pub(crate) async fn list(servers: &mut Servers, filter: &Filter) -> Result<Listi
     let all = servers.deployments().len();
     let mut found = Vec::new();
     for deployment in servers.deployments_mut() {
-        match list_one(deployment, filter, &mut listing).await {
+        match list_deployment(deployment, filter, &mut listing).await {
             Ok(locked) => found.push(locked),
             Err(error) if all == 1 => return Err(error),
             Err(error) => listing.failed.push(error),
@@ -96,7 +96,7 @@ pub(crate) async fn list(servers: &mut Servers, filter: &Filter) -> Result<Listi
     listing.locks = if all == 1 {
         found.into_iter().flatten().flat_map(BTreeMap::into_values).collect()
     } else {
-        by_primaries(found.into_iter().flatten(), all)
+        merged_primaries(found.into_iter().flatten(), all)
     };
     listing
         .locks
@@ -107,15 +107,19 @@ pub(crate) async fn list(servers: &mut Servers, filter: &Filter) -> Result<Listi
 type Found = BTreeMap<(LockName, &'static str), Locked>;
 
 /// Finds the locks on the servers of one URL.
-async fn list_one(deployment: &mut Deployment, filter: &Filter, listing: &mut Listing) -> Result<Vec<Found>, Error> {
+async fn list_deployment(
+    deployment: &mut Deployment,
+    filter: &Filter,
+    listing: &mut Listing,
+) -> Result<Vec<Found>, Error> {
     let mut found = Found::new();
     let (mut examined, mut forbidden, mut refusal) = (0, 0, None);
-    let mut take = |page: Page| {
+    let mut add_page = |page: Page| {
         examined += page.examined;
         forbidden += page.forbidden;
         refusal = refusal.take().or(page.refusal);
         for (name, mut locked) in page.locked {
-            locked.name = filter.given(&name);
+            locked.name = filter.displayed(&name);
             found.insert((name, locked.kind), locked);
         }
         page.elsewhere
@@ -127,10 +131,10 @@ async fn list_one(deployment: &mut Deployment, filter: &Filter, listing: &mut Li
         let mut cursor = "0".to_owned();
         loop {
             let (next, keys) = scan(server, &cursor, filter).await?;
-            let wanted = |key: &Vec<u8>| PossibleRecord::read(key).filter(|record| filter.wants(record.name()));
+            let wanted = |key: &Vec<u8>| PossibleRecord::read(key).filter(|record| filter.matches(record.name()));
             let records: Vec<PossibleRecord> = keys.iter().filter_map(wanted).collect();
-            for some in records.chunks(TOGETHER) {
-                elsewhere.extend(take(page::read(server, some.to_vec(), false).await?));
+            for batch in records.chunks(BATCH) {
+                elsewhere.extend(add_page(page::read(server, batch.to_vec(), false).await?));
             }
             cursor = next;
             if cursor == "0" {
@@ -144,7 +148,7 @@ async fn list_one(deployment: &mut Deployment, filter: &Filter, listing: &mut Li
         if elsewhere.is_empty() {
             break;
         }
-        elsewhere = take(page::read(server, elsewhere, true).await?);
+        elsewhere = add_page(page::read(server, elsewhere, true).await?);
     }
     listing.moving += elsewhere.len();
     listing.forbidden += forbidden;
@@ -153,7 +157,7 @@ async fn list_one(deployment: &mut Deployment, filter: &Filter, listing: &mut Li
         _ => {}
     }
     let owners = found.iter_mut().map(|((name, _), locked)| (name, &mut locked.owner));
-    clients::name(deployment, owners).await?;
+    clients::add_client_names(deployment, owners).await?;
     Ok(vec![found])
 }
 
@@ -168,40 +172,45 @@ async fn round_trip(server: &mut Server) -> Result<Duration, Error> {
 /// Reads one page of SCAN: the cursor of the next page, and the keys.
 async fn scan(server: &mut Server, cursor: &str, filter: &Filter) -> Result<(String, Vec<Vec<u8>>), Error> {
     let pattern = filter.pattern();
-    let mut command = vec!["SCAN", cursor, "COUNT", PAGE];
+    let mut command = vec!["SCAN", cursor, "COUNT", PAGE_KEYS];
     if let Some(pattern) = &pattern {
         command.extend(["MATCH", pattern]);
     }
     let reply = server.ask(&command).await?;
     let reply = reply.map_err(|error: CallError| error.to_error(Operation::Inspect).with_node(server.address()))?;
-    let odd = || {
+    let unexpected = || {
         Error::new(
             ErrorKind::Misconfigured,
             Operation::Inspect,
-            "the answer to SCAN is no page of keys",
+            "the answer to SCAN is not a page of keys",
         )
         .with_node(server.address())
     };
-    let Reply::Array(parts) = reply else { return Err(odd()) };
+    let Reply::Array(parts) = reply else {
+        return Err(unexpected());
+    };
     let [next, Reply::Array(keys)] = parts.as_slice() else {
-        return Err(odd());
+        return Err(unexpected());
     };
     let key = |key: &Reply| match key {
         Reply::Bytes(key) => Some(key.clone()),
         _ => None,
     };
-    Ok((text(next).ok_or_else(odd)?, keys.iter().filter_map(key).collect()))
+    Ok((
+        text(next).ok_or_else(unexpected)?,
+        keys.iter().filter_map(key).collect(),
+    ))
 }
 
 /// Merges the records of RedLock. Each primary has its own record with its own owner id, but all of them belong to one
 /// client.
-fn by_primaries(found: impl Iterator<Item = Found>, primaries: usize) -> Vec<Locked> {
+fn merged_primaries(found: impl Iterator<Item = Found>, primaries: usize) -> Vec<Locked> {
     let mut holders: BTreeMap<(LockName, &'static str, Option<String>), Vec<Locked>> = BTreeMap::new();
     for ((name, kind), locked) in found.flatten() {
         let client = locked.owner.client().map(str::to_owned);
         holders.entry((name, kind, client)).or_default().push(locked);
     }
-    let whole = |records: Vec<Locked>| {
+    let merge = |records: Vec<Locked>| {
         let count = records.len();
         // The lock ends with the record after whose end no majority has a record any more.
         let mut left: Vec<_> = records.iter().map(|record| record.left).collect();
@@ -217,5 +226,5 @@ fn by_primaries(found: impl Iterator<Item = Found>, primaries: usize) -> Vec<Loc
             ..first
         })
     };
-    holders.into_values().filter_map(whole).collect()
+    holders.into_values().filter_map(merge).collect()
 }

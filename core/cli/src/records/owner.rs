@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use steadlock::admin::OwnerId;
+use steadlock::admin::{OwnerId, readable};
 use steadlock::{ClientInfo, Holder};
-
-use crate::output::plain;
 
 /// The owner of a hold, by its id on the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +33,7 @@ impl Library {
 }
 
 /// The limit of thread numbers. An id of Redisson has the number of a thread, an id of ours 63 random bits.
-const THREADS: u64 = 1 << 32;
+const THREAD_NUMBERS: u64 = 1 << 32;
 
 impl Owner {
     pub(crate) fn new(id: impl Into<String>) -> Self {
@@ -60,14 +58,14 @@ impl Owner {
 
     pub(crate) fn library(&self) -> Library {
         match OwnerId::parts(&self.id) {
-            Some((_, number)) if number < THREADS => Library::Redisson,
+            Some((_, number)) if number < THREAD_NUMBERS => Library::Redisson,
             Some(_) => Library::Steadlock,
             None => Library::Other,
         }
     }
 
     /// Returns the owner, if a hash with this field is the record of a lock.
-    pub(crate) fn of_hash(self) -> Option<Self> {
+    pub(crate) fn if_lock_field(self) -> Option<Self> {
         (self.library() != Library::Other).then_some(self)
     }
 
@@ -77,17 +75,17 @@ impl Owner {
     }
 
     /// Describes the owner for people.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match (&self.info, self.library()) {
             (Some(info), _) => format!("{info} ({})", self.id),
             (None, Library::Steadlock) => self.id.clone(),
             (None, Library::Redisson) => format!("{} (Redisson)", self.id),
-            (None, Library::Other) => format!("{} (another library)", plain(&self.id)),
+            (None, Library::Other) => format!("{} (another library)", readable(&self.id)),
         }
     }
 
     /// Describes the owner in a few characters.
-    pub(crate) fn short(&self) -> String {
+    pub(crate) fn describe_briefly(&self) -> String {
         if let Some(info) = &self.info {
             return info.to_string();
         }
@@ -95,7 +93,7 @@ impl Owner {
         match (self.library(), client) {
             (Library::Redisson, Some(client)) => format!("{client}… (Redisson)"),
             (_, Some(client)) => format!("{client}…"),
-            (_, None) => plain(&self.id).chars().take(12).collect(),
+            (_, None) => readable(&self.id).chars().take(12).collect(),
         }
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use steadlock::Error;
 use steadlock::admin::{LockKey, LockName, Server};
 
-use super::answers::{Answer, Command, ask, ask_with_asking, command, forbidden, held_for};
+use super::answers::{Answer, Command, ask, ask_with_asking, command, held_for, refusal_error};
 use super::locked::Locked;
 use super::owner::{Library, Owner};
 
@@ -34,7 +34,7 @@ pub(super) struct Page {
 /// A key that could be a record.
 #[derive(Clone, Debug)]
 pub(super) struct PossibleRecord {
-    of: LockKey,
+    key: LockKey,
     name: LockName,
     step: Step,
 }
@@ -46,9 +46,9 @@ enum Step {
     Form,
     Hash,
     Text,
-    Scores,
+    SortedSet,
     /// A hash with one field, or a short text.
-    Short {
+    SingleValue {
         is_hash: bool,
     },
     /// A record with this number of holders.
@@ -67,7 +67,7 @@ enum Step {
 }
 
 /// The possible lengths of an owner id, in bytes.
-const OWNER: std::ops::RangeInclusive<u64> = 38..=57;
+const OWNER_ID_BYTES: std::ops::RangeInclusive<u64> = 38..=57;
 
 impl PossibleRecord {
     /// Parses a key. `None` if its form is not that of a holder's record.
@@ -94,33 +94,33 @@ impl PossibleRecord {
             LockKey::Queue | LockKey::Alive | LockKey::Token => false,
         };
         holds.then_some(Self {
-            of,
+            key: of,
             name,
             step: Step::Form,
         })
     }
 
-    fn key(&self) -> Vec<u8> {
-        self.of.of(&self.name).to_vec()
+    fn key_bytes(&self) -> Vec<u8> {
+        self.key.of(&self.name).to_vec()
     }
 
     /// Returns the next commands about the key.
     fn commands(&self, now: u64) -> Vec<Command> {
-        let key = self.key();
+        let key = self.key_bytes();
         let about = |parts: &[&[u8]]| {
             let mut command = command(parts);
             command.insert(1, key.clone());
             command
         };
         let after = format!("({}", now / 1_000);
-        match (&self.step, self.of) {
+        match (&self.step, self.key) {
             (Step::Form, _) => vec![about(&[b"TYPE"])],
             (Step::Hash, LockKey::ReadWrite) => vec![about(&[b"HMGET", b"writer", b"writer_until"])],
             (Step::Hash, _) => vec![about(&[b"HLEN"])],
             (Step::Text, _) => vec![about(&[b"STRLEN"])],
-            (Step::Scores, _) => vec![about(&[b"ZCOUNT", after.as_bytes(), b"+inf"])],
-            (Step::Short { is_hash: true }, _) => vec![about(&[b"HRANDFIELD"])],
-            (Step::Short { is_hash: false }, _) => vec![about(&[b"GET"])],
+            (Step::SortedSet, _) => vec![about(&[b"ZCOUNT", after.as_bytes(), b"+inf"])],
+            (Step::SingleValue { is_hash: true }, _) => vec![about(&[b"HRANDFIELD"])],
+            (Step::SingleValue { is_hash: false }, _) => vec![about(&[b"GET"])],
             (Step::Holders { .. }, LockKey::Permits) => vec![
                 about(&[b"ZRANGE", b"-1", b"-1", b"WITHSCORES"]),
                 about(&[b"ZSCORE", b"limit"]),
@@ -142,11 +142,11 @@ impl PossibleRecord {
     /// Updates what is known about the key by the answers to its commands.
     fn update(&mut self, answers: &[Answer], now: u64) {
         let first = &answers[0];
-        self.step = match (&self.step, self.of) {
+        self.step = match (&self.step, self.key) {
             (Step::Form, of) => match (of, first.text().as_deref()) {
                 (LockKey::Named | LockKey::ReadWrite, Some("hash")) => Step::Hash,
                 (LockKey::Named, Some("string")) => Step::Text,
-                (LockKey::Readers | LockKey::Permits, Some("zset")) => Step::Scores,
+                (LockKey::Readers | LockKey::Permits, Some("zset")) => Step::SortedSet,
                 _ => Step::Nothing,
             },
             (Step::Hash, LockKey::ReadWrite) => {
@@ -154,20 +154,22 @@ impl PossibleRecord {
                 let (writer, until) = (texts.next().flatten(), texts.next().flatten());
                 held_until(writer, until.and_then(|until| until.parse().ok()), 1, None, now)
             }
-            (Step::Hash, _) if first.number() == Some(1) => Step::Short { is_hash: true },
-            (Step::Text, _) if first.number().is_some_and(|length| OWNER.contains(&length)) => {
-                Step::Short { is_hash: false }
+            (Step::Hash, _) if first.number() == Some(1) => Step::SingleValue { is_hash: true },
+            (Step::Text, _) if first.number().is_some_and(|length| OWNER_ID_BYTES.contains(&length)) => {
+                Step::SingleValue { is_hash: false }
             }
-            (Step::Scores, _) => match first.number() {
+            (Step::SortedSet, _) => match first.number() {
                 Some(count) if count > 0 => Step::Holders { count },
                 _ => Step::Nothing,
             },
-            (Step::Short { is_hash }, _) => first.text().map_or(Step::Nothing, |text| short(text, *is_hash)),
+            (Step::SingleValue { is_hash }, _) => {
+                first.text().map_or(Step::Nothing, |text| single_holder(text, *is_hash))
+            }
             (Step::Holders { count }, of) => {
                 let (owner, until) = first.scores().pop().unzip();
                 let owner = owner.map(|owner| {
                     if of == LockKey::Permits {
-                        of_permit(&owner)
+                        owner_of_permit(&owner)
                     } else {
                         owner
                     }
@@ -181,7 +183,7 @@ impl PossibleRecord {
 }
 
 /// Returns the holder in a hash with one field, or in a short text.
-fn short(text: String, is_hash: bool) -> Step {
+fn single_holder(text: String, is_hash: bool) -> Step {
     let owner = Owner::new(text);
     match owner.library() {
         Library::Steadlock => {}
@@ -203,7 +205,7 @@ fn held_until(owner: Option<String>, until: Option<f64>, count: u64, limit: Opti
         return Step::Nothing;
     };
     let owner = Owner::new(owner);
-    let left = left_until(until, now);
+    let left = time_until(until, now);
     if left.is_zero() || owner.library() != Library::Steadlock {
         return Step::Nothing;
     }
@@ -217,14 +219,14 @@ fn held_until(owner: Option<String>, until: Option<f64>, count: u64, limit: Opti
 }
 
 /// Returns the time from `now`, in µs, to a deadline in ms.
-pub(super) fn left_until(until: f64, now: u64) -> Duration {
+pub(super) fn time_until(until: f64, now: u64) -> Duration {
     Duration::try_from_secs_f64(until / 1_000.0)
         .unwrap_or_default()
         .saturating_sub(Duration::from_micros(now))
 }
 
 /// Returns the owner of a permit. A permit is `owner/i`.
-pub(super) fn of_permit(permit: &str) -> String {
+pub(super) fn owner_of_permit(permit: &str) -> String {
     permit.rsplit_once('/').map_or(permit, |(owner, _)| owner).to_owned()
 }
 
@@ -242,11 +244,11 @@ pub(super) async fn read(
     // The rounds are form, type, size and owner. After them only records of locks that are held are left.
     for round in 0..4 {
         let mut commands = vec![command(&[b"TIME"])];
-        let mut places = Vec::with_capacity(records.len());
+        let mut ranges = Vec::with_capacity(records.len());
         for record in &records {
             let is_open = !matches!(record.step, Step::Held { .. });
             let next = if is_open { record.commands(now) } else { Vec::new() };
-            places.push(commands.len()..commands.len() + next.len());
+            ranges.push(commands.len()..commands.len() + next.len());
             commands.extend(next);
         }
         if commands.len() == 1 {
@@ -255,16 +257,16 @@ pub(super) async fn read(
         let answers = ask_node(server, &commands, may_be_importing).await?;
         now = answers[0].time();
         let mut left = Vec::with_capacity(records.len());
-        for (mut record, place) in records.into_iter().zip(places) {
-            match &answers[place.clone()] {
+        for (mut record, range) in records.into_iter().zip(ranges) {
+            match &answers[range.clone()] {
                 [] => left.push(record),
                 some if some.contains(&Answer::Elsewhere) => page.elsewhere.push(record.reset()),
                 [Answer::Forbidden(error), ..] if round == 0 => {
                     page.forbidden += 1;
-                    page.refusal = page.refusal.or_else(|| Some(forbidden(error, server)));
+                    page.refusal = page.refusal.or_else(|| Some(refusal_error(error, server)));
                 }
                 // TYPE was allowed for this key, so the user lacks the right to this command.
-                [Answer::Forbidden(error), ..] => return Err(forbidden(error, server)),
+                [Answer::Forbidden(error), ..] => return Err(refusal_error(error, server)),
                 some => {
                     record.update(some, now);
                     left.push(record);
@@ -274,7 +276,7 @@ pub(super) async fn read(
         left.retain(|record| !matches!(record.step, Step::Nothing));
         records = left;
     }
-    finish(server, records, may_be_importing, &mut page).await?;
+    read_details(server, records, may_be_importing, &mut page).await?;
     Ok(page)
 }
 
@@ -287,7 +289,7 @@ async fn ask_node(server: &mut Server, commands: &[Command], may_be_importing: b
 }
 
 /// Reads for how long the locks have been held, and how many waiters they have.
-async fn finish(
+async fn read_details(
     server: &mut Server,
     records: Vec<PossibleRecord>,
     may_be_importing: bool,
@@ -297,16 +299,16 @@ async fn finish(
         return Ok(());
     }
     let mut commands = vec![command(&[b"TIME"])];
-    let mut places = Vec::new();
+    let mut ranges = Vec::new();
     for record in &records {
         let next = record.commands(0);
-        places.push(commands.len()..commands.len() + next.len());
+        ranges.push(commands.len()..commands.len() + next.len());
         commands.extend(next);
     }
     let answers = ask_node(server, &commands, may_be_importing).await?;
     let now = answers[0].time();
-    for (record, place) in records.into_iter().zip(places) {
-        let answers = &answers[place];
+    for (record, range) in records.into_iter().zip(ranges) {
+        let answers = &answers[range];
         if answers.get(1) == Some(&Answer::Elsewhere) {
             // The key has moved to another node since its holder was read.
             page.elsewhere.push(record.reset());
@@ -330,13 +332,13 @@ fn locked(record: &PossibleRecord, answers: &[Answer], now: u64, server: &str) -
     };
     let mut left = *left;
     let mut waiters = None;
-    if record.of == LockKey::Named {
+    if record.key == LockKey::Named {
         // The record can have ended meanwhile.
         left = answers.get(1)?.ttl()?;
         waiters = answers.get(2).and_then(Answer::number);
     }
     let has_queue = waiters.is_some_and(|waiters| waiters > 0);
-    let kind = match record.of {
+    let kind = match record.key {
         LockKey::Named if *is_text => "mutex",
         LockKey::Named if has_queue => "fair_lock",
         LockKey::Named => "lock",

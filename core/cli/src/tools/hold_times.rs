@@ -89,19 +89,19 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_once_is_known_for_as_long_as_the_lock_is_held() {
+    fn a_reported_hold_time_is_kept_for_as_long_as_the_lock_is_held() {
         let start = Instant::now() + seconds(1_000);
         let mut hold_times = HoldTimes::default();
-        let first = [("told", Some(seconds(5))), ("old", None)];
+        let first = [("reported", Some(seconds(5))), ("old", None)];
         assert_eq!(filled_in(&mut hold_times, &first, start), [Some(seconds(5)), None]);
-        let later = [("told", None), ("old", None), ("new", None)];
+        let later = [("reported", None), ("old", None), ("new", None)];
         let now = start + seconds(60);
         assert_eq!(
             filled_in(&mut hold_times, &later, now),
             [Some(seconds(65)), None, Some(seconds(0))]
         );
         assert_eq!(filled_in(&mut hold_times, &[], now + seconds(1)), []);
-        let again = filled_in(&mut hold_times, &[("told", None)], now + seconds(2));
+        let again = filled_in(&mut hold_times, &[("reported", None)], now + seconds(2));
         assert_eq!(again, [Some(seconds(0))], "another hold");
     }
 }

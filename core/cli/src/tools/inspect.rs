@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use steadlock::admin::{LockName, Servers};
+use steadlock::admin::{LockName, Servers, readable};
 use steadlock::host::shown;
 
-use super::shown::{FREE, number, owner_as_json};
+use super::format::{NOT_HELD, number_or_dash, owner_as_json};
 use crate::exit::Exit;
-use crate::output::{duration, known, millis, plain, print, print_json};
+use crate::output::{duration, duration_or, millis, print, print_json};
 use crate::records::{Hold, Inspected, inspect};
 use crate::server::ServerOptions;
 
@@ -42,7 +42,7 @@ impl Inspect {
     pub(crate) async fn run(self) -> Result<ExitCode, Exit> {
         let mut servers = self.server.open().await?;
         let name = servers.lock_name(&self.name)?;
-        let all = look(&mut servers, &name).await?;
+        let all = inspect_all(&mut servers, &name).await?;
         let is_held = is_held(&all, &[]);
         let given = shown(&self.name);
         if self.json {
@@ -50,14 +50,14 @@ impl Inspect {
         } else {
             print(&as_text(&given, is_held, &all))?;
         }
-        refuse_other(&given, &all, &[])?;
-        Ok(ExitCode::from(if is_held { 0 } else { FREE }))
+        refuse_other_data(&given, &all, &[])?;
+        Ok(ExitCode::from(if is_held { 0 } else { NOT_HELD }))
     }
 }
 
 /// Returns what each primary has about a name. One server or cluster has one primary for it. With several primaries of
 /// RedLock, a majority must answer.
-pub(super) async fn look(servers: &mut Servers, name: &LockName) -> Result<Vec<Inspected>, steadlock::Error> {
+pub(super) async fn inspect_all(servers: &mut Servers, name: &LockName) -> Result<Vec<Inspected>, steadlock::Error> {
     let all = servers.deployments().len();
     let mut found = Vec::new();
     let mut failure = None;
@@ -81,12 +81,12 @@ pub(super) fn is_held(all: &[Inspected], kinds: &[&str]) -> bool {
 
 /// Refuses a name whose key holds other data, unless the name is held as one of these kinds, or as any if none is given.
 /// Programs get `Misconfigured` for such a name.
-pub(super) fn refuse_other(name: &str, all: &[Inspected], kinds: &[&str]) -> Result<(), Exit> {
+pub(super) fn refuse_other_data(name: &str, all: &[Inspected], kinds: &[&str]) -> Result<(), Exit> {
     // Locks of the other kinds have keys of their own.
     let uses_key = |kind: &&str| ["lock", "mutex", "fair_lock"].contains(kind);
     let is_concerned = kinds.is_empty() || kinds.iter().any(uses_key);
     if is_concerned && !is_held(all, kinds) && all.iter().any(|one| one.is_other) {
-        let message = format!("the key of {} holds something that is no lock", plain(name));
+        let message = format!("the key of {} holds something that is no lock", readable(name));
         return Err(Exit::new(Exit::CONFIG, message));
     }
     Ok(())
@@ -126,19 +126,19 @@ fn as_json(name: &str, is_held: bool, all: &[Inspected]) -> Value {
 }
 
 fn as_text(name: &str, is_held: bool, all: &[Inspected]) -> String {
-    let mut text = format!("{}: {}\n", plain(name), if is_held { "held" } else { "free" });
+    let mut text = format!("{}: {}\n", readable(name), if is_held { "held" } else { "free" });
     for one in all {
         if all.len() > 1 {
             let _ = writeln!(text, "  on {}", one.server);
         }
         for hold in one.holds() {
-            describe(&mut text, hold);
+            write_hold(&mut text, hold);
         }
         if one.is_other {
             text.push_str("  the key of this name holds something that is no lock\n");
         }
         if one.permits.held > 0 {
-            let limit = number(one.permits.limit);
+            let limit = number_or_dash(one.permits.limit);
             let _ = writeln!(text, "  permits     {} of {limit} are held", one.permits.held);
         }
         let more = one.reader_count.saturating_sub(one.readers.len() as u64);
@@ -146,9 +146,9 @@ fn as_text(name: &str, is_held: bool, all: &[Inspected]) -> String {
             let _ = writeln!(text, "  readers     {more} more");
         }
         if let Some(writer) = &one.waiting_writer {
-            let _ = writeln!(text, "  a writer waits: {}", writer.shown());
+            let _ = writeln!(text, "  a writer waits: {}", writer.describe());
         }
-        queue(&mut text, one);
+        write_queue(&mut text, one);
         if let Some(token) = one.token {
             let _ = writeln!(text, "  last token  {token}");
         }
@@ -156,7 +156,7 @@ fn as_text(name: &str, is_held: bool, all: &[Inspected]) -> String {
     text
 }
 
-fn describe(text: &mut String, hold: &Hold) {
+fn write_hold(text: &mut String, hold: &Hold) {
     let permits = match (hold.kind, hold.permits) {
         ("semaphore", 1) => ", 1 permit".into(),
         ("semaphore", permits) => format!(", {permits} permits"),
@@ -169,23 +169,23 @@ fn describe(text: &mut String, hold: &Hold) {
         text,
         "  {:<10}  {}{permits}, left {}{held}",
         hold.kind,
-        hold.owner.shown(),
-        known(hold.left, "for ever: it has no TTL"),
+        hold.owner.describe(),
+        duration_or(hold.left, "for ever: it has no TTL"),
     );
 }
 
 /// Adds the wait queue of a fair lock, in order.
-fn queue(text: &mut String, one: &Inspected) {
+fn write_queue(text: &mut String, one: &Inspected) {
     if one.queue.length > 0 {
-        let _ = writeln!(text, "  fair queue  {} wait", one.queue.length);
+        let _ = writeln!(text, "  fair queue  {} waiting", one.queue.length);
     }
     for (place, waiter) in one.queue.first.iter().enumerate() {
-        let silent = known(waiter.silent, "an unknown time");
+        let silent = duration_or(waiter.silent, "an unknown time");
         let _ = writeln!(
             text,
-            "    {:>3}  {}, waits for {}, last heard of {silent} ago",
+            "    {:>3}  {}, waits for {}, last heard from {silent} ago",
             place + 1,
-            waiter.owner.shown(),
+            waiter.owner.describe(),
             duration(waiter.waited),
         );
     }

@@ -3,10 +3,11 @@
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
+use steadlock::admin::readable;
 
-use super::shown::{LOOKING, holder, number, owner_as_json};
+use super::format::{READ_EXIT_STATUSES, describe_holder, number_or_dash, owner_as_json};
 use crate::exit::Exit;
-use crate::output::{known, millis, plain, print, print_json, table};
+use crate::output::{duration_or, millis, print, print_json, table};
 use crate::records::{Filter, Listing, Locked, list};
 use crate::server::ServerOptions;
 
@@ -20,7 +21,7 @@ use crate::server::ServerOptions;
 /// and only then is their number known. A mutex of another library cannot be told from other texts;
 /// `steadlock inspect` shows it.
 #[derive(clap::Args)]
-#[command(after_help = LOOKING, verbatim_doc_comment)]
+#[command(after_help = READ_EXIT_STATUSES, verbatim_doc_comment)]
 pub(crate) struct List {
     /// List only locks whose names start with this prefix.
     #[arg(default_value = "", hide_default_value = true)]
@@ -66,7 +67,7 @@ pub(super) fn notes(listing: &Listing) -> Vec<String> {
     });
     let moving = (listing.moving > 0).then(|| {
         format!(
-            "{} keys may be locks, and are on their way from one node to another; list again",
+            "{} keys may be locks, and are moving from one node to another; list again",
             listing.moving
         )
     });
@@ -106,13 +107,13 @@ fn as_text(listing: &Listing) -> String {
     let mut rows = vec![head.map(String::from).to_vec()];
     rows.extend(listing.locks.iter().map(|lock| {
         vec![
-            plain(&lock.name),
+            readable(&lock.name),
             lock.kind.into(),
-            known(lock.left, "no TTL"),
-            known(lock.held, "-"),
-            number(lock.waiters),
-            number(lock.token),
-            holder(lock, lock.owner.shown()),
+            duration_or(lock.left, "no TTL"),
+            duration_or(lock.held, "-"),
+            number_or_dash(lock.waiters),
+            number_or_dash(lock.token),
+            describe_holder(lock, lock.owner.describe()),
         ]
     }));
     let mut lines = table(&rows, &[false, false, true, true, true, true, false]).join("\n");

@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use clap::ValueEnum as _;
 use serde_json::json;
+use steadlock::admin::readable;
 use steadlock::host::shown;
 use steadlock::{Client, Lock};
 use tokio::time::timeout;
 
 use super::Kind;
-use super::inspect::{look, refuse_other};
-use super::shown::{FREE, owner_as_json};
+use super::format::{NOT_HELD, owner_as_json};
+use super::inspect::{inspect_all, refuse_other_data};
 use crate::exit::Exit;
-use crate::output::{plain, print, print_json};
+use crate::output::{print, print_json};
 use crate::records::Owner;
 use crate::server::ServerOptions;
 
@@ -54,8 +55,8 @@ impl Release {
         if !self.force {
             return Err(Exit::new(
                 Exit::USAGE,
-                "its holder would go on without the lock; if that is what you want, give --force. A program releases the \
-                 lock that it holds itself",
+                "its holder would continue without the lock; if that is what you want, give --force. A program releases \
+                 its own locks itself",
             ));
         }
         let (kind, holder) = match self.kind {
@@ -63,31 +64,31 @@ impl Release {
             None => self.find().await?,
         };
         let Some(kind) = kind else {
-            self.tell(None, None, false)?;
-            return Ok(ExitCode::from(FREE));
+            self.print_result(None, None, false)?;
+            return Ok(ExitCode::from(NOT_HELD));
         };
         let client = self.server.builder()?.connect().await?;
-        let lock = lock(&client, kind, &self.name);
+        let lock = lock_of_kind(&client, kind, &self.name);
         // The holder is read as late as possible, because it can have changed since the search.
-        let now = match lock.holder().await {
-            Ok(now) => now.map(Owner::from),
+        let current = match lock.holder().await {
+            Ok(current) => current.map(Owner::from),
             // With RedLock each primary has its own record.
             Err(_) if holder.is_some() => None,
             Err(error) => return Err(error.into()),
         };
         let released = client.force_release(&lock).await;
-        let _ = timeout(CLOSE_LIMIT, client.close()).await;
+        let _ = timeout(CLOSE_TIMEOUT, client.close()).await;
         let released = released?;
-        self.tell(Some(kind), now.or(holder), released)?;
-        Ok(ExitCode::from(if released { 0 } else { FREE }))
+        self.print_result(Some(kind), current.or(holder), released)?;
+        Ok(ExitCode::from(if released { 0 } else { NOT_HELD }))
     }
 
     /// Returns the one kind of this name that is held, and its holder.
     async fn find(&self) -> Result<(Option<Kind>, Option<Owner>), Exit> {
         let mut servers = self.server.open().await?;
         let name = servers.lock_name(&self.name)?;
-        let all = look(&mut servers, &name).await?;
-        refuse_other(&shown(&self.name), &all, &[])?;
+        let all = inspect_all(&mut servers, &name).await?;
+        refuse_other_data(&shown(&self.name), &all, &[])?;
         let kinds: BTreeSet<&str> = all.iter().flat_map(|one| one.holds()).map(|hold| hold.kind).collect();
         if kinds.len() > 1 {
             let kinds: Vec<&str> = kinds.into_iter().collect();
@@ -106,7 +107,7 @@ impl Release {
         Ok((known.copied(), Some(hold.owner.clone())))
     }
 
-    fn tell(&self, kind: Option<Kind>, holder: Option<Owner>, released: bool) -> Result<(), Exit> {
+    fn print_result(&self, kind: Option<Kind>, holder: Option<Owner>, released: bool) -> Result<(), Exit> {
         let name = shown(&self.name);
         if self.json {
             return print_json(&json!({
@@ -116,17 +117,17 @@ impl Release {
                 "holder": holder.filter(|_| released).as_ref().map(owner_as_json),
             }));
         }
-        let name = plain(&name);
+        let name = readable(&name);
         let kind = kind.map_or("lock", Kind::name);
         match (released, holder) {
             (false, _) => print(&format!("{name}: nobody held it\n")),
-            (true, Some(holder)) => print(&format!("{name}: the {kind} was taken from {}\n", holder.shown())),
+            (true, Some(holder)) => print(&format!("{name}: the {kind} was taken from {}\n", holder.describe())),
             (true, None) => print(&format!("{name}: the {kind} was taken from its holder\n")),
         }
     }
 }
 
-fn lock(client: &Client, kind: Kind, name: &str) -> Lock {
+fn lock_of_kind(client: &Client, kind: Kind, name: &str) -> Lock {
     match kind {
         Kind::Lock => client.lock(name),
         Kind::Mutex => client.mutex(name),
@@ -139,4 +140,4 @@ fn lock(client: &Client, kind: Kind, name: &str) -> Lock {
 }
 
 /// The limit on the time for sending owed releases.
-const CLOSE_LIMIT: Duration = Duration::from_millis(420);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(420);

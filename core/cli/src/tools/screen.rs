@@ -4,11 +4,12 @@ use std::io::{IsTerminal as _, stdout};
 use std::time::Duration;
 
 use rustix::termios::tcgetwinsize;
+use steadlock::admin::readable;
 
+use super::format::{describe_holder, number_or_dash};
 use super::list::notes;
-use super::shown::{holder, number};
 use crate::exit::Exit;
-use crate::output::{cut, duration, known, plain, print, table};
+use crate::output::{cut_to_width, duration, duration_or, print, table};
 use crate::records::{Listing, Locked};
 
 /// The numbers of columns and lines of a terminal.
@@ -19,7 +20,7 @@ pub(super) struct Size {
 }
 
 /// The size if the terminal does not report one.
-const USUAL: Size = Size { columns: 80, rows: 24 };
+const DEFAULT_SIZE: Size = Size { columns: 80, rows: 24 };
 
 /// The alternate screen of the terminal. When it is dropped, the terminal shows its previous contents again.
 #[derive(Debug)]
@@ -37,9 +38,11 @@ impl Screen {
     }
 
     pub(super) fn size(&self) -> Size {
-        let Ok(size) = tcgetwinsize(stdout()) else { return USUAL };
+        let Ok(size) = tcgetwinsize(stdout()) else {
+            return DEFAULT_SIZE;
+        };
         match (size.ws_col, size.ws_row) {
-            (0, _) | (_, 0) => USUAL,
+            (0, _) | (_, 0) => DEFAULT_SIZE,
             (columns, rows) => Size {
                 columns: columns.into(),
                 rows: rows.into(),
@@ -56,7 +59,7 @@ impl Screen {
             if place > 0 {
                 text.push_str("\r\n");
             }
-            text.push_str(cut(line, size.columns));
+            text.push_str(cut_to_width(line, size.columns));
             text.push_str("\x1b[K");
         }
         text.push_str("\x1b[J");
@@ -70,41 +73,41 @@ impl Drop for Screen {
     }
 }
 
-/// Draws the locks as lines, at most `most` of them if given. The locks whose leases end first come first.
-pub(super) fn draw(listing: &Listing, took: Duration, time: &str, most: Option<usize>) -> Vec<String> {
+/// Draws the locks as lines, at most `max_lines` of them if given. The locks whose leases end first come first.
+pub(super) fn draw(listing: &Listing, elapsed: Duration, time: &str, max_lines: Option<usize>) -> Vec<String> {
     let mut locks: Vec<&Locked> = listing.locks.iter().collect();
     locks.sort_by_key(|lock| (lock.left.unwrap_or(Duration::MAX), lock.name.clone()));
-    let mut lines = vec![head(listing, took, time)];
-    lines.extend(notes(listing).iter().map(|note| plain(note)));
+    let mut lines = vec![title(listing, elapsed, time)];
+    lines.extend(notes(listing).iter().map(|note| readable(note)));
     lines.push(String::new());
     let head = ["LEFT", "HELD", "WAITERS", "KIND", "HOLDER", "NAME"];
     let mut rows = vec![head.map(String::from).to_vec()];
-    let room = most.map_or(usize::MAX, |most| most.saturating_sub(lines.len() + 2));
-    rows.extend(locks.iter().take(room).map(|lock| {
+    let rows_left = max_lines.map_or(usize::MAX, |max_lines| max_lines.saturating_sub(lines.len() + 2));
+    rows.extend(locks.iter().take(rows_left).map(|lock| {
         vec![
-            known(lock.left, "no TTL"),
-            known(lock.held, "-"),
-            number(lock.waiters),
+            duration_or(lock.left, "no TTL"),
+            duration_or(lock.held, "-"),
+            number_or_dash(lock.waiters),
             lock.kind.into(),
-            holder(lock, lock.owner.short()),
-            plain(&lock.name),
+            describe_holder(lock, lock.owner.describe_briefly()),
+            readable(&lock.name),
         ]
     }));
     lines.extend(table(&rows, &[true, true, true, false, false, false]));
-    if locks.len() > room {
-        lines.push(format!("… and {} more", locks.len() - room));
+    if locks.len() > rows_left {
+        lines.push(format!("… and {} more", locks.len() - rows_left));
     }
     lines
 }
 
-fn head(listing: &Listing, took: Duration, time: &str) -> String {
+fn title(listing: &Listing, elapsed: Duration, time: &str) -> String {
     let waiters: u64 = listing.locks.iter().filter_map(|lock| lock.waiters).sum();
     let trip = |(server, trip): &(String, Duration)| format!("{server} {:.2} ms", trip.as_secs_f64() * 1_000.0);
     let trips: Vec<String> = listing.round_trips.iter().map(trip).collect();
     format!(
         "steadlock top  {time}  {} held, {waiters} in fair queues, listed in {}, round trip: {}",
         listing.locks.len(),
-        duration(took),
+        duration(elapsed),
         trips.join(", "),
     )
 }
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_first_comes_first_and_what_has_no_room_is_counted() {
+    fn leases_that_end_first_come_first_and_locks_that_do_not_fit_are_counted() {
         let listing = Listing {
             locks: vec![
                 locked("none", None),

@@ -15,27 +15,27 @@ use super::screen::{Screen, draw};
 use crate::exit::Exit;
 use crate::output::{print, print_json};
 use crate::records::{Filter, Listing, list};
-use crate::server::{ServerOptions, seconds};
-use crate::signals::{Signals, status_of};
+use crate::server::{ServerOptions, parse_seconds};
+use crate::signals::{Signals, exit_code_of_signal};
 
 /// Show the locks that are held, again and again, until Ctrl-C.
 ///
 /// On a terminal the command uses the alternate screen, and the locks whose leases end first come
 /// first. Elsewhere it prints the same as lines. Each time it walks all keys of all servers, like
-/// `steadlock list`. If a server does not answer, the error is shown and the next look tries again.
+/// `steadlock list`. If a server does not answer, the error is shown and the next refresh tries again.
 #[derive(clap::Args)]
 #[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
 pub(crate) struct Top {
     /// Show only locks whose names start with this prefix.
     #[arg(default_value = "", hide_default_value = true)]
     prefix: String,
-    /// The number of seconds between two looks, at least 0.1.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "2")]
+    /// The number of seconds between two refreshes, at least 0.1.
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, default_value = "2")]
     interval: Duration,
-    /// Look once.
+    /// Show the locks once.
     #[arg(long)]
     once: bool,
-    /// Print one JSON object for each look, on a line of its own, like `steadlock list --json`.
+    /// Print one JSON object for each refresh, on a line of its own, like `steadlock list --json`.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -44,19 +44,19 @@ pub(crate) struct Top {
 
 const EXIT_STATUSES: &str = "\
 Exit status:
-    0  it was told to end by Ctrl-C (SIGINT), or looked --once
+    0  ended by Ctrl-C (SIGINT), or done with --once
     2  wrong usage
    69  the server could not be reached the first time
    78  the URL or the name is not acceptable, or the server refused: SECURITY.md has the rights
-  143  (128 + n) it was told to end by SIGTERM (signal n)";
+  143  (128 + n) ended by SIGTERM (signal n)";
 
 /// The shortest interval, which protects the servers.
-const SHORTEST: Duration = Duration::from_millis(100);
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The result of one look at the servers.
-struct Look {
+/// The locks at one time, or the error.
+struct Snapshot {
     listing: Result<Listing, steadlock::Error>,
-    took: Duration,
+    elapsed: Duration,
 }
 
 impl Top {
@@ -70,13 +70,13 @@ impl Top {
         let mut screen = None;
         let mut is_first = true;
         loop {
-            let mut look = tokio::select! {
-                signal = signals.next() => return Ok(ended_by(signal)),
-                look = self.look(&mut servers, &filter) => look,
+            let mut snapshot = tokio::select! {
+                signal = signals.next() => return Ok(exit_code(signal)),
+                snapshot = self.snapshot(&mut servers, &filter) => snapshot,
             };
-            match &mut look.listing {
+            match &mut snapshot.listing {
                 Ok(listing) => hold_times.fill_in(listing, Instant::now()),
-                // An error that cannot pass by itself ends the command, and so does a failure of the first look.
+                // An error that cannot pass by itself ends the command, and so does a failure of the first snapshot.
                 Err(error) if is_first || error.kind() != ErrorKind::Unavailable => {
                     drop(screen);
                     return Err(error.clone().into());
@@ -87,23 +87,23 @@ impl Top {
                 screen = Screen::open()?;
             }
             is_first = false;
-            self.show(screen.as_ref(), &look)?;
+            self.show(screen.as_ref(), &snapshot)?;
             if self.once {
                 return Ok(ExitCode::SUCCESS);
             }
-            let next = Instant::now() + self.interval.max(SHORTEST);
+            let next = Instant::now() + self.interval.max(MIN_INTERVAL);
             loop {
                 tokio::select! {
-                    signal = signals.next() => return Ok(ended_by(signal)),
-                    _ = resized.recv() => self.show(screen.as_ref(), &look)?,
+                    signal = signals.next() => return Ok(exit_code(signal)),
+                    _ = resized.recv() => self.show(screen.as_ref(), &snapshot)?,
                     () = sleep_until(next) => break,
                 }
             }
         }
     }
 
-    /// Looks once. After a failure it searches for the servers again.
-    async fn look(&self, servers: &mut Option<Servers>, filter: &Filter) -> Look {
+    /// Lists the locks. After a failure it searches for the servers again.
+    async fn snapshot(&self, servers: &mut Option<Servers>, filter: &Filter) -> Snapshot {
         let start = Instant::now();
         let listing = match servers.take() {
             Some(open) => self.list(open, servers, filter).await,
@@ -115,9 +115,9 @@ impl Top {
                 Err(_) => unreachable!("the same options were good before"),
             },
         };
-        Look {
+        Snapshot {
             listing,
-            took: start.elapsed(),
+            elapsed: start.elapsed(),
         }
     }
 
@@ -133,14 +133,19 @@ impl Top {
         Ok(listing)
     }
 
-    fn show(&self, screen: Option<&Screen>, look: &Look) -> Result<(), Exit> {
-        let time = clock();
-        let lines = match &look.listing {
+    fn show(&self, screen: Option<&Screen>, snapshot: &Snapshot) -> Result<(), Exit> {
+        let time = utc_time_of_day();
+        let lines = match &snapshot.listing {
             Ok(listing) if self.json => return print_json(&as_json(listing)),
             Err(error) if self.json => {
                 return print_json(&serde_json::json!({ "error": error.to_string() }));
             }
-            Ok(listing) => draw(listing, look.took, &time, screen.map(|screen| screen.size().rows)),
+            Ok(listing) => draw(
+                listing,
+                snapshot.elapsed,
+                &time,
+                screen.map(|screen| screen.size().rows),
+            ),
             Err(error) => vec![format!("steadlock top  {time}  {error}")],
         };
         match screen {
@@ -151,16 +156,16 @@ impl Top {
 }
 
 /// Returns the exit status for a signal. Ctrl-C is the normal way to end the command.
-fn ended_by(signal: Signal) -> ExitCode {
+fn exit_code(signal: Signal) -> ExitCode {
     if signal == Signal::INT {
         ExitCode::SUCCESS
     } else {
-        status_of(signal)
+        exit_code_of_signal(signal)
     }
 }
 
 /// Returns the time of day in UTC. The system's time zone would need a library.
-fn clock() -> String {
+fn utc_time_of_day() -> String {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()

@@ -9,10 +9,10 @@ use steadlock::host::shown;
 use tokio::time::{Instant, sleep};
 
 use super::Kind;
-use super::inspect::{is_held, look, refuse_other};
+use super::inspect::{inspect_all, is_held, refuse_other_data};
 use crate::exit::Exit;
 use crate::output::{millis, print_json};
-use crate::server::{ServerOptions, seconds};
+use crate::server::{ServerOptions, parse_seconds};
 
 /// Wait until nobody holds a lock.
 ///
@@ -26,12 +26,12 @@ pub(crate) struct Wait {
     /// Wait only for this kind [default: every kind]. Can be given several times.
     #[arg(long, value_name = "KIND")]
     kind: Vec<Kind>,
-    /// How many seconds to wait; 0 looks once [default: wait until the server has not answered for more than 30
+    /// How many seconds to wait; 0 checks once [default: wait until the server has not answered for more than 30
     /// seconds].
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     timeout: Option<Duration>,
-    /// The number of seconds between two looks.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0.25")]
+    /// The number of seconds between two checks.
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, default_value = "0.25")]
     interval: Duration,
     /// Print one JSON object: name, free, waited_ms.
     #[arg(long)]
@@ -50,9 +50,9 @@ Exit status:
        the server refused: SECURITY.md has the rights";
 
 /// The longest time without an answer from a server that has answered before, for example during a failover.
-const OUTAGE: Duration = Duration::from_secs(30);
+const MAX_OUTAGE: Duration = Duration::from_secs(30);
 /// The shortest interval, which protects the server.
-const SHORTEST: Duration = Duration::from_millis(10);
+const MIN_INTERVAL: Duration = Duration::from_millis(10);
 
 impl Wait {
     pub(crate) async fn run(self) -> Result<ExitCode, Exit> {
@@ -60,11 +60,11 @@ impl Wait {
         let start = Instant::now();
         let mut servers = self.server.open().await?;
         let name = servers.lock_name(&self.name)?;
-        let mut all = look(&mut servers, &name).await?;
+        let mut all = inspect_all(&mut servers, &name).await?;
         let mut answered_at = Instant::now();
         loop {
             if !is_held(&all, &kinds) {
-                refuse_other(&shown(&self.name), &all, &kinds)?;
+                refuse_other_data(&shown(&self.name), &all, &kinds)?;
                 self.print_result(true, start)?;
                 return Ok(ExitCode::SUCCESS);
             }
@@ -72,17 +72,17 @@ impl Wait {
             if left == Some(Duration::ZERO) {
                 self.print_result(false, start)?;
                 let holder = all.iter().flat_map(|one| one.holds()).next();
-                let holder = holder.map_or_else(String::new, |hold| format!(", by {}", hold.owner.shown()));
+                let holder = holder.map_or_else(String::new, |hold| format!(", by {}", hold.owner.describe()));
                 return Err(Exit::new(
                     Exit::NOT_ACQUIRED,
                     format!("the lock {:?} is still held{holder}", shown(&self.name)),
                 ));
             }
-            let pause = self.interval.max(SHORTEST);
+            let pause = self.interval.max(MIN_INTERVAL);
             sleep(left.map_or(pause, |left| pause.min(left))).await;
-            match look(&mut servers, &name).await {
+            match inspect_all(&mut servers, &name).await {
                 Ok(found) => (all, answered_at) = (found, Instant::now()),
-                Err(error) if !error.is_retryable() || answered_at.elapsed() >= OUTAGE => return Err(error.into()),
+                Err(error) if !error.is_retryable() || answered_at.elapsed() >= MAX_OUTAGE => return Err(error.into()),
                 // Another server may be the primary now. Until a server answers, the lock counts as held.
                 Err(_) => match Servers::open(self.server.builder()?).await {
                     Ok(found) => servers = found,

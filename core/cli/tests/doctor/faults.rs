@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use steadlock_protocol::Reply;
 
-use crate::liar::{Liar, Lie};
+use crate::faulty_proxy::{Fault, FaultyProxy};
 use crate::report::Report;
 use crate::support::version::Version;
 use crate::support::{Redis, eventually, unused_port};
@@ -56,15 +56,15 @@ fn each_wrong_setting_is_named() {
             "requirepass",
         ),
     ] {
-        report_of(settings).names(id, word);
+        report_of(settings).has(id, word);
     }
 }
 
 #[test]
-fn what_is_no_fault_is_not_told() {
+fn correct_settings_are_not_reported() {
     let report = report_of(&["--bind", "0.0.0.0", "--protected-mode", "yes"]);
-    report.is_silent_about("open-to-all");
-    report.names("no-password", "default user");
+    report.lacks("open-to-all");
+    report.has("no-password", "default user");
     let report = report_of(&["--appendonly", "yes", "--maxmemory", "100mb"]);
     for id in [
         "no-persistence",
@@ -73,7 +73,7 @@ fn what_is_no_fault_is_not_told() {
         "eviction-policy",
         "idle-timeout",
     ] {
-        report.is_silent_about(id);
+        report.lacks(id);
     }
     assert_eq!(report.tier(), "T0");
 }
@@ -82,12 +82,12 @@ fn what_is_no_fault_is_not_told() {
 fn an_old_version_is_named_with_its_advisory() {
     let server = Redis::start_version(Version::Redis62, &[], None);
     let report = Report::of(&[&server.url()], &[]);
-    report.names("advisory", "CVE-2025-49844");
-    report.names("advisory", "6.2.20");
+    report.has("advisory", "CVE-2025-49844");
+    report.has("advisory", "6.2.20");
 }
 
 #[test]
-fn a_replica_of_whatever_sort_is_told_of() {
+fn a_replica_that_is_not_linked_is_reported() {
     let server = start(&["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "600"]);
     let port = server.port.to_string();
     let _replica = start(&["--replicaof", &format!("127.0.0.1 {port}")]);
@@ -99,17 +99,17 @@ fn a_replica_of_whatever_sort_is_told_of() {
         info().contains("state=wait_bgsave")
     }));
     let report = Report::of(&[&server.url()], &[]);
-    report.names("replica-not-linked", "127.0.0.1");
-    report.names("min-replicas", "min-replicas-to-write");
+    report.has("replica-not-linked", "127.0.0.1");
+    report.has("min-replicas", "min-replicas-to-write");
     assert_eq!(report.tier(), "T1");
 }
 
 #[test]
-fn a_replica_is_no_server_for_locks() {
+fn a_replica_is_reported_as_unfit_for_locks() {
     let server = start(&["--repl-diskless-sync-delay", "0"]);
     let replica = start(&["--replicaof", &format!("127.0.0.1 {}", server.port)]);
     let report = Report::of(&[&replica.url()], &[]);
-    report.names("writes-refused", "READONLY");
+    report.has("writes-refused", "READONLY");
     assert_eq!(report.tier(), "none");
 }
 
@@ -134,7 +134,7 @@ fn a_replica_whose_clock_is_off_is_named() {
         Reply::Bytes(text) => String::from_utf8(text).unwrap(),
         other => panic!("{other:?}"),
     };
-    for (offset, lease, said) in [
+    for (offset, lease, expected) in [
         (0, "30", None),
         (2_000, "30", Some("ahead of its primary's")),
         (400, "30", Some("ahead of its primary's")),
@@ -147,9 +147,9 @@ fn a_replica_whose_clock_is_off_is_named() {
         let line = format!("port={},state=online", replica.port);
         block_on(eventually("the replica is linked", LONG, || info().contains(&line)));
         let report = Report::of(&[&server.url()], &["--lease", lease]);
-        match said {
-            Some(said) => report.names("replica-clock", said),
-            None => report.is_silent_about("replica-clock"),
+        match expected {
+            Some(expected) => report.has("replica-clock", expected),
+            None => report.lacks("replica-clock"),
         }
         drop(replica);
         block_on(eventually("the replica is gone", LONG, || {
@@ -159,7 +159,7 @@ fn a_replica_whose_clock_is_off_is_named() {
 }
 
 #[test]
-fn a_replica_that_stands_still_is_behind() {
+fn a_paused_replica_is_behind() {
     let server = start(&["--repl-diskless-sync-delay", "0"]);
     let replica = start(&["--replicaof", &format!("127.0.0.1 {}", server.port)]);
     let line = || match server.run(&["INFO", "replication"]) {
@@ -175,13 +175,13 @@ fn a_replica_that_stands_still_is_behind() {
     block_on(eventually("the replica is there", LONG, || {
         line().contains("state=online")
     }));
-    Report::of(&[&server.url()], &[]).is_silent_about("replica-behind");
+    Report::of(&[&server.url()], &[]).lacks("replica-behind");
     replica.pause();
     let lag = || line().rsplit_once("lag=").and_then(|(_, lag)| lag.parse().ok());
     block_on(eventually("it is behind", LONG, || {
         lag().is_some_and(|lag: u64| lag > 6)
     }));
-    Report::of(&[&server.url()], &[]).names("replica-behind", "s ago");
+    Report::of(&[&server.url()], &[]).has("replica-behind", "s ago");
     replica.resume();
 }
 
@@ -197,7 +197,7 @@ fn a_snapshot_that_failed_is_named() {
         other => panic!("{other:?}"),
     };
     block_on(eventually("the snapshot fails", LONG, has_failed));
-    Report::of(&[&server.url()], &[]).names("persistence-failing", "last snapshot failed");
+    Report::of(&[&server.url()], &[]).has("persistence-failing", "last snapshot failed");
 }
 
 #[test]
@@ -215,50 +215,55 @@ fn the_development_server_is_named_as_one() {
     let report = Report::of(&[line.split_whitespace().last().unwrap()], &[]);
     served.kill().unwrap();
     served.wait().unwrap();
-    assert_eq!(report.loud(), ["development-server"], "{:#}", report.said);
-    report.is_silent_about("cannot-tell");
+    assert_eq!(
+        report.warnings_and_errors(),
+        ["development-server"],
+        "{:#}",
+        report.json
+    );
+    report.lacks("cannot-tell");
     assert_eq!(report.tier(), "T0");
 }
 
 #[test]
-fn a_server_that_takes_no_more_clients_soon_is_named() {
+fn a_server_that_is_nearly_out_of_connections_is_named() {
     let server = start(&["--maxclients", "10"]);
     let _others: Vec<_> = (0..8).map(|_| server.connection()).collect();
-    Report::of(&[&server.url()], &[]).names("connections-nearly-full", "of 10");
+    Report::of(&[&server.url()], &[]).has("connections-nearly-full", "of 10");
 }
 
 #[test]
-fn a_round_trip_is_named_that_is_long_beside_the_lease() {
+fn a_round_trip_that_is_long_for_the_lease_is_named() {
     let server = start(&[]);
-    let slow = Liar::before(server.port, Lie::Late(Duration::from_millis(20)));
-    Report::of(&[&slow.url()], &["--lease", "0.1"]).names("round-trip-too-long", "lease of 0.1 s");
-    let slow_once = Liar::before(server.port, Lie::LateOnce(Duration::from_millis(600)));
+    let slow = FaultyProxy::start(server.port, Fault::Delay(Duration::from_millis(20)));
+    Report::of(&[&slow.url()], &["--lease", "0.1"]).has("round-trip-too-long", "lease of 0.1 s");
+    let slow_once = FaultyProxy::start(server.port, Fault::DelayOnce(Duration::from_millis(600)));
     let report = Report::of(&[&slow_once.url()], &["--lease", "10"]);
-    report.names("round-trip-slow", "twentieth");
-    Report::of(&[&server.url()], &["--lease", "600"]).is_silent_about("round-trip-slow");
+    report.has("round-trip-slow", "twentieth");
+    Report::of(&[&server.url()], &["--lease", "600"]).lacks("round-trip-slow");
 }
 
 #[test]
 fn a_clock_that_is_off_is_named() {
     let server = start(&[]);
     for (seconds, word) in [(7, "s ahead of"), (-7, "s behind that of")] {
-        let liar = Liar::before(server.port, Lie::Ahead(seconds));
-        Report::of(&[&liar.url()], &[]).names("clock-off", word);
+        let proxy = FaultyProxy::start(server.port, Fault::Ahead(seconds));
+        Report::of(&[&proxy.url()], &[]).has("clock-off", word);
     }
-    Report::of(&[&server.url()], &[]).is_silent_about("clock-off");
+    Report::of(&[&server.url()], &[]).lacks("clock-off");
 }
 
 #[test]
-fn a_way_that_leaves_the_machine_without_tls_is_named() {
+fn a_connection_that_leaves_the_machine_without_tls_is_named() {
     let Some(address) = own_address() else {
         // Without a network there is no connection that leaves the machine. A unit test covers this finding, too.
         return;
     };
     let server = start(&["--bind", "0.0.0.0", "--protected-mode", "no"]);
     let report = Report::of(&[&format!("redis://{address}:{}", server.port)], &[]);
-    report.names("plaintext", "rediss://");
-    report.names("open-to-all", "default user");
-    Report::of(&[&server.url()], &[]).is_silent_about("plaintext");
+    report.has("plaintext", "rediss://");
+    report.has("open-to-all", "default user");
+    Report::of(&[&server.url()], &[]).lacks("plaintext");
 }
 
 /// Returns this machine's address in its network. No packet is sent.
@@ -270,7 +275,7 @@ fn own_address() -> Option<IpAddr> {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_no_finding_but_the_end() {
+fn an_unreachable_server_ends_the_command_with_a_status() {
     let nobody = format!("redis://127.0.0.1:{}", unused_port());
     for (arguments, expected) in [
         (&["--url", &nobody][..], 69),

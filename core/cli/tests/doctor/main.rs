@@ -4,11 +4,11 @@ mod addresses;
 #[path = "../../../client/tests/support/certificates.rs"]
 mod certificates;
 mod faults;
-mod good;
+mod faulty_proxy;
 mod groups;
-mod liar;
 mod operations;
 mod permissions;
+mod recommended;
 mod report;
 #[path = "../../../client/tests/support/mod.rs"]
 mod support;

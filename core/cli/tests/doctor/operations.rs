@@ -39,17 +39,17 @@ fn run(server: &Redis, folder: &std::path::Path, script: &str) -> String {
         .env("NODE", format!("127.0.0.1:{}", server.port))
         .output()
         .expect("sh");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     // The exit statuses of doctor. redis-cli ends with 0 even if the server reports an error.
-    assert!(matches!(output.status.code(), Some(0..=2)), "{script}: {said}");
+    assert!(matches!(output.status.code(), Some(0..=2)), "{script}: {printed}");
     for bad in ["ERR ", "NOPERM", "not found", "usage"] {
-        assert!(!said.contains(bad), "{script}: {said}");
+        assert!(!printed.contains(bad), "{script}: {printed}");
     }
-    said
+    printed
 }
 
 #[test]
-fn each_command_is_one_that_servers_of_all_versions_take() {
+fn servers_of_all_versions_accept_each_command() {
     for version in Version::ALL {
         let server = Redis::start_version(version, &[], None);
         let node = Redis::start_cluster(version, &[]);
@@ -60,24 +60,24 @@ fn each_command_is_one_that_servers_of_all_versions_take() {
         for block in blocks {
             for line in block.lines().filter(|line| !line.is_empty()) {
                 let server = if line.contains("$NODE") { &node } else { &server };
-                let said = run(server, &folder, line);
+                let printed = run(server, &folder, line);
                 if line.contains("CONFIG SET") {
-                    assert_eq!(said.trim(), "OK", "{version}: {line}");
+                    assert_eq!(printed.trim(), "OK", "{version}: {line}");
                 }
             }
         }
         let json = std::fs::read_to_string(folder.join("doctor.json")).unwrap();
-        let said: serde_json::Value = serde_json::from_str(&json).unwrap();
-        assert_eq!(said["layout"], "one server");
-        assert!(said["access"].as_str().unwrap().contains("~orders:*"), "{json}");
+        let printed: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(printed["layout"], "one server");
+        assert!(printed["access"].as_str().unwrap().contains("~orders:*"), "{json}");
         let settings = settings();
         assert!(settings.len() >= 8, "{settings:?}");
         for setting in settings {
-            let said = run(&server, &folder, &format!("redis-cli -u \"$STEADLOCK_URL\" {setting}"));
-            assert_eq!(said.trim(), "OK", "{version}: {setting}");
+            let printed = run(&server, &folder, &format!("redis-cli -u \"$STEADLOCK_URL\" {setting}"));
+            assert_eq!(printed.trim(), "OK", "{version}: {setting}");
         }
-        let said = run(&server, &folder, "redis-cli -u \"$STEADLOCK_URL\" SCRIPT KILL");
-        assert!(said.starts_with("NOTBUSY"), "{said}");
+        let printed = run(&server, &folder, "redis-cli -u \"$STEADLOCK_URL\" SCRIPT KILL");
+        assert!(printed.starts_with("NOTBUSY"), "{printed}");
         std::fs::remove_dir_all(folder).unwrap();
     }
 }
@@ -134,7 +134,7 @@ async fn a_client_has_three_connections_and_makes_two_calls_for_a_lock() {
 }
 
 #[tokio::test]
-async fn a_lock_that_is_held_takes_as_little_memory_as_is_said() {
+async fn a_held_lock_takes_no_more_memory_than_documented() {
     for version in Version::ALL {
         let server = Redis::start_version(version, &[], None);
         let client = Client::connect(server.url()).await.unwrap();

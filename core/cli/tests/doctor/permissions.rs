@@ -39,7 +39,7 @@ fn keys(server: &Redis) -> Vec<Reply> {
     }
 }
 
-fn lacks_nothing(report: &Report) {
+fn has_no_missing_right(report: &Report) {
     for id in [
         "missing-command",
         "missing-keys",
@@ -47,7 +47,7 @@ fn lacks_nothing(report: &Report) {
         "missing-channels",
         "missing-for-braces",
     ] {
-        report.is_silent_about(id);
+        report.lacks(id);
     }
 }
 
@@ -56,8 +56,8 @@ fn the_rule_of_security_md_lacks_nothing_and_nothing_is_left_behind() {
     for version in Version::ALL {
         let server = Redis::start_version(version, &[], None);
         let report = report(&server, "tenant", &tenant());
-        lacks_nothing(&report);
-        report.names("cannot-tell", "CONFIG GET is refused");
+        has_no_missing_right(&report);
+        report.has("cannot-tell", "CONFIG GET is refused");
         assert_eq!(keys(&server), [], "{version}");
     }
 }
@@ -84,9 +84,9 @@ fn each_right_that_is_missing_is_named_and_no_other() {
         for (number, right) in rights.into_iter().enumerate() {
             let words: Vec<String> = rule.iter().filter(|word| *word != right).cloned().collect();
             let report = report(&server, &format!("tenant-{number}"), &words);
-            report.names(finding_of(right), right);
+            report.has(finding_of(right), right);
             let missing: BTreeSet<&str> = report
-                .loud()
+                .warnings_and_errors()
                 .into_iter()
                 .filter(|id| id.starts_with("missing"))
                 .collect();
@@ -97,7 +97,7 @@ fn each_right_that_is_missing_is_named_and_no_other() {
 }
 
 #[test]
-fn in_a_cluster_its_rights_are_tried_too() {
+fn in_a_cluster_the_rights_for_clusters_are_tested_too() {
     for (version, sharded) in [
         (Version::Redis62, &[][..]),
         (Version::Valkey91, &["+ssubscribe", "+sunsubscribe", "+spublish"]),
@@ -115,7 +115,11 @@ fn in_a_cluster_its_rights_are_tried_too() {
             Report::of(&[&url], &["--key-prefix", PREFIX])
         };
         let all = report("tenant", &rule);
-        assert!(all.loud().iter().all(|id| !id.starts_with("missing")), "{:#}", all.said);
+        assert!(
+            all.warnings_and_errors().iter().all(|id| !id.starts_with("missing")),
+            "{:#}",
+            all.json
+        );
         for (number, right) in ["+asking"].iter().chain(sharded).enumerate() {
             let words: Vec<String> = rule.iter().filter(|word| word != right).cloned().collect();
             let finding = if number == 0 {
@@ -123,20 +127,20 @@ fn in_a_cluster_its_rights_are_tried_too() {
             } else {
                 "missing-messages"
             };
-            report(&format!("tenant-{number}"), &words).names(finding, right);
+            report(&format!("tenant-{number}"), &words).has(finding, right);
         }
         assert_eq!(keys(&node), [], "{version}");
     }
 }
 
 #[test]
-fn the_line_that_is_printed_is_taken_and_enough() {
+fn the_printed_line_is_accepted_and_sufficient() {
     for version in Version::ALL {
         let server = Redis::start_version(version, &[], None);
         for (user, prefix) in [("tenant", PREFIX), ("locks", "")] {
             let options = ["--key-prefix", prefix];
             let before = Report::of(&[&server.url()], &options);
-            let line = before.said["access"].as_str().unwrap();
+            let line = before.json["access"].as_str().unwrap();
             let words = line.strip_prefix(&format!("ACL SETUSER {user} ")).unwrap().split(' ');
             let words: Vec<String> = words.map(|word| word.replace("PASSWORD", "sesame")).collect();
             let after = Report::of(&[&url_of(&server, user, &words)], &options);
@@ -147,18 +151,18 @@ fn the_line_that_is_printed_is_taken_and_enough() {
                 "missing-for-braces",
                 "missing-optional",
             ] {
-                after.is_silent_about(id);
+                after.lacks(id);
             }
         }
     }
 }
 
 #[test]
-fn one_pattern_for_all_keys_is_advised_and_no_other_beside_it() {
+fn the_pattern_for_all_keys_is_recommended_alone() {
     let server = Redis::start();
     let words = ["reset", "on", ">sesame", "~other:*", "allchannels", "+@all"].map(String::from);
     let report = Report::of(&[&url_of(&server, "weak", &words)], &[]);
-    report.names("missing-keys", "may not use keys of ~*:");
+    report.has("missing-keys", "may not use keys of ~*:");
 }
 
 #[test]
@@ -167,16 +171,16 @@ fn no_secret_is_repeated() {
     let url = url_of(&server, "tenant", &tenant());
     for arguments in [&["--url", &url][..], &["--json", "--url", &url]] {
         let output = crate::report::doctor(arguments).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains("missing-keys"), "{said}");
-        assert!(!said.contains("sesame"), "{said}");
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(printed.contains("missing-keys"), "{printed}");
+        assert!(!printed.contains("sesame"), "{printed}");
     }
 }
 
 /// Since Redis 7.0 a user can have selectors, each with its own keys and commands. A command is allowed only if one
 /// selector allows all that it needs.
 #[tokio::test]
-async fn selectors_that_have_rights_apart_are_found_and_one_that_has_all_is_enough() {
+async fn rights_in_different_selectors_are_reported_and_one_selector_with_all_is_enough() {
     const KEYS: &str = "~tenant:* ~steadlock:{tenant:* ~steadlock::tenant:*";
     const CHANNELS: &str = "resetchannels &redisson_lock__channel:{tenant:* &redisson_lock__channel:tenant:* \
         &steadlock:{tenant:* &steadlock::tenant:*";
@@ -218,8 +222,8 @@ async fn selectors_that_have_rights_apart_are_found_and_one_that_has_all_is_enou
             let url = url_of(&server, user, &words);
             let report = Report::of(&[&url], &["--key-prefix", PREFIX]);
             match finding {
-                Some((id, word)) => report.names(id, word),
-                None => lacks_nothing(&report),
+                Some((id, word)) => report.has(id, word),
+                None => has_no_missing_right(&report),
             }
             assert_eq!(keys(&server), [], "{version} {user}");
             // A program has the same result, except for this fault: without waiters no lock needs ZADD.

@@ -1,17 +1,17 @@
 //! Hostile clients against a real `steadlock serve`.
 //!
-//! Meanwhile a witness pings, writes and reads on its own connections. Each of its commands must be answered within a
+//! Meanwhile a monitor pings, writes and reads on its own connections. Each of its commands must be answered within a
 //! second, and the process must stay below 512 MB.
 
 #![cfg(target_os = "linux")]
 
-mod strangers;
+mod idle_clients;
 mod support;
 
 use std::io::Write as _;
 use std::time::Instant;
 
-use support::{Served, Wire, Witness};
+use support::{Monitor, RawClient, Served};
 
 /// A script of the file.
 struct Hostile {
@@ -46,27 +46,32 @@ fn is_as_expected(reply: &str, expected: &str) -> bool {
 }
 
 #[test]
-fn no_script_brings_the_server_down() {
+fn no_script_stops_the_server() {
     let served = Served::start(&[]);
-    let witness = Witness::start(&served);
+    let monitor = Monitor::start(&served);
     let scripts = scripts();
     assert!(scripts.len() >= 100, "{} scripts", scripts.len());
     let (mut wrong, mut took) = (Vec::new(), Vec::new());
     for script in &scripts {
-        let mut wire = Wire::connect(served.port);
+        let mut client = RawClient::connect(served.port);
         let asked = Instant::now();
-        wire.send(&["EVAL", &script.text, "0"]);
-        let reply = wire.reply();
+        client.send(&["EVAL", &script.text, "0"]);
+        let reply = client.reply();
         took.push((asked.elapsed(), script.what));
         match reply {
             Some(reply) if is_as_expected(&reply, script.expected) => {}
             reply => wrong.push(format!("{}: {reply:.200?}, not {}", script.what, script.expected)),
         }
-        assert_eq!(wire.call(&["PING"]).as_deref(), Some("+PONG"), "after: {}", script.what);
+        assert_eq!(
+            client.call(&["PING"]).as_deref(),
+            Some("+PONG"),
+            "after: {}",
+            script.what
+        );
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     took.sort_unstable();
-    witness.end(&format!(
+    monitor.end(&format!(
         "{} scripts, the longest {:?}",
         scripts.len(),
         &took[took.len() - 3..]
@@ -77,7 +82,7 @@ fn no_script_brings_the_server_down() {
 fn the_worst_scripts_from_sixteen_connections_starve_nobody() {
     const CONNECTIONS: usize = 16;
     let served = Served::start(&[]);
-    let witness = Witness::start(&served);
+    let monitor = Monitor::start(&served);
     let worst: Vec<_> = scripts().into_iter().filter(|script| script.is_among_worst).collect();
     assert!(worst.len() >= 12, "{} scripts", worst.len());
     // Each worker runs three scripts, so that all scripts run and the test does not take minutes.
@@ -88,17 +93,17 @@ fn the_worst_scripts_from_sixteen_connections_starve_nobody() {
                 .map(|step| worst[(number * 3 + step) % worst.len()].text.clone())
                 .collect();
             std::thread::spawn(move || {
-                let mut wire = Wire::connect(port);
+                let mut client = RawClient::connect(port);
                 for text in &own {
-                    wire.send(&["EVAL", text, "0"]);
+                    client.send(&["EVAL", text, "0"]);
                 }
-                own.iter().filter(|_| wire.reply().is_some()).count()
+                own.iter().filter(|_| client.reply().is_some()).count()
             })
         })
         .collect();
     let answered: usize = workers.into_iter().map(|worker| worker.join().unwrap()).sum();
     assert_eq!(answered, CONNECTIONS * 3, "every script has a reply");
-    witness.end(&format!(
+    monitor.end(&format!(
         "{answered} of the worst scripts from {CONNECTIONS} connections at once"
     ));
 }
@@ -106,17 +111,17 @@ fn the_worst_scripts_from_sixteen_connections_starve_nobody() {
 #[test]
 fn ten_thousand_heavy_scripts_in_a_pipeline_starve_nobody() {
     let served = Served::start(&[]);
-    let witness = Witness::start(&served);
-    let mut wire = Wire::connect(served.port);
+    let monitor = Monitor::start(&served);
+    let mut client = RawClient::connect(served.port);
     let request = "EVAL \"for i = 1, 100000 do end\" 0\r\n".repeat(10_000);
-    let mut sender = wire.second_half();
+    let mut sender = client.cloned_stream();
     // The test does not wait for the remaining replies. It measures how other clients are served meanwhile.
     let sending = std::thread::spawn(move || drop(sender.write_all(request.as_bytes())));
     for _ in 0..2_000 {
-        assert_eq!(wire.reply().as_deref(), Some("$-1"));
+        assert_eq!(client.reply().as_deref(), Some("$-1"));
     }
-    drop(wire);
-    witness.end("2000 heavy scripts out of a pipeline of 10000");
+    drop(client);
+    monitor.end("2000 heavy scripts out of a pipeline of 10000");
     drop(served);
     sending.join().unwrap();
 }
@@ -124,34 +129,34 @@ fn ten_thousand_heavy_scripts_in_a_pipeline_starve_nobody() {
 #[test]
 fn a_transaction_of_slow_scripts_is_one_piece_of_work() {
     let served = Served::start(&[]);
-    let witness = Witness::start(&served);
-    let mut wire = Wire::connect(served.port);
-    wire.send(&["MULTI"]);
+    let monitor = Monitor::start(&served);
+    let mut client = RawClient::connect(served.port);
+    client.send(&["MULTI"]);
     for _ in 0..1_000 {
-        wire.send(&["EVAL", "while true do end", "0"]);
+        client.send(&["EVAL", "while true do end", "0"]);
     }
-    wire.send(&["EXEC"]);
-    let replies: Vec<_> = (0..1_002).map_while(|_| wire.item()).collect();
+    client.send(&["EXEC"]);
+    let replies: Vec<_> = (0..1_002).map_while(|_| client.item()).collect();
     assert_eq!(replies.last().map(String::as_str), Some("*1000"));
     for _ in 0..1_000 {
-        assert!(wire.item().unwrap().starts_with("-BUSY"));
+        assert!(client.item().unwrap().starts_with("-BUSY"));
     }
-    witness.end("1000 endless scripts in a transaction");
+    monitor.end("1000 endless scripts in a transaction");
 }
 
 #[test]
 fn a_large_value_read_many_times_takes_no_memory() {
     let served = Served::start(&[]);
-    let witness = Witness::start(&served);
+    let monitor = Monitor::start(&served);
     let value = "x".repeat(4_000_000);
-    let mut writer = Wire::connect(served.port);
+    let mut writer = RawClient::connect(served.port);
     assert_eq!(writer.call(&["SET", "large", &value]).as_deref(), Some("+OK"));
     // Pipelines of many clients that do not read.
-    let deaf: Vec<_> = (0..50)
+    let non_readers: Vec<_> = (0..50)
         .map(|_| {
-            let mut wire = Wire::connect(served.port);
-            wire.send_raw("GET large\r\n".repeat(1_000).as_bytes());
-            wire
+            let mut client = RawClient::connect(served.port);
+            client.send_raw("GET large\r\n".repeat(1_000).as_bytes());
+            client
         })
         .collect();
     // A transaction of one client that reads.
@@ -160,13 +165,13 @@ fn a_large_value_read_many_times_takes_no_memory() {
     let keys = ["large"; 100];
     let mut many = vec!["MGET"];
     many.extend(keys);
-    let mut another = Wire::connect(served.port);
+    let mut another = RawClient::connect(served.port);
     if let Some(reply) = another.call(&many) {
         assert!(
             reply.starts_with("-ERR the reply is too large") || reply.starts_with("-OOM"),
             "{reply:.80}"
         );
     }
-    drop(deaf);
-    witness.end("4 MB read by 50 clients who do not read");
+    drop(non_readers);
+    monitor.end("4 MB requested by 50 clients that do not read");
 }

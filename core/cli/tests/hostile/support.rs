@@ -1,4 +1,4 @@
-//! A server in a separate process, a client that knows only the protocol, and a witness.
+//! A server in a separate process, a client that knows only the protocol, and a monitor.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,8 +10,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The server's promises: the longest time for an answer, and the most memory.
-const DEADLINE: Duration = Duration::from_secs(1);
-const MOST_KILOBYTES: u64 = 512 * 1024;
+const MAX_ANSWER_TIME: Duration = Duration::from_secs(1);
+const MAX_KILOBYTES: u64 = 512 * 1024;
 
 /// A `steadlock serve` on a free port, stopped when dropped.
 pub(crate) struct Served {
@@ -51,11 +51,11 @@ pub(crate) fn password_file(name: &str, password: &str) -> PathBuf {
 }
 
 /// A connection to the server.
-pub(crate) struct Wire {
+pub(crate) struct RawClient {
     stream: BufReader<TcpStream>,
 }
 
-impl Wire {
+impl RawClient {
     pub(crate) fn connect(port: u16) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.set_nodelay(true).unwrap();
@@ -116,12 +116,12 @@ impl Wire {
         String::from_utf8(bytes).unwrap()
     }
 
-    pub(crate) fn second_half(&self) -> TcpStream {
+    pub(crate) fn cloned_stream(&self) -> TcpStream {
         self.stream.get_ref().try_clone().unwrap()
     }
 
     /// Returns whether the server closes the connection.
-    pub(crate) fn ends(&mut self) -> bool {
+    pub(crate) fn is_closed(&mut self) -> bool {
         match std::io::copy(&mut self.stream, &mut std::io::sink()) {
             Ok(_) => true,
             Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
@@ -131,31 +131,31 @@ impl Wire {
 
 /// A client that sends commands all the time on its own connections, and measures the server's response time and
 /// memory.
-pub(crate) struct Witness {
+pub(crate) struct Monitor {
     thread: JoinHandle<(Duration, u64)>,
     end: Arc<AtomicBool>,
     started: Instant,
-    /// Only one witness runs at a time, so that other tests do not disturb its measurements.
+    /// Only one monitor runs at a time, so that other tests do not disturb its measurements.
     _turn: MutexGuard<'static, ()>,
 }
 
-static TURN: Mutex<()> = Mutex::new(());
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-impl Witness {
+impl Monitor {
     pub(crate) fn start(served: &Served) -> Self {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         standstill::watch();
         let end = Arc::new(AtomicBool::new(false));
         let (ended, port, process) = (Arc::clone(&end), served.port, served.process.id());
         let thread = std::thread::spawn(move || {
             let (mut slowest, mut most) = (Duration::ZERO, 0);
-            let mut wire = Wire::connect(port);
+            let mut client = RawClient::connect(port);
             for round in 0_u64.. {
                 if ended.load(Ordering::Relaxed) && round > 0 {
                     break;
                 }
                 if round % 10 == 9 {
-                    wire = Wire::connect(port);
+                    client = RawClient::connect(port);
                 }
                 // A full store refuses the value with OOM, and then GET can find no value.
                 for (words, expected) in [
@@ -164,7 +164,7 @@ impl Witness {
                     (&["GET", "witness"], "$1 $-1"),
                 ] {
                     let (asked, queued, stood) = (Instant::now(), time_in_run_queue(process), standstill::total());
-                    let reply = wire.call(words).unwrap_or_else(|| panic!("no answer to {words:?}"));
+                    let reply = client.call(words).unwrap_or_else(|| panic!("no answer to {words:?}"));
                     let taken = asked.elapsed();
                     // The time for which the server waited for a processor does not count: other programs took it. Nor
                     // does the time for which the machine or this process stood still.
@@ -202,8 +202,8 @@ impl Witness {
             std::io::stderr(),
             "hostile: {during}: {elapsed:.1?}, slowest answer {slowest:.1?}, at most {megabytes} MB"
         );
-        assert!(slowest < DEADLINE, "an answer took {slowest:?} during {during}");
-        assert!(most < MOST_KILOBYTES, "the server took {megabytes} MB during {during}");
+        assert!(slowest < MAX_ANSWER_TIME, "an answer took {slowest:?} during {during}");
+        assert!(most < MAX_KILOBYTES, "the server took {megabytes} MB during {during}");
     }
 }
 

@@ -19,7 +19,7 @@ fn ends(mut stream: TcpStream) -> bool {
 }
 
 #[test]
-fn what_is_too_large_is_refused() {
+fn too_large_requests_are_refused() {
     let served = Served::start(&[]);
     let large = format!("[\"SET\",\"k\",\"{}\"]", "x".repeat(5 * MB));
     let answer = served.post(&large);
@@ -41,13 +41,13 @@ fn what_is_too_large_is_refused() {
     );
     assert_eq!(served.ask("POST /pipeline", transaction.as_bytes()).status, 200);
     // The limit counts for the announced length as well as for the bytes that arrive.
-    let mut stream = served.dial();
+    let mut stream = served.connect();
     let head = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
     let mut answer = [0; 12];
     stream.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"HTTP/1.1 413");
-    let mut stream = served.dial();
+    let mut stream = served.connect();
     let head = "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
     let piece = format!("100000\r\n{}\r\n", " ".repeat(MB));
@@ -85,14 +85,14 @@ fn a_reply_that_is_too_large_is_refused_and_the_rest_is_not_done() {
 }
 
 #[test]
-fn those_who_ask_nothing_are_sent_away() {
+fn clients_that_send_no_request_are_disconnected() {
     let served = Served::start(&[]);
     let begun: [&[u8]; 3] = [b"", b"GET /pi", b"GET /ping HTTP/1.1\r\nHost: localhost\r\n"];
     let connected = Instant::now();
     let streams: Vec<_> = begun
         .iter()
         .map(|begun| {
-            let mut stream = served.dial();
+            let mut stream = served.connect();
             stream.write_all(begun).unwrap();
             stream
         })
@@ -106,22 +106,22 @@ fn those_who_ask_nothing_are_sent_away() {
 }
 
 #[test]
-fn too_many_connections_are_turned_away_and_their_places_taken_again() {
+fn too_many_connections_are_refused_until_one_closes() {
     let served = Served::start(&[]);
-    let mut open: Vec<_> = (0..1_000).map(|_| served.dial()).collect();
-    let answer = served.ask_on(served.dial(), "GET /ping", b"");
+    let mut open: Vec<_> = (0..1_000).map(|_| served.connect()).collect();
+    let answer = served.ask_on(served.connect(), "GET /ping", b"");
     assert_eq!(answer.status, 503);
     assert_eq!(answer.error(), "ERR max number of clients reached");
-    assert_eq!(served.say("PING"), "+PONG");
+    assert_eq!(served.send_inline("PING"), "+PONG");
     open.pop();
     // The server needs a moment to notice that the connection is closed.
     while served.ask("GET /ping", b"").status == 503 {}
 }
 
 #[test]
-fn several_requests_go_over_one_connection() {
+fn several_requests_use_one_connection() {
     let served = Served::start(&[]);
-    let mut stream = served.dial();
+    let mut stream = served.connect();
     for number in 1..=50 {
         let request = "GET /incr/n HTTP/1.1\r\nHost: localhost\r\n\r\n";
         stream.write_all(request.as_bytes()).unwrap();
@@ -145,16 +145,16 @@ fn large_requests_and_replies_of_many_take_no_more_than_512_mb() {
     }
     // The server can close a new connection to make room for others, but not one that has received an answer.
     let mut known = served.redis_client();
-    assert_eq!(known.say("PING"), "+PONG");
+    assert_eq!(known.send_inline("PING"), "+PONG");
     // Half of the clients begin requests and do not finish them. The others request large replies and read none.
     let mut open = Vec::new();
     for _ in 0..CLIENTS {
-        let mut stream = served.dial();
+        let mut stream = served.connect();
         let head = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 12000000\r\n\r\n[\"";
         let _ = stream.write_all(head.as_bytes());
         let _ = stream.write_all(&vec![b'x'; 11 * MB]);
         open.push(stream);
-        let mut stream = served.dial();
+        let mut stream = served.connect();
         let slow = "for i = 1, 500000 do end";
         let body = json!([["GET", "k1"], ["EVAL", slow, 0], ["GET", "k2"], ["EVAL", slow, 0]]).to_string();
         let head = format!(
@@ -163,9 +163,9 @@ fn large_requests_and_replies_of_many_take_no_more_than_512_mb() {
         );
         let _ = stream.write_all((head + &body).as_bytes());
         open.push(stream);
-        assert_eq!(known.say("PING"), "+PONG");
+        assert_eq!(known.send_inline("PING"), "+PONG");
     }
-    assert!(served.most_megabytes() < 512, "{} MB", served.most_megabytes());
+    assert!(served.peak_megabytes() < 512, "{} MB", served.peak_megabytes());
     drop(open);
     while served.ask("GET /ping", b"").status != 200 {}
 }

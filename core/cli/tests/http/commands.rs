@@ -42,7 +42,7 @@ fn a_command_is_a_json_array_or_a_path() {
 }
 
 #[test]
-fn what_cannot_be_done_is_an_error_with_a_status() {
+fn a_failed_command_is_an_error_with_a_status() {
     let served = Served::start(&[]);
     served.result(r#"["SET","k","v"]"#);
     for (head, body, status, error) in [
@@ -61,7 +61,7 @@ fn what_cannot_be_done_is_an_error_with_a_status() {
             "POST /",
             r#"["SET","k",null]"#,
             400,
-            "ERR failed to read the command: null is no argument",
+            "ERR failed to read the command: null is not an argument",
         ),
         (
             "POST /",
@@ -79,14 +79,14 @@ fn what_cannot_be_done_is_an_error_with_a_status() {
             "POST /pipeline",
             "[]",
             400,
-            "ERR failed to read the commands: there is none",
+            "ERR failed to read the commands: there are no commands",
         ),
         ("GET /nosuch/a", "", 400, "ERR unknown command 'nosuch'"),
         ("GET /get/%zz", "", 400, "ERR the path or the query cannot be decoded"),
-        ("GET /", "", 405, "ERR this is not asked by that method"),
-        ("GET /pipeline", "", 405, "ERR this is not asked by that method"),
-        ("DELETE /get/k", "", 405, "ERR this is not asked by that method"),
-        ("PATCH /", "", 405, "ERR this is not asked by that method"),
+        ("GET /", "", 405, "ERR this method is not allowed here"),
+        ("GET /pipeline", "", 405, "ERR this method is not allowed here"),
+        ("DELETE /get/k", "", 405, "ERR this method is not allowed here"),
+        ("PATCH /", "", 405, "ERR this method is not allowed here"),
         (
             "GET /get/k\nUpstash-Encoding: hex",
             "",
@@ -108,7 +108,7 @@ fn what_cannot_be_done_is_an_error_with_a_status() {
 }
 
 #[test]
-fn what_changes_a_connection_is_refused() {
+fn commands_that_change_a_connection_are_refused() {
     let served = Served::start(&[]);
     let commands = [
         r#"["SUBSCRIBE","c"]"#,
@@ -176,7 +176,7 @@ fn a_transaction_with_a_command_that_cannot_be_executed_executes_none() {
 }
 
 #[test]
-fn nothing_comes_between_the_commands_of_a_transaction() {
+fn no_other_command_runs_between_those_of_a_transaction() {
     const ROUNDS: i64 = 50;
     let served = Served::start(&[]);
     served.result(r#"["SET","n",0]"#);
@@ -197,7 +197,7 @@ fn nothing_comes_between_the_commands_of_a_transaction() {
         scope.spawn(|| {
             start.wait();
             for _ in 0..ROUNDS {
-                assert!(served.say("INCR n").starts_with(':'));
+                assert!(served.send_inline("INCR n").starts_with(':'));
             }
         });
         scope.spawn(|| {
@@ -236,7 +236,7 @@ fn scripts_give_numbers_nothing_and_lists() {
 }
 
 #[test]
-fn strings_come_in_base64_or_as_redis_has_them() {
+fn strings_are_sent_in_base64_or_as_resp() {
     let served = Served::start(&[]);
     let ask = |head: &str, body: &str| served.ask(head, body.as_bytes());
     let bytes = [0, 0xff, b'"', b'\n'];
@@ -276,16 +276,16 @@ fn strings_come_in_base64_or_as_redis_has_them() {
 }
 
 #[test]
-fn one_store_is_behind_both_ports() {
+fn both_ports_serve_the_same_store() {
     let served = Served::start(&[]);
     served.result(r#"["SET","k","from http"]"#);
-    assert_eq!(served.say("STRLEN k"), ":9");
-    assert_eq!(served.say("SET k redis"), "+OK");
+    assert_eq!(served.send_inline("STRLEN k"), ":9");
+    assert_eq!(served.send_inline("SET k redis"), "+OK");
     assert_eq!(served.result(r#"["GET","k"]"#), "redis");
 }
 
 #[test]
-fn those_who_come_by_http_are_clients_like_others() {
+fn http_clients_are_counted_like_others() {
     let served = Served::start(&[]);
     let clients = served.result(r#"["INFO","clients"]"#);
     assert!(clients.as_str().unwrap().contains("connected_clients:1"), "{clients}");

@@ -86,7 +86,7 @@ fn each_file_has_its_type() {
 }
 
 #[test]
-fn what_is_no_file_is_a_command_or_nothing() {
+fn a_path_without_a_file_is_a_command_or_not_found() {
     let folder = Folder::make("commands");
     let served = folder.serve(&[]);
     assert_eq!(get(&served, "/set/app.js/x").json()["result"], "OK");
@@ -106,7 +106,7 @@ fn what_is_no_file_is_a_command_or_nothing() {
 }
 
 #[test]
-fn nothing_beside_the_folder_is_shown() {
+fn files_outside_the_folder_are_not_served() {
     let folder = Folder::make("beside");
     #[cfg(unix)]
     for (link, target) in [

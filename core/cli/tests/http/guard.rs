@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::support::{Served, secret, temporary};
 
 /// Returns whether a request was allowed.
-fn is_let_in(served: &Served, head: &str) -> bool {
+fn is_allowed(served: &Served, head: &str) -> bool {
     match served.ask(head, b"").status {
         200 => true,
         401 | 403 => false,
@@ -14,7 +14,7 @@ fn is_let_in(served: &Served, head: &str) -> bool {
 }
 
 #[test]
-fn without_the_token_nothing_is_done() {
+fn without_the_token_no_command_runs() {
     let file = secret("token", "s3cret\n");
     let served = Served::start(&["--http-token-file", &file]);
     for (head, expected) in [
@@ -31,7 +31,7 @@ fn without_the_token_nothing_is_done() {
         ("GET /exists/k\nauthorization: bearer s3cret", true),
         ("GET /exists/k?_token=s3cret", true),
     ] {
-        assert_eq!(is_let_in(&served, head), expected, "{head}");
+        assert_eq!(is_allowed(&served, head), expected, "{head}");
     }
     let answer = served.ask("GET /exists/k", b"");
     assert_eq!(answer.error(), "WRONGPASS invalid or missing auth token");
@@ -45,30 +45,30 @@ fn without_the_token_nothing_is_done() {
         );
     }
     // Redis clients need no token: their port has its own password option, and here it is on loopback.
-    assert_eq!(served.say("PING"), "+PONG");
+    assert_eq!(served.send_inline("PING"), "+PONG");
 }
 
 #[test]
 fn the_password_is_the_token_if_there_is_no_other() {
     let password = secret("password", "pass\n");
     let served = Served::start(&["--password-file", &password]);
-    assert!(!is_let_in(&served, "GET /ping"));
-    assert!(is_let_in(&served, "GET /ping\nAuthorization: Bearer pass"));
+    assert!(!is_allowed(&served, "GET /ping"));
+    assert!(is_allowed(&served, "GET /ping\nAuthorization: Bearer pass"));
     let token = secret("other-token", "token");
     let served = Served::start(&["--password-file", &password, "--http-token-file", &token]);
-    assert!(!is_let_in(&served, "GET /ping\nAuthorization: Bearer pass"));
-    assert!(is_let_in(&served, "GET /ping\nAuthorization: Bearer token"));
+    assert!(!is_allowed(&served, "GET /ping\nAuthorization: Bearer pass"));
+    assert!(is_allowed(&served, "GET /ping\nAuthorization: Bearer token"));
 }
 
 #[test]
-fn without_a_token_any_is_taken() {
+fn without_a_token_every_request_is_allowed() {
     let served = Served::start(&[]);
-    assert!(is_let_in(&served, "GET /ping\nAuthorization: Bearer any"));
-    assert!(is_let_in(&served, "GET /ping?_token=any"));
+    assert!(is_allowed(&served, "GET /ping\nAuthorization: Bearer any"));
+    assert!(is_allowed(&served, "GET /ping?_token=any"));
 }
 
 #[test]
-fn the_network_is_let_in_only_with_a_token_or_on_purpose() {
+fn the_network_is_admitted_only_with_a_token_or_by_insecure() {
     let refused = |arguments: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_steadlock"))
             .args(["serve", "--port", "0"])
@@ -114,7 +114,7 @@ fn the_network_is_let_in_only_with_a_token_or_on_purpose() {
 }
 
 #[test]
-fn a_page_of_another_origin_has_nothing_done() {
+fn a_page_of_another_origin_is_refused() {
     let served = Served::start(&[
         "--http-origin",
         "http://localhost:5173",
@@ -139,7 +139,7 @@ fn a_page_of_another_origin_has_nothing_done() {
         assert_eq!(answer.header("vary"), Some("Origin"));
     }
     assert_eq!(served.result(r#"["SCARD","origins"]"#), 2);
-    assert!(is_let_in(
+    assert!(is_allowed(
         &served,
         &format!("GET /ping\nOrigin: {own}\nSec-Fetch-Site: same-origin")
     ));
@@ -151,7 +151,7 @@ fn a_page_of_another_origin_has_nothing_done() {
         ("none", true),
     ] {
         assert_eq!(
-            is_let_in(&served, &format!("GET /ping\nSec-Fetch-Site: {site}")),
+            is_allowed(&served, &format!("GET /ping\nSec-Fetch-Site: {site}")),
             expected,
             "{site}"
         );
@@ -168,7 +168,7 @@ fn a_page_of_another_origin_has_nothing_done() {
 /// To a plain address in the network, browsers do not send the site of a link or an image, and a rebound name looks
 /// like our own.
 #[test]
-fn over_the_network_without_a_token_no_command_comes_by_get() {
+fn over_the_network_without_a_token_commands_by_get_are_refused() {
     let served = Served::start_at("0.0.0.0", &["--insecure", "--http-origin", "https://app.example"]);
     for path in ["/set/k/v", "/flushall", "/subscribe/c", "/"] {
         for host in ["10.0.0.5:8079", "evil.example"] {
@@ -177,22 +177,22 @@ fn over_the_network_without_a_token_no_command_comes_by_get() {
             assert!(answer.error().contains("--http-token-file"), "{}", answer.error());
         }
     }
-    assert!(!is_let_in(&served, "HEAD /set/k/v"));
+    assert!(!is_allowed(&served, "HEAD /set/k/v"));
     assert_eq!(served.result(r#"["EXISTS","k"]"#), 0, "a refused command was done");
-    assert!(is_let_in(&served, "POST /set/k/v"));
-    assert!(!is_let_in(
+    assert!(is_allowed(&served, "POST /set/k/v"));
+    assert!(!is_allowed(
         &served,
         "POST /set/k/v\nHost: evil.example\nOrigin: http://evil.example"
     ));
-    assert!(is_let_in(&served, "GET /get/k\nOrigin: https://app.example"));
+    assert!(is_allowed(&served, "GET /get/k\nOrigin: https://app.example"));
     let token = secret("network-token", "token");
     let served = Served::start_at("0.0.0.0", &["--http-token-file", &token]);
-    assert!(is_let_in(&served, "GET /ping?_token=token"));
-    assert!(!is_let_in(&served, "GET /ping"));
+    assert!(is_allowed(&served, "GET /ping?_token=token"));
+    assert!(!is_allowed(&served, "GET /ping"));
 }
 
 #[test]
-fn every_page_may_ask_only_if_that_is_said() {
+fn every_page_is_allowed_only_by_the_wildcard_origin() {
     let served = Served::start(&["--http-origin", "*"]);
     for origin in ["http://evil.example", "null"] {
         let answer = served.ask(&format!("GET /ping\nOrigin: {origin}"), b"");
@@ -202,7 +202,7 @@ fn every_page_may_ask_only_if_that_is_said() {
 }
 
 #[test]
-fn a_browser_is_told_which_headers_a_page_may_send() {
+fn a_preflight_lists_the_headers_a_page_may_send() {
     let served = Served::start(&["--http-origin", "https://app.example"]);
     let asked = "Access-Control-Request-Method: POST\nAccess-Control-Request-Headers: authorization, \
                  content-type,upstash-encoding,Upstash-Telemetry-Sdk,x-other";
@@ -229,7 +229,7 @@ fn a_browser_is_told_which_headers_a_page_may_send() {
 }
 
 #[test]
-fn a_name_that_was_pointed_at_this_machine_is_not_answered() {
+fn a_rebound_dns_name_is_refused() {
     let served = Served::start(&[]);
     for (host, expected) in [
         ("localhost", true),
@@ -241,13 +241,13 @@ fn a_name_that_was_pointed_at_this_machine_is_not_answered() {
         ("", false),
     ] {
         assert_eq!(
-            is_let_in(&served, &format!("GET /ping\nHost: {host}")),
+            is_allowed(&served, &format!("GET /ping\nHost: {host}")),
             expected,
             "{host}"
         );
     }
     let rebound = "GET /ping\nHost: evil.example\nOrigin: http://evil.example\nSec-Fetch-Site: same-origin";
-    assert!(!is_let_in(&served, rebound));
-    assert!(!is_let_in(&served, "GET http://evil.example/ping\nHost: localhost"));
-    assert!(!is_let_in(&served, "GET /ping\nHost: localhost\nHost: evil.example"));
+    assert!(!is_allowed(&served, rebound));
+    assert!(!is_allowed(&served, "GET http://evil.example/ping\nHost: localhost"));
+    assert!(!is_allowed(&served, "GET /ping\nHost: localhost\nHost: evil.example"));
 }

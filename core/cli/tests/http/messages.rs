@@ -5,14 +5,14 @@ use serde_json::json;
 use crate::support::{Served, secret};
 
 #[test]
-fn messages_come_as_events_in_the_order_they_were_published() {
+fn messages_are_events_in_the_order_of_publishing() {
     let served = Served::start(&[]);
     let mut listener = served.listen("/subscribe/chan/other%20one");
     assert_eq!(listener.event().as_deref(), Some("subscribe,chan,1"));
     assert_eq!(listener.event().as_deref(), Some("subscribe,other one,2"));
     assert_eq!(served.ask("POST /publish/chan/hello", b"").json(), json!({"result": 1}));
-    assert_eq!(served.say("PUBLISH chan \"a, b\""), ":1");
-    assert_eq!(served.say("PUBLISH elsewhere x"), ":0");
+    assert_eq!(served.send_inline("PUBLISH chan \"a, b\""), ":1");
+    assert_eq!(served.send_inline("PUBLISH elsewhere x"), ":0");
     served.result(r#"["PUBLISH","other one","{\"n\":1}"]"#);
     served.result(r#"["PUBLISH","chan","two\nlines"]"#);
     served.result(r#"["EVAL","redis.call('PUBLISH', 'chan', 'by a script')",0]"#);
@@ -28,7 +28,7 @@ fn messages_come_as_events_in_the_order_they_were_published() {
 }
 
 #[test]
-fn a_subscriber_that_goes_is_forgotten() {
+fn a_subscriber_that_disconnects_is_removed() {
     let served = Served::start(&[]);
     let mut listener = served.listen("/subscribe/chan");
     assert_eq!(listener.event().as_deref(), Some("subscribe,chan,1"));
@@ -46,12 +46,12 @@ fn an_event_source_gives_its_token_in_the_query() {
     assert_eq!(served.ask("GET /subscribe/chan?_token=s3cret", b"").status, 401);
     let mut listener = served.listen("/subscribe/chan?_token=s3cret%2B%2F%3D");
     assert_eq!(listener.event().as_deref(), Some("subscribe,chan,1"));
-    assert_eq!(served.say("PUBLISH chan x"), ":1");
+    assert_eq!(served.send_inline("PUBLISH chan x"), ":1");
     assert_eq!(listener.event().as_deref(), Some("message,chan,x"));
 }
 
 #[test]
-fn a_subscriber_that_reads_nothing_is_cut_off_and_others_hear_all() {
+fn a_subscriber_that_does_not_read_is_disconnected_and_others_receive_all() {
     const MESSAGES: usize = 200;
     let served = Served::start(&[]);
     let mut lazy = served.listen("/subscribe/chan");
@@ -65,6 +65,6 @@ fn a_subscriber_that_reads_nothing_is_cut_off_and_others_hear_all() {
         assert_eq!(event.len(), "message,chan,".len() + payload.len());
     }
     // The subscriber still receives what was on its way when it was cut off, but not all messages.
-    let heard = std::iter::from_fn(|| lazy.event()).count();
-    assert!(heard < MESSAGES, "{heard}");
+    let received = std::iter::from_fn(|| lazy.event()).count();
+    assert!(received < MESSAGES, "{received}");
 }

@@ -41,7 +41,7 @@ impl Served {
         Self { process, redis, http }
     }
 
-    pub(crate) fn dial(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(("127.0.0.1", self.http)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         stream
@@ -50,7 +50,7 @@ impl Served {
     /// Sends a request and returns the answer. A `\n` separates the lines of the head. A `Host` is added unless the
     /// head has one.
     pub(crate) fn ask(&self, head: &str, body: &[u8]) -> Answer {
-        self.ask_on(self.dial(), head, body)
+        self.ask_on(self.connect(), head, body)
     }
 
     pub(crate) fn ask_on(&self, mut stream: TcpStream, head: &str, body: &[u8]) -> Answer {
@@ -86,7 +86,7 @@ impl Served {
 
     /// Opens a subscription, and waits until it is confirmed.
     pub(crate) fn listen(&self, path: &str) -> Listener {
-        let mut stream = self.dial();
+        let mut stream = self.connect();
         let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n");
         stream.write_all(head.as_bytes()).unwrap();
         let mut listener = Listener(BufReader::new(stream));
@@ -100,8 +100,8 @@ impl Served {
     }
 
     /// Sends a command on a new connection.
-    pub(crate) fn say(&self, line: &str) -> String {
-        self.redis_client().say(line)
+    pub(crate) fn send_inline(&self, line: &str) -> String {
+        self.redis_client().send_inline(line)
     }
 
     /// Opens a connection to the port for Redis clients.
@@ -111,7 +111,7 @@ impl Served {
 
     /// Returns the most memory that the process has had, in megabytes.
     #[cfg(target_os = "linux")]
-    pub(crate) fn most_megabytes(&self) -> u64 {
+    pub(crate) fn peak_megabytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("the server lives");
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kilobytes: u64 = line.unwrap().trim().trim_end_matches(" kB").parse().unwrap();
@@ -123,7 +123,7 @@ pub(crate) struct RedisClient(BufReader<TcpStream>);
 
 impl RedisClient {
     /// Sends a command in its inline form, and returns the first line of the reply.
-    pub(crate) fn say(&mut self, line: &str) -> String {
+    pub(crate) fn send_inline(&mut self, line: &str) -> String {
         self.0.get_mut().write_all(format!("{line}\r\n").as_bytes()).unwrap();
         let mut reply = String::new();
         self.0.read_line(&mut reply).unwrap();

@@ -29,7 +29,7 @@ async fn every_command_of_the_document_does_what_it_says() {
     ];
     let blocks = blocks();
     assert_eq!(blocks.len(), 5);
-    let mut said = Vec::new();
+    let mut printed = Vec::new();
     for block in blocks {
         let output = Command::new("sh")
             .args(["-e", "-c", block])
@@ -39,12 +39,12 @@ async fn every_command_of_the_document_does_what_it_says() {
             .output()
             .unwrap();
         assert_eq!(status(&output), 0, "{block}\n{}", errors(&output));
-        said.push(text(&output));
+        printed.push(text(&output));
     }
-    assert_eq!(said[0].matches("stock:42").count(), 4, "{}", said[0]);
-    assert_eq!(said[1], "free\n");
-    assert_eq!(said[2].matches("was taken from").count(), 2, "{}", said[2]);
-    assert_eq!(said[3].lines().count(), 4, "{}", said[3]);
+    assert_eq!(printed[0].matches("stock:42").count(), 4, "{}", printed[0]);
+    assert_eq!(printed[1], "free\n");
+    assert_eq!(printed[2].matches("was taken from").count(), 2, "{}", printed[2]);
+    assert_eq!(printed[3].lines().count(), 4, "{}", printed[3]);
     for file in ["steadlock.bash", "_steadlock", "steadlock.fish"] {
         assert!(std::fs::metadata(folder.join(file)).unwrap().len() > 1_000, "{file}");
     }

@@ -80,9 +80,9 @@ async fn every_kind_is_listed_on_every_sort_of_server() {
         );
         let owner = client.lock("lock").holder().await.unwrap().unwrap().owner;
         assert_eq!(one["holder"]["owner"], owner);
-        let said = text(&run(url, &["list"]));
-        assert!(said.starts_with("NAME") && said.contains(&owner), "{said}");
-        assert_eq!(said.lines().count(), 8, "{said}");
+        let printed = text(&run(url, &["list"]));
+        assert!(printed.starts_with("NAME") && printed.contains(&owner), "{printed}");
+        assert_eq!(printed.lines().count(), 8, "{printed}");
         assert_eq!(listed(&json(url, &["list", "w"])).len(), 2);
         assert_eq!(listed(&json(url, &["list", "*"])).len(), 0, "a prefix is no pattern");
         waiter.abort();
@@ -144,7 +144,7 @@ async fn a_tenant_sees_its_own_locks_by_their_names() {
 }
 
 #[test]
-fn what_only_looks_like_a_lock_is_none() {
+fn keys_that_only_look_like_locks_are_not_listed() {
     let server = Rig::start("standalone");
     let node = &server.nodes[0];
     let ours = "1b7a31c4-8a5e-4f0a-9c55-2f1d4f0a3b11:4611686018427387904";
@@ -213,7 +213,7 @@ fn what_only_looks_like_a_lock_is_none() {
 }
 
 #[test]
-fn a_name_cannot_command_the_terminal_and_a_url_in_its_place_tells_no_password() {
+fn names_are_escaped_for_the_terminal_and_passwords_in_them_are_hidden() {
     let server = Rig::start("standalone");
     let ours = "1b7a31c4-8a5e-4f0a-9c55-2f1d4f0a3b11:4611686018427387904";
     server.nodes[0].run(&["HSET", "\u{1b}[2J", ours, "1"]);
@@ -228,7 +228,7 @@ fn a_name_cannot_command_the_terminal_and_a_url_in_its_place_tells_no_password()
 }
 
 #[test]
-fn whoever_closes_the_pipe_has_seen_enough() {
+fn a_closed_pipe_ends_the_command_without_an_error() {
     let server = Served::start();
     for arguments in [&["list"][..], &["top", "--interval", "0.1"]] {
         let mut child = command(&[&server.url], arguments)

@@ -3,12 +3,12 @@
 
 #![allow(unreachable_pub, reason = "what the modules of this binary share")]
 
+mod acl;
 mod document;
+mod inspecting;
 mod listing;
-mod looking;
-mod many;
-mod moving;
+mod many_keys;
+mod moving_slots;
 mod rights;
-mod rules;
 mod support;
-mod watching;
+mod top;

@@ -57,9 +57,12 @@ async fn a_watcher_with_the_rights_of_the_tools_can_use_them_and_needs_each() {
         for command in commands {
             let output = run(&url, command);
             assert_eq!(status(&output), 78, "{command:?} without {right}: {output:?}");
-            let said = errors(&output);
-            assert!(said.contains("NOPERM") && said.contains("SECURITY.md"), "{said}");
-            assert!(!said.contains(&name) && !said.contains(PASSWORD), "{said}");
+            let printed = errors(&output);
+            assert!(
+                printed.contains("NOPERM") && printed.contains("SECURITY.md"),
+                "{printed}"
+            );
+            assert!(!printed.contains(&name) && !printed.contains(PASSWORD), "{printed}");
         }
     }
     for lease in leases {

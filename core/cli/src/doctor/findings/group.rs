@@ -10,15 +10,15 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         all.push(
             Finding::new(
                 Check::Unreachable,
-                format!("it cannot be asked: {}", server.why),
-                "look whether it runs, and whether the address and the user are right",
+                format!("it cannot be queried: {}", server.why),
+                "check that it runs, and that the address and the user are right",
             )
             .at(&server.name),
         );
     }
     cluster(facts, &mut all);
     if let Some(sentinels) = &facts.sentinels {
-        watched(facts, sentinels, &mut all);
+        check_sentinels(facts, sentinels, &mut all);
     }
     if facts.layout == Layout::RedLock {
         redlock(facts, &mut all);
@@ -35,11 +35,11 @@ fn cluster(facts: &Facts, all: &mut Vec<Finding>) {
                 "{} of 16384 slots are served by no node: locks whose names are there cannot be acquired",
                 coverage.unserved
             ),
-            "redis-cli --cluster check tells which, --cluster fix gives them to a node",
+            "redis-cli --cluster check lists them, --cluster fix assigns them to a node",
         )),
         Some(Fact::Unknown(why)) => all.push(Finding::new(
             Check::CannotTell,
-            format!("cannot tell, as {why}: whether all slots are served"),
+            format!("cannot tell, because {why}: whether all slots are served"),
             "ask as a user that also has +cluster|slots",
         )),
         _ => {}
@@ -52,7 +52,7 @@ fn cluster(facts: &Facts, all: &mut Vec<Finding>) {
         all.push(
             Finding::new(
                 Check::FullCoverage,
-                "cluster-require-full-coverage is yes: one shard that is gone ends the locks of all",
+                "cluster-require-full-coverage is yes: if one shard fails, the locks of all shards fail",
                 "CONFIG SET cluster-require-full-coverage no on every node, and the same in their files",
             )
             .at(&server.name),
@@ -60,7 +60,7 @@ fn cluster(facts: &Facts, all: &mut Vec<Finding>) {
     }
 }
 
-fn watched(facts: &Facts, sentinels: &Sentinels, all: &mut Vec<Finding>) {
+fn check_sentinels(facts: &Facts, sentinels: &Sentinels, all: &mut Vec<Finding>) {
     let count = sentinels.all.len();
     if count < 3 {
         all.push(Finding::new(
@@ -70,7 +70,7 @@ fn watched(facts: &Facts, sentinels: &Sentinels, all: &mut Vec<Finding>) {
             } else {
                 format!("only {count} sentinels watch the primary: when one is gone, no majority is left")
             },
-            "start three or more, on machines that fail apart from each other",
+            "start three or more, on machines that fail independently",
         ));
     }
     for sentinel in &sentinels.all {
@@ -79,7 +79,7 @@ fn watched(facts: &Facts, sentinels: &Sentinels, all: &mut Vec<Finding>) {
                 Finding::new(
                     Check::SentinelUnreachable,
                     format!("this sentinel names no primary: {why}"),
-                    "start it, or take it out of the others by SENTINEL RESET",
+                    "start it, or remove it from the others by SENTINEL RESET",
                 )
                 .at(&sentinel.name),
             );
@@ -126,25 +126,25 @@ fn disagreement(sentinels: &Sentinels) -> Option<Finding> {
             "sentinels name different primaries, so two may grant the same lock: {}",
             sides.join("; ")
         ),
-        "wait for a failover that is under way to end; else correct the sentinel that is wrong by SENTINEL MONITOR",
+        "wait until a failover that is under way has ended; else correct the sentinel that is wrong by SENTINEL MONITOR",
     ))
 }
 
 fn cannot_tell(why: &str, what: &str) -> Finding {
     Finding::new(
         Check::CannotTell,
-        format!("cannot tell, as {why}: {what}"),
+        format!("cannot tell, because {why}: {what}"),
         "ask as a user of the sentinels that has +sentinel",
     )
 }
 
 fn redlock(facts: &Facts, all: &mut Vec<Finding>) {
-    if !(3..=15).contains(&facts.given) || facts.given.is_multiple_of(2) {
+    if !(3..=15).contains(&facts.primary_count) || facts.primary_count.is_multiple_of(2) {
         all.push(Finding::new(
             Check::RedlockNumber,
             format!(
                 "{} primaries are given: clients refuse that, as a majority needs an odd number",
-                facts.given
+                facts.primary_count
             ),
             "give 3, 5 or 7, 15 at most",
         ));
@@ -185,7 +185,11 @@ fn clocks(facts: &Facts, all: &mut Vec<Finding>) {
         return;
     };
     let apart = last.1.ahead.saturating_sub(first.1.ahead);
-    if apart.saturating_sub(first.1.within).saturating_sub(last.1.within) > CLOCK_TOLERANCE {
+    if apart
+        .saturating_sub(first.1.uncertainty)
+        .saturating_sub(last.1.uncertainty)
+        > CLOCK_TOLERANCE
+    {
         all.push(
             Finding::new(
                 Check::ClocksApart,
@@ -213,7 +217,7 @@ mod tests {
         check(facts).iter().map(|finding| finding.check).collect()
     }
 
-    fn watched(change: impl FnOnce(&mut Sentinels)) -> Vec<Check> {
+    fn checks_with_sentinels(change: impl FnOnce(&mut Sentinels)) -> Vec<Check> {
         let mut facts = samples::facts(Layout::Sentinel, &["a:6379"]);
         let mut sentinels = samples::sentinels(3);
         change(&mut sentinels);
@@ -223,15 +227,18 @@ mod tests {
 
     #[test]
     fn three_sentinels_that_agree_are_good() {
-        assert_eq!(watched(|_| {}), []);
+        assert_eq!(checks_with_sentinels(|_| {}), []);
     }
 
     #[test]
     fn sentinels_are_counted_and_compared() {
-        assert_eq!(watched(|sentinels| sentinels.all.truncate(1)), [Check::FewSentinels]);
-        let disagree = watched(|sentinels| sentinels.all[2].primary = Fact::Known("b:6379".into()));
+        assert_eq!(
+            checks_with_sentinels(|sentinels| sentinels.all.truncate(1)),
+            [Check::FewSentinels]
+        );
+        let disagree = checks_with_sentinels(|sentinels| sentinels.all[2].primary = Fact::Known("b:6379".into()));
         assert_eq!(disagree, [Check::SentinelsDisagree]);
-        let silent = watched(|sentinels| {
+        let silent = checks_with_sentinels(|sentinels| {
             sentinels.all[1] = Sentinel {
                 name: "s1:26379".into(),
                 primary: Fact::Unknown("Connection refused".into()),
@@ -241,18 +248,19 @@ mod tests {
     }
 
     #[test]
-    fn a_failover_that_could_not_be_or_comes_late_is_told() {
-        let no_quorum = watched(|sentinels| sentinels.can_fail_over = Fact::Known(Err("1 of 3 answer".into())));
+    fn an_impossible_or_late_failover_is_reported() {
+        let no_quorum =
+            checks_with_sentinels(|sentinels| sentinels.can_fail_over = Fact::Known(Err("1 of 3 answer".into())));
         assert_eq!(no_quorum, [Check::SentinelsWithoutQuorum]);
-        let slow = watched(|sentinels| sentinels.down_after = Fact::Known(Duration::from_secs(30)));
+        let slow = checks_with_sentinels(|sentinels| sentinels.down_after = Fact::Known(Duration::from_secs(30)));
         assert_eq!(slow, [Check::SlowFailover]);
     }
 
     #[test]
-    fn redlock_wants_an_odd_number_of_servers_of_their_own() {
+    fn redlock_needs_an_odd_number_of_independent_servers() {
         let mut facts = samples::facts(Layout::RedLock, &["a", "b", "c", "d"]);
         assert_eq!(checks(&facts), [Check::RedlockNumber]);
-        facts.given = 5;
+        facts.primary_count = 5;
         facts.servers[3].run_id = facts.servers[0].run_id.clone();
         let findings = check(&facts);
         assert_eq!(findings[0].check, Check::RedlockSameServer);
@@ -260,11 +268,11 @@ mod tests {
     }
 
     #[test]
-    fn clocks_of_two_primaries_that_are_apart_are_told() {
+    fn differing_clocks_of_two_primaries_are_reported() {
         let mut facts = samples::facts(Layout::Cluster, &["a", "b", "c"]);
         facts.servers[1].clock = Fact::Known(Clock {
             ahead: -2_000_000,
-            within: 100,
+            uncertainty: 100,
         });
         let findings = check(&facts);
         assert_eq!(findings[0].check, Check::ClocksApart);

@@ -1,6 +1,6 @@
 //! Findings about the user's rights on one server.
 
-use crate::acl;
+use crate::access_rules::drop_covered_keys;
 use crate::doctor::catalogue::{Check, Finding};
 use crate::doctor::facts::{Facts, Server};
 use crate::doctor::rights::{Pattern, Rights};
@@ -8,12 +8,12 @@ use crate::doctor::rights::{Pattern, Rights};
 pub(super) fn check(facts: &Facts, server: &Server) -> Vec<Finding> {
     let mut all = Vec::new();
     let rights = &server.rights;
-    let plus = |names: &[&str]| {
+    let with_plus = |names: &[&str]| {
         let words: Vec<String> = names.iter().map(|name| format!("+{name}")).collect();
         words.join(" ")
     };
     if !rights.commands.is_empty() {
-        let missing = plus(&rights.commands);
+        let missing = with_plus(&rights.commands);
         all.push(Finding::new(
             Check::MissingCommand,
             format!("the user lacks {missing}: locks that need it fail as Misconfigured"),
@@ -21,7 +21,7 @@ pub(super) fn check(facts: &Facts, server: &Server) -> Vec<Finding> {
         ));
     }
     if !rights.messages.is_empty() {
-        let missing = plus(&rights.messages);
+        let missing = with_plus(&rights.messages);
         all.push(Finding::new(
             Check::MissingMessages,
             format!("the user lacks {missing}: {BY_POLLING}"),
@@ -31,7 +31,7 @@ pub(super) fn check(facts: &Facts, server: &Server) -> Vec<Finding> {
     patterns(facts, rights, &mut all);
     in_different_selectors(facts, rights, &mut all);
     if !rights.optional.is_empty() {
-        let missing = plus(&rights.optional);
+        let missing = with_plus(&rights.optional);
         all.push(Finding::new(
             Check::MissingOptional,
             format!("the user lacks {missing}: nothing fails, but the server notes each refusal in its ACL log"),
@@ -95,7 +95,7 @@ fn in_different_selectors(facts: &Facts, rights: &Rights, all: &mut Vec<Finding>
         let keys = [plain, of_braced].join(" ");
         let rights: Vec<String> = rights.iter().map(|right| format!("+{right}")).collect();
         let rights = rights.join(" ");
-        let (check, who) = if patterns.iter().any(|pattern| pattern.is_of_braced()) {
+        let (check, who) = if patterns.iter().any(|pattern| pattern.is_for_braced()) {
             (Check::MissingForBraces, "locks whose names have a brace")
         } else {
             (Check::MissingKeys, "locks")
@@ -118,10 +118,10 @@ const BY_POLLING: &str = "waiters are not notified of releases and work by polli
 /// Splits the patterns, as texts, into those for all names and those for names with a brace only.
 fn split(facts: &Facts, patterns: &[Pattern]) -> (String, String) {
     let mut needed: Vec<String> = patterns.iter().map(|pattern| pattern.of(&facts.prefix)).collect();
-    acl::leave_out_covered(&mut needed);
+    drop_covered_keys(&mut needed);
     let of = |braced: bool| {
         let mut texts: Vec<String> = Vec::new();
-        for pattern in patterns.iter().filter(|pattern| pattern.is_of_braced() == braced) {
+        for pattern in patterns.iter().filter(|pattern| pattern.is_for_braced() == braced) {
             let text = pattern.of(&facts.prefix);
             if needed.contains(&text) && !texts.contains(&text) {
                 texts.push(text);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_pattern_is_told_as_it_stands_in_a_rule() {
+    fn a_missing_pattern_is_reported_as_rules_write_it() {
         let findings = findings_for(Rights {
             keys: vec![Pattern::Names, Pattern::OwnOfBraced],
             channels: vec![Pattern::OwnChannels],

@@ -7,14 +7,14 @@ use crate::doctor::catalogue::{Check, Finding};
 use crate::doctor::facts::{Fact, Facts, Layout, Server, Writes};
 
 /// A replica that has been silent for more than this many seconds is behind. A healthy replica reports every second.
-const LATE: u64 = 5;
+const MAX_REPLICA_LAG: u64 = 5;
 /// While a client holds or waits for a lock, it checks the server's role at least this often, which keeps its
 /// connections open.
 const ROLE_CHECK: Duration = Duration::from_secs(5);
 /// The smallest acceptable buffer for a subscriber, in bytes: ten thousand messages of a lock.
-const LEAST_BUFFER: u64 = 1 << 20;
+const MIN_PUBSUB_BUFFER: u64 = 1 << 20;
 /// The shortest acceptable script limit, in milliseconds. After it, other clients are answered BUSY.
-const LEAST_SCRIPT_LIMIT: u64 = 1_000;
+const MIN_SCRIPT_LIMIT: u64 = 1_000;
 
 pub(super) fn check(facts: &Facts, server: &Server) -> Vec<Finding> {
     let mut all = Vec::new();
@@ -31,9 +31,9 @@ pub(super) fn check(facts: &Facts, server: &Server) -> Vec<Finding> {
     replicas(facts, server, &mut all);
     connections(facts, server, &mut all);
     times::check(facts, server, &mut all);
-    openness(server, &mut all);
+    passwordless_login(server, &mut all);
     if let Fact::Known(Writes::Refused(code)) = &server.writes {
-        all.push(refusal(code));
+        all.push(writes_refused(code));
     }
     if !server.is_for_development() {
         all.extend(unknown_facts::check(facts, server));
@@ -107,7 +107,7 @@ fn persistence(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
         all.push(Finding::new(
             Check::PersistenceFailing,
             format!("the last {failing} failed: the server may refuse all writes (MISCONF)"),
-            "look into the server's log, and at the space on its disk",
+            "check the server's log, and the free space on its disk",
         ));
     }
     let fsync = server.fsync.known().map(String::as_str);
@@ -165,7 +165,7 @@ fn replicas(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
             Layout::Sentinel | Layout::Cluster => all.push(Finding::new(
                 Check::NoReplica,
                 "no replica is linked, so none can take over: when this server fails its locks stop",
-                "start a replica of it, or mend the link of the one that there is",
+                "start a replica of it, or repair the link of the existing one",
             )),
             Layout::OneServer => all.push(Finding::new(
                 Check::OneServer,
@@ -180,16 +180,16 @@ fn replicas(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
             all.push(Finding::new(
                 Check::ReplicaNotLinked,
                 format!("the replica {} is not linked, and has old data", replica.address),
-                "wait for its first copy to end, or look into its log",
+                "wait for its first copy to end, or check its log",
             ));
-        } else if replica.lag > LATE {
+        } else if replica.lag > MAX_REPLICA_LAG {
             all.push(Finding::new(
                 Check::ReplicaBehind,
                 format!(
-                    "the replica {} was last heard of {} s ago: if it takes over, newer grants are lost",
+                    "the replica {} was last heard from {} s ago: if it takes over, newer grants are lost",
                     replica.address, replica.lag
                 ),
-                "look whether it stands still, or the network between them does",
+                "check whether it hangs, or the network between them fails",
             ));
         }
     }
@@ -205,9 +205,9 @@ fn replicas(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
 
 fn connections(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
     // The connection for renewals is idle between two renewals, which are a third of the lease apart.
-    let quiet = facts.lease / 3 + ROLE_CHECK;
+    let longest_idle = facts.lease / 3 + ROLE_CHECK;
     if let Fact::Known(seconds @ 1..) = &server.idle_timeout
-        && Duration::from_secs(*seconds) < quiet
+        && Duration::from_secs(*seconds) < longest_idle
     {
         all.push(Finding::new(
             Check::IdleTimeout,
@@ -216,16 +216,16 @@ fn connections(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
         ));
     }
     if let Fact::Known(bytes @ 1..) = &server.pubsub_buffer
-        && *bytes < LEAST_BUFFER
+        && *bytes < MIN_PUBSUB_BUFFER
     {
         all.push(Finding::new(
             Check::PubsubBuffer,
-            format!("subscribers are cut off when {bytes} bytes wait for them: waiters then learn of releases late"),
+            format!("subscribers are cut off when {bytes} bytes wait for them: waiters then notice releases late"),
             "CONFIG SET client-output-buffer-limit \"pubsub 32mb 8mb 60\"",
         ));
     }
     if let Fact::Known(limit @ 1..) = &server.script_limit
-        && *limit < LEAST_SCRIPT_LIMIT
+        && *limit < MIN_SCRIPT_LIMIT
     {
         all.push(Finding::new(
             Check::ScriptLimit,
@@ -248,25 +248,25 @@ fn connections(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
     if !server.is_local && !server.is_encrypted {
         all.push(Finding::new(
             Check::Plaintext,
-            "the way to it leaves this machine without TLS: who listens on it reads the password",
+            "the connection leaves this machine without TLS: anybody who listens in can read the password",
             "use rediss:// and the server's tls-port, unless the network is trusted",
         ));
     }
 }
 
-fn openness(server: &Server, all: &mut Vec<Finding>) {
-    if !server.openness.without_password.is_known_and(|open| *open) {
+fn passwordless_login(server: &Server, all: &mut Vec<Finding>) {
+    if !server.passwordless_login.is_allowed.is_known_and(|open| *open) {
         return;
     }
-    let from_elsewhere = server
-        .openness
-        .from_elsewhere
+    let from_network = server
+        .passwordless_login
+        .from_network
         .known()
         .copied()
         .unwrap_or(!server.is_local);
     let remedy = "give the default user a password (requirepass) or turn it off (ACL SETUSER default off), and programs \
                   a user of their own";
-    all.push(if from_elsewhere {
+    all.push(if from_network {
         Finding::new(
             Check::OpenToAll,
             "the default user has no password and the server listens beyond this machine: anybody who reaches it can \
@@ -282,28 +282,28 @@ fn openness(server: &Server, all: &mut Vec<Finding>) {
     });
 }
 
-fn refusal(code: &str) -> Finding {
+fn writes_refused(code: &str) -> Finding {
     let (why, remedy) = match code {
         "OOM" => ("it is full", "raise maxmemory, or delete what is not needed"),
         "NOREPLICAS" => (
             "fewer replicas are linked than min-replicas-to-write",
-            "start the replicas, or mend their links",
+            "start the replicas, or repair their links",
         ),
         "MISCONF" => (
             "it cannot write to its disk",
-            "look into the server's log, and at the space on its disk",
+            "check the server's log, and the free space on its disk",
         ),
         "READONLY" | "MASTERDOWN" => ("it is a replica", "give the URL of the primary, or of its sentinels"),
         "CLUSTERDOWN" => (
             "its cluster is down",
-            "redis-cli --cluster check tells what is missing, --cluster fix mends it",
+            "redis-cli --cluster check shows what is missing, --cluster fix repairs it",
         ),
-        "LOADING" => ("it still reads its data", "wait until it has"),
-        _ => ("it is busy", "look at its slow log"),
+        "LOADING" => ("it is still loading its data", "wait until it has finished"),
+        _ => ("it is busy", "check its slow log"),
     };
     Finding::new(
         Check::WritesRefused,
-        format!("it refuses to write, so no lock is granted: {why} ({code})"),
+        format!("it refuses writes, so no lock is granted: {why} ({code})"),
         remedy,
     )
 }
@@ -324,10 +324,10 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_off_is_told_beyond_what_the_round_trip_leaves_open() {
-        let clock = |ahead, within| {
+    fn a_wrong_clock_is_reported_unless_the_round_trip_can_explain_it() {
+        let clock = |ahead, uncertainty| {
             checks_after(Layout::OneServer, |server| {
-                server.clock = Fact::Known(Clock { ahead, within });
+                server.clock = Fact::Known(Clock { ahead, uncertainty });
                 // The replica has the same clock. Otherwise its clock would be a second finding.
                 if let Fact::Known(replicas) = &mut server.replicas {
                     replicas[0].clock = server.clock.clone();
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_fails_is_told_with_what_it_failed_at() {
+    fn a_failing_disk_is_reported_with_the_failed_operation() {
         let checks = checks_after(Layout::OneServer, |server| {
             server.persistence = Fact::Known(Persistence {
                 has_log: true,
@@ -368,16 +368,19 @@ mod tests {
     }
 
     #[test]
-    fn redlock_wants_each_write_on_the_disk() {
+    fn redlock_needs_each_write_on_disk() {
         let checks = checks_after(Layout::RedLock, |server| server.fsync = Fact::Known("everysec".into()));
         assert_eq!(checks, [Check::RedlockPersistence]);
     }
 
     #[test]
-    fn each_replica_is_looked_at() {
+    fn each_replica_is_checked() {
         let checks = checks_after(Layout::Sentinel, |server| {
             let replica = |is_linked, lag| Replica {
-                clock: Fact::Known(Clock { ahead: 0, within: 0 }),
+                clock: Fact::Known(Clock {
+                    ahead: 0,
+                    uncertainty: 0,
+                }),
                 address: "b:6379".into(),
                 is_linked,
                 lag,
@@ -388,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_read_is_one_note_for_each_reason() {
+    fn unreadable_facts_are_one_note_for_each_reason() {
         let mut facts = samples::facts(Layout::OneServer, &["a:6379"]);
         let refused = || "CONFIG GET is refused (NOPERM)".to_owned();
         facts.servers[0].fsync = Fact::Unknown(refused());
@@ -401,13 +404,13 @@ mod tests {
     }
 
     #[test]
-    fn a_way_that_leaves_the_machine_wants_tls() {
+    fn a_connection_that_leaves_the_machine_needs_tls() {
         let checks = checks_after(Layout::OneServer, |server| server.is_local = false);
         assert_eq!(checks, [Check::Plaintext]);
     }
 
     #[test]
-    fn what_is_cut_off_or_answered_busy_too_soon_is_told() {
+    fn short_timeouts_and_small_limits_are_reported() {
         let checks = checks_after(Layout::OneServer, |server| {
             server.idle_timeout = Fact::Known(5);
             server.pubsub_buffer = Fact::Known(1_000);

@@ -12,14 +12,14 @@ const PROMOTION: Duration = Duration::from_secs(2);
 
 pub(super) fn check(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
     if let Fact::Known(clock) = &server.clock
-        && clock.ahead.saturating_abs().saturating_sub(clock.within) > CLOCK_TOLERANCE
+        && clock.ahead.saturating_abs().saturating_sub(clock.uncertainty) > CLOCK_TOLERANCE
     {
         all.push(Finding::new(
             Check::ClockOff,
             format!(
                 "its clock is {} of this machine's: fencing tokens follow it, and repeat if it is set back after the \
                  data was lost",
-                apart(clock.ahead)
+                describe_offset(clock.ahead)
             ),
             "keep the clocks of all machines together by NTP",
         ));
@@ -71,21 +71,21 @@ fn replica_clocks(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
     for replica in replicas {
         let Fact::Known(clock) = &replica.clock else { continue };
         let ahead = clock.ahead.saturating_sub(own.ahead);
-        let surely = ahead
+        let certain = ahead
             .saturating_abs()
-            .saturating_sub(clock.within)
-            .saturating_sub(own.within);
+            .saturating_sub(clock.uncertainty)
+            .saturating_sub(own.uncertainty);
         let shown = Duration::from_micros(ahead.unsigned_abs()).as_secs_f64();
-        let of = &replica.address;
-        let says = if ahead > 0 && surely > margin {
+        let address = &replica.address;
+        let says = if ahead > 0 && certain > margin {
             format!(
-                "the clock of the replica {of} is {shown:.2} s ahead of its primary's: if it takes over, records end so \
-                 much early, before the deadlines of their holders, and a lock may have two owners"
+                "the clock of the replica {address} is {shown:.2} s ahead of its primary's: if it takes over, records end \
+                 that much early, before the deadlines of their holders, and a lock may have two owners"
             )
-        } else if ahead < 0 && surely > CLOCK_TOLERANCE {
+        } else if ahead < 0 && certain > CLOCK_TOLERANCE {
             format!(
-                "the clock of the replica {of} is {shown:.2} s behind its primary's: if it takes over, records of dead \
-                 holders last so much longer, and fencing tokens may repeat or fall"
+                "the clock of the replica {address} is {shown:.2} s behind its primary's: if it takes over, records of \
+                 dead holders last that much longer, and fencing tokens may repeat or fall"
             )
         } else {
             continue;
@@ -97,8 +97,8 @@ fn replica_clocks(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
 
 /// Returns a finding if a lease could end before a replica has taken over. Two thirds of a lease are left when its
 /// renewal is due, at a third of its length.
-pub(super) fn slow_failover(facts: &Facts, noticed: Duration, setting: &str) -> Option<Finding> {
-    if noticed + PROMOTION <= facts.lease * 2 / 3 {
+pub(super) fn slow_failover(facts: &Facts, detection: Duration, setting: &str) -> Option<Finding> {
+    if detection + PROMOTION <= facts.lease * 2 / 3 {
         return None;
     }
     Some(Finding::new(
@@ -106,7 +106,7 @@ pub(super) fn slow_failover(facts: &Facts, noticed: Duration, setting: &str) -> 
         format!(
             "{setting} is {} ms: with the promotion that is longer than what is left of a lease of {} s when it is \
              renewed, so a failover ends leases",
-            noticed.as_millis(),
+            detection.as_millis(),
             facts.lease.as_secs_f64()
         ),
         format!("lower {setting}, or use longer leases"),
@@ -114,7 +114,7 @@ pub(super) fn slow_failover(facts: &Facts, noticed: Duration, setting: &str) -> 
 }
 
 /// Describes how far a clock is off, in seconds.
-fn apart(ahead: i64) -> String {
+fn describe_offset(ahead: i64) -> String {
     let seconds = Duration::from_micros(ahead.unsigned_abs()).as_secs_f64();
     let side = if ahead < 0 { "behind that" } else { "ahead" };
     format!("{seconds:.1} s {side}")
@@ -126,14 +126,14 @@ mod tests {
     use crate::doctor::facts::{Clock, samples};
 
     /// Returns the finding about a replica whose clock is `ahead_ms` ahead of its primary's, for a lease of 10 s.
-    fn clock_message(ahead_ms: i64, within_ms: i64) -> Option<String> {
+    fn clock_message(ahead_ms: i64, uncertainty_ms: i64) -> Option<String> {
         let mut facts = samples::facts(Layout::Sentinel, &["a:6379"]);
         facts.lease = Duration::from_secs(10);
         let server = &mut facts.servers[0];
         let clock = |ahead_ms: i64| {
             Fact::Known(Clock {
                 ahead: ahead_ms * 1_000,
-                within: within_ms * 500,
+                uncertainty: uncertainty_ms * 500,
             })
         };
         server.clock = clock(700);
@@ -147,14 +147,18 @@ mod tests {
 
     #[test]
     fn a_replica_that_is_ahead_by_more_than_a_holder_s_margin_is_named() {
-        for (ahead, within, is_named) in [(100, 0, false), (121, 0, true), (121, 2, false), (5_000, 2, true)] {
-            let message = clock_message(ahead, within).filter(|message| message.contains("ahead"));
-            assert_eq!(message.is_some(), is_named, "{ahead} ms within {within}: {message:?}");
+        for (ahead, uncertainty, is_named) in [(100, 0, false), (121, 0, true), (121, 2, false), (5_000, 2, true)] {
+            let message = clock_message(ahead, uncertainty).filter(|message| message.contains("ahead"));
+            assert_eq!(
+                message.is_some(),
+                is_named,
+                "{ahead} ms, uncertainty {uncertainty} ms: {message:?}"
+            );
         }
     }
 
     #[test]
-    fn a_replica_that_is_behind_costs_waiting_and_is_named_later() {
+    fn a_replica_clock_that_is_behind_is_named_beyond_the_tolerance() {
         for (behind, is_named) in [(500, false), (1_001, true)] {
             let message = clock_message(-behind, 0).filter(|message| message.contains("behind"));
             assert_eq!(message.is_some(), is_named, "{behind} ms: {message:?}");

@@ -31,7 +31,7 @@ pub(super) fn check(facts: &Facts, server: &Server) -> Vec<Finding> {
         ("whether it writes", server.writes.why_unknown()),
         (
             "whether the default user has a password",
-            server.openness.without_password.why_unknown(),
+            server.passwordless_login.is_allowed.why_unknown(),
         ),
         (
             "cluster-require-full-coverage",
@@ -56,8 +56,8 @@ pub(super) fn check(facts: &Facts, server: &Server) -> Vec<Finding> {
     let finding = |(why, what): (&str, Vec<&str>)| {
         Finding::new(
             Check::CannotTell,
-            format!("cannot tell, as {why}: {}", what.join(", ")),
-            "ask as a user that also has +info and +config|get, or look it up with those who run the server",
+            format!("cannot tell, because {why}: {}", what.join(", ")),
+            "ask as a user that also has +info and +config|get, or ask the people who run the server",
         )
     };
     by_reason.into_iter().map(finding).collect()

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_to_be_saved_is_named() {
+    fn the_part_that_failed_to_be_saved_is_named() {
         let info = Info::read("aof_enabled:1\r\nrdb_last_bgsave_status:ok\r\naof_last_write_status:err\r\n");
         let failing = info.persistence().unwrap().failing;
         assert_eq!(failing.as_deref(), Some("write to the append-only file"));

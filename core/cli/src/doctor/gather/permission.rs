@@ -13,26 +13,26 @@ type Words = Vec<Vec<u8>>;
 type Answers = Vec<Result<Reply, CallError>>;
 
 /// Returns whether the server accepts writes, and which rights its user lacks.
-pub(super) async fn look_at(
+pub(super) async fn test(
     server: &mut Server,
     layout: Layout,
     version: &Fact<Version>,
     (scratch, braced): &(Scratch, Option<Scratch>),
 ) -> (Fact<Writes>, Rights) {
     let mut rights = Rights::default();
-    let set = set(&scratch.key);
+    let set = set_command(&scratch.key);
     let writes = match server.ask(&set).await {
-        Ok(answer) => writes(&answer),
+        Ok(answer) => write_result(&answer),
         Err(error) => {
             rights.not_tested.push(no_answer_reason(&error));
             return (Fact::Unknown(no_answer_reason(&error)), rights);
         }
     };
     let result = async {
-        commands(server, layout, version, scratch, &mut rights).await?;
-        keys(server, scratch, braced.as_ref(), &mut rights).await?;
-        together(server, layout, version, (scratch, braced.as_ref()), &mut rights).await?;
-        channels(server, scratch, braced.as_ref(), &mut rights).await
+        test_commands(server, layout, version, scratch, &mut rights).await?;
+        test_keys(server, scratch, braced.as_ref(), &mut rights).await?;
+        test_combinations(server, layout, version, (scratch, braced.as_ref()), &mut rights).await?;
+        test_channels(server, scratch, braced.as_ref(), &mut rights).await
     };
     if let Err(error) = result.await {
         rights.not_tested.push(no_answer_reason(&error));
@@ -44,28 +44,28 @@ pub(super) async fn look_at(
         .flat_map(|scratch| [&scratch.key, &scratch.name]);
     // A user without the right to delete a key may still have the right to expire it. A key that is not removed ends by
     // its TTL.
-    let end = |key| words(&["PEXPIRE"], key).into_iter().chain([b"0".to_vec()]).collect();
-    let removals: Vec<Words> = used.flat_map(|key| [words(&["DEL"], key), end(key)]).collect();
+    let expire = |key| words(&["PEXPIRE"], key).into_iter().chain([b"0".to_vec()]).collect();
+    let removals: Vec<Words> = used.flat_map(|key| [words(&["DEL"], key), expire(key)]).collect();
     let _ = server.ask_all(&removals).await;
     (writes, rights)
 }
 
-fn writes(answer: &Result<Reply, CallError>) -> Fact<Writes> {
+fn write_result(answer: &Result<Reply, CallError>) -> Fact<Writes> {
     match verdict_of_answer(answer) {
         Verdict::Allowed if answer.is_ok() => Fact::Known(Writes::Accepted),
-        Verdict::NotNow(code) => Fact::Known(Writes::Refused(code)),
+        Verdict::Unavailable(code) => Fact::Known(Writes::Refused(code)),
         _ => Fact::Unknown("SET of a scratch key is refused".into()),
     }
 }
 
-async fn commands(
+async fn test_commands(
     server: &mut Server,
     layout: Layout,
     version: &Fact<Version>,
     scratch: &Scratch,
     rights: &mut Rights,
 ) -> Result<(), Error> {
-    for probe in in_order(layout, version) {
+    for probe in ordered_probes(layout, version) {
         if verdict_of(server, &command(probe, &scratch.key, &scratch.channel)).await? == Verdict::NoCommand {
             match probe.need {
                 Need::Locks => rights.commands.push(probe.right),
@@ -78,7 +78,7 @@ async fn commands(
 }
 
 /// Returns the probes with `DEL` last, because the other commands need the key.
-fn in_order(layout: Layout, version: &Fact<Version>) -> Vec<&'static Probe> {
+fn ordered_probes(layout: Layout, version: &Fact<Version>) -> Vec<&'static Probe> {
     let all = probes(layout, version.known().copied());
     let (last, mut all): (Vec<_>, Vec<_>) = all.partition(|probe| probe.right == "del");
     all.extend(last);
@@ -94,7 +94,7 @@ fn command(probe: &Probe, key: &[u8], channel: &[u8]) -> Words {
     probe.words.iter().map(word).collect()
 }
 
-async fn keys(
+async fn test_keys(
     server: &mut Server,
     scratch: &Scratch,
     braced: Option<&Scratch>,
@@ -110,7 +110,7 @@ async fn keys(
         // Since Redis 7.0 reading and writing a key are separate rights. A user without the commands SET and GET may
         // have another one that tests the key.
         let tests = [
-            set(key),
+            set_command(key),
             words(&["GET"], key),
             words(&["PEXPIRE"], key).into_iter().chain([TTL_MS.into()]).collect(),
             words(&["EXISTS"], key),
@@ -127,7 +127,7 @@ async fn keys(
 
 /// Tries each command on keys of each form, and a script on keys of two forms together. Since Redis 7.0 a user can have
 /// each right in some selector, but no single selector with all rights that one command needs.
-async fn together(
+async fn test_combinations(
     server: &mut Server,
     layout: Layout,
     version: &Fact<Version>,
@@ -145,9 +145,9 @@ async fn together(
     }
     let mut tests: Vec<(&'static str, Vec<Pattern>, Words)> = Vec::new();
     for (key, patterns) in forms {
-        let probes = in_order(layout, version).into_iter();
+        let probes = ordered_probes(layout, version).into_iter();
         let of_keys = probes.filter(|probe| probe.words.contains(&KEY));
-        tests.push(("set", patterns.clone(), set(key)));
+        tests.push(("set", patterns.clone(), set_command(key)));
         tests.extend(of_keys.map(|probe| (probe.right, patterns.clone(), command(probe, key, &[]))));
     }
     for (scratch, patterns) in pairs {
@@ -169,7 +169,7 @@ async fn together(
     Ok(())
 }
 
-async fn channels(
+async fn test_channels(
     server: &mut Server,
     scratch: &Scratch,
     braced: Option<&Scratch>,
@@ -221,7 +221,7 @@ fn words(start: &[&str], key: &[u8]) -> Words {
 }
 
 /// Returns a command that sets a string with a TTL.
-fn set(key: &[u8]) -> Words {
+fn set_command(key: &[u8]) -> Words {
     words(&["SET"], key)
         .into_iter()
         .chain([b"1".to_vec(), b"PX".to_vec(), TTL_MS.into()])

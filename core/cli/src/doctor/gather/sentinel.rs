@@ -7,7 +7,7 @@ use steadlock::admin::{CallError, Reply, Server};
 use super::asking::{ask, map, no_answer_reason, text};
 use crate::doctor::facts::{Fact, Sentinel, Sentinels};
 
-pub(super) async fn look_at(servers: &mut [Server], service: &str) -> Sentinels {
+pub(super) async fn gather(servers: &mut [Server], service: &str) -> Sentinels {
     let none = || "no sentinel answers".to_owned();
     let mut found = Sentinels {
         all: Vec::new(),
@@ -21,18 +21,18 @@ pub(super) async fn look_at(servers: &mut [Server], service: &str) -> Sentinels 
         if primary.known().is_some() {
             let fields_of_primary = ask(server, &["SENTINEL", "MASTER", service]).await;
             let fields_of_primary = fields_of_primary.then(|reply| Some(map(&reply)), "how it watches");
-            let of = |name: &str| match &fields_of_primary {
+            let field = |name: &str| match &fields_of_primary {
                 Fact::Known(fields) => match fields.get(name).and_then(|value| value.parse().ok()) {
                     Some(number) => Fact::Known(number),
                     None => Fact::Unknown(format!("a sentinel does not say its {name}")),
                 },
                 Fact::Unknown(why) => Fact::Unknown(why.clone()),
             };
-            prefer(&mut found.quorum, of("quorum"));
-            let down_after = of("down-after-milliseconds");
+            keep_first_known(&mut found.quorum, field("quorum"));
+            let down_after = field("down-after-milliseconds");
             let down_after = down_after.then(|ms| Some(Duration::from_millis(ms)), "when a server counts as down");
-            prefer(&mut found.down_after, down_after);
-            worst(&mut found.can_fail_over, can_fail_over(server, service).await);
+            keep_first_known(&mut found.down_after, down_after);
+            keep_worst(&mut found.can_fail_over, can_fail_over(server, service).await);
         }
         found.all.push(Sentinel {
             name: server.address().into(),
@@ -70,14 +70,14 @@ async fn can_fail_over(server: &mut Server, service: &str) -> Fact<Result<(), St
 }
 
 /// Keeps the first answer that is known.
-fn prefer<T>(known: &mut Fact<T>, other: Fact<T>) {
+fn keep_first_known<T>(known: &mut Fact<T>, other: Fact<T>) {
     if known.known().is_none() {
         *known = other;
     }
 }
 
 /// Keeps the first answer that is known, but lets a later answer that a failover is impossible replace it.
-fn worst(known: &mut Fact<Result<(), String>>, other: Fact<Result<(), String>>) {
+fn keep_worst(known: &mut Fact<Result<(), String>>, other: Fact<Result<(), String>>) {
     if known.known().is_none() || other.is_known_and(Result::is_err) {
         *known = other;
     }

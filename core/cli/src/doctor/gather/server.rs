@@ -7,43 +7,43 @@ use steadlock::admin::{Scratch, Server as Link};
 
 use super::asking::{fact, map, no_answer_reason, text};
 use super::info::{Info, is_loopback_only, pubsub_buffer};
-use super::openness::{Login, is_local};
+use super::passwordless_login::{Login, is_local};
 use super::{permission, timing};
-use crate::doctor::facts::{Connections, Fact, Layout, Node, Openness, Server};
+use crate::doctor::facts::{Connections, Fact, Layout, Node, PasswordlessLogin, Server};
 use crate::doctor::version::{Product, Version};
 
 /// How to reach and test one server.
-pub(super) struct Subject<'a> {
+pub(super) struct Probe<'a> {
     pub(super) layout: Layout,
     pub(super) is_node: bool,
     pub(super) login: &'a Login<'a>,
     pub(super) scratch: &'a (Scratch, Option<Scratch>),
 }
 
-impl Subject<'_> {
+impl Probe<'_> {
     /// Gathers all facts of a server.
     ///
     /// # Errors
     /// Fails like [`Link::ask`] if the server does not answer at all.
-    pub(super) async fn look_at(&self, link: &mut Link) -> Result<Server, Error> {
+    pub(super) async fn gather(&self, link: &mut Link) -> Result<Server, Error> {
         link.accept_any();
         let hello = link.ask(&["HELLO"]).await?;
         let hello = hello.map(|reply| map(&reply)).unwrap_or_default();
         let info = info(link).await;
-        let settings = Settings::ask(link, self.is_node).await;
+        let settings = Settings::read(link, self.is_node).await;
         let version = version(&info, hello.get("server"), hello.get("version"));
         let (clock, round_trip) = timing::measure(link).await;
-        let (writes, rights) = permission::look_at(link, self.layout, &version, self.scratch).await;
+        let (writes, rights) = permission::test(link, self.layout, &version, self.scratch).await;
         let is_local = is_local(link.address()).await;
         Ok(Server {
             name: link.address().into(),
             ambiguity: link.ambiguity().map(Into::into),
             is_local,
             is_encrypted: self.login.is_encrypted(),
-            run_id: of(&info, |info| info.text("run_id").map(Into::into), "its run id"),
-            memory: of(&info, Info::memory, "its memory"),
-            persistence: of(&info, Info::persistence, "what it writes to disk"),
-            replicas: of(&info, Info::replicas, "its replicas"),
+            run_id: from_info(&info, |info| info.text("run_id").map(Into::into), "its run id"),
+            memory: from_info(&info, Info::memory, "its memory"),
+            persistence: from_info(&info, Info::persistence, "what it writes to disk"),
+            replicas: from_info(&info, Info::replicas, "its replicas"),
             connections: connections(&info, &settings),
             has_snapshots: settings.text("save").then(|save| Some(!save.is_empty()), "save"),
             fsync: settings.text("appendfsync"),
@@ -53,12 +53,12 @@ impl Subject<'_> {
             pubsub_buffer: settings
                 .text("client-output-buffer-limit")
                 .then(|limits| pubsub_buffer(&limits), "the limit of subscribers"),
-            openness: Openness {
-                without_password: self
+            passwordless_login: PasswordlessLogin {
+                is_allowed: self
                     .login
                     .is_open(link.address(), self.is_node, &self.scratch.0.key)
                     .await,
-                from_elsewhere: from_elsewhere(&settings, &version),
+                from_network: from_network(&settings, &version),
             },
             node: self.is_node.then(|| Node {
                 needs_full_coverage: settings
@@ -86,7 +86,7 @@ async fn info(link: &mut Link) -> Fact<Info> {
 }
 
 /// Reads a fact from INFO.
-fn of<T>(info: &Fact<Info>, read: impl FnOnce(&Info) -> Option<T>, what: &str) -> Fact<T> {
+fn from_info<T>(info: &Fact<Info>, read: impl FnOnce(&Info) -> Option<T>, what: &str) -> Fact<T> {
     match info {
         Fact::Known(info) => match read(info) {
             Some(value) => Fact::Known(value),
@@ -97,7 +97,7 @@ fn of<T>(info: &Fact<Info>, read: impl FnOnce(&Info) -> Option<T>, what: &str) -
 }
 
 /// Reads the version from INFO, or else from `HELLO`, which every user may send.
-fn version(info: &Fact<Info>, product: Option<&String>, greeted: Option<&String>) -> Fact<Version> {
+fn version(info: &Fact<Info>, product: Option<&String>, hello_version: Option<&String>) -> Fact<Version> {
     let by_info = info.known().and_then(|info| {
         // Other products also report the Redis version that they are compatible with.
         let fields = [
@@ -111,12 +111,12 @@ fn version(info: &Fact<Info>, product: Option<&String>, greeted: Option<&String>
         let (product, text) = versions.next()?;
         Version::parse(product, text)
     });
-    let by_greeting = || {
+    let by_hello = || {
         let is_valkey = product.is_some_and(|product| product == "valkey");
         let product = if is_valkey { Product::Valkey } else { Product::Redis };
-        Version::parse(product, greeted?)
+        Version::parse(product, hello_version?)
     };
-    match by_info.or_else(by_greeting) {
+    match by_info.or_else(by_hello) {
         Some(version) => Fact::Known(version),
         None => Fact::Unknown("the server does not say its version".into()),
     }
@@ -133,24 +133,24 @@ fn connections(info: &Fact<Info>, settings: &Settings) -> Fact<Connections> {
             most: most?,
         })
     };
-    of(info, read, "how many clients it takes")
+    from_info(info, read, "how many clients it takes")
 }
 
 /// Returns whether the server accepts a user without a password from other machines.
-fn from_elsewhere(settings: &Settings, version: &Fact<Version>) -> Fact<bool> {
+fn from_network(settings: &Settings, version: &Fact<Version>) -> Fact<bool> {
     let (Fact::Known(bind), Fact::Known(protected)) = (settings.text("bind"), settings.text("protected-mode")) else {
         return Fact::Unknown("CONFIG GET is refused".into());
     };
     // Before 7.0 a `bind` address turned the protected mode off.
-    let heeds_mode = bind.is_empty() || version.is_known_and(|version| version.number.0 >= 7);
-    let is_protected = protected == "yes" && heeds_mode;
+    let mode_applies = bind.is_empty() || version.is_known_and(|version| version.number.0 >= 7);
+    let is_protected = protected == "yes" && mode_applies;
     Fact::Known(!is_loopback_only(&bind) && !is_protected)
 }
 
 /// The settings that were requested, by name.
 struct Settings(Vec<(&'static str, Fact<String>)>);
 
-const EVERYWHERE: &[&str] = &[
+const SETTINGS: &[&str] = &[
     "save",
     "appendfsync",
     "min-replicas-to-write",
@@ -161,11 +161,11 @@ const EVERYWHERE: &[&str] = &[
     "bind",
     "protected-mode",
 ];
-const OF_NODES: &[&str] = &["cluster-require-full-coverage", "cluster-node-timeout"];
+const CLUSTER_SETTINGS: &[&str] = &["cluster-require-full-coverage", "cluster-node-timeout"];
 
 impl Settings {
-    async fn ask(link: &mut Link, is_node: bool) -> Self {
-        let names = EVERYWHERE.iter().chain(if is_node { OF_NODES } else { &[] });
+    async fn read(link: &mut Link, is_node: bool) -> Self {
+        let names = SETTINGS.iter().chain(if is_node { CLUSTER_SETTINGS } else { &[] });
         let mut all = Vec::new();
         for name in names.copied() {
             let command = ["CONFIG", "GET", name];

@@ -8,16 +8,16 @@ use super::asking::{fact, no_answer_reason, number};
 use crate::doctor::facts::{Clock, Fact, RoundTrip};
 
 /// The number of round trips that are measured.
-const TRIPS: usize = 21;
+const SAMPLES: usize = 21;
 
-/// Asks the server for its time, [`TRIPS`] times. The shortest round trip gives the most exact difference of the
+/// Asks the server for its time, [`SAMPLES`] times. The shortest round trip gives the most exact difference of the
 /// clocks.
 pub(super) async fn measure(server: &mut Server) -> (Fact<Clock>, Fact<RoundTrip>) {
     let mut trips: Vec<Duration> = Vec::new();
     let mut best: Option<(Duration, Clock)> = None;
     let mut unknown = "TIME is answered by no time".to_owned();
-    for _ in 0..TRIPS {
-        let before = wall();
+    for _ in 0..SAMPLES {
+        let before = unix_micros();
         let sent = Instant::now();
         let answer = match server.ask(&["TIME"]).await {
             Ok(answer) => answer,
@@ -31,10 +31,10 @@ pub(super) async fn measure(server: &mut Server) -> (Fact<Clock>, Fact<RoundTrip
         match fact(answer, &["TIME"]) {
             Fact::Unknown(why) => unknown = why,
             Fact::Known(reply) => {
-                if let Some(theirs) = micros(&reply)
+                if let Some(server_time) = micros(&reply)
                     && best.is_none_or(|(shortest, _)| trip < shortest)
                 {
-                    best = Some((trip, clock_difference(theirs, before, trip)));
+                    best = Some((trip, clock_difference(server_time, before, trip)));
                 }
             }
         }
@@ -49,11 +49,11 @@ pub(super) async fn measure(server: &mut Server) -> (Fact<Clock>, Fact<RoundTrip
 }
 
 /// Returns the difference of the clocks, if the server's was read between `before` and the end of the round trip.
-fn clock_difference(theirs: i64, before: i64, trip: Duration) -> Clock {
+fn clock_difference(server_time: i64, before: i64, trip: Duration) -> Clock {
     let half = i64::try_from(trip.as_micros() / 2).unwrap_or(i64::MAX);
     Clock {
-        ahead: theirs.saturating_sub(before.saturating_add(half)),
-        within: half,
+        ahead: server_time.saturating_sub(before.saturating_add(half)),
+        uncertainty: half,
     }
 }
 
@@ -64,7 +64,7 @@ fn micros(reply: &Reply) -> Option<i64> {
     seconds.checked_mul(1_000_000)?.checked_add(number(parts.get(1)?)?)
 }
 
-fn wall() -> i64 {
+fn unix_micros() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
@@ -80,7 +80,7 @@ mod tests {
             clock,
             Clock {
                 ahead: 0,
-                within: 2_000
+                uncertainty: 2_000
             }
         );
         let behind = clock_difference(7_002_000, 10_000_000, Duration::from_millis(4));

@@ -129,8 +129,8 @@ async fn fill(url: &str, commands: &[Vec<String>]) {
 /// Returns how often a command ran since the counts were reset.
 fn calls(node: &Node, command: &str) -> usize {
     let prefix = format!("cmdstat_{command}:calls=");
-    let told = node.text(&["INFO", "commandstats"]);
-    let count = told
+    let stats = node.text(&["INFO", "commandstats"]);
+    let count = stats
         .lines()
         .find_map(|line| line.strip_prefix(&prefix)?.split(',').next());
     count.map_or(0, |count| count.parse().unwrap())

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::support::{Served, Wire, Witness, password_file};
+use crate::support::{Monitor, RawClient, Served, password_file};
 
 /// Raises the limit on open files of this process to the maximum, and returns it.
 fn raise_open_files() -> usize {
@@ -22,11 +22,11 @@ fn raise_open_files() -> usize {
 }
 
 #[test]
-fn thousands_of_idle_and_slow_strangers_keep_nobody_out() {
+fn thousands_of_idle_and_slow_clients_keep_nobody_out() {
     let count = 10_000.min(raise_open_files().saturating_sub(300));
     let served = Served::start(&[]);
-    let witness = Witness::start(&served);
-    let mut strangers: Vec<TcpStream> = Vec::with_capacity(count);
+    let monitor = Monitor::start(&served);
+    let mut idle_clients: Vec<TcpStream> = Vec::with_capacity(count);
     for number in 0..count {
         let mut stream = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
         let begun: &[u8] = match number % 4 {
@@ -37,33 +37,33 @@ fn thousands_of_idle_and_slow_strangers_keep_nobody_out() {
         };
         // The write fails if the server has already closed this connection to make room for another one.
         let _ = stream.write_all(begun);
-        strangers.push(stream);
+        idle_clients.push(stream);
     }
     // Some of them send one byte at a time, for two seconds.
     let until = Instant::now() + Duration::from_secs(2);
     while Instant::now() < until {
-        for stream in strangers.iter_mut().skip(2).step_by(40) {
+        for stream in idle_clients.iter_mut().skip(2).step_by(40) {
             let _ = stream.write_all(b"x");
         }
     }
     for _ in 0..20 {
         assert_eq!(
-            Wire::connect(served.port).call(&["PING"]).as_deref(),
+            RawClient::connect(served.port).call(&["PING"]).as_deref(),
             Some("+PONG"),
             "a new client"
         );
     }
-    witness.end(&format!("{count} idle and slow strangers"));
+    monitor.end(&format!("{count} idle and slow idle_clients"));
 }
 
 #[test]
-fn strangers_without_the_password_end_after_a_while() {
-    let path = password_file("strangers", "s3cret");
+fn clients_without_the_password_are_disconnected_after_a_while() {
+    let path = password_file("idle_clients", "s3cret");
     let served = Served::start(&["--password-file", path.to_str().unwrap()]);
     let mut idle = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
     let mut slow = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
     slow.write_all(b"*2\r\n$4\r\nAUTH\r\n$6\r\ns3c").unwrap();
-    let mut known = Wire::connect(served.port);
+    let mut known = RawClient::connect(served.port);
     assert_eq!(known.call(&["AUTH", "s3cret"]).as_deref(), Some("+OK"));
     for stream in [&mut idle, &mut slow] {
         stream.set_read_timeout(Some(Duration::from_secs(15))).unwrap();
@@ -72,13 +72,13 @@ fn strangers_without_the_password_end_after_a_while() {
     assert_eq!(
         known.call(&["PING"]).as_deref(),
         Some("+PONG"),
-        "who is known may be idle"
+        "a client that has logged in may be idle"
     );
     std::fs::remove_file(path).unwrap();
 }
 
 #[test]
-fn a_request_that_never_ends_ends_the_connection_of_a_stranger() {
+fn an_endless_first_request_ends_the_connection() {
     let served = Served::start(&[]);
     let mut slow = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
     slow.write_all(b"*2\r\n$4\r\nPI").unwrap();
@@ -89,7 +89,7 @@ fn a_request_that_never_ends_ends_the_connection_of_a_stranger() {
 #[test]
 fn requests_of_all_clients_together_are_bounded() {
     let served = Served::start(&[]);
-    let witness = Witness::start(&served);
+    let monitor = Monitor::start(&served);
     let piece = vec![b'x'; 3_500_000];
     let mut open = Vec::new();
     for _ in 0..60 {
@@ -103,42 +103,42 @@ fn requests_of_all_clients_together_are_bounded() {
         open.push(stream);
     }
     drop(open);
-    witness.end("60 requests of 4 MB that are not finished");
+    monitor.end("60 requests of 4 MB that are not finished");
 }
 
 #[test]
-fn subscribers_that_do_not_read_are_cut_off() {
+fn subscribers_that_do_not_read_are_disconnected() {
     let served = Served::start(&[]);
-    let witness = Witness::start(&served);
-    let mut deaf: Vec<_> = (0..50)
+    let monitor = Monitor::start(&served);
+    let mut non_readers: Vec<_> = (0..50)
         .map(|_| {
-            let mut wire = Wire::connect(served.port);
-            wire.send(&["SUBSCRIBE", "channel"]);
-            assert_eq!(wire.reply().as_deref(), Some("*3"));
-            wire
+            let mut client = RawClient::connect(served.port);
+            client.send(&["SUBSCRIBE", "channel"]);
+            assert_eq!(client.reply().as_deref(), Some("*3"));
+            client
         })
         .collect();
-    let mut publisher = Wire::connect(served.port);
+    let mut publisher = RawClient::connect(served.port);
     let message = "x".repeat(1_000_000);
     let deadline = Instant::now() + Duration::from_secs(20);
     // The messages pile up, and then the server closes the subscribers' connections.
     while publisher.call(&["PUBLISH", "channel", &message]).as_deref() != Some(":0") {
         assert!(Instant::now() < deadline, "they are still there");
     }
-    assert!(deaf.iter_mut().all(Wire::ends), "each is closed");
-    witness.end("50 subscribers that do not read");
+    assert!(non_readers.iter_mut().all(RawClient::is_closed), "each is closed");
+    monitor.end("50 subscribers that do not read");
 }
 
 #[test]
-fn who_never_reads_replies_is_cut_off() {
+fn a_client_that_never_reads_replies_is_disconnected() {
     let served = Served::start(&[]);
-    let mut writer = Wire::connect(served.port);
+    let mut writer = RawClient::connect(served.port);
     assert_eq!(
         writer.call(&["SET", "large", &"x".repeat(4_000_000)]).as_deref(),
         Some("+OK")
     );
-    let mut deaf = Wire::connect(served.port);
-    deaf.send_raw(&b"GET large\r\n".repeat(100));
+    let mut non_reader = RawClient::connect(served.port);
+    non_reader.send_raw(&b"GET large\r\n".repeat(100));
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
         let info = writer.bulk(&["INFO", "clients"]);
@@ -148,5 +148,5 @@ fn who_never_reads_replies_is_cut_off() {
         assert!(Instant::now() < deadline, "{info}");
         std::thread::sleep(Duration::from_millis(50));
     }
-    drop(deaf);
+    drop(non_reader);
 }

@@ -9,12 +9,12 @@ use tokio::sync::oneshot;
 
 use super::asking::no_answer_reason;
 use crate::doctor::facts::Fact;
-use crate::server::ServerOptions;
 
 /// The address and login that a URL describes.
 pub(super) struct Login<'a> {
     url: ServerUrl,
-    options: &'a ServerOptions,
+    /// Returns the options of a client for a URL with the address at which a server was reached.
+    client_of_reached: &'a dyn Fn(&str) -> Option<Builder>,
 }
 
 impl<'a> Login<'a> {
@@ -22,9 +22,9 @@ impl<'a> Login<'a> {
     ///
     /// # Errors
     /// Fails with `InvalidArgument` if the text is not the URL of a server.
-    pub(super) fn new(url: &str, options: &'a ServerOptions) -> Result<Self, Error> {
+    pub(super) fn new(url: &str, client_of_reached: &'a dyn Fn(&str) -> Option<Builder>) -> Result<Self, Error> {
         let url = ServerUrl::parse(url)?;
-        Ok(Self { url, options })
+        Ok(Self { url, client_of_reached })
     }
 
     pub(super) const fn is_encrypted(&self) -> bool {
@@ -47,7 +47,7 @@ impl<'a> Login<'a> {
             (false, true) => format!("{security}+cluster"),
             (false, false) => security.to_owned(),
         };
-        let Ok(client_without_password) = self.options.builder_of(&[format!("{scheme}://{address}")]) else {
+        let Some(client_without_password) = (self.client_of_reached)(&format!("{scheme}://{address}")) else {
             return Fact::Unknown("its address is that of no server".into());
         };
         match can_read(client_without_password, address, key).await {

@@ -26,9 +26,9 @@ struct Screen {
     /// All bytes that have arrived.
     bytes: Vec<u8>,
     lines: Vec<String>,
-    is_second: bool,
+    is_alternate: bool,
     is_cursor_hidden: bool,
-    is_cutting: bool,
+    is_clipping: bool,
 }
 
 impl Screen {
@@ -38,7 +38,7 @@ impl Screen {
         let (mut row, mut column) = (0, 0);
         let mut lines: Vec<Vec<char>> = vec![Vec::new()];
         let mut letters = text.chars().peekable();
-        (self.is_second, self.is_cursor_hidden, self.is_cutting) = (false, false, false);
+        (self.is_alternate, self.is_cursor_hidden, self.is_clipping) = (false, false, false);
         while let Some(letter) = letters.next() {
             match letter {
                 '\u{1b}' => {
@@ -50,12 +50,12 @@ impl Screen {
                         }
                     }
                     match code.as_str() {
-                        "[?1049h" => self.is_second = true,
-                        "[?1049l" => self.is_second = false,
+                        "[?1049h" => self.is_alternate = true,
+                        "[?1049l" => self.is_alternate = false,
                         "[?25l" => self.is_cursor_hidden = true,
                         "[?25h" => self.is_cursor_hidden = false,
-                        "[?7l" => self.is_cutting = true,
-                        "[?7h" => self.is_cutting = false,
+                        "[?7l" => self.is_clipping = true,
+                        "[?7h" => self.is_clipping = false,
                         "[H" => (row, column) = (0, 0),
                         "[K" => lines[row].truncate(column),
                         "[J" => lines.truncate(row + 1),
@@ -157,7 +157,7 @@ fn has(lines: &[String], text: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_terminal_shows_the_locks_as_they_come_and_go_and_is_left_as_it_was() {
+async fn a_terminal_shows_changes_of_locks_and_is_restored_afterwards() {
     for signal in [Signal::INT, Signal::TERM] {
         let server = Rig::start("standalone");
         let client = Client::connect(&*server.url).await.unwrap();
@@ -175,7 +175,7 @@ async fn a_terminal_shows_the_locks_as_they_come_and_go_and_is_left_as_it_was() 
         assert!(lines[2].contains("LEFT") && lines[3].contains("lock"), "{lines:#?}");
         {
             let screen = terminal.screen.lock().unwrap();
-            assert!(screen.is_second && screen.is_cursor_hidden && screen.is_cutting);
+            assert!(screen.is_alternate && screen.is_cursor_hidden && screen.is_clipping);
         }
         let second = client.lock("second").acquire().await.unwrap();
         terminal
@@ -194,7 +194,7 @@ async fn a_terminal_shows_the_locks_as_they_come_and_go_and_is_left_as_it_was() 
         assert_eq!(child.wait().unwrap().code(), Some(expected));
         eventually("the terminal is as it was", || {
             let screen = terminal.screen.lock().unwrap();
-            !screen.is_second && !screen.is_cursor_hidden && !screen.is_cutting
+            !screen.is_alternate && !screen.is_cursor_hidden && !screen.is_clipping
         })
         .await;
         second.release().await.unwrap();
@@ -202,7 +202,7 @@ async fn a_terminal_shows_the_locks_as_they_come_and_go_and_is_left_as_it_was() 
 }
 
 #[tokio::test]
-async fn the_picture_fits_into_the_terminal_also_when_that_changes() {
+async fn the_output_fits_into_the_terminal_even_after_a_resize() {
     let server = Served::start();
     let client = Client::connect(&*server.url).await.unwrap();
     let mut leases = Vec::new();
@@ -231,7 +231,7 @@ async fn the_picture_fits_into_the_terminal_also_when_that_changes() {
 }
 
 #[tokio::test]
-async fn without_a_terminal_each_look_is_some_lines_or_one_of_json() {
+async fn without_a_terminal_each_refresh_is_some_lines_or_one_of_json() {
     let server = Served::start();
     let client = Client::connect(&*server.url).await.unwrap();
     let lease = client.lock("a").acquire().await.unwrap();
@@ -291,7 +291,7 @@ async fn a_server_that_goes_away_is_shown_and_found_again() {
 }
 
 #[test]
-fn a_first_look_that_fails_is_told_without_a_screen() {
+fn a_failed_first_listing_is_reported_without_the_alternate_screen() {
     let output = run("redis://127.0.0.1:1", &["top"]);
     assert_eq!((status(&output), text(&output)), (69, String::new()));
     assert!(errors(&output).contains("127.0.0.1:1"), "{output:?}");

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::records::{Locked, Owner};
 
 /// The exit statuses of commands that only look at servers.
-pub(super) const LOOKING: &str = "\
+pub(super) const READ_EXIT_STATUSES: &str = "\
 Exit status:
     0  done
     2  wrong usage
@@ -13,7 +13,7 @@ Exit status:
    78  the URL or the name is not acceptable, or the server refused: SECURITY.md has the rights";
 
 /// The exit status if the lock is not held.
-pub(super) const FREE: u8 = 1;
+pub(super) const NOT_HELD: u8 = 1;
 
 pub(super) fn owner_as_json(owner: &Owner) -> Value {
     let info = owner.info().map(|info| {
@@ -36,12 +36,12 @@ pub(super) fn owner_as_json(owner: &Owner) -> Value {
 }
 
 /// Formats a number that may not be known.
-pub(super) fn number(number: Option<u64>) -> String {
+pub(super) fn number_or_dash(number: Option<u64>) -> String {
     number.map_or_else(|| "-".into(), |number| number.to_string())
 }
 
 /// Describes the holder, and how many holders there are.
-pub(super) fn holder(lock: &Locked, name: String) -> String {
+pub(super) fn describe_holder(lock: &Locked, name: String) -> String {
     match (lock.primaries, lock.limit, lock.holders) {
         (Some((primaries, of)), ..) => format!("{name} on {primaries} of {of}"),
         (_, Some(limit), held) => format!("{name}, {held} of {limit} permits"),

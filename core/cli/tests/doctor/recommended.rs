@@ -47,24 +47,24 @@ fn a_good_server_has_no_finding_above_info_and_its_tier() {
     // A replica has its own users, and this one needs its rights there after a failover.
     url_of(&replica, "tenant", &rule);
     let report = Report::of(&[&url_of(&primary, "tenant", &rule)], &["--key-prefix", "tenant:"]);
-    assert_eq!(report.loud(), Vec::<&str>::new(), "{:#}", report.said);
-    assert_eq!(report.ids(&["info"]), ["last-second"], "{:#}", report.said);
+    assert_eq!(report.warnings_and_errors(), Vec::<&str>::new(), "{:#}", report.json);
+    assert_eq!(report.ids(&["info"]), ["last-second"], "{:#}", report.json);
     assert_eq!((report.tier(), report.status), ("T1", 0));
-    assert_eq!(report.said["tier"]["cannot_tell"], serde_json::json!([]));
+    assert_eq!(report.json["tier"]["cannot_tell"], serde_json::json!([]));
 }
 
 #[test]
-fn the_user_of_security_md_alone_sees_nothing_wrong_and_is_told_what_it_cannot_see() {
+fn the_user_of_security_md_alone_sees_no_fault_and_learns_what_it_cannot_see() {
     let (primary, _replica) = pair();
     let report = Report::of(&[&url_of(&primary, "tenant", &tenant())], &["--key-prefix", "tenant:"]);
-    assert_eq!(report.loud(), Vec::<&str>::new(), "{:#}", report.said);
+    assert_eq!(report.warnings_and_errors(), Vec::<&str>::new(), "{:#}", report.json);
     assert_eq!(report.status, 0);
     assert!(report.ids(&["info"]).contains(&"cannot-tell"));
-    assert_ne!(report.said["tier"]["cannot_tell"], serde_json::json!([]));
+    assert_ne!(report.json["tier"]["cannot_tell"], serde_json::json!([]));
 }
 
 #[test]
-fn a_server_with_tls_is_seen_as_one() {
+fn a_server_with_tls_is_recognized() {
     let authority = Authority::new();
     let certificate = authority.here();
     let port = free_port();
@@ -87,11 +87,15 @@ fn a_server_with_tls_is_seen_as_one() {
             &[&format!("{scheme}://tenant:sesame@localhost:{port}")],
             &["--key-prefix", "tenant:", "--tls-ca-file", ca.to_str().unwrap()],
         );
-        let loud: Vec<&str> = report.loud().into_iter().filter(|id| *id != "advisory").collect();
-        assert_eq!(loud, Vec::<&str>::new(), "{scheme}: {:#}", report.said);
-        assert_eq!(report.said["servers"][0]["tls"], true, "{scheme}");
-        report.is_silent_about("plaintext");
-        report.names("no-password", "default user");
+        let warnings_and_errors: Vec<&str> = report
+            .warnings_and_errors()
+            .into_iter()
+            .filter(|id| *id != "advisory")
+            .collect();
+        assert_eq!(warnings_and_errors, Vec::<&str>::new(), "{scheme}: {:#}", report.json);
+        assert_eq!(report.json["servers"][0]["tls"], true, "{scheme}");
+        report.lacks("plaintext");
+        report.has("no-password", "default user");
     }
 }
 

@@ -23,7 +23,7 @@ fn source_and_target<'a>(rig: &'a Rig, name: &str) -> (&'a Node, &'a Node, Strin
 }
 
 #[test]
-fn a_lock_is_seen_at_every_moment_of_its_slots_move() {
+fn a_lock_is_found_at_every_step_of_its_slots_move() {
     let rig = Rig::start("cluster");
     let (source, target, slot) = source_and_target(&rig, "a");
     source.run(&["HSET", "a", OURS, "1"]);
@@ -70,7 +70,7 @@ fn a_lock_is_seen_at_every_moment_of_its_slots_move() {
 }
 
 #[tokio::test]
-async fn wait_goes_on_when_another_server_takes_over() {
+async fn wait_continues_after_a_failover() {
     let server = Rig::start("sentinel");
     let client = Client::connect(&*server.url).await.unwrap();
     let lease = client.lock("a").acquire().await.unwrap();

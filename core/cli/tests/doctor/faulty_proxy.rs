@@ -8,38 +8,38 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A proxy that stops accepting connections when it is dropped.
-pub(crate) struct Liar {
+pub(crate) struct FaultyProxy {
     pub(crate) port: u16,
-    is_over: Arc<AtomicBool>,
+    is_stopped: Arc<AtomicBool>,
 }
 
 /// The changes that the proxy makes to answers.
 #[derive(Clone, Copy)]
-pub(crate) enum Lie {
+pub(crate) enum Fault {
     /// Delays each answer by this time.
-    Late(Duration),
+    Delay(Duration),
     /// Delays the first answer to TIME on each connection by this time.
-    LateOnce(Duration),
+    DelayOnce(Duration),
     /// Reports a time that is this many seconds ahead.
     Ahead(i64),
 }
 
-impl Liar {
-    pub(crate) fn before(server: u16, lie: Lie) -> Self {
+impl FaultyProxy {
+    pub(crate) fn start(server: u16, fault: Fault) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let is_over = Arc::new(AtomicBool::new(false));
-        let over = Arc::clone(&is_over);
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&is_stopped);
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                if over.load(Ordering::Relaxed) {
+                if stopped.load(Ordering::Relaxed) {
                     return;
                 }
                 let server = TcpStream::connect(("127.0.0.1", server)).expect("the server");
-                join(client, server, lie);
+                forward_both_ways(client, server, fault);
             }
         });
-        Self { port, is_over }
+        Self { port, is_stopped }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -47,14 +47,14 @@ impl Liar {
     }
 }
 
-impl Drop for Liar {
+impl Drop for FaultyProxy {
     fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Relaxed);
+        self.is_stopped.store(true, Ordering::Relaxed);
         drop(TcpStream::connect(("127.0.0.1", self.port)));
     }
 }
 
-fn join(client: TcpStream, server: TcpStream, lie: Lie) {
+fn forward_both_ways(client: TcpStream, server: TcpStream, fault: Fault) {
     for stream in [&client, &server] {
         stream.set_nodelay(true).expect("a socket");
     }
@@ -63,11 +63,11 @@ fn join(client: TcpStream, server: TcpStream, lie: Lie) {
     let mut own_answers = to_client.try_clone().expect("a socket");
     let mut is_first = true;
     thread::spawn(move || {
-        pass_on(from_client, to_server, |bytes, server| {
+        forward(from_client, to_server, |bytes, server| {
             let is_time = bytes == b"*1\r\n$4\r\nTIME\r\n";
-            match lie {
-                Lie::Ahead(seconds) if is_time => return own_answers.write_all(&time(seconds)),
-                Lie::LateOnce(delay) if is_time && is_first => {
+            match fault {
+                Fault::Ahead(seconds) if is_time => return own_answers.write_all(&time(seconds)),
+                Fault::DelayOnce(delay) if is_time && is_first => {
                     is_first = false;
                     thread::sleep(delay);
                 }
@@ -77,8 +77,8 @@ fn join(client: TcpStream, server: TcpStream, lie: Lie) {
         });
     });
     thread::spawn(move || {
-        pass_on(from_server, to_client.try_clone().expect("a socket"), |bytes, _| {
-            if let Lie::Late(delay) = lie {
+        forward(from_server, to_client.try_clone().expect("a socket"), |bytes, _| {
+            if let Fault::Delay(delay) = fault {
                 thread::sleep(delay);
             }
             to_client.write_all(bytes)
@@ -86,7 +86,7 @@ fn join(client: TcpStream, server: TcpStream, lie: Lie) {
     });
 }
 
-fn pass_on(mut from: TcpStream, mut to: TcpStream, mut pass: impl FnMut(&[u8], &mut TcpStream) -> std::io::Result<()>) {
+fn forward(mut from: TcpStream, mut to: TcpStream, mut pass: impl FnMut(&[u8], &mut TcpStream) -> std::io::Result<()>) {
     let mut buffer = vec![0; 65_536];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
         if pass(&buffer[..count], &mut to).is_err() {

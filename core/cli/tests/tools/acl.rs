@@ -34,7 +34,7 @@ fn each_role_has_the_rule_that_is_printed() {
 }
 
 #[test]
-fn what_is_added_stands_in_the_table() {
+fn the_added_rights_are_those_of_the_table() {
     let line = acl(&[
         "application",
         "--prefix",
@@ -63,7 +63,7 @@ fn what_is_added_stands_in_the_table() {
 }
 
 #[test]
-fn every_rule_is_one_that_a_server_takes() {
+fn servers_accept_every_rule() {
     let server = Rig::start("standalone");
     let node = &server.nodes[0];
     for (number, arguments) in [
@@ -101,7 +101,7 @@ fn every_rule_is_one_that_a_server_takes() {
 }
 
 #[test]
-fn a_prefix_that_would_let_others_in_is_refused() {
+fn a_prefix_that_would_admit_others_is_refused() {
     for arguments in [
         &["application"][..],
         &["tenant", "--prefix", "a:", "--prefix", "b:"],
@@ -153,7 +153,7 @@ fn completions_are_scripts_that_name_the_commands() {
 }
 
 #[test]
-fn there_is_a_page_for_man_of_the_whole_and_of_each_command() {
+fn the_command_and_each_subcommand_have_a_page_for_man() {
     let whole = text(&run("", &["manual"]));
     assert!(whole.contains(".TH steadlock 1"), "{whole}");
     for command in [

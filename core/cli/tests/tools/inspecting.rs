@@ -16,7 +16,7 @@ fn holds(inspected: &Value) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn each_kind_is_shown_with_its_holder_and_what_is_left() {
+async fn each_kind_is_shown_with_its_holder_and_remaining_time() {
     for server in Server::each() {
         let url = server.url();
         let client = Client::connect(url).await.unwrap();
@@ -108,10 +108,10 @@ async fn the_waiters_of_a_fair_lock_are_shown_in_order() {
         queue.iter().all(|waiter| waiter["silent_ms"].as_u64().unwrap() < 3_000),
         "{queue:?}"
     );
-    let said = text(&run(&server.url, &["inspect", "a"]));
+    let printed = text(&run(&server.url, &["inspect", "a"]));
     assert!(
-        said.contains("fair queue  3 wait") && said.contains("      3  "),
-        "{said}"
+        printed.contains("fair queue  3 wait") && printed.contains("      3  "),
+        "{printed}"
     );
     held.release().await.unwrap();
     for waiter in waiters {
@@ -145,7 +145,7 @@ async fn several_holders_and_permits_are_shown_one_by_one() {
 }
 
 #[tokio::test]
-async fn records_of_other_libraries_are_told_as_such() {
+async fn records_of_other_libraries_are_marked() {
     let server = Rig::start("standalone");
     let node = &server.nodes[0];
     let redisson = "1b7a31c4-8a5e-4f0a-9c55-2f1d4f0a3b11:53";
@@ -202,7 +202,7 @@ async fn a_key_that_is_no_lock_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_name_is_looked_for_behind_the_key_prefix() {
+async fn a_name_is_searched_with_the_key_prefix() {
     let server = Served::start();
     let client = Client::builder()
         .url(&*server.url)
@@ -234,7 +234,7 @@ async fn a_name_is_looked_for_behind_the_key_prefix() {
 }
 
 #[tokio::test]
-async fn a_majority_of_several_primaries_is_looked_at() {
+async fn a_majority_of_several_primaries_is_inspected() {
     let rig = Rig::start("redlock");
     let urls: Vec<String> = rig
         .nodes
@@ -270,7 +270,7 @@ async fn a_majority_of_several_primaries_is_looked_at() {
 }
 
 #[tokio::test]
-async fn a_lock_of_several_primaries_is_run_under_seen_and_taken_away() {
+async fn run_list_and_release_work_with_several_primaries() {
     let rig = Rig::start("redlock");
     let urls: Vec<String> = rig
         .nodes
@@ -291,7 +291,7 @@ async fn a_lock_of_several_primaries_is_run_under_seen_and_taken_away() {
     let output = run(&["release", "--force", "a"]);
     assert_eq!(status(&output), 0, "{output:?}");
     assert!(text(&output).contains("was taken from"), "{output:?}");
-    eventually("its holder has heard", || holder.try_wait().unwrap().is_some()).await;
+    eventually("its holder has noticed", || holder.try_wait().unwrap().is_some()).await;
     assert_eq!(holder.wait().unwrap().code(), Some(74));
     assert_eq!(status(&run(&["inspect", "a"])), 1);
     let output = run(&["wait", "a"]);
@@ -325,7 +325,7 @@ async fn wait_ends_when_the_lock_is_free_and_not_before() {
 }
 
 #[tokio::test]
-async fn release_takes_the_lock_only_by_force_and_says_from_whom() {
+async fn release_needs_force_and_names_the_holder() {
     let server = Served::start();
     let client = Client::connect(&*server.url).await.unwrap();
     let lease = client.lock("a").acquire().await.unwrap();
@@ -356,7 +356,7 @@ async fn release_takes_the_lock_only_by_force_and_says_from_whom() {
 }
 
 #[tokio::test]
-async fn release_asks_which_kind_if_several_are_held() {
+async fn release_needs_a_kind_if_several_are_held() {
     let server = Served::start();
     let client = Client::connect(&*server.url).await.unwrap();
     let lease = client.lock("a").acquire().await.unwrap();
@@ -376,7 +376,7 @@ async fn release_asks_which_kind_if_several_are_held() {
 }
 
 #[test]
-fn what_cannot_be_looked_at_is_told_apart() {
+fn each_failure_to_inspect_has_its_exit_status() {
     let server = Served::start();
     let free = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -406,7 +406,7 @@ fn what_cannot_be_looked_at_is_told_apart() {
 }
 
 #[tokio::test]
-async fn holders_and_waiters_are_called_by_what_their_programs_say() {
+async fn holders_and_waiters_are_shown_by_the_names_of_their_programs() {
     let server = Served::start();
     let connect = async |prefix: &str, label: &str| {
         let builder = Client::builder()
@@ -426,16 +426,23 @@ async fn holders_and_waiters_are_called_by_what_their_programs_say() {
     let waits = || json(&server.url, &["inspect", "shop:a"])["servers"][0]["fair_queue"]["length"] == 1;
     eventually("it waits", waits).await;
 
-    let told = json(&server.url, &["inspect", "shop:a"]);
-    let info = &told["servers"][0]["holds"][0]["holder"]["info"];
-    assert_eq!((&info["pid"], &info["label"]), (&pid.into(), &"blue".into()), "{told}");
+    let inspected = json(&server.url, &["inspect", "shop:a"]);
+    let info = &inspected["servers"][0]["holds"][0]["holder"]["info"];
+    assert_eq!(
+        (&info["pid"], &info["label"]),
+        (&pid.into(), &"blue".into()),
+        "{inspected}"
+    );
     assert_eq!(info["language"], "rust");
-    assert!(info["host"].as_str().is_some_and(|host| !host.is_empty()), "{told}");
-    let waiting = &told["servers"][0]["fair_queue"]["first"][0]["owner"]["info"];
-    assert_eq!(waiting["label"], "green", "{told}");
+    assert!(
+        info["host"].as_str().is_some_and(|host| !host.is_empty()),
+        "{inspected}"
+    );
+    let waiting = &inspected["servers"][0]["fair_queue"]["first"][0]["owner"]["info"];
+    assert_eq!(waiting["label"], "green", "{inspected}");
     // The same result with the name that the programs use.
-    let told = text(&run(&server.url, &["inspect", "a", "--key-prefix", "shop:"]));
-    assert!(told.contains(&format!("(blue), pid {pid} on ")), "{told}");
+    let inspected = text(&run(&server.url, &["inspect", "a", "--key-prefix", "shop:"]));
+    assert!(inspected.contains(&format!("(blue), pid {pid} on ")), "{inspected}");
 
     let listed = json(&server.url, &["list"]);
     let infos: Vec<_> = listed["locks"]
