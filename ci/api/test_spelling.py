@@ -96,15 +96,11 @@ def test_python_and_javascript_have_each_option_of_the_core() -> None:
     assert ClientOptions.__optional_keys__ | {"lazy", "renew"} == core.keys()
 
 
-def test_settings_and_webassembly_read_each_option_of_the_core() -> None:
-    """No compiler notices an option that one of these does not read."""
+def test_the_settings_read_each_option_of_the_core() -> None:
+    """No compiler notices an option that they do not read."""
     names = re.findall(r"^    (\w+): .+ as \w+,$", OPTIONS.read_text(), re.MULTILINE)
     settings = (OPTIONS.parents[1] / "settings.rs").read_text()
     assert [name for name in names if not re.search(rf"\boptions\s*\.{name}\b", settings)] == []
-    web = (ROOT / "bindings" / "wasm" / "src" / "options.rs").read_text()
-    # On WebAssembly the program's own Redis client has the connections.
-    of_connections = {"tls_ca_file", "tls_cert_file", "tls_key_file", "tls_server_name", "address_map"}
-    assert {name for name in names if not re.search(rf"^        {name}: ", web, re.MULTILINE)} == of_connections
 
 
 def test_the_core_has_no_name_that_is_nodes_alone() -> None:

@@ -46,7 +46,7 @@ use crate::port::{CONNECT, Checked, Command, Sink, Slot, Wake, generation_of, ho
 pub use crate::port::{Completion, Event, Lease, Released};
 pub use crate::process::{PerProcess, Process};
 use crate::settings::Settings;
-pub use crate::settings::{OptionKind, OptionValue, Options};
+pub use crate::settings::{OptionKind, OptionSource, OptionValue, Options};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub use crate::target::AddressMap;
 use crate::unwind::{catch_as_error, catch_panic};

@@ -18,7 +18,7 @@ use steadlock_protocol::{
 use steadlock_protocol::{ClientId, Scratch};
 
 use self::number::Number;
-pub use self::options::{OptionKind, OptionValue, Options};
+pub use self::options::{OptionKind, OptionSource, OptionValue, Options};
 use crate::client_identity::ClientIdentity;
 use crate::errors::invalid;
 use crate::observe::metrics::Grouping;
