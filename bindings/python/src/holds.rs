@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyWeakrefMethods, PyWeakrefReference};
 use steadlock::host::{self, Host, Op};
 
-use crate::client::Client;
+use crate::client::{Client, LockRef};
 use crate::ending;
 use crate::lease::Lease;
 use crate::names;
@@ -45,7 +45,7 @@ struct Book {
 
 #[derive(Default)]
 struct Pages {
-    held: HashMap<Option<u64>, HashMap<Box<str>, Vec<Entry>>>,
+    held: HashMap<Option<u64>, HashMap<host::LockRef, Vec<Entry>>>,
     /// The leases of ended owners to which the program still refers.
     left: HashMap<u64, Py<PyWeakrefReference>>,
     /// How many leases were added since the last sweep.
@@ -75,35 +75,35 @@ impl Holds {
     }
 
     /// Adds a lease. Returns whether it swept.
-    fn add(&self, lease: Py<PyAny>, native: &Lease, key: &str, owner: Option<u64>) -> bool {
+    fn add(&self, lease: Py<PyAny>, native: &Lease, key: LockRef, owner: Option<u64>) -> bool {
         let native = Arc::clone(&native.0);
         let mut pages = self.0.pages();
         let swept = (pages.added >= pages.remained + SWEEP_AFTER).then(|| pages.sweep());
         pages.added += 1;
         let keys = pages.held.entry(owner).or_default();
         let entry = Entry { native, lease };
-        match keys.get_mut(key) {
+        match keys.get_mut(&key.0) {
             Some(entries) => entries.push(entry),
-            None => drop(keys.insert(key.into(), vec![entry])),
+            None => drop(keys.insert(key.0, vec![entry])),
         }
         drop(pages);
         swept.is_some()
     }
 
     /// Removes a lease by its number. Idempotent.
-    fn discard(&self, number: u64, key: &str, owner: Option<u64>) {
+    fn discard(&self, number: u64, key: LockRef, owner: Option<u64>) {
         let mut pages = self.0.pages();
         let left = pages.left.remove(&number);
-        let held = pages.take(owner, key, |entry| entry.native.id() == number);
+        let held = pages.take(owner, &key.0, |entry| entry.native.id() == number);
         drop(pages);
         drop((left, held));
     }
 
     /// Returns the last lease of this lock that the owner acquired and still holds.
-    fn innermost(&self, py: Python<'_>, key: &str, owner: Option<u64>) -> Option<Py<PyAny>> {
+    fn innermost(&self, py: Python<'_>, key: LockRef, owner: Option<u64>) -> Option<Py<PyAny>> {
         let mut pages = self.0.pages();
-        let forgotten = pages.take(owner, key, |entry| entry.native.is_forgotten());
-        let entries = pages.held.get(&owner).and_then(|keys| keys.get(key));
+        let forgotten = pages.take(owner, &key.0, |entry| entry.native.is_forgotten());
+        let entries = pages.held.get(&owner).and_then(|keys| keys.get(&key.0));
         let found = entries
             .and_then(|entries| entries.last())
             .map(|entry| entry.lease.clone_ref(py));
@@ -142,13 +142,13 @@ impl Holds {
         let mut struck = Struck::default();
         for owner in owners {
             let held = self.0.pages().held_by(py, owner);
-            let mut levels: HashMap<Box<str>, Levels> = HashMap::new();
+            let mut levels: HashMap<host::LockRef, Levels> = HashMap::new();
             for (key, _) in &held {
                 levels.entry(key.clone()).or_default().add();
             }
             for (key, entry) in held {
                 let levels = levels.get(&key).cloned().unwrap_or_default();
-                self.0.leave(py, (owner, &*key), entry, levels, &mut struck)?;
+                self.0.leave(py, (owner, &key), entry, levels, &mut struck)?;
             }
         }
         struck.raised()
@@ -183,7 +183,7 @@ impl Book {
     fn leave(
         self: &Arc<Self>,
         py: Python<'_>,
-        (owner, key): (Option<u64>, &str),
+        (owner, key): (Option<u64>, &host::LockRef),
         entry: Entry,
         levels: Levels,
         struck: &mut Struck,
@@ -216,7 +216,7 @@ impl Book {
 
 impl Pages {
     /// Removes the wanted entries. The caller must drop them after the mutex is free.
-    fn take(&mut self, owner: Option<u64>, key: &str, is_wanted: impl Fn(&Entry) -> bool) -> Vec<Entry> {
+    fn take(&mut self, owner: Option<u64>, key: &host::LockRef, is_wanted: impl Fn(&Entry) -> bool) -> Vec<Entry> {
         let Some(keys) = self.held.get_mut(&owner) else {
             return Vec::new();
         };
@@ -257,7 +257,7 @@ impl Pages {
         forgotten
     }
 
-    fn held_by(&self, py: Python<'_>, owner: Option<u64>) -> Vec<(Box<str>, Entry)> {
+    fn held_by(&self, py: Python<'_>, owner: Option<u64>) -> Vec<(host::LockRef, Entry)> {
         let keys = self.held.get(&owner);
         let entries = keys.into_iter().flatten();
         let copy = |entry: &Entry| Entry {

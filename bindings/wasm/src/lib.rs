@@ -12,6 +12,7 @@
 mod client;
 mod failure;
 mod given;
+mod lock_ref;
 mod object;
 mod observation;
 mod options;

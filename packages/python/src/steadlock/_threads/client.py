@@ -251,8 +251,8 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         reply came: then check whether the lock is still held; `MisconfiguredError`, `ClosedError`. An interrupt does
         not stop it.
         """
-        native, address = self._connection.native, self._settings_of(lock, "release").address
-        return self._connection.ask(native.force_release, native.submit_force_release, address)
+        native, wanted = self._connection.native, self._settings_of(lock, "release").lock
+        return self._connection.ask(native.force_release, native.submit_force_release, wanted)
 
     def set_limit(self, name: str, limit: int) -> bool:
         """Changes the limit of the semaphore of this name: 1 to 1,000,000. For operators.
@@ -264,8 +264,8 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         Raises `InvalidArgumentError` for a limit out of its range; `UnavailableError` if no reply came: then call
         again, because the call is idempotent; `MisconfiguredError`, `ClosedError`. An interrupt does not stop it.
         """
-        native, address = self._connection.native, self._permit_address(name, limit)
-        return self._connection.ask(native.set_limit, native.submit_set_limit, address)
+        native, permit = self._connection.native, self._permit_of(name, limit)
+        return self._connection.ask(native.set_limit, native.submit_set_limit, permit)
 
     def close(self) -> None:
         """Closes the client; takes 0.5 s at the most. Idempotent.

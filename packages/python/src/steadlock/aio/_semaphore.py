@@ -90,4 +90,4 @@ class Semaphore(BaseLock):
         """Asks the server how many permits are free now."""
         connection = self._connection
         submit = connection.native.submit_inspect
-        return free_of(await connection.mailbox.outcome("inspect", submit, self._settings.address), self.limit)
+        return free_of(await connection.mailbox.outcome("inspect", submit, self._settings.lock), self.limit)
