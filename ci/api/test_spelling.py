@@ -1,10 +1,11 @@
 """Tests that messages spell the names of options and methods as their language does."""
 
+import inspect
 import re
 from pathlib import Path
 
 import surface
-from steadlock._options import ClientOptions
+from steadlock._options import _CHECKS, ClientOptions
 from surface import ROOT
 from tables import API
 
@@ -94,6 +95,13 @@ def test_python_and_javascript_have_each_option_of_the_core() -> None:
     assert set(surface.node()["ConnectOptions"]) == set(core.values())
     # In Python each lock says whether its lease is renewed.
     assert ClientOptions.__optional_keys__ | {"lazy", "renew"} == core.keys()
+
+
+def test_python_checks_and_documents_each_of_its_options() -> None:
+    names = ClientOptions.__optional_keys__
+    assert names - _CHECKS.keys() == {"address_map"}
+    documented = set(re.findall(r"`(\w+)(?:=\w+)?`", inspect.getdoc(ClientOptions) or ""))
+    assert names <= documented
 
 
 def test_the_settings_read_each_option_of_the_core() -> None:
