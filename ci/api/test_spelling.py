@@ -111,6 +111,22 @@ def test_the_settings_read_each_option_of_the_core() -> None:
     assert [name for name in names if not re.search(rf"\boptions\s*\.{name}\b", settings)] == []
 
 
+def test_something_reads_each_property_of_spring() -> None:
+    """No compiler notices a property without a step."""
+    sources = {path.name: path.read_text() for path in (ROOT / "packages" / "spring").glob("*/src/main/**/*.java")}
+    own = sources.pop("SteadlockProperties.java")
+    components = re.search(r"record SteadlockProperties\((.*?)\) \{", own, re.DOTALL)
+    steps = re.search(r"void addTo\(Steps steps\) \{(.*?)\n    \}", own, re.DOTALL)
+    assert components
+    assert steps
+    elsewhere = "".join(sources.values())
+    names = re.findall(r"(\w+),?$", components[1], re.MULTILINE)
+    assert len(names) > 20
+    unread = [name for name in names if f".{name}()" not in elsewhere and not re.search(rf"\b{name}\b", steps[1])]
+    # Spring reads the settings of the annotation by their names.
+    assert unread == ["annotation"]
+
+
 def test_the_core_has_no_name_that_is_nodes_alone() -> None:
     camel = {name for names in table().values() for name in names}
     words = {word for text in literals() for word in re.findall(r"\w+", text)}
