@@ -17,7 +17,7 @@ import org.springframework.boot.json.JsonParserFactory;
 
 /**
  * Checks that the table of properties in README.md equals the metadata that editors show. Writes the
- * table if {@code -Dsteadlock.write-table=true} is given.
+ * table if {@code -Dwrite.properties=true} is given.
  */
 class PropertiesTableTest {
     private static final Path README = Path.of("../README.md");
@@ -30,7 +30,7 @@ class PropertiesTableTest {
                 readme.substring(
                         readme.indexOf("<!-- properties -->\n") + "<!-- properties -->\n".length(),
                         readme.indexOf("<!-- end of properties -->"));
-        if (Boolean.getBoolean("steadlock.write-table")) {
+        if (Boolean.getBoolean("write.properties")) {
             Files.writeString(README, readme.replace(table, expected()));
             return;
         }
