@@ -150,7 +150,7 @@ kind! {
 kind! {
     File: Text, String;
     take OptionValue::Text(text) => Some(text);
-    read |source, name| source.text(name);
+    read |_source, _name| None;
     show |path| shown_path(path).to_string();
 }
 kind! {
@@ -174,7 +174,7 @@ kind! {
 kind! {
     LogLines: Text, Level;
     take OptionValue::Text(word) => Level::parse(&word);
-    read |source, name| Level::parse(&source.text(name)?);
+    read |_source, _name| None;
     show |level| *level;
 }
 
@@ -195,7 +195,8 @@ macro_rules! options {
             /// The options that [`Options::set`] knows, with what each takes.
             pub const ALL: &[(&str, OptionKind)] = &[$((stringify!($name), $kind::KIND),)*];
 
-            /// Reads all options but tables. For WebAssembly, where [`Options::set`] would cost three kilobytes.
+            /// Reads the options that a client on WebAssembly can have: all but files, tables and the level of the log.
+            /// [`Options::set`] would cost a browser three kilobytes.
             pub fn read(source: &impl OptionSource) -> Self {
                 Self {
                     $($name: $kind::read(source, stringify!($name)),)*
