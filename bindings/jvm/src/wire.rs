@@ -71,7 +71,7 @@ fn next_lock(rest: &mut &[u8]) -> Option<LockRef> {
     let (name, left) = rest.split_at_checked(usize::try_from(length).ok()?)?;
     *rest = left;
     let name = std::str::from_utf8(name).ok()?;
-    LockRef::of(kind, wanted.into(), limit.into(), name.into()).ok()
+    LockRef::of(kind, name.into(), || (wanted.into(), limit.into())).ok()
 }
 
 fn next<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {

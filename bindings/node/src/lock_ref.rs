@@ -13,8 +13,8 @@ pub(crate) fn lock_ref(given: &Object<'_>) -> napi::Result<LockRef> {
         return members.map(LockRef::All);
     }
     let name = given.get("name")?.ok_or_else(wrong)?;
-    let number = |what: &str| given.get(what).map(|number| number.unwrap_or(f64::NAN));
-    LockRef::of(&kind, number("permits")?, number("limit")?, name).map_err(|_| wrong())
+    let number = |what| given.get(what).ok().flatten().unwrap_or(f64::NAN);
+    LockRef::of(&kind, name, || (number("permits"), number("limit"))).map_err(|_| wrong())
 }
 
 fn wrong() -> Error {

@@ -392,16 +392,11 @@ impl<'py> FromPyObject<'_, 'py> for LockRef {
             let members = members.iter_borrowed().map(|member| Ok(member.extract::<Self>()?.0));
             return members.collect::<PyResult<_>>().map(host::LockRef::All).map(Self);
         }
-        let number = |place| -> PyResult<f64> {
-            let number = given.get_borrowed_item(place)?.extract::<Option<f64>>()?;
-            Ok(number.unwrap_or(f64::NAN))
+        let number = |place| {
+            let number = given.get_borrowed_item(place).and_then(|number| number.extract());
+            number.unwrap_or(f64::NAN)
         };
-        let (wanted, limit) = if given.len() == 2 {
-            (f64::NAN, f64::NAN)
-        } else {
-            (number(2)?, number(3)?)
-        };
-        let lock = host::LockRef::of(kind, wanted, limit, second.extract()?);
+        let lock = host::LockRef::of(kind, second.extract()?, || (number(2), number(3)));
         lock.map(Self).map_err(|error| convert::error(given.py(), &error))
     }
 }

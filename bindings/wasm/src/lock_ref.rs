@@ -16,5 +16,5 @@ pub(crate) fn lock_ref(given: &JsValue) -> LockRef {
         let members = Array::from(&field(given, "members"));
         return LockRef::All(members.iter().map(|member| lock_ref(&member)).collect());
     }
-    LockRef::of(&kind, number("permits"), number("limit"), text("name")).unwrap_or_default()
+    LockRef::of(&kind, text("name"), || (number("permits"), number("limit"))).unwrap_or_default()
 }

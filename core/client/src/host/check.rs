@@ -249,13 +249,14 @@ impl LockRef {
     /// The name of a composite lock's kind.
     pub const COMPOSITE: &str = "multi_lock";
 
-    /// Makes a lock of a kind, by the name of the kind. `wanted` and `limit` are those of a semaphore; other kinds
-    /// ignore them.
+    /// Makes a lock of a kind, by the name of the kind. `numbers` returns the wanted permits and the limit of a
+    /// semaphore; for other kinds it is not called.
     ///
     /// # Errors
     /// `InvalidArgument` for a name of no kind.
-    pub fn of(kind: &str, wanted: f64, limit: f64, name: String) -> Result<Self, Error> {
+    pub fn of(kind: &str, name: String, numbers: impl FnOnce() -> (f64, f64)) -> Result<Self, Error> {
         if kind == SEMAPHORE {
+            let (wanted, limit) = numbers();
             let (wanted, limit) = (count(wanted), count(limit));
             return Ok(Self::Permits { wanted, limit, name });
         }
@@ -344,18 +345,18 @@ mod tests {
     #[test]
     fn a_lock_is_made_by_the_name_of_its_kind() {
         for kind in Kind::NAMES {
-            let lock = LockRef::of(kind, 2.0, 5.0, "a".into()).unwrap();
+            let lock = LockRef::of(kind, "a".into(), || (2.0, 5.0)).unwrap();
             assert_eq!(lock.kind(), kind);
             let expected = Kind::parse(kind, 2, 5).unwrap();
             assert_eq!(checked(lock).unwrap(), Subject::One(expected, name("a")));
         }
-        let unknown = LockRef::of("spin", 1.0, 1.0, "a".into()).unwrap_err();
+        let unknown = LockRef::of("spin", "a".into(), || (1.0, 1.0)).unwrap_err();
         assert_eq!(unknown.kind(), ErrorKind::InvalidArgument);
     }
 
     #[test]
     fn numbers_of_permits_are_checked_at_use() {
-        let of = |wanted, limit| checked(LockRef::of("semaphore", wanted, limit, "a".into()).unwrap());
+        let of = |wanted, limit| checked(LockRef::of("semaphore", "a".into(), || (wanted, limit)).unwrap());
         let permits = Permits::new(2, 5).unwrap();
         assert_eq!(of(2.0, 5.0).unwrap(), Subject::One(Kind::Semaphore(permits), name("a")));
         for (number, says) in [
