@@ -1,10 +1,11 @@
 """Tests that messages spell the names of options and methods as their language does."""
 
+import inspect
 import re
 from pathlib import Path
 
 import surface
-from steadlock._options import ClientOptions
+from steadlock._options import _CHECKS, ClientOptions
 from surface import ROOT
 from tables import API
 
@@ -96,15 +97,34 @@ def test_python_and_javascript_have_each_option_of_the_core() -> None:
     assert ClientOptions.__optional_keys__ | {"lazy", "renew"} == core.keys()
 
 
-def test_settings_and_webassembly_read_each_option_of_the_core() -> None:
-    """No compiler notices an option that one of these does not read."""
+def test_python_checks_and_documents_each_of_its_options() -> None:
+    names = ClientOptions.__optional_keys__
+    assert names - _CHECKS.keys() == {"address_map"}
+    documented = set(re.findall(r"`(\w+)(?:=\w+)?`", inspect.getdoc(ClientOptions) or ""))
+    assert names <= documented
+
+
+def test_the_settings_read_each_option_of_the_core() -> None:
+    """No compiler notices an option that they do not read."""
     names = re.findall(r"^    (\w+): .+ as \w+,$", OPTIONS.read_text(), re.MULTILINE)
     settings = (OPTIONS.parents[1] / "settings.rs").read_text()
     assert [name for name in names if not re.search(rf"\boptions\s*\.{name}\b", settings)] == []
-    web = (ROOT / "bindings" / "wasm" / "src" / "options.rs").read_text()
-    # On WebAssembly the program's own Redis client has the connections.
-    of_connections = {"tls_ca_file", "tls_cert_file", "tls_key_file", "tls_server_name", "address_map"}
-    assert {name for name in names if not re.search(rf"^        {name}: ", web, re.MULTILINE)} == of_connections
+
+
+def test_something_reads_each_property_of_spring() -> None:
+    """No compiler notices a property without a step."""
+    sources = {path.name: path.read_text() for path in (ROOT / "packages" / "spring").glob("*/src/main/**/*.java")}
+    own = sources.pop("SteadlockProperties.java")
+    components = re.search(r"record SteadlockProperties\((.*?)\) \{", own, re.DOTALL)
+    steps = re.search(r"void addTo\(Steps steps\) \{(.*?)\n    \}", own, re.DOTALL)
+    assert components
+    assert steps
+    elsewhere = "".join(sources.values())
+    names = re.findall(r"(\w+),?$", components[1], re.MULTILINE)
+    assert len(names) > 20
+    unread = [name for name in names if f".{name}()" not in elsewhere and not re.search(rf"\b{name}\b", steps[1])]
+    # Spring reads the settings of the annotation by their names.
+    assert unread == ["annotation"]
 
 
 def test_the_core_has_no_name_of_node_only() -> None:

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadlock::host::{
-    Error, ErrorKind, Kind, LostReason, Metric, OnUnavailable, Op, Operation, OptionValue, Options, ReleaseOutcome, Row,
+    Breaker, Error, ErrorKind, Kind, LeaseDuration, LockRef, LostReason, Metric, OnUnavailable, Op, Operation,
+    OptionValue, Options, Permits, ReleaseOutcome, Row,
 };
 
 use crate::client::Client;
+use crate::wire;
 
 /// The value of an option of a client.
 #[derive(uniffi::Enum)]
@@ -176,6 +178,21 @@ pub struct NativeVocabulary {
     pub on_unavailable: Vec<String>,
 }
 
+/// Ranges and defaults of the core, for checks that need no client.
+#[derive(uniffi::Record)]
+pub struct NativeLimits {
+    /// The shortest fixed lease, in milliseconds.
+    pub shortest_lease_ms: u64,
+    /// The longest lease, in milliseconds.
+    pub longest_lease_ms: u64,
+    /// The largest number of permits of a semaphore.
+    pub most_permits: u32,
+    /// The failures in a row that open a circuit breaker by default.
+    pub breaker_failures: u32,
+    /// The time between two probes of an open circuit breaker by default, in milliseconds.
+    pub breaker_pause_ms: u64,
+}
+
 /// Checks the options, which have the core's names, and starts to connect. The first event, of request 0, reports how
 /// that ended. An option that is left out has the core's default.
 #[uniffi::export]
@@ -202,20 +219,20 @@ pub fn extend(client: u64, tag: u64, lease: u64, by_ms: Option<f64>) -> bool {
 
 /// Starts to ask the server who holds a lock.
 #[uniffi::export]
-pub fn inspect(client: u64, tag: u64, lock: String) -> bool {
-    start(client, tag, Op::Inspect { lock: lock.into() })
+pub fn inspect(client: u64, tag: u64, lock: Vec<u8>) -> bool {
+    start(client, tag, Op::Inspect { lock: decoded(&lock) })
 }
 
 /// Starts to release a lock on behalf of its holder.
 #[uniffi::export]
-pub fn force_release(client: u64, tag: u64, lock: String) -> bool {
-    start(client, tag, Op::ForceRelease { lock: lock.into() })
+pub fn force_release(client: u64, tag: u64, lock: Vec<u8>) -> bool {
+    start(client, tag, Op::ForceRelease { lock: decoded(&lock) })
 }
 
-/// Starts to change the limit of a semaphore to the one in the address.
+/// Starts to change the limit of a semaphore to the one that `lock` has.
 #[uniffi::export]
-pub fn set_limit(client: u64, tag: u64, lock: String) -> bool {
-    start(client, tag, Op::SetLimit { lock: lock.into() })
+pub fn set_limit(client: u64, tag: u64, lock: Vec<u8>) -> bool {
+    start(client, tag, Op::SetLimit { lock: decoded(&lock) })
 }
 
 /// Starts to close the client.
@@ -224,16 +241,16 @@ pub fn close(client: u64, tag: u64) -> bool {
     start(client, tag, Op::Close)
 }
 
-/// Returns whether a coroutine that holds the lock of the address `held` would wait for itself if
-/// it tried to acquire the lock of the address `wanted`. Returns `false` for an invalid address,
-/// because the acquisition itself reports that.
+/// Returns whether a coroutine that holds the lock `held` would wait for itself if it tried to
+/// acquire the lock `wanted`. Returns `false` for an invalid lock, because the acquisition itself
+/// reports that.
 #[uniffi::export]
-pub fn keeps_out(client: u64, held: String, wanted: String) -> bool {
+pub fn keeps_out(client: u64, held: Vec<u8>, wanted: Vec<u8>) -> bool {
     let client = Client::get(client);
     client.is_some_and(|client| {
         client
             .host
-            .would_wait_for_itself(held.into(), wanted.into())
+            .would_wait_for_itself(decoded(&held), decoded(&wanted))
             .unwrap_or(false)
     })
 }
@@ -317,6 +334,19 @@ pub fn shown(name: String) -> String {
     steadlock::host::shown(&name).into_owned()
 }
 
+/// Returns the ranges and defaults of the core.
+#[uniffi::export]
+pub fn limits() -> NativeLimits {
+    let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    NativeLimits {
+        shortest_lease_ms: ms(LeaseDuration::MIN.get()),
+        longest_lease_ms: ms(LeaseDuration::MAX.get()),
+        most_permits: Permits::MAX_LIMIT,
+        breaker_failures: Breaker::DEFAULT.failures,
+        breaker_pause_ms: ms(Breaker::DEFAULT.pause),
+    }
+}
+
 /// Returns all words that this library exchanges with the JVM, so that a test finds a word that
 /// Kotlin does not know.
 #[uniffi::export]
@@ -334,6 +364,11 @@ pub fn vocabulary() -> NativeVocabulary {
         kinds: Kind::NAMES.map(str::to_owned).to_vec(),
         on_unavailable: OnUnavailable::ALL.map(|policy| policy.as_str().to_owned()).to_vec(),
     }
+}
+
+/// Decodes a lock. Malformed bytes become a lock without a name, which the core refuses.
+fn decoded(lock: &[u8]) -> LockRef {
+    wire::lock(lock).unwrap_or_default()
 }
 
 fn start(client: u64, tag: u64, op: Op) -> bool {

@@ -1,20 +1,21 @@
 //! The C functions that each lock and unlock calls.
 //!
 //! A function that starts an operation returns the number that cancels it, or [`DROPPED`],
-//! [`NOT_UTF8`] or [`PANICKED`]. `tag` is the caller's own number for the request; the event that
+//! [`NO_LOCK`] or [`PANICKED`]. `tag` is the caller's own number for the request; the event that
 //! ends the request repeats it. −1 and NaN stand for "none".
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use steadlock::host::{Acquire, OnUnavailable, Op};
+use steadlock::host::{Acquire, LockRef, OnUnavailable, Op};
 
 use crate::client::Client;
+use crate::wire;
 
 /// The handle belongs to no client, or its client was dropped.
 const DROPPED: i64 = -1;
-/// The address of a lock is not UTF-8.
-const NOT_UTF8: i64 = -2;
+/// The bytes of a lock are malformed.
+const NO_LOCK: i64 = -2;
 /// The native part panicked. The state of the operation is unknown.
 const PANICKED: i64 = -3;
 
@@ -39,10 +40,10 @@ pub unsafe extern "C" fn steadlock_acquire(
     on_unavailable: i32,
 ) -> i64 {
     // SAFETY: the caller meets the requirements of the section above.
-    let lock = unsafe { text(lock, length) };
+    let lock = unsafe { decoded(lock, length) };
     start(client, |client| {
         let acquire = Acquire {
-            lock: lock?.into(),
+            lock: lock?,
             context: u64::try_from(context).ok(),
             within: u64::try_from(within).ok(),
             wait_ms: number(wait_ms),
@@ -76,9 +77,9 @@ pub unsafe extern "C" fn steadlock_release_innermost(
     context: u64,
 ) -> i64 {
     // SAFETY: the caller meets the requirements of the section above.
-    let lock = unsafe { text(lock, length) };
+    let lock = unsafe { decoded(lock, length) };
     start(client, |client| {
-        let lock = lock?.into();
+        let lock = lock?;
         Some(client.start(tag, Op::ReleaseInnermost { lock, context }))
     })
 }
@@ -90,15 +91,9 @@ pub unsafe extern "C" fn steadlock_release_innermost(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steadlock_held(client: u64, tag: u64, lock: *const u8, length: i32, context: u64) -> i64 {
     // SAFETY: the caller meets the requirements of the section above.
-    let lock = unsafe { text(lock, length) };
+    let lock = unsafe { decoded(lock, length) };
     start(client, |client| {
-        Some(client.start(
-            tag,
-            Op::Held {
-                lock: lock?.into(),
-                context,
-            },
-        ))
+        Some(client.start(tag, Op::Held { lock: lock?, context }))
     })
 }
 
@@ -138,22 +133,23 @@ fn start(client: u64, submit: impl FnOnce(&Client) -> Option<u64>) -> i64 {
     let request = catch_unwind(AssertUnwindSafe(|| Client::get(client).map(|client| submit(&client))));
     match request {
         Ok(Some(Some(request))) => i64::try_from(request).unwrap_or(PANICKED),
-        Ok(Some(None)) => NOT_UTF8,
+        Ok(Some(None)) => NO_LOCK,
         Ok(None) => DROPPED,
         Err(_) => PANICKED,
     }
 }
 
+/// Decodes a lock; `None` for bytes that are no lock.
+///
 /// # Safety
 /// `bytes` points to `length` bytes that stay unchanged during the call.
-unsafe fn text(bytes: *const u8, length: i32) -> Option<String> {
+unsafe fn decoded(bytes: *const u8, length: i32) -> Option<LockRef> {
     let length = usize::try_from(length).ok()?;
-    if bytes.is_null() || length == 0 {
-        return Some(String::new());
+    if bytes.is_null() {
+        return None;
     }
     // SAFETY: the pointer is not null, and the caller meets the requirements of the section above.
-    let bytes = unsafe { std::slice::from_raw_parts(bytes, length) };
-    std::str::from_utf8(bytes).ok().map(str::to_owned)
+    wire::lock(unsafe { std::slice::from_raw_parts(bytes, length) })
 }
 
 fn policy(place: i32) -> Option<OnUnavailable> {

@@ -1,4 +1,4 @@
-//! The encoding of events as bytes, which `Events.kt` reads.
+//! The encoding of events as bytes, which `Events.kt` reads, and of locks, which `LockKey.kt` writes.
 //!
 //! Numbers are little-endian. A text is its length in bytes as `u32`, then UTF-8. Each event begins
 //! with a tag byte and a `u64`, the request's number (for `LOST`: the lease's number):
@@ -26,10 +26,14 @@
 //! record in milliseconds as `i64` (−1: no TTL), and then `u8` 0, or `u8` 1 and the description
 //! that its client published: host, program, language, version and label as texts, process id and
 //! start time as `i64`.
+//!
+//! A lock is a `u8`, the index of its kind in [`Kind::NAMES`], then the wanted permits and the limit
+//! of a semaphore as `i32` (0 for other kinds), then its name as text. A composite lock is `u8` 255,
+//! the number of its members as `u32`, and its members.
 
 use std::time::Duration;
 
-use steadlock::host::{Completion, Error, Field, Holder, Line, LostReason};
+use steadlock::host::{Completion, Error, Field, Holder, Kind, Line, LockRef, LostReason};
 
 const CONNECTED: u8 = 1;
 const GRANTED: u8 = 2;
@@ -43,6 +47,38 @@ const CLOSED: u8 = 9;
 const LOST: u8 = 10;
 const FORCED: u8 = 11;
 const OBSERVED: u8 = 12;
+
+/// The first byte of a composite lock.
+const COMPOSITE: u8 = 255;
+
+/// Decodes a lock; `None` for bytes that are no lock.
+pub(crate) fn lock(mut bytes: &[u8]) -> Option<LockRef> {
+    let lock = next_lock(&mut bytes)?;
+    bytes.is_empty().then_some(lock)
+}
+
+fn next_lock(rest: &mut &[u8]) -> Option<LockRef> {
+    let [kind] = next(rest)?;
+    if kind == COMPOSITE {
+        let members = u32::from_le_bytes(next(rest)?);
+        let members = (0..members).map(|_| next_lock(rest));
+        return members.collect::<Option<_>>().map(LockRef::All);
+    }
+    let kind = Kind::NAMES.get(usize::from(kind))?;
+    let wanted = i32::from_le_bytes(next(rest)?);
+    let limit = i32::from_le_bytes(next(rest)?);
+    let length = u32::from_le_bytes(next(rest)?);
+    let (name, left) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+    *rest = left;
+    let name = std::str::from_utf8(name).ok()?;
+    LockRef::of(kind, name.into(), || (wanted.into(), limit.into())).ok()
+}
+
+fn next<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (next, left) = rest.split_first_chunk()?;
+    *rest = left;
+    Some(*next)
+}
 
 /// Encodes the loss of a lease. `is_forgotten` means that the lease needs no release.
 pub(crate) fn lost(lease: u64, reason: LostReason, is_forgotten: bool) -> Vec<u8> {

@@ -10,6 +10,7 @@ use steadlock_javascript::Client;
 
 use crate::addresses::{self, FunctionMap, NativeReached};
 use crate::failure::{NativeFailure, NativeHolder};
+use crate::lock_ref::lock_ref;
 use crate::metrics::NativeMetric;
 use crate::observation::NativeObservation;
 use crate::options;
@@ -92,7 +93,7 @@ impl NativeClient {
         }
     }
 
-    /// Requests the lock at an address. Returns the request number.
+    /// Requests a lock. Returns the request number.
     // `expect` would fail: napi copies the attribute to a generated function with few arguments, to which the lint does
     // not apply.
     #[napi(catch_unwind)]
@@ -102,7 +103,7 @@ impl NativeClient {
     )]
     pub fn acquire(
         &self,
-        lock: String,
+        lock: Object<'_>,
         wait_ms: Option<f64>,
         lease_ms: Option<f64>,
         renew: bool,
@@ -114,7 +115,7 @@ impl NativeClient {
     ) -> napi::Result<f64> {
         let on_unavailable = options::on_unavailable(on_unavailable)?;
         Ok(self.client.submit(Op::Acquire(Acquire {
-            lock: lock.into(),
+            lock: lock_ref(&lock)?,
             within: within.map(|lease| lease as u64),
             wait_ms,
             lease_ms,
@@ -150,20 +151,23 @@ impl NativeClient {
 
     /// Asks the server for the holder of a lock. Returns the request number.
     #[napi(catch_unwind)]
-    pub fn inspect(&self, lock: String) -> f64 {
-        self.client.submit(Op::Inspect { lock: lock.into() })
+    pub fn inspect(&self, lock: Object<'_>) -> napi::Result<f64> {
+        let lock = lock_ref(&lock)?;
+        Ok(self.client.submit(Op::Inspect { lock }))
     }
 
     /// Removes the record of a lock's holder. Returns the request number.
     #[napi(catch_unwind)]
-    pub fn force_release(&self, lock: String) -> f64 {
-        self.client.submit(Op::ForceRelease { lock: lock.into() })
+    pub fn force_release(&self, lock: Object<'_>) -> napi::Result<f64> {
+        let lock = lock_ref(&lock)?;
+        Ok(self.client.submit(Op::ForceRelease { lock }))
     }
 
-    /// Changes a semaphore's limit to that of the address. Returns the request number.
+    /// Changes a semaphore's limit to that of `lock`. Returns the request number.
     #[napi(catch_unwind)]
-    pub fn set_limit(&self, lock: String) -> f64 {
-        self.client.submit(Op::SetLimit { lock: lock.into() })
+    pub fn set_limit(&self, lock: Object<'_>) -> napi::Result<f64> {
+        let lock = lock_ref(&lock)?;
+        Ok(self.client.submit(Op::SetLimit { lock }))
     }
 
     /// Returns the metrics in Prometheus' text format.
@@ -217,11 +221,11 @@ impl NativeClient {
         self.client.is_valid(lease)
     }
 
-    /// Whether a caller that holds the lock at `held` and waits for the lock at `wanted` waits for itself.
+    /// Whether a caller that holds the lock `held` and waits for the lock `wanted` waits for itself.
     #[napi(catch_unwind)]
-    pub fn keeps_out(&self, held: String, wanted: String) -> bool {
-        let would_wait = self.client.host().would_wait_for_itself(held.into(), wanted.into());
-        would_wait.unwrap_or(false)
+    pub fn keeps_out(&self, held: Object<'_>, wanted: Object<'_>) -> napi::Result<bool> {
+        let (held, wanted) = (lock_ref(&held)?, lock_ref(&wanted)?);
+        Ok(self.client.host().would_wait_for_itself(held, wanted).unwrap_or(false))
     }
 
     /// Returns the index of the reason for the loss of a lease; −1 if it is not lost.

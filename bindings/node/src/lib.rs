@@ -11,6 +11,7 @@
 mod addresses;
 mod client;
 mod failure;
+mod lock_ref;
 mod metrics;
 mod observation;
 mod options;

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyTuple};
 use steadlock::host::{
-    Acquire, Completion, Error, ErrorKind, Event, Host, Level, OnUnavailable, Op, Operation, Options, Pending,
+    self, Acquire, Completion, Error, ErrorKind, Event, Host, Level, OnUnavailable, Op, Operation, Options, Pending,
     PerProcess,
 };
 
@@ -199,25 +199,17 @@ impl Client {
     fn release_innermost<'py>(
         &self,
         py: Python<'py>,
-        lock: String,
+        lock: LockRef,
         context: u64,
         interruptible: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.blocking(
-            py,
-            Op::ReleaseInnermost {
-                lock: lock.into(),
-                context,
-            },
-            interruptible,
-        )
+        let lock = lock.0;
+        self.blocking(py, Op::ReleaseInnermost { lock, context }, interruptible)
     }
 
-    fn submit_release_innermost(&self, lock: String, context: u64) -> u64 {
-        self.host.submit(Op::ReleaseInnermost {
-            lock: lock.into(),
-            context,
-        })
+    fn submit_release_innermost(&self, lock: LockRef, context: u64) -> u64 {
+        let lock = lock.0;
+        self.host.submit(Op::ReleaseInnermost { lock, context })
     }
 
     #[pyo3(signature = (lease, by_ms, interruptible))]
@@ -236,28 +228,28 @@ impl Client {
         self.host.submit(Op::Extend { lease, by_ms })
     }
 
-    fn inspect<'py>(&self, py: Python<'py>, lock: String, interruptible: bool) -> PyResult<Bound<'py, PyAny>> {
-        self.blocking(py, Op::Inspect { lock: lock.into() }, interruptible)
+    fn inspect<'py>(&self, py: Python<'py>, lock: LockRef, interruptible: bool) -> PyResult<Bound<'py, PyAny>> {
+        self.blocking(py, Op::Inspect { lock: lock.0 }, interruptible)
     }
 
-    fn submit_inspect(&self, lock: String) -> u64 {
-        self.host.submit(Op::Inspect { lock: lock.into() })
+    fn submit_inspect(&self, lock: LockRef) -> u64 {
+        self.host.submit(Op::Inspect { lock: lock.0 })
     }
 
-    fn force_release<'py>(&self, py: Python<'py>, lock: String, interruptible: bool) -> PyResult<Bound<'py, PyAny>> {
-        self.blocking(py, Op::ForceRelease { lock: lock.into() }, interruptible)
+    fn force_release<'py>(&self, py: Python<'py>, lock: LockRef, interruptible: bool) -> PyResult<Bound<'py, PyAny>> {
+        self.blocking(py, Op::ForceRelease { lock: lock.0 }, interruptible)
     }
 
-    fn submit_force_release(&self, lock: String) -> u64 {
-        self.host.submit(Op::ForceRelease { lock: lock.into() })
+    fn submit_force_release(&self, lock: LockRef) -> u64 {
+        self.host.submit(Op::ForceRelease { lock: lock.0 })
     }
 
-    fn set_limit<'py>(&self, py: Python<'py>, lock: String, interruptible: bool) -> PyResult<Bound<'py, PyAny>> {
-        self.blocking(py, Op::SetLimit { lock: lock.into() }, interruptible)
+    fn set_limit<'py>(&self, py: Python<'py>, lock: LockRef, interruptible: bool) -> PyResult<Bound<'py, PyAny>> {
+        self.blocking(py, Op::SetLimit { lock: lock.0 }, interruptible)
     }
 
-    fn submit_set_limit(&self, lock: String) -> u64 {
-        self.host.submit(Op::SetLimit { lock: lock.into() })
+    fn submit_set_limit(&self, lock: LockRef) -> u64 {
+        self.host.submit(Op::SetLimit { lock: lock.0 })
     }
 
     /// Closes the client; takes 500 ms at the most. An interrupted close goes on.
@@ -343,7 +335,7 @@ fn to_python<'py>(py: Python<'py>, events: &[Event]) -> PyResult<Drained<'py>> {
 
 /// The settings of an acquisition: an object of the package with these attributes. Times are in milliseconds.
 struct LockSettings {
-    address: String,
+    lock: host::LockRef,
     wait: Option<f64>,
     lease: Option<f64>,
     renew: bool,
@@ -358,7 +350,7 @@ impl<'py> FromPyObject<'_, 'py> for LockSettings {
     fn extract(settings: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let py = settings.py();
         Ok(Self {
-            address: settings.getattr(names::address(py))?.extract()?,
+            lock: settings.getattr(names::lock(py))?.extract::<LockRef>()?.0,
             wait: settings.getattr(names::wait(py))?.extract()?,
             lease: settings.getattr(names::lease(py))?.extract()?,
             renew: settings.getattr(names::renew(py))?.extract()?,
@@ -372,7 +364,7 @@ impl<'py> FromPyObject<'_, 'py> for LockSettings {
 impl LockSettings {
     fn acquire(self, context: Option<u64>, blocked: Vec<u64>) -> Op {
         Op::Acquire(Acquire {
-            lock: self.address.into(),
+            lock: self.lock,
             context,
             wait_ms: self.wait,
             lease_ms: self.lease,
@@ -383,6 +375,31 @@ impl LockSettings {
             blocked,
             ..Acquire::default()
         })
+    }
+}
+
+/// A lock: a tuple of its kind and its name, and for a semaphore also of the wanted permits and the limit; for a composite
+/// lock, of that kind and the tuple of its members.
+pub(crate) struct LockRef(pub(crate) host::LockRef);
+
+impl<'py> FromPyObject<'_, 'py> for LockRef {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let given = given.cast::<PyTuple>()?;
+        let (kind, second) = (given.get_borrowed_item(0)?, given.get_borrowed_item(1)?);
+        let kind: &str = kind.extract()?;
+        if kind == host::LockRef::COMPOSITE {
+            let members = second.cast::<PyTuple>()?;
+            let members = members.iter_borrowed().map(|member| Ok(member.extract::<Self>()?.0));
+            return members.collect::<PyResult<_>>().map(host::LockRef::All).map(Self);
+        }
+        let number = |place| {
+            let number = given.get_borrowed_item(place).and_then(|number| number.extract());
+            number.unwrap_or(f64::NAN)
+        };
+        let lock = host::LockRef::of(kind, second.extract()?, || (number(2), number(3)));
+        lock.map(Self).map_err(|error| convert::error(given.py(), &error))
     }
 }
 

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyWeakrefMethods, PyWeakrefReference};
 use steadlock::host::{self, Host, Op};
 
-use crate::client::Client;
+use crate::client::{Client, LockRef};
 use crate::interpreter_end;
 use crate::interrupt::LastInterrupt;
 use crate::lease::Lease;
@@ -47,7 +47,7 @@ struct SharedHolds {
 #[derive(Default)]
 struct LeaseTables {
     /// The leases of owners that have not ended, by owner and lock.
-    held: HashMap<Option<u64>, HashMap<Box<str>, Vec<Entry>>>,
+    held: HashMap<Option<u64>, HashMap<host::LockRef, Vec<Entry>>>,
     /// The leases of ended owners to which the program still refers.
     weak: HashMap<u64, Py<PyWeakrefReference>>,
     added_since_sweep: usize,
@@ -75,35 +75,35 @@ impl Holds {
     }
 
     /// Adds a lease. Returns whether it swept.
-    fn add(&self, lease: Py<PyAny>, native: &Lease, key: &str, owner: Option<u64>) -> bool {
+    fn add(&self, lease: Py<PyAny>, native: &Lease, key: LockRef, owner: Option<u64>) -> bool {
         let native = Arc::clone(&native.0);
         let mut tables = self.0.tables();
         let swept = (tables.added_since_sweep >= tables.kept_by_last_sweep + SWEEP_AFTER).then(|| tables.sweep());
         tables.added_since_sweep += 1;
         let keys = tables.held.entry(owner).or_default();
         let entry = Entry { native, lease };
-        match keys.get_mut(key) {
+        match keys.get_mut(&key.0) {
             Some(entries) => entries.push(entry),
-            None => drop(keys.insert(key.into(), vec![entry])),
+            None => drop(keys.insert(key.0, vec![entry])),
         }
         drop(tables);
         swept.is_some()
     }
 
     /// Removes a lease by its number. Idempotent.
-    fn discard(&self, number: u64, key: &str, owner: Option<u64>) {
+    fn discard(&self, number: u64, key: LockRef, owner: Option<u64>) {
         let mut tables = self.0.tables();
         let weak = tables.weak.remove(&number);
-        let held = tables.take(owner, key, |entry| entry.native.id() == number);
+        let held = tables.take(owner, &key.0, |entry| entry.native.id() == number);
         drop(tables);
         drop((weak, held));
     }
 
     /// Returns the last lease of this lock that the owner acquired and still holds.
-    fn innermost(&self, py: Python<'_>, key: &str, owner: Option<u64>) -> Option<Py<PyAny>> {
+    fn innermost(&self, py: Python<'_>, key: LockRef, owner: Option<u64>) -> Option<Py<PyAny>> {
         let mut tables = self.0.tables();
-        let forgotten = tables.take(owner, key, |entry| entry.native.is_forgotten());
-        let entries = tables.held.get(&owner).and_then(|keys| keys.get(key));
+        let forgotten = tables.take(owner, &key.0, |entry| entry.native.is_forgotten());
+        let entries = tables.held.get(&owner).and_then(|keys| keys.get(&key.0));
         let found = entries
             .and_then(|entries| entries.last())
             .map(|entry| entry.lease.clone_ref(py));
@@ -142,7 +142,7 @@ impl Holds {
         let mut interrupt = LastInterrupt::default();
         for owner in owners {
             let held = self.0.tables().held_by(py, owner);
-            let mut levels: HashMap<Box<str>, Levels> = HashMap::new();
+            let mut levels: HashMap<host::LockRef, Levels> = HashMap::new();
             for (key, _) in &held {
                 levels.entry(key.clone()).or_default().add();
             }
@@ -184,7 +184,7 @@ impl Holds {
 struct EndedHold<'a> {
     owner: Option<u64>,
     /// The lock.
-    key: &'a str,
+    key: &'a host::LockRef,
     entry: Entry,
     levels: Levels,
 }
@@ -234,7 +234,7 @@ impl SharedHolds {
 
 impl LeaseTables {
     /// Removes the wanted entries. The caller must drop them after the mutex is free.
-    fn take(&mut self, owner: Option<u64>, key: &str, is_wanted: impl Fn(&Entry) -> bool) -> Vec<Entry> {
+    fn take(&mut self, owner: Option<u64>, key: &host::LockRef, is_wanted: impl Fn(&Entry) -> bool) -> Vec<Entry> {
         let Some(keys) = self.held.get_mut(&owner) else {
             return Vec::new();
         };
@@ -270,7 +270,7 @@ impl LeaseTables {
         forgotten
     }
 
-    fn held_by(&self, py: Python<'_>, owner: Option<u64>) -> Vec<(Box<str>, Entry)> {
+    fn held_by(&self, py: Python<'_>, owner: Option<u64>) -> Vec<(host::LockRef, Entry)> {
         let keys = self.held.get(&owner);
         let entries = keys.into_iter().flatten();
         let copy = |entry: &Entry| Entry {

@@ -33,13 +33,13 @@ names! {
     _owner
     _take_out
     add_note
-    address
     args
     close
     exception
     fencing
     kind
     lease
+    lock
     max_hold
     number
     on_unavailable

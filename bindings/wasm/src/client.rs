@@ -13,6 +13,7 @@ use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::failure::{failure, holder};
+use crate::lock_ref::lock_ref;
 use crate::observation::observation;
 use crate::options::{options, policy};
 use crate::transmit::{refusal, reply, transmit, unknown_outcome};
@@ -46,14 +47,14 @@ pub fn open(native_options: &JsValue) -> JsValue {
 /// The requests of JavaScript, the same as in the binding for Node.
 #[wasm_bindgen]
 impl NativeClient {
-    /// Requests the lock at an address. Returns the request number.
+    /// Requests a lock. Returns the request number.
     #[expect(
         clippy::too_many_arguments,
         reason = "one call per acquire is the cheapest way over the border"
     )]
     pub fn acquire(
         &self,
-        lock: String,
+        lock: &JsValue,
         wait_ms: Option<f64>,
         lease_ms: Option<f64>,
         renew: bool,
@@ -64,7 +65,7 @@ impl NativeClient {
         remaining_ms: Option<f64>,
     ) -> f64 {
         self.client.submit(Op::Acquire(Acquire {
-            lock: lock.into(),
+            lock: lock_ref(lock),
             within: within.map(|lease| lease as u64),
             wait_ms,
             lease_ms,
@@ -96,20 +97,20 @@ impl NativeClient {
     }
 
     /// Asks the server for the holder of a lock. Returns the request number.
-    pub fn inspect(&self, lock: String) -> f64 {
-        self.client.submit(Op::Inspect { lock: lock.into() })
+    pub fn inspect(&self, lock: &JsValue) -> f64 {
+        self.client.submit(Op::Inspect { lock: lock_ref(lock) })
     }
 
     /// Removes the record of a lock's holder. Returns the request number.
     #[wasm_bindgen(js_name = forceRelease)]
-    pub fn force_release(&self, lock: String) -> f64 {
-        self.client.submit(Op::ForceRelease { lock: lock.into() })
+    pub fn force_release(&self, lock: &JsValue) -> f64 {
+        self.client.submit(Op::ForceRelease { lock: lock_ref(lock) })
     }
 
-    /// Changes a semaphore's limit to that of the address. Returns the request number.
+    /// Changes a semaphore's limit to that of `lock`. Returns the request number.
     #[wasm_bindgen(js_name = setLimit)]
-    pub fn set_limit(&self, lock: String) -> f64 {
-        self.client.submit(Op::SetLimit { lock: lock.into() })
+    pub fn set_limit(&self, lock: &JsValue) -> f64 {
+        self.client.submit(Op::SetLimit { lock: lock_ref(lock) })
     }
 
     /// Returns the metrics in Prometheus' text format, or a `NativeFailure`.

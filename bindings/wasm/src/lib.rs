@@ -12,6 +12,7 @@
 mod client;
 mod environment;
 mod failure;
+mod lock_ref;
 mod object;
 mod observation;
 mod options;

@@ -20,16 +20,16 @@ use std::sync::Arc;
 #[cfg(feature = "native")]
 use std::time::Duration;
 
+pub use steadlock_protocol::{
+    Breaker, ClientInfo, Error, ErrorKind, Holder, Kind, LeaseDuration, LockState, LostReason, OnUnavailable,
+    Operation, Permits, ReleaseOutcome, shown,
+};
 /// The calls and replies of a program that runs the engine itself.
 #[cfg(not(feature = "native"))]
 pub use steadlock_protocol::{Call, CallError, CallId, Lane, NodeId, Reply, SHARDED, Script, Transmit, shown_words};
-pub use steadlock_protocol::{
-    ClientInfo, Error, ErrorKind, Holder, Kind, LockState, LostReason, OnUnavailable, Operation, Permits,
-    ReleaseOutcome, shown,
-};
 
-pub use self::check::LockRef;
 use self::check::{Check, forked};
+pub use self::check::{Count, LockRef};
 pub use self::pending::Pending;
 use crate::clock;
 use crate::engine::Handle;
@@ -46,7 +46,7 @@ use crate::port::{CONNECT, CheckedOp, Command, NO_CALLER, Sink, Slot, Wake, gene
 pub use crate::port::{Completion, Event, Lease, Released};
 pub use crate::process::{PerProcess, Process};
 use crate::settings::Settings;
-pub use crate::settings::{OptionKind, OptionValue, Options};
+pub use crate::settings::{OptionKind, OptionSource, OptionValue, Options};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub use crate::target::AddressMap;
 use crate::unwind::{catch_as_error, catch_panic};
@@ -157,7 +157,7 @@ impl Host {
     /// A local check, for languages in which a scope knows the scopes around it.
     ///
     /// # Errors
-    /// `InvalidArgument` for an address that names no lock.
+    /// `InvalidArgument` for an invalid name or number.
     pub fn would_wait_for_itself(&self, held: LockRef, wanted: LockRef) -> Result<bool, Error> {
         catch_as_error(Operation::Acquire, || self.core().would_wait_for_itself(held, wanted))
     }

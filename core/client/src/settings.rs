@@ -19,7 +19,7 @@ use steadlock_protocol::{ClientId, Scratch};
 
 pub(crate) use self::metrics::CountedQueue;
 use self::number::Number;
-pub use self::options::{OptionKind, OptionValue, Options};
+pub use self::options::{OptionKind, OptionSource, OptionValue, Options};
 use crate::client_identity::{ClientIdentity, IdentityOptions};
 use crate::errors::invalid;
 use crate::observe::metrics::Grouping;

@@ -459,7 +459,10 @@ fn invalid_options_are_refused_before_anything_starts() {
 
 /// A multi-lock of two members. The second one, a mutex, is not reentrant by itself.
 fn composite() -> LockRef {
-    LockRef::All(vec![(Kind::Lock, "member".into()), (Kind::Mutex, "other".into())])
+    LockRef::All(vec![
+        LockRef::One(Kind::Lock, "member".into()),
+        LockRef::One(Kind::Mutex, "other".into()),
+    ])
 }
 
 fn acquire_by(context: u64, lock: LockRef) -> Acquire {

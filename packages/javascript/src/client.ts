@@ -4,11 +4,12 @@ import { callSite, whileHolding } from './context.js';
 import type { Emitter } from './emitter.js';
 import { Engine } from './engine.js';
 import { InvalidArgumentError, type Operation } from './errors.js';
-import { ACQUIRE, ADDRESS_IN, END_SCOPE, ENGINE_OF, PERMIT } from './internals.js';
-import { addressOf, multiAddress, type NamedKind, permitsAddress } from './kinds.js';
+import { ACQUIRE, END_SCOPE, ENGINE_OF, LOCK_IN, PERMIT } from './internals.js';
+import { compositeOf, type NamedKind, permitsOf } from './kinds.js';
 import type { Lease } from './lease.js';
 import { Lock } from './lock.js';
 import { notConstructible } from './named.js';
+import type { NativeLock } from './native.js';
 import type { AcquireOptions, LockOptions } from './options.js';
 import { ReadWriteLock } from './read-write-lock.js';
 import { Semaphore } from './semaphore.js';
@@ -119,9 +120,7 @@ export class Client {
    */
   multiLock(locks: Iterable<Lock | Semaphore>, options?: AcquireOptions): Lock {
     const members = list(locks, 'the locks', 'acquire').map((lock) => this.#own(lock, 'acquire'));
-    const names = members.map(({ lock }) => lock.name);
-    const addresses = members.map(({ address }) => address);
-    return new Lock(this.#engine, names.join(', '), multiAddress(addresses), options);
+    return new Lock(this.#engine, compositeOf(members.map(({ wanted }) => wanted)), options);
   }
 
   /**
@@ -134,7 +133,7 @@ export class Client {
    * @throws InvalidArgumentError if `lock` is not a lock object of this client; nothing was sent
    */
   async forceRelease(lock: Lock | Semaphore): Promise<boolean> {
-    return this.#engine.forceRelease(this.#own(lock, 'release').address);
+    return this.#engine.forceRelease(this.#own(lock, 'release').wanted);
   }
 
   /**
@@ -149,9 +148,7 @@ export class Client {
    * @throws InvalidArgumentError for a name or limit out of range; nothing was sent
    */
   async setLimit(name: string, limit: number): Promise<boolean> {
-    return this.#engine.setLimit(
-      permitsAddress(1, count(limit, 'the limit', 'set_limit'), lockName(name, 'set_limit')),
-    );
+    return this.#engine.setLimit(permitsOf(lockName(name, 'set_limit'), 1, count(limit, 'the limit', 'set_limit')));
   }
 
   /**
@@ -192,9 +189,9 @@ export class Client {
     if (lease === null) return undefined;
     let result: T;
     try {
-      const address = lock[ADDRESS_IN](this.#engine) as string;
+      const wanted = lock[LOCK_IN](this.#engine) as NativeLock;
       const { native } = this.#engine.inbox;
-      result = await whileHolding(native, address, lease, site, () => body(lease, lease.signal));
+      result = await whileHolding(native, wanted, lease, site, () => body(lease, lease.signal));
     } catch (error) {
       // The error of the body says more than an error of the release.
       await lease[END_SCOPE](true);
@@ -239,16 +236,15 @@ export class Client {
   }
 
   #named(kind: NamedKind, name: string, options: LockOptions | undefined): Lock {
-    const checked = lockName(name, 'acquire');
-    return new Lock(this.#engine, checked, addressOf(kind, checked), options);
+    return new Lock(this.#engine, { kind, name: lockName(name, 'acquire') }, options);
   }
 
-  #own(lock: Lock | Semaphore, operation: Operation): { lock: Lock; address: string } {
+  #own(lock: Lock | Semaphore, operation: Operation): { lock: Lock; wanted: NativeLock } {
     const one = lock instanceof Semaphore ? lock[PERMIT] : lock;
-    const address = one instanceof Lock ? one[ADDRESS_IN](this.#engine) : undefined;
-    if (address === undefined) {
+    const wanted = one instanceof Lock ? one[LOCK_IN](this.#engine) : undefined;
+    if (wanted === undefined) {
       throw new InvalidArgumentError('the lock must be a lock object of this client', { operation });
     }
-    return { lock: one, address };
+    return { lock: one, wanted };
   }
 }

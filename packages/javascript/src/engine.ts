@@ -5,7 +5,7 @@
 import { errorOf, type Holder, type LostReason } from './errors.js';
 import type { Hold } from './hold.js';
 import { Failure, Inbox, type Settle } from './inbox.js';
-import type { ClientOptions, NativeClient, NativeFailure, Opening } from './native.js';
+import type { ClientOptions, NativeClient, NativeFailure, NativeLock, Opening } from './native.js';
 import { Observations } from './observations.js';
 import type { Telemetry } from './telemetry.js';
 import { CONNECT, words } from './words.js';
@@ -77,8 +77,8 @@ export class Engine {
     return this.#reply(this.#native.extend(lease, byMs), (_a, _b, failure) => failure);
   }
 
-  /** Asks the server for the holder of the lock at this address. */
-  holder(lock: string): Promise<Holder | null> {
+  /** Asks the server for the holder of a lock. */
+  holder(lock: NativeLock): Promise<Holder | null> {
     return this.#ask(this.#native.inspect(lock), (_held, _free, holder) => holder ?? null);
   }
 
@@ -86,17 +86,17 @@ export class Engine {
    * Asks the server how many permits of a semaphore are free. Returns `undefined` while no permit is held, because the
    * server then has no limit.
    */
-  freePermits(lock: string): Promise<number | undefined> {
+  freePermits(lock: NativeLock): Promise<number | undefined> {
     return this.#ask(this.#native.inspect(lock), (_held, free) => (free < 0 ? undefined : free));
   }
 
-  /** Removes the record of the lock at this address. Returns whether the lock was held. */
-  forceRelease(lock: string): Promise<boolean> {
+  /** Removes the record of a lock. Returns whether the lock was held. */
+  forceRelease(lock: NativeLock): Promise<boolean> {
     return this.#ask(this.#native.forceRelease(lock), (wasHeld) => wasHeld === 1);
   }
 
-  /** Changes a semaphore's limit to that of the address. Returns whether any permit was held. */
-  setLimit(semaphore: string): Promise<boolean> {
+  /** Changes a semaphore's limit to that of `semaphore`. Returns whether any permit was held. */
+  setLimit(semaphore: NativeLock): Promise<boolean> {
     return this.#ask(this.#native.setLimit(semaphore), (wasHeld) => wasHeld === 1);
   }
 

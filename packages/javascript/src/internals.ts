@@ -1,10 +1,10 @@
 // Members that the public objects use among themselves. Their keys are symbols that no program has, so that a program
 // can neither call nor override them by a name.
 
-/** A lock's method that acquires the lock of an address. */
+/** A lock's method that acquires it, or a number of its permits. */
 export const ACQUIRE = Symbol('acquire');
-/** A lock's method that returns its address in an engine. */
-export const ADDRESS_IN = Symbol('addressIn');
+/** A lock's method that returns, for the native part, what it acquires in an engine. */
+export const LOCK_IN = Symbol('lockIn');
 /** A semaphore's single permit, as a lock. */
 export const PERMIT = Symbol('permit');
 /** A lease's state until it is lost or released. */

@@ -1,5 +1,6 @@
-// The kinds of lock, and the address of a lock: the text that identifies it for the core. No name contains NUL, so no
-// name can look like another address.
+// The kinds of lock, and a lock as the core is told of it.
+
+import type { NativeLock } from './native.js';
 
 /** Every kind of the core, with the client's method that makes locks of that kind. */
 export const FACTORIES = {
@@ -14,25 +15,26 @@ export const FACTORIES = {
 /** A kind whose locks differ only by their names. */
 export type NamedKind = Exclude<keyof typeof FACTORIES, 'semaphore'>;
 
-/** Returns the address of a lock of any kind but the semaphore. */
-export function addressOf(kind: NamedKind, name: string): string {
-  return `${kind}\0${name}`;
+/** Returns permits of a semaphore, as a lock. */
+export function permitsOf(name: string, permits: number, limit: number): NativeLock {
+  return { kind: 'semaphore', name, permits, limit };
 }
 
-/** Returns the address of a number of permits of a semaphore. */
-export function permitsAddress(permits: number, limit: number, name: string): string {
-  return `semaphore\0${permits}\0${limit}\0${name}`;
+/** Returns the composite lock of these members. */
+export function compositeOf(members: readonly NativeLock[]): NativeLock {
+  return { kind: 'multi_lock', name: members.map(({ name }) => name).join(', '), members };
 }
 
-/** Returns the kind of the lock at an address, as the metrics call it. */
-export function kindOf(address: string): string {
-  const kind = address.slice(0, address.indexOf('\0'));
-  return kind === 'multi' ? 'multi_lock' : kind;
+/** Whether two are the same lock. */
+export function isSameLock(one: NativeLock, other: NativeLock): boolean {
+  if (one === other) return true;
+  const [members, others] = [one.members ?? [], other.members ?? []];
+  return (
+    one.kind === other.kind &&
+    one.name === other.name &&
+    one.permits === other.permits &&
+    one.limit === other.limit &&
+    members.length === others.length &&
+    members.every((member, index) => isSameLock(member, others[index] as NativeLock))
+  );
 }
-
-/** Returns the address of a composite lock. */
-export function multiAddress(addresses: readonly string[]): string {
-  return `multi\0${addresses.map((address) => `${utf8.encode(address).length}\0${address}`).join('')}`;
-}
-
-const utf8 = new TextEncoder();

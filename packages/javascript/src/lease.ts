@@ -3,14 +3,16 @@ import type { Engine, ReleaseOutcome } from './engine.js';
 import { ClosedError, type LostReason, NotOwnerError } from './errors.js';
 import { Hold } from './hold.js';
 import { BELONGS_TO, END_SCOPE, HOLD, ID_IN, UNLOCK } from './internals.js';
+import { isSameLock } from './kinds.js';
 import { Named } from './named.js';
+import type { NativeLock } from './native.js';
 
 /** @internal The lock object through which a lease was acquired. */
 export interface Origin {
   readonly engine: Engine;
   readonly name: string;
-  /** The address of the lock; for a semaphore, the address of one permit. */
-  readonly address: string;
+  /** The lock; for a semaphore, one permit. */
+  readonly lock: NativeLock;
   /** The holds that were acquired through the lock object and are neither released nor lost. */
   readonly holds: Hold[];
 }
@@ -193,7 +195,7 @@ export class Lease extends Named {
 
   /** @internal Whether the lease belongs to the lock of this lock object. */
   [BELONGS_TO](lock: Origin): boolean {
-    return lock.engine === this.#engine && lock.address === this.#origin.address;
+    return lock.engine === this.#engine && isSameLock(lock.lock, this.#origin.lock);
   }
 
   get #isOver(): boolean {

@@ -4,9 +4,10 @@ import { watchForSelfWait } from './context.js';
 import type { Engine } from './engine.js';
 import { type Holder, InvalidArgumentError, NotOwnerError } from './errors.js';
 import { Failure } from './inbox.js';
-import { ACQUIRE, ADDRESS_IN, BELONGS_TO, ID_IN, SHOWN_NAME, UNLOCK } from './internals.js';
+import { ACQUIRE, BELONGS_TO, ID_IN, LOCK_IN, SHOWN_NAME, UNLOCK } from './internals.js';
 import { Lease, type Origin, type Released } from './lease.js';
 import { Named } from './named.js';
+import type { NativeLock } from './native.js';
 import type { LockOptions } from './options.js';
 
 /** @internal The failures for which an acquisition returns `null` instead of an error. */
@@ -22,17 +23,14 @@ export type NullIf = 'refused' | 'skipped' | undefined;
 export class Lock extends Named {
   readonly #options: LockOptions;
   readonly #origin: Origin;
-  readonly #address: string;
+  readonly #wanted: NativeLock;
 
-  /**
-   * @internal `wanted` is the address to acquire, where one lock has several addresses: a number of permits of a
-   * semaphore.
-   */
-  constructor(engine: Engine, name: string, address: string, options: LockOptions | undefined, wanted = address) {
-    super(name, engine);
+  /** @internal `wanted` is what is acquired, if that is another number of permits of the semaphore `lock`. */
+  constructor(engine: Engine, lock: NativeLock, options: LockOptions | undefined, wanted = lock) {
+    super(lock?.name, engine);
     this.#options = { ...objectOptions(options) };
-    this.#origin = { engine, name, address, holds: [] };
-    this.#address = wanted;
+    this.#origin = { engine, name: lock.name, lock, holds: [] };
+    this.#wanted = wanted;
   }
 
   /**
@@ -104,7 +102,7 @@ export class Lock extends Named {
    * @throws InvalidArgumentError for a composite lock: ask its members
    */
   holder(): Promise<Holder | null> {
-    return this.#origin.engine.holder(this.#origin.address);
+    return this.#origin.engine.holder(this.#origin.lock);
   }
 
   /** Whether a lease that was acquired through this object is valid now. Makes no server call. */
@@ -113,11 +111,11 @@ export class Lock extends Named {
     return holds.some(({ id }) => engine.isValid(id));
   }
 
-  /** @internal Acquires the lock of an address, which can name more permits than this object's own address. */
+  /** @internal Acquires what is wanted, which can be more permits than this object stands for. */
   async [ACQUIRE](
     options: CallOptions | undefined,
     nullIf: NullIf,
-    address: string = this.#address,
+    wanted: NativeLock = this.#wanted,
   ): Promise<Lease | null> {
     const given = callOptions(options);
     const own = this.#options;
@@ -127,7 +125,7 @@ export class Lock extends Named {
     if (canceller?.aborted) throw reasonOf(canceller);
     const { inbox } = origin.engine;
     const request = inbox.native.acquire(
-      address,
+      wanted,
       given?.waitMs ?? (nullIf === 'refused' ? 0 : own.waitMs),
       given?.leaseMs ?? own.leaseMs,
       // `leaseMs` and `renew` belong together: if the call sets `leaseMs`, that lease is fixed unless the call sets
@@ -142,7 +140,7 @@ export class Lock extends Named {
     const span = origin.engine.telemetry?.waits(origin);
     const isUnbounded = nullIf !== 'refused' && (given?.waitMs ?? own.waitMs) === undefined;
     const stopWatching =
-      isUnbounded && within === undefined ? watchForSelfWait(inbox.native, address, this[SHOWN_NAME]) : undefined;
+      isUnbounded && within === undefined ? watchForSelfWait(inbox.native, wanted, this[SHOWN_NAME]) : undefined;
     const asked = inbox.lease(request, (id, token) => new Lease(origin, id, token), canceller, span);
     const answer = await (stopWatching === undefined ? asked : asked.finally(stopWatching));
     if (!(answer instanceof Failure)) return answer;
@@ -150,9 +148,9 @@ export class Lock extends Named {
     throw answer.error();
   }
 
-  /** @internal Returns the address of the lock, if it belongs to this engine. */
-  [ADDRESS_IN](engine: Engine): string | undefined {
-    return engine === this.#origin.engine ? this.#address : undefined;
+  /** @internal Returns what this object acquires, if it belongs to this engine. */
+  [LOCK_IN](engine: Engine): NativeLock | undefined {
+    return engine === this.#origin.engine ? this.#wanted : undefined;
   }
 
   #within(lease: Lease): number {

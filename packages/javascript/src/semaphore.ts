@@ -1,10 +1,11 @@
 import { count } from './arguments.js';
 import type { Engine } from './engine.js';
 import { ACQUIRE, PERMIT } from './internals.js';
-import { permitsAddress } from './kinds.js';
+import { permitsOf } from './kinds.js';
 import type { Lease, Released } from './lease.js';
 import { Lock, type NullIf } from './lock.js';
 import { Named } from './named.js';
+import type { NativeLock } from './native.js';
 import type { AcquireOptions, PermitOptions } from './options.js';
 
 /**
@@ -17,7 +18,7 @@ export class Semaphore extends Named {
   /** The number of permits. */
   readonly limit: number;
   readonly #engine: Engine;
-  readonly #address: string;
+  readonly #one: NativeLock;
   readonly #options: AcquireOptions | undefined;
   readonly #permit: Lock;
 
@@ -26,9 +27,9 @@ export class Semaphore extends Named {
     super(name, engine);
     this.limit = count(limit, 'the limit', 'acquire');
     this.#engine = engine;
-    this.#address = permitsAddress(1, this.limit, name);
+    this.#one = permitsOf(name, 1, this.limit);
     this.#options = options && { ...options };
-    this.#permit = new Lock(engine, name, this.#address, options);
+    this.#permit = new Lock(engine, this.#one, options);
   }
 
   /**
@@ -82,7 +83,7 @@ export class Semaphore extends Named {
    * @throws InvalidArgumentError for a name or limit out of its range; nothing was sent
    */
   async available(): Promise<number> {
-    return (await this.#engine.freePermits(this.#address)) ?? this.limit;
+    return (await this.#engine.freePermits(this.#one)) ?? this.limit;
   }
 
   /**
@@ -93,8 +94,8 @@ export class Semaphore extends Named {
    * @throws InvalidArgumentError if `permits` is not a number
    */
   permits(permits: number): Lock {
-    const wanted = permitsAddress(count(permits, 'permits', 'acquire'), this.limit, this.name);
-    return new Lock(this.#engine, this.name, this.#address, this.#options, wanted);
+    const wanted = permitsOf(this.name, count(permits, 'permits', 'acquire'), this.limit);
+    return new Lock(this.#engine, this.#one, this.#options, wanted);
   }
 
   /** @internal One permit, as a lock. */
@@ -103,8 +104,8 @@ export class Semaphore extends Named {
   }
 
   async #take(permits: number | undefined, options: PermitOptions | undefined, nullIf: NullIf): Promise<Lease | null> {
-    const wanted = permits === undefined ? 1 : count(permits, 'permits', 'acquire');
-    const address = wanted === 1 ? this.#address : permitsAddress(wanted, this.limit, this.name);
-    return this.#permit[ACQUIRE](options, nullIf, address);
+    const number = permits === undefined ? 1 : count(permits, 'permits', 'acquire');
+    const wanted = number === 1 ? this.#one : permitsOf(this.name, number, this.limit);
+    return this.#permit[ACQUIRE](options, nullIf, wanted);
   }
 }

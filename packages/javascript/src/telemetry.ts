@@ -13,7 +13,7 @@ export interface Telemetry {
 /** The lock for which a caller waits. */
 export interface WantedLock {
   readonly name: string;
-  readonly address: string;
+  readonly lock: { readonly kind: string };
   readonly engine: { metricsGroup(name: string): string };
 }
 

@@ -1,10 +1,20 @@
 /** The exports of the native library: see `bindings/node/src`. Private; users import `steadlock`. */
 
+/** A lock: `permits` and `limit` are those of a semaphore, `members` those of a composite lock. */
+export interface NativeLock {
+  /** The kind, as the metrics call it. */
+  readonly kind: string;
+  readonly name: string;
+  readonly permits?: number;
+  readonly limit?: number;
+  readonly members?: readonly NativeLock[];
+}
+
 /** A client. Only the thread of its JavaScript uses it; the engine's thread only calls `wake`. */
 export declare class NativeClient {
-  /** Requests the lock at an address. Returns the request number. */
+  /** Requests a lock. Returns the request number. */
   acquire(
-    lock: string,
+    lock: NativeLock,
     waitMs: number | undefined | null,
     leaseMs: number | undefined | null,
     renew: boolean,
@@ -21,11 +31,11 @@ export declare class NativeClient {
   /** Extends a lease. Returns the request number. */
   extend(lease: number, byMs?: number | undefined | null): number;
   /** Asks the server for the holder of a lock. Returns the request number. */
-  inspect(lock: string): number;
+  inspect(lock: NativeLock): number;
   /** Removes the record of a lock's holder. Returns the request number. */
-  forceRelease(lock: string): number;
-  /** Changes a semaphore's limit to that of the address. Returns the request number. */
-  setLimit(lock: string): number;
+  forceRelease(lock: NativeLock): number;
+  /** Changes a semaphore's limit to that of `lock`. Returns the request number. */
+  setLimit(lock: NativeLock): number;
   /** Returns the metrics in Prometheus' text format. */
   metrics(): string | NativeFailure;
   /** The same as rows, for OpenTelemetry. */
@@ -45,8 +55,8 @@ export declare class NativeClient {
   remainingMs(lease: number): number;
   /** Whether a lease is valid at this moment. */
   isValid(lease: number): boolean;
-  /** Whether a caller that holds the lock at `held` and waits for the lock at `wanted` waits for itself. */
-  keepsOut(held: string, wanted: string): boolean;
+  /** Whether a caller that holds the lock `held` and waits for the lock `wanted` waits for itself. */
+  keepsOut(held: NativeLock, wanted: NativeLock): boolean;
   /** Returns the index of the reason for the loss of a lease; −1 if it is not lost. */
   lostReason(lease: number): number;
   /**

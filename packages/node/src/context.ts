@@ -2,7 +2,7 @@
 
 import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks';
 
-import type { NativeClient } from './native.js';
+import type { NativeClient, NativeLock } from './native.js';
 import { warn } from './program.js';
 
 /** @internal A context in which a function can run. It counts as open until `end` is called, once. */
@@ -25,7 +25,7 @@ export function currentContext(): Context {
 /** A lock that is held by a `using()` around the current call. */
 interface Held {
   readonly native: NativeClient;
-  readonly address: string;
+  readonly lock: NativeLock;
   readonly lease: { readonly isValid: boolean };
   /** The place where the program called `using()`. */
   readonly site: Place;
@@ -59,20 +59,20 @@ export function callSite(): Place {
 /** @internal Runs the body of a `using()`. */
 export function whileHolding<T>(
   native: NativeClient,
-  address: string,
+  lock: NativeLock,
   lease: { readonly isValid: boolean },
   site: Place,
   body: () => T,
 ): T {
-  return held.run({ native, address, lease, site, outer: held.getStore() }, body);
+  return held.run({ native, lock, lease, site, outer: held.getStore() }, body);
 }
 
 /**
  * @internal Called when a wait without a bound begins. Warns if the wait has not ended after a second and a `using()`
  * around it holds the lock. Returns a function to call when the wait has ended.
  */
-export function watchForSelfWait(native: NativeClient, address: string, name: string): (() => void) | undefined {
-  const outer = blockingHold(native, address);
+export function watchForSelfWait(native: NativeClient, wanted: NativeLock, name: string): (() => void) | undefined {
+  const outer = blockingHold(native, wanted);
   if (outer === undefined) return undefined;
   const site: Place = new Error();
   const timer = setTimeout(() => {
@@ -81,9 +81,9 @@ export function watchForSelfWait(native: NativeClient, address: string, name: st
   return () => clearTimeout(timer);
 }
 
-function blockingHold(native: NativeClient, address: string): Held | undefined {
+function blockingHold(native: NativeClient, wanted: NativeLock): Held | undefined {
   for (let at = held.getStore(); at !== undefined; at = at.outer) {
-    if (at.native === native && at.lease.isValid && native.keepsOut(at.address, address)) return at;
+    if (at.native === native && at.lease.isValid && native.keepsOut(at.lock, wanted)) return at;
   }
   return undefined;
 }

@@ -13,6 +13,7 @@ export type {
   NativeClientInfo,
   NativeFailure,
   NativeHolder,
+  NativeLock,
   NativeMetric,
   NativeObservation,
   NativeReached,

@@ -2,7 +2,6 @@
 
 import type { Attributes, Context, Histogram, Span, Tracer } from '@opentelemetry/api';
 import { type ErrorKind, errorOf, type LostReason } from './errors.js';
-import { kindOf } from './kinds.js';
 import { type NativeFailure, native } from './native.js';
 import { api, callSafely } from './opentelemetry-api.js';
 import type { GrantedLease, HoldSpan, Telemetry, WaitSpan, WantedLock } from './telemetry.js';
@@ -73,7 +72,7 @@ class RecordedWait implements WaitSpan {
     this.#sinks = sinks;
     this.#groups = groups;
     this.#lock = lock;
-    this.#kind = kindOf(lock.address);
+    this.#kind = lock.lock.kind;
     callSafely(() => {
       this.#attributes = { 'steadlock.kind': this.#kind, 'steadlock.lock': native.shown(lock.name) };
       this.#context = api.context.active();

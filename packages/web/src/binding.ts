@@ -1,9 +1,19 @@
 // The data that crosses the border between JavaScript and the core: see `bindings/wasm/src`.
 
+/** A lock: `permits` and `limit` are those of a semaphore, `members` those of a composite lock. */
+export interface NativeLock {
+  /** The kind, as the metrics call it. */
+  readonly kind: string;
+  readonly name: string;
+  readonly permits?: number;
+  readonly limit?: number;
+  readonly members?: readonly NativeLock[];
+}
+
 /** A client of the core. Most methods return a request number, and the reply to the request comes by `drain`. */
 export interface NativeClient {
   acquire(
-    lock: string,
+    lock: NativeLock,
     waitMs: number | undefined,
     leaseMs: number | undefined,
     renew: boolean,
@@ -16,9 +26,9 @@ export interface NativeClient {
   release(lease: number): number;
   forget(lease: number): void;
   extend(lease: number, byMs: number | undefined): number;
-  inspect(lock: string): number;
-  forceRelease(lock: string): number;
-  setLimit(lock: string): number;
+  inspect(lock: NativeLock): number;
+  forceRelease(lock: NativeLock): number;
+  setLimit(lock: NativeLock): number;
   metrics(): string | NativeFailure;
   metricsGroup(name: string): string | NativeFailure;
   close(): number;

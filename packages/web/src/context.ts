@@ -1,5 +1,7 @@
 // The context of the program's calls. Not every host of this package has such contexts, so these functions do nothing.
 
+import type { NativeLock } from './native.js';
+
 /** @internal A context in which a function can run. */
 export interface Context {
   run(call: () => void): void;
@@ -21,7 +23,7 @@ export function callSite(): undefined {
 /** @internal Runs the body of a `using()`. */
 export function whileHolding<T>(
   _native: unknown,
-  _address: string,
+  _lock: NativeLock,
   _lease: object,
   _place: undefined,
   body: () => T,
@@ -30,6 +32,6 @@ export function whileHolding<T>(
 }
 
 /** @internal Called when a wait without a bound begins. Does nothing. */
-export function watchForSelfWait(_native: unknown, _address: string, _name: string): (() => void) | undefined {
+export function watchForSelfWait(_native: unknown, _lock: NativeLock, _name: string): (() => void) | undefined {
   return undefined;
 }

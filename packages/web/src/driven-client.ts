@@ -6,7 +6,7 @@
 //
 // The core never calls JavaScript. After each call of the core a turn is scheduled; all calls of one tick share it.
 
-import type { NativeClient, NativeFailure, NativeHolder, NativeObservation } from './binding.js';
+import type { NativeClient, NativeFailure, NativeHolder, NativeLock, NativeObservation } from './binding.js';
 import { FailedCore } from './failed-core.js';
 import type { NativeClient as Core } from './glue.js';
 import type { RedisClient } from './redis-client.js';
@@ -68,15 +68,15 @@ export class DrivenClient implements NativeClient {
     return this.#submit((core) => core.extend(lease, byMs));
   }
 
-  inspect(lock: string): number {
+  inspect(lock: NativeLock): number {
     return this.#submit((core) => core.inspect(lock));
   }
 
-  forceRelease(lock: string): number {
+  forceRelease(lock: NativeLock): number {
     return this.#submit((core) => core.forceRelease(lock));
   }
 
-  setLimit(lock: string): number {
+  setLimit(lock: NativeLock): number {
     return this.#submit((core) => core.setLimit(lock));
   }
 

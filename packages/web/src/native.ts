@@ -13,6 +13,7 @@ export type {
   NativeClientInfo,
   NativeFailure,
   NativeHolder,
+  NativeLock,
   NativeObservation,
   Vocabulary,
 } from './binding.js';

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use steadlock::admin::{LockName, Servers, readable};
+use steadlock::admin::{LockKey, LockName, Servers, readable};
 use steadlock::host::shown;
 
 use super::format::{NOT_HELD, number_or_dash, owner_as_json};
@@ -82,8 +82,8 @@ pub(super) fn is_held(all: &[Inspected], kinds: &[&str]) -> bool {
 /// Refuses a name whose key holds other data, unless the name is held as one of these kinds, or as any if none is given.
 /// Programs get `Misconfigured` for such a name.
 pub(super) fn refuse_other_data(name: &str, all: &[Inspected], kinds: &[&str]) -> Result<(), Exit> {
-    // Locks of the other kinds have keys of their own.
-    let uses_key = |kind: &&str| ["lock", "mutex", "fair_lock"].contains(kind);
+    // Locks of other kinds have keys of their own.
+    let uses_key = |kind: &&str| LockKey::of_record(kind) == Some(LockKey::Named);
     let is_concerned = kinds.is_empty() || kinds.iter().any(uses_key);
     if is_concerned && !is_held(all, kinds) && all.iter().any(|one| one.is_other) {
         let message = format!("the key of {} holds something that is no lock", readable(name));

@@ -84,7 +84,7 @@ pub struct Semaphore {
 impl Semaphore {
     pub(crate) fn new(host: Host, name: &str, limit: u32) -> Self {
         Self {
-            lock: Lock::of(host, name, LockRef::semaphore(1, limit, name)),
+            lock: Lock::of(host, name, LockRef::permits(1, limit, name)),
             limit,
         }
     }
@@ -153,7 +153,7 @@ impl Semaphore {
     /// Returns the permits as a lock, for example as a member of a [`crate::Client::multi_lock`].
     pub fn permits(&self, permits: u32) -> Lock {
         self.lock
-            .with_ref(LockRef::semaphore(permits, self.limit, self.lock.name()))
+            .with_ref(LockRef::permits(permits, self.limit, self.lock.name()))
     }
 
     pub(crate) const fn lock(&self) -> &Lock {
@@ -173,6 +173,6 @@ impl Semaphore {
 /// Returns the operation that changes the limit of the semaphore of this name.
 pub(crate) fn set_limit(name: &str, limit: u32) -> Op {
     Op::SetLimit {
-        lock: LockRef::semaphore(1, limit, name),
+        lock: LockRef::permits(1, limit, name),
     }
 }

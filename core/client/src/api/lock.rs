@@ -75,7 +75,7 @@ impl Lock {
     pub(crate) fn composite<'a>(host: Host, locks: impl IntoIterator<Item = &'a Self>) -> Self {
         let locks: Vec<&Self> = locks.into_iter().collect();
         let names: Vec<&str> = locks.iter().map(|lock| lock.name()).collect();
-        let lock = LockRef::composite(locks.iter().map(|lock| &lock.lock));
+        let lock = LockRef::All(locks.iter().map(|lock| lock.lock.clone()).collect());
         Self::of(host, &names.join(", "), lock)
     }
 

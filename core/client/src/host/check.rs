@@ -1,14 +1,4 @@
 //! Checks the operations of a host, and refuses everything that can be refused without the engine.
-//!
-//! A binding names a lock by one text, its *address*, which the package makes once for each lock object:
-//!
-//! ```text
-//! address   = kind NUL name                         lock, mutex, fair_lock, read_lock, write_lock
-//!           | "semaphore" NUL wanted NUL limit NUL name
-//!           | "multi" NUL { length NUL address }     length of the address in bytes of UTF-8
-//! ```
-//!
-//! Names cannot contain NUL, so no name can be mistaken for part of an address.
 
 use std::time::Duration;
 
@@ -218,21 +208,27 @@ fn composite_refused(operation: Operation) -> Error {
     )
 }
 
-/// A lock: a single or a composite one.
-#[derive(Clone, PartialEq, Eq)]
+/// A lock: a single or a composite one. Its name and its numbers are checked when an operation uses it.
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub enum LockRef {
-    /// A single lock.
+    /// The lock of this kind and name.
     One(Kind, String),
-    /// A composite lock of these members.
-    All(Vec<(Kind, String)>),
-    /// An address that has not been parsed yet.
-    Address(String),
+    /// Permits of the semaphore of this name.
+    Permits {
+        /// How many are wanted.
+        wanted: Count,
+        /// How many there are.
+        limit: Count,
+        /// The name.
+        name: String,
+    },
+    /// The composite lock of these members.
+    All(Vec<Self>),
 }
 
-/// The separator between the parts of an address.
-const NUL: char = '\0';
-/// The beginning of a composite lock's address.
-const COMPOSITE: &str = "multi";
+/// A number of permits as a host gave it: `None` if it is no whole number from 0 on. A number beyond `u32` is the largest
+/// one, which the check of the range then refuses.
+pub type Count = Option<u32>;
 
 impl Default for LockRef {
     fn default() -> Self {
@@ -243,142 +239,98 @@ impl Default for LockRef {
 /// Shows names as messages do.
 impl std::fmt::Debug for LockRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "LockRef({:?})", shown(&self.address()))
-    }
-}
-
-impl From<String> for LockRef {
-    fn from(address: String) -> Self {
-        Self::Address(address)
+        match self {
+            Self::One(kind, name) => write!(f, "LockRef({kind:?} {:?})", shown(name)),
+            Self::Permits { wanted, limit, name } => {
+                write!(f, "LockRef({wanted:?} of {limit:?} of {:?})", shown(name))
+            }
+            Self::All(members) => f.debug_list().entries(members).finish(),
+        }
     }
 }
 
 impl LockRef {
-    /// Parses the lock. `to_full_name` turns a caller's name into the full name.
+    /// The name of a composite lock's kind.
+    pub const COMPOSITE: &str = "multi_lock";
+
+    /// Makes a lock of a kind, by the name of the kind. `numbers` returns the wanted permits and the limit of a
+    /// semaphore; for other kinds it is not called.
     ///
     /// # Errors
-    /// `InvalidArgument` for a malformed address, for a semaphore's numbers out of their range, and for invalid names.
+    /// `InvalidArgument` for a name of no kind.
+    pub fn of(kind: &str, name: String, numbers: impl FnOnce() -> (f64, f64)) -> Result<Self, Error> {
+        if kind == SEMAPHORE {
+            let (wanted, limit) = numbers();
+            let (wanted, limit) = (count(wanted), count(limit));
+            return Ok(Self::Permits { wanted, limit, name });
+        }
+        Ok(Self::One(Kind::parse(kind, 0, 0)?, name))
+    }
+
+    /// Makes a lock of a semaphore's permits.
+    #[cfg(feature = "native")]
+    pub(crate) fn permits(wanted: u32, limit: u32, name: &str) -> Self {
+        Self::Permits {
+            wanted: Some(wanted),
+            limit: Some(limit),
+            name: name.into(),
+        }
+    }
+
+    /// Checks the lock. `to_full_name` turns a caller's name into the full name.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a semaphore's numbers out of their range, for invalid names, and for a composite lock in a
+    /// composite lock.
     pub(crate) fn parse(self, to_full_name: impl Fn(&str) -> Result<LockName, Error>) -> Result<Subject, Error> {
         match self {
-            Self::One(kind, name) => Ok(Subject::One(kind, to_full_name(&name)?)),
-            Self::All(locks) => {
-                let all = locks.into_iter().map(|(kind, name)| Ok((kind, to_full_name(&name)?)));
-                all.collect::<Result<_, Error>>().map(Subject::All)
+            Self::All(members) => {
+                let members = members.into_iter().map(|member| member.parse_one(&to_full_name));
+                members.collect::<Result<_, Error>>().map(Subject::All)
             }
-            Self::Address(address) => match address.split_once(NUL) {
-                Some((COMPOSITE, members)) => parse_members(members, to_full_name).map(Subject::All),
-                _ => {
-                    let (kind, name) = parse_one(&address)?;
-                    Ok(Subject::One(kind, to_full_name(name)?))
-                }
-            },
+            one => {
+                let (kind, name) = one.parse_one(&to_full_name)?;
+                Ok(Subject::One(kind, name))
+            }
         }
     }
 
-    /// Makes a composite lock of these locks.
-    pub(crate) fn composite<'a>(locks: impl IntoIterator<Item = &'a Self>) -> Self {
-        let members = locks.into_iter().map(|lock| {
-            let address = lock.address();
-            format!("{}{NUL}{address}", address.len())
-        });
-        Self::Address(format!("{COMPOSITE}{NUL}{}", members.collect::<String>()))
+    fn parse_one(self, to_full_name: impl Fn(&str) -> Result<LockName, Error>) -> Result<(Kind, LockName), Error> {
+        match self {
+            Self::One(kind, name) => Ok((kind, to_full_name(&name)?)),
+            Self::Permits { wanted, limit, name } => {
+                let (Some(wanted), Some(limit)) = (wanted, limit) else {
+                    return Err(refused("a semaphore counts in whole numbers; give 1 or more"));
+                };
+                let kind = Kind::parse(SEMAPHORE, wanted, limit).map_err(|error| error.with_lock(&*name))?;
+                Ok((kind, to_full_name(&name)?))
+            }
+            Self::All(_) => Err(refused(
+                "a composite lock is no member of another one; give its members instead",
+            )),
+        }
     }
 
-    /// Makes a lock of a semaphore's permits. The numbers are checked when it is used.
-    #[cfg(feature = "native")]
-    pub(crate) fn semaphore(wanted: u32, limit: u32, name: &str) -> Self {
-        Self::Address(format!("semaphore{NUL}{wanted}{NUL}{limit}{NUL}{name}"))
-    }
-
-    /// Returns the name of the lock's kind; `multi_lock` for a composite lock.
-    #[cfg(all(feature = "tracing", feature = "native"))]
-    pub(crate) fn kind(&self) -> &str {
+    /// Returns the name of the lock's kind.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
         match self {
             Self::One(kind, _) => kind.name(),
-            Self::All(_) => "multi_lock",
-            Self::Address(address) => match address.split_once(NUL) {
-                Some((COMPOSITE, _)) => "multi_lock",
-                kind => kind.map_or("", |(kind, _)| kind),
-            },
-        }
-    }
-
-    /// Returns the lock's address.
-    #[must_use]
-    pub fn address(&self) -> String {
-        match self {
-            Self::One(kind, name) => address_of(*kind, name),
-            Self::All(locks) => {
-                let members: Vec<Self> = locks
-                    .iter()
-                    .map(|(kind, name)| Self::One(*kind, name.clone()))
-                    .collect();
-                Self::composite(&members).address()
-            }
-            Self::Address(address) => address.clone(),
+            Self::Permits { .. } => SEMAPHORE,
+            Self::All(_) => Self::COMPOSITE,
         }
     }
 }
 
-fn address_of(kind: Kind, name: &str) -> String {
-    match kind {
-        Kind::Semaphore(permits) => {
-            let (wanted, limit) = (permits.wanted(), permits.limit());
-            format!("{}{NUL}{wanted}{NUL}{limit}{NUL}{name}", kind.name())
-        }
-        _ => format!("{}{NUL}{name}", kind.name()),
-    }
+/// The name of the kind that counts permits.
+const SEMAPHORE: &str = "semaphore";
+
+fn count(number: f64) -> Count {
+    (number >= 0.0 && number.fract() == 0.0).then_some(number as u32)
 }
 
-fn parse_one(address: &str) -> Result<(Kind, &str), Error> {
-    let (kind, rest) = address.split_once(NUL).ok_or_else(malformed)?;
-    if kind != "semaphore" {
-        return Ok((Kind::parse(kind, 0, 0)?, rest));
-    }
-    let mut parts = rest.splitn(3, NUL);
-    let mut next = || parts.next().ok_or_else(malformed);
-    let (wanted, limit, name) = (number(next()?)?, number(next()?)?, next()?);
-    let kind = Kind::parse(kind, wanted, limit).map_err(|error| error.with_lock(name))?;
-    Ok((kind, name))
-}
-
-fn parse_members(
-    mut members: &str,
-    to_full_name: impl Fn(&str) -> Result<LockName, Error>,
-) -> Result<Vec<(Kind, LockName)>, Error> {
-    let mut locks = Vec::new();
-    while !members.is_empty() {
-        let (length, rest) = members.split_once(NUL).ok_or_else(malformed)?;
-        let length: usize = length.parse().map_err(|_| malformed())?;
-        let (member, rest) = rest.split_at_checked(length).ok_or_else(malformed)?;
-        let (kind, name) = parse_one(member)?;
-        locks.push((kind, to_full_name(name)?));
-        members = rest;
-    }
-    Ok(locks)
-}
-
-/// Parses a count. A number beyond `u32` becomes the largest one, which the check of the range then refuses.
-fn number(text: &str) -> Result<u32, Error> {
-    let is_count = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    match text.parse() {
-        Ok(number) => Ok(number),
-        Err(_) if is_count => Ok(u32::MAX),
-        Err(_) => Err(Error::new(
-            ErrorKind::InvalidArgument,
-            Operation::Acquire,
-            // The message does not quote the text: it can be anything, even a URL with a password in a number's place.
-            "a semaphore counts in whole numbers; give 1 or more",
-        )),
-    }
-}
-
-fn malformed() -> Error {
-    Error::new(
-        ErrorKind::InvalidArgument,
-        Operation::Acquire,
-        "this is no lock's address; make locks by the client's methods",
-    )
+fn refused(message: &'static str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message)
 }
 
 #[cfg(test)]
@@ -386,69 +338,62 @@ mod tests {
     use super::*;
     use steadlock_protocol::Permits;
 
-    /// Full names for tests. Shows a NUL in a name as text; elsewhere such a name is refused.
-    fn to_full_name(name: &str) -> Result<LockName, Error> {
-        LockName::parse(&name.replace(NUL, "/NUL/"))
+    fn checked(lock: LockRef) -> Result<Subject, Error> {
+        lock.parse(LockName::parse)
     }
 
-    fn parse(address: &str) -> Result<Subject, Error> {
-        LockRef::from(address.to_owned()).parse(to_full_name)
-    }
-
-    fn one((kind, name): (Kind, String)) -> (Kind, LockName) {
-        (kind, to_full_name(&name).unwrap())
+    fn name(text: &str) -> LockName {
+        LockName::parse(text).unwrap()
     }
 
     #[test]
-    fn an_address_names_what_it_was_made_of() {
-        let semaphore = Kind::Semaphore(Permits::new(2, 5).unwrap());
-        let locks = [
-            (Kind::Lock, "a"),
-            (Kind::Mutex, "ä:{x}"),
-            (Kind::Fair, "a"),
-            (Kind::Read, "a"),
-            (Kind::Write, "a"),
-            (semaphore, "a"),
-        ]
-        .map(|(kind, name)| (kind, name.to_owned()));
-        for (kind, name) in locks.clone() {
-            let address = LockRef::One(kind, name.clone()).address();
-            let expected = Subject::from(one((kind, name)));
-            assert_eq!(parse(&address).unwrap(), expected, "{address:?}");
+    fn a_lock_is_made_by_the_name_of_its_kind() {
+        for kind in Kind::NAMES {
+            let lock = LockRef::of(kind, "a".into(), || (2.0, 5.0)).unwrap();
+            assert_eq!(lock.kind(), kind);
+            let expected = Kind::parse(kind, 2, 5).unwrap();
+            assert_eq!(checked(lock).unwrap(), Subject::One(expected, name("a")));
         }
-        let all = LockRef::All(locks.to_vec()).address();
-        assert_eq!(parse(&all).unwrap(), Subject::All(locks.map(one).to_vec()));
+        let unknown = LockRef::of("spin", "a".into(), || (1.0, 1.0)).unwrap_err();
+        assert_eq!(unknown.kind(), ErrorKind::InvalidArgument);
     }
 
     #[test]
-    fn a_name_is_never_read_as_something_else() {
-        let deceptive = "x\u{0}9\u{0}mutex\u{0}b";
-        let address = LockRef::All(vec![(Kind::Lock, deceptive.into())]).address();
-        let expected = one((Kind::Lock, deceptive.into()));
-        assert_eq!(parse(&address).unwrap(), Subject::All(vec![expected.clone()]));
-        let address = LockRef::One(Kind::Lock, deceptive.into()).address();
-        assert_eq!(parse(&address).unwrap(), Subject::from(expected));
-    }
-
-    #[test]
-    fn what_is_no_address_is_refused() {
-        for address in [
-            "",
-            "a",
-            "spin\0a",
-            "semaphore\0a",
-            "semaphore\x001\x000\0a",
-            "semaphore\x00-1\x005\0a",
-            "semaphore\x006\x005\0a",
-            "semaphore\x0099999999999\x0099999999999\0a",
-            "multi\x009\0lock\0a",
-            "multi\0x\0lock\0a",
+    fn numbers_of_permits_are_checked_at_use() {
+        let of = |wanted, limit| checked(LockRef::of("semaphore", "a".into(), || (wanted, limit)).unwrap());
+        let permits = Permits::new(2, 5).unwrap();
+        assert_eq!(of(2.0, 5.0).unwrap(), Subject::One(Kind::Semaphore(permits), name("a")));
+        for (number, says) in [
+            (f64::NAN, "counts in whole numbers"),
+            (f64::INFINITY, "counts in whole numbers"),
+            (-1.0, "counts in whole numbers"),
+            (1.5, "counts in whole numbers"),
+            (0.0, "give 1 to 1,000,000"),
+            (1e300, "give 1 to 1,000,000"),
         ] {
-            assert_eq!(
-                parse(address).unwrap_err().kind(),
-                ErrorKind::InvalidArgument,
-                "{address:?}"
-            );
+            let error = of(1.0, number).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            assert!(error.to_string().contains(says), "{number}: {error}");
         }
+        assert!(of(6.0, 5.0).unwrap_err().to_string().contains("no more than the limit"));
+    }
+
+    #[test]
+    fn a_composite_lock_has_single_locks_only() {
+        let (a, b) = (LockRef::One(Kind::Lock, "a".into()), LockRef::permits(1, 5, "b"));
+        let all = LockRef::All(vec![a, b]);
+        let permits = Kind::Semaphore(Permits::new(1, 5).unwrap());
+        let expected = vec![(Kind::Lock, name("a")), (permits, name("b"))];
+        assert_eq!(checked(all.clone()).unwrap(), Subject::All(expected));
+        assert_eq!(
+            checked(LockRef::All(vec![all])).unwrap_err().kind(),
+            ErrorKind::InvalidArgument
+        );
+    }
+
+    #[test]
+    fn no_log_shows_a_url_in_a_name() {
+        let lock = LockRef::All(vec![LockRef::One(Kind::Lock, "redis://:hunter2@host".into())]);
+        assert!(!format!("{lock:?}").contains("hunter2"), "{lock:?}");
     }
 }

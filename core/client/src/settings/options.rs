@@ -69,12 +69,33 @@ trait Kind {
     type Value;
 
     fn take(value: OptionValue) -> Option<Self::Value>;
+    fn read(source: &impl OptionSource, name: &str) -> Option<Self::Value>;
     fn show(value: &Self::Value) -> impl fmt::Debug;
 }
 
-/// Implements [`Kind`]: the type of the values, which of them are taken, and how one is shown.
+/// The options that a binding was given, by their names in the core. Each method returns `None` for an option that was not
+/// given.
+pub trait OptionSource {
+    /// Returns the value of an [`OptionKind::Flag`].
+    fn flag(&self, name: &str) -> Option<bool>;
+    /// Returns the value of an [`OptionKind::Number`].
+    fn number(&self, name: &str) -> Option<f64>;
+    /// Returns the value of an [`OptionKind::Text`] or an [`OptionKind::OnUnavailable`].
+    fn text(&self, name: &str) -> Option<String>;
+    /// Returns the value of an [`OptionKind::Texts`].
+    fn texts(&self, name: &str) -> Option<Vec<String>>;
+    /// Returns the value of an [`OptionKind::Range`].
+    fn range(&self, name: &str) -> Option<(f64, f64)>;
+}
+
+/// Implements [`Kind`]: the type of the values, which of them are taken, how one is read, and how one is shown.
 macro_rules! kind {
-    ($name:ident: $kind:ident, $type:ty, $taken:pat => $value:expr, |$shown:ident| $show:expr) => {
+    (
+        $name:ident: $kind:ident, $type:ty;
+        take $taken:pat => $value:expr;
+        read |$source:ident, $key:ident| $read:expr;
+        show |$shown:ident| $show:expr;
+    ) => {
         struct $name;
         impl Kind for $name {
             const KIND: OptionKind = OptionKind::$kind;
@@ -85,6 +106,9 @@ macro_rules! kind {
                     _ => None,
                 }
             }
+            fn read($source: &impl OptionSource, $key: &str) -> Option<$type> {
+                $read
+            }
             fn show($shown: &$type) -> impl fmt::Debug {
                 $show
             }
@@ -92,17 +116,67 @@ macro_rules! kind {
     };
 }
 
-kind!(Flag: Flag, bool, OptionValue::Flag(flag) => Some(flag), |flag| *flag);
-kind!(Number: Number, f64, OptionValue::Number(number) => Some(number), |number| *number);
-kind!(Range: Range, (f64, f64), OptionValue::Range(low, high) => Some((low, high)), |range| *range);
-kind!(Text: Text, String, OptionValue::Text(text) => Some(text), |text| shown(text).into_owned());
+kind! {
+    Flag: Flag, bool;
+    take OptionValue::Flag(flag) => Some(flag);
+    read |source, name| source.flag(name);
+    show |flag| *flag;
+}
+kind! {
+    Number: Number, f64;
+    take OptionValue::Number(number) => Some(number);
+    read |source, name| source.number(name);
+    show |number| *number;
+}
+kind! {
+    Range: Range, (f64, f64);
+    take OptionValue::Range(low, high) => Some((low, high));
+    read |source, name| source.range(name);
+    show |range| *range;
+}
+kind! {
+    Text: Text, String;
+    take OptionValue::Text(text) => Some(text);
+    read |source, name| source.text(name);
+    show |text| shown(text).into_owned();
+}
 // The value can hold a password, as a URL does.
-kind!(Secret: Text, String, OptionValue::Text(text) => Some(text), |_text| "..");
-kind!(File: Text, String, OptionValue::Text(text) => Some(text), |path| shown_path(path).to_string());
-kind!(Texts: Texts, Vec<String>, OptionValue::Texts(texts) => Some(texts), |texts| texts.len());
-kind!(Table: Table, AddressMap, OptionValue::Table(table) => Some(table.into()), |map| map.clone());
-kind!(Policy: OnUnavailable, OnUnavailable, OptionValue::Text(word) => OnUnavailable::parse(&word), |policy| *policy);
-kind!(LogLines: Text, Level, OptionValue::Text(word) => Level::parse(&word), |level| *level);
+kind! {
+    Secret: Text, String;
+    take OptionValue::Text(text) => Some(text);
+    read |source, name| source.text(name);
+    show |_text| "..";
+}
+kind! {
+    File: Text, String;
+    take OptionValue::Text(text) => Some(text);
+    read |_source, _name| None;
+    show |path| shown_path(path).to_string();
+}
+kind! {
+    Texts: Texts, Vec<String>;
+    take OptionValue::Texts(texts) => Some(texts);
+    read |source, name| source.texts(name);
+    show |texts| texts.len();
+}
+kind! {
+    Table: Table, AddressMap;
+    take OptionValue::Table(table) => Some(table.into());
+    read |_source, _name| None;
+    show |map| map.clone();
+}
+kind! {
+    Policy: OnUnavailable, OnUnavailable;
+    take OptionValue::Text(word) => OnUnavailable::parse(&word);
+    read |source, name| OnUnavailable::parse(&source.text(name)?);
+    show |policy| *policy;
+}
+kind! {
+    LogLines: Text, Level;
+    take OptionValue::Text(word) => Level::parse(&word);
+    read |_source, _name| None;
+    show |level| *level;
+}
 
 macro_rules! options {
     ($($(#[$doc:meta])* $name:ident: $type:ty as $kind:ident,)*) => {
@@ -120,6 +194,15 @@ macro_rules! options {
         impl Options {
             /// The options that [`Options::set`] knows, with what each takes.
             pub const ALL: &[(&str, OptionKind)] = &[$((stringify!($name), $kind::KIND),)*];
+
+            /// Reads the options that a client on WebAssembly can have: all but files, tables and the level of the log.
+            /// [`Options::set`] would cost a browser three kilobytes.
+            pub fn read(source: &impl OptionSource) -> Self {
+                Self {
+                    $($name: $kind::read(source, stringify!($name)),)*
+                    ..Self::default()
+                }
+            }
 
             /// Sets the option of this name.
             ///

@@ -336,8 +336,16 @@ impl LockKey {
         (*found.of(&name) == *key).then_some((found, name))
     }
 
-    const fn word(self) -> Option<Word> {
-        let key = match self {
+    /// Returns the key of the holder's record for the kind of this name; `None` if there is no such kind.
+    #[must_use]
+    pub fn of_record(kind: &str) -> Option<Self> {
+        let kind = Kind::parse(kind, 1, 1).ok()?;
+        let record = kind.spec().keys.first()?;
+        Self::ALL.into_iter().find(|key| key.key() == *record)
+    }
+
+    const fn key(self) -> Key {
+        match self {
             Self::Named => Key::Name,
             Self::Queue => fair::QUEUE,
             Self::Alive => fair::ALIVE,
@@ -345,8 +353,11 @@ impl LockKey {
             Self::Readers => read_write::READERS,
             Self::Permits => semaphore::PERMITS,
             Self::Token => Key::Own(Word::TOKEN),
-        };
-        match key {
+        }
+    }
+
+    const fn word(self) -> Option<Word> {
+        match self.key() {
             Key::Own(word) => Some(word),
             Key::Name | Key::TokenIfDrawn => None,
         }

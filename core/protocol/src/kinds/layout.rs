@@ -220,6 +220,17 @@ fn each_key_is_known_again_by_its_form() {
 }
 
 #[test]
+fn the_record_of_each_kind_is_at_a_key_that_tools_know() {
+    for kind in Kind::each() {
+        let of = LockKey::of_record(kind.name()).unwrap();
+        for name in names() {
+            assert_eq!(of.of(&name), Keys::new(kind, &name, NodeId(0)).record, "{kind:?}");
+        }
+    }
+    assert_eq!(LockKey::of_record("spin"), None);
+}
+
+#[test]
 fn a_word_is_of_letters_and_hyphens() {
     for word in words() {
         let is_letter = |letter: char| letter.is_ascii_lowercase() || letter == '-';

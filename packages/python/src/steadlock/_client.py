@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
-from steadlock import _kinds
+from steadlock import _native
 from steadlock._connection import ConnectionT
 from steadlock._lock import NamedLock
 from steadlock._not_copyable import CLIENT_COPY_ADVICE, NotCopyable
-from steadlock._settings import Duration, LockSettings, OnUnavailable, checked_name
+from steadlock._settings import Duration, LockSettings, OnUnavailable, checked_name, permits_of
 from steadlock._shown import shown, type_of
 from steadlock.errors import InvalidArgumentError
 
@@ -164,9 +164,9 @@ class ClientBase(ABC, NotCopyable, Generic[ConnectionT, LockT, ReadWriteT, Semap
         `MisconfiguredError`. `set_limit` changes it. The other arguments are those of `lock`. Permits are never granted
         locally: with `on_unavailable="local"` an acquisition fails.
         """
-        address = self._permit_address(name, limit)
+        permit = self._permit_of(name, limit)
         return self._make_semaphore(
-            LockSettings.for_address(address, name, wait, lease, renew, max_hold, on_unavailable, limit=limit)
+            LockSettings.for_lock(permit, name, wait, lease, renew, max_hold, on_unavailable, limit=limit)
         )
 
     def multi_lock(
@@ -192,14 +192,14 @@ class ClientBase(ABC, NotCopyable, Generic[ConnectionT, LockT, ReadWriteT, Semap
         members, with one member twice, or with a composite lock as a member.
         """
         members = [self._own_settings(lock, "acquire") for lock in locks]
-        address = _kinds.multi_address(member.address for member in members)
+        composite: _native.LockRef = ("multi_lock", tuple(member.lock for member in members))
         name = ", ".join(member.name for member in members)
-        return self._make_lock(LockSettings.for_address(address, name, wait, lease, renew, max_hold, on_unavailable))
+        return self._make_lock(LockSettings.for_lock(composite, name, wait, lease, renew, max_hold, on_unavailable))
 
     @staticmethod
-    def _permit_address(name: str, limit: int) -> str:
-        """Returns the address of one permit of the semaphore of this name."""
-        return _kinds.semaphore_address(1, limit, checked_name(name))
+    def _permit_of(name: str, limit: int) -> _native.LockRef:
+        """Returns one permit of the semaphore of this name."""
+        return permits_of(checked_name(name), 1, limit)
 
     def _own_settings(self, lock: MemberT, operation: str) -> LockSettings:
         """Returns the settings of a lock of this client."""

@@ -33,7 +33,7 @@ class LeaseBase(ABC, NotCopyable, Generic[ConnectionT, OwnerT, EventT]):
     _kind: ClassVar[str]
     """The name of the class in messages."""
 
-    def __init__(self, connection: ConnectionT, native: _native.Lease, owner: OwnerT, key: str) -> None:
+    def __init__(self, connection: ConnectionT, native: _native.Lease, owner: OwnerT, key: _native.LockRef) -> None:
         self._connection = connection
         self._key = key
         self._native = native

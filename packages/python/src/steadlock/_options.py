@@ -24,7 +24,54 @@ AddressMap: TypeAlias = Mapping[str, str] | Callable[[str], str | None]
 
 
 class ClientOptions(TypedDict, total=False):
-    """The keyword arguments of `connect` and `redlock`, but for `lazy`. Where `None` is allowed it is the default."""
+    """The keyword arguments of `connect` and `redlock`, but for `lazy`. Where `None` is allowed it is the default.
+
+    `lease` is the lease of locks that set none: the watchdog renews it each time a third has passed, so a lock outlives
+    its holder's process by this time at most. Default 30 s. `command_timeout` bounds the wait for a reply (3 s),
+    `connect_timeout` the time for connecting (5 s). A waiter polls after a random time between the two of
+    `retry_interval` (0.5 s, 0.75 s). `key_prefix` is a prefix for every lock's name. Durations are seconds or
+    `timedelta`.
+
+    For `rediss://`, `tls_ca_file` is a PEM file of the authorities to trust instead of the system's. For a server that
+    demands a client certificate, `tls_cert_file` is the PEM file of yours, and `tls_key_file` that of its private key,
+    which must not be encrypted. The client reads the files again for later connections, so they can be replaced while
+    the program runs. `tls_server_name` is the name that the certificates of all servers must have, instead of the host
+    of the connection: for nodes and sentinels that announce IP addresses.
+
+    `address_map` maps the addresses that cluster nodes and sentinels announce to addresses that the program can reach,
+    for example behind NAT or from outside a Kubernetes cluster: `{"10.0.0.1:6379": "localhost:7001"}`. Give a port on
+    both sides or on neither, and write an IPv6 address in brackets. It can also be a function that gets the announced
+    `host:port` and returns the one to use, or `None` for the announced one. The client calls it before each connection,
+    on a thread of its own, so it may block; if it raises, that attempt to connect fails. Addresses of the URL are not
+    mapped.
+
+    With circuit breakers, one for each primary, an acquisition is not attempted while its primary is known not to
+    answer. `on_unavailable` sets how it ends then:
+
+    - `"fail"` (default): it raises `UnavailableError` at once
+    - `"local"`: the client grants a degraded lease, which excludes only other callers of this client and has no token;
+      see `Lease.degraded`. For `lock`, `mutex`, `fair_lock` and composite locks of these; acquisitions of other kinds
+      fail
+    - `"skip"`: the lock is not granted. `try_acquire` returns `None`, and `acquire` returns `False` if its wait has a
+      bound. A call that cannot return without a lease, such as `with`, raises `UnavailableError` with `skipped`, and no
+      body runs. A `synchronized` function returns `None` and does not run
+
+    A lock can override the setting. `breaker_failures` is how many failures in a row open the breaker (5; 1 to
+    1,000,000). These count as failures: calls without a reply in time, lost and refused connections, and errors by
+    which a server reports that it cannot serve. `breaker_pause` is the time between two probes while the breaker is
+    open (10 s); any reply closes it. Each of the three options switches the breakers on; default: no breaker.
+
+    With `metrics` the client counts acquisitions, waits, holds, renewals, losses and reconnects, for `Client.metrics`.
+    Locks are counted by group, never by name; the group is the part of the name before the first `:`. `metrics_groups`
+    is the maximum number of groups (100; 1 to 10,000); further groups count as `other`. `metrics_queues` names fair
+    locks, up to 100, whose wait queues on the server are counted every 15 s; not for `redlock`.
+
+    The client tells its servers which program on which machine it is, and reads the same of other clients, so that
+    `Holder.client`, `LockTimeoutError` and the tools can name programs: host, process id, program, Python's version,
+    Steadlock's version, start time. This costs one call at the first use and one every 30 s while the client is in use.
+    The server keeps the information for 90 s; anybody who may read the server's keys can read it. `client_label` adds a
+    label of up to 200 characters on one line; `client_info=False` switches all of this off.
+    """
 
     lease: Duration | None
     command_timeout: Duration | None
@@ -47,7 +94,9 @@ class ClientOptions(TypedDict, total=False):
 
 
 def with_options(function: Callable[P, R]) -> Callable[P, R]:
-    """Lists the options in the signature of a function that takes them as `**options`, for `help` and other tools."""
+    """Lists the options in the signature of a function that takes them as `**options`, for `help` and other tools.
+    Writes their documentation in place of the sentence that refers to it.
+    """
     signature = inspect.signature(function)
     named = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
     options = [
@@ -58,7 +107,15 @@ def with_options(function: Callable[P, R]) -> Callable[P, R]:
         for name, annotation in inspect.get_annotations(ClientOptions).items()
     ]
     function.__signature__ = signature.replace(parameters=named + options)  # type: ignore[attr-defined]
+    documentation, own = inspect.getdoc(ClientOptions), inspect.getdoc(function)
+    # Without docstrings (`python -OO`) there is nothing to write.
+    if documentation and own:
+        function.__doc__ = own.replace(_REFERENCE, documentation.partition("\n\n")[2])
     return function
+
+
+_REFERENCE: Final = "`ClientOptions` documents the other options."
+"""The sentence that stands for the documentation of all options."""
 
 
 def refuse_others(function: str, options: ClientOptions) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import enum
 import threading
 from datetime import timedelta
+from operator import index
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from steadlock import _kinds, _native
+from steadlock import _native
 from steadlock._shown import is_unicode, shown, type_of
 from steadlock.errors import InvalidArgumentError
 
@@ -72,10 +73,10 @@ def flag(value: bool, what: str) -> bool:
 class LockSettings(NamedTuple):
     """The settings of a lock object. Times are in milliseconds."""
 
-    address: str
-    """The address of the lock, for the core."""
-    key: str
-    """The key of the lock in `Holds`: its address; for a semaphore, the address of one permit."""
+    lock: _native.LockRef
+    """The lock, for the core."""
+    key: _native.LockRef
+    """The key of the lock in `Holds`: the lock itself; for a semaphore, one permit."""
     name: str
     """The name of the lock, for messages."""
     wait: float | None
@@ -101,14 +102,12 @@ class LockSettings(NamedTuple):
         on_unavailable: OnUnavailable | None,
     ) -> LockSettings:
         """Makes the settings of a lock of any kind but the semaphore."""
-        return cls.for_address(
-            _kinds.address(kind, checked_name(name)), name, wait, lease, renew, max_hold, on_unavailable, fencing
-        )
+        return cls.for_lock((kind, checked_name(name)), name, wait, lease, renew, max_hold, on_unavailable, fencing)
 
     @classmethod
-    def for_address(
+    def for_lock(
         cls,
-        address: str,
+        lock: _native.LockRef,
         name: str,
         wait: Duration | None,
         lease: Duration | None,
@@ -118,10 +117,10 @@ class LockSettings(NamedTuple):
         fencing: bool = True,
         limit: int = 0,
     ) -> LockSettings:
-        """Makes the settings of the lock at an address."""
+        """Makes the settings of a lock."""
         return cls(
-            address,
-            address,
+            lock,
+            lock,
             name,
             optional_milliseconds(wait),
             optional_milliseconds(lease),
@@ -145,7 +144,7 @@ class LockSettings(NamedTuple):
         if renew is INHERIT:
             renew = self.renew and lease is INHERIT
         return LockSettings(
-            self.address,
+            self.lock,
             self.key,
             self.name,
             self.wait if wait is INHERIT else optional_milliseconds(wait),
@@ -159,7 +158,7 @@ class LockSettings(NamedTuple):
 
     def with_permits(self, permits: int) -> LockSettings:
         """Returns these settings for a number of permits of a semaphore."""
-        return self._replace(address=_kinds.semaphore_address(permits, self.limit, self.name))
+        return self._replace(lock=permits_of(self.name, permits, self.limit))
 
     def with_blocking(self, blocking: bool, timeout: Duration) -> LockSettings:
         """Returns these settings with the wait of `acquire(blocking, timeout)`, as in `threading`."""
@@ -174,6 +173,26 @@ class LockSettings(NamedTuple):
         if milliseconds(timeout) > threading.TIMEOUT_MAX * 1000:
             raise OverflowError(f"acquire of lock {shown(self.name)!r}: the timeout is too large; leave it out")
         return self.with_changes(wait=timeout)
+
+
+def permits_of(name: str, permits: int, limit: int) -> _native.LockRef:
+    """Returns a number of permits of a semaphore, as a lock."""
+    return ("semaphore", name, _count(permits), _count(limit))
+
+
+def _count(number: int) -> int | None:
+    """Returns the number, cut to bounds that the core refuses too. For another type returns `None`, which the core
+    refuses: the value could be a secret text, which no message may repeat.
+    """
+    if isinstance(number, bool):
+        return None
+    try:
+        number = index(number)
+    except TypeError:
+        return None
+    if -1 < number < 2**32:
+        return number
+    return -1 if number < 0 else 2**32 - 1
 
 
 def checked_policy(policy: OnUnavailable | None, operation: str, name: str | None = None) -> OnUnavailable | None:

@@ -40,55 +40,11 @@ def connect(
     `memory://`, which excludes no other process. `valkey` is accepted in place of `redis`. Default: the environment
     variable `STEADLOCK_URL`.
 
-    `lease` is the lease of locks that set none: the watchdog renews it each time a third has passed, so a lock outlives
-    its holder's process by this time at most. Default 30 s. `command_timeout` bounds the wait for a reply (3 s),
-    `connect_timeout` the time for connecting (5 s). A waiter polls after a random time between the two of
-    `retry_interval` (0.5 s, 0.75 s). `key_prefix` is a prefix for every lock's name. Durations are seconds or
-    `timedelta`.
-
-    For `rediss://`, `tls_ca_file` is a PEM file of the authorities to trust instead of the system's. For a server that
-    demands a client certificate, `tls_cert_file` is the PEM file of yours, and `tls_key_file` that of its private key,
-    which must not be encrypted. The client reads the files again for later connections, so they can be replaced while
-    the program runs. `tls_server_name` is the name that the certificates of all servers must have, instead of the host
-    of the connection: for nodes and sentinels that announce IP addresses.
-
-    `address_map` maps the addresses that cluster nodes and sentinels announce to addresses that the program can reach,
-    for example behind NAT or from outside a Kubernetes cluster: `{"10.0.0.1:6379": "localhost:7001"}`. Give a port on
-    both sides or on neither, and write an IPv6 address in brackets. It can also be a function that gets the announced
-    `host:port` and returns the one to use, or `None` for the announced one. The client calls it before each connection,
-    on a thread of its own, so it may block; if it raises, that attempt to connect fails. Addresses of the URL are not
-    mapped.
-
     With `lazy` the first use connects, so a module can make a client before its server is up. A use then waits for the
     connection within its own `wait`, as it does in an outage. If locks cannot work with the server, the first use and
     each later one raise `MisconfiguredError`.
 
-    With circuit breakers, one for each primary, an acquisition is not attempted while its primary is known not to
-    answer. `on_unavailable` sets how it ends then:
-
-    - `"fail"` (default): it raises `UnavailableError` at once
-    - `"local"`: the client grants a degraded lease, which excludes only other callers of this client and has no token;
-      see `Lease.degraded`. For `lock`, `mutex`, `fair_lock` and composite locks of these; acquisitions of other kinds
-      fail
-    - `"skip"`: the lock is not granted. `try_acquire` returns `None`, and `acquire` returns `False` if its wait has a
-      bound. A call that cannot return without a lease, such as `with`, raises `UnavailableError` with `skipped`, and no
-      body runs. A `synchronized` function returns `None` and does not run
-
-    A lock can override the setting. `breaker_failures` is how many failures in a row open the breaker (5; 1 to
-    1,000,000). These count as failures: calls without a reply in time, lost and refused connections, and errors by
-    which a server reports that it cannot serve. `breaker_pause` is the time between two probes while the breaker is
-    open (10 s); any reply closes it. Each of the three options switches the breakers on; default: no breaker.
-
-    With `metrics` the client counts acquisitions, waits, holds, renewals, losses and reconnects, for `Client.metrics`.
-    Locks are counted by group, never by name; the group is the part of the name before the first `:`. `metrics_groups`
-    is the maximum number of groups (100; 1 to 10,000); further groups count as `other`. `metrics_queues` names fair
-    locks, up to 100, whose wait queues on the server are counted every 15 s; not for `redlock`.
-
-    The client tells its servers which program on which machine it is, and reads the same of other clients, so that
-    `Holder.client`, `LockTimeoutError` and the tools can name programs: host, process id, program, Python's version,
-    Steadlock's version, start time. This costs one call at the first use and one every 30 s while the client is in use.
-    The server keeps the information for 90 s; anybody who may read the server's keys can read it. `client_label` adds a
-    label of up to 200 characters on one line; `client_info=False` switches all of this off.
+    `ClientOptions` documents the other options.
 
     Raises `UnavailableError` if the server cannot be reached; `MisconfiguredError` if the server refuses the password,
     if locks cannot work with it, if one side does not accept the other's certificate, and without any URL;
@@ -251,8 +207,8 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         reply came: then check whether the lock is still held; `MisconfiguredError`, `ClosedError`. An interrupt does
         not stop it.
         """
-        native, address = self._connection.native, self._own_settings(lock, "release").address
-        return self._connection.call(native.force_release, native.submit_force_release, address)
+        native, wanted = self._connection.native, self._own_settings(lock, "release").lock
+        return self._connection.call(native.force_release, native.submit_force_release, wanted)
 
     def set_limit(self, name: str, limit: int) -> bool:
         """Changes the limit of the semaphore of this name: 1 to 1,000,000. For operators.
@@ -264,8 +220,8 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         Raises `InvalidArgumentError` for a limit out of its range; `UnavailableError` if no reply came: then call
         again, because the call is idempotent; `MisconfiguredError`, `ClosedError`. An interrupt does not stop it.
         """
-        native, address = self._connection.native, self._permit_address(name, limit)
-        return self._connection.call(native.set_limit, native.submit_set_limit, address)
+        native, permit = self._connection.native, self._permit_of(name, limit)
+        return self._connection.call(native.set_limit, native.submit_set_limit, permit)
 
     def close(self) -> None:
         """Closes the client; takes 0.5 s at the most. Idempotent.

@@ -168,7 +168,7 @@ def _new_event() -> threading.Event:
     return event
 
 
-def held_by(connection: Connection[Lease], key: str, caller: Caller) -> Lease | None:
+def held_by(connection: Connection[Lease], key: _native.LockRef, caller: Caller) -> Lease | None:
     """Returns the last lease of a lock that the caller acquired. Also finds a lease that an ended task of the caller's
     thread left held, because in a notebook each cell is a task.
     """

@@ -64,7 +64,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
             # The core also knows leases that are held under another name of the same lock.
             native = connection.native
             number, outcome, lost = connection.call(
-                native.release_innermost, native.submit_release_innermost, settings.address, caller.number
+                native.release_innermost, native.submit_release_innermost, settings.lock, caller.number
             )
             connection.forget_by_id(number, outcome, lost)
         if lost is not None:
@@ -191,7 +191,7 @@ class Lock(BaseLock):
         """
         connection = self._connection
         native = connection.native
-        holder, _ = connection.call(native.inspect, native.submit_inspect, self._settings.address)
+        holder, _ = connection.call(native.inspect, native.submit_inspect, self._settings.lock)
         return holder_of(holder)
 
 

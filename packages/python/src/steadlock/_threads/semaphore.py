@@ -88,4 +88,4 @@ class Semaphore(BaseLock):
         """Asks the server how many permits are free now."""
         connection = self._connection
         native = connection.native
-        return free_permits(connection.call(native.inspect, native.submit_inspect, self._settings.address), self.limit)
+        return free_permits(connection.call(native.inspect, native.submit_inspect, self._settings.lock), self.limit)

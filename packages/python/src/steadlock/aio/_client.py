@@ -280,8 +280,8 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         reply came: then check whether the lock is still held; `MisconfiguredError`, `ClosedError`. A cancellation of
         the caller does not stop it.
         """
-        connection, address = self._connection, self._own_settings(lock, "release").address
-        was_held: bool = await connection.mailbox.call("release", connection.native.submit_force_release, address)
+        connection, wanted = self._connection, self._own_settings(lock, "release").lock
+        was_held: bool = await connection.mailbox.call("release", connection.native.submit_force_release, wanted)
         return was_held
 
     async def set_limit(self, name: str, limit: int) -> bool:
@@ -295,8 +295,8 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         again, because the call is idempotent; `MisconfiguredError`, `ClosedError`. A cancellation of the caller does
         not stop it.
         """
-        connection, address = self._connection, self._permit_address(name, limit)
-        was_held: bool = await connection.mailbox.call("set_limit", connection.native.submit_set_limit, address)
+        connection, permit = self._connection, self._permit_of(name, limit)
+        was_held: bool = await connection.mailbox.call("set_limit", connection.native.submit_set_limit, permit)
         return was_held
 
     async def close(self) -> None:

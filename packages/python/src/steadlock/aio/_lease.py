@@ -29,7 +29,9 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
     __slots__ = ("_scope",)
     _kind: ClassVar = "steadlock.aio.Lease"
 
-    def __init__(self, connection: Connection[Lease], native: _native.Lease, owner: Owner, key: str) -> None:
+    def __init__(
+        self, connection: Connection[Lease], native: _native.Lease, owner: Owner, key: _native.LockRef
+    ) -> None:
         super().__init__(connection, native, owner, key)
         self._scope: Callable[[], None] | None = None
 

@@ -118,7 +118,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
             raise self._not_owner("it was called in a callback, which owns nothing; use lease.release()")
         connection = self._connection
         submit = connection.native.submit_release_innermost
-        released: Released = await connection.mailbox.call("release", submit, self._settings.address, owner.number)
+        released: Released = await connection.mailbox.call("release", submit, self._settings.lock, owner.number)
         connection.forget_by_id(*released)
         return self._outcome_or_raise(released, False)
 
@@ -228,7 +228,7 @@ class Lock(BaseLock):
         """
         connection = self._connection
         submit = connection.native.submit_inspect
-        holder, _ = await connection.mailbox.call("inspect", submit, self._settings.address)
+        holder, _ = await connection.mailbox.call("inspect", submit, self._settings.lock)
         return holder_of(holder)
 
     async def _acquire(self, settings: LockSettings, owner: Owner) -> bool:

@@ -92,4 +92,4 @@ class Semaphore(BaseLock):
         """Asks the server how many permits are free now."""
         connection = self._connection
         submit = connection.native.submit_inspect
-        return free_permits(await connection.mailbox.call("inspect", submit, self._settings.address), self.limit)
+        return free_permits(await connection.mailbox.call("inspect", submit, self._settings.lock), self.limit)

@@ -15,7 +15,7 @@ from opentelemetry import context
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, Status, StatusCode, Tracer
 
-from steadlock import _kinds, _log, _native
+from steadlock import _log, _native
 from steadlock._outcomes import LostReason
 from steadlock._settings import LockSettings
 from steadlock._shown import shown
@@ -202,7 +202,7 @@ class _Wait:
         self._lease: int | None = None
         self.context: Context | None = None
         self.name = settings.name
-        self.kind = _kinds.kind_of(settings.address)
+        self.kind = settings.lock[0]
         self.attributes = {"steadlock.kind": self.kind, "steadlock.lock": shown(settings.name)}
 
     def begin(self) -> None:

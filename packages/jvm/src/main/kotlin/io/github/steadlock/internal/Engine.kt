@@ -80,19 +80,19 @@ internal class Engine private constructor(
     fun extend(lease: HeldLease, byMs: Double?): Request =
         start("extend", lease.name) { native.extend(handle, it, lease.id, byMs) }
 
-    fun inspect(lock: LockKey): Request = start("inspect", lock.name) { native.inspect(handle, it, lock.address) }
+    fun inspect(lock: LockKey): Request = start("inspect", lock.name) { native.inspect(handle, it, lock.bytes) }
 
     fun forceRelease(lock: LockKey): Request =
-        start("release", lock.name) { native.forceRelease(handle, it, lock.address) }
+        start("release", lock.name) { native.forceRelease(handle, it, lock.bytes) }
 
     fun setLimit(semaphore: LockKey): Request =
-        start("set_limit", semaphore.name) { native.setLimit(handle, it, semaphore.address) }
+        start("set_limit", semaphore.name) { native.setLimit(handle, it, semaphore.bytes) }
 
     fun held(lock: LockKey, owner: Owner): Request =
         start("inspect", lock.name) { native.held(handle, it, lock.bytes, owner.context) }
 
     /** Returns whether a holder of [lock] would wait for itself if it acquired [wanted]. */
-    fun keepsOut(lock: LockKey, wanted: LockKey): Boolean = native.keepsOut(handle, lock.address, wanted.address)
+    fun keepsOut(lock: LockKey, wanted: LockKey): Boolean = native.keepsOut(handle, lock.bytes, wanted.bytes)
 
     fun remainingNanos(lease: HeldLease): Long = native.remaining(handle, lease.id)
 
@@ -369,7 +369,7 @@ internal class Engine private constructor(
     private fun sweep() {
         val abandoned = abandoned().filterNot(HeldLease::isReleasing)
         // Logs one warning for all levels of one hold.
-        for (levels in abandoned.groupBy { it.context to it.lock.address }.values) {
+        for (levels in abandoned.groupBy { it.context to it.lock }.values) {
             val lease = levels.first()
             val name = displayName(lease.name)
             Log.warn("thread ${lease.owner.threadName} ended while it held lock \"$name\", which is released now")

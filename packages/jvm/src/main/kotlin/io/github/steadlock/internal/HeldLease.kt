@@ -90,7 +90,7 @@ internal class HeldLease(
 
     /** Returns whether the owner would re-enter [other], a lock of [engine], or would wait for itself. */
     fun covers(engine: Engine, other: LockKey): Boolean =
-        (engine === this.engine && isKept && other.address == lock.address) || keepsOut(engine, other)
+        (engine === this.engine && isKept && other == lock) || keepsOut(engine, other)
 
     /**
      * Returns whether other callers would wait for the end of this lease if they acquired [other], a lock of [engine].

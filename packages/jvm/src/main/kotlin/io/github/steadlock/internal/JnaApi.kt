@@ -7,6 +7,7 @@ import io.github.steadlock.internal.uniffi.NativeFailure
 import io.github.steadlock.internal.uniffi.NativeMetric
 import io.github.steadlock.internal.uniffi.NativeValue
 import java.nio.ByteBuffer
+import java.time.Duration
 import io.github.steadlock.internal.uniffi.cancel as uniffiCancel
 import io.github.steadlock.internal.uniffi.close as uniffiClose
 import io.github.steadlock.internal.uniffi.dropClient as uniffiDropClient
@@ -15,6 +16,7 @@ import io.github.steadlock.internal.uniffi.forceRelease as uniffiForceRelease
 import io.github.steadlock.internal.uniffi.forget as uniffiForget
 import io.github.steadlock.internal.uniffi.inspect as uniffiInspect
 import io.github.steadlock.internal.uniffi.keepsOut as uniffiKeepsOut
+import io.github.steadlock.internal.uniffi.limits as uniffiLimits
 import io.github.steadlock.internal.uniffi.lostError as uniffiLostError
 import io.github.steadlock.internal.uniffi.metricRows as uniffiMetricRows
 import io.github.steadlock.internal.uniffi.metrics as uniffiMetrics
@@ -68,19 +70,19 @@ internal class JnaApi : NativeApi {
     override fun extend(client: Long, tag: Long, lease: Long, byMs: Double?): Long =
         started(uniffiExtend(client.toULong(), tag.toULong(), lease.toULong(), byMs))
 
-    override fun inspect(client: Long, tag: Long, lock: String): Long =
+    override fun inspect(client: Long, tag: Long, lock: ByteArray): Long =
         started(uniffiInspect(client.toULong(), tag.toULong(), lock))
 
-    override fun forceRelease(client: Long, tag: Long, lock: String): Long =
+    override fun forceRelease(client: Long, tag: Long, lock: ByteArray): Long =
         started(uniffiForceRelease(client.toULong(), tag.toULong(), lock))
 
-    override fun setLimit(client: Long, tag: Long, lock: String): Long =
+    override fun setLimit(client: Long, tag: Long, lock: ByteArray): Long =
         started(uniffiSetLimit(client.toULong(), tag.toULong(), lock))
 
     override fun held(client: Long, tag: Long, lock: ByteArray, context: Long): Long =
         HotFunctions.steadlock_held(client, tag, lock, lock.size, context)
 
-    override fun keepsOut(client: Long, lock: String, wanted: String): Boolean =
+    override fun keepsOut(client: Long, lock: ByteArray, wanted: ByteArray): Boolean =
         uniffiKeepsOut(client.toULong(), lock, wanted)
 
     override fun close(client: Long, tag: Long): Long = started(uniffiClose(client.toULong(), tag.toULong()))
@@ -113,6 +115,19 @@ internal class JnaApi : NativeApi {
         uniffiVocabulary().let {
             Vocabulary(it.errorKinds, it.releaseOutcomes, it.lostReasons, it.kinds, it.onUnavailable)
         }
+
+    override fun limits(): Limits =
+        uniffiLimits().let {
+            Limits(
+                it.shortestLeaseMs.milliseconds(),
+                it.longestLeaseMs.milliseconds(),
+                it.mostPermits.toInt(),
+                it.breakerFailures.toInt(),
+                it.breakerPauseMs.milliseconds(),
+            )
+        }
+
+    private fun ULong.milliseconds(): Duration = Duration.ofMillis(toLong())
 
     private fun failure(native: NativeFailure, lock: String? = null, reason: LostReason? = null): Failure =
         with(native) { Failure(kind, operation, message, lock, null, reason, node, isRetryable, cause) }

@@ -3,10 +3,12 @@ package io.github.steadlock.internal
 import io.github.steadlock.NamedReadWriteLock
 import io.github.steadlock.NamedSemaphore
 import io.github.steadlock.SteadlockClient
+import java.nio.ByteBuffer
+import java.nio.ByteOrder
 import java.nio.CharBuffer
 import java.nio.charset.CharacterCodingException
 
-/** The kinds of lock. [word] is the core's name for the kind. */
+/** The kinds of lock, in the order of the core. [word] is the core's name for the kind. */
 internal enum class Kind(val word: String) {
     /** [SteadlockClient.lock] */
     LOCK("lock"),
@@ -27,30 +29,25 @@ internal enum class Kind(val word: String) {
     SEMAPHORE("semaphore"),
     ;
 
-    /**
-     * Returns the key of the lock [name] of this kind. [numbers] are the requested permits and the limit of a
-     * semaphore.
-     */
-    fun key(name: String, vararg numbers: Int): LockKey =
-        LockKey(word, name, (listOf(word) + numbers.map(Int::toString) + name).joinToString(NUL))
+    /** Returns the key of the lock [name] of this kind. [permits] and [limit] are those of a semaphore. */
+    fun key(name: String, permits: Int = 0, limit: Int = 0): LockKey = LockKey.single(this, name, permits, limit)
 }
 
 /**
- * The key that identifies a lock for the native part. The core checks the key when it is used.
+ * The key that identifies a lock for the native part. The core checks the key when it is used. Keys are equal if they
+ * are of the same lock.
  *
  * @property kind the core's name for the kind
  * @property name the name for people
- * @property address the address for the core; its format is described in the core's `host/check.rs`
  * @property names the names of the members, or the lock's own name
+ * @property bytes the lock as the native part reads it; `bindings/jvm/src/wire.rs` describes the format
  */
-internal class LockKey(
+internal class LockKey private constructor(
     val kind: String,
     val name: String,
-    val address: String,
-    val names: List<String> = listOf(name),
+    val names: List<String>,
+    val bytes: ByteArray,
 ) {
-    val bytes: ByteArray = encode(address)
-
     /** The group of the lock in the metrics of its client; null until it is looked up. */
     @Volatile
     var group: String? = null
@@ -61,17 +58,37 @@ internal class LockKey(
      */
     fun mayShareNameWith(other: LockKey): Boolean = name == other.name || kind == SEVERAL || other.kind == SEVERAL
 
+    override fun equals(other: Any?): Boolean = other is LockKey && bytes.contentEquals(other.bytes)
+
+    override fun hashCode(): Int = bytes.contentHashCode()
+
     companion object {
         private const val SEVERAL = "multi_lock"
 
+        /** The first byte of a composite lock. */
+        private const val COMPOSITE: Byte = -1
+
+        fun single(kind: Kind, name: String, permits: Int, limit: Int): LockKey {
+            val text = encode(name)
+            val bytes =
+                buffer(1 + 3 * Int.SIZE_BYTES + text.size)
+                    .put(kind.ordinal.toByte())
+                    .putInt(permits)
+                    .putInt(limit)
+                    .putInt(text.size)
+                    .put(text)
+            return LockKey(kind.word, name, listOf(name), bytes.array())
+        }
+
         /** Returns the key of a composite lock. */
-        fun several(keys: List<LockKey>): LockKey =
-            LockKey(
-                SEVERAL,
-                keys.joinToString(", ", transform = LockKey::name),
-                keys.joinToString("", "multi$NUL") { "${it.bytes.size}$NUL${it.address}" },
-                keys.flatMap(LockKey::names),
-            )
+        fun several(keys: List<LockKey>): LockKey {
+            val bytes = buffer(1 + Int.SIZE_BYTES + keys.sumOf { it.bytes.size }).put(COMPOSITE).putInt(keys.size)
+            keys.forEach { bytes.put(it.bytes) }
+            val name = keys.joinToString(", ", transform = LockKey::name)
+            return LockKey(SEVERAL, name, keys.flatMap(LockKey::names), bytes.array())
+        }
+
+        private fun buffer(size: Int) = ByteBuffer.allocate(size).order(ByteOrder.LITTLE_ENDIAN)
 
         /**
          * Encodes the text as UTF-8. `String.toByteArray` would turn half a surrogate pair into `?`, and so into the
@@ -89,5 +106,3 @@ internal class LockKey(
         }
     }
 }
-
-private const val NUL = "\u0000"

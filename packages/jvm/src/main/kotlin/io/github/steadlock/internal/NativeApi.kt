@@ -3,6 +3,7 @@ package io.github.steadlock.internal
 import io.github.steadlock.LockOptions
 import io.github.steadlock.LostReason
 import java.nio.ByteBuffer
+import java.time.Duration
 
 /**
  * The functions of the native part that this library calls.
@@ -16,7 +17,7 @@ internal interface NativeApi {
     /** Checks the options and starts to connect. The first event, of tag 0, reports the result. */
     fun open(options: ClientOptions): Opened
 
-    /** Starts an acquisition. [lock] is the address of a [LockKey], here and below. */
+    /** Starts an acquisition. [lock] is the [LockKey.bytes] of a lock, here and below. */
     fun acquire(client: Long, tag: Long, lock: ByteArray, owner: Owner, options: LockOptions): Long
 
     fun release(client: Long, tag: Long, lease: Long): Long
@@ -25,16 +26,16 @@ internal interface NativeApi {
 
     fun extend(client: Long, tag: Long, lease: Long, byMs: Double?): Long
 
-    fun inspect(client: Long, tag: Long, lock: String): Long
+    fun inspect(client: Long, tag: Long, lock: ByteArray): Long
 
-    fun forceRelease(client: Long, tag: Long, lock: String): Long
+    fun forceRelease(client: Long, tag: Long, lock: ByteArray): Long
 
-    fun setLimit(client: Long, tag: Long, lock: String): Long
+    fun setLimit(client: Long, tag: Long, lock: ByteArray): Long
 
     fun held(client: Long, tag: Long, lock: ByteArray, context: Long): Long
 
     /** Returns whether a holder of [lock] would wait for itself if it acquired [wanted]. */
-    fun keepsOut(client: Long, lock: String, wanted: String): Boolean
+    fun keepsOut(client: Long, lock: ByteArray, wanted: ByteArray): Boolean
 
     fun close(client: Long, tag: Long): Long
 
@@ -80,6 +81,8 @@ internal interface NativeApi {
     fun lostError(name: String, reason: LostReason): Failure
 
     fun vocabulary(): Vocabulary
+
+    fun limits(): Limits
 
     companion object {
         /** The client was dropped. */
@@ -127,4 +130,16 @@ internal class Vocabulary(
     val lostReasons: List<String>,
     val kinds: List<String>,
     val onUnavailable: List<String>,
+)
+
+/**
+ * Ranges and defaults of the core. [shortestLease] is that of a fixed lease, [mostPermits] the largest number of permits
+ * of a semaphore. The last two are the defaults of a circuit breaker.
+ */
+internal class Limits(
+    val shortestLease: Duration,
+    val longestLease: Duration,
+    val mostPermits: Int,
+    val breakerFailures: Int,
+    val breakerPause: Duration,
 )

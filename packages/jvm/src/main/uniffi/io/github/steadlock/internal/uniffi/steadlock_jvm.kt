@@ -690,6 +690,8 @@ internal object IntegrityCheckingUniffiLib {
     ): Int
     external fun uniffi_steadlock_jvm_checksum_func_keeps_out(
     ): Int
+    external fun uniffi_steadlock_jvm_checksum_func_limits(
+    ): Int
     external fun uniffi_steadlock_jvm_checksum_func_lost_error(
     ): Int
     external fun uniffi_steadlock_jvm_checksum_func_metric_rows(
@@ -739,6 +741,8 @@ internal object UniffiLib {
     ): Byte
     external fun uniffi_steadlock_jvm_fn_func_keeps_out(`client`: Long,`held`: RustBuffer.ByValue,`wanted`: RustBuffer.ByValue,uniffi_out_err: UniffiRustCallStatus, 
     ): Byte
+    external fun uniffi_steadlock_jvm_fn_func_limits(uniffi_out_err: UniffiRustCallStatus, 
+    ): RustBuffer.ByValue
     external fun uniffi_steadlock_jvm_fn_func_lost_error(`name`: RustBuffer.ByValue,`reason`: RustBuffer.ByValue,uniffi_out_err: UniffiRustCallStatus, 
     ): RustBuffer.ByValue
     external fun uniffi_steadlock_jvm_fn_func_metric_rows(`client`: Long,uniffi_out_err: UniffiRustCallStatus, 
@@ -888,16 +892,19 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_steadlock_jvm_checksum_func_extend() and 0xFFFF) != 22581) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_force_release() and 0xFFFF) != 38727) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_force_release() and 0xFFFF) != 1986) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_steadlock_jvm_checksum_func_forget() and 0xFFFF) != 33287) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_inspect() and 0xFFFF) != 45883) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_inspect() and 0xFFFF) != 31387) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_keeps_out() and 0xFFFF) != 50128) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_keeps_out() and 0xFFFF) != 52869) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
+    if ((lib.uniffi_steadlock_jvm_checksum_func_limits() and 0xFFFF) != 22197) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_steadlock_jvm_checksum_func_lost_error() and 0xFFFF) != 24203) {
@@ -918,7 +925,7 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_steadlock_jvm_checksum_func_release_now() and 0xFFFF) != 58389) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_set_limit() and 0xFFFF) != 11346) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_set_limit() and 0xFFFF) != 10610) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_steadlock_jvm_checksum_func_shown() and 0xFFFF) != 65300) {
@@ -1019,6 +1026,29 @@ object UniffiWithHandle
  * @suppress
  * */
 object NoHandle
+
+/**
+ * @suppress
+ */
+public object FfiConverterUInt: FfiConverter<UInt, Int> {
+    override fun lift(value: Int): UInt {
+        return value.toUInt()
+    }
+
+    override fun read(buf: ByteBuffer): UInt {
+        return lift(buf.getInt())
+    }
+
+    override fun lower(value: UInt): Int {
+        return value.toInt()
+    }
+
+    override fun allocationSize(value: UInt) = 4UL
+
+    override fun write(value: UInt, buf: ByteBuffer) {
+        buf.putInt(value.toInt())
+    }
+}
 
 /**
  * @suppress
@@ -1146,6 +1176,25 @@ public object FfiConverterString: FfiConverter<String, RustBuffer.ByValue> {
     }
 }
 
+/**
+ * @suppress
+ */
+public object FfiConverterByteArray: FfiConverterRustBuffer<ByteArray> {
+    override fun read(buf: ByteBuffer): ByteArray {
+        val len = buf.getInt()
+        val byteArr = ByteArray(len)
+        buf.get(byteArr)
+        return byteArr
+    }
+    override fun allocationSize(value: ByteArray): ULong {
+        return 4UL + value.size.toULong()
+    }
+    override fun write(value: ByteArray, buf: ByteBuffer) {
+        buf.putInt(value.size)
+        buf.put(value)
+    }
+}
+
 
 
 /**
@@ -1222,6 +1271,77 @@ public object FfiConverterTypeNativeFailure: FfiConverterRustBuffer<NativeFailur
             FfiConverterOptionalString.write(value.`cause`, buf)
             FfiConverterOptionalString.write(value.`node`, buf)
             FfiConverterBoolean.write(value.`isRetryable`, buf)
+    }
+}
+
+
+
+/**
+ * Ranges and defaults of the core, for checks that need no client.
+ */
+data class NativeLimits (
+    /**
+     * The shortest fixed lease, in milliseconds.
+     */
+    val `shortestLeaseMs`: kotlin.ULong
+    , 
+    /**
+     * The longest lease, in milliseconds.
+     */
+    val `longestLeaseMs`: kotlin.ULong
+    , 
+    /**
+     * The largest number of permits of a semaphore.
+     */
+    val `mostPermits`: kotlin.UInt
+    , 
+    /**
+     * The failures in a row that open a circuit breaker by default.
+     */
+    val `breakerFailures`: kotlin.UInt
+    , 
+    /**
+     * The time between two probes of an open circuit breaker by default, in milliseconds.
+     */
+    val `breakerPauseMs`: kotlin.ULong
+    
+){
+    
+
+    
+
+    
+    companion object
+}
+
+/**
+ * @suppress
+ */
+public object FfiConverterTypeNativeLimits: FfiConverterRustBuffer<NativeLimits> {
+    override fun read(buf: ByteBuffer): NativeLimits {
+        return NativeLimits(
+            FfiConverterULong.read(buf),
+            FfiConverterULong.read(buf),
+            FfiConverterUInt.read(buf),
+            FfiConverterUInt.read(buf),
+            FfiConverterULong.read(buf),
+        )
+    }
+
+    override fun allocationSize(value: NativeLimits) = (
+            FfiConverterULong.allocationSize(value.`shortestLeaseMs`) +
+            FfiConverterULong.allocationSize(value.`longestLeaseMs`) +
+            FfiConverterUInt.allocationSize(value.`mostPermits`) +
+            FfiConverterUInt.allocationSize(value.`breakerFailures`) +
+            FfiConverterULong.allocationSize(value.`breakerPauseMs`)
+    )
+
+    override fun write(value: NativeLimits, buf: ByteBuffer) {
+            FfiConverterULong.write(value.`shortestLeaseMs`, buf)
+            FfiConverterULong.write(value.`longestLeaseMs`, buf)
+            FfiConverterUInt.write(value.`mostPermits`, buf)
+            FfiConverterUInt.write(value.`breakerFailures`, buf)
+            FfiConverterULong.write(value.`breakerPauseMs`, buf)
     }
 }
 
@@ -2243,7 +2363,7 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
 
         /**
          * Starts to release a lock on behalf of its holder.
-         */ fun `forceRelease`(`client`: kotlin.ULong, `tag`: kotlin.ULong, `lock`: kotlin.String): kotlin.Boolean {
+         */ fun `forceRelease`(`client`: kotlin.ULong, `tag`: kotlin.ULong, `lock`: kotlin.ByteArray): kotlin.Boolean {
             return FfiConverterBoolean.lift(
     uniffiRustCall() { _status ->
     UniffiLib.uniffi_steadlock_jvm_fn_func_force_release(
@@ -2251,7 +2371,7 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
         
         FfiConverterULong.lower(`client`),
         FfiConverterULong.lower(`tag`),
-        FfiConverterString.lower(`lock`),_status)
+        FfiConverterByteArray.lower(`lock`),_status)
 }
     )
     }
@@ -2273,7 +2393,7 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
 
         /**
          * Starts to ask the server who holds a lock.
-         */ fun `inspect`(`client`: kotlin.ULong, `tag`: kotlin.ULong, `lock`: kotlin.String): kotlin.Boolean {
+         */ fun `inspect`(`client`: kotlin.ULong, `tag`: kotlin.ULong, `lock`: kotlin.ByteArray): kotlin.Boolean {
             return FfiConverterBoolean.lift(
     uniffiRustCall() { _status ->
     UniffiLib.uniffi_steadlock_jvm_fn_func_inspect(
@@ -2281,25 +2401,38 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
         
         FfiConverterULong.lower(`client`),
         FfiConverterULong.lower(`tag`),
-        FfiConverterString.lower(`lock`),_status)
+        FfiConverterByteArray.lower(`lock`),_status)
 }
     )
     }
     
 
         /**
-         * Returns whether a coroutine that holds the lock of the address `held` would wait for itself if
-         * it tried to acquire the lock of the address `wanted`. Returns `false` for an invalid address,
-         * because the acquisition itself reports that.
-         */ fun `keepsOut`(`client`: kotlin.ULong, `held`: kotlin.String, `wanted`: kotlin.String): kotlin.Boolean {
+         * Returns whether a coroutine that holds the lock `held` would wait for itself if it tried to
+         * acquire the lock `wanted`. Returns `false` for an invalid lock, because the acquisition itself
+         * reports that.
+         */ fun `keepsOut`(`client`: kotlin.ULong, `held`: kotlin.ByteArray, `wanted`: kotlin.ByteArray): kotlin.Boolean {
             return FfiConverterBoolean.lift(
     uniffiRustCall() { _status ->
     UniffiLib.uniffi_steadlock_jvm_fn_func_keeps_out(
     
         
         FfiConverterULong.lower(`client`),
-        FfiConverterString.lower(`held`),
-        FfiConverterString.lower(`wanted`),_status)
+        FfiConverterByteArray.lower(`held`),
+        FfiConverterByteArray.lower(`wanted`),_status)
+}
+    )
+    }
+    
+
+        /**
+         * Returns the ranges and defaults of the core.
+         */ fun `limits`(): NativeLimits {
+            return FfiConverterTypeNativeLimits.lift(
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_steadlock_jvm_fn_func_limits(
+    
+        _status)
 }
     )
     }
@@ -2394,8 +2527,8 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * Starts to change the limit of a semaphore to the one in the address.
-         */ fun `setLimit`(`client`: kotlin.ULong, `tag`: kotlin.ULong, `lock`: kotlin.String): kotlin.Boolean {
+         * Starts to change the limit of a semaphore to the one that `lock` has.
+         */ fun `setLimit`(`client`: kotlin.ULong, `tag`: kotlin.ULong, `lock`: kotlin.ByteArray): kotlin.Boolean {
             return FfiConverterBoolean.lift(
     uniffiRustCall() { _status ->
     UniffiLib.uniffi_steadlock_jvm_fn_func_set_limit(
@@ -2403,7 +2536,7 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
         
         FfiConverterULong.lower(`client`),
         FfiConverterULong.lower(`tag`),
-        FfiConverterString.lower(`lock`),_status)
+        FfiConverterByteArray.lower(`lock`),_status)
 }
     )
     }

@@ -2,6 +2,8 @@ package io.github.steadlock.spring.aop;
 
 import io.github.steadlock.LockOptions;
 import io.github.steadlock.SteadlockClient;
+import io.github.steadlock.internal.CoreLimits;
+import io.github.steadlock.internal.Limits;
 import io.github.steadlock.spring.DistributedLock;
 import io.github.steadlock.spring.InvalidAnnotationException;
 import io.github.steadlock.spring.LockKind;
@@ -9,6 +11,7 @@ import io.github.steadlock.spring.OnCancel;
 import java.lang.reflect.Method;
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.Locale;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
@@ -25,9 +28,6 @@ import org.springframework.util.function.SingletonSupplier;
 /** An annotated method with its {@link DistributedLock}, read and checked once. */
 final class LockedMethod {
     private static final Logger LOG = LoggerFactory.getLogger(LockedMethod.class);
-    private static final Duration SHORTEST_LEASE = Duration.ofMillis(100);
-    private static final Duration LONGEST_LEASE = Duration.ofHours(24);
-    private static final int LARGEST_LIMIT = 1_000_000;
 
     /** The method as messages name it. */
     final String where;
@@ -184,12 +184,18 @@ final class LockedMethod {
         }
         if (!lock.lease().isEmpty()) {
             Duration lease = duration("lease", lock.lease(), beans);
-            if (lease.compareTo(SHORTEST_LEASE) < 0 || lease.compareTo(LONGEST_LEASE) > 0) {
+            Limits limits = CoreLimits.get();
+            if (lease.compareTo(limits.getShortestLease()) < 0
+                    || lease.compareTo(limits.getLongestLease()) > 0) {
                 throw new InvalidAnnotationException(
                         where
                                 + ": lease = \""
                                 + lock.lease()
-                                + "\" is not between 100 ms and 24 h");
+                                + "\" is not between "
+                                + limits.getShortestLease().toMillis()
+                                + " ms and "
+                                + limits.getLongestLease().toHours()
+                                + " h");
             }
             options = options.withLease(lease);
         }
@@ -221,12 +227,18 @@ final class LockedMethod {
                             + lock.kind()
                             + "; leave one out");
         }
-        if (lock.kind() == LockKind.SEMAPHORE
-                && (lock.limit() < 1 || lock.limit() > LARGEST_LIMIT)) {
+        if (lock.kind() != LockKind.SEMAPHORE) {
+            return;
+        }
+        int most = CoreLimits.get().getMostPermits();
+        if (lock.limit() < 1 || lock.limit() > most) {
             throw new InvalidAnnotationException(
-                    where
-                            + ": a SEMAPHORE needs a limit of 1 to 1,000,000 permits; it is "
-                            + lock.limit());
+                    String.format(
+                            Locale.ROOT,
+                            "%s: a SEMAPHORE needs a limit of 1 to %,d permits; it is %d",
+                            where,
+                            most,
+                            lock.limit()));
         }
     }
 }

@@ -2,11 +2,9 @@ package io.github.steadlock.spring.autoconfigure;
 
 import io.github.steadlock.SteadlockBuilder;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.BiFunction;
-import org.springframework.boot.convert.DurationStyle;
 import org.springframework.boot.ssl.NoSuchSslBundleException;
 import org.springframework.boot.ssl.SslBundle;
 import org.springframework.boot.ssl.SslBundles;
@@ -17,19 +15,14 @@ import org.springframework.core.env.Environment;
  * ClientFactory} can test each further step.
  */
 final class ClientSteps implements SteadlockServer {
-    private static final String PREFIX = "steadlock";
+    private static final String PREFIX = Steps.PREFIX;
     private static final String DEFAULT = "redis://localhost:6379";
     private static final String MEMORY = "memory://";
     private static final String APPLICATION_NAME = "spring.application.name";
 
-    /** The defaults of the client, whose builder needs both values or none. */
-    private static final int DEFAULT_FAILURES = 5;
-
-    private static final Duration DEFAULT_PAUSE = Duration.ofSeconds(10);
-
     private final SteadlockProperties properties;
     private final SpringRedis redis;
-    private final List<Step> steps = new ArrayList<>();
+    private final Steps steps = new Steps();
     private final List<String> serverProperties = new ArrayList<>();
     private final List<String> shownUrls = new ArrayList<>();
     private TrustFile trust;
@@ -55,15 +48,16 @@ final class ClientSteps implements SteadlockServer {
         } else {
             addServer(details, bundles);
             addTls();
-            add("address-map", properties.addressMap(), SteadlockBuilder::addressMap);
+            steps.add("address-map", properties.addressMap(), SteadlockBuilder::addressMap);
         }
-        addTimes();
+        addTimeouts();
+        properties.addTo(steps);
         addMetrics(hasRegistry);
         addLabel(environment);
     }
 
     List<Step> all() {
-        return steps;
+        return steps.all();
     }
 
     /** Returns the names of the properties that name the server. */
@@ -180,7 +174,7 @@ final class ClientSteps implements SteadlockServer {
                 steps.add(new Step(bundleProperty, null, builder -> builder.tlsCaFile(file)));
             }
         }
-        add("ssl.ca-file", ssl.caFile(), path(SteadlockBuilder::tlsCaFile));
+        steps.add("ssl.ca-file", ssl.caFile(), path(SteadlockBuilder::tlsCaFile));
         if (hasCertificate) {
             steps.add(
                     new Step(
@@ -190,13 +184,13 @@ final class ClientSteps implements SteadlockServer {
                                     builder.tlsCertFile(Path.of(ssl.certFile()))
                                             .tlsKeyFile(Path.of(ssl.keyFile()))));
         } else {
-            add("ssl.cert-file", ssl.certFile(), path(SteadlockBuilder::tlsCertFile));
-            add("ssl.key-file", ssl.keyFile(), path(SteadlockBuilder::tlsKeyFile));
+            steps.add("ssl.cert-file", ssl.certFile(), path(SteadlockBuilder::tlsCertFile));
+            steps.add("ssl.key-file", ssl.keyFile(), path(SteadlockBuilder::tlsKeyFile));
         }
-        add("ssl.server-name", ssl.serverName(), SteadlockBuilder::tlsServerName);
+        steps.add("ssl.server-name", ssl.serverName(), SteadlockBuilder::tlsServerName);
     }
 
-    private void addTimes() {
+    private void addTimeouts() {
         addOr(
                 "command-timeout",
                 properties.commandTimeout(),
@@ -209,71 +203,25 @@ final class ClientSteps implements SteadlockServer {
                 "connect-timeout",
                 redis.connectTimeout(),
                 SteadlockBuilder::connectTimeout);
-        add("lease", properties.lease(), SteadlockBuilder::lease);
-        add("key-prefix", properties.keyPrefix(), SteadlockBuilder::keyPrefix);
-        addPair(
-                "retry-interval",
-                List.of("min", "max"),
-                properties.retryInterval().min(),
-                properties.retryInterval().max());
-        add("on-unavailable", properties.onUnavailable(), SteadlockBuilder::onUnavailable);
-        addBreaker();
-        if (properties.lazy()) {
-            add("lazy", true, (builder, lazy) -> builder.lazy());
-        }
-    }
-
-    private void addPair(String group, List<String> names, Duration min, Duration max) {
-        List<String> given = new ArrayList<>();
-        if (min != null) {
-            given.add(PREFIX + "." + group + "." + names.get(0));
-        }
-        if (max != null) {
-            given.add(PREFIX + "." + group + "." + names.get(1));
-        }
-        if (given.isEmpty()) {
-            return;
-        }
-        Duration low = min == null ? max : min;
-        Duration high = max == null ? min : max;
-        steps.add(new Step(given, null, builder -> builder.retryInterval(low, high)));
-    }
-
-    /**
-     * Adds the circuit breaker. The builder needs both values, so a property that is not set gets
-     * the default of the client.
-     */
-    private void addBreaker() {
-        Integer failures = properties.breaker().failures();
-        Duration pause = properties.breaker().pause();
-        if (failures == null && pause == null) {
-            return;
-        }
-        int number = failures == null ? DEFAULT_FAILURES : failures;
-        add(
-                "breaker.failures",
-                failures,
-                (builder, given) -> builder.breaker(given, DEFAULT_PAUSE));
-        add("breaker.pause", pause, (builder, given) -> builder.breaker(number, given));
     }
 
     private void addMetrics(boolean hasRegistry) {
         SteadlockProperties.Metrics metrics = properties.metrics();
         boolean isWanted = hasRegistry || metrics.groups() != null || metrics.queues() != null;
         if (metrics.enabled() == null ? isWanted : metrics.enabled()) {
-            add("metrics.enabled", true, (builder, enabled) -> builder.metrics());
+            steps.add("metrics.enabled", true, (builder, enabled) -> builder.metrics());
         }
-        add("metrics.groups", metrics.groups(), SteadlockBuilder::metricsGroups);
-        add(
+        steps.add("metrics.groups", metrics.groups(), SteadlockBuilder::metricsGroups);
+        steps.add(
                 "metrics.queues",
                 metrics.queues(),
                 (builder, queues) -> builder.metricsQueues(queues.toArray(String[]::new)));
     }
 
     private void addLabel(Environment environment) {
-        add("client-info", properties.clientInfo(), SteadlockBuilder::clientInfo);
+        steps.add("client-info", properties.clientInfo(), SteadlockBuilder::clientInfo);
         if (properties.clientLabel() != null) {
-            add("client-label", properties.clientLabel(), SteadlockBuilder::clientLabel);
+            steps.add("client-label", properties.clientLabel(), SteadlockBuilder::clientLabel);
         } else if (!Boolean.FALSE.equals(properties.clientInfo())) {
             boolean hasName = isSpring && redis.clientName() != null;
             String property = hasName ? SpringRedis.PREFIX + ".client-name" : APPLICATION_NAME;
@@ -284,11 +232,6 @@ final class ClientSteps implements SteadlockServer {
         }
     }
 
-    private <T> void add(
-            String name, T value, BiFunction<SteadlockBuilder, T, SteadlockBuilder> apply) {
-        addNamed(PREFIX + "." + name, value, apply);
-    }
-
     /** Adds a property, or Spring's own property if Spring's configuration names the server. */
     private <T> void addOr(
             String name,
@@ -297,22 +240,10 @@ final class ClientSteps implements SteadlockServer {
             T springs,
             BiFunction<SteadlockBuilder, T, SteadlockBuilder> apply) {
         if (own == null && isSpring) {
-            addNamed(SpringRedis.PREFIX + "." + springsName, springs, apply);
+            steps.addNamed(SpringRedis.PREFIX + "." + springsName, springs, apply);
         } else {
-            add(name, own, apply);
+            steps.add(name, own, apply);
         }
-    }
-
-    private <T> void addNamed(
-            String property, T value, BiFunction<SteadlockBuilder, T, SteadlockBuilder> apply) {
-        if (value != null) {
-            steps.add(new Step(property, shown(value), builder -> apply.apply(builder, value)));
-        }
-    }
-
-    /** Returns a value for messages. Writes a duration like in properties. */
-    private static Object shown(Object value) {
-        return value instanceof Duration time ? DurationStyle.SIMPLE.print(time) : value;
     }
 
     private static BiFunction<SteadlockBuilder, String, SteadlockBuilder> path(

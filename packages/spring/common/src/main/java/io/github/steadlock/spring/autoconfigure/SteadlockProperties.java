@@ -2,7 +2,10 @@ package io.github.steadlock.spring.autoconfigure;
 
 import io.github.steadlock.OnUnavailable;
 import io.github.steadlock.SteadlockBuilder;
+import io.github.steadlock.internal.CoreLimits;
+import io.github.steadlock.internal.Limits;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import org.springframework.boot.context.properties.ConfigurationProperties;
@@ -88,6 +91,19 @@ public record SteadlockProperties(
         @DefaultValue Annotation annotation,
         @DefaultValue Registry registry) {
 
+    /**
+     * Adds the steps of the properties that need nothing but the builder. {@link ClientSteps} adds
+     * the others.
+     */
+    void addTo(Steps steps) {
+        steps.add("lease", lease, SteadlockBuilder::lease);
+        steps.add("key-prefix", keyPrefix, SteadlockBuilder::keyPrefix);
+        retryInterval.addTo(steps);
+        steps.add("on-unavailable", onUnavailable, SteadlockBuilder::onUnavailable);
+        breaker.addTo(steps);
+        steps.add("lazy", lazy ? true : null, (builder, isLazy) -> builder.lazy());
+    }
+
     /** Hides all values, because they can contain secrets. */
     @Override
     public String toString() {
@@ -148,7 +164,22 @@ public record SteadlockProperties(
      * @param min The shortest time, 1 ms to 24 h.
      * @param max The longest time, 1 ms to 24 h.
      */
-    public record RetryInterval(Duration min, Duration max) {}
+    public record RetryInterval(Duration min, Duration max) {
+        private void addTo(Steps steps) {
+            List<String> given = new ArrayList<>();
+            if (min != null) {
+                given.add(Steps.PREFIX + ".retry-interval.min");
+            }
+            if (max != null) {
+                given.add(Steps.PREFIX + ".retry-interval.max");
+            }
+            if (!given.isEmpty()) {
+                Duration low = min == null ? max : min;
+                Duration high = max == null ? min : max;
+                steps.add(new Step(given, null, builder -> builder.retryInterval(low, high)));
+            }
+        }
+    }
 
     /**
      * The settings of the circuit breaker.
@@ -157,7 +188,24 @@ public record SteadlockProperties(
      * @param pause The time between two probes of the server while the circuit breaker is open, 1
      *     ms to 24 h.
      */
-    public record Breaker(Integer failures, Duration pause) {}
+    public record Breaker(Integer failures, Duration pause) {
+        /**
+         * Adds the circuit breaker. The builder needs both values, so a property that is not set
+         * gets the default of the client.
+         */
+        private void addTo(Steps steps) {
+            if (failures == null && pause == null) {
+                return;
+            }
+            Limits defaults = CoreLimits.get();
+            int number = failures == null ? defaults.getBreakerFailures() : failures;
+            steps.add(
+                    "breaker.failures",
+                    failures,
+                    (builder, given) -> builder.breaker(given, defaults.getBreakerPause()));
+            steps.add("breaker.pause", pause, (builder, given) -> builder.breaker(number, given));
+        }
+    }
 
     /**
      * The metrics of the client.

@@ -15,7 +15,10 @@ import java.util.TreeMap;
 import org.junit.jupiter.api.Test;
 import org.springframework.boot.json.JsonParserFactory;
 
-/** Checks that the table of properties in README.md equals the metadata that editors show. */
+/**
+ * Checks that the table of properties in README.md equals the metadata that editors show. Writes the
+ * table if {@code -Dwrite.properties=true} is given.
+ */
 class PropertiesTableTest {
     private static final Path README = Path.of("../README.md");
     private static final String HEAD = "| property | default | meaning |\n|---|---|---|\n";
@@ -27,6 +30,10 @@ class PropertiesTableTest {
                 readme.substring(
                         readme.indexOf("<!-- properties -->\n") + "<!-- properties -->\n".length(),
                         readme.indexOf("<!-- end of properties -->"));
+        if (Boolean.getBoolean("write.properties")) {
+            Files.writeString(README, readme.replace(table, expected()));
+            return;
+        }
         assertThat(table).isEqualTo(expected());
     }
 

@@ -1,0 +1,11 @@
+package io.github.steadlock.internal
+
+/**
+ * The ranges and defaults of the core, for the Spring starters, which check annotations and properties before there is a
+ * client.
+ */
+internal object CoreLimits {
+    /** Returns them. Loads the native part at the first use. */
+    @JvmStatic
+    fun get(): Limits = LoadedFace.instance.limits()
+}
