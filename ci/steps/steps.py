@@ -41,19 +41,30 @@ class StepError(Exception):
         self.output = output
 
 
+class SeveralStepsError(StepError):
+    """Commands of several steps failed."""
+
+    def __init__(self, failures: Sequence[BaseException]) -> None:
+        Exception.__init__(self, f"{len(failures)} steps failed")
+        outputs = (f"{failure.output.rstrip()}\n{failure}\n" for failure in failures if isinstance(failure, StepError))
+        self.output = "\n".join(outputs)
+
+
 def run(
     steps: Sequence[Step],
     folder: Path,
     console: Console,
     lanes: Mapping[str, int] | None = None,
     prints_output: bool = False,
+    keeps_going: bool = False,
 ) -> None:
     """Runs all steps. The first failure stops all other steps and is raised. An interrupt does the same.
 
     `lanes` says how many steps of a lane run at once; a lane that is not named has no limit. `prints_output` prints
     that a step begins, and what each of its commands has written when the command has ended, also if it was stopped.
+    With `keeps_going` a failure leaves out only the steps that need the failed one, and is raised at the end.
     """
-    all_steps = Run(steps, folder, console, lanes or {}, prints_output)
+    all_steps = Run(steps, folder, console, lanes or {}, prints_output, keeps_going)
     threads = [threading.Thread(target=all_steps.run_when_ready, args=[step]) for step in steps]
     with all_steps.progress:
         try:
@@ -64,18 +75,25 @@ def run(
         except BaseException:
             all_steps.stop(None)
             raise
-    if all_steps.failure is not None:
-        raise all_steps.failure
+    if all_steps.failures:
+        raise all_steps.failures[0] if len(all_steps.failures) == 1 else SeveralStepsError(all_steps.failures)
 
 
 class Run:
     """The steps of one call of `run`."""
 
     def __init__(
-        self, steps: Sequence[Step], folder: Path, console: Console, lanes: Mapping[str, int], prints_output: bool
+        self,
+        steps: Sequence[Step],
+        folder: Path,
+        console: Console,
+        lanes: Mapping[str, int],
+        prints_output: bool,
+        keeps_going: bool,
     ) -> None:
-        self.steps, self.folder, self.console, self.prints_output = steps, folder, console, prints_output
-        self.failure: BaseException | None = None
+        self.steps, self.folder, self.console = steps, folder, console
+        self.prints_output, self.keeps_going = prints_output, keeps_going
+        self.failures: list[BaseException] = []
         # Only a terminal shows the steps that are still running.
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
@@ -83,13 +101,24 @@ class Run:
         self._waiting_for = {step.title: set(step.needs) for step in steps}
         self._room = dict(lanes)
         self._begun: set[str] = set()
+        #: The titles of the steps that failed, or that need one of these.
+        self._failed: set[str] = set()
         self._processes: set[subprocess.Popen[bytes]] = set()
         self._is_stopped = False
 
     def run_when_ready(self, step: Step) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._is_stopped or self._is_next(step))
+            self._changed.wait_for(
+                lambda: self._is_stopped or self._is_next(step) or not self._failed.isdisjoint(step.needs)
+            )
             self._begun.add(step.title)
+            if not self._failed.isdisjoint(step.needs):
+                self.console.print(
+                    f"{step.title} is left out, as it needs {', '.join(sorted(self._failed & step.needs))}"
+                )
+                self._failed.add(step.title)
+                self._changed.notify_all()
+                return
             if step.lane in self._room:
                 self._room[step.lane] -= 1
             self._changed.notify_all()
@@ -97,7 +126,10 @@ class Run:
             self._run(step)
         except BaseException as failure:
             # `run` raises it.
-            self.stop(failure)
+            if self.keeps_going and isinstance(failure, StepError):
+                self._note(step, failure)
+            else:
+                self.stop(failure)
 
     def _is_next(self, step: Step) -> bool:
         """Returns whether nothing that the step needs is missing, and no earlier step should begin in its stead."""
@@ -132,6 +164,18 @@ class Run:
                 self._room[step.lane] += 1
             for titles in self._waiting_for.values():
                 titles.discard(step.title)
+            self._changed.notify_all()
+
+    def _note(self, step: Step, failure: StepError) -> None:
+        """Keeps a failure. Steps that do not need this one go on."""
+        with self._changed:
+            if self._is_stopped:
+                return
+            self.console.out(f"{failure.output.rstrip()}\n{failure}\n", end="", highlight=False)
+            self.failures.append(failure)
+            self._failed.add(step.title)
+            if step.lane in self._room:
+                self._room[step.lane] += 1
             self._changed.notify_all()
 
     def _execute(self, step: Step, command: Command) -> None:
@@ -169,7 +213,9 @@ class Run:
         with self._changed:
             if self._is_stopped:
                 return
-            self._is_stopped, self.failure = True, failure
+            self._is_stopped = True
+            if failure is not None:
+                self.failures.append(failure)
             for process in self._processes:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGTERM)
@@ -177,14 +223,18 @@ class Run:
 
 
 def main(
-    steps: Sequence[Step], folder: Path, lanes: Mapping[str, int] | None = None, prints_output: bool = False
+    steps: Sequence[Step],
+    folder: Path,
+    lanes: Mapping[str, int] | None = None,
+    prints_output: bool = False,
+    keeps_going: bool = False,
 ) -> int:
-    """Runs all steps, and prints the output of a failed command at the end. Returns the exit status."""
+    """Runs all steps, and prints the output of failed commands at the end. Returns the exit status."""
     console = Console(highlight=False, soft_wrap=True)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
-        run(steps, folder, console, lanes, prints_output)
+        run(steps, folder, console, lanes, prints_output, keeps_going)
     except StepError as failure:
         sys.stdout.flush()
         sys.stderr.write(f"{failure.output.rstrip()}\n{failure}\n")

@@ -145,3 +145,21 @@ def test_the_steps_of_the_demo_name_existing_steps() -> None:
     titles = [step.title for step in demo.STEPS]
     assert len(titles) == len(set(titles))
     assert {title for step in demo.STEPS for title in step.needs} <= set(titles)
+
+
+def test_a_run_that_keeps_going_leaves_out_what_needs_a_failed_step_and_raises_all_failures(tmp_path: Path) -> None:
+    output = io.StringIO()
+    steps = [
+        Step("bad", [["sh", "-c", "echo why; exit 3"]]),
+        Step("needs bad", [*touch("a")], frozenset({"bad"})),
+        Step("needs both", [*touch("b")], frozenset({"needs bad", "good"})),
+        Step("good", [*touch("c")]),
+        Step("bad too", [["sh", "-c", "echo why too; exit 4"]], frozenset({"good"})),
+    ]
+    with pytest.raises(StepError, match="2 steps failed") as failed:
+        run(steps, tmp_path, Console(file=output, soft_wrap=True), keeps_going=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c"]
+    assert "needs bad is left out, as it needs bad" in output.getvalue()
+    assert "needs both is left out, as it needs needs bad" in output.getvalue()
+    assert "why\n" in failed.value.output
+    assert "why too\n" in failed.value.output

@@ -1,7 +1,8 @@
 """Runs the tasks of a run of all tests side by side, each as soon as all that it needs is there.
 
 The justfile says what a task needs: this program asks `just` for the dependencies of each task below, and runs each of
-them once. It prints the output of a task when the task has ended, and then its seconds.
+them once. It prints the output of a task when the task has ended, and then its seconds. After a failure it leaves out
+the tasks that need the failed one, and prints all failures again at the end.
 
 tests.py            runs all
 tests.py TASK...    runs these, with what they need
@@ -155,4 +156,4 @@ if __name__ == "__main__":
         for step in planned:
             print(f"{step.lane or '-':8} {step.title:22} after {' '.join(sorted(step.needs))}")
     else:
-        sys.exit(main(planned, ROOT, LANES, prints_output=True))
+        sys.exit(main(planned, ROOT, LANES, prints_output=True, keeps_going=True))
