@@ -320,7 +320,7 @@ fn the_kernel_kills_the_command_if_neither_holder_nor_supervisor_can() {
 
 /// When a process group has lost its last parent outside the group, the kernel continues its stopped processes.
 #[test]
-fn a_stopped_supervisor_goes_on_when_the_holder_is_killed() {
+fn a_stopped_supervisor_continues_when_the_holder_is_killed() {
     let served = Served::start();
     let script = "trap '' TERM HUP; echo up; while :; do sleep 0.05; done";
     let arguments = ["stock", "--", "sh", "-c", script];

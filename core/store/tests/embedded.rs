@@ -70,9 +70,9 @@ fn stores_with_the_same_name_are_one_store() {
 #[test]
 fn a_subscriber_receives_messages_until_it_is_dropped() {
     let store = Embedded::new();
-    let (heard, messages) = mpsc::channel();
+    let (received, messages) = mpsc::channel();
     let subscriber = store.connect(Box::new(move |channel, payload| {
-        let _ = heard.send((channel.to_vec(), payload.to_vec()));
+        let _ = received.send((channel.to_vec(), payload.to_vec()));
     }));
     assert_eq!(store.execute(&["PUBLISH", "a", "early"]).unwrap(), Reply::Int(0));
     subscriber.subscribe(b"a");
@@ -91,11 +91,11 @@ fn a_subscriber_receives_messages_until_it_is_dropped() {
 #[test]
 fn a_listener_may_call_the_store() {
     let store = Embedded::new();
-    let heard = Arc::new(Mutex::new(Vec::new()));
+    let received = Arc::new(Mutex::new(Vec::new()));
     let subscriber = {
-        let (store, heard) = (store.clone(), Arc::clone(&heard));
+        let (store, received) = (store.clone(), Arc::clone(&received));
         move |_: &[u8], payload: &[u8]| {
-            heard.lock().unwrap().push(payload.to_vec());
+            received.lock().unwrap().push(payload.to_vec());
             if payload == b"ping" {
                 store.execute(&["PUBLISH", "a", "pong"]).unwrap();
             }
@@ -104,7 +104,7 @@ fn a_listener_may_call_the_store() {
     let subscriber = store.connect(Box::new(subscriber));
     subscriber.subscribe(b"a");
     store.execute(&["PUBLISH", "a", "ping"]).unwrap();
-    assert_eq!(*heard.lock().unwrap(), [b"ping".to_vec(), b"pong".to_vec()]);
+    assert_eq!(*received.lock().unwrap(), [b"ping".to_vec(), b"pong".to_vec()]);
 }
 
 #[test]
@@ -122,10 +122,10 @@ fn a_store_can_load_many_scripts() {
 #[test]
 fn a_listener_that_panics_does_not_stop_the_others() {
     let store = Embedded::new();
-    let (heard, messages) = mpsc::channel();
+    let (received, messages) = mpsc::channel();
     let subscriber = store.connect(Box::new(move |_, payload| {
         assert_ne!(payload, b"bad", "the test's own panic");
-        heard.send(payload.to_vec()).unwrap();
+        received.send(payload.to_vec()).unwrap();
     }));
     subscriber.subscribe(b"a");
     let publisher = store.clone();
@@ -138,8 +138,8 @@ fn a_listener_that_panics_does_not_stop_the_others() {
 #[test]
 fn messages_of_many_publishers_arrive_one_at_a_time_and_none_is_lost() {
     let store = Embedded::new();
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let listener = Arc::clone(&heard);
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let listener = Arc::clone(&received);
     let subscriber = store.connect(Box::new(move |_, payload| {
         // `try_lock` fails if two messages are delivered at the same time.
         listener.try_lock().unwrap().push(payload.to_vec());
@@ -156,11 +156,11 @@ fn messages_of_many_publishers_arrive_one_at_a_time_and_none_is_lost() {
             });
         }
     });
-    let heard = heard.lock().unwrap();
-    assert_eq!(heard.len(), 2_000);
+    let received = received.lock().unwrap();
+    assert_eq!(received.len(), 2_000);
     for publisher in 0..4 {
         let prefix = format!("{publisher}:").into_bytes();
-        let own: Vec<_> = heard.iter().filter(|payload| payload.starts_with(&prefix)).collect();
+        let own: Vec<_> = received.iter().filter(|payload| payload.starts_with(&prefix)).collect();
         assert!(own.is_sorted(), "publisher {publisher}");
     }
 }

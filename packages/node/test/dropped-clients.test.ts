@@ -135,13 +135,13 @@ describe('a client', () => {
     const lease = await open().then((client) => client.lock('lease').lock());
     const waiting = open().then((client) => client.lock('lease').lock());
     const primaries = ['memory://dropped-1', 'memory://dropped-2', 'memory://dropped-3'];
-    const vote = await redlock(primaries).then((client) => client.lock('vote').lock());
+    const byQuorum = await redlock(primaries).then((client) => client.lock('quorum').lock());
     for (let round = 0; round < 5; round += 1) {
       await sleep(20);
       collectGarbage();
     }
     assert.equal(await (await lock.lock()).release(), 'released');
-    assert.equal(await vote.release(), 'released');
+    assert.equal(await byQuorum.release(), 'released');
     assert.equal(await lease.release(), 'released');
     assert.equal(await (await waiting).release(), 'released');
     assert.deepEqual(collected.warnings, []);

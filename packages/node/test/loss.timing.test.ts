@@ -24,7 +24,7 @@ describe('a lost lock', () => {
     await server[Symbol.asyncDispose]();
   });
 
-  async function toldWithin(limitMs: number, lease: Lease, reason: LostReason): Promise<void> {
+  async function reportedWithin(limitMs: number, lease: Lease, reason: LostReason): Promise<void> {
     const { signal } = lease;
     await eventually(limitMs, () => signal.aborted);
     assert.ok(signal.reason instanceof LockLostError);
@@ -38,14 +38,14 @@ describe('a lost lock', () => {
   it('by DEL is reported within a third of the lease', async () => {
     const lease = await client.lock('deleted').lock();
     await server.store.del('deleted');
-    await toldWithin(LIMIT_MS, lease, 'removed');
+    await reportedWithin(LIMIT_MS, lease, 'removed');
     assert.equal(await lease.release(), 'expired');
   });
 
   it('by FLUSHALL is reported, and the next token is higher', async () => {
     const lease = await client.lock('flushed').lock();
     await server.store.flushall();
-    await toldWithin(LIMIT_MS, lease, 'removed');
+    await reportedWithin(LIMIT_MS, lease, 'removed');
     await assert.rejects(client.lock('flushed').lock({ within: lease }), LockLostError);
     const next = await client.lock('flushed').lock();
     assert.ok((next.token as number) > (lease.token as number));
@@ -56,7 +56,7 @@ describe('a lost lock', () => {
   it("by another owner's record is reported, and the release does not touch that record", async () => {
     const lease = await client.lock('stolen').lock();
     await server.store.multi().del('stolen').hset('stolen', 'thief', '1').pexpire('stolen', 60_000).exec();
-    await toldWithin(LIMIT_MS, lease, 'stolen');
+    await reportedWithin(LIMIT_MS, lease, 'stolen');
     assert.equal(await lease.release(), 'stolen');
     assert.equal(await server.store.hget('stolen', 'thief'), '1');
   });
@@ -65,7 +65,7 @@ describe('a lost lock', () => {
     const lease = await client.lock('silent').lock();
     const left = await server.store.pttl('silent');
     server.pause();
-    await toldWithin(left, lease, 'expired');
+    await reportedWithin(left, lease, 'expired');
     server.resume();
     await eventually(2_000, async () => (await server.store.exists('silent')) === 0);
     assert.notEqual(await lease.release(), 'released');

@@ -169,8 +169,8 @@ describe('a lost lock', () => {
         });
         await assert.rejects(fails, (error) => error === mistake);
         // A fixed lease whose loss was reported has no owner any more.
-        const told = when === 'told before' ? NotOwnerError : LockLostError;
-        await assert.rejects(scope(body), told);
+        const expected = when === 'told before' ? NotOwnerError : LockLostError;
+        await assert.rejects(scope(body), expected);
         assert.deepEqual(outcomes, ['expired', 'expired']);
       });
     }

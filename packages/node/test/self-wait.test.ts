@@ -9,15 +9,15 @@ import { type Client, connect } from 'steadlock';
 describe('a using() inside of a using()', () => {
   let client: Client;
   const warnings: Error[] = [];
-  const hear = (warning: Error) => warnings.push(warning);
+  const collect = (warning: Error) => warnings.push(warning);
 
   before(async () => {
     client = await connect('memory://');
-    process.on('warning', hear);
+    process.on('warning', collect);
   });
 
   after(async () => {
-    process.off('warning', hear);
+    process.off('warning', collect);
     await client.close();
   });
 

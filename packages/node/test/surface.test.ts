@@ -101,13 +101,13 @@ describe('the surface', () => {
         .catch((failed: LockTimeoutError) => failed);
       assert.ok(error instanceof LockTimeoutError);
       const { message, code, kind, name, lockName } = error;
-      const told = JSON.parse(JSON.stringify(error)) as Record<string, unknown>;
+      const parsed = JSON.parse(JSON.stringify(error)) as Record<string, unknown>;
       assert.deepEqual(
-        [told.message, told.code, told.kind, told.name, told.lockName],
+        [parsed.message, parsed.code, parsed.kind, parsed.name, parsed.lockName],
         [message, code, kind, name, lockName],
       );
-      assert.ok('holder' in told && 'retryable' in told);
-      assert.equal(told.stack, undefined);
+      assert.ok('holder' in parsed && 'retryable' in parsed);
+      assert.equal(parsed.stack, undefined);
     });
   });
 });

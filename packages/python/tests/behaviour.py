@@ -175,8 +175,8 @@ class Run:
 
     def _do_race(self, step: Step) -> None:
         racers = [{**step, "client": number % 2, "task": f"racer {number}"} for number in range(step["tasks"])]
-        tries = [(self._actor(racer), self._attempt(racer)) for racer in racers]
-        calls = [actor.submit(trying) for actor, trying in tries]
+        attempts = [(self._actor(racer), self._attempt(racer)) for racer in racers]
+        calls = [actor.submit(trying) for actor, trying in attempts]
         leases = [lease for lease in (call.result(TIMEOUT) for call in calls) if lease is not None]
         assert len(leases) == step["is"]
         self._leases |= {f"{step['as']}{number}": lease for number, lease in enumerate(leases, 1)}

@@ -27,8 +27,8 @@ export const native = {
     try {
       const opened = loaded().open(options);
       if (!('drain' in opened)) return opened;
-      const told = { isLazy: options.lazy ?? false, keyPrefix: options.keyPrefix ?? '' };
-      return new DrivenClient(opened, clients, scripts(), told, wake);
+      const settings = { isLazy: options.lazy ?? false, keyPrefix: options.keyPrefix ?? '' };
+      return new DrivenClient(opened, clients, scripts(), settings, wake);
     } catch (error) {
       // The core trapped, because an earlier failure left it in an unusable state.
       return { ...FailedCore.FAILURE, operation: 'connect', cause: `${error}` };

@@ -263,13 +263,13 @@ describe('a client that fails', () => {
 
   it('and cannot subscribe: waiters poll until it can', async () => {
     const name = fresh();
-    let tries = 0;
+    let attempts = 0;
     const listens = ioredis(redis, subscriber).subscribe as NonNullable<RedisClient['subscribe']>;
     await using client = await open(
       {
         subscribe: (...wanted) => {
-          tries += 1;
-          if (tries === 1) throw new Error('no channels today');
+          attempts += 1;
+          if (attempts === 1) throw new Error('no channels today');
           return listens(...wanted);
         },
       },
@@ -278,7 +278,7 @@ describe('a client that fails', () => {
     await using other = await open();
     const held = await other.lock(name).lock();
     const waiting = client.lock(name).lock({ waitMs: 20_000 });
-    await eventually(5_000, () => tries === 2);
+    await eventually(5_000, () => attempts === 2);
     await eventually(
       5_000,
       async () => ((await redis.pubsub('NUMSUB', `redisson_lock__channel:{${name}}`))[1] as number) > 0,
@@ -316,10 +316,10 @@ describe('a mistake', () => {
     };
     for (const target of [fresh(), client.lock(fresh())]) {
       const misplaced = client.using(target as string, body as never, { waitMs: 0 } as never);
-      const isTold = (error: unknown) =>
+      const namesAdvice = (error: unknown) =>
         error instanceof InvalidArgumentError &&
         /comes last; call using\(lock, options, function\)/.test(error.message);
-      await assert.rejects(misplaced, isTold);
+      await assert.rejects(misplaced, namesAdvice);
     }
     assert.equal(ran, 0);
   });
@@ -369,11 +369,11 @@ describe('several primaries', () => {
 
 describe('a server that refuses', () => {
   it('because it is out of memory is retried', async () => {
-    let tries = 0;
+    let attempts = 0;
     await using client = await open({
       eval: (...call) => {
-        tries += 1;
-        return tries > 2 ? run(...call) : Promise.reject(new ReplyError('ERR max number of clients reached'));
+        attempts += 1;
+        return attempts > 2 ? run(...call) : Promise.reject(new ReplyError('ERR max number of clients reached'));
       },
     });
     assert.equal(await (await client.lock(fresh()).lock()).release(), 'released');

@@ -195,7 +195,7 @@ fn the_store_of_a_name_stays_with_the_process_that_holds_it() {
 }
 
 #[test]
-fn at_the_end_of_a_process_waits_end_without_a_grant_and_holds_go_on() {
+fn at_the_end_of_a_process_waits_end_without_a_grant_and_holds_stay() {
     let name = "memory://at_the_end";
     let (host, other) = (open(name), open(name));
     let held = granted(acquire(&host));

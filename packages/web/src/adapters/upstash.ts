@@ -149,7 +149,7 @@ class Streams {
     try {
       const lines = await this.#begin(channel, ending.signal);
       confirmed.abort();
-      void this.#hear(channel, lines, onMessage, ending.signal);
+      void this.#readMessages(channel, lines, onMessage, ending.signal);
     } catch (error) {
       confirmed.abort();
       ending.abort();
@@ -174,7 +174,7 @@ class Streams {
   }
 
   /** Passes messages on. If the stream ends by itself, opens it again; meanwhile waiters poll. */
-  async #hear(
+  async #readMessages(
     channel: string,
     lines: AsyncGenerator<string, void>,
     onMessage: (message: string) => void,

@@ -35,8 +35,8 @@ class ExpiredLeasesTest {
         val leases = ArrayList<WeakReference<Lease>>()
         repeat(2_000) { leases += WeakReference(client.lock("door-$it").lock(SHORT)) }
         repeat(1_000) {
-            val lapses = LockOptions.DEFAULT.withLease(SHORT)
-            leases += WeakReference(client.lock("window-$it").lockAsync(lapses).toCompletableFuture().join())
+            val shortLease = LockOptions.DEFAULT.withLease(SHORT)
+            leases += WeakReference(client.lock("window-$it").lockAsync(shortLease).toCompletableFuture().join())
         }
         awaitTrue("all leases are collected") {
             System.gc()

@@ -56,7 +56,7 @@ class InvalidInputTest {
     fun `a negative wait means one attempt`() {
         val lease = Duration.ofSeconds(10)
         val negative = Duration.ofMillis(-5)
-        val tries =
+        val attempts =
             listOf<NamedLock.() -> Boolean>(
                 { tryLock(-5, TimeUnit.MILLISECONDS) },
                 { tryLock(-5, 10_000, TimeUnit.MILLISECONDS) },
@@ -64,7 +64,7 @@ class InvalidInputTest {
                 { tryLock(negative, lease) },
             )
         val lock = client.lock("name")
-        for (attempt in tries) {
+        for (attempt in attempts) {
             assertTrue(lock.attempt())
             assertFalse(onAnotherThread { lock.attempt() })
             lock.unlock()

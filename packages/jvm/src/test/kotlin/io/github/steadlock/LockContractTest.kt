@@ -143,10 +143,10 @@ class LockContractTest {
                     assertTrue(granted.get(30, SECONDS))
                 },
                 "of many single tries at once exactly one is granted" to { subject ->
-                    val (ready, go, tried) = Triple(CountDownLatch(TRIES), CountDownLatch(1), CountDownLatch(TRIES))
+                    val (ready, go, tried) = Triple(CountDownLatch(ATTEMPTS), CountDownLatch(1), CountDownLatch(ATTEMPTS))
                     val granted = AtomicInteger()
-                    val tries =
-                        List(TRIES) {
+                    val attempts =
+                        List(ATTEMPTS) {
                             inBackground {
                                 ready.countDown()
                                 go.await()
@@ -159,7 +159,7 @@ class LockContractTest {
                         }
                     ready.await()
                     go.countDown()
-                    tries.forEach { it.get(30, SECONDS) }
+                    attempts.forEach { it.get(30, SECONDS) }
                     assertEquals(1, granted.get())
                     assertTrue(subject.isFree())
                 },
@@ -234,7 +234,7 @@ class LockContractTest {
                 },
             )
 
-        private const val TRIES = 16
+        private const val ATTEMPTS = 16
 
         private fun interruptibly(lock: Lock): List<() -> Unit> =
             listOf({ lock.lockInterruptibly() }, { lock.tryLock(30, SECONDS) })

@@ -32,7 +32,7 @@ class OutageTest {
             val lock = client.lock("a")
             val took =
                 millis {
-                    for (refused in refusalsOf(client) + refusedTriesOf(client)) {
+                    for (refused in refusalsOf(client) + refusedAttemptsOf(client)) {
                         assertTrue(refused.isRetryable && !refused.isSkipped, refused.message)
                         assertTrue(refused.message.orEmpty().contains("circuit breaker"), refused.message)
                         assertNotNull(refused.node)
@@ -187,7 +187,7 @@ class OutageTest {
     }
 
     /** Returns the exceptions of all methods that report by their result whether the lock was acquired. */
-    private fun refusedTriesOf(client: SteadlockClient): List<UnavailableException> {
+    private fun refusedAttemptsOf(client: SteadlockClient): List<UnavailableException> {
         val (lock, semaphore) = client.lock("a") to client.semaphore("s", 2)
         return listOf(
             refusal { lock.tryLock() },

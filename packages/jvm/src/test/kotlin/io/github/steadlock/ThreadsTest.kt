@@ -26,10 +26,10 @@ class ThreadsTest {
         program.expect("ready")
         // The stack of a thread does not fit into this. A limit of threads would not apply to root.
         limitMemory(program, "${virtualBytes(program) + STACK_BYTES / 2}")
-        program.goOn()
+        program.resume()
         program.expect("refused")
         limitMemory(program, "unlimited")
-        program.goOn()
+        program.resume()
         program.expect("recovered")
         assertTrue(program.waitFor(10, TimeUnit.SECONDS))
         assertEquals(0, program.exitValue())
@@ -44,7 +44,7 @@ class ThreadsTest {
 
     private fun Process.expect(line: String) = assertEquals(line, inputReader().readLine())
 
-    private fun Process.goOn() = outputWriter().apply { newLine() }.flush()
+    private fun Process.resume() = outputWriter().apply { newLine() }.flush()
 
     private fun virtualBytes(program: Process): Long {
         val line = Files.readAllLines(Path.of("/proc/${program.pid()}/status")).first { it.startsWith("VmSize:") }

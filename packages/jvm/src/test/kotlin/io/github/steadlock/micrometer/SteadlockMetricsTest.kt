@@ -217,7 +217,7 @@ class SteadlockMetricsTest {
             val registry = prometheus()
             val lasting = SteadlockMetrics(client, listOf(Tag.of("client", "lasting")))
             lasting.bindTo(registry)
-            val goesOn = AtomicBoolean(true)
+            val isRunning = AtomicBoolean(true)
             val failures = mutableListOf<Throwable>()
             val threads =
                 List(4) { number ->
@@ -225,7 +225,7 @@ class SteadlockMetricsTest {
                         try {
                             // Each round has a tag value of its own, because a scrape can see both a removed meter and
                             // its replacement.
-                            for (round in generateSequence(1) { it + 1 }.takeWhile { goesOn.get() }) {
+                            for (round in generateSequence(1) { it + 1 }.takeWhile { isRunning.get() }) {
                                 if (number < 2) {
                                     registry.scrape()
                                 } else {
@@ -241,7 +241,7 @@ class SteadlockMetricsTest {
                     }
                 }
             repeat(20) { client.lock("group$it:1").withLock { } }
-            goesOn.set(false)
+            isRunning.set(false)
             threads.forEach { it.join(10_000) }
             assertEquals(emptyList<Throwable>(), failures)
             assertTrue(threads.none(Thread::isAlive))

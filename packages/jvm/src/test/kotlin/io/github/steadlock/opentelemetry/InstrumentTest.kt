@@ -95,9 +95,9 @@ class InstrumentTest {
 
     @Test
     fun `a blocking span processor delays neither locks nor close`() {
-        val goOn = CountDownLatch(1)
+        val resume = CountDownLatch(1)
         val client = counting().connect()
-        val blocking = sdk(onEnd = { goOn.await() })
+        val blocking = sdk(onEnd = { resume.await() })
         try {
             SteadlockTelemetry.instrument(client, blocking)
             val lost = CountDownLatch(1)
@@ -107,7 +107,7 @@ class InstrumentTest {
             val took = millis(client::close)
             assertTrue(took < CLOSE_MS, "close took $took ms")
         } finally {
-            goOn.countDown()
+            resume.countDown()
         }
     }
 

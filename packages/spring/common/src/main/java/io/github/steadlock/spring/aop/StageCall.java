@@ -172,18 +172,18 @@ final class StageCall {
     private void settle(
             CompletableFuture<Object> result, Object value, Throwable failure, Throwable second) {
         Throwable cause = second instanceof CompletionException ? second.getCause() : second;
-        boolean isTold;
+        boolean isCompleted;
         if (failure != null) {
             if (cause != null && cause != failure) {
                 failure.addSuppressed(cause);
             }
-            isTold = result.completeExceptionally(failure);
+            isCompleted = result.completeExceptionally(failure);
         } else if (cause != null) {
-            isTold = result.completeExceptionally(cause);
+            isCompleted = result.completeExceptionally(cause);
         } else {
-            isTold = result.complete(value);
+            isCompleted = result.complete(value);
         }
-        if (!isTold) {
+        if (!isCompleted) {
             logged(second); // The caller no longer waits.
         }
     }
