@@ -143,7 +143,11 @@ class LockContractTest {
                     assertTrue(granted.get(30, SECONDS))
                 },
                 "of many single tries at once exactly one is granted" to { subject ->
-                    val (ready, go, tried) = Triple(CountDownLatch(ATTEMPTS), CountDownLatch(1), CountDownLatch(ATTEMPTS))
+                    val (ready, go, tried) = Triple(
+                        CountDownLatch(ATTEMPTS),
+                        CountDownLatch(1),
+                        CountDownLatch(ATTEMPTS),
+                    )
                     val granted = AtomicInteger()
                     val attempts =
                         List(ATTEMPTS) {
