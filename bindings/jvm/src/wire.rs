@@ -9,7 +9,7 @@
 //! | 2 | granted | lease `u64`, token `i64` (−1: none), `u8`: 1 if the lease is degraded |
 //! | 3 | not granted | error |
 //! | 4 | failed | error |
-//! | 5 | released (number 2^64 − 1: the outcome of a release after the client was closed) | lease `u64`, outcome text, reason of the loss as text if the lease was expired or stolen (else empty) |
+//! | 5 | released (number 2^64 − 1: the outcome of a release after the client was closed) | lease `u64`, outcome text, reason for the loss as text if the lease was expired or stolen (else empty) |
 //! | 6 | extended | |
 //! | 7 | state | holder, permits held and limit `i64` each (−1: no semaphore, or no permit is held) |
 //! | 8 | held | levels `u32`, innermost lease `i64` (−1: none) |
@@ -19,7 +19,7 @@
 //! | 12 | observed (number 0) | level and sentence as texts, then the named fields: their number as `u32`, and for each field its name as text, then `u8` 0 and a text, or `u8` 1 and an `i64` |
 //!
 //! An error is its kind, operation, message and cause (empty: none) as texts, the lock (`u8` 1 and
-//! a text, or `u8` 0), a holder, the reason of the loss as text (empty: not lost), the server as
+//! a text, or `u8` 0), a holder, the reason for the loss as text (empty: not lost), the server as
 //! text (empty: none), `u8` 1 if a retry may help, and `u8` 1 if the lock was skipped.
 //!
 //! A holder is `u8` 0 for none. Otherwise `u8` 1, its owner id as text, the remaining time of its

@@ -45,7 +45,7 @@ pub(crate) fn map(start_call: Py<PyAny>) -> AddressMap {
     })
 }
 
-/// Prevents further calls of functions. Blocks until the threads that call one have left Python, `limit` at the most.
+/// Prevents further calls of functions. Blocks until the threads that call one have left Python, at most `limit`.
 pub(crate) fn end(py: Python<'_>, limit: Duration) {
     IS_ENDING.store(true, Ordering::SeqCst);
     // Returns without releasing the GIL: a subinterpreter that ends with the process would not get the GIL back.

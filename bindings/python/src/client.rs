@@ -252,7 +252,7 @@ impl Client {
         self.host.submit(Op::SetLimit { lock: lock.0 })
     }
 
-    /// Closes the client; takes 500 ms at the most. An interrupted close goes on.
+    /// Closes the client; takes at most 500 ms. An interrupted close goes on.
     fn close(&self, py: Python<'_>, interruptible: bool) -> PyResult<()> {
         close(py, &self.host, interruptible)
     }
@@ -421,7 +421,7 @@ pub(crate) fn wait(py: Python<'_>, host: &Host, op: Op, interruptible: bool) -> 
     wait_for(py, &mut host.start(op), interruptible, |result| result)?.map_err(|error| convert::error(py, &error))
 }
 
-/// Closes the client; takes 500 ms at the most. An interrupted close goes on.
+/// Closes the client; takes at most 500 ms. An interrupted close goes on.
 pub(crate) fn close(py: Python<'_>, host: &Host, interruptible: bool) -> PyResult<()> {
     let slice = if interruptible { SIGNAL_CHECK } else { EXCEPTION_CHECK };
     let mut closing = host.start(Op::Close);

@@ -24,7 +24,7 @@ static WAITING_THREADS: AtomicUsize = AtomicUsize::new(0);
 static IS_GIL_FORBIDDEN: AtomicBool = AtomicBool::new(false);
 
 /// Starts the end: from now on no other thread gets a lock. Waits without the GIL until the waiting threads have left,
-/// `limit` at the most.
+/// `limit` at most.
 pub(crate) fn begin(py: Python<'_>, limit: Duration) {
     const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 

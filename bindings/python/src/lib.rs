@@ -83,7 +83,7 @@ mod _native {
     }
 
     /// Called at the end of the interpreter. From now on no thread but the calling one gets a lock. Waits until the
-    /// waiting threads have ended by `SystemExit`, `limit_ms` at the most.
+    /// waiting threads have ended by `SystemExit`, at most `limit_ms`.
     #[pyfunction]
     fn grant_no_more(py: Python<'_>, limit_ms: u64) {
         crate::interpreter_end::begin(py, Duration::from_millis(limit_ms));
@@ -97,7 +97,7 @@ mod _native {
     }
 
     /// Called at the end of the interpreter. From now on no function of an address map is called. Waits for running
-    /// calls, `limit_ms` at the most.
+    /// calls, at most `limit_ms`.
     #[pyfunction]
     fn ask_no_more(py: Python<'_>, limit_ms: u64) {
         crate::addresses::end(py, Duration::from_millis(limit_ms));

@@ -14,7 +14,7 @@ use crate::names;
 /// each call in it. An `__exit__` in Python could end before its first line, and the lock would stay held. In native
 /// code no such exception occurs. This `__exit__` asks the scope which lease ends, and repeats that if an interrupt
 /// ends it. It removes the lease itself. If an interrupt ends the release, it has the lease released in the background.
-/// At last it raises the interrupt.
+/// Finally, it raises the interrupt.
 #[pyclass(frozen, weakref, module = "steadlock._native")]
 pub(crate) struct ScopeEnd;
 

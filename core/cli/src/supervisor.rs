@@ -326,7 +326,7 @@ impl Exec {
             // Some sandboxes refuse this, and a command can undo it. Then `steadlock run` ends the supervisor's
             // orphans.
             let _ = set_parent_process_death_signal(Some(Signal::KILL));
-            // The supervisor can have ended before the request was made.
+            // The supervisor may have ended before the request was made.
             if getppid().map(Pid::as_raw_pid) != Some(self.parent) {
                 return Ok(ExitCode::FAILURE);
             }

@@ -166,7 +166,7 @@ fn kill_by_child_lists(killed: &mut HashSet<ProcessId>, refused: &mut HashSet<Pi
         let mut parents = vec![getpid()];
         while let Some(parent) = parents.pop() {
             for pid in system::children(parent) {
-                // The process can have ended, and its id can belong to another process now.
+                // The process may have ended, and its id can belong to another process now.
                 let Some(child) = system::read_process(pid).filter(|now| now.parent == parent.as_raw_pid()) else {
                     continue;
                 };

@@ -19,7 +19,7 @@ fn send(child: &Child, signal: Signal) {
     kill_process(pid, signal).unwrap();
 }
 
-/// Waits until the process ends, for 20 s at the most.
+/// Waits until the process ends, for at most 20 s.
 fn wait(child: &mut Child) -> i32 {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {

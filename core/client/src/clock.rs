@@ -93,7 +93,7 @@ impl Clock {
         let steady = sources.steady();
         let Comparison { lead, stepped } = self.load();
         let difference = lead_of(sources.wall_coarse(), steady).wrapping_sub(lead);
-        // The cheap reading can be one kernel tick old, 10 ms at the most, so half of the tolerance is left for it.
+        // The cheap reading can be one kernel tick old, at most 10 ms, so half of the tolerance is left for it.
         if (-TOLERANCE..=TOLERANCE / 2).contains(&difference) {
             return Instant::from_micros(steady.saturating_add(stepped));
         }
@@ -235,7 +235,7 @@ mod portable {
     pub(super) fn steady() -> u64 {
         static ORIGIN: OnceBox<Instant> = OnceBox::new();
         let origin = ORIGIN.get_or_init(|| Box::new(Instant::now()));
-        // The origin is 1, because `Lease` uses 0 for "no deadline".
+        // The origin is 1, because `Instant::ZERO` stands for "not set" elsewhere.
         u64::try_from(origin.elapsed().as_micros())
             .unwrap_or(u64::MAX)
             .saturating_add(1)

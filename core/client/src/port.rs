@@ -401,7 +401,7 @@ pub enum Event {
     Lost {
         /// The lease's id.
         lease: u64,
-        /// The reason of the loss.
+        /// The reason for the loss.
         reason: LostReason,
         /// Whether the lease needs no release: see [`Lease::is_forgotten`].
         is_forgotten: bool,
@@ -436,7 +436,7 @@ pub struct Released {
     pub lease: u64,
     /// The outcome of the release.
     pub outcome: ReleaseOutcome,
-    /// The reason of the loss, if the outcome is `Expired` or `Stolen`: the releasing caller learns that it did not
+    /// The reason for the loss, if the outcome is `Expired` or `Stolen`: the releasing caller learns that it did not
     /// hold the lock to the end.
     pub lost: Option<LostReason>,
 }

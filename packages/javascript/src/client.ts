@@ -203,7 +203,7 @@ export class Client {
 
   /**
    * Closes the client: waiters reject with `ClosedError`; held leases are lost with the reason `closed` and then
-   * released. Takes 500 ms at the most. A second call does nothing.
+   * released. Takes at most 500 ms. A second call does nothing.
    */
   close(): Promise<void> {
     return this.#engine.close();

@@ -333,7 +333,7 @@ fn locked(record: &PossibleRecord, answers: &[Answer], now: u64, server: &str) -
     let mut left = *left;
     let mut waiters = None;
     if record.key == LockKey::Named {
-        // The record can have ended meanwhile.
+        // The record may have ended meanwhile.
         left = answers.get(1)?.ttl()?;
         waiters = answers.get(2).and_then(Answer::number);
     }

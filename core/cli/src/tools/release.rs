@@ -69,7 +69,7 @@ impl Release {
         };
         let client = self.server.builder()?.connect().await?;
         let lock = lock_of_kind(&client, kind, &self.name);
-        // The holder is read as late as possible, because it can have changed since the search.
+        // The holder is read as late as possible, because it may have changed since the search.
         let current = match lock.holder().await {
             Ok(current) => current.map(Owner::from),
             // With RedLock each primary has its own record.

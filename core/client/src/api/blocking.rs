@@ -359,7 +359,7 @@ impl Lease {
         self.0.is_valid()
     }
 
-    /// Returns the reason of the loss; `None` if the lease was not lost.
+    /// Returns the reason for the loss; `None` if the lease was not lost.
     #[must_use]
     pub fn lost_reason(&self) -> Option<LostReason> {
         self.0.lost_reason()

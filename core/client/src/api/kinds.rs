@@ -1,4 +1,4 @@
-//! Lock objects that are more than one lock: the two sides of a read-write lock, and the semaphore.
+//! The lock objects with methods of their own: the read-write lock and the semaphore.
 
 use std::time::Duration;
 

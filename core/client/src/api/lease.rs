@@ -81,7 +81,7 @@ impl Lease {
         self.state.is_valid()
     }
 
-    /// Returns the reason of the loss; `None` if the lease was not lost.
+    /// Returns the reason for the loss; `None` if the lease was not lost.
     #[must_use]
     pub fn lost_reason(&self) -> Option<LostReason> {
         self.state.lost_reason()

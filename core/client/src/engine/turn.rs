@@ -29,7 +29,7 @@ use crate::unwind::panicked_error;
 /// The longest time for which a closed client keeps releasing its leases.
 const CLOSE_LIMIT: Duration = Duration::from_millis(400);
 
-/// Whether another thread than the engine's may drive it.
+/// The facts that decide whether a thread other than the engine's own may drive it.
 #[cfg(feature = "native")]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Readiness {
@@ -49,7 +49,7 @@ pub(super) struct Engine {
     requests: Requests,
     leases: Leases,
     short_leases: ShortLeases,
-    /// The shortest lease that was passed to the transport.
+    /// The length of the shortest lease, as last passed to the transport.
     passed_shortest_lease: Option<Duration>,
     connecting: Connecting,
     closing: Option<Closing>,

@@ -186,7 +186,7 @@ pub enum Observation {
         lease: u64,
         /** The server; of a composite lock, the one where its last member was lost. */
         server: Arc<str>,
-        /** The reason of the loss. */
+        /** The reason for the loss. */
         reason: LostReason,
         /** The cause of the failed renewals, if the lease expired although it was auto-renewed. */
         cause: Option<String>,

@@ -138,7 +138,7 @@ impl Lease {
         !self.remaining().is_zero()
     }
 
-    /// Returns the reason of the loss; `None` if the lease was not lost.
+    /// Returns the reason for the loss; `None` if the lease was not lost.
     #[must_use]
     pub fn lost_reason(&self) -> Option<LostReason> {
         let status = self.status.load(Ordering::Acquire) & !FORGOTTEN;

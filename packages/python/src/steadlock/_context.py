@@ -192,7 +192,7 @@ def current_caller() -> Caller:
     if fiber is not None:
         caller = _fiber_callers.get(fiber)
         if caller is None:
-            # A signal handler can have run this function meanwhile, and can hold a lock as the caller that it made.
+            # A signal handler may have run this function meanwhile, and can hold a lock as the caller that it made.
             caller = _fiber_callers.setdefault(fiber, Caller(thread, fiber))
         if caller.thread is not thread:
             caller = _fiber_callers[fiber] = Caller(thread, fiber)

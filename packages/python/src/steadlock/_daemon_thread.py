@@ -59,7 +59,7 @@ class DaemonThread:
         return self.is_current() or not self.is_running()
 
     def join(self, limit: float) -> None:
-        """Waits for the end of the thread, `limit` seconds at the most. Does not wait in the thread itself."""
+        """Waits for the end of the thread, at most `limit` seconds. Does not wait in the thread itself."""
         thread = self._thread
         if thread is not None and thread.ident is not None and not self.is_current():
             thread.join(limit)

@@ -153,7 +153,7 @@ class LeaseBase(ABC, NotCopyable, Generic[ConnectionT, OwnerT, EventT]):
     def _report_release(self, outcome: str, lost: LostReason | None) -> None:
         """Reports the outcome of the release to the telemetry."""
         if self._connection.telemetry is not None:
-            # The lease can have been lost before, without a report of that loss yet.
+            # The lease may have been lost before, without a report of that loss yet.
             reason = self._native.lost_reason
             self._connection.report_end(self._native.id, outcome if reason is None else "lost", reason or lost)
 

@@ -123,7 +123,7 @@ def is_behind() -> bool:
 
 
 def flush(limit: float = FLUSH_LIMIT) -> None:
-    """Waits until all lines are written, `limit` seconds at the most."""
+    """Waits until all lines are written, at most `limit` seconds."""
     if _context.is_hub():
         return  # A hub must not wait: the greenlets that write could not run meanwhile.
     end = time.monotonic() + limit

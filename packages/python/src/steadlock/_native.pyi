@@ -42,14 +42,14 @@ def make_errors_by(
 ) -> None: ...
 
 # Called at the end of the interpreter. From now on no thread but the calling one gets a lock. Waits until the waiting
-# threads have ended by `SystemExit`, `limit_ms` at the most.
+# threads have ended by `SystemExit`, at most `limit_ms`.
 def grant_no_more(limit_ms: int) -> None: ...
 
 # Called in the child of a fork, where the parent's other threads do not exist.
 def has_forked() -> None: ...
 
 # Called at the end of the interpreter. From now on no function of an address map is called. Waits for running calls,
-# `limit_ms` at the most.
+# at most `limit_ms`.
 def ask_no_more(limit_ms: int) -> None: ...
 
 # Takes the result of an address map's function: an address or `None`; or the reason why there is no result.

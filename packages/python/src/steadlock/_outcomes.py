@@ -18,7 +18,7 @@ LostReason: TypeAlias = Literal["expired", "removed", "stolen", "max_hold", "clo
 
 - `expired`: the deadline passed without a renewal that the server confirmed
 - `removed`: the server has no record of the lease
-- `stolen`: the record on the server belongs to another owner
+- `stolen`: the record on the server belongs to another owner, or was replaced by a value that is not such a lock
 - `max_hold`: the time of `max_hold` has passed
 - `closed`: the client was closed
 """

@@ -30,7 +30,7 @@ export class Channels {
     try {
       await this.#subscriber.subscribe(channel);
     } catch (error) {
-      // If this was the last listener, the channel must be unsubscribed: the others can have left while this one was
+      // If this was the last listener, the channel must be unsubscribed: the others may have left while this one was
       // registered.
       if (this.#remove(channel, listener)) this.#subscriber.unsubscribe(channel).then(undefined, () => {});
       throw error;

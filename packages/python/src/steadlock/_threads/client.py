@@ -224,7 +224,7 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         return self._connection.call(native.set_limit, native.submit_set_limit, permit)
 
     def close(self) -> None:
-        """Closes the client; takes 0.5 s at the most. Idempotent.
+        """Closes the client; takes at most 0.5 s. Idempotent.
 
         Waiting threads get `ClosedError`; held leases are lost with the reason `closed` and then released.
         """

@@ -171,7 +171,7 @@ def _notify(lease: Watched) -> None:
 
 
 def wait_for_events(descriptor: Descriptor, limit: float = CHECK_INTERVAL) -> None:
-    """Waits until there are events, `limit` seconds at the most. Ctrl-C ends the wait."""
+    """Waits until there are events, at most `limit` seconds. Ctrl-C ends the wait."""
     poller = select.poll()
     # If the system has no descriptor left, the caller tries again after that time.
     with contextlib.suppress(OSError):

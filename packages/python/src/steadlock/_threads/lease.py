@@ -148,7 +148,7 @@ def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller
             native.release_later(grant.id)
             connection.holds.discard(grant.id, settings.key, owner.number)
             for entry in [entry for entry in entered if entry._native is grant]:
-                # Another thread can have left the scope meanwhile.
+                # Another thread may have left the scope meanwhile.
                 with suppress(ValueError):
                     entered.remove(entry)
         if measured is not None:

@@ -300,7 +300,7 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         return was_held
 
     async def close(self) -> None:
-        """Closes the client; takes 0.5 s at the most. Idempotent.
+        """Closes the client; takes at most 0.5 s. Idempotent.
 
         Waiting tasks get `ClosedError`; held leases are lost with the reason `closed` and then released. A cancellation
         of the caller does not stop the close.

@@ -124,7 +124,7 @@ public class Lease internal constructor(
 
     /**
      * Releases the lease and returns the outcome. Any thread can call it. Throws nothing for a lost lease. A second
-     * call does nothing and returns the outcome of the first. Waits one command timeout at the most. An interrupt does
+     * call does nothing and returns the outcome of the first. Waits at most one command timeout. An interrupt does
      * not end the wait: the thread's interrupt status is set again afterwards. After the client was closed, returns the
      * outcome of the release that the close made.
      *

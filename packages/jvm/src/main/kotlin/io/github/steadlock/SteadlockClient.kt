@@ -152,7 +152,7 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
 
     /**
      * Closes the client. Waiters get [ClosedException]. Held leases are lost for the reason [LostReason.CLOSED] and
-     * then released, with a warning in the log. Takes 500 ms at the most, even if the server does not answer. A second
+     * then released, with a warning in the log. Takes at most 500 ms, even if the server does not answer. A second
      * call does nothing.
      */
     override fun close() {

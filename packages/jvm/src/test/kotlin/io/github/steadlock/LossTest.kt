@@ -167,7 +167,7 @@ class LossTest {
     }
 
     @Test
-    fun `closing without the server takes half a second at the most`() {
+    fun `closing without the server takes at most half a second`() {
         lock.lock()
         server.pause()
         val took = millis { client.close() }

@@ -43,7 +43,7 @@ internal interface NativeApi {
     fun cancel(client: Long, request: Long)
 
     /**
-     * Blocks until there are events, [timeoutMs] at the most, and writes them to the start of the direct [buffer].
+     * Blocks until there are events, at most [timeoutMs], and writes them to the start of the direct [buffer].
      * Returns the number of bytes written, or -1 if the client was dropped.
      */
     fun next(client: Long, timeoutMs: Long, buffer: ByteBuffer): Int
@@ -54,7 +54,7 @@ internal interface NativeApi {
      */
     fun remaining(client: Long, lease: Long): Long
 
-    /** Blocks until the leases are released, [timeoutMs] at the most. */
+    /** Blocks until the leases are released, at most [timeoutMs]. */
     fun releaseNow(client: Long, leases: List<Long>, timeoutMs: Long)
 
     /** Forgets a lost lease, because the program has no object of it any more. */

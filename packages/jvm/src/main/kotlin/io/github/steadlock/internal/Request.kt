@@ -47,7 +47,7 @@ internal class Request(
     fun await(): Reply = keepingInterrupts { get() }
 
     /**
-     * Waits for the reply, [limitMs] at the most; returns null if none came. An interrupt does not end the wait, and is
+     * Waits for the reply, at most [limitMs]; returns null if none came. An interrupt does not end the wait, and is
      * set again afterwards.
      */
     fun await(limitMs: Long): Reply? {

@@ -37,7 +37,7 @@ public object SteadlockTelemetry {
      * @param attributes attributes to add to each span and metric. If several clients share one [openTelemetry], give
      * each different attributes, because it keeps only one of two numbers with the same name and attributes
      * @return closing it ends the metrics and the observation of new acquisitions; acquisitions that have begun still
-     * get their spans. Closing waits 500 ms at the most until finished spans are passed on
+     * get their spans. Closing waits at most 500 ms until finished spans are passed on
      * @throws InvalidArgumentException if [client] was made without metrics
      * @throws IllegalStateException if [client] is instrumented already
      * @throws ClosedException if [client] is closed
