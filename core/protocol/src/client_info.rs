@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(read.host, "a\\npid=1\\u{1b}[2J");
         assert_eq!(read.program, "redis://…@host");
         assert_eq!(read.label, "ä".repeat(ClientInfo::MOST_CHARACTERS));
-        let told = ClientInfo::parse("host=a\u{9b}\r\u{7}".as_bytes()).unwrap();
-        assert_eq!(told.host, "a\\u{9b}\\r\\u{7}");
+        let info = ClientInfo::parse("host=a\u{9b}\r\u{7}".as_bytes()).unwrap();
+        assert_eq!(info.host, "a\\u{9b}\\r\\u{7}");
     }
 }

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_told_apart() {
+    fn bytes_that_are_not_text_are_escaped() {
         assert_eq!(shown_owner(b"\xff\xfe"), "\\xff\\xfe");
         assert_eq!(shown_owner(b"a\xc3b"), "a\\xc3b");
     }

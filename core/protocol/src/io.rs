@@ -474,7 +474,10 @@ impl Io {
             return;
         }
         let place = self.breakers.place(keys);
-        if let Some(by) = self.server_clocks.told(place, token, self.config.lease, sent, now) {
+        if let Some(by) = self
+            .server_clocks
+            .note_token(place, token, self.config.lease, sent, now)
+        {
             self.observe(Detail::Trouble, |io| Observed::ClockAhead {
                 primary: io.primary(keys),
                 by,

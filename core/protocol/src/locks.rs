@@ -359,7 +359,7 @@ impl Locks {
             Timer::ReleaseAgain(release) => self.pass_to_releases(releases::Input::Due(release), now),
             Timer::ReleaseWait(release) => self.pass_to_releases(releases::Input::WaitOver(release), now),
             Timer::Poll(lock) => self.pass_to_fair_queue(fair_queue::Input::PollDue(lock), now),
-            Timer::Heard(lock) => self.pass_to_waiters(waiters::Input::ReleaseMessage(lock), now),
+            Timer::DelayedMessage(lock) => self.pass_to_waiters(waiters::Input::ReleaseMessage(lock), now),
             Timer::Linger(lock) => self.linger_over(lock, now),
             Timer::Probe(primary) => self.probe(primary, now),
             Timer::Identify => self.identify_again(now),
@@ -441,7 +441,7 @@ impl Locks {
 
     fn forget(&mut self, lock: LockId, now: Instant) {
         self.io.stop(Timer::Linger(lock));
-        self.io.stop(Timer::Heard(lock));
+        self.io.stop(Timer::DelayedMessage(lock));
         self.waiters
             .input(&mut self.io, &self.holds, waiters::Input::Forget(lock), now);
         self.fair_queue

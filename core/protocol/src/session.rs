@@ -62,7 +62,7 @@ impl Session {
         }
         if self.group.is_quorum() {
             self.composite(groups::Input::Acquire(ticket, request), now);
-        } else if let Some(error) = self.group.waits_in_vain(&mut self.client, &request, now) {
+        } else if let Some(error) = self.group.self_wait_error(&mut self.client, &request, now) {
             self.client.complete(ticket, Outcome::Failed(error));
         } else {
             let plan = LeasePlan::of(request.lease, self.client.io().config().lease);
@@ -164,9 +164,9 @@ impl Session {
     }
 
     fn end(&mut self, ticket: impl Fn(&mut Client) -> Option<Ticket>, now: Instant) -> Vec<(Ticket, Vec<LeaseId>)> {
-        let mut told = Vec::new();
+        let mut releases = Vec::new();
         if !self.client.close() {
-            return told;
+            return releases;
         }
         let closed = |ticket| Event::Completed {
             ticket,
@@ -194,14 +194,14 @@ impl Session {
             self.settle(now);
             let ticket = ticket(&mut self.client);
             let leases = self.client.locks().holds().get(id).map(|hold| hold.levels().to_vec());
-            told.extend(ticket.zip(leases));
+            releases.extend(ticket.zip(leases));
             self.hold(holds::Input::Dropped { hold: id, ticket }, now);
         }
         self.client.io_mut().closed();
         self.composite(groups::Input::Close, now);
         self.with(|locks| locks.release_at_once(now));
         self.settle(now);
-        told
+        releases
     }
 
     /// Changes the locks, and passes on the events that follow.

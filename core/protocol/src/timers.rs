@@ -41,7 +41,7 @@ pub(crate) enum Timer {
     /// The next poll is due, which keeps waiters in the server's queue alive.
     Poll(LockId),
     /// A message was delayed because earlier ones changed nothing; now it may make waiters ask.
-    Heard(LockId),
+    DelayedMessage(LockId),
     /// The response timeout of a round is over. This timer comes after `QuorumWait`: if a wait and its round end at the
     /// same instant, the round must not count as failed for the waiters behind this caller.
     Round(Ticket),

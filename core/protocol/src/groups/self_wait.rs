@@ -28,7 +28,7 @@ use crate::types::AcquireRequest;
 
 impl Members<'_> {
     /// Returns the error for a wait for one lock that no other caller could end.
-    pub(crate) fn waits_in_vain(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
+    pub(crate) fn self_wait_error(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
         self.waits_inside_several(request, now)
             .or_else(|| self.waits_for_own_mutex(request, now))
             .or_else(|| self.waits_for_those_it_blocks(request, now))

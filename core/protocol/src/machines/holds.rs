@@ -96,7 +96,7 @@ impl Holds {
             }
             Input::Connected(node, lane) => {
                 for (id, hold) in self.of_node(node) {
-                    let (watchdog, record) = hold.watched(id);
+                    let (watchdog, record) = hold.watchdog_and_record(id);
                     watchdog.connected(io, &record, lane, now);
                 }
             }

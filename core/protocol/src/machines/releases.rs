@@ -116,7 +116,7 @@ struct Release {
     /// The attempts that may run after the release, so that the release must be sent once more.
     late: Unresolved,
     /// Whether an attempt was answered while the release was in flight, and the client does not know which ran first.
-    is_doubtful: bool,
+    is_order_unknown: bool,
     /// The earliest time to send the release: the TTL of an expired lease must pass first, or an attempt that was cut
     /// off may still run.
     not_before: Option<Instant>,
@@ -186,7 +186,7 @@ impl Releases {
             other_lane: None,
             unresolved: owed.unresolved,
             late: Unresolved::default(),
-            is_doubtful: false,
+            is_order_unknown: false,
             not_before: owed.hold.and_then(|hold| hold.not_before),
         };
         self.by_id.insert(id, release);
@@ -318,7 +318,7 @@ impl Releases {
         } else {
             return;
         }
-        release.is_doubtful |= release.call.is_some() && !io.config().keeps_order;
+        release.is_order_unknown |= release.call.is_some() && !io.config().keeps_order;
     }
 
     /// Handles a reply that does not say what became of the record.
@@ -366,7 +366,7 @@ impl Releases {
             let at = io.timeout(now);
             release.not_before = Some(at);
             io.set(Timer::ReleaseAgain(id), at);
-        } else if std::mem::take(&mut release.is_doubtful) {
+        } else if std::mem::take(&mut release.is_order_unknown) {
             self.send(io, id, now);
         } else {
             self.settle(io, id);

@@ -137,20 +137,20 @@ fn a_grant_that_cannot_be_true_is_asked_about_and_not_believed() {
 }
 
 #[test]
-fn a_grant_that_is_told_in_time_is_believed_without_a_question() {
+fn a_grant_message_in_time_needs_no_further_call() {
     let mut session = connected();
     let (_, owner, grants, _) = waiting(&mut session);
     let message = format!("{owner} {} {}", shown(2), shown(299));
     session.on_message(NODE, &grants, message.as_bytes(), at(300));
-    let told = events(&mut session);
+    let reported = events(&mut session);
     let [
         Event::Completed {
             outcome: Outcome::Granted(grant),
             ..
         },
-    ] = told.as_slice()
+    ] = reported.as_slice()
     else {
-        panic!("{told:?}")
+        panic!("{reported:?}")
     };
     assert_eq!(grant.token.map(|token| token.get()), Some(shown(299)));
     assert_eq!(settle(&mut session, "other:1", 300), 0);
@@ -410,7 +410,7 @@ fn a_free_lock_behind_dead_waiters_is_asked_for_at_once() {
 }
 
 #[test]
-fn a_single_try_goes_on_while_dead_waiters_are_before_it() {
+fn a_single_attempt_continues_while_dead_waiters_are_before_it() {
     let mut session = connected();
     session.acquire(of_kind(Kind::Fair, Some(Duration::ZERO)), at(0));
     let (calls, _) = sent(&mut session, at(0));
@@ -430,21 +430,21 @@ fn a_single_try_goes_on_while_dead_waiters_are_before_it() {
 }
 
 #[test]
-fn who_waits_in_vain_is_never_told_that_nobody_holds_the_lock() {
+fn a_timed_out_waiter_never_reports_a_free_lock() {
     let mut session = connected();
     session.acquire(of_kind(Kind::Fair, Some(ms(100))), at(0));
     let (calls, _) = sent(&mut session, at(0));
     session.on_reply(calls[0].id, Ok(held(Kind::Fair, "", 0)), at(1));
     session.on_timeout(at(100));
-    let told = events(&mut session);
+    let reported = events(&mut session);
     let [
         Event::Completed {
             outcome: Outcome::NotGranted(error),
             ..
         },
-    ] = told.as_slice()
+    ] = reported.as_slice()
     else {
-        panic!("{told:?}")
+        panic!("{reported:?}")
     };
     assert_eq!(error.kind(), ErrorKind::LockTimeout);
     let message = error.to_string();
@@ -471,7 +471,7 @@ fn a_message_that_overtakes_the_answer_queued_makes_the_waiter_ask_again() {
 }
 
 #[test]
-fn a_turn_that_is_told_of_was_waited_for_though_it_lasts_about_as_long_as_the_lease() {
+fn a_queued_grant_counts_as_a_wait_even_if_it_lasts_about_as_long_as_the_lease() {
     let mut session = connected();
     let wanted = [of_kind(Kind::Fair, None), wants("left")];
     // The server grants the lock to a queued waiter for 3 s.

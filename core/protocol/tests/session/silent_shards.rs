@@ -106,8 +106,8 @@ fn who_wants_no_degraded_lease_gets_none_though_the_slot_moves_to_a_primary_that
         let tickets = [0, 1].map(|_| session.acquire(request.clone(), at(2)));
         sent(&mut session, at(2));
         session.on_slots(NODE, all_slots_of(2), at(3));
-        let told: Vec<_> = std::iter::from_fn(|| session.poll_event()).collect();
-        assert_eq!(told.len(), tickets.len(), "{told:?}");
+        let reported: Vec<_> = std::iter::from_fn(|| session.poll_event()).collect();
+        assert_eq!(reported.len(), tickets.len(), "{reported:?}");
         let is_refusal = |event: &Event| {
             use Event::Completed;
             matches!(
@@ -118,6 +118,6 @@ fn who_wants_no_degraded_lease_gets_none_though_the_slot_moves_to_a_primary_that
                 }
             )
         };
-        assert!(told.iter().all(is_refusal), "{told:?}");
+        assert!(reported.iter().all(is_refusal), "{reported:?}");
     }
 }

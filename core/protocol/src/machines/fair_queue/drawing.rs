@@ -22,8 +22,8 @@ impl Drawn for FairQueue {
         (QUEUED, "found", QUEUED),
         (QUEUED, "poll answered", QUEUED),
         // The waiter is granted the lock, or the grant comes too late to be useful.
-        (QUEUED, "told", HOLD),
-        (QUEUED, "told", TOO_LATE),
+        (QUEUED, "grant message", HOLD),
+        (QUEUED, "grant message", TOO_LATE),
         (QUEUED, "poll answered", HOLD),
         (QUEUED, "poll answered", TOO_LATE),
         // The poll of another waiter names this waiter as the holder before its own reply arrives.
@@ -68,7 +68,7 @@ impl Labelled for Input {
             Self::PollBy(..) => "poll by",
             Self::PollDue(_) => "poll due",
             Self::Answered(..) => "poll answered",
-            Self::GrantMessage { .. } => "told",
+            Self::GrantMessage { .. } => "grant message",
             Self::GhostReleased(_) => "ghost released",
             Self::Forget(_) => "forget",
         }

@@ -167,7 +167,7 @@ impl Hold {
     }
 
     /// Returns the watchdog of the hold, and the record that the watchdog renews.
-    pub(super) fn watched(&mut self, id: HoldId) -> (&mut Watchdog, Record<'_>) {
+    pub(super) fn watchdog_and_record(&mut self, id: HoldId) -> (&mut Watchdog, Record<'_>) {
         let record = Record {
             id,
             keys: &self.keys,
@@ -177,12 +177,12 @@ impl Hold {
     }
 
     pub(super) fn schedule(&mut self, io: &mut Io, id: HoldId, sent: Instant, now: Instant) {
-        let (watchdog, record) = self.watched(id);
+        let (watchdog, record) = self.watchdog_and_record(id);
         watchdog.schedule(io, &record, sent, now);
     }
 
     pub(super) fn renew(&mut self, io: &mut Io, id: HoldId, now: Instant) {
-        let (watchdog, record) = self.watched(id);
+        let (watchdog, record) = self.watchdog_and_record(id);
         watchdog.renew(io, &record, None, now);
     }
 
@@ -463,8 +463,8 @@ impl Watchdog {
     /// Sets the timers of a provisional grant. The first renewal comes after a third of the grant, or of the
     /// auto-renewed lease, whichever is shorter. Most holds end before that.
     pub(super) fn schedule_first(&self, io: &mut Io, id: HoldId, granted: Granted) {
-        let watched_for = self.plan.renewed.then_some(self.plan.length);
-        let first = granted.ttl.min(watched_for.unwrap_or(granted.ttl));
+        let renewed_length = self.plan.renewed.then_some(self.plan.length);
+        let first = granted.ttl.min(renewed_length.unwrap_or(granted.ttl));
         io.set(Timer::Deadline(id), self.deadline);
         let third = first.checked_div(3).unwrap_or_default();
         io.set(Timer::Renew(id), granted.sent + third);

@@ -70,7 +70,7 @@ impl Alone {
     }
 
     fn outcomes(&mut self) -> Vec<Outcome> {
-        self.bench.told().into_iter().map(|(_, outcome)| outcome).collect()
+        self.bench.outcomes().into_iter().map(|(_, outcome)| outcome).collect()
     }
 
     fn is_waiting(&mut self) -> bool {
@@ -106,7 +106,7 @@ fn cut_off(attempt: CallId) -> Resolved {
 }
 
 #[test]
-fn a_release_is_sent_at_once_and_its_caller_is_told_the_answer() {
+fn a_release_is_sent_at_once_and_completes_with_the_answer() {
     for (reply, outcome) in [
         (1, ReleaseOutcome::Released),
         (0, ReleaseOutcome::Expired),
@@ -317,7 +317,7 @@ fn the_same_holds_for_one_that_is_not_answered() {
 }
 
 #[test]
-fn its_caller_waits_no_longer_than_one_command_timeout_and_it_goes_on() {
+fn a_release_returns_unknown_after_one_command_timeout_and_continues() {
     let mut alone = Alone::new(Bench::new());
     let id = alone.owe();
     alone.input(Input::WaitOver(id));
@@ -326,7 +326,7 @@ fn its_caller_waits_no_longer_than_one_command_timeout_and_it_goes_on() {
 }
 
 #[test]
-fn a_caller_that_goes_away_is_told_nothing_and_it_goes_on() {
+fn a_cancelled_release_reports_nothing_and_continues() {
     let mut alone = Alone::new(Bench::new());
     let id = alone.owe();
     alone.input(Input::Cancelled(Ticket::from_u64(1)));

@@ -184,16 +184,16 @@ impl Waiters {
         };
         // If the lock is free, dead waiters come first. One call skips only a limited number of them.
         let is_of_server_queue = request.keys().kind.queues_on_server();
-        let goes_on = refused.is_free && is_of_server_queue;
+        let must_ask_again = refused.is_free && is_of_server_queue;
         if request.is_once() {
-            if goes_on {
+            if must_ask_again {
                 request.attempt_after_gap(io, ticket, now);
             } else {
                 self.give_up(io, holds, ticket, now);
             }
             return;
         }
-        if request.is_over_but_for_an_answer() && !goes_on {
+        if request.is_over_but_for_an_answer() && !must_ask_again {
             self.give_up(io, holds, ticket, now);
             return;
         }
@@ -202,7 +202,7 @@ impl Waiters {
         if is_of_server_queue {
             if request.is_stale() {
                 request.attempt_after_gap(io, ticket, now);
-            } else if goes_on {
+            } else if must_ask_again {
                 io.step(Step::Fair(FairInput::PollSoon(lock)));
             }
             return;
@@ -423,12 +423,12 @@ impl Waiters {
         let Some(queue) = self.queue(request.lock()) else {
             return;
         };
-        let heard = match queue.heard() {
+        let last_contact = match queue.last_contact() {
             _ if queue.holding().is_some() => now,
             Some(at) => at.max(request.started()),
             None => request.started(),
         };
-        let until = heard + io.longest_silence();
+        let until = last_contact + io.longest_silence();
         if until > now {
             io.set(Timer::Silence(ticket), until);
         } else {

@@ -30,7 +30,7 @@ pub(super) fn refusal(io: &Io, keys: &Keys, policy: OnUnavailable, now: Instant)
 pub(crate) fn refused_unasked(outage: &Outage, name: &LockName, policy: OnUnavailable, now: Instant) -> Outcome {
     let error = |what: &str| {
         let error = Error::new(ErrorKind::Unavailable, Operation::Acquire, what);
-        error.with_cause(outage.told(now)).with_lock(name.as_str())
+        error.with_cause(outage.refusal_cause(now)).with_lock(name.as_str())
     };
     match policy {
         OnUnavailable::Skip => Outcome::NotGranted(error("skipped").with_skip()),

@@ -66,7 +66,7 @@ pub(super) struct Queue {
     turn: Turn,
     /// When the server last answered an attempt, or when the lock was last held here. While it is held here, no waiter
     /// has to ask.
-    heard: Option<Instant>,
+    last_contact: Option<Instant>,
     /// The waiters; `None` if there are none, and nothing is stored for later ones.
     waiters: Option<Box<Waiting>>,
 }
@@ -103,7 +103,7 @@ impl Queue {
             holding: None,
             older: Vec::new(),
             turn: Turn::default(),
-            heard: None,
+            last_contact: None,
             waiters: None,
         }
     }
@@ -204,7 +204,7 @@ impl Queue {
         self.older.retain(|other| *other != hold);
         if self.holding == Some(hold) {
             self.holding = None;
-            self.heard = Some(now);
+            self.last_contact = Some(now);
             self.turn.released(now);
             self.changed();
         }
@@ -234,13 +234,13 @@ impl Queue {
     }
 
     /// Notes how many other connections have received the message about a release.
-    pub(super) const fn heard_by(&mut self, others: u32) {
-        self.turn.heard_by(others);
+    pub(super) const fn note_listeners(&mut self, others: u32) {
+        self.turn.note_listeners(others);
     }
 
     /// Notes that the server answered an attempt.
     pub(super) const fn answered(&mut self, now: Instant) {
-        self.heard = Some(now);
+        self.last_contact = Some(now);
     }
 
     /// Notes that the answer to a call that was sent at `sent` names the holder.
@@ -288,19 +288,19 @@ impl Queue {
     /// answered, after that.
     pub(super) fn last_failure(&self) -> Option<&Cause> {
         match self.last_answer()? {
-            (at, LastAnswer::Failed(why)) if !self.was_heard_after(at) => Some(why),
+            (at, LastAnswer::Failed(why)) if !self.had_contact_after(at) => Some(why),
             _ => None,
         }
     }
 
     /// Returns when the server last answered an attempt, or when the lock was last held here.
-    pub(super) const fn heard(&self) -> Option<Instant> {
-        self.heard
+    pub(super) const fn last_contact(&self) -> Option<Instant> {
+        self.last_contact
     }
 
     /// Whether the server answered an attempt, or the lock was held here, after `at`.
-    pub(super) fn was_heard_after(&self, at: Instant) -> bool {
-        self.heard.is_some_and(|heard| heard > at)
+    pub(super) fn had_contact_after(&self, at: Instant) -> bool {
+        self.last_contact.is_some_and(|last_contact| last_contact > at)
     }
 
     /// Handles a message that the lock may be free. If it is too early to ask, returns the earliest time as an error.
@@ -481,7 +481,7 @@ impl Turn {
     }
 
     /// Notes how many other connections received the message about a release.
-    pub(super) const fn heard_by(&mut self, others: u32) {
+    pub(super) const fn note_listeners(&mut self, others: u32) {
         self.others = others;
     }
 
@@ -580,7 +580,7 @@ mod tests {
     #[test]
     fn a_turn_ends_after_sixteen_grants_when_others_listen() {
         let mut turn = Turn::default();
-        turn.heard_by(1);
+        turn.note_listeners(1);
         for _ in 0..15 {
             turn.granted(at(0));
             assert!(!turn.is_over(at(0)));
@@ -594,16 +594,16 @@ mod tests {
     #[test]
     fn a_turn_ends_after_twenty_milliseconds() {
         let mut turn = Turn::default();
-        turn.heard_by(1);
+        turn.note_listeners(1);
         turn.granted(at(0));
         assert!(!turn.is_over(at(19)));
         assert!(turn.is_over(at(20)));
     }
 
     #[test]
-    fn a_lock_that_lay_free_starts_a_new_turn() {
+    fn a_lock_that_was_free_for_a_while_starts_a_new_turn() {
         let mut turn = Turn::default();
-        turn.heard_by(1);
+        turn.note_listeners(1);
         turn.granted(at(0));
         turn.released(at(100));
         assert!(turn.is_over(at(104)));
@@ -622,7 +622,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_in_vain_come_ever_more_slowly() {
+    fn calls_without_success_lengthen_the_gap() {
         let mut wakes = Wakes::default();
         assert_eq!(wakes.earliest(LONGEST), None);
         let expected = [2, 2, 2, 2, 4, 8, 16, 32, 64, 128, 256, 500, 500];
@@ -631,7 +631,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_ends_that() {
+    fn a_change_resets_the_gap() {
         let mut wakes = Wakes::default();
         gaps(&mut wakes, 100);
         wakes.changed();
@@ -639,7 +639,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_that_no_message_caused_do_not_count() {
+    fn calls_that_no_message_caused_do_not_count() {
         let mut wakes = Wakes::default();
         (0..100).for_each(|_| wakes.found_no_change());
         assert_eq!(gaps(&mut wakes, 5), [2, 2, 2, 2, 4]);

@@ -87,7 +87,7 @@ pub(super) struct Request {
     /// The grants in a row that came too late.
     lateness: Lateness,
     /// Whether the server has replied that other owners hold the lock.
-    told_held: bool,
+    was_refused: bool,
     /// The owner id of the write hold inside which the caller reads.
     inside: Option<OwnerId>,
     /// Whether a refusal left the mark of this request on the server.
@@ -137,10 +137,10 @@ impl Request {
             max_hold: request.max_hold,
             fencing: request.fencing,
             on_unavailable: request.on_unavailable,
-            once: tries_once(request),
-            bounded: request.wait.is_some() && !tries_once(request),
+            once: is_single_attempt(request),
+            bounded: request.wait.is_some() && !is_single_attempt(request),
             lateness: Lateness::default(),
-            told_held: false,
+            was_refused: false,
             inside: arrival.inside,
             marked: false,
             queued: false,
@@ -249,8 +249,8 @@ impl Request {
     }
 
     /// Whether the server has replied that other owners hold the lock.
-    pub(super) const fn was_told_held(&self) -> bool {
-        self.told_held
+    pub(super) const fn was_refused(&self) -> bool {
+        self.was_refused
     }
 
     /// Whether the request has left its mark on the server, and must renew the mark before it expires.
@@ -376,7 +376,7 @@ impl Request {
 
     /// Notes that the server refused an attempt because other owners hold the lock.
     pub(super) fn refused(&mut self) {
-        self.told_held = true;
+        self.was_refused = true;
         self.marked = !self.once && self.keys.kind.leaves_mark();
     }
 
@@ -472,7 +472,7 @@ impl Request {
 }
 
 /// Whether a request is a single attempt, which does not wait.
-pub(super) fn tries_once(request: &AcquireRequest) -> bool {
+pub(super) fn is_single_attempt(request: &AcquireRequest) -> bool {
     request.wait.is_some_and(|wait| wait.is_zero())
 }
 
@@ -550,20 +550,17 @@ impl Wait<'_> {
     fn not_granted(self, io: &Io, now: Instant) -> Error {
         let request = self.request;
         let waited = now.saturating_since(request.started());
-        let told = self.queue.and_then(|queue| {
+        let last_holder = self.queue.and_then(|queue| {
             let (at, holder) = queue.last_holder()?;
             // A waiter that never asked uses the answer to the waiters before it.
-            let is_theirs = request.last_try().is_none() && !queue.was_heard_after(at);
+            let is_theirs = request.last_try().is_none() && !queue.had_contact_after(at);
             (at >= request.started() || is_theirs).then(|| holder.clone())
         });
-        let told = || {
-            let holder = told?;
-            Some(LocalHolder {
-                holder,
-                is_the_caller: false,
-            })
-        };
-        match self.local.or_else(told) {
+        let remote = last_holder.map(|holder| LocalHolder {
+            holder,
+            is_the_caller: false,
+        });
+        match self.local.or(remote) {
             Some(holder) => held_error(request.keys(), Some(waited), holder, io),
             None if others_had_it(request, self.queue, io) => request
                 .failed(ErrorKind::LockTimeout, format!("not granted after {}", brief(waited)))
@@ -576,9 +573,11 @@ impl Wait<'_> {
 /// Whether a caller never asked because other callers of this client held the lock, or were answered, while it waited.
 fn others_had_it(request: &Request, queue: Option<&Queue>, io: &Io) -> bool {
     let Some(queue) = queue else { return false };
-    let is_heard = queue.heard().is_some_and(|heard| heard >= request.started());
+    let had_contact = queue
+        .last_contact()
+        .is_some_and(|last_contact| last_contact >= request.started());
     let is_answered = io.is_connected(request.node()) && queue.last_failure().is_none();
-    request.last_try().is_none() && is_heard && is_answered
+    request.last_try().is_none() && had_contact && is_answered
 }
 
 /// Returns the error of a caller that does not learn who holds the lock.

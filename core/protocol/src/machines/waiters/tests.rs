@@ -157,7 +157,7 @@ impl Alone {
 
     /// Answers that another owner holds the lock, and that the waiter is in the server's queue, if the kind has one.
     fn refuse(&mut self) {
-        let Reply::Array(mut parts) = another_holds_it() else {
+        let Reply::Array(mut parts) = held_by_another_owner() else {
             return;
         };
         if self.kind.queues_on_server() {
@@ -222,7 +222,7 @@ impl Alone {
 
     /// Returns the kind of the error that the caller got.
     fn failed_with(&mut self) -> Option<ErrorKind> {
-        match self.bench.told().pop()? {
+        match self.bench.outcomes().pop()? {
             (_, Outcome::NotGranted(error) | Outcome::Failed(error)) => Some(error.kind()),
             _ => None,
         }
@@ -230,7 +230,7 @@ impl Alone {
 }
 
 /// Returns the reply that another owner holds the lock.
-fn another_holds_it() -> Reply {
+fn held_by_another_owner() -> Reply {
     Reply::Array(vec![
         Reply::Int(0),
         Reply::Int(5_000),
@@ -310,7 +310,7 @@ fn after_its_pause_it_asks() {
 }
 
 #[test]
-fn a_wait_ends_in_any_state_and_its_caller_is_told_why() {
+fn a_wait_can_end_in_any_state_and_reports_why() {
     for make in [Alone::queued, Alone::pausing, Alone::trying, Alone::sleeping] {
         let mut alone = make();
         // The first input may only prolong the wait for the first answer.
@@ -329,7 +329,7 @@ fn a_wait_ends_in_any_state_and_its_caller_is_told_why() {
 }
 
 #[test]
-fn a_caller_that_goes_away_is_told_nothing_and_what_it_may_be_granted_is_released() {
+fn a_cancelled_request_reports_nothing_and_releases_a_possible_grant() {
     for (make, is_owed) in [
         (Alone::queued as fn() -> Alone, false),
         (Alone::pausing, false),
@@ -412,7 +412,7 @@ fn an_overdue_attempt_is_made_again_under_the_same_owner_id() {
 }
 
 #[test]
-fn who_does_not_wait_is_told_the_first_answer_or_that_none_came() {
+fn a_single_attempt_ends_with_its_first_answer_or_when_that_is_overdue() {
     let mut alone = Alone::trying_of(Kind::Lock, ONCE);
     alone.refuse();
     assert_eq!(alone.failed_with(), Some(ErrorKind::LockTimeout));
@@ -423,7 +423,7 @@ fn who_does_not_wait_is_told_the_first_answer_or_that_none_came() {
 }
 
 #[test]
-fn what_cannot_work_is_told_at_once() {
+fn a_permanent_error_fails_the_request_at_once() {
     for answer in [numbers(&[7]), refusal("NOPERM")] {
         let mut alone = Alone::trying();
         alone.answer_last(answer.clone());

@@ -11,8 +11,8 @@ fn one_that_lets_others_go_first_asks_when_its_wait_is_over() {
 }
 
 #[test]
-fn one_behind_another_whose_wait_is_over_is_told_with_the_answer_to_that() {
-    let held = || Ok(another_holds_it());
+fn a_waiter_whose_wait_is_over_ends_with_the_answer_to_the_first_waiter() {
+    let held = || Ok(held_by_another_owner());
     for (answer, is_granted) in [(held(), false), (numbers(&[1]), true)] {
         let mut alone = Alone::trying();
         let (first, call) = (alone.ticket, alone.bench.call());

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn in_an_outage_a_wait_ends_in_any_state_and_its_caller_is_told_why() {
+fn in_an_outage_a_wait_can_end_in_any_state_and_reports_why() {
     for make in [Alone::queued, Alone::pausing, Alone::trying, Alone::sleeping] {
         for policy in [OnUnavailable::Fail, OnUnavailable::Skip] {
             let mut alone = make();
