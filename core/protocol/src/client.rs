@@ -62,18 +62,18 @@ impl Client {
         change(&mut self.locks);
         while let Some(output) = self.locks.next_output() {
             if let Some(event) = divert(output) {
-                self.tell(event);
+                self.emit(event);
             }
         }
     }
 
     /// Passes an event to its caller.
-    pub(crate) fn tell(&mut self, event: Event) {
+    pub(crate) fn emit(&mut self, event: Event) {
         self.events.extend(self.unnamed.keep(self.locks.io(), event));
     }
 
     pub(crate) fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
-        self.tell(Event::Completed { ticket, outcome });
+        self.emit(Event::Completed { ticket, outcome });
     }
 
     /// Returns the next event for a caller.
@@ -82,7 +82,7 @@ impl Client {
     }
 
     /// Completes the refusals whose holders' names have arrived, or whose time limit for the name is over.
-    pub(crate) fn tell_refusals(&mut self, now: Instant) {
+    pub(crate) fn complete_refusals(&mut self, now: Instant) {
         if self.unnamed.len() > 0 {
             let due = self.unnamed.take_due(self.locks.io_mut(), self.is_closed, now);
             self.events.extend(due);

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn client_info_is_read_as_it_was_written() {
         assert_eq!(ClientInfo::parse(info().text().as_bytes()), Some(info()));
         assert_eq!(info().to_string(), "orders.py (a=b), pid 4121 on worker-7");
         let nameless = ClientInfo {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nothing_of_ours_is_nothing() {
+    fn foreign_text_is_no_client_info() {
         let long = format!("{}\nnote={}", info().text(), "x".repeat(MOST_BYTES));
         for text in [
             "",

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_cut_between_characters() {
+    fn long_text_is_cut_between_characters() {
         assert_eq!(readable("äöü".as_bytes(), 6), "äöü");
         assert_eq!(readable("äöü".as_bytes(), 5), "äö…");
         assert_eq!(readable("äöü".as_bytes(), 4), "äö…");

@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_to_its_own_time_again_does_not_pile_up() {
+    fn a_timer_that_is_set_again_to_its_time_does_not_pile_up() {
         let mut timers = Timers::default();
         for _ in 0..1_000 {
             timers.set(timer(1), at(1));
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_stopped_does_not_pile_up() {
+    fn stopped_timers_do_not_pile_up() {
         let mut timers = Timers::default();
         // The first timer stays at the front, so that no stale entry reaches it.
         timers.set(timer(0), at(1));

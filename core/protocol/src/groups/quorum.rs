@@ -110,7 +110,7 @@ impl Quorum {
     }
 
     fn acquire(&mut self, members: &mut Members<'_>, ticket: Ticket, request: AcquireRequest, now: Instant) {
-        if let Some(error) = refusal(&request).or_else(|| self.holds.waits_for_itself(&request, now)) {
+        if let Some(error) = refusal(&request).or_else(|| self.holds.self_wait_error(&request, now)) {
             members.complete(ticket, Outcome::Failed(error));
             return;
         }

@@ -122,7 +122,7 @@ impl Bench {
     pub(super) fn outcomes(&mut self) -> Vec<(Ticket, Outcome)> {
         let steps = self.io.take_steps().into_iter();
         let outcomes = steps.filter_map(|step| match step {
-            Step::Tell(Event::Completed { ticket, outcome }) => Some((ticket, outcome)),
+            Step::Emit(Event::Completed { ticket, outcome }) => Some((ticket, outcome)),
             _ => None,
         });
         outcomes.collect()

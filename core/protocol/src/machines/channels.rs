@@ -34,7 +34,7 @@ pub(crate) enum Input<'a> {
     /// A waiter of a lock needs the messages of a channel.
     Listen(Listen),
     /// The lock has no waiters any more.
-    Leave(LockId),
+    Unused(LockId),
     /// The server confirmed a subscription.
     Confirmed { node: NodeId, channel: &'a [u8] },
     /// A message arrived.
@@ -85,14 +85,14 @@ impl Channels {
         let before = transitions::before(self, io, &input);
         match input {
             Input::Listen(to) => match to.topic {
-                Topic::Releases(listener) => self.listen_for_releases(io, to, listener),
-                Topic::Grants => self.listen_for_grants(io, &to),
+                Topic::Releases(listener) => self.subscribe_to_releases(io, to, listener),
+                Topic::Grants => self.subscribe_to_grants(io, &to),
             },
-            Input::Leave(lock) => {
+            Input::Unused(lock) => {
                 if let Some(subscriptions) = self.by_lock.remove(&lock) {
                     let releases = subscriptions.releases.map(|releases| releases.channel);
                     for channel in releases.into_iter().chain(subscriptions.grants) {
-                        self.leave(io, lock, subscriptions.node, channel);
+                        self.unsubscribe(io, lock, subscriptions.node, channel);
                     }
                 }
             }
@@ -150,12 +150,12 @@ impl Channels {
 
     /// Subscribes to the channel for releases of a lock. If the channel was confirmed earlier, for another lock, a
     /// message for this lock may have arrived already, so the waiters ask the server.
-    fn listen_for_releases(&mut self, io: &mut Io, to: Listen, listener: Listener) {
+    fn subscribe_to_releases(&mut self, io: &mut Io, to: Listen, listener: Listener) {
         let lock = to.lock;
         if self.is_listening(lock) {
             return;
         }
-        let is_confirmed = self.listen(io, &to);
+        let is_confirmed = self.subscribe(io, &to);
         let subscriptions = self.subscriptions(&to);
         subscriptions.releases = Some(Subscription {
             channel: to.channel,
@@ -171,16 +171,16 @@ impl Channels {
 
     /// Subscribes to the channel for grants. Grant messages may be lost until the server has confirmed the subscription;
     /// the waiters ask the server then.
-    fn listen_for_grants(&mut self, io: &mut Io, to: &Listen) {
+    fn subscribe_to_grants(&mut self, io: &mut Io, to: &Listen) {
         let subscriptions = self.subscriptions(to);
         if subscriptions.grants.is_none() {
             subscriptions.grants = Some(Arc::clone(&to.channel));
-            self.listen(io, to);
+            self.subscribe(io, to);
         }
     }
 
     /// Adds a lock to the locks that use a channel. Returns whether the server had already confirmed the channel.
-    fn listen(&mut self, io: &mut Io, to: &Listen) -> bool {
+    fn subscribe(&mut self, io: &mut Io, to: &Listen) -> bool {
         let channels = self.by_node.get_or_default(to.node);
         let channel = channels.get_or_default(Arc::clone(&to.channel));
         let is_new = channel.locks.is_empty();
@@ -192,7 +192,7 @@ impl Channels {
     }
 
     /// Removes a lock from the locks that use a channel, and unsubscribes after the last one.
-    fn leave(&mut self, io: &mut Io, lock: LockId, node: NodeId, name: Arc<[u8]>) {
+    fn unsubscribe(&mut self, io: &mut Io, lock: LockId, node: NodeId, name: Arc<[u8]>) {
         let Some(channels) = self.by_node.get_mut(&node) else {
             return;
         };

@@ -166,7 +166,7 @@ impl Inspections {
                 inspection.answer = Some(state);
                 self.identified(io);
             }
-            Some(outcome) => self.tell(io, ticket, outcome),
+            Some(outcome) => self.complete(io, ticket, outcome),
             None => {}
         }
     }
@@ -186,12 +186,12 @@ impl Inspections {
                 .get_mut(&ticket)
                 .and_then(|inspection| inspection.answer.take())
             {
-                self.tell(io, ticket, Outcome::State(named(io, state)));
+                self.complete(io, ticket, Outcome::State(named(io, state)));
             }
         }
     }
 
-    fn tell(&mut self, io: &mut Io, ticket: Ticket, outcome: Outcome) {
+    fn complete(&mut self, io: &mut Io, ticket: Ticket, outcome: Outcome) {
         self.open.remove(&ticket);
         io.stop(Timer::Answer(ticket));
         io.complete(ticket, outcome);

@@ -63,7 +63,7 @@ impl Waiters {
             Input::Advance(lock) => self.advance(io, lock, now),
             Input::Held(lock, hold) => {
                 self.with_queue(lock, |queue| queue.held_by(hold));
-                self.tell_due(io, holds, lock, now);
+                self.end_due_waits(io, holds, lock, now);
             }
             Input::Freed(lock, hold) => {
                 self.with_queue(lock, |queue| queue.freed_by(hold, now));
@@ -86,11 +86,11 @@ impl Waiters {
             Input::HolderSeen(lock, holder) => {
                 self.with_queue(lock, |queue| queue.answered(now));
                 self.note_held(io, lock, holder, now);
-                self.tell_due(io, holds, lock, now);
+                self.end_due_waits(io, holds, lock, now);
             }
             Input::GrantedInQueue(ticket, granted) => self.grant(io, ticket, granted, now),
             Input::AskAgain(ticket) => self.with(ticket, |request| {
-                if request.is_trying() {
+                if request.is_asking() {
                     request.mark_stale();
                 } else {
                     // The server answers this attempt with the same hold, the full lease and a token.
@@ -124,13 +124,13 @@ impl Waiters {
         let Some(queue) = self.queue_mut(lock) else { return };
         queue.enter(ticket, place);
         if is_behind_others && place == Place::Queue {
-            queue.tell_with_first_answer(ticket);
+            queue.end_with_first_answer(ticket);
         }
         let owner = io.owner_id();
         match request.wait {
             Some(wait) if wait.is_zero() => io.set(Timer::Wait(ticket), io.timeout(now)),
             Some(wait) => io.set(Timer::Wait(ticket), now + wait),
-            None => io.set(Timer::Silence(ticket), now + io.longest_silence()),
+            None => io.set(Timer::Silence(ticket), now + io.silence_timeout()),
         }
         let arrival = Arrival {
             lock,
@@ -165,12 +165,12 @@ impl Waiters {
         // While a caller of this client has a degraded lease of the lock, all waiters queue in this client, even those
         // that would otherwise queue on the server.
         let is_held_here = self.holder(holds, lock).is_some_and(Hold::is_local);
-        let is_shared_try = is_single_attempt(&wanted.request) && !kind.is_exclusive();
+        let is_shared_attempt = is_single_attempt(&wanted.request) && !kind.is_exclusive();
         if is_held_here || io.outage(&wanted.keys).is_some() {
             Place::Queue
         } else if kind.queues_on_server() {
             Place::Server
-        } else if wanted.inside.is_some() || is_shared_try {
+        } else if wanted.inside.is_some() || is_shared_attempt {
             Place::Alone
         } else {
             Place::Queue
@@ -199,7 +199,7 @@ impl Waiters {
             return;
         };
         let Some((ticket, request)) = first else {
-            io.step(Step::Tidy(lock));
+            io.step(Step::ForgetIfUnused(lock));
             return;
         };
         if io.outage(request.keys()).is_some() {
@@ -219,7 +219,7 @@ impl Waiters {
         } else if request.is_waiting_for_turn() {
             if queue.passes_on(now) {
                 request.pause();
-                let pause = io.between(TURN_PAUSE);
+                let pause = io.random_between(TURN_PAUSE);
                 io.set(Timer::Wake(ticket), now + pause);
             } else {
                 request.attempt(io, ticket, now);
@@ -232,7 +232,7 @@ impl Waiters {
         let Some((_, Some((ticket, request)))) = self.queue_and_first(lock) else {
             return;
         };
-        if request.is_trying() {
+        if request.is_asking() {
             request.mark_stale();
         } else if request.is_sleeping() {
             request.attempt_after_gap(io, ticket, now);
@@ -253,7 +253,7 @@ impl Waiters {
         // The reply to an attempt in flight may be stale, if its waiter is not known to be in the server's queue yet.
         let on_server: Vec<Ticket> = queue.on_server().collect();
         self.with_all(&on_server, |request| {
-            if request.is_trying() && !request.is_queued() {
+            if request.is_asking() && !request.is_queued() {
                 request.mark_stale();
             }
         });

@@ -284,7 +284,7 @@ fn an_outage_during_a_wait_is_survived() {
 }
 
 #[test]
-fn what_was_released_before_the_subscription_stood_is_found_at_once() {
+fn a_release_before_the_subscription_was_confirmed_is_found_at_once() {
     let mut world = World::new(2);
     let grant = world.hold(0, wants("a"));
     let ticket = world.acquire(1, wants("a"));
@@ -296,7 +296,7 @@ fn what_was_released_before_the_subscription_stood_is_found_at_once() {
 }
 
 #[test]
-fn a_message_that_overtakes_a_refusal_repeats_the_try() {
+fn a_message_that_overtakes_a_refusal_repeats_the_attempt() {
     let mut world = World::new(2);
     let grant = world.hold(0, wants("a"));
     let ticket = world.acquire(1, wants("a"));

@@ -368,7 +368,7 @@ fn several_that_are_renewed_are_kept_until_they_are_left() {
 }
 
 #[test]
-fn what_is_left_of_several_fixed_ones_is_released_when_one_of_them_is_gone() {
+fn the_other_members_of_a_fixed_multi_lock_are_released_when_one_is_lost() {
     let mut world = World::new(1);
     let long = |name| AcquireRequest {
         lease: fixed(20_000),

@@ -23,7 +23,7 @@ fn cancelling_at_any_instant_leaves_no_key_one_round_trip_later() {
 }
 
 #[test]
-fn cancelling_a_waiter_leaves_the_others_in_line() {
+fn cancelling_a_waiter_keeps_the_others_in_the_queue() {
     let mut world = World::new(2);
     let held = world.hold(0, wants("a"));
     let first = world.acquire(1, wants("a"));

@@ -276,7 +276,7 @@ fn a_waiter_that_leaves_after_its_polls_were_answered_is_released_once() {
 }
 
 #[test]
-fn what_is_granted_to_one_who_has_left_is_released_at_once() {
+fn a_grant_to_a_waiter_that_has_left_is_released_at_once() {
     let mut session = connected();
     let (ticket, name, grants, _) = waiting(&mut session);
     session.cancel(ticket, at(10));
@@ -314,7 +314,7 @@ fn a_poll_that_names_one_who_has_left_as_the_holder_releases_it() {
 
 /// A process that was restored from a snapshot has the client id of the original, which may still be running.
 #[test]
-fn what_is_granted_to_an_owner_that_was_never_here_is_left_alone() {
+fn a_grant_to_an_unknown_owner_is_left_alone() {
     let mut session = connected();
     let (_, name, grants, _) = waiting(&mut session);
     let others = format!("{}:4711", name.split(':').next().unwrap());

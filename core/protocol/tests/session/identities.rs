@@ -111,7 +111,7 @@ fn one_that_neither_holds_nor_wants_anything_says_nothing_more_and_begins_anew()
 }
 
 #[test]
-fn it_says_it_again_where_another_server_may_be() {
+fn an_identity_is_repeated_where_another_server_may_be() {
     let mut world = world(1);
     world.hold(0, wants("a"));
     world.disconnect(0);

@@ -211,7 +211,7 @@ fn callers_wait_for_the_command_lane_and_their_error_says_why_it_is_closed() {
 }
 
 #[test]
-fn what_is_known_to_be_settled_is_released_on_either_lane() {
+fn a_settled_hold_is_released_on_either_lane() {
     let mut session = connected();
     let lease = hold(&mut session, wants("a"), at(0));
     session.on_lane_closed(NODE, Lane::Command, "cut", at(1));

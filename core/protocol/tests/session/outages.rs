@@ -258,7 +258,7 @@ fn a_fixed_local_lease_ends_at_its_deadline_unless_it_is_extended() {
 }
 
 #[test]
-fn its_context_enters_a_local_lease_again() {
+fn its_context_reenters_a_degraded_lease() {
     let mut world = with_breakers(1);
     outage(&mut world, 0);
     let mine = |lease| AcquireRequest {
@@ -350,7 +350,7 @@ fn a_local_lease_keeps_those_waiting_that_come_when_the_server_is_back() {
 }
 
 #[test]
-fn what_an_attempt_was_granted_late_is_released_and_the_local_lease_stays() {
+fn a_late_grant_is_released_and_the_degraded_lease_stays() {
     let mut world = with_breakers(1);
     world.server.stopped = true;
     let tickets: Vec<_> = (0..5).map(|n| world.acquire(0, local(&format!("a {n}")))).collect();
@@ -408,7 +408,7 @@ fn several_locks_are_local_if_one_of_them_is() {
 }
 
 #[test]
-fn what_the_server_alone_can_count_fails() {
+fn kinds_that_only_the_server_can_count_get_no_degraded_lease() {
     let mut world = with_breakers(1);
     outage(&mut world, 0);
     let permits = steadlock_protocol::Permits::new(1, 2).unwrap();

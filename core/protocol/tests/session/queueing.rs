@@ -82,7 +82,7 @@ fn overtaken(session: &mut Session, request: AcquireRequest) -> Vec<Call> {
 
 /// A release has granted the lock to a waiter for 3 s, and the waiter's next attempt discovers the grant.
 #[test]
-fn what_the_server_granted_for_longer_than_a_short_fixed_lease_is_released_at_its_end() {
+fn a_queued_grant_that_outlasts_a_fixed_lease_is_released_at_the_end_of_the_lease() {
     let mut session = connected();
     let short = AcquireRequest {
         lease: fixed(500),
@@ -146,7 +146,7 @@ fn a_grant_from_before_its_channel_was_confirmed_is_found_at_once() {
 }
 
 #[test]
-fn a_lock_that_is_waited_for_in_turn_is_listened_to_all_the_time_and_no_longer() {
+fn a_lock_with_one_waiter_after_another_stays_subscribed_until_it_is_idle() {
     let mut session = connected();
     let mut subscribed = Vec::new();
     for turn in 0..5 {

@@ -95,7 +95,7 @@ fn a_probe_whose_slot_moved_leaves_no_breaker_open() {
 }
 
 #[test]
-fn who_wants_no_degraded_lease_gets_none_though_the_slot_moves_to_a_primary_that_is_silent() {
+fn a_request_without_a_degraded_lease_gets_none_when_the_slot_moves_to_a_silent_primary() {
     for policy in [OnUnavailable::Fail, OnUnavailable::Skip] {
         let mut session = of_a_cluster();
         opens(&mut session, 2, 1);

@@ -177,7 +177,7 @@ fn the_last_renewals_of_several_locks_have_their_time_though_the_wait_is_over() 
 }
 
 #[test]
-fn what_is_entered_for_renewal_while_several_are_taken_stays_renewed() {
+fn a_hold_that_is_reentered_with_renewal_during_a_multi_lock_stays_renewed() {
     let mut world = World::with(2, auto_renewed(5_000));
     let right = world.hold(1, wants("right"));
     let mut left = from(1, "left");
@@ -194,7 +194,7 @@ fn what_is_entered_for_renewal_while_several_are_taken_stays_renewed() {
 }
 
 #[test]
-fn what_is_entered_for_renewal_stays_renewed_though_the_same_answer_ends_the_taking() {
+fn a_hold_that_is_reentered_with_renewal_stays_renewed_when_the_same_answer_ends_the_multi_lock() {
     let mut world = World::with(1, auto_renewed(5_000));
     world.reply_latency = ms(30);
     let mut fixed_one = from(1, "left");
@@ -390,7 +390,7 @@ fn a_wait_for_a_member_of_what_the_caller_holds_is_refused_at_once() {
 }
 
 #[test]
-fn who_writes_is_let_in_to_write_again_though_it_also_reads_as_a_member() {
+fn a_writer_reenters_the_write_lock_even_if_it_also_reads_as_a_member() {
     let mut world = World::new(1);
     world.server.says_yes = true;
     let of = |kind| AcquireRequest {

@@ -56,7 +56,7 @@ fn with_a_waiter(kind: Kind) -> Session {
 }
 
 #[test]
-fn what_several_hold_is_asked_for_beside_those_who_try_too() {
+fn single_attempts_for_a_shared_lock_are_sent_side_by_side() {
     for kind in [permits(), Kind::Read] {
         let mut session = connected();
         let (first, first_call) = single_attempt(&mut session, kind, 0);
@@ -80,7 +80,7 @@ fn what_several_hold_is_asked_for_beside_those_who_try_too() {
 }
 
 #[test]
-fn what_several_hold_is_asked_for_beside_those_who_have_no_answer_yet() {
+fn single_attempts_for_a_shared_lock_are_sent_beside_an_unanswered_waiter() {
     for kind in [permits(), Kind::Read] {
         let mut session = connected();
         session.acquire(of_kind(kind, None), at(0));
@@ -117,7 +117,7 @@ fn a_single_attempt_to_read_is_sent_beside_waiting_readers() {
 }
 
 #[test]
-fn what_others_wait_for_is_left_to_them() {
+fn a_single_attempt_does_not_overtake_waiters() {
     // The waiters may want more permits than there are.
     for kind in [permits(), Kind::Lock, Kind::Mutex, Kind::Write] {
         let mut session = with_a_waiter(kind);

@@ -232,7 +232,7 @@ impl Gathering {
             members.hold(holds::Input::Plan(id, self.plan), now);
         }
         if is_enough {
-            members.hold(holds::Input::RenewNoMore(id), now);
+            members.hold(holds::Input::StopRenewing(id), now);
             return None;
         }
         let member = members.ticket_for(Some(ticket), Verb::Extend);
@@ -353,7 +353,7 @@ impl Gathering {
     fn renew_as_before(&self, members: &mut Members<'_>, now: Instant) {
         for (id, plan) in self.around.iter() {
             members.hold(holds::Input::Plan(*id, *plan), now);
-            members.hold(holds::Input::RenewNoMore(*id), now);
+            members.hold(holds::Input::StopRenewing(*id), now);
         }
     }
 }

@@ -253,7 +253,7 @@ impl Attempts {
         round.undo(members, now);
         members.stop(Timer::Round(ticket));
         let is_silent = attempt.request.wait.is_none()
-            && now.saturating_since(attempt.last_contact) >= members.io().longest_silence();
+            && now.saturating_since(attempt.last_contact) >= members.io().silence_timeout();
         let is_outage = outage(members.io(), &attempt.request, now).is_some();
         let is_over = attempt.is_single_attempt() || attempt.is_graced || is_silent;
         let ends = is_over || is_too_slow || no_majority.is_fatal() || is_outage;
@@ -262,8 +262,8 @@ impl Attempts {
         // The first waiter asks for all waiters.
         self.for_all(&name, |attempt| attempt.lateness = lateness);
         if !ends {
-            let longer = lateness.pause().map(|range| members.between(range));
-            let pause = members.between(PAUSE).saturating_add(longer.unwrap_or_default());
+            let longer = lateness.pause().map(|range| members.random_between(range));
+            let pause = members.random_between(PAUSE).saturating_add(longer.unwrap_or_default());
             members.set(Timer::Pause(ticket), now + pause);
         }
         ends

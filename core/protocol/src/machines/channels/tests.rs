@@ -106,7 +106,7 @@ fn a_channel_that_nobody_listens_to_is_left() {
         Alone::listening(Topic::Grants),
         Alone::confirmed(),
     ] {
-        alone.input(Input::Leave(alone.lock));
+        alone.input(Input::Unused(alone.lock));
         assert!(matches!(alone.last_transmit(), Some(Transmit::Unsubscribe { .. })));
         assert_eq!(alone.channels.len(), 0);
     }

@@ -50,7 +50,7 @@ impl Alone {
     }
 
     fn find(&mut self, ticket: Ticket) {
-        let found = ClockSeen {
+        let found = ClockReading {
             sent: self.bench.now,
             clock: CLOCK,
         };

@@ -194,7 +194,7 @@ impl Hold {
         let deadline = self.deadline();
         for lease in &self.levels {
             let lease = *lease;
-            io.step(Step::Tell(Event::Renewed { lease, deadline }));
+            io.step(Step::Emit(Event::Renewed { lease, deadline }));
         }
         deadline
     }
@@ -492,15 +492,15 @@ impl Watchdog {
             // removed record. The random part spreads the renewals of holds that were acquired, or renewed after an
             // outage, at the same time.
             let third = self.plan.length.checked_div(3).unwrap_or_default();
-            let earlier = io.part_of(third.checked_div(SPREAD).unwrap_or_default());
+            let earlier = io.random_part(third.checked_div(SPREAD).unwrap_or_default());
             io.set(Timer::Renew(id), sent + third.saturating_sub(earlier));
         } else {
-            self.renew_no_more(io, id);
+            self.stop_renewing(io, id);
         }
     }
 
     /// Stops the renewals of a fixed hold whose record lasts long enough.
-    pub(super) fn renew_no_more(&self, io: &mut Io, id: HoldId) {
+    pub(super) fn stop_renewing(&self, io: &mut Io, id: HoldId) {
         if !self.plan.renewed && self.renewal.is_none() && self.reaches(self.wanted_until) {
             io.stop(Timer::Renew(id));
         }

@@ -100,7 +100,7 @@ impl Alone {
     fn why_lost(&self) -> Option<LostReason> {
         let steps = self.bench.io.steps().iter();
         let mut lost = steps.filter_map(|step| match step {
-            Step::Tell(Event::Lost { reason, .. }) => Some(*reason),
+            Step::Emit(Event::Lost { reason, .. }) => Some(*reason),
             _ => None,
         });
         lost.next()
@@ -239,7 +239,7 @@ fn a_client_that_closes_loses_what_it_holds_and_owes_its_releases() {
     for mut alone in [Alone::fixed(), Alone::renewed()] {
         alone.lose(LostReason::Closed);
         assert!(!alone.is_release_owed());
-        alone.input(Input::Dropped {
+        alone.input(Input::ClientCloses {
             hold: alone.id(),
             ticket: None,
         });

@@ -51,7 +51,7 @@ impl Drawn for Inspections {
     }
 
     fn ending(io: &Io, id: &Ticket) -> &'static str {
-        let completes = |step: &Step| matches!(step, Step::Tell(Event::Completed { ticket, .. }) if ticket == id);
+        let completes = |step: &Step| matches!(step, Step::Emit(Event::Completed { ticket, .. }) if ticket == id);
         if io.steps().iter().any(completes) {
             COMPLETED
         } else {

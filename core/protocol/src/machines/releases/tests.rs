@@ -56,7 +56,7 @@ impl Alone {
         });
         self.answer_last(id, numbers(&[0]));
         assert!(self.releases.is_empty());
-        Input::Seen(seen(owner, Report::Reply), fair)
+        Input::OwnerSeen(seen(owner, Report::Reply), fair)
     }
 
     fn answer(&mut self, id: ReleaseId, call: CallId, result: Result<Reply, CallError>) {
@@ -254,7 +254,7 @@ fn an_overdue_release_without_a_connection_waits_and_a_late_answer_ends_it() {
 }
 
 #[test]
-fn what_went_by_the_renewals_lane_is_sent_again_by_that_of_commands() {
+fn a_release_on_the_renewal_lane_is_sent_again_on_the_command_lane() {
     let mut alone = Alone::new(Bench::without_connection());
     alone.bench.open(&[Lane::Renewal]);
     alone.owe();
@@ -264,7 +264,7 @@ fn what_went_by_the_renewals_lane_is_sent_again_by_that_of_commands() {
 }
 
 #[test]
-fn who_was_given_up_and_is_seen_to_hold_a_fair_lock_is_released_once_more() {
+fn an_abandoned_owner_that_holds_a_fair_lock_is_released_once_more() {
     let mut alone = Alone::new(Bench::new());
     let seen = alone.renounce();
     alone.input(seen);
@@ -277,10 +277,10 @@ fn who_was_given_up_and_is_seen_to_hold_a_fair_lock_is_released_once_more() {
 }
 
 #[test]
-fn who_was_never_given_up_here_is_not_released() {
+fn an_owner_that_was_never_abandoned_is_not_released() {
     let mut alone = Alone::new(Bench::new());
     let owner = alone.bench.io.owner_id();
-    alone.input(Input::Seen(seen(owner, Report::Message), keys(Kind::Fair)));
+    alone.input(Input::OwnerSeen(seen(owner, Report::Message), keys(Kind::Fair)));
     assert!(alone.releases.is_empty());
 }
 

@@ -72,7 +72,7 @@ impl Waiters {
 
     /// Moves the local waiters for a lock whose waiters queue on the server to the server's queue.
     pub(super) fn go_to_server(&mut self, io: &mut Io, lock: LockId, now: Instant) {
-        let waiting = self.queue(lock).map(Queue::in_line).unwrap_or_default();
+        let waiting = self.queue(lock).map(Queue::local).unwrap_or_default();
         for ticket in waiting {
             let request = self.request(ticket);
             let Some(request) = request.filter(|request| request.keys().kind.queues_on_server()) else {
@@ -117,7 +117,7 @@ impl Waiters {
             return false;
         };
         let (lock, before) = (request.lock(), request.place());
-        request.stand(place);
+        request.set_place(place);
         if before == place {
             return false;
         }

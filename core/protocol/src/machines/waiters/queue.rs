@@ -75,7 +75,7 @@ pub(super) struct Queue {
 #[derive(Debug, Default)]
 struct Waiting {
     /// The waiters of the local queue, in order of arrival. The first one asks the server.
-    in_line: VecDeque<Ticket>,
+    local: VecDeque<Ticket>,
     /// The waiters whose kind queues on the server, whether or not the server has confirmed their place.
     on_server: SortedSet<Ticket>,
     /// The requests in no queue: reads inside a write, and single attempts for a lock with several holders.
@@ -91,7 +91,7 @@ struct Waiting {
 impl Waiting {
     /// Whether there is nothing to store.
     fn is_over(&self) -> bool {
-        let is_nobody_here = self.in_line.is_empty() && self.on_server.is_empty() && self.alone.is_empty();
+        let is_nobody_here = self.local.is_empty() && self.on_server.is_empty() && self.alone.is_empty();
         is_nobody_here && self.last_answer.is_none() && self.wakes.is_fresh()
     }
 }
@@ -122,7 +122,7 @@ impl Queue {
     pub(super) fn enter(&mut self, ticket: Ticket, place: Place) {
         let waiters = self.waiters.get_or_insert_default();
         match place {
-            Place::Queue => waiters.in_line.push_back(ticket),
+            Place::Queue => waiters.local.push_back(ticket),
             Place::Server => {
                 waiters.on_server.insert(ticket);
             }
@@ -137,7 +137,7 @@ impl Queue {
         let Some(waiters) = &mut self.waiters else {
             return false;
         };
-        waiters.in_line.retain(|waiting| *waiting != ticket);
+        waiters.local.retain(|waiting| *waiting != ticket);
         waiters.alone.remove(&ticket);
         waiters.due.retain(|due| *due != ticket);
         let was_on_server = waiters.on_server.remove(&ticket);
@@ -147,7 +147,7 @@ impl Queue {
 
     /// Notes that the wait of a local waiter ends with the next answer to any waiter here, or when the lock is held
     /// here.
-    pub(super) fn tell_with_first_answer(&mut self, ticket: Ticket) {
+    pub(super) fn end_with_first_answer(&mut self, ticket: Ticket) {
         self.waiters.get_or_insert_default().due.push(ticket);
     }
 
@@ -168,13 +168,13 @@ impl Queue {
 
     /// Returns the first waiter of the local queue.
     pub(super) fn first(&self) -> Option<Ticket> {
-        self.waiters.as_ref()?.in_line.front().copied()
+        self.waiters.as_ref()?.local.front().copied()
     }
 
     /// Returns all waiters of the local queue.
-    pub(super) fn in_line(&self) -> Vec<Ticket> {
+    pub(super) fn local(&self) -> Vec<Ticket> {
         let waiters = self.waiters.iter();
-        waiters.flat_map(|waiters| waiters.in_line.iter().copied()).collect()
+        waiters.flat_map(|waiters| waiters.local.iter().copied()).collect()
     }
 
     /// Returns the waiters in the server's queue.
@@ -310,7 +310,7 @@ impl Queue {
         match wakes.earliest(longest) {
             Some(earliest) if now < earliest => Err(earliest),
             _ => {
-                wakes.asks(now);
+                wakes.note_call(now);
                 Ok(())
             }
         }
@@ -333,14 +333,14 @@ impl Queue {
 
     /// Whether no hold blocks the waiters, and no caller waits in the local queue or in the server's queue.
     pub(super) fn is_idle(&self) -> bool {
-        let is_waited_at = |waiters: &Waiting| !waiters.in_line.is_empty() || !waiters.on_server.is_empty();
+        let is_waited_at = |waiters: &Waiting| !waiters.local.is_empty() || !waiters.on_server.is_empty();
         self.holding.is_none() && !self.waiters.as_deref().is_some_and(is_waited_at)
     }
 
     /// Whether there is a waiter here that would ask now.
     pub(super) fn is_waited_at(&self) -> bool {
         let is_held = self.holding.is_some();
-        let would_ask = |waiters: &Waiting| (!waiters.in_line.is_empty() && !is_held) || !waiters.on_server.is_empty();
+        let would_ask = |waiters: &Waiting| (!waiters.local.is_empty() && !is_held) || !waiters.on_server.is_empty();
         self.waiters.as_deref().is_some_and(would_ask)
     }
 
@@ -534,7 +534,7 @@ impl Wakes {
     }
 
     /// Notes that a message causes a call.
-    pub(super) fn asks(&mut self, now: Instant) {
+    pub(super) fn note_call(&mut self, now: Instant) {
         self.last = Some(now);
         self.open = self.open.saturating_add(1);
     }
@@ -613,7 +613,7 @@ mod tests {
     /// Returns the gap after each of `count` calls without success, in milliseconds.
     fn gaps(wakes: &mut Wakes, count: usize) -> Vec<u128> {
         let gap = |_| {
-            wakes.asks(at(0));
+            wakes.note_call(at(0));
             wakes.found_no_change();
             let next = wakes.earliest(LONGEST).unwrap();
             next.saturating_since(at(0)).as_millis()

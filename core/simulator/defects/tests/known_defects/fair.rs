@@ -50,7 +50,7 @@ fn many_dead_are_passed_over_in_one_go(mistake: Mistake) -> Result<(), String> {
     Ok(())
 }
 
-pub(crate) const GHOST: Known = Known {
+pub(crate) const RETURNING_WAITER: Known = Known {
     what: "fair waiter comes back after it was cancelled",
     switches: &[(Switch::Patch(Defect::PollsAreNoAttempts), "nobody there")],
     check: a_grant_without_a_waiter_is_released,

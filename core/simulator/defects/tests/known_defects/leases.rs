@@ -205,10 +205,10 @@ fn a_re_entry_lasts_as_long_as_it_asks_for(mistake: Mistake) -> Result<(), Strin
 pub(crate) const EXPIRED_GRANT: Known = Known {
     what: "expired grant returned as held",
     switches: &[(Switch::Patch(Defect::ExpiredGrantIsHeld), "had ended")],
-    check: what_is_granted_is_held,
+    check: a_granted_lock_is_held,
 };
 
-fn what_is_granted_is_held(mistake: Mistake) -> Result<(), String> {
+fn a_granted_lock_is_held(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 1);
     world.hold_up(Script::LockAcquire, Way::Back, ms(500));
     let ticket = world.acquire(0, wants_for(ms(300), Kind::Lock, "door"));

@@ -66,7 +66,7 @@ known_defects! {
     majoritys_lock_that_outlives_its_majority_is_found => composite::LONGEST_MEMBER,
     message_that_wakes_nobody_is_found => fair::UNHEARD,
     many_dead_fair_waiters_that_leave_the_lock_idle_are_found => fair::MANY_DEAD,
-    fair_waiter_that_comes_back_is_found => fair::GHOST,
+    fair_waiter_that_comes_back_is_found => fair::RETURNING_WAITER,
     forged_message_that_grants_is_found => fair::FORGED,
 }
 
