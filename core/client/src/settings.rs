@@ -97,7 +97,7 @@ impl Settings {
             targets,
             lease: match options.lease_ms {
                 None => LeaseDuration::DEFAULT,
-                Some(ms) => LeaseDuration::watched(duration("the lease", ms, Operation::Connect)?)
+                Some(ms) => LeaseDuration::auto_renewed(duration("the lease", ms, Operation::Connect)?)
                     .map_err(|error| invalid(error.message()))?,
             },
             renew: options.renew.unwrap_or(true),

@@ -71,12 +71,12 @@ if waits then
   wait_in_line({owner, wants_token}, holder, now)
 end
 if not holder then
-  local granted, news, token = grant_next(stored, time)
+  local granted, message, token = grant_next(stored, time)
   if granted == owner then
     redis.call('PEXPIRE', lock, lease)
     return {1, token}
   elseif granted then
-    tell(granted, news)
+    tell(granted, message)
     pttl, holder = redis.call('PTTL', lock), granted
   elseif not waits and redis.call('ZCARD', KEYS[3]) == 0 then
     -- All waiters in the queue were dead.

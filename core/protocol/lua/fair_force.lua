@@ -28,9 +28,9 @@ elseif type(fields) == 'table' then
 end
 redis.call('DEL', lock)
 local listeners = 0
-local granted, news = try_to_grant()
+local granted, message = try_to_grant()
 if granted then
-  tell(granted, news)
+  tell(granted, message)
 else
   listeners = publish_to_all(channel, '0')
 end

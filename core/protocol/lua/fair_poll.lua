@@ -36,11 +36,11 @@ end
 local time = redis.call('TIME')
 local now = microseconds(time)
 wait_in_line(ARGV, holder, now)
-local granted, news, drawn
+local granted, message, drawn
 if not holder then
-  granted, news, drawn = grant_next(stored, time)
+  granted, message, drawn = grant_next(stored, time)
   if granted then
-    tell(granted, news)
+    tell(granted, message)
     holder = granted
   end
 end

@@ -33,7 +33,7 @@ if type(removed) == 'table' then
   -- Another kind of lock has this key by now. The place in the queue is removed all the same.
   return removed
 end
-local granted, news
+local granted, message
 -- One EXISTS for both keys: usually the lock is free by now and has no waiters.
 if redis.call('EXISTS', lock, KEYS[3]) > 0 then
   local holder, wrong = holder_of(lock)
@@ -44,16 +44,16 @@ if redis.call('EXISTS', lock, KEYS[3]) > 0 then
     end
     return wrong or {2}
   end
-  granted, news = try_to_grant()
+  granted, message = try_to_grant()
 end
 local listeners = 0
 if not granted then
   listeners = publish_to_all(channel, '0')
 elseif was_held and client_of(granted) == client_of(owner) then
   -- The reply tells the client about the grant, so no message is published.
-  return {1, 0, news}
+  return {1, 0, message}
 else
-  tell(granted, news)
+  tell(granted, message)
 end
 if was_held then
   return {1, listeners}

@@ -52,7 +52,7 @@ pub(crate) struct Outage {
 
 impl Outage {
     /// Returns the cause for the error of a caller that would have to wait.
-    pub(crate) fn told(&self, now: Instant) -> Cause {
+    pub(crate) fn refusal_cause(&self, now: Instant) -> Cause {
         let open = brief(now.saturating_since(self.since));
         let cause = self.cause.clone();
         cause.reworded(|text| format!("the circuit breaker has been open for {open}: {text}"))

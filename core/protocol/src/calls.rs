@@ -175,7 +175,7 @@ impl Calls {
     }
 
     /// Makes a hold or a release the heir of these attempts.
-    pub(crate) fn leave_to(&mut self, attempts: &[CallId], heir: Heir) {
+    pub(crate) fn add_heir(&mut self, attempts: &[CallId], heir: Heir) {
         for id in attempts {
             if self.in_flight.contains_key(id) {
                 self.heirs.get_or_default(*id).push(heir);

@@ -1,4 +1,4 @@
-//! The locks of a client, and what its callers are told.
+//! The locks of a client, and the events for its callers.
 //!
 //! An event that leaves the machines is for a caller, or for the composite lock of a member. The composite locks take
 //! theirs when the events are passed on.
@@ -62,18 +62,18 @@ impl Client {
         change(&mut self.locks);
         while let Some(output) = self.locks.next_output() {
             if let Some(event) = divert(output) {
-                self.tell(event);
+                self.emit(event);
             }
         }
     }
 
     /// Passes an event to its caller.
-    pub(crate) fn tell(&mut self, event: Event) {
+    pub(crate) fn emit(&mut self, event: Event) {
         self.events.extend(self.unnamed.keep(self.locks.io(), event));
     }
 
     pub(crate) fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
-        self.tell(Event::Completed { ticket, outcome });
+        self.emit(Event::Completed { ticket, outcome });
     }
 
     /// Returns the next event for a caller.
@@ -82,10 +82,10 @@ impl Client {
     }
 
     /// Completes the refusals whose holders' names have arrived, or whose time limit for the name is over.
-    pub(crate) fn tell_refusals(&mut self, now: Instant) {
+    pub(crate) fn complete_refusals(&mut self, now: Instant) {
         if self.unnamed.len() > 0 {
-            let told = self.unnamed.take_due(self.locks.io_mut(), self.is_closed, now);
-            self.events.extend(told);
+            let due = self.unnamed.take_due(self.locks.io_mut(), self.is_closed, now);
+            self.events.extend(due);
         }
     }
 
@@ -160,7 +160,7 @@ impl Unnamed {
 
     /// Removes and returns the refusals that must be reported now.
     fn take_due(&mut self, io: &mut Io, is_closed: bool, now: Instant) -> Vec<Event> {
-        let mut told = Vec::new();
+        let mut due = Vec::new();
         for mut refusal in std::mem::take(&mut self.0) {
             let timer = Timer::Name(refusal.ticket);
             // If the wait was over before, a part of the time limit has passed already.
@@ -170,14 +170,14 @@ impl Unnamed {
                 .unwrap_or(now + FIRST_ANSWER_GRACE);
             if is_closed || until <= now || !io.is_name_asked(&refusal.error) {
                 io.stop(timer);
-                told.push(refusal.into_event(io));
+                due.push(refusal.into_event(io));
             } else {
                 io.set(timer, until);
                 refusal.until = Some(until);
                 self.0.push(refusal);
             }
         }
-        told
+        due
     }
 
     fn forget(&mut self, io: &mut Io, ticket: Ticket) {

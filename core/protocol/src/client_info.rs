@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn client_info_is_read_as_it_was_written() {
         assert_eq!(ClientInfo::parse(info().text().as_bytes()), Some(info()));
         assert_eq!(info().to_string(), "orders.py (a=b), pid 4121 on worker-7");
         let nameless = ClientInfo {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nothing_of_ours_is_nothing() {
+    fn foreign_text_is_no_client_info() {
         let long = format!("{}\nnote={}", info().text(), "x".repeat(MOST_BYTES));
         for text in [
             "",
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(read.host, "a\\npid=1\\u{1b}[2J");
         assert_eq!(read.program, "redis://…@host");
         assert_eq!(read.label, "ä".repeat(ClientInfo::MOST_CHARACTERS));
-        let told = ClientInfo::parse("host=a\u{9b}\r\u{7}".as_bytes()).unwrap();
-        assert_eq!(told.host, "a\\u{9b}\\r\\u{7}");
+        let info = ClientInfo::parse("host=a\u{9b}\r\u{7}".as_bytes()).unwrap();
+        assert_eq!(info.host, "a\\u{9b}\\r\\u{7}");
     }
 }

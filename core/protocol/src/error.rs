@@ -577,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_lease_that_expired_is_told_nothing_of_renewals_that_it_never_had() {
+    fn the_error_of_an_expired_fixed_lease_does_not_mention_renewals() {
         for operation in [
             Operation::Acquire,
             Operation::Extend,

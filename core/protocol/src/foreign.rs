@@ -156,13 +156,13 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_told_apart() {
+    fn bytes_that_are_not_text_are_escaped() {
         assert_eq!(shown_owner(b"\xff\xfe"), "\\xff\\xfe");
         assert_eq!(shown_owner(b"a\xc3b"), "a\\xc3b");
     }
 
     #[test]
-    fn what_is_long_is_cut_between_characters() {
+    fn long_text_is_cut_between_characters() {
         assert_eq!(readable("äöü".as_bytes(), 6), "äöü");
         assert_eq!(readable("äöü".as_bytes(), 5), "äö…");
         assert_eq!(readable("äöü".as_bytes(), 4), "äö…");

@@ -125,13 +125,13 @@ impl Group {
     }
 
     /// Returns the error for a wait for one lock that no other caller could end.
-    pub(crate) fn waits_in_vain(
+    pub(crate) fn self_wait_error(
         &mut self,
         client: &mut Client,
         request: &AcquireRequest,
         now: Instant,
     ) -> Option<Error> {
-        Members::new(client, &mut self.members).waits_in_vain(request, now)
+        Members::new(client, &mut self.members).self_wait_error(request, now)
     }
 
     /// Handles an input. The locks are those of `client`.

@@ -102,7 +102,7 @@ impl Io {
 
     /// Returns how long a caller without a bound waits while no answer arrives: one lease, but at least the longest
     /// retry interval plus the command timeout.
-    pub(crate) fn longest_silence(&self) -> Duration {
+    pub(crate) fn silence_timeout(&self) -> Duration {
         let longest_pause = self.config.retry_interval.end();
         let asked_again = longest_pause.saturating_add(self.config.command_timeout);
         self.config.lease.get().max(asked_again)
@@ -131,12 +131,12 @@ impl Io {
     }
 
     /// Parses an owner id that a server or a message names; `None` if it belongs to another client.
-    pub(crate) fn own(&self, owner: &[u8]) -> Option<OwnerId> {
+    pub(crate) fn parse_own_owner(&self, owner: &[u8]) -> Option<OwnerId> {
         OwnerId::of_client(&self.client, owner)
     }
 
     /// Returns a random duration in a range.
-    pub(crate) fn between(&mut self, range: RangeInclusive<Duration>) -> Duration {
+    pub(crate) fn random_between(&mut self, range: RangeInclusive<Duration>) -> Duration {
         let (low, high) = range.into_inner();
         let span = micros(high.saturating_sub(low));
         let drawn = self.entropy.next_u64().checked_rem(span.saturating_add(1)).unwrap_or(0);
@@ -144,7 +144,7 @@ impl Io {
     }
 
     /// Returns a random part of `most`, without using the entropy of the session.
-    pub(crate) fn part_of(&mut self, most: Duration) -> Duration {
+    pub(crate) fn random_part(&mut self, most: Duration) -> Duration {
         // Knuth's generator is cheap, and its quality is enough because no safety depends on the result.
         let next = self.spread.wrapping_mul(6_364_136_223_846_793_005);
         self.spread = next.wrapping_add(1_442_695_040_888_963_407);
@@ -202,7 +202,7 @@ impl Io {
 
     /// Completes a ticket: its caller receives this outcome.
     pub(crate) fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
-        self.step(Step::Tell(Event::Completed { ticket, outcome }));
+        self.step(Step::Emit(Event::Completed { ticket, outcome }));
     }
 
     /// Returns the next step. All consequences of a step come before the next step.
@@ -261,8 +261,8 @@ impl Io {
     }
 
     /// Makes a hold or a release the heir of these attempts, which learns their results from now on.
-    pub(crate) fn leave_to(&mut self, attempts: &[CallId], heir: Heir) {
-        self.calls.leave_to(attempts, heir);
+    pub(crate) fn add_heir(&mut self, attempts: &[CallId], heir: Heir) {
+        self.calls.add_heir(attempts, heir);
     }
 
     /// Returns the number of calls in flight.
@@ -469,12 +469,15 @@ impl Io {
 
 impl Io {
     /// Notes the token of a call that was sent at `sent`. Reports a server's clock that is ahead.
-    pub(crate) fn token_came(&mut self, keys: &Keys, token: Token, sent: Instant, now: Instant) {
+    pub(crate) fn note_token(&mut self, keys: &Keys, token: Token, sent: Instant, now: Instant) {
         if self.detail < Detail::Trouble {
             return;
         }
         let place = self.breakers.place(keys);
-        if let Some(by) = self.server_clocks.told(place, token, self.config.lease, sent, now) {
+        if let Some(by) = self
+            .server_clocks
+            .note_token(place, token, self.config.lease, sent, now)
+        {
             self.observe(Detail::Trouble, |io| Observed::ClockAhead {
                 primary: io.primary(keys),
                 by,

@@ -195,7 +195,7 @@ pub(crate) struct Spec {
     pub(crate) force: Form,
     /// The additional parts of the reply to `acquire` and `inspect` about a held lock. All other replies have the same
     /// form for all kinds.
-    pub(crate) told: HeldReply,
+    pub(crate) held_reply: HeldReply,
 }
 
 /// The facts about a held lock that a kind's scripts report beside the owner and the rest of the lease.

@@ -135,16 +135,16 @@ mod tests {
 
     #[test]
     fn the_message_has_the_times_and_what_to_change() {
-        let told = |took, ttl, is_cut| {
+        let message = |took, ttl, is_cut| {
             let (took, ttl) = (ms(took), ms(ttl));
             LateGrant { took, ttl, is_cut }.cause().to_string()
         };
         assert_eq!(
-            told(101, 100, false),
+            message(101, 100, false),
             "it was granted too late to be relied on: the answer took 101ms, and a lease of 100ms may be relied on \
              for 79ms; the lease must be longer than 123ms"
         );
-        assert!(told(101, 100, true).ends_with("max_hold must be longer than 123ms"));
-        assert!(told(31_000, 30_000, false).ends_with("the server has to answer sooner"));
+        assert!(message(101, 100, true).ends_with("max_hold must be longer than 123ms"));
+        assert!(message(31_000, 30_000, false).ends_with("the server has to answer sooner"));
     }
 }

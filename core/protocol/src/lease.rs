@@ -15,7 +15,7 @@ impl LeaseDuration {
     /// The shortest lease.
     pub const MIN: Self = Self(Duration::from_millis(100));
     /// The shortest lease that the watchdog renews.
-    pub const MIN_WATCHED: Self = Self(Duration::from_millis(300));
+    pub const MIN_AUTO_RENEWED: Self = Self(Duration::from_millis(300));
     /// The longest lease.
     pub const MAX: Self = Self(Duration::from_secs(24 * 60 * 60));
 
@@ -31,8 +31,8 @@ impl LeaseDuration {
     ///
     /// # Errors
     /// `InvalidArgument` below 300 ms or above 24 h.
-    pub fn watched(duration: Duration) -> Result<Self, Error> {
-        Self::between(duration, Self::MIN_WATCHED)
+    pub fn auto_renewed(duration: Duration) -> Result<Self, Error> {
+        Self::between(duration, Self::MIN_AUTO_RENEWED)
     }
 
     fn between(duration: Duration, min: Self) -> Result<Self, Error> {
@@ -99,14 +99,14 @@ impl LeaseTerms {
     /// # Errors
     /// `InvalidArgument` below 300 ms or above 24 h.
     pub fn renewed(length: Duration) -> Result<Self, Error> {
-        if length < LeaseDuration::MIN_WATCHED.0 {
+        if length < LeaseDuration::MIN_AUTO_RENEWED.0 {
             // A shorter lease can be valid as a fixed one, so the message says what is wrong with this one.
             return Err(out_of_range(&format!(
                 "a lease of {length:?} is too short to be renewed; give {:?} to 24 h, or a fixed lease, which is not renewed",
-                LeaseDuration::MIN_WATCHED.0
+                LeaseDuration::MIN_AUTO_RENEWED.0
             )));
         }
-        Ok(Self(Terms::Renewed(LeaseDuration::watched(length)?)))
+        Ok(Self(Terms::Renewed(LeaseDuration::auto_renewed(length)?)))
     }
 
     /// Returns the length, if the lease has one of its own.

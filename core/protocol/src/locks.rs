@@ -60,7 +60,7 @@ pub(crate) enum Output {
 }
 
 /// The relation of a caller to the lock that it wants.
-enum Place {
+enum Relation {
     /// The caller holds the lock and re-enters it.
     Reenter(HoldId),
     /// The caller holds the write lock with this owner id and wants to read inside it.
@@ -116,13 +116,13 @@ impl Locks {
         if let Some(id) = context.and_then(|context| self.held_by(&keys, context)) {
             self.pass_to_holds(holds::Input::ContextReturned(id), now);
         }
-        let inside = match self.place(&keys, context, request.within, now) {
-            Ok(Place::Reenter(hold)) => {
+        let inside = match self.relation(&keys, context, request.within, now) {
+            Ok(Relation::Reenter(hold)) => {
                 let reentry = Reentry { ticket, hold, plan };
                 return self.pass_to_holds(holds::Input::Enter(reentry), now);
             }
-            Ok(Place::Inside(writer)) => Some(writer),
-            Ok(Place::Outside) => None,
+            Ok(Relation::Inside(writer)) => Some(writer),
+            Ok(Relation::Outside) => None,
             Err(error) => {
                 let outcome = Outcome::Failed(error.with_lock(request.name.as_str()));
                 self.outputs
@@ -359,7 +359,7 @@ impl Locks {
             Timer::ReleaseAgain(release) => self.pass_to_releases(releases::Input::Due(release), now),
             Timer::ReleaseWait(release) => self.pass_to_releases(releases::Input::WaitOver(release), now),
             Timer::Poll(lock) => self.pass_to_fair_queue(fair_queue::Input::PollDue(lock), now),
-            Timer::Heard(lock) => self.pass_to_waiters(waiters::Input::ReleaseMessage(lock), now),
+            Timer::DelayedMessage(lock) => self.pass_to_waiters(waiters::Input::ReleaseMessage(lock), now),
             Timer::Linger(lock) => self.linger_over(lock, now),
             Timer::Probe(primary) => self.probe(primary, now),
             Timer::Identify => self.identify_again(now),
@@ -379,8 +379,8 @@ impl Locks {
 
     fn perform(&mut self, step: Step, now: Instant) {
         match step {
-            Step::Tell(event) => self.outputs.push_back(Output::Event(event)),
-            Step::Tidy(lock) => self.tidy(lock, now),
+            Step::Emit(event) => self.outputs.push_back(Output::Event(event)),
+            Step::ForgetIfUnused(lock) => self.forget_if_unused(lock, now),
             Step::Owes(owed) => self.releases.input(&mut self.io, releases::Input::Owed(owed), now),
             Step::OwnerSeen(seen) => self.owner_seen(seen, now),
             Step::Granted(ticket, new) => {
@@ -410,14 +410,14 @@ impl Locks {
     /// lock is released.
     fn owner_seen(&mut self, seen: OwnerSeen, now: Instant) {
         if let Some(keys) = self.fair_queue.keys(seen.lock) {
-            let input = releases::Input::Seen(seen, Arc::clone(keys));
+            let input = releases::Input::OwnerSeen(seen, Arc::clone(keys));
             self.releases.input(&mut self.io, input, now);
         }
     }
 
     /// Forgets a lock that is no longer in use. The lock is kept for `LINGER` first if the client is subscribed to its
     /// channel, or if other clients wait for the lock.
-    fn tidy(&mut self, lock: LockId, now: Instant) {
+    fn forget_if_unused(&mut self, lock: LockId, now: Instant) {
         if self.waiters.is_unused(lock) != Some(true) {
             return;
         }
@@ -433,7 +433,7 @@ impl Locks {
         if self.waiters.is_unused(lock) != Some(true) {
             return;
         }
-        self.channels.input(&mut self.io, channels::Input::Leave(lock));
+        self.channels.input(&mut self.io, channels::Input::Unused(lock));
         if !self.holds.is_held_by_any(lock) {
             self.forget(lock, now);
         }
@@ -441,7 +441,7 @@ impl Locks {
 
     fn forget(&mut self, lock: LockId, now: Instant) {
         self.io.stop(Timer::Linger(lock));
-        self.io.stop(Timer::Heard(lock));
+        self.io.stop(Timer::DelayedMessage(lock));
         self.waiters
             .input(&mut self.io, &self.holds, waiters::Input::Forget(lock), now);
         self.fair_queue
@@ -451,13 +451,13 @@ impl Locks {
 
 impl Locks {
     /// Returns what a caller already holds of a lock. The caller is known by its context, or names a lease.
-    fn place(
+    fn relation(
         &self,
         keys: &Keys,
         context: Option<Context>,
         within: Option<LeaseId>,
         now: Instant,
-    ) -> Result<Place, Error> {
+    ) -> Result<Relation, Error> {
         let refuse = |message| Err(Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message));
         let same = |hold: &Hold| hold.keys().record == keys.record && hold.keys().node == keys.node;
         let around = match within {
@@ -468,16 +468,16 @@ impl Locks {
             None => context.and_then(|context| self.held_by(keys, context)),
         };
         let Some((id, hold)) = around.and_then(|id| Some((id, self.holds.get(id)?))) else {
-            return Ok(Place::Outside);
+            return Ok(Relation::Outside);
         };
         let held = hold.keys().kind.gate();
         match keys.kind.spec().inside(held) {
-            _ if held == keys.kind.gate() && keys.kind.is_reentrant() => Ok(Place::Reenter(id)),
-            Some(Inside::LetIn) if hold.is_valid(now) => Ok(Place::Inside(hold.owner().clone())),
+            _ if held == keys.kind.gate() && keys.kind.is_reentrant() => Ok(Relation::Reenter(id)),
+            Some(Inside::LetIn) if hold.is_valid(now) => Ok(Relation::Inside(hold.owner().clone())),
             Some(Inside::LetIn) => Err(hold.lost_error(Operation::Acquire)),
             Some(Inside::Refused(why)) => refuse(why),
             _ if within.is_some() => refuse(keys.kind.refusal_within()),
-            _ => Ok(Place::Outside),
+            _ => Ok(Relation::Outside),
         }
     }
 
@@ -495,15 +495,15 @@ impl Locks {
         };
         for wait in self.waiters.of_caller(context) {
             if wait.keys.record == granted.record && wait.keys.node == granted.node {
-                self.answer_again(context, wait, now);
+                self.answer_other_wait(context, wait, now);
             }
         }
     }
 
-    fn answer_again(&mut self, context: Context, wait: CallerWait, now: Instant) {
+    fn answer_other_wait(&mut self, context: Context, wait: CallerWait, now: Instant) {
         let ticket = wait.ticket;
-        match self.place(&wait.keys, Some(context), None, now) {
-            Ok(Place::Reenter(hold)) => {
+        match self.relation(&wait.keys, Some(context), None, now) {
+            Ok(Relation::Reenter(hold)) => {
                 self.give_up(ticket, now);
                 let reentry = Reentry {
                     ticket,
@@ -512,12 +512,12 @@ impl Locks {
                 };
                 self.holds.input(&mut self.io, holds::Input::Enter(reentry), now);
             }
-            Ok(Place::Inside(writer)) if wait.is_endless => {
+            Ok(Relation::Inside(writer)) if wait.is_endless => {
                 self.give_up(ticket, now);
                 let input = waiters::Input::Wanted(wait.again(writer));
                 self.waiters.input(&mut self.io, &self.holds, input, now);
             }
-            Ok(Place::Outside) if wait.is_endless => {
+            Ok(Relation::Outside) if wait.is_endless => {
                 let keys = &wait.keys;
                 let holds_it = self.holds_at(keys, keys.kind.gate(), context).next().is_some();
                 if let Some(why) = keys.kind.refusal_of_endless().filter(|_| holds_it) {
@@ -526,7 +526,7 @@ impl Locks {
                 }
             }
             // This wait has a bound, and ends by itself.
-            Ok(Place::Inside(_) | Place::Outside) => {}
+            Ok(Relation::Inside(_) | Relation::Outside) => {}
             Err(error) => self.refuse(ticket, &wait.keys, error, now),
         }
     }

@@ -1,13 +1,13 @@
 //! The state machines of a client's locks. Each machine owns its state, takes inputs and returns steps, which are
 //! requests to other machines.
 
+mod abandoned_owners;
 #[cfg(test)]
 mod bench;
 pub(crate) mod channels;
 #[cfg(test)]
 mod check;
 pub(crate) mod fair_queue;
-mod ghosts;
 mod grant_message;
 pub(crate) mod holds;
 pub(crate) mod inspections;

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn grants_are_told_on_a_channel_of_the_lock_and_the_client() {
+    fn grant_messages_use_a_channel_of_the_lock_and_the_client() {
         let client = ClientId::random(&mut || 7);
         let channel = String::from_utf8(name("desk").grants(client).to_vec()).unwrap();
         assert_eq!(channel, format!("steadlock:{{desk}}:grants:{client}"));

@@ -31,7 +31,7 @@ struct Seen {
 impl ServerClocks {
     /// Notes the token of a call that was sent at `sent`. Returns how far the server's clock is ahead of the earlier
     /// tokens, at the least, if that can end a record of this lease before its holder's deadline.
-    pub(crate) fn told(
+    pub(crate) fn note_token(
         &mut self,
         place: Place,
         token: Token,
@@ -65,7 +65,7 @@ mod tests {
 
     /// Notes the tokens of these calls. For each call: when it was sent and how long it took, and how far the server's
     /// clock had moved ahead since the first call, all in ms. Returns the report for each call.
-    fn told(calls: &[(u64, u64, i64)]) -> Vec<Option<Duration>> {
+    fn reported_steps(calls: &[(u64, u64, i64)]) -> Vec<Option<Duration>> {
         let mut clocks = ServerClocks::default();
         let lease = LeaseDuration::DEFAULT;
         let mut answers = Vec::new();
@@ -76,7 +76,7 @@ mod tests {
             let clock = AHEAD.saturating_add(run.as_micros());
             let token = clock.saturating_add_signed(step.saturating_mul(1_000));
             let token = Token::parse(token.to_string().as_bytes()).unwrap();
-            answers.push(clocks.told(PLACE, token, lease, begun, ended));
+            answers.push(clocks.note_token(PLACE, token, lease, begun, ended));
         }
         answers
     }
@@ -86,28 +86,34 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_ahead_of_the_one_before_is_told_once() {
+    fn a_clock_that_is_ahead_of_the_one_before_is_reported_once() {
         assert_eq!(
-            told(&[(0, 2, 0), (1_000, 2, 1_000), (2_000, 2, 1_000)]),
+            reported_steps(&[(0, 2, 0), (1_000, 2, 1_000), (2_000, 2, 1_000)]),
             [None, ms(998), None]
         );
         // The margin of a lease of 30 s is 320 ms, and the drift in the second between the calls is 10 ms.
-        assert_eq!(told(&[(0, 0, 0), (1_000, 0, 330)]), [None, None]);
-        assert_eq!(told(&[(0, 0, 0), (1_000, 0, 331)]), [None, ms(331)]);
+        assert_eq!(reported_steps(&[(0, 0, 0), (1_000, 0, 330)]), [None, None]);
+        assert_eq!(reported_steps(&[(0, 0, 0), (1_000, 0, 331)]), [None, ms(331)]);
     }
 
     #[test]
-    fn what_may_be_the_time_of_the_calls_or_of_uneven_clocks_is_not_told() {
-        assert_eq!(told(&[(0, 800, 0), (1_000, 800, 1_000)]), [None, None]);
-        assert_eq!(told(&[(0, 2, 0), (200_000, 2, 2_000)]), [None, None]);
-        assert_eq!(told(&[(0, 2, 0), (200_000, 2, 2_400)]), [None, ms(2_398)]);
+    fn a_step_within_the_time_of_the_calls_or_the_drift_is_not_reported() {
+        assert_eq!(reported_steps(&[(0, 800, 0), (1_000, 800, 1_000)]), [None, None]);
+        assert_eq!(reported_steps(&[(0, 2, 0), (200_000, 2, 2_000)]), [None, None]);
+        assert_eq!(reported_steps(&[(0, 2, 0), (200_000, 2, 2_400)]), [None, ms(2_398)]);
     }
 
     #[test]
-    fn a_clock_that_is_behind_is_not_told() {
-        assert_eq!(told(&[(0, 2, 0), (1_000, 2, -5_000), (2_000, 2, -5_000)]), [None; 3]);
+    fn a_clock_that_is_behind_is_not_reported() {
+        assert_eq!(
+            reported_steps(&[(0, 2, 0), (1_000, 2, -5_000), (2_000, 2, -5_000)]),
+            [None; 3]
+        );
         // The third clock is as far ahead as the first, but ahead of the second.
-        assert_eq!(told(&[(0, 2, 0), (1_000, 2, -500), (2_000, 2, 0)])[2], ms(498));
+        assert_eq!(
+            reported_steps(&[(0, 2, 0), (1_000, 2, -500), (2_000, 2, 0)])[2],
+            ms(498)
+        );
     }
 
     #[test]
@@ -116,13 +122,13 @@ mod tests {
         let lease = LeaseDuration::DEFAULT;
         let now = Instant::ZERO;
         let token = |number: u64| Token::parse(number.to_string().as_bytes()).unwrap();
-        assert_eq!(clocks.told((NodeId(0), Some(1)), token(0), lease, now, now), None);
+        assert_eq!(clocks.note_token((NodeId(0), Some(1)), token(0), lease, now, now), None);
         assert_eq!(
-            clocks.told((NodeId(0), Some(2)), token(9_000_000), lease, now, now),
+            clocks.note_token((NodeId(0), Some(2)), token(9_000_000), lease, now, now),
             None
         );
         assert_eq!(
-            clocks.told((NodeId(0), Some(1)), token(9_000_000), lease, now, now),
+            clocks.note_token((NodeId(0), Some(1)), token(9_000_000), lease, now, now),
             Some(Duration::from_secs(9))
         );
     }

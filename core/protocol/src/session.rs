@@ -62,7 +62,7 @@ impl Session {
         }
         if self.group.is_quorum() {
             self.composite(groups::Input::Acquire(ticket, request), now);
-        } else if let Some(error) = self.group.waits_in_vain(&mut self.client, &request, now) {
+        } else if let Some(error) = self.group.self_wait_error(&mut self.client, &request, now) {
             self.client.complete(ticket, Outcome::Failed(error));
         } else {
             let plan = LeasePlan::of(request.lease, self.client.io().config().lease);
@@ -159,14 +159,14 @@ impl Session {
     /// Ends the session like [`Session::close`], and reports the outcomes of the releases. Each release completes with
     /// [`Outcome::Released`] if the server answers. Returns the ticket of each release, with the leases that it ends.
     /// The result does not say which leases are those of a composite lock's members.
-    pub fn close_telling(&mut self, now: Instant) -> Vec<(Ticket, Vec<LeaseId>)> {
+    pub fn close_with_outcomes(&mut self, now: Instant) -> Vec<(Ticket, Vec<LeaseId>)> {
         self.end(|client| Some(client.ticket(Verb::Release)), now)
     }
 
     fn end(&mut self, ticket: impl Fn(&mut Client) -> Option<Ticket>, now: Instant) -> Vec<(Ticket, Vec<LeaseId>)> {
-        let mut told = Vec::new();
+        let mut releases = Vec::new();
         if !self.client.close() {
-            return told;
+            return releases;
         }
         let closed = |ticket| Event::Completed {
             ticket,
@@ -175,14 +175,14 @@ impl Session {
         // Composite locks come first, so that their members are cancelled with them. The newest waiter is cancelled
         // first: after the end of an older one, the next waiter would send an attempt.
         for ticket in self.group.waiting().into_iter().rev() {
-            self.client.tell(closed(ticket));
+            self.client.emit(closed(ticket));
             self.cancel(ticket, now);
         }
         let waiting = self.client.locks().waiting();
         for ticket in &waiting {
             // The ticket may be that of a question to one of several primaries.
             if let Some(event) = self.group.divert(Output::Event(closed(*ticket))) {
-                self.client.tell(event);
+                self.client.emit(event);
             }
         }
         // The newest waiter is cancelled first: after the end of an older one, the next waiter would send an attempt.
@@ -194,14 +194,14 @@ impl Session {
             self.settle(now);
             let ticket = ticket(&mut self.client);
             let leases = self.client.locks().holds().get(id).map(|hold| hold.levels().to_vec());
-            told.extend(ticket.zip(leases));
-            self.hold(holds::Input::Dropped { hold: id, ticket }, now);
+            releases.extend(ticket.zip(leases));
+            self.hold(holds::Input::ClientCloses { hold: id, ticket }, now);
         }
         self.client.io_mut().closed();
         self.composite(groups::Input::Close, now);
         self.with(|locks| locks.release_at_once(now));
         self.settle(now);
-        told
+        releases
     }
 
     /// Changes the locks, and passes on the events that follow.
@@ -221,7 +221,7 @@ impl Session {
     /// which program the holder is.
     fn settle(&mut self, now: Instant) {
         self.group.settle(&mut self.client, now);
-        self.client.tell_refusals(now);
+        self.client.complete_refusals(now);
     }
 
     /// Whether no release is owed to the server.
@@ -454,7 +454,7 @@ impl Session {
     pub fn inspect(&mut self, kind: Kind, name: &LockName, now: Instant) -> Ticket {
         let ticket = self.client.ticket(Verb::Inspect);
         if !self.client.fail_if_closed(ticket, Operation::Inspect, Some(name)) {
-            self.put_question(ticket, kind, name, Question::State, now);
+            self.ask(ticket, kind, name, Question::State, now);
         }
         ticket
     }
@@ -462,7 +462,7 @@ impl Session {
     /// Asks the server how many waiters are in the queue of a fair lock. Completes with [`Outcome::State`], whose
     /// `waiting` has the number.
     pub fn queue_length(&mut self, name: &LockName, now: Instant) -> Ticket {
-        self.ask_of_one(Operation::Inspect, Kind::Fair, name, Question::Length, now)
+        self.ask_single_primary(Operation::Inspect, Kind::Fair, name, Question::Length, now)
     }
 
     /// Removes a lock from its holder: for operators. The holder learns of the loss at its next renewal. Completes with
@@ -470,7 +470,7 @@ impl Session {
     pub fn force_release(&mut self, kind: Kind, name: &LockName, now: Instant) -> Ticket {
         let ticket = self.client.ticket(Verb::Inspect);
         if !self.client.fail_if_closed(ticket, Operation::Release, Some(name)) {
-            self.put_question(ticket, kind, name, Question::Force, now);
+            self.ask(ticket, kind, name, Question::Force, now);
         }
         ticket
     }
@@ -479,11 +479,11 @@ impl Session {
     /// loses a permit. Completes with [`Outcome::Forced`], which is false if no permit is held.
     pub fn set_limit(&mut self, permits: Permits, name: &LockName, now: Instant) -> Ticket {
         let question = Question::Limit(permits.limit());
-        self.ask_of_one(Operation::SetLimit, Kind::Semaphore(permits), name, question, now)
+        self.ask_single_primary(Operation::SetLimit, Kind::Semaphore(permits), name, question, now)
     }
 
     /// Asks a question that a RedLock does not support, and fails in a client with several primaries.
-    fn ask_of_one(
+    fn ask_single_primary(
         &mut self,
         operation: Operation,
         kind: Kind,
@@ -500,12 +500,12 @@ impl Session {
             self.client
                 .complete(ticket, Outcome::Failed(error.with_lock(name.as_str())));
         } else {
-            self.put_question(ticket, kind, name, question, now);
+            self.ask(ticket, kind, name, question, now);
         }
         ticket
     }
 
-    fn put_question(&mut self, ticket: Ticket, kind: Kind, name: &LockName, question: Question, now: Instant) {
+    fn ask(&mut self, ticket: Ticket, kind: Kind, name: &LockName, question: Question, now: Instant) {
         if self.group.is_quorum() {
             let name = name.clone();
             self.composite(groups::Input::Inspect { ticket, name, question }, now);

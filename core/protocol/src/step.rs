@@ -19,11 +19,11 @@ use crate::types::{AcquireRequest, Event};
 #[derive(Debug)]
 pub(crate) enum Step {
     /// An event for a caller. For a member of a composite lock, the event goes to the composite lock.
-    Tell(Event),
+    Emit(Event),
     /// A release is owed.
     Owes(Owed),
     /// Perhaps the lock is no longer in use here.
-    Tidy(LockId),
+    ForgetIfUnused(LockId),
     /// An input of the waiters.
     Waiter(WaiterInput),
     /// An input of the waiters in the server's queue.
@@ -134,7 +134,7 @@ pub(crate) enum FairInput {
         ticket: Ticket,
         keys: Arc<Keys>,
         /// The reading of the server's clock in that reply.
-        found: ClockSeen,
+        found: ClockReading,
     },
     /// The lock may be free: poll now, or as soon as `MIN_GAP` has passed since the last poll.
     PollSoon(LockId),
@@ -147,7 +147,7 @@ pub(crate) enum FairInput {
     /// A grant message arrived, by the channel or in the reply to a release.
     GrantMessage { lock: LockId, payload: Vec<u8> },
     /// A grant message named an owner id that this client had given up; the client releases the lock.
-    GhostReleased(LockId),
+    AbandonedOwnerReleased(LockId),
     /// The lock is no longer in use.
     Forget(LockId),
 }
@@ -211,7 +211,7 @@ pub(crate) enum Report {
 
 /// A reading of a server's clock by a call.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ClockSeen {
+pub(crate) struct ClockReading {
     /// When the call was sent.
     pub(crate) sent: Instant,
     /// The server's time when the call ran, in µs.

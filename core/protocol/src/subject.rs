@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_a_lock_is_kept_out_of_what_it_excludes() {
+    fn a_holder_is_kept_out_of_what_its_lock_excludes() {
         let permits = Kind::Semaphore(Permits::new(1, 2).unwrap());
         for (held, wanted, expected) in [
             (Kind::Lock, Kind::Fair, true),

@@ -41,7 +41,7 @@ pub(crate) enum Timer {
     /// The next poll is due, which keeps waiters in the server's queue alive.
     Poll(LockId),
     /// A message was delayed because earlier ones changed nothing; now it may make waiters ask.
-    Heard(LockId),
+    DelayedMessage(LockId),
     /// The response timeout of a round is over. This timer comes after `QuorumWait`: if a wait and its round end at the
     /// same instant, the round must not count as failed for the waiters behind this caller.
     Round(Ticket),
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_to_its_own_time_again_does_not_pile_up() {
+    fn a_timer_that_is_set_again_to_its_time_does_not_pile_up() {
         let mut timers = Timers::default();
         for _ in 0..1_000 {
             timers.set(timer(1), at(1));
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_stopped_does_not_pile_up() {
+    fn stopped_timers_do_not_pile_up() {
         let mut timers = Timers::default();
         // The first timer stays at the front, so that no stale entry reaches it.
         timers.set(timer(0), at(1));

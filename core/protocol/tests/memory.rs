@@ -39,7 +39,7 @@ fn names_in_turn_leave_nothing() {
 }
 
 #[test]
-fn leases_that_lapse_leave_nothing() {
+fn leases_that_expire_leave_nothing() {
     let mut client = Client::new();
     let leases = count(100_000);
     for number in 0..leases {
@@ -54,7 +54,7 @@ fn leases_that_lapse_leave_nothing() {
 }
 
 #[test]
-fn several_leases_that_lapse_as_one_leave_nothing() {
+fn members_that_expire_together_leave_nothing() {
     let mut client = Client::new();
     for number in 0..1_000 {
         let names = [format!("a-{number}"), format!("b-{number}")];

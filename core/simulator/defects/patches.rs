@@ -48,8 +48,8 @@ pub fn build(of: &str, folders: &[&str], write: impl FnOnce(&[Patch], &Path) -> 
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../..");
     let to = env::var_os("OUT_DIR").map(PathBuf::from).unwrap_or_default();
     let folders: Vec<String> = folders.iter().map(|folder| format!("{of}/{folder}")).collect();
-    for watched in folders.iter().map(String::as_str).chain([PATCHES]) {
-        println!("cargo::rerun-if-changed={}", root.join(watched).display());
+    for path in folders.iter().map(String::as_str).chain([PATCHES]) {
+        println!("cargo::rerun-if-changed={}", root.join(path).display());
     }
     let copied = read_all(&root.join(PATCHES)).and_then(|patches| {
         copy(&root, of, &folders, &patches, &to)?;

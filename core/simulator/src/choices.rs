@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_draws_more_often_shifts_nobody_else() {
+    fn more_draws_of_one_chooser_do_not_shift_the_others() {
         let (mut one, mut other) = (Choices::new(7), Choices::new(7));
         one.task(0, 0).next();
         one.of(Chooser::Session { client: 1 }).next();

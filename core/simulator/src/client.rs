@@ -53,8 +53,8 @@ pub(crate) struct Link {
     pub(crate) epoch: u64,
     /// Whether the connection is gone and the client has not noticed yet.
     pub(crate) cut: bool,
-    /// Whether the session was told that the connection is open.
-    pub(crate) is_told: bool,
+    /// Whether the driver has reported to the session that the connection is open.
+    pub(crate) is_reported: bool,
     /// The time until which no new connection replaces this one.
     pub(crate) away_until: Micros,
     /// The time since which the server at its other end is not a primary any more.
@@ -144,6 +144,6 @@ impl Wires {
     /// Returns whether calls can be sent, to a server that serves them.
     fn carries_calls(&self) -> bool {
         let mut lanes = self.links[..2].iter();
-        lanes.all(|link| link.is_told && link.stale_since.is_none())
+        lanes.all(|link| link.is_reported && link.stale_since.is_none())
     }
 }

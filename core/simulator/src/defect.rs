@@ -343,8 +343,8 @@ impl Defect {
             ),
             Self::ForceForgetsTheNext => (
                 Script::FairForce,
-                "granted, news = try_to_grant()",
-                "granted, news = nil",
+                "granted, message = try_to_grant()",
+                "granted, message = nil",
             ),
             Self::ForceForgets => (Script::LockForce, "redis.call('DEL', KEYS[1])\n", ""),
             Self::LimitTakesPermits => (

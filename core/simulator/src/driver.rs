@@ -352,7 +352,7 @@ impl World {
         if !self.is_current(route) {
             return Ok(());
         }
-        self.note(trace::Line::Hears { client, node });
+        self.note(trace::Line::ReceivesMessage { client, node });
         self.on_notification(client, channel);
         self.input(client, |session, now| {
             session.on_message(Self::node_id(node), channel, payload, now);

@@ -106,7 +106,7 @@ const TOKEN_KEPT: Micros = 61 * SECOND;
 
 fn play(world: &mut World) -> Checked {
     world.run_until(world.plan.faults_until, |_| false)?;
-    world.calm_down()?;
+    world.end_faults()?;
     world.run_until(world.plan.work_until, |_| false)?;
 
     world.note(Line::TasksEnd);

@@ -54,8 +54,8 @@ impl Crowd {
     pub(crate) const PHASE: Micros = 2 * SECOND;
     /// A hold of this length justifies that others wait, so it does not count as starvation.
     pub(crate) const LONG: Micros = SECOND;
-    /// How long everything must be calm until starvation of one side can be detected.
-    pub(crate) const CALM: Micros = 2 * Self::PHASE + Self::LONG + 3 * SECOND;
+    /// How long no fault may strike until starvation of one side can be detected.
+    pub(crate) const UNDISTURBED: Micros = 2 * Self::PHASE + Self::LONG + 3 * SECOND;
 }
 
 impl Family {

@@ -6,7 +6,7 @@
 //! reproduces it.
 //!
 //! The tier of a history decides which faults it has, so that each promise is checked exactly where it holds. For
-//! example, two holders are possible when strangers delete records, when clocks of servers are set, or when a replica
+//! example, two holders are possible when external clients delete records, when clocks of servers are set, or when a replica
 //! takes over without the primary's last writes. It is promised in every tier that a guarded resource accepts no stale
 //! write.
 

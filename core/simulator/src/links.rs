@@ -39,14 +39,14 @@ impl World {
         link.open = false;
         link.epoch += 1;
         let cut_off = std::mem::take(&mut link.in_flight);
-        let is_told = std::mem::take(&mut link.is_told);
+        let is_reported = std::mem::take(&mut link.is_reported);
         self.note(trace::Line::Closed { client, node });
         let next = self.route(client, node, connection);
         let random = self.choices.connection(route);
         let longest = random.pick(&[3 * MS, 200 * MS]);
         let back_off = random.between(MS, longest);
         self.schedule(back_off, Event::Opened { route: next });
-        if is_told {
+        if is_reported {
             self.input(client, |session, now| match connection.lane() {
                 Some(lane) => session.on_lane_closed(Self::node_id(node), lane, "the connection closed", now),
                 None => session.on_subscriptions_lost(Self::node_id(node)),
@@ -82,7 +82,7 @@ impl World {
         link.cut = false;
         link.busy_until = [0; 2];
         link.stale_since = None;
-        link.is_told = true;
+        link.is_reported = true;
         self.following.hindered(route, now);
         let Some(lane) = connection.lane() else {
             self.note(trace::Line::OpenedForMessages { client, node });

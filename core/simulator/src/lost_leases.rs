@@ -106,7 +106,7 @@ impl World {
                 },
             )) if locks.len() == 1 && kind == ErrorKind::LockLost => broken(
                 "I8",
-                format!("client {client}: {ticket:?} holds nothing, and is told that it was lost"),
+                format!("client {client}: {ticket:?} holds nothing, and gets the answer that it was lost"),
             ),
             _ => Ok(()),
         }

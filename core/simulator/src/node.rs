@@ -106,7 +106,7 @@ impl Node {
             }
             None => self.store.run_script(call.script, &call.keys, &call.args, clock),
         };
-        // Commands of strangers and of the checks are never refused.
+        // Commands of external clients and of the checks are never refused.
         self.store.set_full(false);
         Ok(reply.into_result()?.into())
     }

@@ -272,7 +272,7 @@ impl World {
         if self.plan.tier.keeps_records() {
             return Ok(());
         }
-        let settled = self.calm_since + self.plan.settles_in();
+        let settled = self.undisturbed_since + self.plan.settles_in();
         for node in 0..self.nodes.len() {
             for (id, _) in self.holders(node, name) {
                 let is_there = |client: &Client| client.is_connected() && id.starts_with(client.id.as_bytes());

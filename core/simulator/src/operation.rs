@@ -29,7 +29,7 @@ counted! {
     ForceRelease = "force release",
     /// In an outage a caller was granted a degraded lease.
     Degraded = "granted degraded",
-    /// In an outage a caller was told to continue without the lock.
+    /// In an outage, the client let a caller continue without the lock.
     Skipped = "skipped",
     /// An operator changed the limit of a semaphore.
     SetLimit = "set limit",

@@ -102,10 +102,10 @@ impl World {
     ) -> Checked {
         // A client that is still connected to a demoted server must first find that out.
         let since = self.now.saturating_sub(self.plan.timeout());
-        let is_heard = self.following.reaches((client, &self.clients[client]), since);
+        let is_reachable = self.following.reaches((client, &self.clients[client]), since);
         let is_right = match reply {
             ErrorKind::Closed => true,
-            ErrorKind::Unavailable => !self.is_settled() || !is_heard || self.may_have_open_breakers(),
+            ErrorKind::Unavailable => !self.is_settled() || !is_reachable || self.may_have_open_breakers(),
             ErrorKind::Misconfigured => self.collides(name, kind),
             _ => false,
         };

@@ -38,8 +38,8 @@ impl World {
                     self.following
                         .expired((client, of), (lease, length), &self.nodes[0], self.now)?;
                 }
-                let is_calm = self.is_settled() && self.clients[client].is_connected();
-                if is_kept && is_calm && reason == LostReason::Expired && self.exclusion.is_promised {
+                let is_undisturbed = self.is_settled() && self.clients[client].is_connected();
+                if is_kept && is_undisturbed && reason == LostReason::Expired && self.exclusion.is_promised {
                     broken("I9", format!("client {client}: the watchdog let {lease:?} expire"))?;
                 }
                 let lost = self.ledger.get_mut(client, lease).map(|held| {
@@ -159,7 +159,7 @@ impl World {
                 if let Some((_, Request::Acquire { bounded: false, .. })) = request {
                     broken(
                         "I9",
-                        format!("client {client}: {ticket:?} waits without bound and is told: held"),
+                        format!("client {client}: {ticket:?} waits without bound and gets the answer: held"),
                     )?;
                 }
                 if let Some((_, Request::Acquire { locks, .. })) = &request
@@ -237,12 +237,12 @@ impl World {
                 }
                 let is_unbounded = matches!(request, Some((_, Request::Acquire { bounded: false, .. })));
                 let since = self.now.saturating_sub(micros(self.plan.poll.1) + self.plan.timeout());
-                let is_heard = self.following.reaches((client, &self.clients[client]), since);
-                let is_heard = is_heard && !self.may_have_open_breakers();
-                if is_unbounded && is_silence && self.is_settled() && is_heard {
+                let is_reachable = self.following.reaches((client, &self.clients[client]), since);
+                let is_reachable = is_reachable && !self.may_have_open_breakers();
+                if is_unbounded && is_silence && self.is_settled() && is_reachable {
                     broken(
                         "I6",
-                        format!("client {client}: {ticket:?} is told that the server is silent; it is not"),
+                        format!("client {client}: {ticket:?} gets the answer that the server is silent; it is not"),
                     )?;
                 }
             }
@@ -427,7 +427,10 @@ fn check_name(client: usize, ticket: Ticket, holder: Option<&Holder>) -> Checked
     }
     broken(
         "I9",
-        format!("client {client}: {ticket:?} is told that {:?} is {info}", holder.owner),
+        format!(
+            "client {client}: {ticket:?} gets the answer that {:?} is {info}",
+            holder.owner
+        ),
     )
 }
 

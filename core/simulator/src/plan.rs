@@ -194,7 +194,7 @@ impl Plan {
                     origin: random.between(0, 1_000) * SECOND,
                     drift_ppm: rates.draw(random),
                 },
-                lease: LeaseDuration::watched(Duration::from_millis(random.pick(leases)))
+                lease: LeaseDuration::auto_renewed(Duration::from_millis(random.pick(leases)))
                     .unwrap_or(LeaseDuration::DEFAULT),
                 tasks: (0..random.between(least_tasks, most_tasks))
                     .map(|_| random.chance(600))
@@ -233,7 +233,7 @@ impl Plan {
         }
         add_waiters(&mut clients, family, random);
         let nodes = family.nodes(random);
-        let longer = crowd.map_or(0, |_| Crowd::CALM);
+        let longer = crowd.map_or(0, |_| Crowd::UNDISTURBED);
         Self {
             tier,
             family,

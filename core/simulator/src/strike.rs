@@ -14,9 +14,9 @@ use crate::world::World;
 impl World {
     /// Lets a fault strike, and schedules its next strike.
     pub(crate) fn strike(&mut self, fault: Fault, every: Micros) -> Checked {
-        // Strangers act even when everything is calm.
-        let is_strangers = matches!(fault, Fault::RecordRemoved | Fault::Flush) && !self.is_ending;
-        if !self.is_rough && !is_strangers {
+        // External clients act even after the end of all other faults.
+        let is_external = matches!(fault, Fault::RecordRemoved | Fault::Flush) && !self.is_ending;
+        if !self.is_rough && !is_external {
             return Ok(());
         }
         // How often one strike draws depends on its target. A fork of the generator keeps the times of later strikes
@@ -241,9 +241,9 @@ impl World {
     }
 
     /// Ends all faults; no other strikes after this.
-    pub(crate) fn calm_down(&mut self) -> Checked {
+    pub(crate) fn end_faults(&mut self) -> Checked {
         self.is_rough = false;
-        self.calm_since = self.now;
+        self.undisturbed_since = self.now;
         self.disturbed();
         self.note(trace::Line::FaultsEnd);
         for node in 0..self.nodes.len() {
@@ -271,14 +271,14 @@ impl World {
         self.operators.disturbed();
     }
 
-    /// Returns whether a circuit breaker may still be open that opened before everything was calm.
+    /// Returns whether a circuit breaker may still be open that opened before the faults ended.
     pub(crate) fn may_have_open_breakers(&self) -> bool {
-        let settled = self.calm_since + self.plan.settles_in() + self.plan.breakers_settle_in();
+        let settled = self.undisturbed_since + self.plan.settles_in() + self.plan.breakers_settle_in();
         self.plan.breaker.is_some() && self.now < settled
     }
 
     /// Returns whether the effects of all faults are over.
     pub(crate) fn is_settled(&self) -> bool {
-        !self.is_rough && self.now >= self.calm_since + self.plan.settles_in()
+        !self.is_rough && self.now >= self.undisturbed_since + self.plan.settles_in()
     }
 }

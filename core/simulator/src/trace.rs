@@ -113,7 +113,7 @@ pub(crate) enum Line {
         call: CallId,
         code: &'static str,
     },
-    Hears {
+    ReceivesMessage {
         client: usize,
         node: usize,
     },

@@ -28,7 +28,7 @@ impl World {
     }
 
     /// Lets a task take its next action.
-    pub(crate) fn task_goes_on(&mut self, client: usize, task: usize) -> Checked {
+    pub(crate) fn task_continues(&mut self, client: usize, task: usize) -> Checked {
         if self.clients[client].tasks[task].waits.is_some() {
             return Ok(());
         }

@@ -59,7 +59,7 @@ pub(crate) struct World {
     /// Whether faults may strike.
     pub(crate) is_rough: bool,
     /// The time since which faults do not strike.
-    pub(crate) calm_since: Micros,
+    pub(crate) undisturbed_since: Micros,
     /// Whether tasks start nothing new.
     pub(crate) is_ending: bool,
     pub(crate) grants: u64,
@@ -120,7 +120,7 @@ impl World {
             recorded_messages: RecordedMessages::default(),
             operators: Operators::default(),
             is_rough: true,
-            calm_since: 0,
+            undisturbed_since: 0,
             is_ending: false,
             grants: 0,
             script_runs: 0,
@@ -313,7 +313,7 @@ impl World {
             Event::Overdue { route, call } => self.overdue(route, call),
             Event::Silent { route, call } => self.silent(route, call),
             Event::Look { client, node } => self.look(client, node),
-            Event::Task { client, task } => self.task_goes_on(client, task),
+            Event::Task { client, task } => self.task_continues(client, task),
             Event::Impatient { client, task, ticket } => self.task_gives_up(client, task, ticket),
             Event::Write {
                 client,

@@ -24,7 +24,7 @@ fn every_known_defect_is_found() {
 
 /// Starvation breaks no promise other than I10.
 #[test]
-fn only_starvation_shows_a_writer_that_waits_in_vain() {
+fn a_writer_that_is_never_granted_breaks_only_the_promise_of_no_starvation() {
     let summary = run_many(0, SEEDS / 2, Some(Defect::WaitingWriterIsIgnored));
     assert_ne!(summary.violations, 0);
     for (seed, violation) in summary.first {

@@ -29,7 +29,7 @@ fn no_history_breaks_a_promise_and_everything_happens() {
 /// An attempt of a waiting writer was cut off and ran after its release, and the server was demoted before the next
 /// release arrived. The writer's mark stays in a key that others keep alive, but it has expired.
 #[test]
-fn a_mark_whose_time_is_over_is_nobodys() {
+fn an_expired_mark_belongs_to_no_writer() {
     let report = run(138_357, None, false);
     let violation = report.violation.map(|violation| violation.report(138_357));
     assert_eq!(violation, None);

@@ -685,7 +685,7 @@ impl Engine {
             close_outcomes: CloseOutcomes::new(self.leases.loss_reasons()),
             ..Closing::default()
         };
-        for (ticket, leases) in self.session.close_telling(now) {
+        for (ticket, leases) in self.session.close_with_outcomes(now) {
             closing.releases.insert(ticket, leases);
         }
         self.closing = Some(closing);

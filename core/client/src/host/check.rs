@@ -183,7 +183,7 @@ impl RequestedTimes {
         self.max_hold = Some(self.max_hold.map_or(hold, |max| max.min(hold)));
         if self.lease.unwrap_or(client_lease) > hold {
             self.lease = Some(hold);
-            self.renew &= hold >= LeaseDuration::MIN_WATCHED.get();
+            self.renew &= hold >= LeaseDuration::MIN_AUTO_RENEWED.get();
         }
         Ok(())
     }

@@ -70,7 +70,7 @@ local function client_of(owner)
 end
 
 -- Publishes a grant message to the client of an owner.
-local function tell(owner, news)
+local function tell(owner, message)
   local channel = string.sub(KEYS[3], 1, -#'fair' - 1) .. 'grants:' .. client_of(owner)
-  publish(channel, news)
+  publish(channel, message)
 end

@@ -8,21 +8,21 @@ if is_sharded then
   table.remove(ARGV)
 end
 
-local function heard(listeners)
+local function listener_count(listeners)
   return type(listeners) == 'number' and listeners or 0
 end
 
 -- Publishes a message and returns how many connections received it. A server may refuse to publish (ACL); the script
 -- does not fail then.
 local function publish(channel, message)
-  return heard(redis.pcall(is_sharded and 'SPUBLISH' or 'PUBLISH', channel, message))
+  return listener_count(redis.pcall(is_sharded and 'SPUBLISH' or 'PUBLISH', channel, message))
 end
 
 -- Publishes a message to the clients of Steadlock and Redisson, and returns how many connections received it. In a
 -- cluster with sharded channels this takes two messages, because some versions and modes of Redisson never subscribe to
 -- sharded channels.
 local function publish_to_all(channel, message)
-  local listeners = heard(redis.pcall('PUBLISH', channel, message))
+  local listeners = listener_count(redis.pcall('PUBLISH', channel, message))
   if is_sharded then
     listeners = listeners + publish(channel, message)
   end

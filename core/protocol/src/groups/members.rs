@@ -158,8 +158,8 @@ impl Members<'_> {
         self.io_mut().stop(timer);
     }
 
-    pub(crate) fn between(&mut self, range: RangeInclusive<Duration>) -> Duration {
-        self.io_mut().between(range)
+    pub(crate) fn random_between(&mut self, range: RangeInclusive<Duration>) -> Duration {
+        self.io_mut().random_between(range)
     }
 
     pub(crate) const fn next_lease(&mut self) -> LeaseId {
@@ -172,12 +172,12 @@ impl Members<'_> {
     }
 
     /// Passes an event of a composite lock to its caller.
-    pub(crate) fn tell(&mut self, event: Event) {
-        self.client.tell(event);
+    pub(crate) fn emit(&mut self, event: Event) {
+        self.client.emit(event);
     }
 
     pub(crate) fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
-        self.tell(Event::Completed { ticket, outcome });
+        self.emit(Event::Completed { ticket, outcome });
     }
 
     /// Grants the caller of a composite lock one more lease of it, without a token.
@@ -227,7 +227,7 @@ impl Members<'_> {
     fn completed(&mut self, member: Ticket, outcome: Outcome, now: Instant) -> Option<MemberEvent> {
         let caller = self.table.tickets.remove(&member).flatten();
         if let Outcome::Granted(grant) = &outcome {
-            self.tell_nobody_of(grant.lease);
+            self.include_silently(grant.lease);
         }
         if caller.is_none()
             && let Outcome::Granted(grant) = &outcome
@@ -273,7 +273,7 @@ impl Members<'_> {
     }
 
     /// Makes a lease a member whose events go to no composite lock.
-    pub(crate) fn tell_nobody_of(&mut self, member: LeaseId) {
+    pub(crate) fn include_silently(&mut self, member: LeaseId) {
         self.table.leases.insert(member, None);
     }
 

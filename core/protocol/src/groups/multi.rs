@@ -147,7 +147,7 @@ impl Multi {
         }
         let again = context.and_then(|context| self.held.of_context(locks, context));
         let Some((first, held)) = again.and_then(|first| Some((first, self.held.get(first)?))) else {
-            return members.waits_for_itself(requests, now).map_or(Ok(None), Err);
+            return members.joint_self_wait_error(requests, now).map_or(Ok(None), Err);
         };
         match held.lost_at(now) {
             Some(reason) => Err(held.lost_error(Operation::Acquire, Some(reason))),

@@ -110,7 +110,7 @@ impl Quorum {
     }
 
     fn acquire(&mut self, members: &mut Members<'_>, ticket: Ticket, request: AcquireRequest, now: Instant) {
-        if let Some(error) = refusal(&request).or_else(|| self.holds.waits_for_itself(&request, now)) {
+        if let Some(error) = refusal(&request).or_else(|| self.holds.self_wait_error(&request, now)) {
             members.complete(ticket, Outcome::Failed(error));
             return;
         }
@@ -120,16 +120,16 @@ impl Quorum {
         }
         let wait = request.wait;
         let is_held = self.holds.is_held(&request.name);
-        let tries_once = wait.is_some_and(|wait| wait.is_zero());
+        let is_single_attempt = wait.is_some_and(|wait| wait.is_zero());
         self.attempts.add(ticket, request, now);
         if !is_held && self.attempts.is_first(ticket) {
             self.attempts.ask(members, ticket, now);
-        } else if tries_once && let Some(outcome) = self.attempts.refusal_unasked(ticket, is_held) {
+        } else if is_single_attempt && let Some(outcome) = self.attempts.refusal_unasked(ticket, is_held) {
             self.withdraw(members, ticket, now);
             members.complete(ticket, outcome);
             return;
         }
-        if let Some(wait) = wait.filter(|_| !tries_once) {
+        if let Some(wait) = wait.filter(|_| !is_single_attempt) {
             members.set(Timer::QuorumWait(ticket), now + wait);
         }
     }
@@ -142,7 +142,7 @@ impl Quorum {
             self.broadcasts.decide(members, &self.holds, ticket);
         } else if self.attempts.has(ticket) {
             self.attempts.answered(completed);
-            self.decide(members, ticket, Wait::GoesOn, now);
+            self.decide(members, ticket, Wait::Continues, now);
         } else {
             self.holds
                 .late_answer(members, completed.member, completed.outcome, now);

@@ -28,14 +28,14 @@ use crate::types::AcquireRequest;
 
 impl Members<'_> {
     /// Returns the error for a wait for one lock that no other caller could end.
-    pub(crate) fn waits_in_vain(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
-        self.waits_inside_several(request, now)
-            .or_else(|| self.waits_for_own_mutex(request, now))
-            .or_else(|| self.waits_for_those_it_blocks(request, now))
+    pub(crate) fn self_wait_error(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
+        self.member_wait_error(request, now)
+            .or_else(|| self.endless_mutex_wait_error(request, now))
+            .or_else(|| self.blocked_holder_error(request, now))
     }
 
     /// Returns the error for a wait for all of these locks that no other caller could end.
-    pub(crate) fn waits_for_itself(&self, requests: &[AcquireRequest], now: Instant) -> Option<Error> {
+    pub(crate) fn joint_self_wait_error(&self, requests: &[AcquireRequest], now: Instant) -> Option<Error> {
         let both_sides = requests.iter().find(|one| {
             let spec = one.kind.spec();
             let is_refused = |gate| matches!(spec.inside(gate), Some(Inside::Refused(_)));
@@ -50,32 +50,32 @@ impl Members<'_> {
         }
         let mut waiting = requests.iter().filter(|request| is_waiting(request));
         waiting.find_map(|request| {
-            self.waits_for_own(request, |_| true, now)
-                .or_else(|| self.waits_for_those_it_blocks(request, now))
+            self.own_hold_error(request, |_| true, now)
+                .or_else(|| self.blocked_holder_error(request, now))
         })
     }
 
     /// Returns the error for a wait for a lock that the caller holds as a member of a composite lock.
-    fn waits_inside_several(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
+    fn member_wait_error(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
         if !is_waiting(request) || request.within.is_some() {
             return None;
         }
         let is_member = |hold: &Hold| hold.levels().iter().any(|lease| self.composite(*lease).is_some());
-        self.waits_for_own(request, is_member, now)
+        self.own_hold_error(request, is_member, now)
     }
 
     /// Returns the error for a wait without a bound that would last forever: the caller holds the lock as a single
     /// lock, and the lock is not reentrant and has one holder at a time.
-    fn waits_for_own_mutex(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
+    fn endless_mutex_wait_error(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
         let is_endless = request.wait.is_none() && request.within.is_none();
         if !is_endless || request.kind.refusal_of_endless().is_none() {
             return None;
         }
-        self.waits_for_own(request, |_| true, now)
+        self.own_hold_error(request, |_| true, now)
     }
 
     /// Returns the error for a wait for a lock whose holders the caller blocks.
-    fn waits_for_those_it_blocks(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
+    fn blocked_holder_error(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
         if request.blocked.is_empty() || !is_waiting(request) || request.within.is_some() {
             return None;
         }
@@ -92,7 +92,7 @@ impl Members<'_> {
 
     /// Returns the error for a wait of a caller for itself: the caller holds the lock by one of `these` holds, and
     /// cannot re-enter it.
-    fn waits_for_own(&self, request: &AcquireRequest, these: impl Fn(&Hold) -> bool, now: Instant) -> Option<Error> {
+    fn own_hold_error(&self, request: &AcquireRequest, these: impl Fn(&Hold) -> bool, now: Instant) -> Option<Error> {
         let context = request.context?;
         let spec = request.kind.spec();
         if let (Again::Enters, None | Some((_, Inside::LetIn))) = (spec.again, spec.inside) {

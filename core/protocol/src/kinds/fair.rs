@@ -57,5 +57,5 @@ pub(super) const SPEC: Spec = Spec {
         keys: ALL,
         args: &[Arg::Channel],
     },
-    told: HeldReply::Queued,
+    held_reply: HeldReply::Queued,
 };

@@ -189,7 +189,7 @@ impl Keys {
 
     /// Parses the reply to an attempt or a question; `None` if the reply has another form.
     pub(crate) fn parse_answer(&self, reply: &Reply) -> Option<Answer> {
-        parse_answer(self.kind.spec().told, reply)
+        parse_answer(self.kind.spec().held_reply, reply)
     }
 
     fn call(&self, form: &Form, values: &Values<'_>) -> Invocation {
@@ -393,14 +393,14 @@ pub(crate) enum Record {
 }
 
 /// Parses the reply to an attempt or a question; `None` if the kind has no such reply.
-pub(super) fn parse_answer(told: HeldReply, reply: &Reply) -> Option<Answer> {
+pub(super) fn parse_answer(held_reply: HeldReply, reply: &Reply) -> Option<Answer> {
     let Reply::Array(parts) = reply else { return None };
     match parts.as_slice() {
         [Reply::Int(1)] => Some(Answer::Granted(None)),
         [Reply::Int(1), Reply::Bytes(token)] if token.is_empty() => Some(Answer::Granted(None)),
         [Reply::Int(1), Reply::Bytes(token)] => Some(Answer::Granted(Some(Token::parse(token)?))),
         [Reply::Int(0), Reply::Int(left), Reply::Bytes(holder), more @ ..] => {
-            let (queued, permits) = match (told, more) {
+            let (queued, permits) = match (held_reply, more) {
                 (_, []) => (None, None),
                 (HeldReply::Queued, [Reply::Bytes(now)]) => (Some(parse_number(now)?), None),
                 (HeldReply::Permits, [Reply::Int(held), Reply::Int(limit)]) => {

@@ -343,7 +343,7 @@ fn no_channel_is_named_as_a_key() {
 }
 
 #[test]
-fn what_holds_a_lock_is_renewed_and_released_by_one_key() {
+fn the_record_of_a_lock_is_renewed_and_released_by_one_key() {
     let name = LockName::parse("x").unwrap();
     let owner = OwnerId::random(client(1), &mut || 5);
     for kind in Kind::each() {

@@ -47,5 +47,5 @@ pub(super) const SPEC: Spec = Spec {
         keys: &[Key::Name],
         args: &[Arg::Channel],
     },
-    told: HeldReply::Holder,
+    held_reply: HeldReply::Holder,
 };

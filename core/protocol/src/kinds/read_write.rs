@@ -52,7 +52,7 @@ pub(super) const READ: Spec = Spec {
         keys: &[READERS],
         args: &[Arg::Text("read"), Arg::Channel],
     },
-    told: HeldReply::Holder,
+    held_reply: HeldReply::Holder,
 };
 
 /// The side that one owner holds alone.
@@ -99,5 +99,5 @@ pub(super) const WRITE: Spec = Spec {
         keys: &[STATE],
         args: &[Arg::Text("write"), Arg::Channel],
     },
-    told: HeldReply::Holder,
+    held_reply: HeldReply::Holder,
 };

@@ -48,7 +48,7 @@ pub(super) const SPEC: Spec = Spec {
         keys: &[PERMITS],
         args: &[Arg::Channel],
     },
-    told: HeldReply::Permits,
+    held_reply: HeldReply::Permits,
 };
 
 /// The call that changes the limit of a semaphore whose permits are held. No other kind has this call.

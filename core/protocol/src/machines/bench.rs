@@ -119,13 +119,13 @@ impl Bench {
     }
 
     /// Returns the new outcomes with their tickets. Drops all other steps.
-    pub(super) fn told(&mut self) -> Vec<(Ticket, Outcome)> {
+    pub(super) fn outcomes(&mut self) -> Vec<(Ticket, Outcome)> {
         let steps = self.io.take_steps().into_iter();
-        let told = steps.filter_map(|step| match step {
-            Step::Tell(Event::Completed { ticket, outcome }) => Some((ticket, outcome)),
+        let outcomes = steps.filter_map(|step| match step {
+            Step::Emit(Event::Completed { ticket, outcome }) => Some((ticket, outcome)),
             _ => None,
         });
-        told.collect()
+        outcomes.collect()
     }
 }
 

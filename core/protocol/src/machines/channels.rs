@@ -34,7 +34,7 @@ pub(crate) enum Input<'a> {
     /// A waiter of a lock needs the messages of a channel.
     Listen(Listen),
     /// The lock has no waiters any more.
-    Leave(LockId),
+    Unused(LockId),
     /// The server confirmed a subscription.
     Confirmed { node: NodeId, channel: &'a [u8] },
     /// A message arrived.
@@ -53,7 +53,7 @@ pub(crate) enum Input<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Channels {
     by_node: SortedMap<NodeId, SortedMap<Arc<[u8]>, Channel>>,
-    by_lock: SortedMap<LockId, Ears>,
+    by_lock: SortedMap<LockId, Subscriptions>,
 }
 
 #[derive(Debug, Default)]
@@ -64,17 +64,17 @@ struct Channel {
 
 /// The channels that the waiters of a lock use.
 #[derive(Debug)]
-struct Ears {
+struct Subscriptions {
     node: NodeId,
     /// The channel for releases of the lock.
-    releases: Option<Ear>,
+    releases: Option<Subscription>,
     /// The channel for grants to waiters of this client.
     grants: Option<Arc<[u8]>>,
 }
 
 /// A channel that the waiters of a lock use.
 #[derive(Debug)]
-struct Ear {
+struct Subscription {
     channel: Arc<[u8]>,
     /// Whether the server has confirmed the subscription.
     is_confirmed: bool,
@@ -85,22 +85,23 @@ impl Channels {
         let before = transitions::before(self, io, &input);
         match input {
             Input::Listen(to) => match to.topic {
-                Topic::Releases(listener) => self.listen_for_releases(io, to, listener),
-                Topic::Grants => self.listen_for_grants(io, &to),
+                Topic::Releases(listener) => self.subscribe_to_releases(io, to, listener),
+                Topic::Grants => self.subscribe_to_grants(io, &to),
             },
-            Input::Leave(lock) => {
-                if let Some(ears) = self.by_lock.remove(&lock) {
-                    let releases = ears.releases.map(|releases| releases.channel);
-                    for channel in releases.into_iter().chain(ears.grants) {
-                        self.leave(io, lock, ears.node, channel);
+            Input::Unused(lock) => {
+                if let Some(subscriptions) = self.by_lock.remove(&lock) {
+                    let releases = subscriptions.releases.map(|releases| releases.channel);
+                    for channel in releases.into_iter().chain(subscriptions.grants) {
+                        self.unsubscribe(io, lock, subscriptions.node, channel);
                     }
                 }
             }
             Input::Confirmed { node, channel } => self.confirmed(io, node, channel),
             Input::Message { node, channel, payload } => {
                 for lock in self.locks(node, channel) {
-                    let ears = self.by_lock.get(&lock);
-                    let is_grant = ears.is_some_and(|ears| ears.grants.as_deref() == Some(channel));
+                    let subscriptions = self.by_lock.get(&lock);
+                    let is_grant =
+                        subscriptions.is_some_and(|subscriptions| subscriptions.grants.as_deref() == Some(channel));
                     io.step(if is_grant {
                         let payload = payload.to_vec();
                         Step::Fair(FairInput::GrantMessage { lock, payload })
@@ -117,14 +118,19 @@ impl Channels {
 
     /// Whether the client uses the channel for releases of this lock.
     pub(crate) fn is_listening(&self, lock: LockId) -> bool {
-        self.by_lock.get(&lock).is_some_and(|ears| ears.releases.is_some())
+        self.by_lock
+            .get(&lock)
+            .is_some_and(|subscriptions| subscriptions.releases.is_some())
     }
 
     /// Returns how many of the `listeners` that received a message about a lock are not this client.
     pub(crate) fn others(&self, lock: LockId, listeners: u32) -> u32 {
-        let releases = self.by_lock.get(&lock).and_then(|ears| ears.releases.as_ref());
+        let releases = self
+            .by_lock
+            .get(&lock)
+            .and_then(|subscriptions| subscriptions.releases.as_ref());
         match releases {
-            Some(Ear { is_confirmed: true, .. }) => listeners.saturating_sub(1),
+            Some(Subscription { is_confirmed: true, .. }) => listeners.saturating_sub(1),
             _ => listeners,
         }
     }
@@ -134,8 +140,8 @@ impl Channels {
         self.by_node.values().map(SortedMap::len).sum()
     }
 
-    fn ears(&mut self, to: &Listen) -> &mut Ears {
-        self.by_lock.get_or_insert_with(to.lock, || Ears {
+    fn subscriptions(&mut self, to: &Listen) -> &mut Subscriptions {
+        self.by_lock.get_or_insert_with(to.lock, || Subscriptions {
             node: to.node,
             releases: None,
             grants: None,
@@ -144,14 +150,14 @@ impl Channels {
 
     /// Subscribes to the channel for releases of a lock. If the channel was confirmed earlier, for another lock, a
     /// message for this lock may have arrived already, so the waiters ask the server.
-    fn listen_for_releases(&mut self, io: &mut Io, to: Listen, listener: Listener) {
+    fn subscribe_to_releases(&mut self, io: &mut Io, to: Listen, listener: Listener) {
         let lock = to.lock;
         if self.is_listening(lock) {
             return;
         }
-        let is_confirmed = self.listen(io, &to);
-        let ears = self.ears(&to);
-        ears.releases = Some(Ear {
+        let is_confirmed = self.subscribe(io, &to);
+        let subscriptions = self.subscriptions(&to);
+        subscriptions.releases = Some(Subscription {
             channel: to.channel,
             is_confirmed,
         });
@@ -165,16 +171,16 @@ impl Channels {
 
     /// Subscribes to the channel for grants. Grant messages may be lost until the server has confirmed the subscription;
     /// the waiters ask the server then.
-    fn listen_for_grants(&mut self, io: &mut Io, to: &Listen) {
-        let ears = self.ears(to);
-        if ears.grants.is_none() {
-            ears.grants = Some(Arc::clone(&to.channel));
-            self.listen(io, to);
+    fn subscribe_to_grants(&mut self, io: &mut Io, to: &Listen) {
+        let subscriptions = self.subscriptions(to);
+        if subscriptions.grants.is_none() {
+            subscriptions.grants = Some(Arc::clone(&to.channel));
+            self.subscribe(io, to);
         }
     }
 
     /// Adds a lock to the locks that use a channel. Returns whether the server had already confirmed the channel.
-    fn listen(&mut self, io: &mut Io, to: &Listen) -> bool {
+    fn subscribe(&mut self, io: &mut Io, to: &Listen) -> bool {
         let channels = self.by_node.get_or_default(to.node);
         let channel = channels.get_or_default(Arc::clone(&to.channel));
         let is_new = channel.locks.is_empty();
@@ -186,7 +192,7 @@ impl Channels {
     }
 
     /// Removes a lock from the locks that use a channel, and unsubscribes after the last one.
-    fn leave(&mut self, io: &mut Io, lock: LockId, node: NodeId, name: Arc<[u8]>) {
+    fn unsubscribe(&mut self, io: &mut Io, lock: LockId, node: NodeId, name: Arc<[u8]>) {
         let Some(channels) = self.by_node.get_mut(&node) else {
             return;
         };
@@ -205,7 +211,7 @@ impl Channels {
             return;
         };
         channel.is_confirmed = true;
-        self.note(node, name);
+        self.set_confirmed(node, name);
         for lock in self.locks(node, name) {
             io.step(Step::Waiter(WaiterInput::MayBeFree(lock)));
         }
@@ -220,7 +226,7 @@ impl Channels {
             })
             .collect();
         for name in names {
-            self.note(node, &name);
+            self.set_confirmed(node, &name);
         }
     }
 
@@ -228,16 +234,19 @@ impl Channels {
         let channels = self.by_node.get_mut(&node);
         if let Some(channel) = channels.and_then(|channels| channels.get_mut(name)) {
             channel.is_confirmed = false;
-            self.note(node, name);
+            self.set_confirmed(node, name);
         }
     }
 
     /// Stores for each lock of a channel whether the client receives messages about releases.
-    fn note(&mut self, node: NodeId, name: &[u8]) {
+    fn set_confirmed(&mut self, node: NodeId, name: &[u8]) {
         let channel = self.by_node.get(&node).and_then(|channels| channels.get(name));
         let is_confirmed = channel.is_some_and(|channel| channel.is_confirmed);
         for lock in self.locks(node, name) {
-            let releases = self.by_lock.get_mut(&lock).and_then(|ears| ears.releases.as_mut());
+            let releases = self
+                .by_lock
+                .get_mut(&lock)
+                .and_then(|subscriptions| subscriptions.releases.as_mut());
             if let Some(releases) = releases.filter(|releases| *releases.channel == *name) {
                 releases.is_confirmed = is_confirmed;
             }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!            queued                  granted, by a message or by a poll
-//!  Trying ──────────► in the queue ──────────────────────────────────► a Hold
+//!  Asking ──────────► in the queue ──────────────────────────────────► a Hold
 //!    ▲                  │   │ ▲
 //!    │ asks under a     │   └─┘ every 500–750 ms one poll keeps all waiters alive
 //!    └── new owner id ──┘
@@ -42,19 +42,19 @@ use crate::owner::OwnerId;
 use crate::periods::{MIN_GAP, PROVISIONAL};
 use crate::reply::Reply;
 pub(crate) use crate::step::FairInput as Input;
-use crate::step::{ClockSeen, Granted, HolderSeen, Listen, Listener, OwnerSeen, Report, Step, Topic, WaiterInput};
+use crate::step::{ClockReading, Granted, HolderSeen, Listen, Listener, OwnerSeen, Report, Step, Topic, WaiterInput};
 use crate::timers::Timer;
 use crate::token::Token;
 use crate::transitions;
 use crate::types::Lane;
 
 /// The time that must be left of a grant. If less is left, the waiter asks the server for a full lease.
-const WORTH_TAKING: Duration = Duration::from_millis(1_500);
+const MIN_TIME_LEFT: Duration = Duration::from_millis(1_500);
 /// The longest time between two polls. The server considers a waiter dead after 3 s without a poll.
 const LONGEST_HEARTBEAT: Duration = Duration::from_secs(1);
 /// How long grant messages for unknown owner ids are ignored after one of them has caused a release. Without this limit
 /// every user that may publish could cause any number of releases.
-const GHOST_GAP: Duration = Duration::from_millis(100);
+const ABANDONED_GAP: Duration = Duration::from_millis(100);
 
 /// The fair waiters of a client.
 #[derive(Debug, Default)]
@@ -74,7 +74,7 @@ struct Queue {
     /// The polls in flight, and the waiters that each of them names.
     polls: SortedMap<CallId, Vec<Ticket>>,
     /// When a grant message for an owner id that was given up last caused a release.
-    last_ghost: Option<Instant>,
+    last_abandoned: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -82,11 +82,11 @@ struct Waiter {
     entry: QueueEntry,
     /// The reading of the server's clock in the last call that found the waiter in the server's queue; `None` before
     /// the first such call.
-    found: Option<ClockSeen>,
+    found: Option<ClockReading>,
 }
 
 impl Waiter {
-    fn found(&mut self, found: ClockSeen) {
+    fn found(&mut self, found: ClockReading) {
         if self.found.is_none_or(|before| before.sent < found.sent) {
             self.found = Some(found);
         }
@@ -124,9 +124,9 @@ impl FairQueue {
             Input::PollDue(lock) => self.poll(io, lock, now),
             Input::Answered(lock, poll) => self.answered(io, lock, poll, now),
             Input::GrantMessage { lock, payload } => self.grant_message(io, lock, &payload, now),
-            Input::GhostReleased(lock) => {
+            Input::AbandonedOwnerReleased(lock) => {
                 if let Some(queue) = self.by_lock.get_mut(&lock) {
-                    queue.last_ghost = Some(now);
+                    queue.last_abandoned = Some(now);
                 }
             }
             Input::Forget(lock) => {
@@ -147,7 +147,7 @@ impl FairQueue {
     }
 
     /// Notes that a waiter is in the server's queue. Subscribes to the channels of the lock and starts the polls.
-    fn found(&mut self, io: &mut Io, lock: LockId, ticket: Ticket, keys: Arc<Keys>, found: ClockSeen, now: Instant) {
+    fn found(&mut self, io: &mut Io, lock: LockId, ticket: Ticket, keys: Arc<Keys>, found: ClockReading, now: Instant) {
         let queue = self.by_lock.get_or_default(lock);
         if let Some(waiter) = queue.waiting.get_mut(&ticket) {
             waiter.found(found);
@@ -249,7 +249,9 @@ impl FairQueue {
         let Some(queue) = self.by_lock.get_mut(&lock) else {
             return;
         };
-        let granted = io.own(poll.holder.as_bytes()).and_then(|owner| queue.find(&owner));
+        let granted = io
+            .parse_own_owner(poll.holder.as_bytes())
+            .and_then(|owner| queue.find(&owner));
         for ticket in polled.iter().filter(|ticket| Some(**ticket) != granted) {
             let waiter = queue.waiting.get_mut(ticket);
             // A waiter that has asked under a new owner id since is not known to be in the queue.
@@ -278,7 +280,7 @@ impl FairQueue {
         let Some(message) = GrantMessage::parse(payload) else {
             return io.step(Step::Waiter(WaiterInput::ReleaseMessage(lock)));
         };
-        let Some(owner) = io.own(message.owner) else {
+        let Some(owner) = io.parse_own_owner(message.owner) else {
             return;
         };
         let queue = self.by_lock.get(&lock);
@@ -303,8 +305,8 @@ impl FairQueue {
     /// Handles a grant message for an owner id that no waiter here has: the waiter has left, or a call of the waiter
     /// returned the grant first.
     fn grant_to_unknown_owner(&self, io: &mut Io, lock: LockId, owner: OwnerId, now: Instant) {
-        let last_ghost = self.by_lock.get(&lock).and_then(|queue| queue.last_ghost);
-        if last_ghost.is_some_and(|last| now < last + GHOST_GAP) {
+        let last_abandoned = self.by_lock.get(&lock).and_then(|queue| queue.last_abandoned);
+        if last_abandoned.is_some_and(|last| now < last + ABANDONED_GAP) {
             return;
         }
         let report = Report::Message;
@@ -320,8 +322,8 @@ impl FairQueue {
         };
         // A poll draws a token only for a waiter that it names. The holder may be another waiter, and then has none.
         let has_token = granted.token.is_some() || !waiter.entry.fencing;
-        let is_worth_it = has_token && deadline(granted.sent, granted.ttl) > now + WORTH_TAKING;
-        io.step(Step::Waiter(if is_worth_it {
+        let is_usable = has_token && deadline(granted.sent, granted.ttl) > now + MIN_TIME_LEFT;
+        io.step(Step::Waiter(if is_usable {
             WaiterInput::GrantedInQueue(ticket, granted)
         } else {
             WaiterInput::AskAgain(ticket)
@@ -339,14 +341,14 @@ impl Queue {
 
 /// Returns the time until the next poll: the configured poll interval, but short enough to keep the waiters alive.
 fn heartbeat(io: &mut Io) -> Duration {
-    let poll = io.between(io.config().retry_interval.clone());
+    let poll = io.random_between(io.config().retry_interval.clone());
     poll.min(LONGEST_HEARTBEAT)
 }
 
 /// The reply to a poll.
 struct PollReply {
     /// The server's clock when the poll ran.
-    seen: ClockSeen,
+    seen: ClockReading,
     holder: String,
     ttl: Option<Duration>,
     token: Option<Token>,
@@ -364,7 +366,7 @@ fn parse_poll(reply: &Reply, sent: Instant) -> Option<PollReply> {
         return None;
     };
     Some(PollReply {
-        seen: ClockSeen {
+        seen: ClockReading {
             sent,
             clock: parse_number(now)?,
         },

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::instant::Instant;
 use crate::kinds::parse_number;
-use crate::step::ClockSeen;
+use crate::step::ClockReading;
 use crate::token::Token;
 
 /// How far the server's clock may be ahead of the client's estimate, in addition to 1 % of the time since the client
@@ -51,7 +51,7 @@ impl<'a> GrantMessage<'a> {
     ///
     /// A server whose clock was set back draws tokens that are ahead of its clock. The client does not trust messages
     /// with such tokens until the clock has passed them; each such grant costs one more call.
-    pub(super) fn is_plausible(&self, found: ClockSeen, wants_token: bool, now: Instant) -> bool {
+    pub(super) fn is_plausible(&self, found: ClockReading, wants_token: bool, now: Instant) -> bool {
         let latest = latest(found, now);
         let is_token = |token: Token| (self.seen..=latest).contains(&token.get());
         let is_granted = if wants_token {
@@ -64,7 +64,7 @@ impl<'a> GrantMessage<'a> {
 }
 
 /// Returns the latest time that the server's clock can show `now`, in µs.
-fn latest(found: ClockSeen, now: Instant) -> u64 {
+fn latest(found: ClockReading, now: Instant) -> u64 {
     let since = now.saturating_since(found.sent);
     let drift = since.checked_div(100).unwrap_or_default();
     let ahead = since.saturating_add(drift).saturating_add(MARGIN);
@@ -109,7 +109,7 @@ mod tests {
         let sent = Instant::ZERO + Duration::from_secs(50);
         // Half a second later: 500 ms, 5 ms of drift and the margin of 20 ms.
         let (now, latest) = (sent + Duration::from_millis(500), FOUND + 525_000);
-        let found = ClockSeen { sent, clock: FOUND };
+        let found = ClockReading { sent, clock: FOUND };
         let is_plausible = |seen: u64, token: &str, wants_token| {
             let text = format!("a:1 {seen} {token}");
             GrantMessage::parse(text.as_bytes())

@@ -54,7 +54,7 @@ impl Holds {
         let before = transitions::before(self, io, &input);
         match input {
             Input::Granted(ticket, new) => self.start(io, ticket, new, now),
-            Input::Enter(reentry) => self.enter_again(io, reentry, now),
+            Input::Enter(reentry) => self.reenter(io, reentry, now),
             Input::Confirm(ticket, confirm) => self.confirm(io, ticket, confirm, now),
             Input::Release(ticket, lease) => self.release(io, ticket, lease, now),
             Input::Extend { ticket, lease, by } => self.extend(io, ticket, lease, by, now),
@@ -66,9 +66,9 @@ impl Holds {
                     hold.watchdog_mut().set_plan(io, id, plan, now);
                 }
             }
-            Input::RenewNoMore(id) => {
+            Input::StopRenewing(id) => {
                 if let Some(hold) = self.get(id) {
-                    hold.watchdog().renew_no_more(io, id);
+                    hold.watchdog().stop_renewing(io, id);
                 }
             }
             Input::RenewalDue(id) => self.renewal_due(io, id, now),
@@ -88,7 +88,7 @@ impl Holds {
                 }
             }
             Input::Lost(id, reason) => self.lose(io, id, reason, now),
-            Input::Dropped { hold, ticket } => self.abandon(io, hold, ticket, now),
+            Input::ClientCloses { hold, ticket } => self.abandon(io, hold, ticket, now),
             Input::Resolved(id, resolved) => {
                 if let Some(hold) = self.hold_mut(id) {
                     hold.resolved(resolved);
@@ -96,7 +96,7 @@ impl Holds {
             }
             Input::Connected(node, lane) => {
                 for (id, hold) in self.of_node(node) {
-                    let (watchdog, record) = hold.watched(id);
+                    let (watchdog, record) = hold.watchdog_and_record(id);
                     watchdog.connected(io, &record, lane, now);
                 }
             }
@@ -112,7 +112,7 @@ impl Holds {
     /// Records a new hold, and sets its timers in the same step.
     fn start(&mut self, io: &mut Io, ticket: Ticket, new: NewHold, now: Instant) {
         let id = self.next_id();
-        io.leave_to(new.unresolved.in_flight(), Heir::Hold(id));
+        io.add_heir(new.unresolved.in_flight(), Heir::Hold(id));
         let granted = new.granted;
         if new.keys.kind.is_exclusive() {
             io.step(Step::Waiter(WaiterInput::Held(new.lock, id)));
@@ -135,7 +135,7 @@ impl Holds {
     }
 
     /// Handles a re-entry. Calls the server only if the hold must last longer than it does.
-    fn enter_again(&mut self, io: &mut Io, reentry: Reentry, now: Instant) {
+    fn reenter(&mut self, io: &mut Io, reentry: Reentry, now: Instant) {
         let (ticket, id, plan) = (reentry.ticket, reentry.hold, reentry.plan);
         let Some(hold) = self.hold_mut(id) else { return };
         if !hold.is_valid(now) {
@@ -235,7 +235,7 @@ pub(crate) enum Input {
     /// The hold is renewed by this plan from now on.
     Plan(HoldId, LeasePlan),
     /// A fixed hold whose record lasts long enough needs no renewal any more.
-    RenewNoMore(HoldId),
+    StopRenewing(HoldId),
     /// A renewal is due.
     RenewalDue(HoldId),
     /// A renewal was answered.
@@ -254,7 +254,7 @@ pub(crate) enum Input {
     /// The hold is lost, for this reason.
     Lost(HoldId, LostReason),
     /// The client closes, so no caller will release the hold. The ticket, if any, gets the outcome of the release.
-    Dropped { hold: HoldId, ticket: Option<Ticket> },
+    ClientCloses { hold: HoldId, ticket: Option<Ticket> },
     /// An attempt of the hold's owner was answered, or was cut off.
     Resolved(HoldId, Resolved),
     /// A lane of a node has opened.
@@ -394,7 +394,7 @@ impl Holds {
         let plan = hold.plan();
         let is_forgotten = !plan.renewed && reason != LostReason::Closed;
         for lease in hold.levels() {
-            io.step(Step::Tell(Event::Lost { lease: *lease, reason }));
+            io.step(Step::Emit(Event::Lost { lease: *lease, reason }));
         }
         let name = hold.keys().name.clone();
         self.extensions_mut()
@@ -471,7 +471,7 @@ fn owe(io: &mut Io, hold: Hold, ticket: Option<Ticket>, send: Send, now: Instant
         if let Some(ticket) = ticket {
             io.complete(ticket, Outcome::Released(ReleaseOutcome::Released));
         }
-        io.step(Step::Tidy(hold.lock()));
+        io.step(Step::ForgetIfUnused(hold.lock()));
         return;
     }
     let owed = hold.owed(ticket, send, io.config().command_timeout, now);

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!          asked, connected              answered
-//!   Open ───────────────────► Asked ─────────────────► told
+//!   Open ───────────────────► Asked ─────────────────► completed
 //!     ▲                         │ │                      ▲
 //!     └── disconnected ─────────┘ │ answered             │ identified, overdue
 //!         (a forced release       └───────► Unnamed ─────┘
-//!         becomes told)            the program of the holder is not known yet
+//!         is completed)            the program of the holder is not known yet
 //!
-//!   overdue ──────► told that no reply came
+//!   overdue ──────► completed: no reply came
 //!   cancelled ────► gone
 //! ```
 
@@ -97,7 +97,7 @@ impl Inspections {
                 };
                 io.note_lock(&inspection.keys);
                 if let Some(outage) = io.outage(&inspection.keys).filter(|_| question == Question::State) {
-                    let outcome = inspection.failed(ErrorKind::Unavailable, outage.told(now));
+                    let outcome = inspection.failed(ErrorKind::Unavailable, outage.refusal_cause(now));
                     io.complete(ticket, outcome);
                     return transitions::after(self, io, &before);
                 }
@@ -137,7 +137,7 @@ impl Inspections {
         let Some(inspection) = self
             .open
             .get_mut(&ticket)
-            .filter(|inspection| io.is_connected(inspection.keys.node) && !inspection.is_spent())
+            .filter(|inspection| io.is_connected(inspection.keys.node) && !inspection.is_sent_forced_release())
             .filter(|inspection| inspection.answer.is_none())
         else {
             return;
@@ -166,32 +166,32 @@ impl Inspections {
                 inspection.answer = Some(state);
                 self.identified(io);
             }
-            Some(outcome) => self.tell(io, ticket, outcome),
+            Some(outcome) => self.complete(io, ticket, outcome),
             None => {}
         }
     }
 
     /// Completes the questions whose answer need not wait any longer for the program of the holder.
     fn identified(&mut self, io: &mut Io) {
-        let is_told = |inspection: &Inspection| inspection.answer.as_ref().is_some_and(|state| !is_asked(io, state));
-        let told: Vec<Ticket> = self
+        let is_complete = |state: &LockState| !is_asked(io, state);
+        let complete: Vec<Ticket> = self
             .open
             .iter()
-            .filter(|(_, one)| is_told(one))
+            .filter(|(_, inspection)| inspection.answer.as_ref().is_some_and(is_complete))
             .map(|(ticket, _)| *ticket)
             .collect();
-        for ticket in told {
+        for ticket in complete {
             if let Some(state) = self
                 .open
                 .get_mut(&ticket)
                 .and_then(|inspection| inspection.answer.take())
             {
-                self.tell(io, ticket, Outcome::State(named(io, state)));
+                self.complete(io, ticket, Outcome::State(named(io, state)));
             }
         }
     }
 
-    fn tell(&mut self, io: &mut Io, ticket: Ticket, outcome: Outcome) {
+    fn complete(&mut self, io: &mut Io, ticket: Ticket, outcome: Outcome) {
         self.open.remove(&ticket);
         io.stop(Timer::Answer(ticket));
         io.complete(ticket, outcome);
@@ -212,7 +212,7 @@ impl Inspections {
 
 impl Inspection {
     /// Whether a forced release was sent. Sending it again could remove the record of the next holder.
-    fn is_spent(&self) -> bool {
+    fn is_sent_forced_release(&self) -> bool {
         self.is_asked && self.question == Question::Force
     }
 
@@ -230,7 +230,7 @@ impl Inspection {
 
     /// Returns the outcome of a reply; `None` if the question is sent again on the next connection.
     fn outcome(&self, result: Result<Reply, CallError>) -> Option<Outcome> {
-        let told = match (result, self.question) {
+        let outcome = match (result, self.question) {
             (Ok(reply), Question::State) => self
                 .keys
                 .parse_answer(&reply)
@@ -258,7 +258,7 @@ impl Inspection {
                 cut(&cause).with_advice("look whether it is still held"),
             )),
         };
-        Some(told.unwrap_or_else(|| {
+        Some(outcome.unwrap_or_else(|| {
             let cause = Cause::new("the server's reply is not Steadlock's");
             self.failed(ErrorKind::Misconfigured, cause)
         }))

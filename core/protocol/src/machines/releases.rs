@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use steadlock_collections::Table;
 
-use super::ghosts::Ghosts;
+use super::abandoned_owners::AbandonedOwners;
 use crate::calls::{Answered, Heir, Purpose, Resolved, Unresolved};
 use crate::ending::ReleaseOutcome;
 use crate::error::{Error, ErrorKind, Operation};
@@ -76,7 +76,7 @@ pub(crate) enum Input {
     /// The client closes.
     Closed,
     /// An owner id of this client holds the lock with these keys.
-    Seen(OwnerSeen, Arc<Keys>),
+    OwnerSeen(OwnerSeen, Arc<Keys>),
 }
 
 /// The releases of a client.
@@ -86,7 +86,7 @@ pub(crate) struct Releases {
     by_id: Table<ReleaseId, Release>,
     /// The releases that callers wait for.
     by_ticket: Table<Ticket, ReleaseId>,
-    ghosts: Ghosts,
+    abandoned: AbandonedOwners,
 }
 
 /// A release that is owed.
@@ -116,7 +116,7 @@ struct Release {
     /// The attempts that may run after the release, so that the release must be sent once more.
     late: Unresolved,
     /// Whether an attempt was answered while the release was in flight, and the client does not know which ran first.
-    is_doubtful: bool,
+    is_order_unknown: bool,
     /// The earliest time to send the release: the TTL of an expired lease must pass first, or an attempt that was cut
     /// off may still run.
     not_before: Option<Instant>,
@@ -144,8 +144,8 @@ impl Releases {
                 }
             }
             Input::Connected { node, opened } => self.connected(io, node, &opened, now),
-            Input::Closed => self.send_late_ones(io, now),
-            Input::Seen(seen, keys) => self.seen(io, seen, keys, now),
+            Input::Closed => self.send_delayed(io, now),
+            Input::OwnerSeen(seen, keys) => self.owner_seen(io, seen, keys, now),
         }
         transitions::after(self, io, &before);
     }
@@ -169,9 +169,9 @@ impl Releases {
         // The owner of a hold is no longer a waiter, so only an unresolved attempt can put it back into the queue.
         let is_waiter = owed.hold.is_none();
         if owed.keys.kind.queues_on_server() && (is_waiter || owed.unresolved.is_any()) {
-            self.ghosts.may_return(owed.owner.clone(), orphans_end(io, now), now);
+            self.abandoned.add(owed.owner.clone(), orphans_end(io, now), now);
         }
-        io.leave_to(owed.unresolved.in_flight(), Heir::Release(id));
+        io.add_heir(owed.unresolved.in_flight(), Heir::Release(id));
         let release = Release {
             lock: owed.lock,
             keys: owed.keys,
@@ -186,7 +186,7 @@ impl Releases {
             other_lane: None,
             unresolved: owed.unresolved,
             late: Unresolved::default(),
-            is_doubtful: false,
+            is_order_unknown: false,
             not_before: owed.hold.and_then(|hold| hold.not_before),
         };
         self.by_id.insert(id, release);
@@ -231,7 +231,7 @@ impl Releases {
     }
 
     /// Sends the releases that wait for the TTL of an expired lease, because the client closes.
-    fn send_late_ones(&mut self, io: &mut Io, now: Instant) {
+    fn send_delayed(&mut self, io: &mut Io, now: Instant) {
         let is_late = |release: &Release| release.first_sent.is_none() && release.not_before.is_some();
         let late = self.by_id.iter_mut().filter(|(_, release)| is_late(release));
         let late: Vec<ReleaseId> = late
@@ -278,7 +278,7 @@ impl Releases {
             });
         }
         let Some(record) = record_of(&answered.result) else {
-            self.not_done(io, id, answered, now);
+            self.not_confirmed(io, id, answered, now);
             return;
         };
         let is_asked_again = release.call.is_some();
@@ -295,7 +295,7 @@ impl Releases {
             // Otherwise the reply to the call in flight decides what follows.
             self.repeat_or_settle(io, id, now);
         }
-        io.step(Step::Tidy(lock));
+        io.step(Step::ForgetIfUnused(lock));
     }
 
     /// Handles that an attempt of the release's owner was answered, or was cut off.
@@ -318,11 +318,11 @@ impl Releases {
         } else {
             return;
         }
-        release.is_doubtful |= release.call.is_some() && !io.config().keeps_order;
+        release.is_order_unknown |= release.call.is_some() && !io.config().keeps_order;
     }
 
     /// Handles a reply that does not say what became of the record.
-    fn not_done(&mut self, io: &mut Io, id: ReleaseId, answered: &Answered, now: Instant) {
+    fn not_confirmed(&mut self, io: &mut Io, id: ReleaseId, answered: &Answered, now: Instant) {
         let Some(release) = self.by_id.get_mut(&id) else {
             return;
         };
@@ -366,7 +366,7 @@ impl Releases {
             let at = io.timeout(now);
             release.not_before = Some(at);
             io.set(Timer::ReleaseAgain(id), at);
-        } else if std::mem::take(&mut release.is_doubtful) {
+        } else if std::mem::take(&mut release.is_order_unknown) {
             self.send(io, id, now);
         } else {
             self.settle(io, id);
@@ -387,16 +387,16 @@ impl Releases {
         self.answer(io, id, Outcome::Released(ReleaseOutcome::Unknown));
         io.stop(Timer::ReleaseAgain(id));
         if let Some(release) = self.by_id.remove(&id) {
-            io.step(Step::Tidy(release.lock));
+            io.step(Step::ForgetIfUnused(release.lock));
         }
     }
 
     /// Handles a report that this owner id holds a lock. Releases the lock if this client has given up the owner id.
-    fn seen(&mut self, io: &mut Io, seen: OwnerSeen, keys: Arc<Keys>, now: Instant) {
+    fn owner_seen(&mut self, io: &mut Io, seen: OwnerSeen, keys: Arc<Keys>, now: Instant) {
         let OwnerSeen { lock, owner, report } = seen;
         // If a release of this owner id is owed already, it needs no second one.
         let is_owed = |releases: &Table<ReleaseId, Release>| releases.any(|one| one.owner == owner);
-        if !self.ghosts.has(&owner, now) || is_owed(&self.by_id) {
+        if !self.abandoned.contains(&owner, now) || is_owed(&self.by_id) {
             return;
         }
         let owed = Owed {
@@ -409,7 +409,7 @@ impl Releases {
         };
         self.add(io, owed, now);
         if report == Report::Message {
-            io.step(Step::Fair(FairInput::GhostReleased(lock)));
+            io.step(Step::Fair(FairInput::AbandonedOwnerReleased(lock)));
         }
     }
 }

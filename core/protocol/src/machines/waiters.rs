@@ -23,7 +23,7 @@ use steadlock_collections::{SortedMap, Table};
 pub(crate) use self::outage::refused_unasked;
 use self::queue::{Place, Queue, Queues};
 pub(crate) use self::request::CallerWait;
-use self::request::{Arrival, LocalHolder, Request, others_first, tries_once};
+use self::request::{Arrival, LocalHolder, Request, is_single_attempt, others_first};
 use super::holds::{Hold, Holds};
 use crate::error::Cause;
 use crate::ids::{Context, LockId, NodeId, Ticket};
@@ -63,7 +63,7 @@ impl Waiters {
             Input::Advance(lock) => self.advance(io, lock, now),
             Input::Held(lock, hold) => {
                 self.with_queue(lock, |queue| queue.held_by(hold));
-                self.tell_due(io, holds, lock, now);
+                self.end_due_waits(io, holds, lock, now);
             }
             Input::Freed(lock, hold) => {
                 self.with_queue(lock, |queue| queue.freed_by(hold, now));
@@ -73,8 +73,8 @@ impl Waiters {
                 self.wake_first(io, lock, now);
                 io.step(Step::Fair(FairInput::PollSoon(lock)));
             }
-            Input::ReleaseMessage(lock) => self.heard(io, lock, now),
-            Input::Published { lock, others } => self.with_queue(lock, |queue| queue.heard_by(others)),
+            Input::ReleaseMessage(lock) => self.release_message(io, lock, now),
+            Input::Published { lock, others } => self.with_queue(lock, |queue| queue.note_listeners(others)),
             Input::Connected(node) => self.ask_after_outage(io, node, now),
             Input::Disconnected(node, cause) => self.forget_answers(node, &cause, now),
             Input::Outage(primary) => self.outage(io, primary, now),
@@ -86,11 +86,11 @@ impl Waiters {
             Input::HolderSeen(lock, holder) => {
                 self.with_queue(lock, |queue| queue.answered(now));
                 self.note_held(io, lock, holder, now);
-                self.tell_due(io, holds, lock, now);
+                self.end_due_waits(io, holds, lock, now);
             }
             Input::GrantedInQueue(ticket, granted) => self.grant(io, ticket, granted, now),
             Input::AskAgain(ticket) => self.with(ticket, |request| {
-                if request.is_trying() {
+                if request.is_asking() {
                     request.mark_stale();
                 } else {
                     // The server answers this attempt with the same hold, the full lease and a token.
@@ -116,7 +116,7 @@ impl Waiters {
             inside,
             plan,
         } = wanted;
-        let is_behind_others = tries_once(&request) && self.comes_after_others(lock, place);
+        let is_behind_others = is_single_attempt(&request) && self.comes_after_others(lock, place);
         if is_behind_others && let Some(outcome) = self.refusal_behind_others(io, holds, lock, request.context, now) {
             io.complete(ticket, outcome);
             return;
@@ -124,13 +124,13 @@ impl Waiters {
         let Some(queue) = self.queue_mut(lock) else { return };
         queue.enter(ticket, place);
         if is_behind_others && place == Place::Queue {
-            queue.tell_with_first_answer(ticket);
+            queue.end_with_first_answer(ticket);
         }
         let owner = io.owner_id();
         match request.wait {
             Some(wait) if wait.is_zero() => io.set(Timer::Wait(ticket), io.timeout(now)),
             Some(wait) => io.set(Timer::Wait(ticket), now + wait),
-            None => io.set(Timer::Silence(ticket), now + io.longest_silence()),
+            None => io.set(Timer::Silence(ticket), now + io.silence_timeout()),
         }
         let arrival = Arrival {
             lock,
@@ -165,12 +165,12 @@ impl Waiters {
         // While a caller of this client has a degraded lease of the lock, all waiters queue in this client, even those
         // that would otherwise queue on the server.
         let is_held_here = self.holder(holds, lock).is_some_and(Hold::is_local);
-        let is_shared_try = tries_once(&wanted.request) && !kind.is_exclusive();
+        let is_shared_attempt = is_single_attempt(&wanted.request) && !kind.is_exclusive();
         if is_held_here || io.outage(&wanted.keys).is_some() {
             Place::Queue
         } else if kind.queues_on_server() {
             Place::Server
-        } else if wanted.inside.is_some() || is_shared_try {
+        } else if wanted.inside.is_some() || is_shared_attempt {
             Place::Alone
         } else {
             Place::Queue
@@ -199,7 +199,7 @@ impl Waiters {
             return;
         };
         let Some((ticket, request)) = first else {
-            io.step(Step::Tidy(lock));
+            io.step(Step::ForgetIfUnused(lock));
             return;
         };
         if io.outage(request.keys()).is_some() {
@@ -219,7 +219,7 @@ impl Waiters {
         } else if request.is_waiting_for_turn() {
             if queue.passes_on(now) {
                 request.pause();
-                let pause = io.between(TURN_PAUSE);
+                let pause = io.random_between(TURN_PAUSE);
                 io.set(Timer::Wake(ticket), now + pause);
             } else {
                 request.attempt(io, ticket, now);
@@ -232,7 +232,7 @@ impl Waiters {
         let Some((_, Some((ticket, request)))) = self.queue_and_first(lock) else {
             return;
         };
-        if request.is_trying() {
+        if request.is_asking() {
             request.mark_stale();
         } else if request.is_sleeping() {
             request.attempt_after_gap(io, ticket, now);
@@ -240,20 +240,20 @@ impl Waiters {
     }
 
     /// Handles a message. The waiters ask the server, unless messages have made them ask too often without success.
-    fn heard(&mut self, io: &mut Io, lock: LockId, now: Instant) {
+    fn release_message(&mut self, io: &mut Io, lock: LockId, now: Instant) {
         let poll = *io.config().retry_interval.start();
         let Some(queue) = self.queue_mut(lock).filter(|queue| queue.is_waited_at()) else {
             return;
         };
         if let Err(earliest) = queue.message(poll, now) {
             // The message is not dropped: the waiters ask when the gap is over.
-            io.set(Timer::Heard(lock), earliest);
+            io.set(Timer::DelayedMessage(lock), earliest);
             return;
         }
         // The reply to an attempt in flight may be stale, if its waiter is not known to be in the server's queue yet.
         let on_server: Vec<Ticket> = queue.on_server().collect();
         self.with_all(&on_server, |request| {
-            if request.is_trying() && !request.is_queued() {
+            if request.is_asking() && !request.is_queued() {
                 request.mark_stale();
             }
         });
@@ -434,7 +434,7 @@ impl Waiters {
             // Small requests for permits must not overtake a large one that waits. Readers are all alike.
             Place::Alone => {
                 let first = queue.first().and_then(|first| self.requests.get(&first));
-                queue.counts_permits() && first.is_some_and(Request::was_told_held)
+                queue.counts_permits() && first.is_some_and(Request::was_refused)
             }
         }
     }

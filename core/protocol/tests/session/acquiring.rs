@@ -149,7 +149,7 @@ fn trying_once_is_one_call_and_says_who_holds_it() {
 }
 
 #[test]
-fn trying_once_behind_a_local_hold_asks_nobody() {
+fn a_single_attempt_behind_a_local_hold_sends_no_call() {
     let mut world = World::new(1);
     world.hold(0, wants("a"));
     let before = world.server.calls.len();
@@ -214,7 +214,7 @@ fn a_wait_without_bound_ends_in_unavailable_after_one_lease_of_silence() {
 }
 
 #[test]
-fn a_wait_without_bound_goes_on_while_the_server_answers() {
+fn an_unbounded_wait_continues_while_the_server_answers() {
     let mut world = World::new(2);
     world.hold(0, wants("a"));
     let ticket = world.acquire(1, wants("a"));
@@ -223,7 +223,7 @@ fn a_wait_without_bound_goes_on_while_the_server_answers() {
 
 #[test]
 fn a_waiter_gets_the_lock_of_a_dead_holder_when_its_ttl_ends() {
-    let mut world = World::with(2, watched(1_000));
+    let mut world = World::with(2, auto_renewed(1_000));
     world.hold(0, wants("a"));
     world.disconnect(0);
     let ticket = world.acquire(1, wants("a"));
@@ -284,7 +284,7 @@ fn an_outage_during_a_wait_is_survived() {
 }
 
 #[test]
-fn what_was_released_before_the_subscription_stood_is_found_at_once() {
+fn a_release_before_the_subscription_was_confirmed_is_found_at_once() {
     let mut world = World::new(2);
     let grant = world.hold(0, wants("a"));
     let ticket = world.acquire(1, wants("a"));
@@ -296,7 +296,7 @@ fn what_was_released_before_the_subscription_stood_is_found_at_once() {
 }
 
 #[test]
-fn a_message_that_overtakes_a_refusal_repeats_the_try() {
+fn a_message_that_overtakes_a_refusal_repeats_the_attempt() {
     let mut world = World::new(2);
     let grant = world.hold(0, wants("a"));
     let ticket = world.acquire(1, wants("a"));

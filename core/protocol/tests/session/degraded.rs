@@ -251,7 +251,7 @@ fn a_holder_that_enters_again_has_the_hold_that_it_had_before() {
     is_back(&mut session, 12);
     // A degraded lease stays one, even if it is made longer.
     session.extend(outer.lease, by_ms(120_000), at(13));
-    let told: Vec<Event> = std::iter::from_fn(|| session.poll_event()).collect();
+    let reported: Vec<Event> = std::iter::from_fn(|| session.poll_event()).collect();
     let is_extended = |event: &Event| {
         matches!(
             event,
@@ -261,7 +261,7 @@ fn a_holder_that_enters_again_has_the_hold_that_it_had_before() {
             }
         )
     };
-    assert!(told.iter().any(is_extended), "{told:?}");
+    assert!(reported.iter().any(is_extended), "{reported:?}");
     let inner = session.acquire(mine(renewed(90_000)), at(14));
     assert_eq!(degraded(&mut session, inner).levels, 2);
     session.on_timeout(at(60_000));

@@ -23,7 +23,7 @@ fn cancelling_at_any_instant_leaves_no_key_one_round_trip_later() {
 }
 
 #[test]
-fn cancelling_a_waiter_leaves_the_others_in_line() {
+fn cancelling_a_waiter_keeps_the_others_in_the_queue() {
     let mut world = World::new(2);
     let held = world.hold(0, wants("a"));
     let first = world.acquire(1, wants("a"));
@@ -99,7 +99,7 @@ fn a_release_that_is_to_be_sent_once_more_is_not_hurried_by_a_reconnect() {
 }
 
 #[test]
-fn a_late_grant_without_any_time_left_is_given_back() {
+fn a_late_grant_without_any_time_left_is_requested_again() {
     let mut world = World::new(1);
     world.server.stopped = true;
     let ticket = world.acquire(
@@ -152,7 +152,7 @@ fn an_answer_to_an_owner_that_was_given_up_grants_nothing() {
 
 #[test]
 fn a_wait_without_bound_ends_as_unavailable_though_the_last_answer_was_held() {
-    let mut world = World::with(2, watched(1_000));
+    let mut world = World::with(2, auto_renewed(1_000));
     world.hold(0, wants("a"));
     let waiter = world.acquire(1, wants("a"));
     world.run_for(ms(10));
@@ -164,7 +164,7 @@ fn a_wait_without_bound_ends_as_unavailable_though_the_last_answer_was_held() {
 }
 
 #[test]
-fn who_held_the_lock_is_not_told_by_the_word_of_a_server_that_is_gone() {
+fn an_answer_from_before_a_disconnect_does_not_name_the_holder() {
     let mut world = World::new(2);
     let bounded = || AcquireRequest {
         wait: Some(ms(700)),
@@ -191,7 +191,7 @@ fn who_held_the_lock_is_not_told_by_the_word_of_a_server_that_is_gone() {
 }
 
 #[test]
-fn who_waits_behind_others_of_its_client_is_told_so_between_two_of_them() {
+fn a_waiter_behind_others_of_its_client_times_out_between_two_of_their_holds() {
     let mut world = World::new(1);
     let held = world.hold(0, from(1, "a"));
     let first = world.acquire(0, from(2, "a"));
@@ -210,7 +210,7 @@ fn who_waits_behind_others_of_its_client_is_told_so_between_two_of_them() {
 }
 
 #[test]
-fn what_the_server_said_before_the_lock_was_held_here_is_told_to_nobody() {
+fn an_answer_from_before_a_local_hold_is_not_reported() {
     for (blip, said) in [(false, "held"), (true, "cut")] {
         let mut world = World::new(2);
         let theirs = world.hold(1, wants("a"));
@@ -242,7 +242,7 @@ fn what_the_server_said_before_the_lock_was_held_here_is_told_to_nobody() {
 }
 
 #[test]
-fn a_single_try_beside_a_waiter_says_whether_the_server_is_silent() {
+fn a_single_attempt_beside_a_waiter_reports_a_silent_server() {
     let mut world = World::new(2);
     world.hold(1, wants("a"));
     world.acquire(0, from(1, "a"));
@@ -262,7 +262,7 @@ fn a_single_try_beside_a_waiter_says_whether_the_server_is_silent() {
 
 #[test]
 fn a_wait_without_bound_outlasts_the_poll_when_the_lease_is_shorter() {
-    let mut world = World::with(2, watched(300));
+    let mut world = World::with(2, auto_renewed(300));
     let held = world.hold(0, wants("a"));
     let waiter = world.acquire(1, wants("a"));
     world.run_for(Duration::from_secs(10));
@@ -272,9 +272,9 @@ fn a_wait_without_bound_outlasts_the_poll_when_the_lease_is_shorter() {
 }
 
 #[test]
-fn a_wait_without_bound_goes_on_between_two_holders_of_its_own_client() {
+fn an_unbounded_wait_continues_between_two_holders_of_its_own_client() {
     // The response timeout is over after 3,750 ms, and once more while the next attempt is in flight.
-    let mut world = World::with(1, watched(300));
+    let mut world = World::with(1, auto_renewed(300));
     let first = world.hold(0, wants("a"));
     let second = world.acquire(0, wants("a"));
     let third = world.acquire(0, wants("a"));
@@ -308,7 +308,7 @@ fn a_release_outlasts_an_extension_that_was_not_confirmed() {
 
 #[test]
 fn a_release_that_no_server_ever_answers_leaves_nothing_in_the_client() {
-    let mut world = World::with(1, watched(300));
+    let mut world = World::with(1, auto_renewed(300));
     world.hold(0, from(7, "a"));
     world.disconnect(0);
     let now = world.now;
@@ -391,7 +391,7 @@ fn a_release_cut_after_execution_is_still_released() {
 }
 
 #[test]
-fn a_release_that_lacks_a_right_is_told_at_once_and_goes_on() {
+fn a_release_without_permission_fails_at_once_and_continues() {
     let mut world = World::new(1);
     let grant = world.hold(0, wants("a"));
     world.server.errors.push_back(CallError::Server {
@@ -415,7 +415,7 @@ fn a_release_that_lacks_a_right_is_told_at_once_and_goes_on() {
 }
 
 #[test]
-fn a_release_without_an_answer_returns_unknown_and_goes_on() {
+fn a_release_without_an_answer_returns_unknown_and_continues() {
     let mut world = World::new(1);
     let grant = world.hold(0, wants("a"));
     world.server.stopped = true;
@@ -450,7 +450,7 @@ fn a_release_during_an_outage_follows_on_the_next_connection() {
 #[test]
 fn one_seed_gives_one_trace() {
     let trace = || {
-        let mut world = World::with(3, watched(1_000));
+        let mut world = World::with(3, auto_renewed(1_000));
         for round in 0..60 {
             let ticket = world.acquire(
                 round % 3,

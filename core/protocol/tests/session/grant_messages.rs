@@ -137,20 +137,20 @@ fn a_grant_that_cannot_be_true_is_asked_about_and_not_believed() {
 }
 
 #[test]
-fn a_grant_that_is_told_in_time_is_believed_without_a_question() {
+fn a_grant_message_in_time_needs_no_further_call() {
     let mut session = connected();
     let (_, owner, grants, _) = waiting(&mut session);
     let message = format!("{owner} {} {}", shown(2), shown(299));
     session.on_message(NODE, &grants, message.as_bytes(), at(300));
-    let told = events(&mut session);
+    let reported = events(&mut session);
     let [
         Event::Completed {
             outcome: Outcome::Granted(grant),
             ..
         },
-    ] = told.as_slice()
+    ] = reported.as_slice()
     else {
-        panic!("{told:?}")
+        panic!("{reported:?}")
     };
     assert_eq!(grant.token.map(|token| token.get()), Some(shown(299)));
     assert_eq!(settle(&mut session, "other:1", 300), 0);
@@ -276,7 +276,7 @@ fn a_waiter_that_leaves_after_its_polls_were_answered_is_released_once() {
 }
 
 #[test]
-fn what_is_granted_to_one_who_has_left_is_released_at_once() {
+fn a_grant_to_a_waiter_that_has_left_is_released_at_once() {
     let mut session = connected();
     let (ticket, name, grants, _) = waiting(&mut session);
     session.cancel(ticket, at(10));
@@ -314,7 +314,7 @@ fn a_poll_that_names_one_who_has_left_as_the_holder_releases_it() {
 
 /// A process that was restored from a snapshot has the client id of the original, which may still be running.
 #[test]
-fn what_is_granted_to_an_owner_that_was_never_here_is_left_alone() {
+fn a_grant_to_an_unknown_owner_is_left_alone() {
     let mut session = connected();
     let (_, name, grants, _) = waiting(&mut session);
     let others = format!("{}:4711", name.split(':').next().unwrap());
@@ -410,7 +410,7 @@ fn a_free_lock_behind_dead_waiters_is_asked_for_at_once() {
 }
 
 #[test]
-fn a_single_try_goes_on_while_dead_waiters_are_before_it() {
+fn a_single_attempt_continues_while_dead_waiters_are_before_it() {
     let mut session = connected();
     session.acquire(of_kind(Kind::Fair, Some(Duration::ZERO)), at(0));
     let (calls, _) = sent(&mut session, at(0));
@@ -430,21 +430,21 @@ fn a_single_try_goes_on_while_dead_waiters_are_before_it() {
 }
 
 #[test]
-fn who_waits_in_vain_is_never_told_that_nobody_holds_the_lock() {
+fn a_timed_out_waiter_never_reports_a_free_lock() {
     let mut session = connected();
     session.acquire(of_kind(Kind::Fair, Some(ms(100))), at(0));
     let (calls, _) = sent(&mut session, at(0));
     session.on_reply(calls[0].id, Ok(held(Kind::Fair, "", 0)), at(1));
     session.on_timeout(at(100));
-    let told = events(&mut session);
+    let reported = events(&mut session);
     let [
         Event::Completed {
             outcome: Outcome::NotGranted(error),
             ..
         },
-    ] = told.as_slice()
+    ] = reported.as_slice()
     else {
-        panic!("{told:?}")
+        panic!("{reported:?}")
     };
     assert_eq!(error.kind(), ErrorKind::LockTimeout);
     let message = error.to_string();
@@ -471,7 +471,7 @@ fn a_message_that_overtakes_the_answer_queued_makes_the_waiter_ask_again() {
 }
 
 #[test]
-fn a_turn_that_is_told_of_was_waited_for_though_it_lasts_about_as_long_as_the_lease() {
+fn a_queued_grant_counts_as_a_wait_even_if_it_lasts_about_as_long_as_the_lease() {
     let mut session = connected();
     let wanted = [of_kind(Kind::Fair, None), wants("left")];
     // The server grants the lock to a queued waiter for 3 s.

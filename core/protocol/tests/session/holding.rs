@@ -162,7 +162,7 @@ fn a_re_entry_with_a_longer_lease_extends_with_one_call() {
 
 #[test]
 fn a_re_entry_without_a_lease_turns_the_watchdog_on() {
-    let mut world = World::with(1, watched(1_000));
+    let mut world = World::with(1, auto_renewed(1_000));
     world.hold(
         0,
         AcquireRequest {
@@ -198,7 +198,7 @@ fn a_re_entry_fails_when_its_extension_is_refused() {
 
 #[test]
 fn a_lost_hold_that_was_renewed_is_not_re_entered_until_its_outermost_level_is_released() {
-    let mut world = World::with(1, watched(1_000));
+    let mut world = World::with(1, auto_renewed(1_000));
     let outer = world.hold(0, from(1, "a"));
     world.server.records.clear();
     world.run_for(ms(500));
@@ -219,7 +219,7 @@ fn a_lost_hold_that_was_renewed_is_not_re_entered_until_its_outermost_level_is_r
 
 #[test]
 fn re_entry_does_not_reset_max_hold() {
-    let mut world = World::with(1, watched(1_000));
+    let mut world = World::with(1, auto_renewed(1_000));
     let start = world.now;
     world.hold(
         0,
@@ -238,7 +238,7 @@ fn re_entry_does_not_reset_max_hold() {
     );
     world.run_for(Duration::from_secs(3));
     let lost = world.lost(0);
-    assert_eq!(lost.len(), 2, "each level is told once");
+    assert_eq!(lost.len(), 2, "each level is reported once");
     assert!(lost[0].0 < start + ms(2_000));
 }
 

@@ -44,7 +44,7 @@ fn ask(world: &mut World, client: usize) -> Ticket {
 }
 
 /// Lets a client ask, and runs until it has the answer, but not yet the holder's identity.
-fn ask_and_hear(world: &mut World, client: usize) -> Ticket {
+fn ask_until_answered(world: &mut World, client: usize) -> Ticket {
     let ticket = ask(world, client);
     world.run_for(2 * LATENCY);
     ticket
@@ -111,7 +111,7 @@ fn one_that_neither_holds_nor_wants_anything_says_nothing_more_and_begins_anew()
 }
 
 #[test]
-fn it_says_it_again_where_another_server_may_be() {
+fn an_identity_is_repeated_where_another_server_may_be() {
     let mut world = world(1);
     world.hold(0, wants("a"));
     world.disconnect(0);
@@ -132,7 +132,7 @@ fn without_an_identity_nothing_is_said_and_nobody_is_asked_about() {
 }
 
 #[test]
-fn who_asks_for_the_holder_hears_which_program_it_is() {
+fn an_inspection_names_the_program_of_the_holder() {
     let mut world = world(2);
     world.hold(0, wants("a"));
     assert_eq!(holder(&mut world, 1).unwrap(), "orders.py, pid 1 on worker");
@@ -174,9 +174,9 @@ fn a_timeout_names_the_program_that_holds_the_lock() {
         panic!()
     };
     assert_eq!(refusal.kind(), ErrorKind::LockTimeout);
-    let told = refusal.message();
+    let message = refusal.message();
     let named = "not granted after 100ms: held by orders.py, pid 1 on worker for another 29.";
-    assert!(told.starts_with(named), "{told}");
+    assert!(message.starts_with(named), "{message}");
     assert_eq!(refusal.holder().unwrap().client.as_ref().unwrap().pid, 1);
     // The name is known by then, so a caller that does not wait gets it at once.
     let ticket = world.acquire(1, refused_after(Duration::ZERO));
@@ -268,7 +268,7 @@ fn a_refusal_that_waits_for_a_name_keeps_nobody_else_waiting() {
 }
 
 #[test]
-fn a_refusal_is_told_without_the_name_when_none_will_come() {
+fn a_refusal_is_reported_without_the_name_when_none_will_come() {
     // The connection breaks.
     let mut world = world(2);
     world.hold(0, wants("a"));
@@ -325,7 +325,7 @@ fn a_server_that_refuses_to_tell_names_is_asked_for_one_once_a_minute() {
 }
 
 #[test]
-fn a_holder_that_says_nothing_is_told_by_its_owner_id() {
+fn a_holder_without_an_identity_is_named_by_its_owner_id() {
     let mut world = world(2);
     world.hold(0, wants("a"));
     world.server.clients.clear();
@@ -343,10 +343,10 @@ fn a_holder_that_says_nothing_is_told_by_its_owner_id() {
 }
 
 #[test]
-fn nobody_waits_longer_for_a_name_than_for_an_answer_and_no_refusal_of_one_is_told() {
+fn a_name_is_awaited_no_longer_than_an_answer_and_its_refusal_is_not_reported() {
     let mut world = world(2);
     world.hold(0, wants("a"));
-    let ticket = ask_and_hear(&mut world, 1);
+    let ticket = ask_until_answered(&mut world, 1);
     // The server stops before the next answer.
     world.server.stopped = true;
     let (outcome, took) = world.outcome_within(1, ticket, Duration::from_secs(60)).unwrap();
@@ -373,10 +373,10 @@ fn nobody_waits_longer_for_a_name_than_for_an_answer_and_no_refusal_of_one_is_to
 }
 
 #[test]
-fn a_connection_that_breaks_before_the_name_came_is_told_without_it() {
+fn an_inspection_whose_connection_breaks_before_the_name_arrives_completes_without_it() {
     let mut world = world(2);
     world.hold(0, wants("a"));
-    let ticket = ask_and_hear(&mut world, 1);
+    let ticket = ask_until_answered(&mut world, 1);
     world.disconnect(1);
     let Outcome::State(state) = world.outcome(1, ticket) else {
         panic!()
@@ -387,10 +387,10 @@ fn a_connection_that_breaks_before_the_name_came_is_told_without_it() {
 }
 
 #[test]
-fn a_caller_that_goes_away_before_the_name_came_is_told_nothing() {
+fn an_inspection_that_is_cancelled_before_the_name_arrives_reports_nothing() {
     let mut world = world(2);
     world.hold(0, wants("a"));
-    let ticket = ask_and_hear(&mut world, 1);
+    let ticket = ask_until_answered(&mut world, 1);
     world.cancel(1, ticket);
     assert!(world.outcome_within(1, ticket, ms(100)).is_none());
 }

@@ -183,7 +183,7 @@ fn with_both_lanes_closed_a_lock_is_renewed_as_soon_as_one_opens() {
 }
 
 #[test]
-fn callers_wait_for_the_command_lane_and_are_told_of_it() {
+fn callers_wait_for_the_command_lane_and_their_error_says_why_it_is_closed() {
     let mut session = connected();
     session.on_lane_closed(NODE, Lane::Command, "h:1: max number of clients reached", at(1));
     let bounded = AcquireRequest {
@@ -211,7 +211,7 @@ fn callers_wait_for_the_command_lane_and_are_told_of_it() {
 }
 
 #[test]
-fn what_is_known_to_be_settled_is_released_on_either_lane() {
+fn a_settled_hold_is_released_on_either_lane() {
     let mut session = connected();
     let lease = hold(&mut session, wants("a"), at(0));
     session.on_lane_closed(NODE, Lane::Command, "cut", at(1));
@@ -241,7 +241,7 @@ fn found(what: i64) -> Result<Reply, CallError> {
     Ok(Reply::Array(vec![Reply::Int(what)]))
 }
 
-fn told(ticket: Ticket, outcome: ReleaseOutcome) -> [Event; 1] {
+fn release_events(ticket: Ticket, outcome: ReleaseOutcome) -> [Event; 1] {
     let outcome = Outcome::Released(outcome);
     [Event::Completed { ticket, outcome }]
 }
@@ -250,7 +250,7 @@ fn told(ticket: Ticket, outcome: ReleaseOutcome) -> [Event; 1] {
 fn a_release_on_a_lane_that_may_be_dead_is_sent_again_when_the_other_is_back() {
     let (mut session, ticket, [first, again]) = released_by_both_lanes();
     session.on_reply(again, kept(), at(51));
-    assert_eq!(events(&mut session), told(ticket, ReleaseOutcome::Released));
+    assert_eq!(events(&mut session), release_events(ticket, ReleaseOutcome::Released));
     session.on_lane_closed(NODE, Lane::Renewal, "silent", at(6_000));
     session.on_reply(first, cut(), at(6_000));
     assert!(session.is_drained() && sent(&mut session, at(6_000)).is_empty());
@@ -262,7 +262,7 @@ fn a_release_that_may_have_run_on_the_other_lane_is_no_loss() {
     for what in [0, 2] {
         let (mut session, ticket, [_, again]) = released_by_both_lanes();
         session.on_reply(again, found(what), at(51));
-        assert_eq!(events(&mut session), told(ticket, ReleaseOutcome::Released));
+        assert_eq!(events(&mut session), release_events(ticket, ReleaseOutcome::Released));
     }
 }
 
@@ -273,7 +273,7 @@ fn a_release_that_found_nothing_on_either_lane_tells_of_the_loss() {
         session.on_reply(first, found(what), at(51));
         assert_eq!(events(&mut session), []);
         session.on_reply(again, found(what), at(52));
-        assert_eq!(events(&mut session), told(ticket, outcome));
+        assert_eq!(events(&mut session), release_events(ticket, outcome));
     }
 }
 
@@ -314,7 +314,7 @@ fn a_lost_lane_takes_no_subscription_with_it() {
             Reply::Bytes(b"other:1".to_vec()),
         ]))
     };
-    for is_deaf in [false, true] {
+    for is_silent in [false, true] {
         let mut session = connected();
         session.acquire(wants("a"), at(0));
         let call = loop {
@@ -333,7 +333,7 @@ fn a_lost_lane_takes_no_subscription_with_it() {
         session.on_subscribed(NODE, &channel.expect("it listens"), at(2));
         let calls = sent(&mut session, at(2));
         session.on_reply(calls[0].id, held(), at(4));
-        if is_deaf {
+        if is_silent {
             session.on_subscriptions_lost(NODE);
         }
         session.on_lane_closed(NODE, Lane::Command, "cut", at(5));
@@ -379,12 +379,12 @@ fn a_lost_lane_takes_no_subscription_with_it() {
             session.on_reply(calls[0].id, Ok(Reply::Array(vec![Reply::Int(1), Reply::Int(1)])), now);
             events(&mut session);
         }
-        assert_eq!(pauses, is_deaf);
+        assert_eq!(pauses, is_silent);
     }
 }
 
 #[test]
-fn a_renewal_without_an_answer_may_run_late_so_what_it_prolongs_is_released_when_its_fixed_lease_lapsed() {
+fn a_record_that_an_unanswered_renewal_may_extend_is_released_when_its_fixed_lease_expires() {
     let mut session = connected();
     let short = AcquireRequest {
         lease: fixed(500),

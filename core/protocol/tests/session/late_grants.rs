@@ -18,7 +18,7 @@ struct Slow {
     round_trip: Duration,
     arriving: BTreeMap<(Instant, CallId), Reply>,
     calls: Vec<Script>,
-    told: Vec<(Instant, Ticket, Outcome)>,
+    outcomes: Vec<(Instant, Ticket, Outcome)>,
 }
 
 impl Slow {
@@ -41,7 +41,7 @@ impl Slow {
             round_trip,
             arriving: BTreeMap::new(),
             calls: Vec::new(),
-            told: Vec::new(),
+            outcomes: Vec::new(),
         }
     }
 
@@ -59,7 +59,7 @@ impl Slow {
         }
         while let Some(event) = self.session.poll_event() {
             if let Event::Completed { ticket, outcome } = event {
-                self.told.push((self.now, ticket, outcome));
+                self.outcomes.push((self.now, ticket, outcome));
             }
         }
     }
@@ -94,8 +94,8 @@ impl Slow {
     fn outcome(&mut self, ticket: Ticket) -> (Outcome, Duration) {
         let start = self.now;
         for _ in 0..60_000 {
-            let told = self.told.iter().find(|(_, of, _)| *of == ticket);
-            if let Some((at, _, outcome)) = told {
+            let found = self.outcomes.iter().find(|(_, of, _)| *of == ticket);
+            if let Some((at, _, outcome)) = found {
                 return (outcome.clone(), at.saturating_since(start));
             }
             self.run_for(ms(1));
@@ -155,7 +155,7 @@ fn a_single_attempt_ends_so_too() {
 }
 
 #[test]
-fn a_bounded_wait_goes_on_ever_more_slowly_and_ends_so_too() {
+fn a_bounded_wait_with_late_grants_asks_less_and_less_often() {
     for kind in kinds() {
         let mut slow = Slow::new(ms(100));
         let ticket = slow.acquire(of_kind(kind, Some(5_000)));
@@ -167,7 +167,7 @@ fn a_bounded_wait_goes_on_ever_more_slowly_and_ends_so_too() {
 }
 
 #[test]
-fn a_wait_of_one_late_grant_is_told_of_that() {
+fn a_wait_that_ends_after_one_late_grant_says_what_to_change() {
     let mut slow = Slow::new(ms(100));
     let ticket = slow.acquire(of_kind(Kind::Lock, Some(150)));
     let (refused, _) = slow.refusal(ticket);
@@ -186,7 +186,7 @@ fn a_network_that_is_slow_for_a_while_ends_no_wait() {
 }
 
 #[test]
-fn those_behind_it_that_want_no_longer_lease_are_told_with_it() {
+fn waiters_behind_it_without_a_longer_lease_fail_with_it() {
     let mut slow = Slow::new(ms(100));
     let first = slow.acquire(of_kind(Kind::Lock, None));
     let behind = [100, 110, 1_000].map(|lease| AcquireRequest {
@@ -267,7 +267,7 @@ fn several_locks_that_never_last_until_all_are_acquired_are_refused() {
 }
 
 #[test]
-fn a_majority_that_answers_after_every_round_is_told_of() {
+fn a_majority_that_answers_late_in_every_round_is_reported() {
     let message = "the primaries take 100ms to answer, and with a lease of 100ms a round waits 50ms; the lease must \
                    be longer than 1s";
     for (wait, longest) in [(None, ms(4_000)), (Some(3_000), ms(3_040))] {
@@ -326,15 +326,15 @@ fn a_short_wait_for_a_majority_is_not_over_before_its_first_answers() {
         let tickets: Vec<Ticket> = (0..callers).map(|_| slow.acquire(short.clone())).collect();
         slow.run_for(ms(100));
         let is_granted = |ticket: &Ticket| {
-            slow.told
+            slow.outcomes
                 .iter()
                 .any(|(_, of, outcome)| of == ticket && matches!(outcome, Outcome::Granted(_)))
         };
         assert_eq!(tickets.iter().filter(|ticket| is_granted(ticket)).count(), 1);
-        for (at, ticket, outcome) in &slow.told {
+        for (at, ticket, outcome) in &slow.outcomes {
             let is_refused = matches!(outcome, Outcome::NotGranted(error) if error.kind() == ErrorKind::LockTimeout);
             assert!(is_refused || is_granted(ticket), "{at:?}: {outcome:?}");
         }
-        assert_eq!(slow.told.len(), callers);
+        assert_eq!(slow.outcomes.len(), callers);
     }
 }

@@ -9,7 +9,7 @@ use steadlock_protocol::{
 
 #[test]
 fn the_watchdog_keeps_a_lock_while_it_is_held_and_not_longer() {
-    let mut world = World::with(1, watched(1_000));
+    let mut world = World::with(1, auto_renewed(1_000));
     let grant = world.hold(0, wants("a"));
     world.run_for(Duration::from_secs(60));
     assert_eq!(world.lost(0), []);
@@ -26,7 +26,7 @@ fn the_watchdog_keeps_a_lock_while_it_is_held_and_not_longer() {
 
 #[test]
 fn locks_that_are_taken_together_are_not_renewed_together_nor_later_than_after_a_third() {
-    let mut world = World::with(1, watched(3_000));
+    let mut world = World::with(1, auto_renewed(3_000));
     let tickets: Vec<_> = (0..100)
         .map(|number| world.acquire(0, wants(&format!("name-{number}"))))
         .collect();
@@ -48,7 +48,7 @@ fn locks_that_are_taken_together_are_not_renewed_together_nor_later_than_after_a
 
 #[test]
 fn a_removed_record_is_reported_within_a_third_of_the_lease() {
-    let mut world = World::with(1, watched(3_000));
+    let mut world = World::with(1, auto_renewed(3_000));
     let grant = world.hold(0, wants("a"));
     world.run_for(ms(100));
     world.server.records.clear();
@@ -63,7 +63,7 @@ fn a_removed_record_is_reported_within_a_third_of_the_lease() {
 
 #[test]
 fn a_stolen_record_is_reported_and_left_alone() {
-    let mut world = World::with(1, watched(3_000));
+    let mut world = World::with(1, auto_renewed(3_000));
     let grant = world.hold(0, wants("a"));
     let thief = Record {
         owner: "thief".into(),
@@ -81,7 +81,7 @@ fn a_stolen_record_is_reported_and_left_alone() {
 #[test]
 fn silence_is_reported_before_the_record_can_expire() {
     for disconnected in [false, true] {
-        let mut world = World::with(1, watched(1_000));
+        let mut world = World::with(1, auto_renewed(1_000));
         world.hold(0, wants("a"));
         world.run_for(ms(2_123));
         if disconnected {
@@ -100,7 +100,7 @@ fn silence_is_reported_before_the_record_can_expire() {
 
 #[test]
 fn a_short_outage_costs_no_lease() {
-    let mut world = World::with(1, watched(3_000));
+    let mut world = World::with(1, auto_renewed(3_000));
     world.hold(0, wants("a"));
     for _ in 0..10 {
         world.run_for(ms(900));
@@ -152,8 +152,8 @@ fn a_long_fixed_lease_is_asked_for_in_steps_so_that_an_orphan_lives_thirty_secon
 }
 
 #[test]
-fn max_hold_ends_a_watched_lock_and_its_record_together() {
-    let mut world = World::with(1, watched(1_000));
+fn max_hold_ends_an_auto_renewed_lease_and_its_record_together() {
+    let mut world = World::with(1, auto_renewed(1_000));
     let start = world.now;
     world.hold(
         0,
@@ -175,8 +175,8 @@ fn max_hold_ends_a_watched_lock_and_its_record_together() {
 }
 
 #[test]
-fn a_thousand_watched_locks_are_all_kept() {
-    let mut world = World::with(1, watched(1_000));
+fn a_thousand_auto_renewed_leases_are_all_kept() {
+    let mut world = World::with(1, auto_renewed(1_000));
     for n in 0..1_000 {
         world.hold(0, wants(&format!("lock-{n}")));
     }
@@ -232,7 +232,7 @@ fn an_extension_right_behind_another_is_confirmed_with_it() {
 
 #[test]
 fn extending_a_lost_lease_fails() {
-    let mut world = World::with(1, watched(1_000));
+    let mut world = World::with(1, auto_renewed(1_000));
     let grant = world.hold(0, wants("a"));
     world.server.records.clear();
     world.run_for(ms(500));
@@ -244,7 +244,7 @@ fn extending_a_lost_lease_fails() {
 
 #[test]
 fn a_record_that_is_taken_away_is_noticed_also_when_it_lasts_to_the_end_of_max_hold() {
-    let mut world = World::with(1, watched(3_000));
+    let mut world = World::with(1, auto_renewed(3_000));
     let request = AcquireRequest {
         max_hold: Some(ms(2_500)),
         ..wants("a")
@@ -291,7 +291,7 @@ fn closing_with_several_waiters_asks_for_nothing_more() {
 
 #[test]
 fn a_deadline_counts_from_before_the_request_not_from_its_answer() {
-    let mut world = World::with(1, watched(3_000));
+    let mut world = World::with(1, auto_renewed(3_000));
     world.reply_latency = ms(200);
     let start = world.now;
     let grant = world.hold(0, wants("a"));
@@ -322,7 +322,7 @@ fn refusal(code: &str) -> CallError {
 #[test]
 fn an_extension_that_a_server_refuses_for_now_says_what_it_said() {
     for code in ["OOM", "READONLY", "NOREPLICAS", "LOADING"] {
-        let mut world = World::with(1, watched(9_000));
+        let mut world = World::with(1, auto_renewed(9_000));
         let grant = world.hold(0, wants("a"));
         for _ in 0..200 {
             world.server.errors.push_back(refusal(code));
@@ -344,8 +344,8 @@ fn an_extension_that_a_server_refuses_for_now_says_what_it_said() {
 }
 
 #[test]
-fn an_extension_that_a_server_refuses_for_good_is_told_at_once_and_the_lease_lasts() {
-    let mut world = World::with(1, watched(9_000));
+fn an_extension_that_a_server_refuses_for_good_fails_at_once_and_the_lease_lasts() {
+    let mut world = World::with(1, auto_renewed(9_000));
     let grant = world.hold(0, wants("a"));
     world.server.errors.push_back(refusal("NOPERM"));
     let now = world.now;
@@ -361,7 +361,7 @@ fn an_extension_that_a_server_refuses_for_good_is_told_at_once_and_the_lease_las
 
 #[test]
 fn an_extension_without_a_connection_says_so() {
-    let mut world = World::with(1, watched(9_000));
+    let mut world = World::with(1, auto_renewed(9_000));
     let grant = world.hold(0, wants("a"));
     world.disconnect(0);
     let now = world.now;

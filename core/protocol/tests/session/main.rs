@@ -11,18 +11,19 @@
 
 mod acquiring;
 mod degraded;
+mod expiring;
 mod giving_up;
 mod grant_messages;
 mod holding;
 mod identities;
 mod lanes;
-mod lapsing;
 mod late_grants;
 mod losing;
 mod observing;
 mod operating;
 mod outages;
 mod queueing;
+mod quorum;
 mod renewing;
 #[path = "../support/seeded.rs"]
 mod seeded;
@@ -30,5 +31,4 @@ mod short_waits;
 mod silent_shards;
 mod together;
 mod trying;
-mod voting;
 mod world;

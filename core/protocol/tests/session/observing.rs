@@ -5,13 +5,13 @@ use std::time::Duration;
 use crate::world::*;
 use steadlock_protocol::{Attempted, Detail, LostReason, Observed};
 
-fn watched_by(detail: Detail) -> World {
+fn observing(detail: Detail) -> World {
     let mut world = World::new(1);
     world.clients[0].session.set_detail(detail);
     world
 }
 
-fn told(world: &mut World) -> Vec<Observed> {
+fn observed(world: &mut World) -> Vec<Observed> {
     std::iter::from_fn(|| world.clients[0].session.poll_observed()).collect()
 }
 
@@ -25,19 +25,19 @@ fn loses_a_lock(world: &mut World) {
 }
 
 #[test]
-fn nobody_is_told_anything_unless_it_is_asked_for() {
-    let mut world = watched_by(Detail::Nothing);
+fn nothing_is_observed_unless_requested() {
+    let mut world = observing(Detail::Nothing);
     loses_a_lock(&mut world);
-    assert_eq!(told(&mut world), []);
+    assert_eq!(observed(&mut world), []);
 }
 
 #[test]
 fn trouble_is_that_renewals_have_to_wait_and_that_the_hold_is_lost() {
-    let mut world = watched_by(Detail::Trouble);
+    let mut world = observing(Detail::Trouble);
     loses_a_lock(&mut world);
-    let told = told(&mut world);
-    let [first, .., last] = told.as_slice() else {
-        panic!("{told:?}")
+    let observed = observed(&mut world);
+    let [first, .., last] = observed.as_slice() else {
+        panic!("{observed:?}")
     };
     assert!(
         matches!(first, Observed::RenewalFailed { why, left, .. } if why == "not connected (cut)" && *left > ms(15_000)),
@@ -65,21 +65,21 @@ fn trouble_is_that_renewals_have_to_wait_and_that_the_hold_is_lost() {
 
 #[test]
 fn a_lock_that_expires_without_a_connection_says_so_though_a_renewal_was_cut_off_before() {
-    let mut world = watched_by(Detail::Trouble);
+    let mut world = observing(Detail::Trouble);
     world.hold(0, wants("a"));
     while world.clients[0].outstanding.is_empty() {
         world.run_for(ms(1));
     }
     world.disconnect(0);
     world.run_for(Duration::from_secs(40));
-    let told = told(&mut world);
+    let observed = observed(&mut world);
     let [
         Observed::RenewalFailed { why: first, .. },
         ..,
         Observed::Lost { why: last, .. },
-    ] = told.as_slice()
+    ] = observed.as_slice()
     else {
-        panic!("{told:?}")
+        panic!("{observed:?}")
     };
     assert!(
         first.starts_with("the connection closed before the answer came"),
@@ -90,12 +90,15 @@ fn a_lock_that_expires_without_a_connection_says_so_though_a_renewal_was_cut_off
 
 #[test]
 fn everything_is_each_attempt_and_each_renewal_too() {
-    let mut world = watched_by(Detail::Everything);
+    let mut world = observing(Detail::Everything);
     world.hold(0, wants("a"));
     world.run_for(Duration::from_secs(25));
-    let told = told(&mut world);
+    let observed = observed(&mut world);
     let granted = |observed: &Observed| matches!(observed, Observed::Attempt { outcome: Attempted::Granted, took: Some(took), .. } if *took > Duration::ZERO);
     let renewed = |observed: &Observed| matches!(observed, Observed::Renewed { failures: 0, .. });
-    assert!(granted(&told[0]) && told[1..].iter().all(renewed), "{told:?}");
-    assert_eq!(told.len(), 3);
+    assert!(
+        granted(&observed[0]) && observed[1..].iter().all(renewed),
+        "{observed:?}"
+    );
+    assert_eq!(observed.len(), 3);
 }

@@ -46,7 +46,7 @@ fn is_back(world: &mut World) {
 }
 
 /// Returns the immediate outcome of a request.
-fn told_at_once(world: &mut World, client: usize, request: AcquireRequest) -> Outcome {
+fn immediate_outcome(world: &mut World, client: usize, request: AcquireRequest) -> Outcome {
     let ticket = world.acquire(client, request);
     let (outcome, took) = world.outcome_within(client, ticket, Duration::ZERO).expect("at once");
     assert_eq!(took, Duration::ZERO);
@@ -72,7 +72,7 @@ fn with_the_breaker_open_an_acquisition_fails_at_once_and_says_since_when_and_wh
     outage(&mut world, 0);
     world.run_for(ms(1_500));
     for wait in [None, Some(Duration::ZERO), Some(Duration::from_secs(60))] {
-        let refusal = error(told_at_once(&mut world, 0, AcquireRequest { wait, ..wants("a") }));
+        let refusal = error(immediate_outcome(&mut world, 0, AcquireRequest { wait, ..wants("a") }));
         assert_eq!(refusal.kind(), ErrorKind::Unavailable);
         assert!(refusal.is_retryable() && !refusal.is_skipped());
         assert_eq!(
@@ -97,7 +97,7 @@ fn without_a_breaker_everybody_waits() {
 }
 
 #[test]
-fn those_who_wait_when_it_opens_fail_with_the_others() {
+fn waiters_fail_when_the_breaker_opens() {
     let mut world = with_breakers(2);
     world.hold(1, wants("held"));
     let waiting = world.acquire(0, wants("held"));
@@ -132,12 +132,12 @@ fn a_connection_that_opens_is_a_reason_to_probe() {
 }
 
 #[test]
-fn tries_to_connect_that_fail_open_it() {
+fn failed_attempts_to_connect_open_the_breaker() {
     let mut world = with_breakers(1);
     for _ in 0..5 {
         world.disconnect(0);
     }
-    let refusal = error(told_at_once(&mut world, 0, wants("a")));
+    let refusal = error(immediate_outcome(&mut world, 0, wants("a")));
     assert!(refusal.message().ends_with(": cut"), "{refusal}");
 }
 
@@ -212,13 +212,16 @@ fn any_answer_closes_it_so_a_renewal_does() {
 fn a_local_lease_excludes_others_of_its_client_and_has_no_token() {
     let mut world = with_breakers(1);
     outage(&mut world, 0);
-    let first = granted(told_at_once(&mut world, 0, local("a")));
+    let first = granted(immediate_outcome(&mut world, 0, local("a")));
     assert!(first.degraded && first.token.is_none());
     let once = AcquireRequest {
         wait: Some(Duration::ZERO),
         ..local("a")
     };
-    assert_eq!(error(told_at_once(&mut world, 0, once)).kind(), ErrorKind::LockTimeout);
+    assert_eq!(
+        error(immediate_outcome(&mut world, 0, once)).kind(),
+        ErrorKind::LockTimeout
+    );
     let second = world.acquire(0, local("a"));
     assert!(world.outcome_within(0, second, Duration::from_secs(60)).is_none());
     assert_eq!(
@@ -230,7 +233,7 @@ fn a_local_lease_excludes_others_of_its_client_and_has_no_token() {
     // The lease is auto-renewed, so it lasts until its release.
     world.run_for(Duration::from_secs(3_600));
     assert!(world.lost(0).is_empty());
-    assert!(granted(told_at_once(&mut world, 0, local("b"))).degraded);
+    assert!(granted(immediate_outcome(&mut world, 0, local("b"))).degraded);
 }
 
 #[test]
@@ -238,7 +241,7 @@ fn a_fixed_local_lease_ends_at_its_deadline_unless_it_is_extended() {
     let mut world = with_breakers(1);
     outage(&mut world, 0);
     let lease = fixed(1_000);
-    let grant = granted(told_at_once(&mut world, 0, AcquireRequest { lease, ..local("a") }));
+    let grant = granted(immediate_outcome(&mut world, 0, AcquireRequest { lease, ..local("a") }));
     let now = world.now;
     let ticket = world.clients[0].session.extend(grant.lease, by_ms(2_000), now);
     world.drain(0);
@@ -255,7 +258,7 @@ fn a_fixed_local_lease_ends_at_its_deadline_unless_it_is_extended() {
 }
 
 #[test]
-fn its_context_enters_a_local_lease_again() {
+fn its_context_reenters_a_degraded_lease() {
     let mut world = with_breakers(1);
     outage(&mut world, 0);
     let mine = |lease| AcquireRequest {
@@ -263,8 +266,8 @@ fn its_context_enters_a_local_lease_again() {
         on_unavailable: OnUnavailable::Local,
         ..from(1, "a")
     };
-    let outer = granted(told_at_once(&mut world, 0, mine(fixed(1_000))));
-    let inner = granted(told_at_once(
+    let outer = granted(immediate_outcome(&mut world, 0, mine(fixed(1_000))));
+    let inner = granted(immediate_outcome(
         &mut world,
         0,
         mine(steadlock_protocol::LeaseTerms::CLIENT),
@@ -279,7 +282,7 @@ fn its_context_enters_a_local_lease_again() {
             Outcome::Released(ReleaseOutcome::Released)
         );
     }
-    assert!(granted(told_at_once(&mut world, 0, local("a"))).degraded);
+    assert!(granted(immediate_outcome(&mut world, 0, local("a"))).degraded);
 }
 
 #[test]
@@ -292,7 +295,10 @@ fn a_lease_of_the_server_keeps_local_ones_waiting_until_it_ends() {
         wait: Some(Duration::ZERO),
         ..local("a")
     };
-    assert_eq!(error(told_at_once(&mut world, 0, once)).kind(), ErrorKind::LockTimeout);
+    assert_eq!(
+        error(immediate_outcome(&mut world, 0, once)).kind(),
+        ErrorKind::LockTimeout
+    );
     let next = world.acquire(0, local("a"));
     let next = granted(world.outcome(0, next));
     assert!(next.degraded && world.now >= held.deadline);
@@ -325,7 +331,7 @@ fn a_lease_that_the_server_granted_beside_another_keeps_local_ones_waiting_when_
 fn a_local_lease_keeps_those_waiting_that_come_when_the_server_is_back() {
     let mut world = with_breakers(2);
     outage(&mut world, 0);
-    let here = granted(told_at_once(&mut world, 0, local("a")));
+    let here = granted(immediate_outcome(&mut world, 0, local("a")));
     is_back(&mut world);
     let next = world.acquire(0, local("a"));
     assert!(world.outcome_within(0, next, Duration::from_secs(5)).is_none());
@@ -344,7 +350,7 @@ fn a_local_lease_keeps_those_waiting_that_come_when_the_server_is_back() {
 }
 
 #[test]
-fn what_an_attempt_was_granted_late_is_released_and_the_local_lease_stays() {
+fn a_late_grant_is_released_and_the_degraded_lease_stays() {
     let mut world = with_breakers(1);
     world.server.stopped = true;
     let tickets: Vec<_> = (0..5).map(|n| world.acquire(0, local(&format!("a {n}")))).collect();
@@ -360,10 +366,10 @@ fn what_an_attempt_was_granted_late_is_released_and_the_local_lease_stays() {
 }
 
 #[test]
-fn who_wants_to_go_on_without_is_told_so() {
+fn the_skip_policy_reports_a_skipped_acquisition() {
     let mut world = with_breakers(1);
     outage(&mut world, 0);
-    let Outcome::NotGranted(refusal) = told_at_once(&mut world, 0, policy(OnUnavailable::Skip, "a")) else {
+    let Outcome::NotGranted(refusal) = immediate_outcome(&mut world, 0, policy(OnUnavailable::Skip, "a")) else {
         panic!("it is no failure");
     };
     assert!(refusal.is_skipped() && refusal.kind() == ErrorKind::Unavailable);
@@ -402,17 +408,17 @@ fn several_locks_are_local_if_one_of_them_is() {
 }
 
 #[test]
-fn what_the_server_alone_can_count_fails() {
+fn kinds_that_only_the_server_can_count_get_no_degraded_lease() {
     let mut world = with_breakers(1);
     outage(&mut world, 0);
     let permits = steadlock_protocol::Permits::new(1, 2).unwrap();
     for kind in [Kind::Read, Kind::Write, Kind::Semaphore(permits)] {
-        let refusal = error(told_at_once(&mut world, 0, AcquireRequest { kind, ..local("a") }));
+        let refusal = error(immediate_outcome(&mut world, 0, AcquireRequest { kind, ..local("a") }));
         assert_eq!(refusal.kind(), ErrorKind::Unavailable, "{kind:?}: {refusal}");
     }
     for kind in [Kind::Mutex, Kind::Fair] {
         let name = if kind == Kind::Fair { "fair" } else { "mutex" };
-        assert!(granted(told_at_once(&mut world, 0, AcquireRequest { kind, ..local(name) })).degraded);
+        assert!(granted(immediate_outcome(&mut world, 0, AcquireRequest { kind, ..local(name) })).degraded);
     }
 }
 
@@ -433,10 +439,10 @@ fn a_breaker_does_not_close_before_it_has_an_answer_though_all_want_local_leases
     // Failed renewals open the breaker.
     world.run_for(Duration::from_secs(30));
     for n in 0..5 {
-        let lease = granted(told_at_once(&mut world, 0, local("a"))).lease;
+        let lease = granted(immediate_outcome(&mut world, 0, local("a"))).lease;
         released(&mut world, 0, lease);
         world.run_for(Duration::from_secs(7));
-        assert!(granted(told_at_once(&mut world, 0, local(&format!("a {n}")))).degraded);
+        assert!(granted(immediate_outcome(&mut world, 0, local(&format!("a {n}")))).degraded);
     }
 }
 

@@ -52,7 +52,7 @@ fn listens(session: &mut Session, asked: Instant, confirmed: Instant) -> Arc<[u8
 }
 
 #[test]
-fn a_try_that_is_refused_listens_to_nothing() {
+fn a_refused_single_attempt_subscribes_to_nothing() {
     let mut session = connected();
     session.acquire(fair("x", Some(Duration::ZERO)), at(0));
     let (calls, _) = sent(&mut session, at(0));
@@ -74,15 +74,15 @@ fn overtaken(session: &mut Session, request: AcquireRequest) -> Vec<Call> {
 
     session.acquire(request, at(200));
     let (calls, _) = sent(session, at(200));
-    let news = format!("{} 2000000 2000000", owner(&calls[0]));
-    session.on_message(NODE, &grants, news.as_bytes(), at(201));
+    let message = format!("{} 2000000 2000000", owner(&calls[0]));
+    session.on_message(NODE, &grants, message.as_bytes(), at(201));
     session.on_reply(calls[0].id, Ok(held("2000000")), at(202));
     sent(session, at(202)).0
 }
 
 /// A release has granted the lock to a waiter for 3 s, and the waiter's next attempt discovers the grant.
 #[test]
-fn what_the_server_granted_for_longer_than_a_short_fixed_lease_is_released_at_its_end() {
+fn a_queued_grant_that_outlasts_a_fixed_lease_is_released_at_the_end_of_the_lease() {
     let mut session = connected();
     let short = AcquireRequest {
         lease: fixed(500),
@@ -131,7 +131,7 @@ fn a_grant_that_overtakes_the_answer_queued_is_asked_for_at_once() {
 }
 
 #[test]
-fn a_grant_that_was_told_before_its_channel_was_confirmed_is_asked_for_at_once() {
+fn a_grant_from_before_its_channel_was_confirmed_is_found_at_once() {
     let mut session = connected();
     session.acquire(fair("x", None), at(0));
     let (asked, _) = sent(&mut session, at(0));
@@ -146,23 +146,23 @@ fn a_grant_that_was_told_before_its_channel_was_confirmed_is_asked_for_at_once()
 }
 
 #[test]
-fn a_lock_that_is_waited_for_in_turn_is_listened_to_all_the_time_and_no_longer() {
+fn a_lock_with_one_waiter_after_another_stays_subscribed_until_it_is_idle() {
     let mut session = connected();
-    let mut heard = Vec::new();
+    let mut subscribed = Vec::new();
     for turn in 0..5 {
         // The lock was unused for most of a second.
         let start = turn * 900;
         session.on_timeout(at(start));
         let ticket = session.acquire(fair("x", None), at(start));
         let (asked, channels) = sent(&mut session, at(start));
-        heard.extend(channels);
+        subscribed.extend(channels);
         session.on_reply(asked[0].id, Ok(held(&format!("{}", turn + 1))), at(start));
         let (calls, channels) = sent(&mut session, at(start));
         assert!(calls.is_empty(), "{calls:?}");
         for channel in &channels {
             session.on_subscribed(NODE, channel, at(start));
         }
-        heard.extend(channels);
+        subscribed.extend(channels);
         session.cancel(ticket, at(start + 10));
         let (calls, _) = sent(&mut session, at(start + 10));
         for call in calls {
@@ -173,10 +173,10 @@ fn a_lock_that_is_waited_for_in_turn_is_listened_to_all_the_time_and_no_longer()
             session.on_reply(call.id, Ok(reply), at(start + 10));
         }
     }
-    let (grants, plain) = (heard[0].clone(), heard[1].clone());
+    let (grants, plain) = (subscribed[0].clone(), subscribed[1].clone());
     assert!(grants.starts_with(b"steadlock:{x}:grants:"), "{grants:?}");
     assert_eq!(*plain, *b"redisson_lock__channel:{x}");
-    assert_eq!(heard.len(), 2, "{heard:?}");
+    assert_eq!(subscribed.len(), 2, "{subscribed:?}");
 
     session.on_timeout(at(9_000));
     let mut left = Vec::new();
@@ -192,7 +192,7 @@ fn a_lock_that_is_waited_for_in_turn_is_listened_to_all_the_time_and_no_longer()
 }
 
 #[test]
-fn a_grant_is_for_the_waiters_of_the_lock_on_whose_channel_it_is_told() {
+fn a_grant_message_concerns_only_the_lock_of_its_channel() {
     let mut session = connected();
     session.acquire(fair("x", None), at(0));
     session.acquire(fair("y", None), at(0));
@@ -202,12 +202,12 @@ fn a_grant_is_for_the_waiters_of_the_lock_on_whose_channel_it_is_told() {
     }
     let of_x = listens(&mut session, at(1), at(2));
     sent(&mut session, at(2));
-    let news = format!("{} 1000000 1000000", owner(&asked[1]));
-    session.on_message(NODE, &of_x, news.as_bytes(), at(3));
+    let message = format!("{} 1000000 1000000", owner(&asked[1]));
+    session.on_message(NODE, &of_x, message.as_bytes(), at(3));
     assert!(session.poll_event().is_none(), "nobody granted y");
     let of_y = of_x.to_vec();
     let of_y = String::from_utf8(of_y).unwrap().replace("{x}", "{y}");
-    session.on_message(NODE, of_y.as_bytes(), news.as_bytes(), at(4));
+    session.on_message(NODE, of_y.as_bytes(), message.as_bytes(), at(4));
     assert!(session.poll_event().is_some());
 }
 
@@ -231,8 +231,8 @@ fn a_poll_says_nothing_of_a_waiter_whose_answer_came_after_it_was_sent() {
     assert!(session.poll_event().is_none());
 
     // The server last saw the second waiter when its attempt arrived.
-    let news = format!("{} 1000500 1000500", owner(&second[0]));
-    session.on_message(NODE, &own, news.as_bytes(), at(5));
+    let message = format!("{} 1000500 1000500", owner(&second[0]));
+    session.on_message(NODE, &own, message.as_bytes(), at(5));
     let granted = session.poll_event();
     assert!(granted.is_some(), "it waits for the next poll");
 }
@@ -253,13 +253,13 @@ fn a_poll_that_says_whose_turn_it_is_speaks_of_those_behind_it_too() {
     session.on_reply(poll[0].id, Ok(turn), at(3));
     assert!(session.poll_event().is_some(), "the first has it");
 
-    let news = format!("{} 1000000 1000000", owner(&asked[1]));
-    session.on_message(NODE, &own, news.as_bytes(), at(4));
+    let message = format!("{} 1000000 1000000", owner(&asked[1]));
+    session.on_message(NODE, &own, message.as_bytes(), at(4));
     assert!(session.poll_event().is_some(), "the second waits for the next poll");
 }
 
 #[test]
-fn who_is_queued_is_told_that_the_key_is_another_kinds_by_now() {
+fn queued_waiters_fail_when_the_key_holds_another_kind() {
     let mut session = connected();
     let first = session.acquire(fair("x", None), at(0));
     let second = session.acquire(fair("x", None), at(0));
@@ -275,7 +275,7 @@ fn who_is_queued_is_told_that_the_key_is_another_kinds_by_now() {
         message: "Operation against a key".into(),
     };
     session.on_reply(poll[0].id, Err(wrong), at(3));
-    let told: Vec<(Ticket, ErrorKind)> = std::iter::from_fn(|| session.poll_event())
+    let failures: Vec<(Ticket, ErrorKind)> = std::iter::from_fn(|| session.poll_event())
         .map(|event| match event {
             Event::Completed {
                 ticket,
@@ -285,7 +285,7 @@ fn who_is_queued_is_told_that_the_key_is_another_kinds_by_now() {
         })
         .collect();
     let misconfigured = |ticket| (ticket, ErrorKind::Misconfigured);
-    assert_eq!(told, [misconfigured(first), misconfigured(second)]);
+    assert_eq!(failures, [misconfigured(first), misconfigured(second)]);
     // Both waiters leave the queue.
     let (calls, _) = sent(&mut session, at(3));
     let scripts: Vec<Script> = calls.iter().map(|call| call.script).collect();

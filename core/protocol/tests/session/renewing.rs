@@ -136,7 +136,7 @@ fn a_re_entry_with_a_longer_auto_renewed_lease_survives_its_client_by_that_lengt
 #[test]
 fn a_re_entry_with_a_shorter_auto_renewed_lease_costs_no_call_and_shortens_nothing() {
     for inner in [renewed(1_000), LeaseTerms::CLIENT] {
-        let mut world = World::with(1, watched(3_000));
+        let mut world = World::with(1, auto_renewed(3_000));
         let outer = world.hold(0, lasting(renewed(20_000)));
         let inner = world.hold(0, lasting(inner));
         assert_eq!(inner.deadline, outer.deadline);

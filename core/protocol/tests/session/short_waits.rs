@@ -23,9 +23,9 @@ fn wants_within(session: &mut Session, wait: u64, now: Instant) -> Ticket {
     session.acquire(bounded(Kind::Lock, wait), now)
 }
 
-fn kinds_of(told: Vec<(Ticket, Outcome)>) -> Vec<(Ticket, ErrorKind)> {
+fn kinds_of(reported: Vec<(Ticket, Outcome)>) -> Vec<(Ticket, ErrorKind)> {
     let kind = |(ticket, outcome)| (ticket, error(outcome).kind());
-    told.into_iter().map(kind).collect()
+    reported.into_iter().map(kind).collect()
 }
 
 /// Returns a session that is connecting for the first time.
@@ -44,9 +44,9 @@ fn after_its_turn() -> Session {
     let first = granted(outcomes(&mut session).remove(0).1).lease;
     session.acquire(bounded(Kind::Lock, 100), at(0));
     session.release(first, at(1));
-    let others_heard = || Ok(Reply::Array(vec![Reply::Int(1), Reply::Int(3)]));
+    let others_listen = || Ok(Reply::Array(vec![Reply::Int(1), Reply::Int(3)]));
     let (calls, _) = sent(&mut session, at(1));
-    session.on_reply(calls[0].id, others_heard(), at(1));
+    session.on_reply(calls[0].id, others_listen(), at(1));
     session.on_reply(calls[1].id, Ok(yours("2")), at(1));
     let lease = outcomes(&mut session)
         .into_iter()
@@ -56,7 +56,7 @@ fn after_its_turn() -> Session {
         });
     session.release(lease.unwrap(), at(20));
     let (calls, _) = sent(&mut session, at(20));
-    session.on_reply(calls[0].id, others_heard(), at(20));
+    session.on_reply(calls[0].id, others_listen(), at(20));
     outcomes(&mut session);
     session
 }
@@ -71,18 +71,18 @@ fn one_that_lets_others_go_first_asks_before_its_wait_is_over() {
         assert_eq!(outcomes(&mut session), []);
         let (calls, _) = sent(&mut session, at(22));
         session.on_reply(calls[0].id, Ok(answer), at(23));
-        let told = outcomes(&mut session);
+        let reported = outcomes(&mut session);
         match kind {
-            Some(kind) => assert_eq!(kinds_of(told), [(ticket, kind)]),
+            Some(kind) => assert_eq!(kinds_of(reported), [(ticket, kind)]),
             None => {
-                granted(told.into_iter().next().unwrap().1);
+                granted(reported.into_iter().next().unwrap().1);
             }
         }
     }
 }
 
 #[test]
-fn one_that_lets_others_go_first_hears_no_more_than_one_that_asked_at_once() {
+fn a_waiter_that_lets_others_go_first_fails_like_one_that_asked_at_once() {
     let mut session = after_its_turn();
     let ticket = wants_within(&mut session, 1, at(21));
     session.on_timeout(at(22));
@@ -94,7 +94,7 @@ fn one_that_lets_others_go_first_hears_no_more_than_one_that_asked_at_once() {
 }
 
 #[test]
-fn those_behind_one_that_has_no_answer_yet_are_told_with_it() {
+fn waiters_behind_an_unanswered_attempt_end_with_its_answer() {
     for answer in [held(), yours("1")] {
         let mut session = connected();
         session.acquire(wants("x"), at(0));
@@ -104,15 +104,15 @@ fn those_behind_one_that_has_no_answer_yet_are_told_with_it() {
         session.on_timeout(at(2));
         assert_eq!(outcomes(&mut session), []);
         session.on_reply(calls[0].id, Ok(answer), at(5));
-        let mut told = outcomes(&mut session);
-        told.retain(|(_, outcome)| !matches!(outcome, Outcome::Granted(_)));
+        let mut reported = outcomes(&mut session);
+        reported.retain(|(_, outcome)| !matches!(outcome, Outcome::Granted(_)));
         let expected = behind.map(|ticket| (ticket, ErrorKind::LockTimeout));
-        assert_eq!(kinds_of(told), expected);
+        assert_eq!(kinds_of(reported), expected);
     }
 }
 
 #[test]
-fn those_behind_one_that_is_never_answered_are_told_that_nobody_knows() {
+fn waiters_behind_an_attempt_that_is_never_answered_are_unavailable() {
     let mut session = connected();
     session.acquire(wants("x"), at(0));
     sent(&mut session, at(0));
@@ -135,15 +135,15 @@ fn one_whose_time_is_over_asks_if_it_comes_first_meanwhile() {
     let (calls, _) = sent(&mut session, at(3));
     let asks = calls.iter().find(|call| call.script == Script::LockAcquire).unwrap();
     session.on_reply(asks.id, Ok(yours("1")), at(5));
-    let told = outcomes(&mut session);
+    let reported = outcomes(&mut session);
     assert!(
-        matches!(&told[..], [(ticket, Outcome::Granted(_))] if *ticket == behind),
-        "{told:?}"
+        matches!(&reported[..], [(ticket, Outcome::Granted(_))] if *ticket == behind),
+        "{reported:?}"
     );
 }
 
 #[test]
-fn a_first_answer_after_the_wait_is_told_at_once() {
+fn a_first_answer_after_the_wait_is_reported_at_once() {
     for kind in KINDS {
         let mut session = connected();
         let ticket = session.acquire(bounded(kind, 1), at(0));
@@ -154,16 +154,16 @@ fn a_first_answer_after_the_wait_is_told_at_once() {
             parts.push(Reply::Bytes(b"1795000000000000".to_vec()));
         }
         session.on_reply(calls[0].id, Ok(answer), at(5));
-        let told = kinds_of(outcomes(&mut session));
-        assert_eq!(told, [(ticket, ErrorKind::LockTimeout)], "{kind:?}");
+        let reported = kinds_of(outcomes(&mut session));
+        assert_eq!(reported, [(ticket, ErrorKind::LockTimeout)], "{kind:?}");
     }
 }
 
 #[test]
-fn tries_during_the_first_connecting_wait_for_it() {
+fn single_attempts_wait_for_the_first_connection() {
     for kind in KINDS {
         let mut session = connecting();
-        let tries: Vec<Ticket> = (0..8).map(|_| session.acquire(bounded(kind, 0), at(0))).collect();
+        let attempts: Vec<Ticket> = (0..8).map(|_| session.acquire(bounded(kind, 0), at(0))).collect();
         session.on_timeout(at(5));
         assert_eq!(outcomes(&mut session), [], "{kind:?}");
         session.on_connected(NODE, at(10));
@@ -176,14 +176,17 @@ fn tries_during_the_first_connecting_wait_for_it() {
             .into_iter()
             .partition(|(_, outcome)| matches!(outcome, Outcome::Granted(_)));
         assert_eq!(lucky.len(), 1, "{kind:?}");
-        let told = kinds_of(others);
-        assert_eq!(told.len(), tries.len() - 1, "{kind:?}");
-        assert!(told.iter().all(|(_, kind)| *kind == ErrorKind::LockTimeout), "{told:?}");
+        let reported = kinds_of(others);
+        assert_eq!(reported.len(), attempts.len() - 1, "{kind:?}");
+        assert!(
+            reported.iter().all(|(_, kind)| *kind == ErrorKind::LockTimeout),
+            "{reported:?}"
+        );
     }
 }
 
 #[test]
-fn tries_during_the_first_connecting_are_told_who_holds_the_lock() {
+fn single_attempts_during_the_first_connecting_name_the_holder() {
     let mut session = connecting();
     (0..8).for_each(|_| {
         session.acquire(bounded(Kind::Lock, 0), at(0));
@@ -192,9 +195,9 @@ fn tries_during_the_first_connecting_are_told_who_holds_the_lock() {
     let (calls, _) = sent(&mut session, at(10));
     assert_eq!(calls.len(), 1, "the first one asks for all");
     session.on_reply(calls[0].id, Ok(held()), at(11));
-    let told = outcomes(&mut session);
-    assert_eq!(told.len(), 8);
-    for (_, outcome) in told {
+    let reported = outcomes(&mut session);
+    assert_eq!(reported.len(), 8);
+    for (_, outcome) in reported {
         let refused = error(outcome);
         assert_eq!(refused.kind(), ErrorKind::LockTimeout, "{refused}");
         assert_eq!(refused.holder().map(|holder| holder.owner.as_str()), Some("other:1"));
@@ -202,7 +205,7 @@ fn tries_during_the_first_connecting_are_told_who_holds_the_lock() {
 }
 
 #[test]
-fn tries_during_a_first_connecting_that_fails_wait_no_longer_than_a_single_one() {
+fn single_attempts_wait_for_one_command_timeout_when_the_first_connecting_fails() {
     let mut session = connecting();
     let before: Vec<Ticket> = (0..3).map(|_| session.acquire(bounded(Kind::Lock, 0), at(0))).collect();
     session.on_disconnected(NODE, "refused", at(5));
@@ -211,9 +214,12 @@ fn tries_during_a_first_connecting_that_fails_wait_no_longer_than_a_single_one()
     let after = session.acquire(bounded(Kind::Lock, 0), at(6));
     assert_eq!(kinds_of(outcomes(&mut session)), [(after, ErrorKind::Unavailable)]);
     session.on_timeout(at(3_000));
-    let told = kinds_of(outcomes(&mut session));
-    assert_eq!(told.len(), before.len());
-    assert!(told.iter().all(|(_, kind)| *kind == ErrorKind::Unavailable), "{told:?}");
+    let reported = kinds_of(outcomes(&mut session));
+    assert_eq!(reported.len(), before.len());
+    assert!(
+        reported.iter().all(|(_, kind)| *kind == ErrorKind::Unavailable),
+        "{reported:?}"
+    );
     assert!(session.is_empty());
 }
 
@@ -229,9 +235,12 @@ fn a_short_wait_during_the_first_connecting_is_not_over_before_the_first_answer(
         session.on_connected(NODE, at(10));
         let (calls, _) = sent(&mut session, at(10));
         session.on_reply(calls[0].id, Ok(held()), at(11));
-        let told = kinds_of(outcomes(&mut session));
-        assert_eq!(told.len(), callers);
-        assert!(told.iter().all(|(_, kind)| *kind == ErrorKind::LockTimeout), "{told:?}");
+        let reported = kinds_of(outcomes(&mut session));
+        assert_eq!(reported.len(), callers);
+        assert!(
+            reported.iter().all(|(_, kind)| *kind == ErrorKind::LockTimeout),
+            "{reported:?}"
+        );
     }
 }
 

@@ -95,7 +95,7 @@ fn a_probe_whose_slot_moved_leaves_no_breaker_open() {
 }
 
 #[test]
-fn who_wants_no_degraded_lease_gets_none_though_the_slot_moves_to_a_primary_that_is_silent() {
+fn a_request_without_a_degraded_lease_gets_none_when_the_slot_moves_to_a_silent_primary() {
     for policy in [OnUnavailable::Fail, OnUnavailable::Skip] {
         let mut session = of_a_cluster();
         opens(&mut session, 2, 1);
@@ -106,8 +106,8 @@ fn who_wants_no_degraded_lease_gets_none_though_the_slot_moves_to_a_primary_that
         let tickets = [0, 1].map(|_| session.acquire(request.clone(), at(2)));
         sent(&mut session, at(2));
         session.on_slots(NODE, all_slots_of(2), at(3));
-        let told: Vec<_> = std::iter::from_fn(|| session.poll_event()).collect();
-        assert_eq!(told.len(), tickets.len(), "{told:?}");
+        let reported: Vec<_> = std::iter::from_fn(|| session.poll_event()).collect();
+        assert_eq!(reported.len(), tickets.len(), "{reported:?}");
         let is_refusal = |event: &Event| {
             use Event::Completed;
             matches!(
@@ -118,6 +118,6 @@ fn who_wants_no_degraded_lease_gets_none_though_the_slot_moves_to_a_primary_that
                 }
             )
         };
-        assert!(told.iter().all(is_refusal), "{told:?}");
+        assert!(reported.iter().all(is_refusal), "{reported:?}");
     }
 }

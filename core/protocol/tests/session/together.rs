@@ -7,7 +7,7 @@ use steadlock_protocol::{
     Ticket,
 };
 
-use crate::world::{LATENCY, World, by_ms, error, fixed, from, granted, ms, renewed, wants, watched};
+use crate::world::{LATENCY, World, auto_renewed, by_ms, error, fixed, from, granted, ms, renewed, wants};
 
 /// Returns requests of one context for locks of these names.
 fn locks<const N: usize>(names: [&str; N]) -> Vec<AcquireRequest> {
@@ -49,7 +49,7 @@ impl World {
 #[test]
 fn several_locks_that_are_entered_again_without_a_lease_are_renewed_from_then_on() {
     for (longest, lasts_for) in [(None, 20_000), (Some(ms(900)), 800)] {
-        let mut world = World::with(1, watched(2_500));
+        let mut world = World::with(1, auto_renewed(2_500));
         let mut first = locks(["left", "right", "top"]);
         for request in &mut first {
             request.lease = fixed(700);
@@ -67,8 +67,8 @@ fn several_locks_that_are_entered_again_without_a_lease_are_renewed_from_then_on
 }
 
 #[test]
-fn a_lock_that_is_lost_while_others_are_waited_for_is_taken_again() {
-    let mut world = World::with(2, watched(3_000));
+fn a_member_that_is_lost_during_the_wait_is_acquired_again() {
+    let mut world = World::with(2, auto_renewed(3_000));
     let right = world.hold(1, wants("right"));
     let ticket = world.acquire_all(0, locks(["left", "right"]));
     world.run_for(ms(100));
@@ -177,8 +177,8 @@ fn the_last_renewals_of_several_locks_have_their_time_though_the_wait_is_over() 
 }
 
 #[test]
-fn what_is_entered_for_renewal_while_several_are_taken_stays_renewed() {
-    let mut world = World::with(2, watched(5_000));
+fn a_hold_that_is_reentered_with_renewal_during_a_multi_lock_stays_renewed() {
+    let mut world = World::with(2, auto_renewed(5_000));
     let right = world.hold(1, wants("right"));
     let mut left = from(1, "left");
     left.lease = fixed(10_000);
@@ -194,8 +194,8 @@ fn what_is_entered_for_renewal_while_several_are_taken_stays_renewed() {
 }
 
 #[test]
-fn what_is_entered_for_renewal_stays_renewed_though_the_same_answer_ends_the_taking() {
-    let mut world = World::with(1, watched(5_000));
+fn a_hold_that_is_reentered_with_renewal_stays_renewed_when_the_same_answer_ends_the_multi_lock() {
+    let mut world = World::with(1, auto_renewed(5_000));
     world.reply_latency = ms(30);
     let mut fixed_one = from(1, "left");
     fixed_one.lease = fixed(10_000);
@@ -213,7 +213,7 @@ fn what_is_entered_for_renewal_stays_renewed_though_the_same_answer_ends_the_tak
 }
 
 #[test]
-fn who_waits_for_nobody_asks_once_for_each_lock() {
+fn a_single_attempt_asks_once_for_each_member() {
     let mut world = World::new(1);
     world.hold_all(0, locks(["left", "right", "top"]));
     assert_eq!(
@@ -256,8 +256,8 @@ fn each_member_of_a_fixed_whole_has_its_full_length_when_it_is_granted() {
 }
 
 #[test]
-fn a_wait_that_ends_while_a_lost_lock_is_taken_again_leaves_nothing_behind() {
-    let mut world = World::with(2, watched(3_000));
+fn a_wait_that_ends_while_a_lost_member_is_acquired_again_leaves_nothing_behind() {
+    let mut world = World::with(2, auto_renewed(3_000));
     world.hold(1, wants("right"));
     let mut requests = locks(["left", "right"]);
     requests.iter_mut().for_each(|request| request.wait = Some(ms(2_000)));
@@ -390,7 +390,7 @@ fn a_wait_for_a_member_of_what_the_caller_holds_is_refused_at_once() {
 }
 
 #[test]
-fn who_writes_is_let_in_to_write_again_though_it_also_reads_as_a_member() {
+fn a_writer_reenters_the_write_lock_even_if_it_also_reads_as_a_member() {
     let mut world = World::new(1);
     world.server.says_yes = true;
     let of = |kind| AcquireRequest {
@@ -449,7 +449,7 @@ fn a_holder_of_a_mutex_that_would_wait_for_itself_for_ever_is_refused_at_once() 
 }
 
 #[test]
-fn a_holder_of_a_mutex_may_wait_for_it_with_a_bound_and_is_told_who_holds_it() {
+fn a_bounded_wait_for_an_own_mutex_is_allowed_and_names_the_holder() {
     let mut world = World::new(1);
     world.server.says_yes = true;
     let held = world.hold(0, mutex_of(Some(1), None));
@@ -482,7 +482,7 @@ fn a_mutex_whose_fixed_lease_has_expired_is_its_holders_no_more() {
 }
 
 #[test]
-fn a_wait_that_only_those_whom_it_stops_could_end_is_refused_at_once() {
+fn a_wait_for_a_task_that_it_blocks_is_refused_at_once() {
     let permits = |wanted| Kind::Semaphore(Permits::new(wanted, 3).unwrap());
     let cases = [
         (Kind::Lock, Kind::Lock, true),

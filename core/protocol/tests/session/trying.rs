@@ -18,7 +18,7 @@ fn of_kind(kind: Kind, wait: Option<Duration>) -> AcquireRequest {
     }
 }
 
-fn tries(session: &mut Session, kind: Kind, millis: u64) -> (Ticket, Vec<Call>) {
+fn single_attempt(session: &mut Session, kind: Kind, millis: u64) -> (Ticket, Vec<Call>) {
     let ticket = session.acquire(of_kind(kind, Some(Duration::ZERO)), at(millis));
     (ticket, sent(session, at(millis)).0)
 }
@@ -37,12 +37,12 @@ pub(crate) fn yours(token: &str) -> Reply {
 }
 
 pub(crate) fn outcomes(session: &mut Session) -> Vec<(Ticket, Outcome)> {
-    let told = std::iter::from_fn(|| session.poll_event());
+    let reported = std::iter::from_fn(|| session.poll_event());
     let outcome = |event| match event {
         Event::Completed { ticket, outcome } => Some((ticket, outcome)),
         _ => None,
     };
-    told.filter_map(outcome).collect()
+    reported.filter_map(outcome).collect()
 }
 
 /// Returns a session with a waiter, which another client's hold has refused.
@@ -56,11 +56,11 @@ fn with_a_waiter(kind: Kind) -> Session {
 }
 
 #[test]
-fn what_several_hold_is_asked_for_beside_those_who_try_too() {
+fn single_attempts_for_a_shared_lock_are_sent_side_by_side() {
     for kind in [permits(), Kind::Read] {
         let mut session = connected();
-        let (first, first_call) = tries(&mut session, kind, 0);
-        let (second, second_call) = tries(&mut session, kind, 0);
+        let (first, first_call) = single_attempt(&mut session, kind, 0);
+        let (second, second_call) = single_attempt(&mut session, kind, 0);
         assert_eq!((first_call.len(), second_call.len()), (1, 1), "{kind:?}");
         assert_ne!(
             first_call[0].args, second_call[0].args,
@@ -68,47 +68,47 @@ fn what_several_hold_is_asked_for_beside_those_who_try_too() {
         );
         session.on_reply(first_call[0].id, Ok(yours("1")), at(1));
         session.on_reply(second_call[0].id, Ok(yours("2")), at(1));
-        let told: Vec<Ticket> = outcomes(&mut session)
+        let reported: Vec<Ticket> = outcomes(&mut session)
             .into_iter()
             .map(|(ticket, outcome)| {
                 granted(outcome);
                 ticket
             })
             .collect();
-        assert_eq!(told, [first, second], "{kind:?}");
+        assert_eq!(reported, [first, second], "{kind:?}");
     }
 }
 
 #[test]
-fn what_several_hold_is_asked_for_beside_those_who_have_no_answer_yet() {
+fn single_attempts_for_a_shared_lock_are_sent_beside_an_unanswered_waiter() {
     for kind in [permits(), Kind::Read] {
         let mut session = connected();
         session.acquire(of_kind(kind, None), at(0));
         let (first, _) = sent(&mut session, at(0));
-        let (_, calls) = tries(&mut session, kind, 0);
+        let (_, calls) = single_attempt(&mut session, kind, 0);
         session.on_reply(first[0].id, Ok(yours("1")), at(1));
         session.on_reply(calls[0].id, Ok(yours("2")), at(1));
-        let told = outcomes(&mut session);
+        let reported = outcomes(&mut session);
         assert!(
-            matches!(&told[..], [(_, Outcome::Granted(_)), (_, Outcome::Granted(_))]),
-            "{kind:?}: {told:?}"
+            matches!(&reported[..], [(_, Outcome::Granted(_)), (_, Outcome::Granted(_))]),
+            "{kind:?}: {reported:?}"
         );
     }
 }
 
 #[test]
-fn who_tries_to_read_asks_beside_readers_that_wait() {
+fn a_single_attempt_to_read_is_sent_beside_waiting_readers() {
     let mut session = with_a_waiter(Kind::Read);
-    let (one, calls) = tries(&mut session, Kind::Read, 2);
+    let (one, calls) = single_attempt(&mut session, Kind::Read, 2);
     session.on_reply(calls[0].id, Ok(yours("1")), at(3));
-    let told = outcomes(&mut session);
+    let reported = outcomes(&mut session);
     assert!(
-        matches!(&told[..], [(ticket, Outcome::Granted(_))] if *ticket == one),
-        "{told:?}"
+        matches!(&reported[..], [(ticket, Outcome::Granted(_))] if *ticket == one),
+        "{reported:?}"
     );
 
     // A refused attempt gets the refusal of the server.
-    let (_, calls) = tries(&mut session, Kind::Read, 4);
+    let (_, calls) = single_attempt(&mut session, Kind::Read, 4);
     session.on_reply(calls[0].id, Ok(held()), at(5));
     let (_, outcome) = outcomes(&mut session).remove(0);
     let refused = error(outcome);
@@ -117,11 +117,11 @@ fn who_tries_to_read_asks_beside_readers_that_wait() {
 }
 
 #[test]
-fn what_others_wait_for_is_left_to_them() {
+fn a_single_attempt_does_not_overtake_waiters() {
     // The waiters may want more permits than there are.
     for kind in [permits(), Kind::Lock, Kind::Mutex, Kind::Write] {
         let mut session = with_a_waiter(kind);
-        let (_, calls) = tries(&mut session, kind, 2);
+        let (_, calls) = single_attempt(&mut session, kind, 2);
         assert_eq!(calls, [], "{kind:?}");
         let (_, outcome) = outcomes(&mut session).remove(0);
         assert_eq!(error(outcome).kind(), ErrorKind::LockTimeout, "{kind:?}");
@@ -129,10 +129,10 @@ fn what_others_wait_for_is_left_to_them() {
 }
 
 #[test]
-fn a_try_beside_a_waiter_asks_when_there_is_a_connection_again() {
+fn a_single_attempt_beside_a_waiter_is_sent_after_a_reconnect() {
     let mut session = with_a_waiter(Kind::Read);
     session.on_disconnected(NODE, "cut", at(2));
-    let (one, calls) = tries(&mut session, Kind::Read, 3);
+    let (one, calls) = single_attempt(&mut session, Kind::Read, 3);
     assert_eq!(calls, []);
     session.on_connected(NODE, at(10));
     session.on_timeout(at(10));
@@ -140,17 +140,17 @@ fn a_try_beside_a_waiter_asks_when_there_is_a_connection_again() {
     for call in &calls {
         session.on_reply(call.id, Ok(yours("1")), at(11));
     }
-    let told = outcomes(&mut session);
+    let reported = outcomes(&mut session);
     let is_granted = |(ticket, outcome): &(Ticket, Outcome)| *ticket == one && matches!(outcome, Outcome::Granted(_));
-    assert!(told.iter().any(is_granted), "{told:?}");
+    assert!(reported.iter().any(is_granted), "{reported:?}");
 }
 
 #[test]
-fn nothing_is_left_of_tries_that_are_over() {
+fn ended_single_attempts_leave_nothing() {
     for kind in [permits(), Kind::Read] {
         let mut session = connected();
-        let (cancelled, first) = tries(&mut session, kind, 0);
-        let (_, second) = tries(&mut session, kind, 0);
+        let (cancelled, first) = single_attempt(&mut session, kind, 0);
+        let (_, second) = single_attempt(&mut session, kind, 0);
         session.cancel(cancelled, at(1));
         for call in first.iter().chain(&second) {
             session.on_reply(call.id, Ok(held()), at(2));
@@ -165,25 +165,25 @@ fn nothing_is_left_of_tries_that_are_over() {
 }
 
 #[test]
-fn permits_are_left_to_those_who_wait_also_after_an_outage() {
+fn permits_are_left_to_waiters_even_after_an_outage() {
     let mut session = with_a_waiter(permits());
     session.on_disconnected(NODE, "cut", at(2));
     // The session forgets the server's answer, but not that a caller had to wait.
-    let (_, calls) = tries(&mut session, permits(), 3);
+    let (_, calls) = single_attempt(&mut session, permits(), 3);
     assert_eq!(calls, []);
     let (_, outcome) = outcomes(&mut session).remove(0);
     assert_eq!(error(outcome).kind(), ErrorKind::Unavailable);
 }
 
 #[test]
-fn what_a_try_was_told_is_not_what_a_waiter_was() {
+fn the_answer_to_a_single_attempt_is_not_one_to_a_waiter() {
     let mut session = connected();
-    let (_, first) = tries(&mut session, permits(), 0);
+    let (_, first) = single_attempt(&mut session, permits(), 0);
     session.acquire(of_kind(permits(), None), at(0));
     sent(&mut session, at(0));
     session.on_reply(first[0].id, Ok(held()), at(1));
     outcomes(&mut session);
     // The waiter has no answer yet.
-    let (_, calls) = tries(&mut session, permits(), 1);
+    let (_, calls) = single_attempt(&mut session, permits(), 1);
     assert_eq!(calls.len(), 1);
 }

@@ -492,8 +492,8 @@ pub(crate) fn renewed(millis: u64) -> LeaseTerms {
     LeaseTerms::renewed(ms(millis)).unwrap()
 }
 
-pub(crate) fn watched(millis: u64) -> impl Fn(&mut Config) {
-    move |config| config.lease = LeaseDuration::watched(ms(millis)).unwrap()
+pub(crate) fn auto_renewed(millis: u64) -> impl Fn(&mut Config) {
+    move |config| config.lease = LeaseDuration::auto_renewed(ms(millis)).unwrap()
 }
 
 /// The server of a session that a test drives itself.

@@ -55,11 +55,15 @@ impl FairQueue {
             }
         }
         let lives = |owner: &Vec<u8>| {
-            let is_heard = before
+            let is_recent = before
                 .seen
                 .get(owner)
                 .is_some_and(|seen| *seen <= now && now - seen <= WAITER_LIFE);
-            if callers.contains(owner) { !is_release } else { is_heard }
+            if callers.contains(owner) {
+                !is_release
+            } else {
+                is_recent
+            }
         };
         let was = before.holder.as_ref().map(|(owner, _)| owner);
         let granted = after.holder.as_ref().filter(|(owner, _)| Some(owner) != was);

@@ -117,7 +117,7 @@ impl Operators {
         // A third of the lease by a clock that may be slow, and half a second.
         if now - since > lease / 3 + lease / 300 + 500 * MS {
             let what = format!(
-                "name {name} was taken from hold {hold} by force, which was not told for {} ms",
+                "name {name} was taken from hold {hold} by force, which got no report for {} ms",
                 (now - since) / MS
             );
             return broken("I9", what);

@@ -71,7 +71,9 @@ impl Owners {
         }
         broken(
             "I5",
-            format!("client {client} was told that owner {owner} has the lock, gave it up, and did not release it"),
+            format!(
+                "client {client} got the answer that owner {owner} has the lock, gave it up, and did not release it"
+            ),
         )
     }
 

@@ -113,7 +113,7 @@ impl Progress {
         if state.renewed > state.records {
             let since = *self.unbacked_since.entry(place).or_insert(now);
             if now - since > state.longest_lease / 3 + state.longest_lease / 300 + 500 * MS {
-                let what = format!("holders of name {name} were not told that their record is gone: {state:?}");
+                let what = format!("holders of name {name} got no report that their record is gone: {state:?}");
                 return broken("I9", what);
             }
         } else {

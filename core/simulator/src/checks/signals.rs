@@ -84,7 +84,7 @@ impl Signals {
             Some(silent) if silent < longest => broken(
                 "I9",
                 format!(
-                    "client {client}: {ticket:?} heard nothing for {silent} µs, and gives up; it bears {longest} µs"
+                    "client {client}: {ticket:?} got no answer for {silent} µs, and gives up; its limit is {longest} µs"
                 ),
             ),
             _ => Ok(()),
@@ -105,14 +105,14 @@ impl Signals {
     pub(crate) fn lost(&self, client: usize, lease: LeaseId, ledger: &Ledger) -> Checked {
         match ledger.get(client, lease) {
             Some(held) if !held.lost => Ok(()),
-            Some(_) => broken("I9", format!("client {client} was told twice that {lease:?} is lost")),
+            Some(_) => broken("I9", format!("client {client} got two reports that {lease:?} is lost")),
             None if ledger.was_released(client, lease) => broken(
                 "I9",
-                format!("client {client} was told that {lease:?} is lost after its release"),
+                format!("client {client} got the report that {lease:?} is lost after its release"),
             ),
             None => broken(
                 "I9",
-                format!("client {client} was told that {lease:?} is lost; it never had it"),
+                format!("client {client} got the report that {lease:?} is lost; it never had it"),
             ),
         }
     }
@@ -140,5 +140,5 @@ pub(crate) fn check_reported(
     if lease.lost || !is_over(lease.deadline) || !is_over(clock.at(awake_since)) {
         return Ok(());
     }
-    broken("I9", format!("client {client} was not told that {id:?} is lost"))
+    broken("I9", format!("client {client} got no report that {id:?} is lost"))
 }

@@ -45,7 +45,7 @@ impl Wakes {
         for ((client, name), (since, waiter)) in &self.notified {
             if now - since > self.notice_bound {
                 let what = format!(
-                    "client {client} was told {} ms ago that name {name} may be free, and {waiter:?} waits for it",
+                    "client {client} got a message {} ms ago that name {name} may be free, and {waiter:?} waits for it",
                     (now - since) / MS
                 );
                 return broken("I6", what);

@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The time after the work in which the last waits and holds must end.
 const LAST_CALLS: Duration = Duration::from_secs(200);
 /// The longest lease that an attempt requests, plus the time for which a token is kept.
-const LAPSED: Duration = Duration::from_secs(32 + 61);
+const LONGEST_TTL: Duration = Duration::from_secs(32 + 61);
 
 /// The result of an engine history.
 #[derive(Clone, Debug)]
@@ -200,7 +200,7 @@ impl History {
         sleep(4 * self.plan.command_timeout + Duration::from_secs(1)).await;
         if self.plan.naming == Naming::Moving {
             // Records on a server that the client has left end by their TTL.
-            sleep(LAPSED).await;
+            sleep(LONGEST_TTL).await;
         }
         for name in 0..self.plan.names.len() {
             let holders = self.records(name);
@@ -219,7 +219,7 @@ impl History {
             let what = format!("{connections} connections of closed clients");
             self.ledger.break_promise("nothing is left", what);
         }
-        sleep(LAPSED).await;
+        sleep(LONGEST_TTL).await;
         for (server, data) in self.data.iter().enumerate() {
             if let Reply::Array(keys) = data.look(&["KEYS", "*"], self.clock.server_time())
                 && !keys.is_empty()

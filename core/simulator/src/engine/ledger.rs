@@ -12,7 +12,7 @@ use super::trace::Trace;
 use crate::checks::Broken;
 
 /// The time within which the loss of an invalid lease must be reported.
-const TOLD: Duration = Duration::from_millis(1_500);
+const LOSS_REPORT: Duration = Duration::from_millis(1_500);
 /// The time after an outage within which a server is reachable again: clients reconnect, and repeat delayed calls.
 const RECOVERY: Duration = Duration::from_secs(8);
 
@@ -57,7 +57,7 @@ struct Held {
     invalid_since: Option<Instant>,
     /// The time since which no check has found a record of the lease.
     unbacked_since: Option<Instant>,
-    is_told: bool,
+    is_reported: bool,
 }
 
 /// A client that uses or holds something.
@@ -112,7 +112,7 @@ impl Ledger {
             renewed,
             invalid_since: None,
             unbacked_since: None,
-            is_told: false,
+            is_reported: false,
         };
         state.held.insert(id, held);
         drop(state);
@@ -246,7 +246,7 @@ impl Ledger {
             let since = *held.unbacked_since.get_or_insert(now);
             let may_last = match held.renewed {
                 _ if !self.is_lossy && !held.may_be_forgotten(lost_data) => Duration::ZERO,
-                Some(length) => length * 2 / 3 + TOLD,
+                Some(length) => length * 2 / 3 + LOSS_REPORT,
                 None => continue,
             };
             if now >= since + may_last {
@@ -292,20 +292,20 @@ impl Ledger {
         let mut state = self.lock();
         let State { held, losses, lost, .. } = &mut *state;
         let mut broken = Vec::new();
-        for held in held.values_mut().filter(|held| !held.is_told) {
+        for held in held.values_mut().filter(|held| !held.is_reported) {
             if let Some(reason) = held.lease.lost_reason() {
-                held.is_told = true;
+                held.is_reported = true;
                 *lost += u64::from(held.renewed.is_some());
                 self.trace.note(format_args!(
-                    "client {} is told that lock {} is lost: {reason:?}",
+                    "client {} gets the report that lock {} is lost: {reason:?}",
                     held.client, held.name
                 ));
                 broken.extend(not_excused(held, reason, losses, now));
             } else if !held.lease.is_valid() {
                 let since = *held.invalid_since.get_or_insert(now);
-                if now > since + TOLD {
-                    let what = format!("client {} was not told that lock {} is lost", held.client, held.name);
-                    broken.push(("a loss is told", what));
+                if now > since + LOSS_REPORT {
+                    let what = format!("client {} got no report that lock {} is lost", held.client, held.name);
+                    broken.push(("a loss is reported", what));
                 }
             }
         }

@@ -11,7 +11,7 @@ use crate::random::Random;
 use crate::snapshot::Snapshot;
 
 /// The time within which clients learn what sentinels report: they ask every ten seconds.
-const HEARD: Duration = Duration::from_secs(11);
+const PROPAGATION: Duration = Duration::from_secs(11);
 
 impl Faults {
     /// Lets the primary fail and its replica take over with all data. Most sentinels know that when the old primary
@@ -20,7 +20,7 @@ impl Faults {
         let Some(_alone) = self.reshape() else { return };
         let old = sentinels.primary();
         let new = 1 - old;
-        let excuse = self.excuse(HEARD, None);
+        let excuse = self.excuse(PROPAGATION, None);
         let (failed, next) = (self.network().machine(old), self.network().machine(new));
         self.note(format_args!("server {old} is gone"));
         let outcome = random.pick(&[ConnectOutcome::Refused, ConnectOutcome::Unanswered]);
@@ -53,7 +53,7 @@ impl Faults {
         self.note(format_args!("server {old} is a replica"));
         self.inform(sentinels, &late, &mut random).await;
         self.network().set_unreachable(old, None);
-        sleep(HEARD).await;
+        sleep(PROPAGATION).await;
         self.end_excuse(excuse);
     }
 

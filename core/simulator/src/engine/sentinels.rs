@@ -85,8 +85,8 @@ impl Sentinels {
         state.epoch += 1;
     }
 
-    /// Lets a sentinel learn of the agreed primary. It notifies its listeners if `is_heard`.
-    pub(super) fn learn(&self, number: usize, is_heard: bool) {
+    /// Lets a sentinel learn of the agreed primary. It notifies its listeners if `notifies`.
+    pub(super) fn learn(&self, number: usize, notifies: bool) {
         let mut state = self.lock();
         let State { primary, epoch, views } = &mut *state;
         let view = &mut views[number];
@@ -94,7 +94,7 @@ impl Sentinels {
         view.epoch = *epoch;
         self.trace
             .note(format_args!("sentinel {number} names server {primary}, epoch {epoch}"));
-        if before == *primary || !is_heard {
+        if before == *primary || !notifies {
             return;
         }
         let address = |number| format!("{} {}", shards::host(number), shards::PORT);

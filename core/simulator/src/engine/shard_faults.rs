@@ -14,7 +14,7 @@ use crate::random::Random;
 use crate::snapshot::Snapshot;
 
 /// The time within which clients learn what all nodes know.
-const HEARD: Duration = Duration::from_secs(2);
+const PROPAGATION: Duration = Duration::from_secs(2);
 
 const LOADING: &str = "LOADING Redis is loading the dataset in memory";
 const DOWN: &str = "CLUSTERDOWN The cluster is down";
@@ -67,13 +67,13 @@ impl Faults {
         }
         sleep(up_to(&mut random, longest)).await;
         shards.end_move(slot, to);
-        // In most histories the new node is told first.
+        // In most histories the new node learns it first.
         let first = if random.chance(800) { [to, from] } else { [from, to] };
         for node in first {
             self.inform_node(shards, node);
             sleep(up_to(&mut random, 100)).await;
         }
-        self.all_hear(shards, &mut random).await;
+        self.inform_all(shards, &mut random).await;
         self.ledger().end_error_excuse(excuse);
     }
 
@@ -123,7 +123,7 @@ impl Faults {
         }
         self.network().set_unreachable(old, None);
         self.note(format_args!("node {old} is a replica"));
-        sleep(HEARD).await;
+        sleep(PROPAGATION).await;
         self.ledger().end_loss_excuse(losses);
         self.ledger().end_error_excuse(errors);
     }
@@ -173,13 +173,13 @@ impl Faults {
     /// Lets a node learn the current state of the cluster.
     fn inform_node(&self, shards: &Shards, node: usize) {
         let left = shards.learn(node);
-        self.note(format_args!("node {node} hears of it"));
+        self.note(format_args!("node {node} learns of it"));
         for slot in left {
             self.network().machine(node).end_channels(slot);
         }
     }
 
-    async fn all_hear(&self, shards: &Shards, random: &mut Random) {
+    async fn inform_all(&self, shards: &Shards, random: &mut Random) {
         self.all_but(shards, usize::MAX, random).await;
     }
 

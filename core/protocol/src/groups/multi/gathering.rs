@@ -46,7 +46,7 @@ pub(super) struct Gathering {
     /// Whether the caller waited for a lock while it held others.
     waited: bool,
     /// Whether the last renewals failed before, and are being repeated.
-    renewed_in_vain: bool,
+    renewal_failed: bool,
     /// The leases of the locks that were granted.
     leases: Vec<LeaseId>,
     /// The tickets in progress: one acquisition, or the last renewals.
@@ -106,7 +106,7 @@ impl Gathering {
             asked: now,
             lateness: Lateness::default(),
             waited: false,
-            renewed_in_vain: false,
+            renewal_failed: false,
             leases,
             under_way: Vec::new(),
             plan: wanted.plan,
@@ -139,7 +139,7 @@ impl Gathering {
     }
 
     /// Whether the caller does not wait.
-    fn tries_once(&self) -> bool {
+    fn is_single_attempt(&self) -> bool {
         let wait = self.all.first().and_then(|request| request.wait);
         wait.is_some_and(|wait| wait.is_zero())
     }
@@ -147,7 +147,7 @@ impl Gathering {
     /// Returns when the caller must get its outcome, even if the answer to a call that is sent now is still missing.
     /// `None` for a wait without a bound, and for a single attempt.
     fn answer_by(&self, now: Instant) -> Option<Instant> {
-        let until = self.until.filter(|_| !self.tries_once());
+        let until = self.until.filter(|_| !self.is_single_attempt());
         until.map(|until| until.max(now) + FIRST_ANSWER_GRACE)
     }
 
@@ -157,7 +157,11 @@ impl Gathering {
             return false;
         };
         // A caller that waits must not become a single attempt, because a single attempt may take longer.
-        let least = if self.tries_once() { Duration::ZERO } else { MIN_GAP };
+        let least = if self.is_single_attempt() {
+            Duration::ZERO
+        } else {
+            MIN_GAP
+        };
         request.wait = self.until.map(|until| until.saturating_since(now).max(least));
         let plan = LeasePlan {
             renewed: true,
@@ -228,7 +232,7 @@ impl Gathering {
             members.hold(holds::Input::Plan(id, self.plan), now);
         }
         if is_enough {
-            members.hold(holds::Input::RenewNoMore(id), now);
+            members.hold(holds::Input::StopRenewing(id), now);
             return None;
         }
         let member = members.ticket_for(Some(ticket), Verb::Extend);
@@ -258,9 +262,9 @@ impl Gathering {
 
     /// Whether the lock is certainly still held, so that the server need not confirm it.
     fn is_known(&self, lease: LeaseId) -> bool {
-        let waited = self.waited || self.renewed_in_vain;
+        let waited = self.waited || self.renewal_failed;
         // The newest lock was granted just now.
-        let is_newest = !self.renewed_in_vain && self.leases.last() == Some(&lease);
+        let is_newest = !self.renewal_failed && self.leases.last() == Some(&lease);
         !waited || is_newest
     }
 
@@ -274,7 +278,7 @@ impl Gathering {
 
     /// Notes that one of the last renewals failed. The others are cancelled.
     pub(super) fn renewal_failed(&mut self, members: &mut Members<'_>, now: Instant) {
-        self.renewed_in_vain = true;
+        self.renewal_failed = true;
         members.cancel_all(&std::mem::take(&mut self.under_way), now);
     }
 
@@ -285,7 +289,7 @@ impl Gathering {
             self.lateness.over();
         }
         self.lateness.again();
-        let is_endless = self.until.is_none() || self.tries_once();
+        let is_endless = self.until.is_none() || self.is_single_attempt();
         self.is_over(now) || (is_endless && self.lateness.is_lasting())
     }
 
@@ -304,7 +308,7 @@ impl Gathering {
     pub(super) fn restart(&mut self, members: &mut Members<'_>, now: Instant) {
         self.began = now;
         self.waited = false;
-        self.renewed_in_vain = false;
+        self.renewal_failed = false;
         self.todo = self.all.clone().into();
         members.cancel_all(&std::mem::take(&mut self.under_way), now);
         members.discard_all(&std::mem::take(&mut self.leases), now);
@@ -349,7 +353,7 @@ impl Gathering {
     fn renew_as_before(&self, members: &mut Members<'_>, now: Instant) {
         for (id, plan) in self.around.iter() {
             members.hold(holds::Input::Plan(*id, *plan), now);
-            members.hold(holds::Input::RenewNoMore(*id), now);
+            members.hold(holds::Input::StopRenewing(*id), now);
         }
     }
 }

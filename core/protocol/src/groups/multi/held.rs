@@ -193,7 +193,7 @@ impl HeldLocks {
         let is_forgotten = !multi.is_renewed && reason != LostReason::Closed;
         let lost = multi.members.clone();
         for level in &multi.levels {
-            members.tell(Event::Lost { lease: *level, reason });
+            members.emit(Event::Lost { lease: *level, reason });
         }
         for member in &lost {
             // A lock that the holder also holds outside the multi-lock is kept.
@@ -220,7 +220,7 @@ impl HeldLocks {
         if multi.lost.is_none() && deadline > multi.deadline {
             multi.deadline = deadline;
             for level in &multi.levels {
-                members.tell(Event::Renewed {
+                members.emit(Event::Renewed {
                     lease: *level,
                     deadline,
                 });

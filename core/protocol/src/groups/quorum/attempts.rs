@@ -46,7 +46,7 @@ struct Attempt {
     last: NoMajority,
     /// When a majority last answered a waiter of this client for the lock, or when a lease of this client last held the
     /// lock, so that no waiter had to ask.
-    heard: Instant,
+    last_contact: Instant,
     /// The number of rounds in a row for which a majority answered too late.
     lateness: Lateness,
     /// Whether the wait is over, and was prolonged until the end of the first round.
@@ -56,7 +56,7 @@ struct Attempt {
 /// Whether a round waits for more answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    GoesOn,
+    Continues,
     /// The response timeout is over.
     IsOver,
 }
@@ -73,7 +73,7 @@ pub(super) enum Decision {
 
 impl Attempt {
     /// Whether the caller does not wait.
-    fn tries_once(&self) -> bool {
+    fn is_single_attempt(&self) -> bool {
         self.request.wait.is_some_and(|wait| wait.is_zero())
     }
 }
@@ -117,7 +117,7 @@ impl Attempts {
             started: now,
             round: None,
             last: last.unwrap_or_default(),
-            heard: now,
+            last_contact: now,
             lateness: Lateness::default(),
             is_graced: false,
         };
@@ -203,7 +203,7 @@ impl Attempts {
         let is_open = round.is_open(majority, members.io().connected());
         if round.answers() >= majority {
             let name = attempt.request.name.clone();
-            self.heard_of(&name, now);
+            self.note_contact(&name, now);
         }
         if is_granted {
             Decision::Granted
@@ -237,7 +237,7 @@ impl Attempts {
             return false;
         };
         let mut no_majority = round.no_majority(members.io());
-        let since = if attempt.tries_once() {
+        let since = if attempt.is_single_attempt() {
             now - RECENT
         } else {
             attempt.started
@@ -252,18 +252,18 @@ impl Attempts {
         let is_too_slow = lateness.is_lasting() && attempt.request.wait.is_none();
         round.undo(members, now);
         members.stop(Timer::Round(ticket));
-        let is_silent =
-            attempt.request.wait.is_none() && now.saturating_since(attempt.heard) >= members.io().longest_silence();
+        let is_silent = attempt.request.wait.is_none()
+            && now.saturating_since(attempt.last_contact) >= members.io().silence_timeout();
         let is_outage = outage(members.io(), &attempt.request, now).is_some();
-        let is_over = attempt.tries_once() || attempt.is_graced || is_silent;
+        let is_over = attempt.is_single_attempt() || attempt.is_graced || is_silent;
         let ends = is_over || is_too_slow || no_majority.is_fatal() || is_outage;
         let name = attempt.request.name.clone();
         self.note(&name, &no_majority);
         // The first waiter asks for all waiters.
         self.for_all(&name, |attempt| attempt.lateness = lateness);
         if !ends {
-            let longer = lateness.pause().map(|range| members.between(range));
-            let pause = members.between(PAUSE).saturating_add(longer.unwrap_or_default());
+            let longer = lateness.pause().map(|range| members.random_between(range));
+            let pause = members.random_between(PAUSE).saturating_add(longer.unwrap_or_default());
             members.set(Timer::Pause(ticket), now + pause);
         }
         ends
@@ -311,7 +311,7 @@ impl Attempts {
         if let Some(outcome) = outage(members.io(), &attempt.request, now).filter(|_| !is_held) {
             return Some(outcome);
         }
-        let waited = (!attempt.tries_once()).then(|| now.saturating_since(attempt.started));
+        let waited = (!attempt.is_single_attempt()).then(|| now.saturating_since(attempt.started));
         let mut no_majority = attempt.last.clone();
         if let Some(round) = &attempt.round {
             no_majority = no_majority.and(round.no_majority(members.io()));
@@ -365,13 +365,13 @@ impl Attempts {
     /// Notes that a lease of this client held the lock until now, so that no waiter asked. For the waiters, the silence
     /// of the servers counts from their first attempt, not from the beginning of their wait.
     pub(super) fn was_held_here(&mut self, name: &LockName, now: Instant) {
-        self.heard_of(name, now);
+        self.note_contact(name, now);
         self.note(name, &NoMajority::held_here());
     }
 
     /// Notes that a majority answered, or that no waiter had to ask. The silence ends for all waiters of the lock.
-    fn heard_of(&mut self, name: &LockName, now: Instant) {
-        self.for_all(name, |attempt| attempt.heard = now);
+    fn note_contact(&mut self, name: &LockName, now: Instant) {
+        self.for_all(name, |attempt| attempt.last_contact = now);
     }
 
     /// Notes the result of the last round for all waiters of the lock.

@@ -128,7 +128,7 @@ impl QuorumHolds {
     }
 
     /// Returns the error for a wait for this lock that no other caller could end.
-    pub(super) fn waits_for_itself(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
+    pub(super) fn self_wait_error(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
         if !is_waiting(request) {
             return None;
         }
@@ -236,7 +236,7 @@ impl QuorumHolds {
         if hold.lost.is_none() && deadline != hold.deadline {
             hold.deadline = deadline;
             members.set(Timer::Majority(lease), deadline);
-            members.tell(Event::Renewed { lease, deadline });
+            members.emit(Event::Renewed { lease, deadline });
         }
     }
 
@@ -259,10 +259,10 @@ impl QuorumHolds {
         members.stop(Timer::Majority(lease));
         self.expect_no_more(&unanswered);
         members.cancel_all(&unanswered, now);
-        members.tell(Event::Lost { lease, reason });
+        members.emit(Event::Lost { lease, reason });
         for member in lost.keys() {
             // The records stay until the release, because the program may still rely on them.
-            members.tell_nobody_of(*member);
+            members.include_silently(*member);
             if let Some(id) = members.locks().holds().of_lease(*member) {
                 members.lose(id, reason, now);
             }

@@ -20,8 +20,8 @@ impl Drawn for Channels {
         (NEW, "listen for grants", REQUESTED),
         (REQUESTED, "confirmed", CONFIRMED),
         (CONFIRMED, "lost", REQUESTED),
-        (REQUESTED, "leave", GONE),
-        (CONFIRMED, "leave", GONE),
+        (REQUESTED, "unused", GONE),
+        (CONFIRMED, "unused", GONE),
     ];
 
     fn states(&self, _io: &Io) -> BTreeMap<Self::Id, State> {
@@ -41,7 +41,7 @@ impl Labelled for Input<'_> {
                 Topic::Releases(_) => "listen",
                 Topic::Grants => "listen for grants",
             },
-            Self::Leave(_) => "leave",
+            Self::Unused(_) => "unused",
             Self::Confirmed { .. } => "confirmed",
             Self::Message { .. } => "message",
             Self::Lost(_) | Self::LostOne { .. } => "lost",

@@ -79,7 +79,7 @@ fn a_channel_is_subscribed_once_and_counts_when_the_server_confirms_it() {
 }
 
 #[test]
-fn only_a_confirmed_subscription_is_among_those_that_heard_a_release() {
+fn only_a_confirmed_subscription_counts_among_the_listeners_of_a_release() {
     let alone = Alone::listening(RELEASES);
     assert_eq!(alone.channels.others(alone.lock, 3), 3);
     let mut alone = Alone::confirmed();
@@ -106,7 +106,7 @@ fn a_channel_that_nobody_listens_to_is_left() {
         Alone::listening(Topic::Grants),
         Alone::confirmed(),
     ] {
-        alone.input(Input::Leave(alone.lock));
+        alone.input(Input::Unused(alone.lock));
         assert!(matches!(alone.last_transmit(), Some(Transmit::Unsubscribe { .. })));
         assert_eq!(alone.channels.len(), 0);
     }
@@ -127,7 +127,7 @@ fn a_message_tells_of_a_release_or_of_a_grant() {
 }
 
 #[test]
-fn who_comes_to_a_channel_that_was_confirmed_before_has_missed_news() {
+fn a_lock_that_joins_a_confirmed_channel_polls_soon() {
     let mut alone = Alone::confirmed();
     let to = alone.to(alone.lock.next(), RELEASES);
     alone.input(Input::Listen(to));

@@ -8,7 +8,7 @@ use crate::io::Io;
 use crate::step::{Step, WaiterInput};
 use crate::transitions::{Drawn, GONE, Labelled, NEW, Row, State};
 
-const TRYING: &str = "Trying";
+const ASKING: &str = "Asking";
 const QUEUED: &str = "in the queue";
 const HOLD: &str = "a Hold";
 const TOO_LATE: &str = "too late";
@@ -17,27 +17,27 @@ impl Drawn for FairQueue {
     type Id = (LockId, Ticket);
     const NAME: &'static str = "fair waiter";
     const ROWS: &'static [Row] = &[
-        (NEW, "joined", TRYING),
-        (TRYING, "found", QUEUED),
+        (NEW, "joined", ASKING),
+        (ASKING, "found", QUEUED),
         (QUEUED, "found", QUEUED),
         (QUEUED, "poll answered", QUEUED),
         // The waiter is granted the lock, or the grant comes too late to be useful.
-        (QUEUED, "told", HOLD),
-        (QUEUED, "told", TOO_LATE),
+        (QUEUED, "grant message", HOLD),
+        (QUEUED, "grant message", TOO_LATE),
         (QUEUED, "poll answered", HOLD),
         (QUEUED, "poll answered", TOO_LATE),
         // The poll of another waiter names this waiter as the holder before its own reply arrives.
-        (TRYING, "poll answered", HOLD),
-        (TRYING, "poll answered", TOO_LATE),
+        (ASKING, "poll answered", HOLD),
+        (ASKING, "poll answered", TOO_LATE),
         // The waiter gave up a grant and asks under a new owner id.
-        (QUEUED, "joined", TRYING),
-        (TRYING, "left", GONE),
+        (QUEUED, "joined", ASKING),
+        (ASKING, "left", GONE),
         (QUEUED, "left", GONE),
     ];
 
     fn states(&self, io: &Io) -> BTreeMap<Self::Id, State> {
-        let waiters = self.by_lock.iter().flat_map(|(lock, line)| {
-            let waiters = line.waiting.iter();
+        let waiters = self.by_lock.iter().flat_map(|(lock, queue)| {
+            let waiters = queue.waiting.iter();
             waiters.map(|(ticket, waiter)| ((*lock, *ticket), state(io, *ticket, waiter)))
         });
         waiters.collect()
@@ -53,7 +53,7 @@ fn state(io: &Io, ticket: Ticket, waiter: &Waiter) -> State {
     });
     match (follows, waiter.found) {
         (Some(follows), _) => (follows, 0),
-        (None, None) => (TRYING, 0),
+        (None, None) => (ASKING, 0),
         (None, Some(found)) => (QUEUED, found.sent.as_micros()),
     }
 }
@@ -68,8 +68,8 @@ impl Labelled for Input {
             Self::PollBy(..) => "poll by",
             Self::PollDue(_) => "poll due",
             Self::Answered(..) => "poll answered",
-            Self::GrantMessage { .. } => "told",
-            Self::GhostReleased(_) => "ghost released",
+            Self::GrantMessage { .. } => "grant message",
+            Self::AbandonedOwnerReleased(_) => "abandoned owner released",
             Self::Forget(_) => "forget",
         }
     }

@@ -50,7 +50,7 @@ impl Alone {
     }
 
     fn find(&mut self, ticket: Ticket) {
-        let found = ClockSeen {
+        let found = ClockReading {
             sent: self.bench.now,
             clock: CLOCK,
         };
@@ -63,7 +63,7 @@ impl Alone {
     }
 
     /// Delivers a message that this owner was granted the lock.
-    fn told_of(&mut self, owner: &OwnerId) {
+    fn grant_message(&mut self, owner: &OwnerId) {
         self.input(Input::GrantMessage {
             lock: self.lock(),
             payload: format!("{owner} {CLOCK} ").into_bytes(),
@@ -140,7 +140,7 @@ fn a_poll_that_was_cut_off_changes_nothing() {
 #[test]
 fn a_message_grants_the_lock() {
     let mut alone = Alone::queued();
-    alone.told_of(&alone.owner.clone());
+    alone.grant_message(&alone.owner.clone());
     assert!(alone.is_granted());
 }
 
@@ -148,14 +148,14 @@ fn a_message_grants_the_lock() {
 fn a_message_of_a_grant_of_which_too_little_is_left_makes_it_ask() {
     let mut alone = Alone::queued();
     alone.bench.pass(2_000);
-    alone.told_of(&alone.owner.clone());
+    alone.grant_message(&alone.owner.clone());
     assert!(alone.asks_again());
 }
 
 #[test]
 fn a_message_to_one_that_was_not_found_yet_makes_its_answer_stale() {
     let mut alone = Alone::joined();
-    alone.told_of(&alone.owner.clone());
+    alone.grant_message(&alone.owner.clone());
     assert!(matches!(
         alone.bench.io.steps(),
         [Step::Waiter(WaiterInput::MissedMessages(TICKET))]

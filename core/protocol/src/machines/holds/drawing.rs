@@ -39,7 +39,7 @@ impl Drawn for Holds {
     }
 
     fn ending(io: &Io, _id: &HoldId) -> &'static str {
-        let is_loss = |step: &Step| matches!(step, Step::Tell(Event::Lost { .. }));
+        let is_loss = |step: &Step| matches!(step, Step::Emit(Event::Lost { .. }));
         if io.steps().iter().any(is_loss) {
             FORGOTTEN
         } else {
@@ -60,14 +60,14 @@ impl Labelled for Input {
             Self::Cancelled(_) => "cancelled",
             Self::Watch(..) => "watch",
             Self::Plan(..) => "plan",
-            Self::RenewNoMore(_) => "renew no more",
+            Self::StopRenewing(_) => "stop renewing",
             Self::RenewalDue(_) => "renewal due",
             Self::RenewalAnswered { .. } => "renewal answered",
             Self::RenewalOverdue(..) => "renewal overdue",
             Self::DeadlinePassed(_) => "deadline passed",
             Self::ContextReturned(_) => "its context returns",
             Self::Lost(..) => "lost",
-            Self::Dropped { .. } => "client closes",
+            Self::ClientCloses { .. } => "client closes",
             Self::Resolved(..) => "attempt answered",
             Self::Connected(..) => "connected",
             Self::LaneClosed(_) => "lane closed",

@@ -167,7 +167,7 @@ impl Hold {
     }
 
     /// Returns the watchdog of the hold, and the record that the watchdog renews.
-    pub(super) fn watched(&mut self, id: HoldId) -> (&mut Watchdog, Record<'_>) {
+    pub(super) fn watchdog_and_record(&mut self, id: HoldId) -> (&mut Watchdog, Record<'_>) {
         let record = Record {
             id,
             keys: &self.keys,
@@ -177,12 +177,12 @@ impl Hold {
     }
 
     pub(super) fn schedule(&mut self, io: &mut Io, id: HoldId, sent: Instant, now: Instant) {
-        let (watchdog, record) = self.watched(id);
+        let (watchdog, record) = self.watchdog_and_record(id);
         watchdog.schedule(io, &record, sent, now);
     }
 
     pub(super) fn renew(&mut self, io: &mut Io, id: HoldId, now: Instant) {
-        let (watchdog, record) = self.watched(id);
+        let (watchdog, record) = self.watchdog_and_record(id);
         watchdog.renew(io, &record, None, now);
     }
 
@@ -194,7 +194,7 @@ impl Hold {
         let deadline = self.deadline();
         for lease in &self.levels {
             let lease = *lease;
-            io.step(Step::Tell(Event::Renewed { lease, deadline }));
+            io.step(Step::Emit(Event::Renewed { lease, deadline }));
         }
         deadline
     }
@@ -463,8 +463,8 @@ impl Watchdog {
     /// Sets the timers of a provisional grant. The first renewal comes after a third of the grant, or of the
     /// auto-renewed lease, whichever is shorter. Most holds end before that.
     pub(super) fn schedule_first(&self, io: &mut Io, id: HoldId, granted: Granted) {
-        let watched_for = self.plan.renewed.then_some(self.plan.length);
-        let first = granted.ttl.min(watched_for.unwrap_or(granted.ttl));
+        let renewed_length = self.plan.renewed.then_some(self.plan.length);
+        let first = granted.ttl.min(renewed_length.unwrap_or(granted.ttl));
         io.set(Timer::Deadline(id), self.deadline);
         let third = first.checked_div(3).unwrap_or_default();
         io.set(Timer::Renew(id), granted.sent + third);
@@ -492,15 +492,15 @@ impl Watchdog {
             // removed record. The random part spreads the renewals of holds that were acquired, or renewed after an
             // outage, at the same time.
             let third = self.plan.length.checked_div(3).unwrap_or_default();
-            let earlier = io.part_of(third.checked_div(SPREAD).unwrap_or_default());
+            let earlier = io.random_part(third.checked_div(SPREAD).unwrap_or_default());
             io.set(Timer::Renew(id), sent + third.saturating_sub(earlier));
         } else {
-            self.renew_no_more(io, id);
+            self.stop_renewing(io, id);
         }
     }
 
     /// Stops the renewals of a fixed hold whose record lasts long enough.
-    pub(super) fn renew_no_more(&self, io: &mut Io, id: HoldId) {
+    pub(super) fn stop_renewing(&self, io: &mut Io, id: HoldId) {
         if !self.plan.renewed && self.renewal.is_none() && self.reaches(self.wanted_until) {
             io.stop(Timer::Renew(id));
         }

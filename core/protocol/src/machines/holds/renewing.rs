@@ -169,7 +169,7 @@ impl Holds {
                 }
                 let deadline = hold.deadline();
                 for lease in hold.levels() {
-                    io.step(Step::Tell(Event::Renewed {
+                    io.step(Step::Emit(Event::Renewed {
                         lease: *lease,
                         deadline,
                     }));

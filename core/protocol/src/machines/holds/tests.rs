@@ -100,7 +100,7 @@ impl Alone {
     fn why_lost(&self) -> Option<LostReason> {
         let steps = self.bench.io.steps().iter();
         let mut lost = steps.filter_map(|step| match step {
-            Step::Tell(Event::Lost { reason, .. }) => Some(*reason),
+            Step::Emit(Event::Lost { reason, .. }) => Some(*reason),
             _ => None,
         });
         lost.next()
@@ -120,14 +120,14 @@ impl Alone {
 }
 
 #[test]
-fn a_grant_is_told_and_its_deadline_set_in_one_step() {
+fn a_grant_completes_and_sets_its_deadline_in_one_step() {
     let mut alone = Alone::renewed();
     assert!(alone.hold().is_valid(alone.bench.now));
     assert_eq!(
         alone.bench.io.due(Timer::Deadline(alone.id())),
         Some(alone.hold().deadline())
     );
-    assert!(matches!(alone.bench.told()[..], [(_, Outcome::Granted(_))]));
+    assert!(matches!(alone.bench.outcomes()[..], [(_, Outcome::Granted(_))]));
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_renewal_that_is_confirmed_moves_the_deadline() {
 }
 
 #[test]
-fn an_auto_renewed_lease_is_lost_at_its_deadline_and_its_release_is_told_at_once() {
+fn an_auto_renewed_lease_is_lost_at_its_deadline_and_its_release_completes_at_once() {
     let mut alone = Alone::renewed();
     alone.pass_deadline();
     assert_eq!(alone.why_lost(), Some(LostReason::Expired));
@@ -164,7 +164,7 @@ fn an_auto_renewed_lease_is_lost_at_its_deadline_and_its_release_is_told_at_once
     alone.release();
     assert!(alone.is_release_owed());
     let expired = Outcome::Released(ReleaseOutcome::Expired);
-    assert_eq!(alone.bench.told(), [(Ticket::from_u64(2), expired)]);
+    assert_eq!(alone.bench.outcomes(), [(Ticket::from_u64(2), expired)]);
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn a_lost_lease_is_not_renewed_any_more() {
 }
 
 #[test]
-fn a_fixed_lease_is_forgotten_when_its_loss_is_told() {
+fn a_fixed_lease_is_forgotten_when_its_loss_is_reported() {
     let losses: [fn(&mut Alone); 4] = [
         Alone::pass_deadline,
         |alone| alone.renewal_answered(numbers(&[0])),
@@ -239,7 +239,7 @@ fn a_client_that_closes_loses_what_it_holds_and_owes_its_releases() {
     for mut alone in [Alone::fixed(), Alone::renewed()] {
         alone.lose(LostReason::Closed);
         assert!(!alone.is_release_owed());
-        alone.input(Input::Dropped {
+        alone.input(Input::ClientCloses {
             hold: alone.id(),
             ticket: None,
         });

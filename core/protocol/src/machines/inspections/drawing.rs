@@ -13,7 +13,7 @@ use crate::types::Event;
 const OPEN: &str = "Open";
 const ASKED: &str = "Asked";
 const UNNAMED: &str = "Unnamed";
-const TOLD: &str = "told";
+const COMPLETED: &str = "completed";
 
 impl Drawn for Inspections {
     type Id = Ticket;
@@ -23,17 +23,17 @@ impl Drawn for Inspections {
         // There is no connection.
         (NEW, "asked", OPEN),
         (OPEN, "connected", ASKED),
-        (ASKED, "answered", TOLD),
+        (ASKED, "answered", COMPLETED),
         // The client asks which program the holder is.
         (ASKED, "answered", UNNAMED),
-        (UNNAMED, "identified", TOLD),
-        (UNNAMED, "overdue", TOLD),
+        (UNNAMED, "identified", COMPLETED),
+        (UNNAMED, "overdue", COMPLETED),
         (UNNAMED, "cancelled", GONE),
         (ASKED, "disconnected", OPEN),
         // A forced release.
-        (ASKED, "disconnected", TOLD),
-        (OPEN, "overdue", TOLD),
-        (ASKED, "overdue", TOLD),
+        (ASKED, "disconnected", COMPLETED),
+        (OPEN, "overdue", COMPLETED),
+        (ASKED, "overdue", COMPLETED),
         (OPEN, "cancelled", GONE),
         (ASKED, "cancelled", GONE),
     ];
@@ -51,8 +51,12 @@ impl Drawn for Inspections {
     }
 
     fn ending(io: &Io, id: &Ticket) -> &'static str {
-        let is_told = |step: &Step| matches!(step, Step::Tell(Event::Completed { ticket, .. }) if ticket == id);
-        if io.steps().iter().any(is_told) { TOLD } else { GONE }
+        let completes = |step: &Step| matches!(step, Step::Emit(Event::Completed { ticket, .. }) if ticket == id);
+        if io.steps().iter().any(completes) {
+            COMPLETED
+        } else {
+            GONE
+        }
     }
 }
 

@@ -29,7 +29,7 @@ impl Alone {
     }
 
     fn kind_of_failure(&mut self) -> Option<ErrorKind> {
-        match self.bench.told().pop() {
+        match self.bench.outcomes().pop() {
             Some((TICKET, Outcome::Failed(error))) => Some(error.kind()),
             _ => None,
         }
@@ -37,16 +37,16 @@ impl Alone {
 }
 
 #[test]
-fn a_question_is_put_at_once_and_its_caller_is_told_the_answer() {
+fn a_question_is_sent_at_once_and_completes_with_the_answer() {
     let mut alone = Alone::asking(Bench::new(), Question::State);
     alone.bench.call();
     alone.input(Input::Answered(TICKET, numbers(&[1])));
-    assert_eq!(alone.bench.told(), [(TICKET, Outcome::State(LockState::default()))]);
+    assert_eq!(alone.bench.outcomes(), [(TICKET, Outcome::State(LockState::default()))]);
     assert_eq!(alone.inspections.len(), 0);
 }
 
 #[test]
-fn a_refusal_is_told() {
+fn a_refusal_fails_the_question() {
     for (code, kind) in [
         ("LOADING", ErrorKind::Unavailable),
         ("NOPERM", ErrorKind::Misconfigured),
@@ -71,13 +71,13 @@ fn a_question_that_was_cut_off_is_put_again_on_the_next_connection() {
     let mut alone = Alone::asking(Bench::new(), Question::State);
     alone.bench.call();
     alone.input(Input::Answered(TICKET, cut()));
-    assert_eq!(alone.bench.told(), []);
+    assert_eq!(alone.bench.outcomes(), []);
     alone.input(Input::Connected);
     alone.bench.call();
 }
 
 #[test]
-fn a_forced_release_that_was_cut_off_is_told_and_not_sent_again() {
+fn a_forced_release_that_was_cut_off_fails_and_is_not_sent_again() {
     let mut alone = Alone::asking(Bench::new(), Question::Force);
     alone.bench.call();
     alone.input(Input::Connected);
@@ -87,7 +87,7 @@ fn a_forced_release_that_was_cut_off_is_told_and_not_sent_again() {
 }
 
 #[test]
-fn a_caller_that_hears_nothing_in_time_is_told_so() {
+fn a_question_without_a_reply_in_time_fails() {
     for bench in [Bench::new(), Bench::without_connection()] {
         let mut alone = Alone::asking(bench, Question::State);
         alone.input(Input::Overdue(TICKET));
@@ -103,19 +103,19 @@ fn unnamed() -> Alone {
     let owner = "1b7a31c4-8a5e-4f0a-9c55-2f1d4f0a3b11:7".as_bytes().to_vec();
     let held = vec![Reply::Int(0), Reply::Int(1_000), Reply::Bytes(owner)];
     alone.input(Input::Answered(TICKET, Ok(Reply::Array(held))));
-    assert_eq!(alone.bench.told(), []);
+    assert_eq!(alone.bench.outcomes(), []);
     alone
 }
 
 fn held_by(alone: &mut Alone) -> Option<Arc<crate::ClientInfo>> {
-    match alone.bench.told().pop() {
+    match alone.bench.outcomes().pop() {
         Some((TICKET, Outcome::State(state))) => state.holder.unwrap().client,
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn a_caller_is_told_the_holder_when_it_is_known_which_program_that_is() {
+fn an_answer_waits_for_the_identity_of_the_holder() {
     for (reply, host) in [
         (vec![Reply::Int(1), Reply::Bytes(b"host=h\npid=7".to_vec())], Some("h")),
         (vec![Reply::Int(0)], None),
@@ -134,28 +134,28 @@ fn a_caller_is_told_the_holder_when_it_is_known_which_program_that_is() {
 }
 
 #[test]
-fn a_caller_that_does_not_hear_that_in_time_is_told_the_holder_all_the_same() {
+fn an_overdue_identity_does_not_withhold_the_answer() {
     let mut alone = unnamed();
     alone.input(Input::Overdue(TICKET));
     assert_eq!(held_by(&mut alone), None);
 }
 
 #[test]
-fn a_caller_that_goes_away_before_that_is_told_nothing() {
+fn a_question_that_is_cancelled_before_the_identity_arrives_reports_nothing() {
     let mut alone = unnamed();
     alone.input(Input::Cancelled(TICKET));
     alone.input(Input::Identified);
-    assert_eq!(alone.bench.told(), []);
+    assert_eq!(alone.bench.outcomes(), []);
     assert_eq!(alone.bench.io.timers(), 0);
 }
 
 #[test]
-fn a_caller_that_goes_away_is_told_nothing() {
+fn a_cancelled_question_reports_nothing() {
     for bench in [Bench::new(), Bench::without_connection()] {
         let mut alone = Alone::asking(bench, Question::State);
         alone.input(Input::Cancelled(TICKET));
         alone.input(Input::Answered(TICKET, numbers(&[1])));
-        assert_eq!(alone.bench.told(), []);
+        assert_eq!(alone.bench.outcomes(), []);
         assert_eq!(alone.bench.io.timers(), 0);
     }
 }

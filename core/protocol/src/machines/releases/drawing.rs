@@ -69,7 +69,7 @@ impl Labelled for Input {
             Self::Cancelled(_) => "cancelled",
             Self::Connected { .. } => "connected",
             Self::Closed => "client closes",
-            Self::Seen(..) => "seen",
+            Self::OwnerSeen(..) => "seen",
         }
     }
 }

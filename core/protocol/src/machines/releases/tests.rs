@@ -56,7 +56,7 @@ impl Alone {
         });
         self.answer_last(id, numbers(&[0]));
         assert!(self.releases.is_empty());
-        Input::Seen(seen(owner, Report::Reply), fair)
+        Input::OwnerSeen(seen(owner, Report::Reply), fair)
     }
 
     fn answer(&mut self, id: ReleaseId, call: CallId, result: Result<Reply, CallError>) {
@@ -70,7 +70,7 @@ impl Alone {
     }
 
     fn outcomes(&mut self) -> Vec<Outcome> {
-        self.bench.told().into_iter().map(|(_, outcome)| outcome).collect()
+        self.bench.outcomes().into_iter().map(|(_, outcome)| outcome).collect()
     }
 
     fn is_waiting(&mut self) -> bool {
@@ -106,7 +106,7 @@ fn cut_off(attempt: CallId) -> Resolved {
 }
 
 #[test]
-fn a_release_is_sent_at_once_and_its_caller_is_told_the_answer() {
+fn a_release_is_sent_at_once_and_completes_with_the_answer() {
     for (reply, outcome) in [
         (1, ReleaseOutcome::Released),
         (0, ReleaseOutcome::Expired),
@@ -254,7 +254,7 @@ fn an_overdue_release_without_a_connection_waits_and_a_late_answer_ends_it() {
 }
 
 #[test]
-fn what_went_by_the_renewals_lane_is_sent_again_by_that_of_commands() {
+fn a_release_on_the_renewal_lane_is_sent_again_on_the_command_lane() {
     let mut alone = Alone::new(Bench::without_connection());
     alone.bench.open(&[Lane::Renewal]);
     alone.owe();
@@ -264,7 +264,7 @@ fn what_went_by_the_renewals_lane_is_sent_again_by_that_of_commands() {
 }
 
 #[test]
-fn who_was_given_up_and_is_seen_to_hold_a_fair_lock_is_released_once_more() {
+fn an_abandoned_owner_that_holds_a_fair_lock_is_released_once_more() {
     let mut alone = Alone::new(Bench::new());
     let seen = alone.renounce();
     alone.input(seen);
@@ -277,10 +277,10 @@ fn who_was_given_up_and_is_seen_to_hold_a_fair_lock_is_released_once_more() {
 }
 
 #[test]
-fn who_was_never_given_up_here_is_not_released() {
+fn an_owner_that_was_never_abandoned_is_not_released() {
     let mut alone = Alone::new(Bench::new());
     let owner = alone.bench.io.owner_id();
-    alone.input(Input::Seen(seen(owner, Report::Message), keys(Kind::Fair)));
+    alone.input(Input::OwnerSeen(seen(owner, Report::Message), keys(Kind::Fair)));
     assert!(alone.releases.is_empty());
 }
 
@@ -317,7 +317,7 @@ fn the_same_holds_for_one_that_is_not_answered() {
 }
 
 #[test]
-fn its_caller_waits_no_longer_than_one_command_timeout_and_it_goes_on() {
+fn a_release_returns_unknown_after_one_command_timeout_and_continues() {
     let mut alone = Alone::new(Bench::new());
     let id = alone.owe();
     alone.input(Input::WaitOver(id));
@@ -326,7 +326,7 @@ fn its_caller_waits_no_longer_than_one_command_timeout_and_it_goes_on() {
 }
 
 #[test]
-fn a_caller_that_goes_away_is_told_nothing_and_it_goes_on() {
+fn a_cancelled_release_reports_nothing_and_continues() {
     let mut alone = Alone::new(Bench::new());
     let id = alone.owe();
     alone.input(Input::Cancelled(Ticket::from_u64(1)));

@@ -19,7 +19,7 @@ use crate::observed::{Attempted, Detail, Observed, Place};
 use crate::periods::{FIRST_ANSWER_GRACE, MIN_GAP};
 use crate::reply::{CallError, Refusal};
 use crate::step::{
-    ClockSeen, FairInput, GrantKind, Granted, HolderSeen, Listen, Listener, OwnerSeen, Refused, Report, Step, Topic,
+    ClockReading, FairInput, GrantKind, Granted, HolderSeen, Listen, Listener, OwnerSeen, Refused, Report, Step, Topic,
     WaiterInput,
 };
 use crate::timers::Timer;
@@ -44,11 +44,11 @@ impl Waiters {
         };
         request.resolved(attempt.resolved());
         let (call, lock) = (attempt.call, request.lock());
-        let (is_current, is_answer) = (request.is_trying_by(attempt.id), attempt.result.is_ok());
+        let (is_current, is_answer) = (request.is_asking_by(attempt.id), attempt.result.is_ok());
         let verdict = Verdict::of(attempt, ttl, request, now);
         observe_answer(io, request, call, &verdict, now);
         if is_answer && !matches!(verdict, Verdict::TooLate(_)) && deadline(request.sent(call), ttl) > now {
-            request.was_answered_in_time();
+            request.reset_lateness();
         }
         if is_answer {
             self.with_queue(lock, |queue| queue.answered(now));
@@ -64,7 +64,7 @@ impl Waiters {
                 // A single attempt does not join the queue. The answer to an overdue attempt counts too, because the
                 // attempt after it may never be answered.
                 if let Some(found) = found.filter(|_| !request.is_once()) {
-                    request.found_queued();
+                    request.mark_queued();
                     io.step(Step::Fair(FairInput::HasJoined {
                         lock,
                         ticket,
@@ -78,7 +78,7 @@ impl Waiters {
                     is_free: holder.owner.is_empty(),
                 };
                 self.note_held(io, lock, holder, now);
-                self.tell_due(io, holds, lock, now);
+                self.end_due_waits(io, holds, lock, now);
                 if is_current {
                     io.step(Step::Waiter(WaiterInput::Refused(refused)));
                 }
@@ -110,7 +110,7 @@ impl Waiters {
             io.step(Step::Owes(owed));
         }
         let (lock, cause) = (request.lock(), late.cause());
-        let lateness = request.was_late();
+        let lateness = request.count_late_grant();
         self.with_queue(lock, |queue| queue.note_failure(cause.clone(), now));
         let Some(request) = self.request_mut(ticket) else {
             return;
@@ -130,7 +130,7 @@ impl Waiters {
             None => io.step(Step::Waiter(WaiterInput::Ask(ticket))),
             Some(range) => {
                 request.pause();
-                let pause = io.between(range);
+                let pause = io.random_between(range);
                 io.set(Timer::Wake(ticket), now + pause);
             }
         }
@@ -143,7 +143,7 @@ impl Waiters {
             return;
         };
         let (lock, length) = (request.lock(), request.plan().length);
-        let mut failed = self.queue(lock).map(Queue::in_line).unwrap_or_default();
+        let mut failed = self.queue(lock).map(Queue::local).unwrap_or_default();
         failed.retain(|other| {
             let request = self.request(*other).filter(|request| !request.is_bounded());
             *other != ticket && request.is_some_and(|request| request.plan().length <= length)
@@ -162,7 +162,7 @@ impl Waiters {
 
     /// Notes that the answer to a call names the holder.
     pub(super) fn note_held(&mut self, io: &mut Io, lock: LockId, seen: HolderSeen, now: Instant) {
-        if let Some(owner) = io.own(seen.owner.as_bytes()) {
+        if let Some(owner) = io.parse_own_owner(seen.owner.as_bytes()) {
             let report = Report::Reply;
             io.step(Step::OwnerSeen(OwnerSeen { lock, owner, report }));
         } else if let Some(node) = self.queue(lock).map(Queue::node) {
@@ -184,16 +184,16 @@ impl Waiters {
         };
         // If the lock is free, dead waiters come first. One call skips only a limited number of them.
         let is_of_server_queue = request.keys().kind.queues_on_server();
-        let goes_on = refused.is_free && is_of_server_queue;
+        let must_ask_again = refused.is_free && is_of_server_queue;
         if request.is_once() {
-            if goes_on {
+            if must_ask_again {
                 request.attempt_after_gap(io, ticket, now);
             } else {
                 self.give_up(io, holds, ticket, now);
             }
             return;
         }
-        if request.is_over_but_for_an_answer() && !goes_on {
+        if request.ends_with_next_answer() && !must_ask_again {
             self.give_up(io, holds, ticket, now);
             return;
         }
@@ -202,7 +202,7 @@ impl Waiters {
         if is_of_server_queue {
             if request.is_stale() {
                 request.attempt_after_gap(io, ticket, now);
-            } else if goes_on {
+            } else if must_ask_again {
                 io.step(Step::Fair(FairInput::PollSoon(lock)));
             }
             return;
@@ -229,7 +229,7 @@ impl Waiters {
             request.attempt_after_gap(io, ticket, now);
             return;
         }
-        let poll = io.between(io.config().retry_interval.clone());
+        let poll = io.random_between(io.config().retry_interval.clone());
         let poll = if request.is_marked() {
             poll.min(LONGEST_HEARTBEAT)
         } else {
@@ -253,7 +253,7 @@ impl Waiters {
             self.give_up(io, holds, ticket, now);
             return;
         }
-        let pause = io.between(FAILURE_PAUSE);
+        let pause = io.random_between(FAILURE_PAUSE);
         io.set(Timer::Wake(ticket), now + pause);
     }
 
@@ -262,7 +262,7 @@ impl Waiters {
         let Some(request) = self.request_mut(ticket) else {
             return;
         };
-        if request.is_trying_by(call) {
+        if request.is_asking_by(call) {
             observe_overdue(io, request, call, now);
             if request.is_once() {
                 self.give_up(io, holds, ticket, now);
@@ -310,7 +310,7 @@ pub(super) enum Verdict {
     Held {
         holder: HolderSeen,
         /// The server's clock when the call ran; `None` if waiters do not queue on the server.
-        found: Option<ClockSeen>,
+        found: Option<ClockReading>,
     },
     /// Another attempt cannot help, for this reason. This one may have been granted all the same.
     Useless { why: Cause, may_be_granted: bool },
@@ -349,7 +349,7 @@ impl Verdict {
                     .call
                     .sent
                     .zip(queued)
-                    .map(|(sent, clock)| ClockSeen { sent, clock }),
+                    .map(|(sent, clock)| ClockReading { sent, clock }),
             },
             Ok(None) => {
                 let why = Cause::new("the server's reply is not Steadlock's");
@@ -400,15 +400,18 @@ impl Waiters {
         }
         io.set(Timer::Wait(ticket), now + FIRST_ANSWER_GRACE);
         self.with(ticket, |request| request.give_grace(io, ticket, now));
-        self.with_queue(lock, |queue| queue.tell_with_first_answer(ticket));
+        self.with_queue(lock, |queue| queue.end_with_first_answer(ticket));
     }
 
     /// Ends the waits that were prolonged until this moment: a waiter here was answered, or the lock is held here.
-    pub(super) fn tell_due(&mut self, io: &mut Io, holds: &Holds, lock: LockId, now: Instant) {
+    pub(super) fn end_due_waits(&mut self, io: &mut Io, holds: &Holds, lock: LockId, now: Instant) {
         let due = self.queue_mut(lock).map(Queue::take_due).unwrap_or_default();
         for ticket in due {
             // A waiter that has asked the server itself gets its own answer.
-            if self.request(ticket).is_some_and(|request| request.last_try().is_none()) {
+            if self
+                .request(ticket)
+                .is_some_and(|request| request.last_attempt().is_none())
+            {
                 self.give_up(io, holds, ticket, now);
             }
         }
@@ -423,12 +426,12 @@ impl Waiters {
         let Some(queue) = self.queue(request.lock()) else {
             return;
         };
-        let heard = match queue.heard() {
+        let last_contact = match queue.last_contact() {
             _ if queue.holding().is_some() => now,
             Some(at) => at.max(request.started()),
             None => request.started(),
         };
-        let until = heard + io.longest_silence();
+        let until = last_contact + io.silence_timeout();
         if until > now {
             io.set(Timer::Silence(ticket), until);
         } else {
@@ -539,7 +542,7 @@ fn observe_answer(io: &mut Io, request: &Request, call: InFlight, verdict: &Verd
     if let (Verdict::Granted(granted), Some(sent)) = (verdict, call.sent)
         && let Some(token) = granted.token
     {
-        io.token_came(request.keys(), token, sent, now);
+        io.note_token(request.keys(), token, sent, now);
     }
 }
 

@@ -11,7 +11,7 @@ use crate::transitions::{Drawn, GONE, Labelled, NEW, Row, State};
 
 pub(super) const QUEUED: &str = "Queued";
 pub(super) const PAUSING: &str = "Pausing";
-pub(super) const TRYING: &str = "Trying";
+pub(super) const ASKING: &str = "Asking";
 pub(super) const SLEEPING: &str = "Sleeping";
 pub(super) const HOLD: &str = "a Hold";
 
@@ -21,15 +21,15 @@ impl Drawn for Waiters {
     const ROWS: &'static [Row] = &[
         (NEW, "wanted", QUEUED),
         // The request is first in the local queue, or in no local queue.
-        (NEW, "wanted", TRYING),
+        (NEW, "wanted", ASKING),
         // The same, without a connection.
         (NEW, "wanted", SLEEPING),
         // The same, while the turn of this client is over.
         (NEW, "wanted", PAUSING),
-        (QUEUED, "advance", TRYING),
+        (QUEUED, "advance", ASKING),
         (QUEUED, "advance", SLEEPING),
         (QUEUED, "advance", PAUSING),
-        (QUEUED, "freed here", TRYING),
+        (QUEUED, "freed here", ASKING),
         (QUEUED, "freed here", SLEEPING),
         (QUEUED, "freed here", PAUSING),
         (QUEUED, "wait over", GONE),
@@ -38,43 +38,43 @@ impl Drawn for Waiters {
         (QUEUED, "held here", GONE),
         (QUEUED, "silence", GONE),
         (QUEUED, "cancelled", GONE),
-        (PAUSING, "woken", TRYING),
+        (PAUSING, "woken", ASKING),
         (PAUSING, "woken", SLEEPING),
         (PAUSING, "wait over", GONE),
         // The request has sent no attempt yet, and the first answer is due.
-        (PAUSING, "wait over", TRYING),
+        (PAUSING, "wait over", ASKING),
         (PAUSING, "silence", GONE),
         (PAUSING, "cancelled", GONE),
-        (TRYING, "answered", HOLD),
-        (TRYING, "granted unasked", HOLD),
+        (ASKING, "answered", HOLD),
+        (ASKING, "granted unasked", HOLD),
         // A grant came too late: the request asks under a new owner id.
-        (TRYING, "ask", TRYING),
-        (TRYING, "ask", SLEEPING),
+        (ASKING, "ask", ASKING),
+        (ASKING, "ask", SLEEPING),
         // A grant came too late, not for the first time.
-        (TRYING, "answered", PAUSING),
-        (TRYING, "refused", SLEEPING),
+        (ASKING, "answered", PAUSING),
+        (ASKING, "refused", SLEEPING),
         // The refusal is stale, or dead waiters come first.
-        (TRYING, "refused", TRYING),
-        (TRYING, "error", SLEEPING),
-        (TRYING, "overdue", TRYING),
-        (TRYING, "overdue", SLEEPING),
+        (ASKING, "refused", ASKING),
+        (ASKING, "error", SLEEPING),
+        (ASKING, "overdue", ASKING),
+        (ASKING, "overdue", SLEEPING),
         // A single attempt, or a permanent error.
-        (TRYING, "refused", GONE),
-        (TRYING, "overdue", GONE),
-        (TRYING, "error", GONE),
-        (TRYING, "answered", GONE),
-        (TRYING, "poll failed", GONE),
-        (TRYING, "wait over", GONE),
-        (TRYING, "silence", GONE),
-        (TRYING, "cancelled", GONE),
-        (SLEEPING, "woken", TRYING),
-        (SLEEPING, "may be free", TRYING),
-        (SLEEPING, "connected", TRYING),
-        (SLEEPING, "sleep", TRYING),
-        (SLEEPING, "advance", TRYING),
-        (SLEEPING, "freed here", TRYING),
-        (SLEEPING, "ask again", TRYING),
-        (SLEEPING, "ask", TRYING),
+        (ASKING, "refused", GONE),
+        (ASKING, "overdue", GONE),
+        (ASKING, "error", GONE),
+        (ASKING, "answered", GONE),
+        (ASKING, "poll failed", GONE),
+        (ASKING, "wait over", GONE),
+        (ASKING, "silence", GONE),
+        (ASKING, "cancelled", GONE),
+        (SLEEPING, "woken", ASKING),
+        (SLEEPING, "may be free", ASKING),
+        (SLEEPING, "connected", ASKING),
+        (SLEEPING, "sleep", ASKING),
+        (SLEEPING, "advance", ASKING),
+        (SLEEPING, "freed here", ASKING),
+        (SLEEPING, "ask again", ASKING),
+        (SLEEPING, "ask", ASKING),
         (SLEEPING, "granted unasked", HOLD),
         // The answer to an overdue attempt.
         (SLEEPING, "answered", HOLD),
@@ -89,8 +89,8 @@ impl Drawn for Waiters {
         (QUEUED, "outage", GONE),
         (PAUSING, "outage", GONE),
         (PAUSING, "outage", QUEUED),
-        (TRYING, "outage", GONE),
-        (TRYING, "outage", QUEUED),
+        (ASKING, "outage", GONE),
+        (ASKING, "outage", QUEUED),
         (SLEEPING, "outage", GONE),
         (SLEEPING, "outage", QUEUED),
         // The request is first in the local queue during an outage.
@@ -116,8 +116,8 @@ pub(super) fn state(request: &Request) -> State {
         (QUEUED, 0)
     } else if request.is_sleeping() {
         (SLEEPING, 0)
-    } else if request.is_trying() {
-        (TRYING, request.last_try().map_or(0, Instant::as_micros))
+    } else if request.is_asking() {
+        (ASKING, request.last_attempt().map_or(0, Instant::as_micros))
     } else {
         (PAUSING, 0)
     }

@@ -30,7 +30,7 @@ pub(super) fn refusal(io: &Io, keys: &Keys, policy: OnUnavailable, now: Instant)
 pub(crate) fn refused_unasked(outage: &Outage, name: &LockName, policy: OnUnavailable, now: Instant) -> Outcome {
     let error = |what: &str| {
         let error = Error::new(ErrorKind::Unavailable, Operation::Acquire, what);
-        error.with_cause(outage.told(now)).with_lock(name.as_str())
+        error.with_cause(outage.refusal_cause(now)).with_lock(name.as_str())
     };
     match policy {
         OnUnavailable::Skip => Outcome::NotGranted(error("skipped").with_skip()),
@@ -72,7 +72,7 @@ impl Waiters {
 
     /// Moves the local waiters for a lock whose waiters queue on the server to the server's queue.
     pub(super) fn go_to_server(&mut self, io: &mut Io, lock: LockId, now: Instant) {
-        let waiting = self.queue(lock).map(Queue::in_line).unwrap_or_default();
+        let waiting = self.queue(lock).map(Queue::local).unwrap_or_default();
         for ticket in waiting {
             let request = self.request(ticket);
             let Some(request) = request.filter(|request| request.keys().kind.queues_on_server()) else {
@@ -117,7 +117,7 @@ impl Waiters {
             return false;
         };
         let (lock, before) = (request.lock(), request.place());
-        request.stand(place);
+        request.set_place(place);
         if before == place {
             return false;
         }

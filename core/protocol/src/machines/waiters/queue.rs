@@ -66,7 +66,7 @@ pub(super) struct Queue {
     turn: Turn,
     /// When the server last answered an attempt, or when the lock was last held here. While it is held here, no waiter
     /// has to ask.
-    heard: Option<Instant>,
+    last_contact: Option<Instant>,
     /// The waiters; `None` if there are none, and nothing is stored for later ones.
     waiters: Option<Box<Waiting>>,
 }
@@ -75,7 +75,7 @@ pub(super) struct Queue {
 #[derive(Debug, Default)]
 struct Waiting {
     /// The waiters of the local queue, in order of arrival. The first one asks the server.
-    in_line: VecDeque<Ticket>,
+    local: VecDeque<Ticket>,
     /// The waiters whose kind queues on the server, whether or not the server has confirmed their place.
     on_server: SortedSet<Ticket>,
     /// The requests in no queue: reads inside a write, and single attempts for a lock with several holders.
@@ -91,7 +91,7 @@ struct Waiting {
 impl Waiting {
     /// Whether there is nothing to store.
     fn is_over(&self) -> bool {
-        let is_nobody_here = self.in_line.is_empty() && self.on_server.is_empty() && self.alone.is_empty();
+        let is_nobody_here = self.local.is_empty() && self.on_server.is_empty() && self.alone.is_empty();
         is_nobody_here && self.last_answer.is_none() && self.wakes.is_fresh()
     }
 }
@@ -103,7 +103,7 @@ impl Queue {
             holding: None,
             older: Vec::new(),
             turn: Turn::default(),
-            heard: None,
+            last_contact: None,
             waiters: None,
         }
     }
@@ -122,7 +122,7 @@ impl Queue {
     pub(super) fn enter(&mut self, ticket: Ticket, place: Place) {
         let waiters = self.waiters.get_or_insert_default();
         match place {
-            Place::Queue => waiters.in_line.push_back(ticket),
+            Place::Queue => waiters.local.push_back(ticket),
             Place::Server => {
                 waiters.on_server.insert(ticket);
             }
@@ -137,7 +137,7 @@ impl Queue {
         let Some(waiters) = &mut self.waiters else {
             return false;
         };
-        waiters.in_line.retain(|waiting| *waiting != ticket);
+        waiters.local.retain(|waiting| *waiting != ticket);
         waiters.alone.remove(&ticket);
         waiters.due.retain(|due| *due != ticket);
         let was_on_server = waiters.on_server.remove(&ticket);
@@ -147,7 +147,7 @@ impl Queue {
 
     /// Notes that the wait of a local waiter ends with the next answer to any waiter here, or when the lock is held
     /// here.
-    pub(super) fn tell_with_first_answer(&mut self, ticket: Ticket) {
+    pub(super) fn end_with_first_answer(&mut self, ticket: Ticket) {
         self.waiters.get_or_insert_default().due.push(ticket);
     }
 
@@ -168,13 +168,13 @@ impl Queue {
 
     /// Returns the first waiter of the local queue.
     pub(super) fn first(&self) -> Option<Ticket> {
-        self.waiters.as_ref()?.in_line.front().copied()
+        self.waiters.as_ref()?.local.front().copied()
     }
 
     /// Returns all waiters of the local queue.
-    pub(super) fn in_line(&self) -> Vec<Ticket> {
+    pub(super) fn local(&self) -> Vec<Ticket> {
         let waiters = self.waiters.iter();
-        waiters.flat_map(|waiters| waiters.in_line.iter().copied()).collect()
+        waiters.flat_map(|waiters| waiters.local.iter().copied()).collect()
     }
 
     /// Returns the waiters in the server's queue.
@@ -204,7 +204,7 @@ impl Queue {
         self.older.retain(|other| *other != hold);
         if self.holding == Some(hold) {
             self.holding = None;
-            self.heard = Some(now);
+            self.last_contact = Some(now);
             self.turn.released(now);
             self.changed();
         }
@@ -234,13 +234,13 @@ impl Queue {
     }
 
     /// Notes how many other connections have received the message about a release.
-    pub(super) const fn heard_by(&mut self, others: u32) {
-        self.turn.heard_by(others);
+    pub(super) const fn note_listeners(&mut self, others: u32) {
+        self.turn.note_listeners(others);
     }
 
     /// Notes that the server answered an attempt.
     pub(super) const fn answered(&mut self, now: Instant) {
-        self.heard = Some(now);
+        self.last_contact = Some(now);
     }
 
     /// Notes that the answer to a call that was sent at `sent` names the holder.
@@ -288,19 +288,19 @@ impl Queue {
     /// answered, after that.
     pub(super) fn last_failure(&self) -> Option<&Cause> {
         match self.last_answer()? {
-            (at, LastAnswer::Failed(why)) if !self.was_heard_after(at) => Some(why),
+            (at, LastAnswer::Failed(why)) if !self.had_contact_after(at) => Some(why),
             _ => None,
         }
     }
 
     /// Returns when the server last answered an attempt, or when the lock was last held here.
-    pub(super) const fn heard(&self) -> Option<Instant> {
-        self.heard
+    pub(super) const fn last_contact(&self) -> Option<Instant> {
+        self.last_contact
     }
 
     /// Whether the server answered an attempt, or the lock was held here, after `at`.
-    pub(super) fn was_heard_after(&self, at: Instant) -> bool {
-        self.heard.is_some_and(|heard| heard > at)
+    pub(super) fn had_contact_after(&self, at: Instant) -> bool {
+        self.last_contact.is_some_and(|last_contact| last_contact > at)
     }
 
     /// Handles a message that the lock may be free. If it is too early to ask, returns the earliest time as an error.
@@ -310,7 +310,7 @@ impl Queue {
         match wakes.earliest(longest) {
             Some(earliest) if now < earliest => Err(earliest),
             _ => {
-                wakes.asks(now);
+                wakes.note_call(now);
                 Ok(())
             }
         }
@@ -333,14 +333,14 @@ impl Queue {
 
     /// Whether no hold blocks the waiters, and no caller waits in the local queue or in the server's queue.
     pub(super) fn is_idle(&self) -> bool {
-        let is_waited_at = |waiters: &Waiting| !waiters.in_line.is_empty() || !waiters.on_server.is_empty();
+        let is_waited_at = |waiters: &Waiting| !waiters.local.is_empty() || !waiters.on_server.is_empty();
         self.holding.is_none() && !self.waiters.as_deref().is_some_and(is_waited_at)
     }
 
     /// Whether there is a waiter here that would ask now.
     pub(super) fn is_waited_at(&self) -> bool {
         let is_held = self.holding.is_some();
-        let would_ask = |waiters: &Waiting| (!waiters.in_line.is_empty() && !is_held) || !waiters.on_server.is_empty();
+        let would_ask = |waiters: &Waiting| (!waiters.local.is_empty() && !is_held) || !waiters.on_server.is_empty();
         self.waiters.as_deref().is_some_and(would_ask)
     }
 
@@ -481,7 +481,7 @@ impl Turn {
     }
 
     /// Notes how many other connections received the message about a release.
-    pub(super) const fn heard_by(&mut self, others: u32) {
+    pub(super) const fn note_listeners(&mut self, others: u32) {
         self.others = others;
     }
 
@@ -534,7 +534,7 @@ impl Wakes {
     }
 
     /// Notes that a message causes a call.
-    pub(super) fn asks(&mut self, now: Instant) {
+    pub(super) fn note_call(&mut self, now: Instant) {
         self.last = Some(now);
         self.open = self.open.saturating_add(1);
     }
@@ -580,7 +580,7 @@ mod tests {
     #[test]
     fn a_turn_ends_after_sixteen_grants_when_others_listen() {
         let mut turn = Turn::default();
-        turn.heard_by(1);
+        turn.note_listeners(1);
         for _ in 0..15 {
             turn.granted(at(0));
             assert!(!turn.is_over(at(0)));
@@ -594,16 +594,16 @@ mod tests {
     #[test]
     fn a_turn_ends_after_twenty_milliseconds() {
         let mut turn = Turn::default();
-        turn.heard_by(1);
+        turn.note_listeners(1);
         turn.granted(at(0));
         assert!(!turn.is_over(at(19)));
         assert!(turn.is_over(at(20)));
     }
 
     #[test]
-    fn a_lock_that_lay_free_starts_a_new_turn() {
+    fn a_lock_that_was_free_for_a_while_starts_a_new_turn() {
         let mut turn = Turn::default();
-        turn.heard_by(1);
+        turn.note_listeners(1);
         turn.granted(at(0));
         turn.released(at(100));
         assert!(turn.is_over(at(104)));
@@ -613,7 +613,7 @@ mod tests {
     /// Returns the gap after each of `count` calls without success, in milliseconds.
     fn gaps(wakes: &mut Wakes, count: usize) -> Vec<u128> {
         let gap = |_| {
-            wakes.asks(at(0));
+            wakes.note_call(at(0));
             wakes.found_no_change();
             let next = wakes.earliest(LONGEST).unwrap();
             next.saturating_since(at(0)).as_millis()
@@ -622,7 +622,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_in_vain_come_ever_more_slowly() {
+    fn calls_without_success_lengthen_the_gap() {
         let mut wakes = Wakes::default();
         assert_eq!(wakes.earliest(LONGEST), None);
         let expected = [2, 2, 2, 2, 4, 8, 16, 32, 64, 128, 256, 500, 500];
@@ -631,7 +631,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_ends_that() {
+    fn a_change_resets_the_gap() {
         let mut wakes = Wakes::default();
         gaps(&mut wakes, 100);
         wakes.changed();
@@ -639,7 +639,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_that_no_message_caused_do_not_count() {
+    fn calls_that_no_message_caused_do_not_count() {
         let mut wakes = Wakes::default();
         (0..100).for_each(|_| wakes.found_no_change());
         assert_eq!(gaps(&mut wakes, 5), [2, 2, 2, 2, 4]);

@@ -2,19 +2,19 @@
 //!
 //! ```text
 //!            first in the queue, and the lock is not held here
-//!  Queued ───────────────────────────────────────────────► Trying
+//!  Queued ───────────────────────────────────────────────► Asking
 //!    │  this client's turn is over                          │ ▲ │
 //!    └────────────────► Pausing ── 2–5 ms ──────────────────┘ │ │ granted
 //!                                                    message, │ │────────► a Hold
 //!                          refused, or no answer      TTL or  │ │ wait = 0, or a
-//!                       Trying ─────────► Sleeping ── poll ───┘ │ permanent error
+//!                       Asking ─────────► Sleeping ── poll ───┘ │ permanent error
 //!                                                               └────────► refused
 //!
-//!  without a connection: Sleeping instead of Trying
-//!  Trying ── overdue, or granted too late ──► Trying once more
-//!  Trying ── granted too late several times in a row ──► Pausing, ever longer; if the wait
+//!  without a connection: Sleeping instead of Asking
+//!  Asking ── overdue, or granted too late ──► Asking once more
+//!  Asking ── granted too late several times in a row ──► Pausing, ever longer; if the wait
 //!              has no bound ──► refused
-//!  Pausing ── wait is over, and no attempt was sent ──► Trying
+//!  Pausing ── wait is over, and no attempt was sent ──► Asking
 //!  Queued ── wait is over, and the first one here is answered, or holds the lock ──► refused
 //!  Sleeping ── the server grants the lock to a waiter in its queue, or an overdue attempt
 //!              is answered ──► a Hold, or refused
@@ -22,13 +22,13 @@
 //!  any state ── the circuit breaker of its primary opens ──► refused, or Queued in this
 //!                                                  client, where the first one is
 //!                                                  granted a degraded lease ──► a Hold
-//!  Queued in an outage ── the primary serves again ──► Trying, if waiters queue on the server
+//!  Queued in an outage ── the primary serves again ──► Asking, if waiters queue on the server
 //!  any state ── wait is over, cancelled, closed ──► gone; a compensating release is owed
 //!                                                  if an attempt is unresolved
 //! ```
 //!
 //! Only the first request of a local queue leaves `Queued`. A request in the server's queue, or in no queue, starts as
-//! `Trying`. A request keeps one owner id for all its attempts, so that an attempt after a lost reply finds its own
+//! `Asking`. A request keeps one owner id for all its attempts, so that an attempt after a lost reply finds its own
 //! record. Once a release for that id is owed, the request draws a new id.
 //!
 //! A thread can have two waits at once, because a signal handler runs during a wait of its thread. `CallerWait` is such
@@ -63,7 +63,7 @@ enum State {
     /// The request waits before its next attempt: other clients come first, or grants came too late.
     Pausing,
     /// An attempt is in flight.
-    Trying(CallId),
+    Asking(CallId),
     /// The last attempt was refused or failed, or there is no connection.
     Sleeping,
 }
@@ -87,7 +87,7 @@ pub(super) struct Request {
     /// The grants in a row that came too late.
     lateness: Lateness,
     /// Whether the server has replied that other owners hold the lock.
-    told_held: bool,
+    was_refused: bool,
     /// The owner id of the write hold inside which the caller reads.
     inside: Option<OwnerId>,
     /// Whether a refusal left the mark of this request on the server.
@@ -98,7 +98,7 @@ pub(super) struct Request {
     state: State,
     /// Whether a message arrived while an attempt was in flight, so that a refusal may be stale.
     again: bool,
-    last_try: Option<Instant>,
+    last_attempt: Option<Instant>,
     /// Whether the wait is over and was prolonged once, for the first answer.
     graced: bool,
     /// The unresolved attempts under the present owner id.
@@ -137,17 +137,17 @@ impl Request {
             max_hold: request.max_hold,
             fencing: request.fencing,
             on_unavailable: request.on_unavailable,
-            once: tries_once(request),
-            bounded: request.wait.is_some() && !tries_once(request),
+            once: is_single_attempt(request),
+            bounded: request.wait.is_some() && !is_single_attempt(request),
             lateness: Lateness::default(),
-            told_held: false,
+            was_refused: false,
             inside: arrival.inside,
             marked: false,
             queued: false,
             started: now,
             state: State::Queued,
             again: false,
-            last_try: None,
+            last_attempt: None,
             graced: false,
             unresolved: Unresolved::default(),
         }
@@ -204,7 +204,7 @@ impl Request {
     }
 
     /// Moves the request to this place.
-    pub(super) const fn stand(&mut self, place: Place) {
+    pub(super) const fn set_place(&mut self, place: Place) {
         self.place = place;
     }
 
@@ -228,13 +228,13 @@ impl Request {
     }
 
     /// Counts a grant that came too late, and returns how many came in a row.
-    pub(super) const fn was_late(&mut self) -> Lateness {
+    pub(super) const fn count_late_grant(&mut self) -> Lateness {
         self.lateness.again();
         self.lateness
     }
 
     /// Notes that an answer arrived in time: a grant at that moment would have been useful.
-    pub(super) const fn was_answered_in_time(&mut self) {
+    pub(super) const fn reset_lateness(&mut self) {
         self.lateness.over();
     }
 
@@ -244,13 +244,13 @@ impl Request {
     }
 
     /// Returns when the request last sent an attempt.
-    pub(super) const fn last_try(&self) -> Option<Instant> {
-        self.last_try
+    pub(super) const fn last_attempt(&self) -> Option<Instant> {
+        self.last_attempt
     }
 
     /// Whether the server has replied that other owners hold the lock.
-    pub(super) const fn was_told_held(&self) -> bool {
-        self.told_held
+    pub(super) const fn was_refused(&self) -> bool {
+        self.was_refused
     }
 
     /// Whether the request has left its mark on the server, and must renew the mark before it expires.
@@ -264,13 +264,13 @@ impl Request {
     }
 
     /// Whether an attempt is in flight.
-    pub(super) const fn is_trying(&self) -> bool {
-        matches!(self.state, State::Trying(_))
+    pub(super) const fn is_asking(&self) -> bool {
+        matches!(self.state, State::Asking(_))
     }
 
     /// Whether this call is the current attempt.
-    pub(super) fn is_trying_by(&self, call: CallId) -> bool {
-        self.state == State::Trying(call)
+    pub(super) fn is_asking_by(&self, call: CallId) -> bool {
+        self.state == State::Asking(call)
     }
 
     pub(super) fn is_waiting_for_turn(&self) -> bool {
@@ -300,7 +300,7 @@ impl Request {
         self.again = true;
     }
 
-    pub(super) const fn found_queued(&mut self) {
+    pub(super) const fn mark_queued(&mut self) {
         self.queued = true;
     }
 
@@ -325,8 +325,8 @@ impl Request {
     pub(super) fn is_due_grace(&self, queue: Option<&Queue>, io: &Io) -> bool {
         let node = self.keys.node;
         let may_ask = io.is_connected(node) || io.is_connecting(node);
-        let is_to_ask = || self.last_try.is_none() && may_ask && queue.and_then(Queue::last_failure).is_none();
-        !self.once && !self.graced && (self.is_trying() || is_to_ask())
+        let is_to_ask = || self.last_attempt.is_none() && may_ask && queue.and_then(Queue::last_failure).is_none();
+        !self.once && !self.graced && (self.is_asking() || is_to_ask())
     }
 
     /// Prolongs the wait, but only for the first answer. A pausing request asks at once.
@@ -343,7 +343,7 @@ impl Request {
     }
 
     /// Whether the request waits for one answer only.
-    pub(super) const fn is_over_but_for_an_answer(&self) -> bool {
+    pub(super) const fn ends_with_next_answer(&self) -> bool {
         self.once || self.graced
     }
 
@@ -376,13 +376,13 @@ impl Request {
 
     /// Notes that the server refused an attempt because other owners hold the lock.
     pub(super) fn refused(&mut self) {
-        self.told_held = true;
+        self.was_refused = true;
         self.marked = !self.once && self.keys.kind.leaves_mark();
     }
 
     /// Returns when an answered attempt was sent.
     pub(super) fn sent(&self, call: InFlight) -> Instant {
-        call.sent.or(self.last_try).unwrap_or(self.started)
+        call.sent.or(self.last_attempt).unwrap_or(self.started)
     }
 
     /// Sends an attempt, because a pause, a sleep or a gap is over.
@@ -393,7 +393,7 @@ impl Request {
     }
 
     pub(super) fn attempt_after_gap(&mut self, io: &mut Io, ticket: Ticket, now: Instant) {
-        let earliest = self.last_try.map_or(now, |last| last + MIN_GAP);
+        let earliest = self.last_attempt.map_or(now, |last| last + MIN_GAP);
         if now < earliest {
             self.state = State::Sleeping;
             io.set(Timer::Wake(ticket), earliest);
@@ -423,9 +423,9 @@ impl Request {
         let overdue = io.timeout(now);
         let purpose = Purpose::Acquire { ticket, ttl };
         let call = io.call(purpose, node, Lane::Command, invocation, Some(overdue));
-        self.state = State::Trying(call);
+        self.state = State::Asking(call);
         self.again = false;
-        self.last_try = Some(now);
+        self.last_attempt = Some(now);
         self.unresolved.sent(call);
     }
 
@@ -472,7 +472,7 @@ impl Request {
 }
 
 /// Whether a request is a single attempt, which does not wait.
-pub(super) fn tries_once(request: &AcquireRequest) -> bool {
+pub(super) fn is_single_attempt(request: &AcquireRequest) -> bool {
     request.wait.is_some_and(|wait| wait.is_zero())
 }
 
@@ -550,20 +550,17 @@ impl Wait<'_> {
     fn not_granted(self, io: &Io, now: Instant) -> Error {
         let request = self.request;
         let waited = now.saturating_since(request.started());
-        let told = self.queue.and_then(|queue| {
+        let last_holder = self.queue.and_then(|queue| {
             let (at, holder) = queue.last_holder()?;
             // A waiter that never asked uses the answer to the waiters before it.
-            let is_theirs = request.last_try().is_none() && !queue.was_heard_after(at);
+            let is_theirs = request.last_attempt().is_none() && !queue.had_contact_after(at);
             (at >= request.started() || is_theirs).then(|| holder.clone())
         });
-        let told = || {
-            let holder = told?;
-            Some(LocalHolder {
-                holder,
-                is_the_caller: false,
-            })
-        };
-        match self.local.or_else(told) {
+        let remote = last_holder.map(|holder| LocalHolder {
+            holder,
+            is_the_caller: false,
+        });
+        match self.local.or(remote) {
             Some(holder) => held_error(request.keys(), Some(waited), holder, io),
             None if others_had_it(request, self.queue, io) => request
                 .failed(ErrorKind::LockTimeout, format!("not granted after {}", brief(waited)))
@@ -576,9 +573,11 @@ impl Wait<'_> {
 /// Whether a caller never asked because other callers of this client held the lock, or were answered, while it waited.
 fn others_had_it(request: &Request, queue: Option<&Queue>, io: &Io) -> bool {
     let Some(queue) = queue else { return false };
-    let is_heard = queue.heard().is_some_and(|heard| heard >= request.started());
+    let had_contact = queue
+        .last_contact()
+        .is_some_and(|last_contact| last_contact >= request.started());
     let is_answered = io.is_connected(request.node()) && queue.last_failure().is_none();
-    request.last_try().is_none() && is_heard && is_answered
+    request.last_attempt().is_none() && had_contact && is_answered
 }
 
 /// Returns the error of a caller that does not learn who holds the lock.

@@ -3,7 +3,7 @@
 mod lateness;
 mod outages;
 
-use super::drawing::{PAUSING, QUEUED, SLEEPING, TRYING, state};
+use super::drawing::{ASKING, PAUSING, QUEUED, SLEEPING, state};
 use super::*;
 use crate::ids::{CallId, HoldId, Primary, Verb};
 use crate::kinds::Kind;
@@ -36,20 +36,20 @@ impl Alone {
         }
     }
 
-    fn trying() -> Self {
-        Self::trying_of(Kind::Lock, LONG)
+    fn asking() -> Self {
+        Self::asking_of(Kind::Lock, LONG)
     }
 
-    fn trying_of(kind: Kind, wait: Duration) -> Self {
+    fn asking_of(kind: Kind, wait: Duration) -> Self {
         let mut alone = Self::nobody(Bench::new(), kind);
         alone.want(wait);
-        assert_eq!(alone.state(), Some(TRYING));
+        assert_eq!(alone.state(), Some(ASKING));
         alone
     }
 
     /// Makes a request that waits behind another one.
     fn queued() -> Self {
-        let mut alone = Self::trying();
+        let mut alone = Self::asking();
         alone.bench.call();
         alone.want(LONG);
         assert_eq!(alone.state(), Some(QUEUED));
@@ -58,7 +58,7 @@ impl Alone {
 
     /// Makes a request that was refused.
     fn sleeping_of(kind: Kind) -> Self {
-        let mut alone = Self::trying_of(kind, LONG);
+        let mut alone = Self::asking_of(kind, LONG);
         alone.refuse();
         assert_eq!(alone.state(), Some(SLEEPING));
         alone
@@ -78,7 +78,7 @@ impl Alone {
 
     /// Makes a request that sleeps. One of its attempts, which is overdue, may still be answered.
     fn sleeping_after_two() -> (Self, CallId) {
-        let mut alone = Self::trying();
+        let mut alone = Self::asking();
         let first = alone.bench.call();
         alone.bench.pass(3_000);
         alone.input(Input::Overdue(alone.ticket, first));
@@ -98,7 +98,7 @@ impl Alone {
 
     /// Makes a request that was granted the lock, while other clients wait for the release.
     fn granted_among_others() -> Self {
-        let mut alone = Self::trying();
+        let mut alone = Self::asking();
         alone.answer_last(numbers(&[1]));
         alone.input(Input::Published {
             lock: alone.lock(),
@@ -157,7 +157,7 @@ impl Alone {
 
     /// Answers that another owner holds the lock, and that the waiter is in the server's queue, if the kind has one.
     fn refuse(&mut self) {
-        let Reply::Array(mut parts) = another_holds_it() else {
+        let Reply::Array(mut parts) = held_by_another_owner() else {
             return;
         };
         if self.kind.queues_on_server() {
@@ -222,7 +222,7 @@ impl Alone {
 
     /// Returns the kind of the error that the caller got.
     fn failed_with(&mut self) -> Option<ErrorKind> {
-        match self.bench.told().pop()? {
+        match self.bench.outcomes().pop()? {
             (_, Outcome::NotGranted(error) | Outcome::Failed(error)) => Some(error.kind()),
             _ => None,
         }
@@ -230,7 +230,7 @@ impl Alone {
 }
 
 /// Returns the reply that another owner holds the lock.
-fn another_holds_it() -> Reply {
+fn held_by_another_owner() -> Reply {
     Reply::Array(vec![
         Reply::Int(0),
         Reply::Int(5_000),
@@ -242,7 +242,7 @@ const LANES: [Lane; 2] = [Lane::Renewal, Lane::Command];
 
 #[test]
 fn the_first_asks_at_once_and_is_granted_the_lock() {
-    let mut alone = Alone::trying();
+    let mut alone = Alone::asking();
     alone.answer_last(numbers(&[1]));
     assert!(alone.is_granted());
     assert_eq!((alone.state(), alone.bench.io.timers()), (None, 0));
@@ -253,15 +253,15 @@ fn without_a_connection_it_sleeps_until_there_is_one() {
     let mut alone = Alone::sleeping_unasked(Kind::Fair);
     alone.bench.open(&LANES);
     alone.input(Input::Connected(NODE));
-    assert_eq!(alone.state(), Some(TRYING));
+    assert_eq!(alone.state(), Some(ASKING));
 }
 
 #[test]
-fn the_next_one_asks_when_the_first_has_gone() {
+fn the_next_waiter_asks_when_the_first_has_left() {
     let mut alone = Alone::queued();
     alone.input(Input::Cancelled(Ticket::new(1, Verb::Acquire)));
     alone.input(Input::Advance(alone.lock()));
-    assert_eq!(alone.state(), Some(TRYING));
+    assert_eq!(alone.state(), Some(ASKING));
     let mut alone = Alone::queued();
     alone.bench.close(&LANES);
     alone.input(Input::Cancelled(Ticket::new(1, Verb::Acquire)));
@@ -283,7 +283,7 @@ fn the_next_one_pauses_if_our_turn_is_over() {
 #[test]
 fn nobody_asks_while_the_lock_is_held_here() {
     for (lanes, after_ms, next) in [
-        (&LANES[..0], 0, TRYING),
+        (&LANES[..0], 0, ASKING),
         (&LANES, 0, SLEEPING),
         (&LANES[..0], 20, PAUSING),
     ] {
@@ -301,7 +301,7 @@ fn nobody_asks_while_the_lock_is_held_here() {
 
 #[test]
 fn after_its_pause_it_asks() {
-    for (lanes, next) in [(&LANES[..0], TRYING), (&LANES, SLEEPING)] {
+    for (lanes, next) in [(&LANES[..0], ASKING), (&LANES, SLEEPING)] {
         let mut alone = Alone::pausing();
         alone.bench.close(lanes);
         alone.input(Input::Woken(alone.ticket));
@@ -310,8 +310,8 @@ fn after_its_pause_it_asks() {
 }
 
 #[test]
-fn a_wait_ends_in_any_state_and_its_caller_is_told_why() {
-    for make in [Alone::queued, Alone::pausing, Alone::trying, Alone::sleeping] {
+fn a_wait_can_end_in_any_state_and_reports_why() {
+    for make in [Alone::queued, Alone::pausing, Alone::asking, Alone::sleeping] {
         let mut alone = make();
         // The first input may only prolong the wait for the first answer.
         alone.input(Input::WaitOver(alone.ticket));
@@ -329,11 +329,11 @@ fn a_wait_ends_in_any_state_and_its_caller_is_told_why() {
 }
 
 #[test]
-fn a_caller_that_goes_away_is_told_nothing_and_what_it_may_be_granted_is_released() {
+fn a_cancelled_request_reports_nothing_and_releases_a_possible_grant() {
     for (make, is_owed) in [
         (Alone::queued as fn() -> Alone, false),
         (Alone::pausing, false),
-        (Alone::trying, true),
+        (Alone::asking, true),
         (Alone::sleeping, false),
     ] {
         let mut alone = make();
@@ -353,7 +353,7 @@ fn a_refused_one_asks_again_when_it_wakes_or_the_lock_may_be_free() {
         let mut alone = Alone::sleeping();
         alone.bench.pass(2);
         alone.input(wake(&alone));
-        assert_eq!(alone.state(), Some(TRYING));
+        assert_eq!(alone.state(), Some(ASKING));
     }
 }
 
@@ -366,12 +366,12 @@ fn a_refusal_that_may_be_stale_makes_it_ask_at_once() {
         ticket: alone.ticket,
         remaining: None,
     });
-    assert_eq!(alone.state(), Some(TRYING));
-    let mut alone = Alone::trying_of(Kind::Fair, LONG);
+    assert_eq!(alone.state(), Some(ASKING));
+    let mut alone = Alone::asking_of(Kind::Fair, LONG);
     alone.bench.pass(2);
     alone.input(Input::MissedMessages(alone.ticket));
     alone.refuse();
-    assert_eq!(alone.state(), Some(TRYING));
+    assert_eq!(alone.state(), Some(ASKING));
     alone.bench.call();
 }
 
@@ -385,13 +385,13 @@ fn one_that_sleeps_without_a_timer_is_not_left_behind() {
         let mut alone = Alone::sleeping_unasked(Kind::Lock);
         alone.bench.open(&LANES);
         alone.input(wake(&alone));
-        assert_eq!(alone.state(), Some(TRYING));
+        assert_eq!(alone.state(), Some(ASKING));
     }
 }
 
 #[test]
 fn an_attempt_that_was_cut_off_is_made_again_after_a_pause() {
-    let mut alone = Alone::trying();
+    let mut alone = Alone::asking();
     alone.answer_last(cut());
     assert_eq!(alone.state(), Some(SLEEPING));
     assert!(alone.bench.io.due(Timer::Wake(alone.ticket)).is_some());
@@ -399,8 +399,8 @@ fn an_attempt_that_was_cut_off_is_made_again_after_a_pause() {
 
 #[test]
 fn an_overdue_attempt_is_made_again_under_the_same_owner_id() {
-    for (lanes, next) in [(&LANES[..0], TRYING), (&LANES, SLEEPING)] {
-        let mut alone = Alone::trying();
+    for (lanes, next) in [(&LANES[..0], ASKING), (&LANES, SLEEPING)] {
+        let mut alone = Alone::asking();
         let call = alone.bench.call();
         let owner = alone.waiters.request(alone.ticket).unwrap().owner().clone();
         alone.bench.pass(3_000);
@@ -412,20 +412,20 @@ fn an_overdue_attempt_is_made_again_under_the_same_owner_id() {
 }
 
 #[test]
-fn who_does_not_wait_is_told_the_first_answer_or_that_none_came() {
-    let mut alone = Alone::trying_of(Kind::Lock, ONCE);
+fn a_single_attempt_ends_with_its_first_answer_or_when_that_is_overdue() {
+    let mut alone = Alone::asking_of(Kind::Lock, ONCE);
     alone.refuse();
     assert_eq!(alone.failed_with(), Some(ErrorKind::LockTimeout));
-    let mut alone = Alone::trying_of(Kind::Lock, ONCE);
+    let mut alone = Alone::asking_of(Kind::Lock, ONCE);
     let call = alone.bench.call();
     alone.input(Input::Overdue(alone.ticket, call));
     assert_eq!(alone.failed_with(), Some(ErrorKind::Unavailable));
 }
 
 #[test]
-fn what_cannot_work_is_told_at_once() {
+fn a_permanent_error_fails_the_request_at_once() {
     for answer in [numbers(&[7]), refusal("NOPERM")] {
-        let mut alone = Alone::trying();
+        let mut alone = Alone::asking();
         alone.answer_last(answer.clone());
         assert_eq!(alone.failed_with(), Some(ErrorKind::Misconfigured));
         // The answer to an overdue attempt has the same effect.
@@ -444,7 +444,7 @@ fn the_grant_of_an_attempt_that_was_given_up_counts() {
 
 #[test]
 fn the_server_grants_the_lock_to_one_in_its_queue_whether_it_asks_or_sleeps() {
-    for mut alone in [Alone::sleeping_of(Kind::Fair), Alone::trying_of(Kind::Fair, LONG)] {
+    for mut alone in [Alone::sleeping_of(Kind::Fair), Alone::asking_of(Kind::Fair, LONG)] {
         alone.grant_unasked();
         assert!(alone.is_granted());
     }
@@ -454,7 +454,7 @@ fn the_server_grants_the_lock_to_one_in_its_queue_whether_it_asks_or_sleeps() {
 fn a_grant_of_which_too_little_is_left_makes_it_ask() {
     let mut alone = Alone::sleeping_of(Kind::Fair);
     alone.input(Input::AskAgain(alone.ticket));
-    assert_eq!(alone.state(), Some(TRYING));
+    assert_eq!(alone.state(), Some(ASKING));
 }
 
 #[test]

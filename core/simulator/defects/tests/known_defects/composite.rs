@@ -22,7 +22,7 @@ pub(crate) const REENTRY: Known = Known {
 
 /// The first lease may last nearly as long as the second one, because of its longest hold time.
 fn several_locks_that_are_entered_again_without_a_lease_are_renewed(mistake: Mistake) -> Result<(), String> {
-    let mut world = World::watched(mistake, 1, ms(2_500));
+    let mut world = World::auto_renewed(mistake, 1, ms(2_500));
     let request = |name| AcquireRequest {
         max_hold: Some(ms(900)),
         ..own(wants_for(ms(700), Kind::Lock, name))
@@ -91,7 +91,7 @@ fn an_extension_tells_what_a_majority_keeps(mistake: Mistake) -> Result<(), Stri
 
 pub(crate) const SILENCE: Known = Known {
     what: "waiter counts its holder's time as silence",
-    switches: &[(Switch::Patch(Defect::SilenceOfTheHolder), "is told")],
+    switches: &[(Switch::Patch(Defect::SilenceOfTheHolder), "gets the answer")],
     check: silence_counts_from_the_first_question,
 };
 
@@ -104,12 +104,12 @@ fn silence_counts_from_the_first_question(mistake: Mistake) -> Result<(), String
     world.release(0, held.lease);
     // From here on the waiter sends requests.
     ensure(world.outcome(0, waiter, seconds(3)).is_none(), || {
-        "who asked for less than a lease is told that nobody answers".into()
+        "a caller that asked for less than a lease gets the answer that the servers are silent".into()
     })?;
-    let told = world.outcome(0, waiter, seconds(2));
+    let outcome = world.outcome(0, waiter, seconds(2));
     ensure(
-        matches!(&told, Some((Outcome::Failed(error), _)) if error.kind() == ErrorKind::Unavailable),
-        || format!("who heard nothing for longer than a lease came to {told:?}"),
+        matches!(&outcome, Some((Outcome::Failed(error), _)) if error.kind() == ErrorKind::Unavailable),
+        || format!("a caller without an answer for longer than a lease got {outcome:?}"),
     )
 }
 

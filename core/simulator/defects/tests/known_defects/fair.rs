@@ -14,7 +14,7 @@ const ALIVE: &str = "steadlock:{desk}:alive";
 
 pub(crate) const UNHEARD: Known = Known {
     what: "message wakes nobody",
-    switches: &[(Switch::Patch(Defect::MessagesWakeNobody), "was told")],
+    switches: &[(Switch::Patch(Defect::MessagesWakeNobody), "got a message")],
     check: a_message_wakes,
 };
 
@@ -25,7 +25,7 @@ fn a_message_wakes(mistake: Mistake) -> Result<(), String> {
     world.run_for(ms(900));
     world.release(0, held.lease);
     let granted = world.granted(1, waiter, ms(20));
-    granted.map_err(|waiting| format!("it was told that the lock is free, and is {waiting}"))?;
+    granted.map_err(|waiting| format!("it got a message that the lock is free, and is {waiting}"))?;
     Ok(())
 }
 
@@ -40,7 +40,7 @@ fn many_dead_are_passed_over_in_one_go(mistake: Mistake) -> Result<(), String> {
     let held = world.hold(0, wants(Kind::Fair, "desk"))?;
     let now = world.time();
     for number in 0..500 {
-        put_in_line(&mut world, &format!("dead:{number}"), now);
+        add_to_queue(&mut world, &format!("dead:{number}"), now);
     }
     let waiter = world.acquire(1, wants(Kind::Fair, "desk"));
     world.run_for(ms(10));
@@ -50,23 +50,23 @@ fn many_dead_are_passed_over_in_one_go(mistake: Mistake) -> Result<(), String> {
     Ok(())
 }
 
-pub(crate) const GHOST: Known = Known {
+pub(crate) const RETURNING_WAITER: Known = Known {
     what: "fair waiter comes back after it was cancelled",
     switches: &[(Switch::Patch(Defect::PollsAreNoAttempts), "nobody there")],
-    check: what_nobody_waits_for_is_given_back,
+    check: a_grant_without_a_waiter_is_released,
 };
 
-fn what_nobody_waits_for_is_given_back(mistake: Mistake) -> Result<(), String> {
+fn a_grant_without_a_waiter_is_released(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 3);
     let held = world.hold(0, wants(Kind::Fair, "desk"))?;
     let gone = world.acquire(1, wants(Kind::Fair, "desk"));
     world.run_for(ms(100));
-    let owner = first_in_line(&mut world)?;
+    let owner = first_in_queue(&mut world)?;
     world.cancel(1, gone);
     world.run_for(ms(100));
     // The effect of a poll that was cut off and runs late.
     let now = world.time();
-    put_in_line(&mut world, &owner, now);
+    add_to_queue(&mut world, &owner, now);
     let next = world.acquire(2, wants(Kind::Fair, "desk"));
     world.run_for(ms(10));
     world.release(0, held.lease);
@@ -77,16 +77,16 @@ fn what_nobody_waits_for_is_given_back(mistake: Mistake) -> Result<(), String> {
 
 pub(crate) const FORGED: Known = Known {
     what: "forged message grants the fair lock",
-    switches: &[(Switch::Patch(Defect::NewsIsBelieved), "beside the holder")],
-    check: what_cannot_be_true_is_not_believed,
+    switches: &[(Switch::Patch(Defect::AnyGrantMessageIsBelieved), "beside the holder")],
+    check: a_forged_message_grants_nothing,
 };
 
-fn what_cannot_be_true_is_not_believed(mistake: Mistake) -> Result<(), String> {
+fn a_forged_message_grants_nothing(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 2);
     world.hold(0, wants(Kind::Fair, "desk"))?;
     let waiter = world.acquire(1, wants(Kind::Fair, "desk"));
     world.run_for(ms(100));
-    let owner = first_in_line(&mut world)?;
+    let owner = first_in_queue(&mut world)?;
     let client = owner.split(':').next().unwrap_or_default().to_owned();
     let (seen, largest) = (world.time(), (1_u64 << 53) - 2);
     let channel = format!("steadlock:{{desk}}:grants:{client}");
@@ -97,7 +97,7 @@ fn what_cannot_be_true_is_not_believed(mistake: Mistake) -> Result<(), String> {
     })
 }
 
-fn first_in_line(world: &mut World) -> Result<String, String> {
+fn first_in_queue(world: &mut World) -> Result<String, String> {
     match world.command(0, &["ZRANGE", QUEUE, "0", "0"]) {
         Reply::Array(owners) => match owners.into_iter().next() {
             Some(Reply::Bytes(owner)) => String::from_utf8(owner).map_err(|error| error.to_string()),
@@ -108,7 +108,7 @@ fn first_in_line(world: &mut World) -> Result<String, String> {
 }
 
 /// Adds a waiter to the end of the queue, with a last poll at `seen` on the server's clock.
-fn put_in_line(world: &mut World, owner: &str, seen: u64) {
+fn add_to_queue(world: &mut World, owner: &str, seen: u64) {
     let life = Duration::from_secs(30).as_millis().to_string();
     world.command(0, &["ZADD", QUEUE, &seen.to_string(), owner]);
     world.command(0, &["HSET", ALIVE, owner, &format!("{seen} 1")]);

@@ -1,4 +1,4 @@
-//! Defects of leases: a lease lasts longer or shorter than requested, or than its holder is told.
+//! Defects of leases: a lease lasts longer or shorter than requested, or than reported to its holder.
 
 use steadlock_protocol::defects::Defect;
 use steadlock_protocol::{AcquireRequest, Context, ErrorKind, Kind, LeaseTerms, Outcome, Permits, Script};
@@ -205,10 +205,10 @@ fn a_re_entry_lasts_as_long_as_it_asks_for(mistake: Mistake) -> Result<(), Strin
 pub(crate) const EXPIRED_GRANT: Known = Known {
     what: "expired grant returned as held",
     switches: &[(Switch::Patch(Defect::ExpiredGrantIsHeld), "had ended")],
-    check: what_is_granted_is_held,
+    check: a_granted_lock_is_held,
 };
 
-fn what_is_granted_is_held(mistake: Mistake) -> Result<(), String> {
+fn a_granted_lock_is_held(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 1);
     world.hold_up(Script::LockAcquire, Way::Back, ms(500));
     let ticket = world.acquire(0, wants_for(ms(300), Kind::Lock, "door"));
@@ -243,13 +243,13 @@ fn an_extension_says_until_when_it_lasts(mistake: Mistake) -> Result<(), String>
     })
 }
 
-pub(crate) const LAPSED: Known = Known {
-    what: "lapsed lease bars its own owner",
-    switches: &[(Switch::Patch(Defect::LapsedLeaseStays), "is kept from the lock")],
-    check: a_lapsed_lease_bars_nobody,
+pub(crate) const EXPIRED: Known = Known {
+    what: "expired lease bars its own owner",
+    switches: &[(Switch::Patch(Defect::ExpiredLeaseStays), "is kept from the lock")],
+    check: an_expired_lease_bars_nobody,
 };
 
-fn a_lapsed_lease_bars_nobody(mistake: Mistake) -> Result<(), String> {
+fn an_expired_lease_bars_nobody(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 1);
     let here = || AcquireRequest {
         context: Some(Context::from_u64(1)),
@@ -257,10 +257,12 @@ fn a_lapsed_lease_bars_nobody(mistake: Mistake) -> Result<(), String> {
     };
     let old = world.hold(0, here())?;
     world.run_for(seconds(2));
-    ensure(world.lost(0).contains_key(&old.lease), || "the loss is not told".into())?;
+    ensure(world.lost(0).contains_key(&old.lease), || {
+        "the loss is not reported".into()
+    })?;
     let ticket = world.acquire(0, here());
     let new = world.granted(0, ticket, seconds(5));
-    let new = new.map_err(|why| format!("who threw a lapsed lease away is kept from the lock: {why}"))?;
+    let new = new.map_err(|why| format!("the owner of an expired lease is kept from the lock: {why}"))?;
     let release = world.release(0, old.lease);
     let outcome = world.outcome(0, release, seconds(1)).map(|(outcome, _)| outcome);
     let is_not_owner = matches!(&outcome, Some(Outcome::Failed(error)) if error.kind() == ErrorKind::NotOwner);
@@ -271,12 +273,12 @@ fn a_lapsed_lease_bars_nobody(mistake: Mistake) -> Result<(), String> {
 }
 
 pub(crate) const OUTLIVING: Known = Known {
-    what: "extension outlives its lapsed lease",
-    switches: &[(Switch::Patch(Defect::LapsedRecordStays), "still has")],
-    check: nothing_outlives_a_lapsed_lease,
+    what: "extension outlives its expired lease",
+    switches: &[(Switch::Patch(Defect::ExpiredRecordStays), "still has")],
+    check: nothing_outlives_an_expired_lease,
 };
 
-fn nothing_outlives_a_lapsed_lease(mistake: Mistake) -> Result<(), String> {
+fn nothing_outlives_an_expired_lease(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 1);
     let held = world.hold(0, wants_for(seconds(1), Kind::Lock, "door"))?;
     // The server runs the extension, but its replies reach the holder too late.
@@ -286,10 +288,10 @@ fn nothing_outlives_a_lapsed_lease(mistake: Mistake) -> Result<(), String> {
     world.extend(0, held.lease, seconds(3_600));
     world.run_for(seconds(3));
     ensure(world.lost(0).contains_key(&held.lease), || {
-        "the loss is not told".into()
+        "the loss is not reported".into()
     })?;
     let left = world.left(0, "door");
     ensure(left.is_none(), || {
-        format!("the lock lapsed, and the server still has {left:?} of it")
+        format!("the lease expired, and the server still has {left:?} of it")
     })
 }

@@ -114,8 +114,8 @@ fn a_cancelled_acquire_leaves_nothing(mistake: Mistake) -> Result<(), String> {
     Ok(())
 }
 
-pub(crate) const STRANGER: Known = Known {
-    what: "unlock deletes a stranger's lock",
+pub(crate) const OTHER_OWNER: Known = Known {
+    what: "unlock deletes another owner's lock",
     switches: &[
         (
             Switch::Scripts(&[(

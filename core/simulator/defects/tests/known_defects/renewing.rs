@@ -38,7 +38,7 @@ pub(crate) const ONE_LANE: Known = Known {
 
 fn each_lane_is_lost_by_itself(mistake: Mistake) -> Result<(), String> {
     for lane in [Lane::Command, Lane::Renewal] {
-        let mut world = World::watched(mistake, 1, seconds(3));
+        let mut world = World::auto_renewed(mistake, 1, seconds(3));
         for kind in [Kind::Lock, Kind::Mutex, Kind::Fair, Kind::Read] {
             world.hold(0, wants(kind, &format!("door-{kind:?}")))?;
         }
@@ -61,7 +61,7 @@ pub(crate) const OUTLIVES: Known = Known {
 /// The release is delayed on its way. Until it arrives the record may last for one lease, but must not be renewed.
 fn nothing_renews_what_was_released(mistake: Mistake) -> Result<(), String> {
     let lease = seconds(3);
-    let mut world = World::watched(mistake, 2, lease);
+    let mut world = World::auto_renewed(mistake, 2, lease);
     let held = world.hold(0, wants(Kind::Lock, "door"))?;
     let waiter = world.acquire(1, wants(Kind::Lock, "door"));
     world.run_for(ms(10_500));
@@ -76,7 +76,7 @@ fn nothing_renews_what_was_released(mistake: Mistake) -> Result<(), String> {
 }
 
 pub(crate) const RE_CREATED: Known = Known {
-    what: "refresh re-creates another's key",
+    what: "refresh re-creates another owner's key",
     switches: &[
         (
             Switch::Scripts(&[(
@@ -117,7 +117,7 @@ pub(crate) const RE_CREATED: Known = Known {
 
 fn a_renewal_creates_nothing(mistake: Mistake) -> Result<(), String> {
     for kind in [Kind::Lock, Kind::Mutex] {
-        let mut world = World::watched(mistake, 2, seconds(3));
+        let mut world = World::auto_renewed(mistake, 2, seconds(3));
         let held = world.hold(0, wants(kind, "door"))?;
         world.command(0, &["DEL", "door"]);
         world.run_for(seconds(2));
@@ -126,10 +126,10 @@ fn a_renewal_creates_nothing(mistake: Mistake) -> Result<(), String> {
         })?;
         let reason = world.lost(0).get(&held.lease).copied();
         ensure(reason == Some(LostReason::Removed), || {
-            format!("{kind:?}: the holder heard {reason:?}")
+            format!("{kind:?}: the holder got {reason:?}")
         })?;
 
-        let mut world = World::watched(mistake, 2, seconds(3));
+        let mut world = World::auto_renewed(mistake, 2, seconds(3));
         let held = world.hold(0, wants(kind, "door"))?;
         world.command(0, &["DEL", "door"]);
         world.hold(1, wants_for(seconds(60), kind, "door"))?;
@@ -140,7 +140,7 @@ fn a_renewal_creates_nothing(mistake: Mistake) -> Result<(), String> {
         })?;
         let reason = world.lost(0).get(&held.lease).copied();
         ensure(reason == Some(LostReason::Stolen), || {
-            format!("{kind:?}: the holder heard {reason:?}")
+            format!("{kind:?}: the holder got {reason:?}")
         })?;
     }
     Ok(())

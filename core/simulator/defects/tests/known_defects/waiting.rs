@@ -37,7 +37,7 @@ pub(crate) const PARKED: Known = Known {
 
 fn the_permit_of_a_dead_holder_is_taken(mistake: Mistake) -> Result<(), String> {
     let lease = seconds(3);
-    let mut world = World::watched(mistake, 2, lease);
+    let mut world = World::auto_renewed(mistake, 2, lease);
     let only_one = AcquireRequest {
         wait: Some(seconds(3_600)),
         ..wants(Kind::Semaphore(Permits::new(1, 1).unwrap()), "desk")
@@ -54,11 +54,11 @@ fn the_permit_of_a_dead_holder_is_taken(mistake: Mistake) -> Result<(), String> 
 
 pub(crate) const BESIDE: Known = Known {
     what: "try refused beside others though there is room",
-    switches: &[(Switch::Patch(Defect::SharedTryStandsInLine), "there was room for all")],
-    check: tries_at_once_get_what_there_is,
+    switches: &[(Switch::Patch(Defect::SharedAttemptQueues), "there was room for all")],
+    check: simultaneous_attempts_are_granted_all_that_is_free,
 };
 
-fn tries_at_once_get_what_there_is(mistake: Mistake) -> Result<(), String> {
+fn simultaneous_attempts_are_granted_all_that_is_free(mistake: Mistake) -> Result<(), String> {
     let permits = Kind::Semaphore(Permits::new(1, 8).unwrap());
     for (kind, room) in [(permits, 8), (Kind::Read, 12)] {
         let mut world = World::new(mistake, 1);
@@ -66,8 +66,8 @@ fn tries_at_once_get_what_there_is(mistake: Mistake) -> Result<(), String> {
             wait: Some(Duration::ZERO),
             ..wants(kind, "hall")
         };
-        let tries: Vec<_> = (0..12).map(|_| world.acquire(0, once())).collect();
-        let granted = tries
+        let attempts: Vec<_> = (0..12).map(|_| world.acquire(0, once())).collect();
+        let granted = attempts
             .into_iter()
             .filter(|ticket| world.granted(0, *ticket, seconds(1)).is_ok());
         let granted = granted.count();
@@ -172,10 +172,10 @@ pub(crate) const SILENT_RELEASE: Known = Known {
             "Fair was released",
         ),
     ],
-    check: a_release_wakes_who_waits,
+    check: a_release_wakes_waiters,
 };
 
-fn a_release_wakes_who_waits(mistake: Mistake) -> Result<(), String> {
+fn a_release_wakes_waiters(mistake: Mistake) -> Result<(), String> {
     let permit = Kind::Semaphore(Permits::new(1, 2).unwrap());
     let kinds = [
         (Kind::Lock, Kind::Lock, 1),

@@ -117,13 +117,13 @@ impl World {
     }
 
     /// Creates clients of one server, with this length of auto-renewed leases.
-    pub(crate) fn watched(mistake: Mistake, clients: usize, lease: Duration) -> Self {
-        Self::with(mistake, clients, 1, LeaseDuration::watched(lease).unwrap())
+    pub(crate) fn auto_renewed(mistake: Mistake, clients: usize, lease: Duration) -> Self {
+        Self::with(mistake, clients, 1, LeaseDuration::auto_renewed(lease).unwrap())
     }
 
     /// Creates one client whose locks are held by a majority of several servers.
     pub(crate) fn of_a_majority(mistake: Mistake, nodes: u16, lease: Duration) -> Self {
-        Self::with(mistake, 1, nodes, LeaseDuration::watched(lease).unwrap())
+        Self::with(mistake, 1, nodes, LeaseDuration::auto_renewed(lease).unwrap())
     }
 
     fn with(mistake: Mistake, clients: usize, nodes: u16, lease: LeaseDuration) -> Self {
@@ -423,10 +423,10 @@ impl World {
         }
     }
 
-    /// Returns the last deadline of a lease that its client was told.
+    /// Returns the last deadline of a lease that its client reported.
     pub(crate) fn deadline(&self, client: usize, lease: LeaseId) -> Option<Instant> {
-        let told = self.clients[client].events.iter().rev();
-        told.map(|(_, event)| event).find_map(|event| match event {
+        let events = self.clients[client].events.iter().rev();
+        events.map(|(_, event)| event).find_map(|event| match event {
             Event::Renewed { lease: of, deadline } if *of == lease => Some(*deadline),
             Event::Completed {
                 outcome: Outcome::Granted(grant),
@@ -464,7 +464,7 @@ impl World {
         self.hold(client, once).is_ok()
     }
 
-    /// Returns the leases that a client was told are lost, with the reasons.
+    /// Returns the leases that a client reported lost, with the reasons.
     pub(crate) fn lost(&self, client: usize) -> BTreeMap<LeaseId, LostReason> {
         let events = self.clients[client].events.iter();
         let lost = events.filter_map(|(_, event)| match event {

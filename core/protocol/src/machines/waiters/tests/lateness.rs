@@ -6,15 +6,15 @@ use super::*;
 fn one_that_lets_others_go_first_asks_when_its_wait_is_over() {
     let mut alone = Alone::pausing();
     alone.input(Input::WaitOver(alone.ticket));
-    assert_eq!(alone.state(), Some(TRYING));
+    assert_eq!(alone.state(), Some(ASKING));
     alone.bench.call();
 }
 
 #[test]
-fn one_behind_another_whose_wait_is_over_is_told_with_the_answer_to_that() {
-    let held = || Ok(another_holds_it());
+fn a_waiter_whose_wait_is_over_ends_with_the_answer_to_the_first_waiter() {
+    let held = || Ok(held_by_another_owner());
     for (answer, is_granted) in [(held(), false), (numbers(&[1]), true)] {
-        let mut alone = Alone::trying();
+        let mut alone = Alone::asking();
         let (first, call) = (alone.ticket, alone.bench.call());
         alone.want(LONG);
         let behind = alone.ticket;
@@ -39,7 +39,7 @@ fn one_that_is_granted_too_late_again_pauses_before_it_asks() {
         assert!(alone.is_release_owed());
     };
     let once_late = || {
-        let mut alone = Alone::trying();
+        let mut alone = Alone::asking();
         let call = alone.bench.call();
         late(&mut alone, call);
         alone.input(Input::Ask(alone.ticket));
@@ -57,7 +57,7 @@ fn one_that_is_granted_too_late_again_pauses_before_it_asks() {
     let (mut alone, call) = once_late();
     late(&mut alone, call);
     alone.input(Input::Woken(alone.ticket));
-    assert_eq!(alone.state(), Some(TRYING));
+    assert_eq!(alone.state(), Some(ASKING));
 
     // An overdue attempt is answered.
     let (mut alone, call) = once_late();
@@ -71,8 +71,8 @@ fn one_that_is_granted_too_late_again_pauses_before_it_asks() {
 
 #[test]
 fn a_grant_that_comes_too_late_is_released_and_asked_for_under_a_new_owner_id() {
-    for (lanes, next) in [(&LANES[..0], TRYING), (&LANES, SLEEPING)] {
-        let mut alone = Alone::trying();
+    for (lanes, next) in [(&LANES[..0], ASKING), (&LANES, SLEEPING)] {
+        let mut alone = Alone::asking();
         let call = alone.bench.call();
         let owner = alone.waiters.request(alone.ticket).unwrap().owner().clone();
         alone.bench.pass(30_000);
@@ -87,5 +87,5 @@ fn a_grant_that_comes_too_late_is_released_and_asked_for_under_a_new_owner_id() 
     alone.bench.pass(30_000);
     alone.answer(first, numbers(&[1]));
     alone.input(Input::Ask(alone.ticket));
-    assert_eq!(alone.state(), Some(TRYING));
+    assert_eq!(alone.state(), Some(ASKING));
 }

@@ -3,8 +3,8 @@
 use super::*;
 
 #[test]
-fn in_an_outage_a_wait_ends_in_any_state_and_its_caller_is_told_why() {
-    for make in [Alone::queued, Alone::pausing, Alone::trying, Alone::sleeping] {
+fn in_an_outage_a_wait_can_end_in_any_state_and_reports_why() {
+    for make in [Alone::queued, Alone::pausing, Alone::asking, Alone::sleeping] {
         for policy in [OnUnavailable::Fail, OnUnavailable::Skip] {
             let mut alone = make();
             alone.outage(policy);
@@ -20,7 +20,7 @@ fn in_an_outage_it_waits_here_and_what_it_may_be_granted_is_released() {
         // The release is owed for the request before this one, which fails.
         (Alone::queued as fn() -> Alone, true),
         (Alone::pausing, false),
-        (Alone::trying, true),
+        (Alone::asking, true),
         (Alone::sleeping, false),
     ] {
         let mut alone = make();
@@ -33,7 +33,7 @@ fn in_an_outage_it_waits_here_and_what_it_may_be_granted_is_released() {
 
 #[test]
 fn in_an_outage_the_first_here_is_granted_the_lock_once_nobody_here_holds_it() {
-    let mut alone = Alone::trying();
+    let mut alone = Alone::asking();
     alone.outage(OnUnavailable::Local);
     alone.input(Input::Advance(alone.lock()));
     assert!(alone.is_granted());
@@ -57,7 +57,7 @@ fn after_an_outage_the_first_here_asks_or_all_if_the_server_has_their_queue() {
     let is_next = |step: &Step| matches!(step, Step::Waiter(Input::Advance(_)));
     assert!(alone.bench.io.steps().iter().any(is_next));
     alone.input(Input::Advance(alone.lock()));
-    assert_eq!(alone.state(), Some(TRYING));
+    assert_eq!(alone.state(), Some(ASKING));
     let joined = |step: &Step| matches!(step, Step::Fair(FairInput::WillJoin { .. }));
     assert!(alone.bench.io.steps().iter().any(joined));
 }

@@ -211,7 +211,7 @@ fn released() -> Option<Outcome> {
 }
 
 #[test]
-fn a_try_before_the_primaries_are_connected_is_granted_when_a_majority_is() {
+fn a_single_attempt_is_granted_once_a_majority_is_connected() {
     let mut world = World::new(3);
     let ticket = world.try_once();
     world.run_for(ms(5));
@@ -228,7 +228,7 @@ fn a_try_before_the_primaries_are_connected_is_granted_when_a_majority_is() {
 }
 
 #[test]
-fn a_try_between_two_connections_is_granted_on_the_next_one() {
+fn a_single_attempt_between_two_connections_is_granted_on_the_next_one() {
     let mut world = World::new(5);
     world.connect(0..5);
     world.disconnect(0..5);
@@ -242,7 +242,7 @@ fn a_try_between_two_connections_is_granted_on_the_next_one() {
 }
 
 #[test]
-fn a_primary_that_connects_late_joins_the_vote() {
+fn a_primary_that_connects_late_joins_the_round() {
     let mut world = World::new(3);
     world.connect([0, 1]);
     let ticket = world.try_once();
@@ -256,10 +256,10 @@ fn a_primary_that_connects_late_joins_the_vote() {
 }
 
 #[test]
-fn a_primary_that_comes_after_the_vote_was_lost_or_given_back_is_not_asked() {
+fn a_primary_that_connects_after_the_lease_was_lost_or_released_is_not_asked() {
     for is_lost in [true, false] {
         let mut world = World::with(3, |config| {
-            config.lease = steadlock_protocol::LeaseDuration::watched(ms(300)).unwrap()
+            config.lease = steadlock_protocol::LeaseDuration::auto_renewed(ms(300)).unwrap()
         });
         world.connect([0, 1]);
         let ticket = world.try_once();
@@ -279,7 +279,7 @@ fn a_primary_that_comes_after_the_vote_was_lost_or_given_back_is_not_asked() {
 #[test]
 fn a_hold_ends_with_its_majority_though_one_primary_renews_it() {
     let mut world = World::with(3, |config| {
-        config.lease = steadlock_protocol::LeaseDuration::watched(ms(3_000)).unwrap()
+        config.lease = steadlock_protocol::LeaseDuration::auto_renewed(ms(3_000)).unwrap()
     });
     world.connect(0..3);
     let ticket = world.try_once();
@@ -316,10 +316,10 @@ fn primaries_that_stay_away_do_not_delay_a_majority() {
 }
 
 #[test]
-fn without_a_majority_a_try_is_unavailable_when_its_share_is_over() {
+fn a_single_attempt_without_a_majority_is_unavailable_after_the_response_timeout() {
     for (lease, share) in [(30_000, 500), (1_000, 100), (300, 50)] {
         let mut world = World::with(5, |config| {
-            config.lease = steadlock_protocol::LeaseDuration::watched(ms(lease)).unwrap()
+            config.lease = steadlock_protocol::LeaseDuration::auto_renewed(ms(lease)).unwrap()
         });
         world.connect(0..2);
         world.disconnect(2..5);
@@ -382,7 +382,7 @@ fn all_who_wait_here_have_what_the_primaries_answered_the_first_of_them() {
 }
 
 #[test]
-fn a_single_try_beside_a_waiter_says_whether_the_primaries_are_silent() {
+fn a_single_attempt_beside_a_waiter_reports_silent_primaries() {
     let mut world = World::new(3);
     world.connect(0..3);
     world.disconnect(0..3);
@@ -407,7 +407,7 @@ fn a_waiter_is_served_as_soon_as_a_majority_is_connected() {
 }
 
 #[test]
-fn a_cancelled_try_asks_nobody_who_connects_later() {
+fn a_cancelled_single_attempt_asks_no_primary_that_connects_later() {
     let mut world = World::new(3);
     world.connect([0]);
     let ticket = world.try_once();
@@ -434,7 +434,7 @@ fn a_stuck_primary_and_one_that_is_away_together_cost_one_share() {
 fn answers_that_come_when_the_lease_is_over_grant_nothing() {
     let lease = ms(300);
     let mut world = World::with(3, |config| {
-        config.lease = steadlock_protocol::LeaseDuration::watched(lease).unwrap();
+        config.lease = steadlock_protocol::LeaseDuration::auto_renewed(lease).unwrap();
     });
     world.connect(0..3);
     world.primaries.iter_mut().for_each(|primary| primary.is_slow = true);
@@ -506,7 +506,7 @@ fn an_extension_of_what_is_lost_meanwhile_is_lost_too() {
 }
 
 #[test]
-fn who_waits_for_a_lock_that_its_client_holds_hears_silence_from_its_first_question_on() {
+fn silence_for_a_waiter_behind_a_local_hold_counts_from_its_first_attempt() {
     let mut world = World::new(3);
     world.connect(0..3);
     let ticket = world.try_once();
@@ -595,7 +595,7 @@ fn a_wait_that_stops_the_holder_of_a_majority_is_refused_at_once() {
 }
 
 #[test]
-fn a_fixed_lease_of_a_majority_is_forgotten_once_its_loss_was_told() {
+fn a_fixed_lease_of_a_majority_is_forgotten_once_its_loss_was_reported() {
     let mut world = World::new(3);
     world.connect(0..3);
     let request = AcquireRequest {

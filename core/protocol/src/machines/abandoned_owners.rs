@@ -21,16 +21,16 @@ const MOST: usize = 10_000;
 
 /// The owner ids that were given up and that a late call may name.
 #[derive(Debug, Default)]
-pub(super) struct Ghosts {
+pub(super) struct AbandonedOwners {
     owners: SortedSet<OwnerId>,
     /// When each owner id is dropped, the earliest first.
     until: VecDeque<(Instant, OwnerId)>,
 }
 
-impl Ghosts {
+impl AbandonedOwners {
     /// Adds an owner id that a late call may put back until `until`. Callers add each one for the same time, so that
     /// `until` never decreases.
-    pub(super) fn may_return(&mut self, owner: OwnerId, until: Instant, now: Instant) {
+    pub(super) fn add(&mut self, owner: OwnerId, until: Instant, now: Instant) {
         self.forget(now);
         if self.owners.insert(owner.clone()) {
             self.until.push_back((until, owner));
@@ -42,7 +42,7 @@ impl Ghosts {
         }
     }
 
-    pub(super) fn has(&mut self, owner: &OwnerId, now: Instant) -> bool {
+    pub(super) fn contains(&mut self, owner: &OwnerId, now: Instant) -> bool {
         self.forget(now);
         self.owners.contains(owner)
     }

@@ -40,7 +40,7 @@ fn take_all(world: &mut World, requests: Vec<AcquireRequest>) -> Ticket {
 }
 
 #[test]
-fn a_fixed_lease_that_lapsed_is_forgotten_once_its_loss_was_told() {
+fn a_fixed_lease_that_expired_is_forgotten_once_its_loss_was_reported() {
     let mut world = World::new(1);
     let grant = world.hold(0, short("a"));
     world.run_for(ms(300));
@@ -92,7 +92,7 @@ fn a_fixed_lease_that_ended_by_a_leap_of_the_clock_leaves_no_record() {
 }
 
 #[test]
-fn its_context_takes_the_lock_again_and_has_nothing_of_the_old_lease() {
+fn its_context_acquires_the_lock_again_without_the_old_lease() {
     let mut world = World::new(1);
     let old = world.hold(0, short("a"));
     world.run_for(ms(300));
@@ -105,7 +105,7 @@ fn its_context_takes_the_lock_again_and_has_nothing_of_the_old_lease() {
 }
 
 #[test]
-fn who_comes_back_at_the_deadline_takes_the_lock_again_though_no_timer_has_run() {
+fn its_context_acquires_the_lock_again_at_the_deadline_before_any_timer_has_run() {
     let mut world = World::new(1);
     let old = world.hold(0, short("a"));
     let both = vec![short("b"), short("c")];
@@ -126,7 +126,7 @@ fn who_comes_back_at_the_deadline_takes_the_lock_again_though_no_timer_has_run()
 
 /// Hundreds of leases are held at a time. Each caller gets the answer for its own lock while other leases expire.
 #[test]
-fn while_many_lapse_others_are_answered() {
+fn callers_are_answered_while_many_leases_expire() {
     let mut world = World::new(1);
     for number in 0..1_000 {
         world.hold(0, short(&format!("door-{number}")));
@@ -162,19 +162,19 @@ fn a_later_release_or_extension_is_not_owner() {
 }
 
 #[test]
-fn every_level_of_a_fixed_hold_is_told_and_forgotten() {
+fn every_level_of_a_fixed_hold_is_reported_lost_and_forgotten() {
     let mut world = World::new(1);
     let outer = world.hold(0, short("a"));
     let inner = world.hold(0, short("a"));
     world.run_for(ms(300));
-    let told: Vec<_> = world.lost(0).iter().map(|lost| lost.1).collect();
-    assert_eq!(told, [outer.lease, inner.lease]);
+    let lost_leases: Vec<_> = world.lost(0).iter().map(|lost| lost.1).collect();
+    assert_eq!(lost_leases, [outer.lease, inner.lease]);
     assert!(world.clients[0].session.is_empty());
 }
 
 #[test]
 fn a_hold_that_is_renewed_for_one_of_its_levels_is_kept_until_it_is_left() {
-    let mut world = World::with(1, watched(1_000));
+    let mut world = World::with(1, auto_renewed(1_000));
     let outer = world.hold(0, short("a"));
     let inner = world.hold(0, from(1, "a"));
     world.run_for(ms(600));
@@ -228,7 +228,7 @@ fn a_removed_or_stolen_fixed_lease_is_forgotten_when_an_extension_finds_out() {
 }
 
 #[test]
-fn an_extension_that_was_made_and_never_confirmed_is_released_when_the_lease_has_lapsed() {
+fn an_unconfirmed_extension_is_released_when_the_lease_has_expired() {
     let mut world = World::new(1);
     let start = world.now;
     let grant = world.hold(0, short("a"));
@@ -247,7 +247,7 @@ fn an_extension_that_was_made_and_never_confirmed_is_released_when_the_lease_has
 }
 
 #[test]
-fn what_may_outlast_a_lapsed_lease_stays_the_programs_until_its_ttl_has_passed() {
+fn a_record_that_may_outlast_its_expired_lease_is_released_only_after_the_ttl_of_the_lease() {
     let mut world = World::new(1);
     let start = world.now;
     let grant = world.hold(
@@ -270,7 +270,7 @@ fn what_may_outlast_a_lapsed_lease_stays_the_programs_until_its_ttl_has_passed()
 }
 
 #[test]
-fn a_client_that_closes_does_not_wait_to_release_what_lapsed() {
+fn a_client_that_closes_does_not_wait_to_release_expired_leases() {
     let mut world = World::new(1);
     let request = AcquireRequest {
         lease: fixed(20_000),
@@ -298,8 +298,8 @@ fn several_fixed_leases_are_forgotten_as_one() {
     let inner = take_all(&mut world, both());
     let inner = granted(world.outcome(0, inner));
     world.run_for(ms(300));
-    let told: Vec<_> = world.lost(0).iter().map(|lost| lost.1).collect();
-    assert_eq!(told, [outer.lease, inner.lease]);
+    let lost_leases: Vec<_> = world.lost(0).iter().map(|lost| lost.1).collect();
+    assert_eq!(lost_leases, [outer.lease, inner.lease]);
     assert!(world.clients[0].session.is_empty());
     let ticket = world.release(0, inner.lease);
     assert_eq!(error(world.outcome(0, ticket)).kind(), ErrorKind::NotOwner);
@@ -308,14 +308,14 @@ fn several_fixed_leases_are_forgotten_as_one() {
 }
 
 #[test]
-fn a_lock_that_is_held_around_several_fixed_ones_stays_when_they_lapse() {
-    let mut world = World::with(1, watched(1_000));
+fn a_hold_around_a_fixed_multi_lock_stays_when_that_expires() {
+    let mut world = World::with(1, auto_renewed(1_000));
     let around = world.hold(0, from(1, "a"));
     let both = take_all(&mut world, vec![short("a"), short("b")]);
     let both = granted(world.outcome(0, both));
     world.run_for(ms(3_000));
-    let told: Vec<_> = world.lost(0).iter().map(|lost| lost.1).collect();
-    assert_eq!(told, [both.lease]);
+    let lost_leases: Vec<_> = world.lost(0).iter().map(|lost| lost.1).collect();
+    assert_eq!(lost_leases, [both.lease]);
     assert!(world.server.records.contains_key("a"));
     let ticket = world.release(0, around.lease);
     assert_eq!(world.outcome(0, ticket), Outcome::Released(ReleaseOutcome::Released));
@@ -353,7 +353,7 @@ fn a_fixed_lease_around_several_stays_fixed_whether_they_are_granted_or_not() {
 
 #[test]
 fn several_that_are_renewed_are_kept_until_they_are_left() {
-    let mut world = World::with(1, watched(1_000));
+    let mut world = World::with(1, auto_renewed(1_000));
     let both = || vec![from(1, "a"), from(1, "b")];
     let held = take_all(&mut world, both());
     let held = granted(world.outcome(0, held));
@@ -368,7 +368,7 @@ fn several_that_are_renewed_are_kept_until_they_are_left() {
 }
 
 #[test]
-fn what_is_left_of_several_fixed_ones_is_released_when_one_of_them_is_gone() {
+fn the_other_members_of_a_fixed_multi_lock_are_released_when_one_is_lost() {
     let mut world = World::new(1);
     let long = |name| AcquireRequest {
         lease: fixed(20_000),
