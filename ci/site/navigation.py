@@ -44,7 +44,7 @@ BELOW = {
         "Contribute": ["CONTRIBUTING"],
     },
     "docs/migrate/README": {"": ["docs/migrate/*"]},
-    "ARCHITECTURE": {"": ["docs/architecture/*", "core/*/README"]},
+    "ARCHITECTURE": {"": ["docs/architecture/*", "core/*/README", "core/*/*/README"]},
     "CONTRIBUTING": {"": ["RELEASING", "packages/*/README", "ci/*/README", "ci/*/*/README"]},
 }
 

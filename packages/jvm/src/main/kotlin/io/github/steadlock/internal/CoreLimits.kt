@@ -7,5 +7,5 @@ package io.github.steadlock.internal
 internal object CoreLimits {
     /** Returns them. Loads the native part at the first use. */
     @JvmStatic
-    fun get(): Limits = LoadedFace.instance.limits()
+    fun get(): Limits = NativeApiLoader.instance.limits()
 }
