@@ -160,7 +160,7 @@ describe('spans', () => {
       waits.map(words),
       taken.map((one) => one.replace('released', 'granted')),
     );
-    const known = TABLE.labels.find(({ name }) => name === 'kind')?.words;
+    const known = TABLE.labels.find(({ name }) => name === 'kind')?.values;
     assert.deepEqual(new Set(taken.map((one) => one.split(' ')[0])), new Set(known));
     await assertAgrees(client, recorded);
     await client.close();

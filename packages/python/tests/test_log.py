@@ -20,7 +20,8 @@ from servers import RedisServer, eventually
 import steadlock
 from steadlock import _log, aio
 
-# The server is killed and started again. If that took longer than the lease, the reason for the loss would be `expired`.
+# The server is killed and started again. If that took longer than the lease, the reason for the loss would be
+# `expired`.
 LEASE = 6
 PASSWORD = "sesame-open-and-more"
 DEMO = Path(__file__).parents[3] / "examples" / "failover" / "run.py"
