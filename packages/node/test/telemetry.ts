@@ -31,7 +31,7 @@ interface Table {
     readonly otel: readonly [name: string, unit: string];
     readonly meaning: string;
   }[];
-  readonly labels: readonly { readonly name: string; readonly of?: string; readonly words: readonly string[] }[];
+  readonly labels: readonly { readonly name: string; readonly of?: string; readonly values: readonly string[] }[];
   readonly buckets: readonly number[];
   readonly spans: readonly { readonly name: string; readonly attributes: readonly string[] }[];
 }
