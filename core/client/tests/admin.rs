@@ -176,7 +176,7 @@ async fn a_subscription_reports_its_outcome() {
             panic!("no array");
         };
         assert_eq!(text(parts[0].clone()), word.to_lowercase());
-        assert_eq!(text(parts[1].clone()), "news");
+        assert_eq!(text(parts[1].clone()), "messages");
     }
     // The next reply belongs to the next command.
     assert_eq!(text(server.call(&["PING"]).await.unwrap()), "PONG");
@@ -185,7 +185,7 @@ async fn a_subscription_reports_its_outcome() {
         .await
         .unwrap();
     let server = &mut servers.deployments_mut()[0].primaries_mut()[0];
-    let refused = server.ask(&["SUBSCRIBE", "news"]).await.unwrap();
+    let refused = server.ask(&["SUBSCRIBE", "messages"]).await.unwrap();
     assert!(
         matches!(&refused, Err(CallError::Server { code, .. }) if code == "NOPERM"),
         "{refused:?}"
