@@ -11,7 +11,8 @@
 --
 -- Uses parts/token.lua, parts/publish.lua, parts/form.lua, parts/fair.lua
 --
--- Invariant: nothing but the record of a lock is removed; the wait queue keeps its order.
+-- Invariant: only the record of a lock is removed. The waiter that is granted the lock, and dead waiters before it,
+-- leave the queue; the others keep their order.
 
 local lock, channel = KEYS[1], ARGV[1]
 

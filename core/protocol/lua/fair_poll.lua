@@ -47,8 +47,8 @@ end
 local token = ''
 for i = 1, #ARGV, 2 do
   if ARGV[i] == holder and ARGV[i + 1] == '1' then
-    -- A waiter that an earlier call granted the lock gets a new token, because the stored one may belong to another
-    -- kind of lock with this name.
+    -- If an earlier call granted the lock to this waiter, the waiter gets a new token, because the stored one may
+    -- belong to another kind of lock with this name.
     token = granted and drawn or draw_token(KEYS[2], stored, time)
   end
 end

@@ -11,12 +11,15 @@
 -- Reply    {1, listeners}       released; how many connections received the message that the lock is free. This is
 --                               0 if the lock was granted to another client, which gets a grant message
 --          {1, 0, message}      released, and granted to another owner of this client; its grant message
---          {0}                  there was no record; a waiter was removed from the queue
---          {2}                  the record belongs to another owner
+--          {0}                  this owner did not hold the lock, which is free; its place in the queue, if any, was
+--                               removed
+--          {2}                  another owner holds the lock; the place of this owner in the queue, if any, was
+--                               removed
 --
 -- Uses parts/token.lua, parts/publish.lua, parts/form.lua, parts/fair.lua
 --
--- Invariant: only this owner's hold and place are removed. HDEL is the first write, so that a full server does not
+-- Invariant: no other owner loses its hold. Only this owner, the waiter that is granted the lock, and dead waiters
+-- before it leave the queue. HDEL is the first write, so that a full server does not
 -- refuse the release. A server may refuse PUBLISH (ACL); the release is done all the same.
 
 local lock = KEYS[1]
@@ -37,7 +40,7 @@ local granted, message
 -- One EXISTS for both keys: usually the lock is free by now and has no waiters.
 if redis.call('EXISTS', lock, KEYS[3]) > 0 then
   local holder, wrong = holder_of(lock)
-  -- The lock has other holders, so it is not free.
+  -- Another owner holds the lock, or another program added fields to the hash: the lock is not free.
   if holder or wrong then
     if was_held then
       return {1, 0}

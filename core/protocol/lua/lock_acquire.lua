@@ -58,6 +58,7 @@ end
 if pttl < tonumber(lease) then
   local expire = redis.pcall('PEXPIRE', lock, lease)
   if type(expire) == 'table' and expire.err then
+    -- A new record is removed: it would have no TTL.
     if not mine then
       redis.call('DEL', lock)
     end

@@ -10,7 +10,7 @@
 --
 -- Uses parts/lease.lua, parts/keep.lua
 --
--- Invariant: no record is created, and the TTL of another owner's record does not change.
+-- Invariant: no record is created, the TTL of another owner's record does not change, and no TTL is shortened.
 
 local lock = KEYS[1]
 local lease, owner = ARGV[1], ARGV[2]

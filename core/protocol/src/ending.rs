@@ -29,7 +29,7 @@ impl ReleaseOutcome {
     }
 
     /// Returns why a lease was lost, if its release was the first to discover the loss; `None` if the lease was not
-    /// lost.
+    /// lost, or if that is unknown.
     #[must_use]
     pub const fn lost_reason(self) -> Option<LostReason> {
         match self {
@@ -47,7 +47,7 @@ pub enum LostReason {
     Expired,
     /// The server has no record of the hold: DEL, FLUSHALL, eviction, failover.
     Removed,
-    /// The record on the server belongs to another owner.
+    /// The record on the server belongs to another owner, or the key contains something that is not a lock of this kind.
     Stolen,
     /// `max_hold` has passed.
     MaxHold,

@@ -8,8 +8,8 @@
 //! |---|---|
 //! | an attempt, a poll, a question | the command lane |
 //! | a release | the command lane; while that is closed, the renewal lane, unless a later call of its owner may follow |
-//! | a renewal | the renewal lane, or the command lane while the renewal lane is closed or silent |
-//! | notifications of releases | the subscriptions; without them waiters poll |
+//! | a renewal | the renewal lane; the command lane while the renewal lane is closed or silent, or has just failed a renewal |
+//! | notifications of releases and grants | the subscriptions; waiters also poll, because a message can be lost |
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;

@@ -35,7 +35,7 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// The names of all kinds, as in every language's table of kinds.
+            /// The names of all kinds, in the order of the tables of kinds in all languages.
             pub const NAMES: [&'static str; [$($spec.name),*].len()] = [$($spec.name),*];
 
             /// Returns the table of the kind. Outside of `kinds`, only the wording of errors, RedLock and the limits of

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::instant::Instant;
 
-/// A lease that the server accepts: 100 ms to 24 h.
+/// The length of a lease that a caller may request: 100 ms to 24 h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseDuration(Duration);
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 pub(crate) const MIN_GAP: Duration = Duration::from_millis(2);
 /// The longest TTL that an attempt sets. An orphan lives no longer.
 pub(crate) const MAX_ATTEMPT: Duration = Duration::from_secs(30);
-/// How long a grant lasts that the server makes to a waiter in a fair lock's queue.
+/// How long a grant to a waiter in a fair lock's queue lasts. Must equal `PROVISIONAL` in `parts/fair.lua`.
 pub(crate) const PROVISIONAL: Duration = Duration::from_secs(3);
 /// How much longer than its wait a caller can be kept, while the first answer or the name of the holder is due.
 pub(crate) const FIRST_ANSWER_GRACE: Duration = Duration::from_millis(40);

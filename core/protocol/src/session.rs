@@ -1,7 +1,7 @@
 //! The session: the calls of callers, operators and the driver, and the events that they cause.
 //!
 //! The session has no rule of its own. The machines (`locks`) have the rules of locks, and the groups those of composite
-//! locks. The groups use locks as callers do. `client` tells callers what became of their requests.
+//! locks. The groups use locks as callers do. `client` reports the outcomes to callers.
 
 use std::sync::Arc;
 

@@ -22,7 +22,7 @@ pub(crate) enum Step {
     Emit(Event),
     /// A release is owed.
     Owes(Owed),
-    /// Perhaps the lock is no longer in use here.
+    /// The lock may no longer be in use here.
     ForgetIfUnused(LockId),
     /// An input of the waiters.
     Waiter(WaiterInput),
@@ -113,7 +113,7 @@ pub(crate) enum WaiterInput {
     HolderSeen(LockId, HolderSeen),
     /// The server granted the lock to a waiter in its queue.
     GrantedInQueue(Ticket, Granted),
-    /// The server did so, but too little of the grant is left, or the token is missing; the waiter asks again.
+    /// The server granted the lock to a waiter in its queue, but too little of the grant is left, or the token is missing; the waiter asks again.
     AskAgain(Ticket),
 }
 
@@ -249,7 +249,7 @@ pub(crate) enum Listener {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Granted {
     pub(crate) token: Option<Token>,
-    /// When the call was sent from which the lease counts. The grant cannot have begun earlier.
+    /// When the client sent the call from which the lease counts. The grant cannot have begun earlier.
     pub(crate) sent: Instant,
     /// The TTL of the grant, counted from `sent`.
     pub(crate) ttl: Duration,

@@ -67,7 +67,7 @@ impl Timer {
 
 /// The timer table.
 ///
-/// Most timers are stopped before they are due. To stop a timer is therefore cheap: only its entry in `set` is removed,
+/// Most timers are stopped before they are due. Stopping a timer is therefore cheap: only its entry in `set` is removed,
 /// and its entry in a schedule becomes stale. A stale entry is dropped when it reaches the front of the schedule, or
 /// when the schedule has many more entries than `set`. The front entry is never stale.
 #[derive(Debug, Default)]

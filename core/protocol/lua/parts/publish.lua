@@ -1,13 +1,14 @@
 -- Prepended to the scripts that publish a message.
 --
 -- In a cluster whose servers support sharded channels, clients subscribe to sharded channels at the node that stores
--- the lock. There the caller of a script appends the word 'sharded' to the arguments.
+-- the lock. In such a cluster, the caller of a script appends the word 'sharded' to the arguments.
 
 local is_sharded = ARGV[#ARGV] == 'sharded'
 if is_sharded then
   table.remove(ARGV)
 end
 
+-- Returns the number in the reply to PUBLISH; 0 if the server refused.
 local function listener_count(listeners)
   return type(listeners) == 'number' and listeners or 0
 end
@@ -20,7 +21,7 @@ end
 
 -- Publishes a message to the clients of Steadlock and Redisson, and returns how many connections received it. In a
 -- cluster with sharded channels this takes two messages, because some versions and modes of Redisson never subscribe to
--- sharded channels.
+-- sharded channels. The payload '0' is Redisson's message for a released lock.
 local function publish_to_all(channel, message)
   local listeners = listener_count(redis.pcall('PUBLISH', channel, message))
   if is_sharded then

@@ -1,4 +1,4 @@
-//! The keys of one lock on one server, the calls that the table of its kind makes of them, and the meaning of the
+//! The keys of one lock on one server, the calls that its kind's table defines, and the meaning of the
 //! replies. [`LockKey`] is for tools: it tells which lock a key on a server belongs to.
 //!
 //! ```text

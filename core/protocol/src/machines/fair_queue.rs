@@ -50,7 +50,8 @@ use crate::types::Lane;
 
 /// The time that must be left of a grant. If less is left, the waiter asks the server for a full lease.
 const MIN_TIME_LEFT: Duration = Duration::from_millis(1_500);
-/// The longest time between two polls. The server considers a waiter dead after 3 s without a poll.
+/// The longest time between two polls. The server considers a waiter dead after 3 s without a poll
+/// (`WAITER_LIFE` in `parts/fair.lua`).
 const LONGEST_HEARTBEAT: Duration = Duration::from_secs(1);
 /// How long grant messages for unknown owner ids are ignored after one of them has caused a release. Without this limit
 /// every user that may publish could cause any number of releases.
@@ -69,7 +70,7 @@ struct Queue {
     waiting: SortedMap<Ticket, Waiter>,
     /// The keys of the lock; `None` before the first waiter is in the server's queue.
     keys: Option<Arc<Keys>>,
-    /// When a poll was last sent, or would have been but for an outage.
+    /// When a poll was last sent, or was due while the node had no connection.
     last_poll: Option<Instant>,
     /// The polls in flight, and the waiters that each of them names.
     polls: SortedMap<CallId, Vec<Ticket>>,

@@ -20,8 +20,8 @@
 //! The client forgets a lost fixed hold as soon as it has reported the loss, because the holder of a fixed lease need
 //! not release it. The context can then acquire the lock again, and a later release or extension fails with `NotOwner`.
 //!
-//! This file has the inputs of the machine, the tables of all holds, re-entry, extensions, and the ends of a hold.
-//! `hold` is one hold with its watchdog, and `renewing` sends and answers renewals.
+//! This file has the inputs of the machine, the tables of all holds, re-entry, and the ends of a hold. `hold` is one hold
+//! with its watchdog, which sends the renewals. `renewing` handles the replies to renewals, and the extensions.
 
 #[cfg(any(test, feature = "transitions"))]
 mod drawing;

@@ -4,11 +4,12 @@
 //! The watchdog renews an auto-renewed hold after a third of its lease or a little earlier, counted from when the last
 //! confirmed call was sent. If a renewal is not answered within a sixth of the lease, or within the command timeout if
 //! that is shorter, the watchdog sends another one after a short pause, until the deadline. A fixed lease is renewed
-//! only to reach its own length: an attempt asks for at most 30 s, and a grant to a waiter in a server's queue lasts
-//! 3 s.
+//! only to reach its own length, or the length that an extension asks for: an attempt asks for at most 30 s, and a grant
+//! to a waiter in a server's queue lasts 3 s.
 //!
 //! A renewal never creates a record and never shortens one, so it can use either lane. It uses the command lane while
-//! the renewal lane is closed, or if the last renewal failed on the renewal lane.
+//! the renewal lane is closed, or if the last renewal failed on the renewal lane. When a lane opens, the renewal uses
+//! that lane, because its connection may lead to another server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -275,13 +276,13 @@ pub(super) fn lost_error(lost: Option<LostReason>, plan: LeasePlan, name: &LockN
     error.with_lock(name.as_str())
 }
 
-/// The pause after the first failed renewal. The pause doubles with each that follows.
+/// The pause after the first failed renewal. The pause doubles with each further failure.
 const FIRST_RETRY: Duration = Duration::from_millis(20);
-/// The longest pause after a failed renewal.
+/// The longest pause after a failed renewal; for a lease below 10 s it is a tenth of the lease.
 const LONGEST_RETRY: Duration = Duration::from_secs(1);
 /// A divisor: a renewal comes earlier than a third of the lease by a random time of up to a tenth of that third.
 const SPREAD: u32 = 10;
-/// The length of an auto-renewed degraded lease, which ends only when it is released.
+/// The length of an auto-renewed degraded lease, which has no end of its own.
 const ENDLESS: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 /// The unit of a TTL on the wire.
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -293,7 +294,7 @@ pub(super) struct Record<'a> {
     pub(super) owner: &'a OwnerId,
 }
 
-/// The end of one hold, and its renewals.
+/// The deadlines of one hold, and its renewals.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     plan: LeasePlan,
@@ -426,7 +427,7 @@ impl Watchdog {
         self.record_until + MILLISECOND >= until
     }
 
-    /// Sets the least time until which the record should last.
+    /// Makes later renewals extend the record at least until `until`.
     pub(super) fn want(&mut self, until: Instant) {
         self.wanted_until = self.wanted_until.max(until);
     }
@@ -450,7 +451,7 @@ impl Watchdog {
         self.deadline = self.deadline.max(until);
     }
 
-    /// Marks the hold as lost, finally. Returns false if it was lost already.
+    /// Marks the hold as lost for good. Returns false if it was lost already.
     pub(super) fn lose(&mut self, io: &mut Io, id: HoldId, reason: LostReason) -> bool {
         let is_new = self.lost.is_none();
         if is_new {
@@ -470,7 +471,8 @@ impl Watchdog {
         io.set(Timer::Renew(id), granted.sent + third);
     }
 
-    /// Sets the timers after the server has confirmed a call that was sent at `sent`.
+    /// Sets the timers after the server has confirmed a call that was sent at `sent`. Renews at once if the record does
+    /// not last long enough yet.
     pub(super) fn schedule(&mut self, io: &mut Io, record: &Record<'_>, sent: Instant, now: Instant) {
         let id = record.id;
         if self.is_local && self.plan.renewed && self.max_hold_until.is_none() {
@@ -506,7 +508,8 @@ impl Watchdog {
         }
     }
 
-    /// Sends a renewal, unless one is in flight. Uses `lane`, which must be open, or else the best open lane.
+    /// Sends a renewal on `lane`, which must be open; without a lane, on the best open one. Does nothing if a renewal is
+    /// in flight, if the hold is lost or past its deadline, or if no server has its record.
     pub(super) fn renew(&mut self, io: &mut Io, record: &Record<'_>, lane: Option<Lane>, now: Instant) {
         let (id, node) = (record.id, record.keys.node);
         // After the deadline the hold is lost, and its record must expire too.
@@ -529,6 +532,7 @@ impl Watchdog {
         let millis = until.saturating_since(now).as_micros().div_ceil(1_000);
         let ttl = Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX));
         if ttl < MILLISECOND {
+            // `max_hold` is over, so there is nothing left to renew.
             return;
         }
         let invocation = record.keys.renew(record.owner, ttl);
@@ -582,9 +586,11 @@ impl Watchdog {
     pub(super) fn failed(&mut self, io: &mut Io, id: HoldId, why: Option<Cause>, now: Instant) {
         self.renewal = None;
         self.failure = why.map(Box::new);
+        // Eight doublings already exceed `LONGEST_RETRY`.
         let doublings = self.failures.min(8);
         self.failures = self.failures.saturating_add(1);
         let pause = FIRST_RETRY.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(1));
+        // At most a tenth of the lease, so that several attempts fit before the deadline.
         let longest = LONGEST_RETRY.min(self.plan.length.checked_div(10).unwrap_or_default());
         io.set(Timer::Renew(id), now + pause.min(longest.max(FIRST_RETRY)));
     }

@@ -1,7 +1,8 @@
 //! The local wait queue of one lock.
 //!
 //! The waiters of one client queue here in order of arrival, and only the first one asks the server. A hundred waiters
-//! in a process therefore cause no more traffic than one, and none of them starves. After a release the next local
+//! in a process therefore cause no more traffic than one, and none of them starves. Waiters of a fair lock are only listed
+//! here: they queue on the server, and each sends its own first attempt. After a release the next local
 //! waiter asks at once. To let other processes have their turn, a client that knows of subscribers elsewhere pauses
 //! after 16 local grants in a row, or 20 ms after the first of them (`Turn`).
 //!

@@ -429,8 +429,8 @@ impl Request {
         self.unresolved.sent(call);
     }
 
-    /// Gives up the owner id, and returns the compensating release that is owed for it, if any. Draws a new owner id,
-    /// because an id is never used again after a release was sent for it.
+    /// Gives up the owner id, and returns the compensating release that is owed for it, if any. The request then
+    /// also gets a new owner id, because an id is never used again after a release was sent for it.
     pub(super) fn renounce(&mut self, io: &mut Io, renounced: Renounced) -> Option<Owed> {
         let fresh = io.owner_id();
         let unresolved = std::mem::take(&mut self.unresolved);
