@@ -34,20 +34,16 @@ class Step(NamedTuple):
 
 
 class StepError(Exception):
-    """A command of a step failed."""
+    """A command of a step failed, or commands of several steps did."""
 
-    def __init__(self, step: Step, command: Command, output: str) -> None:
-        super().__init__(f"{step.title}: {' '.join(map(str, command))} failed")
+    def __init__(self, message: str, output: str) -> None:
+        super().__init__(message)
         self.output = output
 
-
-class SeveralStepsError(StepError):
-    """Commands of several steps failed."""
-
-    def __init__(self, failures: Sequence[BaseException]) -> None:
-        Exception.__init__(self, f"{len(failures)} steps failed")
-        outputs = (f"{failure.output.rstrip()}\n{failure}\n" for failure in failures if isinstance(failure, StepError))
-        self.output = "\n".join(outputs)
+    @property
+    def report(self) -> str:
+        """What the command wrote, and which command it was."""
+        return f"{self.output.rstrip()}\n{self}\n"
 
 
 def run(
@@ -75,8 +71,14 @@ def run(
         except BaseException:
             all_steps.stop(None)
             raise
-    if all_steps.failures:
-        raise all_steps.failures[0] if len(all_steps.failures) == 1 else SeveralStepsError(all_steps.failures)
+    match all_steps.failures:
+        case []:
+            return
+        case [failure]:
+            raise failure
+        case failures:
+            reports = "\n".join(failure.report for failure in failures if isinstance(failure, StepError))
+            raise StepError(f"{len(failures)} steps failed", reports)
 
 
 class Run:
@@ -108,26 +110,22 @@ class Run:
 
     def run_when_ready(self, step: Step) -> None:
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._is_stopped or self._is_next(step) or not self._failed.isdisjoint(step.needs)
-            )
+            self._changed.wait_for(lambda: self._is_stopped or self._failed & step.needs or self._is_next(step))
             self._begun.add(step.title)
-            if not self._failed.isdisjoint(step.needs):
-                self.console.print(
-                    f"{step.title} is left out, as it needs {', '.join(sorted(self._failed & step.needs))}"
-                )
+            if failed := self._failed & step.needs:
+                self.console.print(f"{step.title} is left out, as it needs {', '.join(sorted(failed))}")
                 self._failed.add(step.title)
-                self._changed.notify_all()
-                return
-            if step.lane in self._room:
+            elif step.lane in self._room:
                 self._room[step.lane] -= 1
             self._changed.notify_all()
+        if failed:
+            return
         try:
             self._run(step)
         except BaseException as failure:
             # `run` raises it.
             if self.keeps_going and isinstance(failure, StepError):
-                self._note(step, failure)
+                self._end(step, failure)
             else:
                 self.stop(failure)
 
@@ -159,26 +157,24 @@ class Run:
         if self._is_stopped:
             return
         self.console.print(f"{step.title:<58} {time.monotonic() - began:4.0f} s", highlight=False)
-        with self._changed:
-            if step.lane in self._room:
-                self._room[step.lane] += 1
-            for titles in self._waiting_for.values():
-                titles.discard(step.title)
-            self._changed.notify_all()
+        self._end(step)
 
-    def _note(self, step: Step, failure: StepError) -> None:
-        """Keeps a failure. Steps that do not need this one go on."""
+    def _end(self, step: Step, failure: StepError | None = None) -> None:
+        """Lets waiting steps begin. A failure is kept, and leaves out the steps that need this one."""
         with self._changed:
-            if self._is_stopped:
-                return
-            self.console.out(f"{failure.output.rstrip()}\n{failure}\n", end="", highlight=False)
-            self.failures.append(failure)
-            self._failed.add(step.title)
             if step.lane in self._room:
                 self._room[step.lane] += 1
+            if failure is None:
+                for titles in self._waiting_for.values():
+                    titles.discard(step.title)
+            elif not self._is_stopped:
+                self.console.out(failure.report, end="", highlight=False)
+                self.failures.append(failure)
+                self._failed.add(step.title)
             self._changed.notify_all()
 
     def _execute(self, step: Step, command: Command) -> None:
+        failed = f"{step.title}: {' '.join(map(str, command))} failed"
         with tempfile.TemporaryFile() as output:
             with self._changed:
                 if self._is_stopped:
@@ -195,7 +191,7 @@ class Run:
                         start_new_session=True,
                     )
                 except OSError as error:
-                    raise StepError(step, command, str(error)) from error
+                    raise StepError(failed, str(error)) from error
                 self._processes.add(process)
             status = process.wait()
             with self._changed:
@@ -203,7 +199,7 @@ class Run:
             output.seek(0)
             text = output.read().decode(errors="replace")
             if status != 0 and not self._is_stopped:
-                raise StepError(step, command, text)
+                raise StepError(failed, text)
             if self.prints_output:
                 stopped = f"{step.title} was stopped\n" if self._is_stopped else ""
                 self.console.out(text + stopped, end="", highlight=False)
@@ -237,7 +233,7 @@ def main(
         run(steps, folder, console, lanes, prints_output, keeps_going)
     except StepError as failure:
         sys.stdout.flush()
-        sys.stderr.write(f"{failure.output.rstrip()}\n{failure}\n")
+        sys.stderr.write(failure.report)
         return 1
     except KeyboardInterrupt:
         return 130
