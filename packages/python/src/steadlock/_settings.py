@@ -187,12 +187,9 @@ def _count(number: int) -> int | None:
     if isinstance(number, bool):
         return None
     try:
-        number = index(number)
+        return max(-1, min(index(number), 2**32 - 1))
     except TypeError:
         return None
-    if -1 < number < 2**32:
-        return number
-    return -1 if number < 0 else 2**32 - 1
 
 
 def checked_policy(policy: OnUnavailable | None, operation: str, name: str | None = None) -> OnUnavailable | None:
