@@ -42,7 +42,7 @@ class StepError(Exception):
 
     @property
     def report(self) -> str:
-        """What the command wrote, and which command it was."""
+        """The output of the command, and the message."""
         return f"{self.output.rstrip()}\n{self}\n"
 
 

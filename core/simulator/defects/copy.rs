@@ -1,11 +1,13 @@
-//! Copies `core/client` into the folder of the build, with the known defects.
+//! The build script of the copies, except that of the protocol: copies a crate into the folder of the build, with the
+//! known defects that it has.
 
-#[path = "../patches.rs"]
+#[path = "patches.rs"]
 #[allow(dead_code, reason = "only the list of defects needs their sentences")]
 mod patches;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    patches::build("core/client", &["src"], |_, _| Ok(()))
+    let original = env!("CARGO_PKG_NAME").replace("steadlock-defects-", "core/");
+    patches::build(&original, &["src"], |_, _| Ok(()))
 }

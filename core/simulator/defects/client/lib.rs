@@ -1,4 +1,4 @@
-//! `steadlock` with known defects. `build.rs` made the copy; the defects are in `../patches`.
+//! `steadlock` with known defects. `../copy.rs` made the copy; the defects are in `../patches`.
 
 #![cfg(not(test))]
 #![allow(warnings, clippy::all, reason = "the original is linted")]

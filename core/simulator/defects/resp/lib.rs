@@ -1,4 +1,4 @@
-//! `steadlock-resp` on the protocol with known defects. `build.rs` made the copy.
+//! `steadlock-resp` on the protocol with known defects. `../copy.rs` made the copy.
 
 #![cfg(not(test))]
 #![allow(warnings, clippy::all, reason = "the original is linted")]

@@ -1,4 +1,4 @@
-//! `steadlock-store` on the protocol with known defects. `build.rs` made the copy.
+//! `steadlock-store` on the protocol with known defects. `../copy.rs` made the copy.
 
 #![cfg(not(test))]
 #![allow(warnings, clippy::all, reason = "the original is linted")]
