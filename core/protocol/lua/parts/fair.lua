@@ -26,7 +26,8 @@ end
 
 -- Grants the lock, which must be free, to the first live waiter. Returns the waiter's owner id, the grant message for
 -- its client ("<owner> <last seen> <token>") and the token; returns nil if no live waiter is among the first
--- MOST_DEAD members. Skips a member that is not an owner id, as it skips a dead waiter.
+-- MOST_DEAD members. Skips a member that is not an owner id, as it skips a dead waiter, and a waiter
+-- whose time is in the future: the server's clock was set back, so the client could not check the grant.
 local function grant_next(stored, time)
   local now = microseconds(time)
   for _ = 1, MOST_DEAD do
@@ -36,7 +37,6 @@ local function grant_next(stored, time)
     end
     local seen, wants_token = string.match(redis.call('HGET', KEYS[4], owner) or '', '^(%d+) (%d)$')
     redis.call('HDEL', KEYS[4], owner)
-    -- A time in the future means that the server's clock was set back. The client could not check such a grant.
     if seen and is_owner(owner) and tonumber(seen) <= now and now - tonumber(seen) <= WAITER_LIFE then
       local token = wants_token == '1' and draw_token(KEYS[2], stored, time) or ''
       redis.call('HSET', KEYS[1], owner, '1')
