@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use limits::{
     Limited, ManyThreads, Unprivileged, address_space, check_open, close, close_at_once, descriptors, open_files,
+    wait_for_ended_threads,
 };
 use rustix::process::Resource;
 use steadlock::blocking::{Client, Lease};
@@ -146,6 +147,8 @@ fn without_memory_for_a_thread_a_new_client_says_so_and_running_clients_continue
             let _threads = ManyThreads::as_many_as_possible();
             cut(&mut connection);
             wait_until_recovered(&client, "a");
+            wait_for_ended_threads();
+            let _threads_in_their_memory = ManyThreads::as_many_as_possible();
             check_error_names(&lazy, "threads");
             assert!(held.is_valid());
             drop(limited);
