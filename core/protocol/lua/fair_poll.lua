@@ -14,6 +14,9 @@
 --
 -- Uses parts/token.lua, parts/publish.lua, parts/form.lua, parts/fair.lua, parts/fair_wait.lua
 --
+-- A grant message goes also to the client of this call: if the call does not name the waiter, only the message has the
+-- waiter's token.
+--
 -- Invariant: a waiter keeps its place; a waiter that the server no longer knows is appended to the queue. PEXPIRE is
 -- the first write, so that a full server does not refuse the call.
 

@@ -6,21 +6,20 @@
 -- KEYS[3]  the wait queue, see parts/fair.lua
 -- KEYS[4]  the waiters, see parts/fair.lua
 -- ARGV[1]  owner id
--- ARGV[2]  the channel that waiters of the plain lock subscribe to
+-- ARGV[2]  the channel of releases, to which waiters of `lock` and `fair_lock` subscribe
 --
--- Reply    {1, listeners}       released; how many connections received the message that the lock is free. This is
---                               0 if the lock was granted to another client, which gets a grant message
+-- Reply    {1, listeners}       released; how many connections received the message that the lock is free: none if
+--                               the lock was granted to another client, which gets a grant message
 --          {1, 0, message}      released, and granted to another owner of this client; its grant message
---          {0}                  this owner did not hold the lock, which is free; its place in the queue, if any, was
---                               removed
+--          {0}                  no owner held the lock; the place of this owner in the queue, if any, was removed
 --          {2}                  another owner holds the lock; the place of this owner in the queue, if any, was
 --                               removed
 --
 -- Uses parts/token.lua, parts/publish.lua, parts/form.lua, parts/fair.lua
 --
 -- Invariant: no other owner loses its hold. Only this owner, the waiter that is granted the lock, and dead waiters
--- before it leave the queue. HDEL is the first write, so that a full server does not
--- refuse the release. A server may refuse PUBLISH (ACL); the release is done all the same.
+-- before it leave the queue. HDEL is the first write, so that a full server does not refuse the release. A server may
+-- refuse PUBLISH (ACL); the release is done all the same.
 
 local lock = KEYS[1]
 local owner, channel = ARGV[1], ARGV[2]

@@ -12,7 +12,8 @@
 --
 -- Uses parts/lease.lua, parts/time.lua, parts/form.lua, parts/read_write.lua
 --
--- Invariant: no reader holds the lock while another owner writes; every key that this script writes has a TTL.
+-- Invariant: no reader is granted the lock during a write, unless the reader is inside this write. Every key that this
+-- script writes has a TTL.
 
 local state, readers = KEYS[1], KEYS[2]
 local lease, owner, waits, writer_around = ARGV[1], ARGV[2], ARGV[3] == '1', ARGV[4]

@@ -12,8 +12,9 @@
 --
 -- Uses parts/lease.lua, parts/keep.lua, parts/time.lua, parts/token.lua, parts/form.lua, parts/read_write.lua
 --
--- Invariant: no writer holds the lock beside another hold. Every key that this script writes has a TTL. A repeated call
--- with the same owner returns the same hold. No two replies have the same token, and a later reply has a higher token.
+-- Invariant: no writer is granted the lock while another owner reads or writes. Every key that this script writes has a
+-- TTL. A repeated call with the same owner returns the same hold. No two replies have the same token, and a later reply
+-- has a higher token.
 
 local state, readers, token_key = KEYS[1], KEYS[2], KEYS[3]
 local lease, owner, waits = ARGV[1], ARGV[2], ARGV[3] == '1'

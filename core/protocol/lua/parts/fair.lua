@@ -25,9 +25,9 @@ local function microseconds(time)
 end
 
 -- Grants the lock, which must be free, to the first live waiter. Returns the waiter's owner id, the grant message for
--- its client ("<owner> <last seen> <token>") and the token; returns nil if no live waiter is among the first
--- MOST_DEAD members. Skips a member that is not an owner id, as it skips a dead waiter, and a waiter
--- whose time is in the future: the server's clock was set back, so the client could not check the grant.
+-- its client ("<owner> <last seen> <token>") and the token; returns nil if no live waiter is among the first MOST_DEAD
+-- members. Skips dead waiters, and members that are not owner ids. Also skips a waiter that was last seen in the
+-- future: the server's clock was set back since then, so the waiter's client could not check the grant message.
 local function grant_next(stored, time)
   local now = microseconds(time)
   for _ = 1, MOST_DEAD do
@@ -46,7 +46,8 @@ local function grant_next(stored, time)
   end
 end
 
--- Returns whether this read command fails because the key has a value of another type.
+-- Returns whether this read command fails because the key has a value of another type. Redis 6.2 reports the failure
+-- as a text that begins with a position in the script, and later versions report a table.
 local function is_of_other_type(command, key)
   local is_read, failure = pcall(redis.call, command, key)
   failure = type(failure) == 'table' and failure.err or failure

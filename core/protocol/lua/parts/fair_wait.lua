@@ -3,7 +3,7 @@
 -- Appends the owners that are not in the wait queue yet, and records that all of them are alive. `waiters` has pairs
 -- of an owner id and '1' if the owner wants a token, else '0'. Skips the holder, because the holder does not wait.
 --
--- A full server refuses commands that need memory only until the script has written something. The first write is
+-- Until a script has written something, a full server refuses its commands that need memory. The first write is
 -- therefore PEXPIRE, which a full server accepts, so every waiter gets its place. All waiters share one HSET, because
 -- a poll names up to 128 of them.
 local function wait_in_line(waiters, holder, now)

@@ -1,4 +1,4 @@
--- Prepended to the scripts of the `mutex` that callers run without holding it.
+-- Prepended to the scripts of the `mutex` that callers run without holding the lock.
 
 -- Returns the error for a key that cannot be read as a STRING. The error is STEADLOCK_KIND if the key is a HASH of one
 -- owner id, because a `lock` or `fair_lock` then has this name; otherwise the error is `refusal`.

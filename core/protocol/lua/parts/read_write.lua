@@ -12,7 +12,7 @@
 local MARK = 2000
 -- Marks block new readers for this many milliseconds, then let them in for as long, and so on.
 local PHASE = 2000
--- How long readers have precedence after a write that refused some, in milliseconds.
+-- How long readers have precedence after a write during which readers were refused, in milliseconds.
 local READERS_FIRST = 200
 
 -- Returns whether a write by pcall was refused because the server is full. Redis 6.2 puts a position in the script
@@ -60,8 +60,8 @@ local function left(text, now)
   return (tonumber(text) or 0) - now
 end
 
--- Returns the same for a time that is never set more than `most` ahead. Returns 0 if more is left: the clock was set
--- back in the meantime, and the time counts as passed.
+-- Returns what `left` returns, for a time that is never set more than `most` milliseconds ahead. Returns 0 if more is
+-- left: the clock was set back in the meantime, and the time counts as passed.
 local function short_left(text, now, most)
   local rest = left(text, now)
   return rest <= most and rest or 0
