@@ -1,9 +1,9 @@
 //! The circuit breakers: one for each primary, open while the primary does not answer.
 //!
 //! ```text
-//!          so many failures in a row            the pause is over, or a connection opened
+//!          enough failures in a row             the pause is over, or a connection opened
 //!  Closed ───────────────────────────► Open ────────────────────────────────────► Probing
-//!    ▲                                  ▲         the probe came to nothing          │
+//!    ▲                                  ▲              the probe failed              │
 //!    │                                  └────────────────────────────────────────────┤
 //!    └───────────────────────────────────────────────────────────────────────────────┘
 //!            a call to that primary is answered: the probe, a renewal, a release
@@ -212,6 +212,7 @@ impl Breakers {
         Some(of.map(|keys| keys.inspect()).ok_or(NothingToAsk))
     }
 
+    /// Notes that a call is the probe of a primary.
     pub(crate) fn probes(&mut self, primary: Primary, call: CallId) {
         if let Some(state) = self.by_primary.get_mut(&primary) {
             state.probe = Some(call);
@@ -252,7 +253,8 @@ impl Health {
                 "LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN" | "READONLY" => {
                     Self::Fails(Cause::new(format!("the server refused: {code} {message}")))
                 }
-                // The server answers, but refuses writes for now. Holders go on there, so the breaker must not open.
+                // The server answers, but refuses writes for now. Its holders keep their locks, so the breaker must not
+                // open.
                 "OOM" | "NOREPLICAS" | "MISCONF" => Self::Unknown,
                 // These errors concern one slot, or a call that the driver sends again.
                 "TRYAGAIN" | "MOVED" | "ASK" | "NOSCRIPT" | "UNBLOCKED" => Self::Unknown,

@@ -3,9 +3,10 @@
 //! An event that leaves the machines is for a caller, or for the composite lock of a member. The composite locks take
 //! theirs when the events are passed on.
 //!
-//! Some refusals wait for the name of the holder. A client that is refused by an unknown holder knows only its owner id.
-//! The answer that names the holder's program arrives one round trip later. The refusal is reported with the name, or
-//! without it when the time limit is over. The lock is not delayed, because the caller has already left its queue.
+//! Some refusals wait for the name of the holder. A refusal has only the holder's owner id. If the client does not know
+//! the program of this owner id, it asks the server, and the answer arrives one round trip later. The refusal is
+//! reported with the name, or without it when the time limit is over. The lock is not delayed, because the caller has
+//! already left its queue.
 
 use std::collections::VecDeque;
 
@@ -56,8 +57,8 @@ impl Client {
         self.locks.io_mut().next_ticket(verb)
     }
 
-    /// Changes the locks, and passes on the events that follow. `divert` takes what concerns composite locks, and
-    /// returns an event that is for a caller.
+    /// Changes the locks, and passes on the events that follow. `divert` keeps the events for composite locks, and
+    /// returns those for callers.
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut Locks), mut divert: impl FnMut(Output) -> Option<Event>) {
         change(&mut self.locks);
         while let Some(output) = self.locks.next_output() {
@@ -163,7 +164,7 @@ impl Unnamed {
         let mut due = Vec::new();
         for mut refusal in std::mem::take(&mut self.0) {
             let timer = Timer::Name(refusal.ticket);
-            // If the wait was over before, a part of the time limit has passed already.
+            // If the caller's wait ended earlier, the timer is already set, and a part of the time limit has passed.
             let until = refusal
                 .until
                 .or_else(|| io.due(timer))

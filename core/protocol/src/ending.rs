@@ -47,7 +47,7 @@ pub enum LostReason {
     Expired,
     /// The server has no record of the hold: DEL, FLUSHALL, eviction, failover.
     Removed,
-    /// The record on the server belongs to another owner, or the key contains something that is not a lock of this kind.
+    /// The record on the server belongs to another owner, or the key contains something that is no lock of this kind.
     Stolen,
     /// `max_hold` has passed.
     MaxHold,
@@ -71,7 +71,7 @@ impl LostReason {
         }
     }
 
-    /// Parses such a text.
+    /// Parses the text that hosts see.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| reason.as_str() == word)
@@ -94,6 +94,7 @@ impl LostReason {
     pub const fn outcome(self) -> ReleaseOutcome {
         match self {
             Self::Stolen => ReleaseOutcome::Stolen,
+            // A client that closes releases all its holds.
             Self::Closed => ReleaseOutcome::Released,
             Self::Expired | Self::Removed | Self::MaxHold => ReleaseOutcome::Expired,
         }

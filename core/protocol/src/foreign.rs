@@ -16,7 +16,7 @@ pub fn shown_owner(bytes: &[u8]) -> String {
     readable(bytes, MOST_OWNER)
 }
 
-/// Returns the text of a server, or of something between it and the client, for people to read.
+/// Returns the text of a server, or of a proxy before it, for people to read.
 #[must_use]
 pub fn shown_words(bytes: &[u8]) -> String {
     readable(bytes, MOST_SAID)
@@ -58,7 +58,7 @@ pub fn around<'a>(text: &'a str, mark: &str) -> Option<(&'a str, &'a str)> {
     split(text, mark, at)
 }
 
-/// Returns the same for the last occurrence.
+/// Returns the text before the last occurrence of a mark, and the text after it.
 pub(crate) fn around_last<'a>(text: &'a str, mark: &str) -> Option<(&'a str, &'a str)> {
     let at = places(text, mark).rposition(|part| part == mark.as_bytes())?;
     split(text, mark, at)
@@ -151,7 +151,7 @@ mod tests {
             ("\u{202e}cba\u{2066}\u{2028}", "\\u{202e}cba\\u{2066}\\u{2028}"),
         ] {
             assert_eq!(shown_words(written.as_bytes()), shown);
-            assert_eq!(shown_words(shown.as_bytes()), shown, "once or twice is the same");
+            assert_eq!(shown_words(shown.as_bytes()), shown, "an escaped text stays as it is");
         }
     }
 

@@ -54,7 +54,7 @@ struct Own {
     text: Arc<[u8]>,
 }
 
-/// The state of what this client knows about another client.
+/// The knowledge of this client about another client.
 #[derive(Debug)]
 enum Other {
     /// The question is in flight.
@@ -168,7 +168,7 @@ impl Identities {
             Err(CallError::Server { code, .. }) if Refusal::of(code) != Refusal::Temporary => {
                 self.others.insert(client, Other::Known { info: None, at: now });
             }
-            // The next refusal that names the client asks again.
+            // This client asks again after the next refusal by the other client's hold.
             Err(_) => {
                 self.others.remove(&client);
             }

@@ -50,7 +50,7 @@ pub(crate) enum Verb {
 }
 
 impl Ticket {
-    /// Makes a ticket. The two lowest bits hold the verb, so tickets sort by their numbers.
+    /// Makes a ticket. The verb is in the two lowest bits, so that tickets sort by their numbers.
     pub(crate) const fn new(number: u64, verb: Verb) -> Self {
         Self((number << 2) | verb as u64)
     }

@@ -35,7 +35,8 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// The names of all kinds, in the order of the tables of kinds in all languages.
+            /// The names of all kinds, in the order of the tables of kinds in all languages. The JVM sends a kind as
+            /// its index in this list.
             pub const NAMES: [&'static str; [$($spec.name),*].len()] = [$($spec.name),*];
 
             /// Returns the table of the kind. Outside of `kinds`, only the wording of errors, RedLock and the limits of
@@ -100,7 +101,7 @@ impl Kind {
         matches!(self.spec().again, Again::Enters)
     }
 
-    /// Returns why a caller cannot name the lease of such a lock to acquire it again, if the kind is not reentrant.
+    /// Returns why `within` cannot name a lease of a lock of this kind, which is not reentrant.
     pub(crate) const fn refusal_within(self) -> &'static str {
         if self.is_exclusive() {
             "the lease given as `within` holds this lock, which is not reentrant; release it first"
@@ -109,8 +110,8 @@ impl Kind {
         }
     }
 
-    /// Returns why a holder's own wait without a bound is refused: no other caller could end it. `None` if the holder
-    /// can re-enter the lock, or if the lock can have several holders.
+    /// Returns why a holder may not wait for its own lock without a bound: no other caller could end the wait. `None`
+    /// if the holder can re-enter the lock, or if the lock can have several holders.
     pub(crate) const fn refusal_of_endless(self) -> Option<&'static str> {
         match self.spec().again {
             Again::Waits(why) if self.is_exclusive() => Some(why),
@@ -161,8 +162,8 @@ pub(crate) struct Spec {
     pub(crate) name: &'static str,
     /// The gate at which local waiters queue.
     pub(crate) gate: Gate,
-    /// The gates that cannot be held beside this kind, nor this kind beside them. A kind with permits is excluded only
-    /// if too few permits are left.
+    /// The gates of the locks that exclude this kind, and that this kind excludes. Permits exclude other permits only
+    /// if too few are left.
     pub(crate) excludes: &'static [Gate],
     /// How many owners can hold the lock at a time.
     pub(crate) holders: Holders,
@@ -176,10 +177,10 @@ pub(crate) struct Spec {
     /// Whether a refused waiter leaves a mark on the server: its place in a fair lock's queue, or the mark of a waiting
     /// writer. The waiter removes the mark when it gives up.
     pub(crate) leaves_mark: bool,
-    /// Whether a majority of several servers can hold the lock (RedLock).
+    /// Whether the lock can be a RedLock, which a majority of several servers grants.
     pub(crate) by_majority: bool,
 
-    /// All keys of the lock; the key of the holder's record is the first.
+    /// All keys of the lock. The first is that of the holder's record, and for a read lock that of the writer's record.
     pub(crate) keys: &'static [Key],
     /// The channel on which releases are published.
     pub(crate) channel: Channel,
@@ -215,14 +216,15 @@ impl Spec {
         std::iter::once(self.gate).chain(self.inside.map(|(gate, _)| gate))
     }
 
-    /// Returns what happens to a caller with a hold at this gate, if it is that of the other side.
+    /// Returns what happens to a caller with a hold at this gate, if this is the gate of the other side.
     pub(crate) fn inside(&self, held: Gate) -> Option<Inside> {
         self.inside.filter(|(gate, _)| *gate == held).map(|(_, inside)| inside)
     }
 }
 
-/// Which kinds share a local queue, and whose holders exclude one another. Kinds with the same gate and the same record
-/// share one local queue and, if they are reentrant, their holders.
+/// A name by which the tables say which kinds exclude one another, and which share a queue. The waiters of all locks
+/// with the same record and the same gate are in one local queue. If the kinds are reentrant, a holder of one of these
+/// locks re-enters its hold by any of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Gate(&'static str);
 

@@ -13,7 +13,7 @@ use crate::lease::{reliable, used_up_by};
 use crate::periods::MAX_ATTEMPT;
 use crate::wording::brief;
 
-/// After this many late grants in a row, callers without a bound of their own stop asking.
+/// After this many late grants in a row, callers whose wait has no bound stop asking.
 const MOST: u32 = 5;
 /// The bounds of the random pause after the second late grant in a row. The pause doubles with each that follows.
 const PAUSE: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_millis(100);

@@ -165,7 +165,7 @@ pub(crate) struct LeasePlan {
 }
 
 impl LeasePlan {
-    /// Returns the plan for these terms. If they have no length, the plan has that of the client.
+    /// Returns the plan for these terms, with the client's length if the terms have none.
     pub(crate) fn of(terms: LeaseTerms, client: LeaseDuration) -> Self {
         Self {
             length: terms.length().unwrap_or(client).get(),

@@ -307,7 +307,7 @@ mod tests {
             ("a, redis://:sesame@h, redis://:sesame@i", "a, redis://…@i"),
         ] {
             assert_eq!(shown(name), wanted);
-            assert_eq!(shown(wanted), wanted, "twice is as once");
+            assert_eq!(shown(wanted), wanted, "a shown name stays as it is");
             let name = LockName::parse(name).unwrap();
             assert_eq!(format!("{name}"), wanted);
             assert_eq!(format!("{name:?}"), format!("{wanted:?}"));
@@ -390,7 +390,7 @@ mod tests {
         assert_eq!(key(""), format!("steadlock:{{{id}}}:primary"));
         assert_eq!(key("shop:"), format!("steadlock:{{shop:{id}}}:primary"));
         assert_eq!(key("{shop}:"), format!("steadlock::{{shop}}:{id}:primary"));
-        assert!(key(&"n".repeat(511)).ends_with(":primary"), "its locks have one letter");
+        assert!(key(&"n".repeat(511)).ends_with(":primary"), "such a prefix leaves one byte for names");
     }
 
     #[test]

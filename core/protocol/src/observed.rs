@@ -119,7 +119,7 @@ pub enum Observed {
     ClockAhead {
         /** The primary. */
         primary: Primary,
-        /** The difference, at the least. */
+        /** The least possible difference. */
         by: Duration,
     },
     /// A hold is lost.

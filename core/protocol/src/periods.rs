@@ -8,5 +8,5 @@ pub(crate) const MIN_GAP: Duration = Duration::from_millis(2);
 pub(crate) const MAX_ATTEMPT: Duration = Duration::from_secs(30);
 /// How long a grant to a waiter in a fair lock's queue lasts. Must equal `PROVISIONAL` in `parts/fair.lua`.
 pub(crate) const PROVISIONAL: Duration = Duration::from_secs(3);
-/// How much longer than its wait a caller can be kept, while the first answer or the name of the holder is due.
+/// How long after the end of its wait a caller may be kept waiting for the first answer or for the holder's name.
 pub(crate) const FIRST_ANSWER_GRACE: Duration = Duration::from_millis(40);

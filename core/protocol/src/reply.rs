@@ -33,9 +33,9 @@ pub enum CallError {
 impl CallError {
     /// Makes a server's error from its first word and the rest. The result is the same for all versions of the server.
     ///
-    /// If a script ends with an error, Redis 6.2 puts `ERR` and the places of the error before it, so that the first
-    /// word says nothing. Later versions put the place at the end. The code does not show whether there is a place;
-    /// only the text does.
+    /// If a script ends with an error, Redis 6.2 puts `ERR` and positions in the script before the error, so that the
+    /// first word says nothing. Later versions put a position at the end. The code does not show whether there is a
+    /// position; only the text does.
     ///
     /// Scripts can quote values that other programs wrote, so the text is also made safe to read.
     #[must_use]
@@ -45,15 +45,15 @@ impl CallError {
         let bare = match message.strip_prefix("Error running script (call to ") {
             Some(rest) if code == "ERR" => around(rest, "): ").map_or(rest, |(_, cause)| cause).to_owned(),
             // Redis 6.2, if the script caught the error and returned it.
-            _ if code == PLACE => format!("{code} {message}"),
+            _ if code == SCRIPT => format!("{code} {message}"),
             _ => {
                 return Self::Server {
                     code: code.into(),
-                    message: without_place_at_end(message).into(),
+                    message: without_position_at_end(message).into(),
                 };
             }
         };
-        let cause = without_places(&bare);
+        let cause = without_positions(&bare);
         let (code, message) = match cause.split_once(' ') {
             Some((word, rest)) if is_code(word) => (word, rest),
             _ if is_code(cause) => (cause, ""),
@@ -74,22 +74,22 @@ impl CallError {
 }
 
 /// The name that a server gives to a script, before the line number.
-const PLACE: &str = "@user_script:";
+const SCRIPT: &str = "@user_script:";
 
-/// Removes the places from the start: `@user_script:31: @user_script: 31: -OOM command …` becomes `OOM command …`.
-fn without_places(mut text: &str) -> &str {
-    while let Some(rest) = text.strip_prefix(PLACE) {
+/// Removes positions from the start: `@user_script:31: @user_script: 31: -OOM command …` becomes `OOM command …`.
+fn without_positions(mut text: &str) -> &str {
+    while let Some(rest) = text.strip_prefix(SCRIPT) {
         let line_gone = rest.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
         text = line_gone.trim_start_matches(':').trim_start();
     }
     text.strip_prefix('-').unwrap_or(text)
 }
 
-/// Removes the place from the end: `command … script: 0843…, on @user_script:31.` becomes `command …`. Valkey 9 leaves
+/// Removes a position from the end: `command … script: 0843…, on @user_script:31.` becomes `command …`. Valkey 9 leaves
 /// out the hash.
-fn without_place_at_end(text: &str) -> &str {
+fn without_position_at_end(text: &str) -> &str {
     match around_last(text, " script: ") {
-        Some((cause, place)) if around(place, PLACE).is_some() => cause,
+        Some((cause, position)) if around(position, SCRIPT).is_some() => cause,
         _ => text,
     }
 }
@@ -153,7 +153,7 @@ mod tests {
                 &*format!("Error running script (call to f_HASH): @user_script:2: WRONGTYPE {wrong}"),
                 ("WRONGTYPE", wrong),
             ),
-            (PLACE, &*format!("12: -READONLY {replica}"), ("READONLY", replica)),
+            (SCRIPT, &*format!("12: -READONLY {replica}"), ("READONLY", replica)),
             // Redis 7.0 and 8.2, and Valkey 9.1.
             (
                 "OOM",
@@ -190,7 +190,7 @@ mod tests {
             ("ERR", "Error running script (call to ", "Error running script (call to"),
             ("ERR", "it said: script: none", "it said: script: none"),
             ("ERR", "", ""),
-            (PLACE, "", ""),
+            (SCRIPT, "", ""),
         ] {
             assert_eq!(parsed(code, message), ("ERR".into(), expected.into()), "{message:?}");
         }

@@ -18,8 +18,8 @@ macro_rules! scripts {
             /// All scripts.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// Returns the text of the script: the parts that it uses, then its own file. Comment lines are empty. They
-            /// would be half of what is sent, and the other lines keep their numbers.
+            /// Returns the text of the script: the parts that it uses, then its own file. Comment lines are emptied,
+            /// because comments are half of the files. The empty lines stay, so that other lines keep their numbers.
             #[must_use]
             pub const fn text(self) -> &'static str {
                 match self {
@@ -75,8 +75,8 @@ macro_rules! scripts {
             /// Returns the hex SHA-1 for EVALSHA.
             #[must_use]
             pub fn sha1(self) -> &'static str {
-                // No `OnceLock`: at a fork, another thread can be inside its initialization, and no call of the child
-                // would come past it.
+                // No `OnceLock`: if another thread is inside the initialization during a fork, each call of the child
+                // would wait for that thread, which the child does not have.
                 static OF_EACH: OnceBox<Vec<String>> = OnceBox::new();
                 let of = |script: &Self| sha1_smol::Sha1::from(script.text()).digest().to_string();
                 let of_each = OF_EACH.get_or_init(|| Box::new(Self::ALL.iter().map(of).collect()));
@@ -154,23 +154,23 @@ scripts! {
 
 /// Returns the length of the code of a source.
 const fn code_length(source: &str) -> usize {
-    walk::<0>(source).1
+    without_comments::<0>(source).1
 }
 
 /// Returns the code of a source: its lines, with comment lines empty.
 const fn code<const LENGTH: usize>(source: &str) -> [u8; LENGTH] {
-    walk(source).0
+    without_comments(source).0
 }
 
-/// Returns the first `ROOM` bytes of the code of a source, and the length of the whole code.
+/// Returns the first `CAPACITY` bytes of the code of a source, and the length of the whole code.
 #[expect(
     clippy::indexing_slicing,
     clippy::arithmetic_side_effects,
-    reason = "the compiler runs it, and would stop"
+    reason = "it runs in the compiler, where a panic only stops the build"
 )]
-const fn walk<const ROOM: usize>(source: &str) -> ([u8; ROOM], usize) {
+const fn without_comments<const CAPACITY: usize>(source: &str) -> ([u8; CAPACITY], usize) {
     let source = source.as_bytes();
-    let mut code = [0; ROOM];
+    let mut code = [0; CAPACITY];
     let (mut from, mut length) = (0, 0);
     while from < source.len() {
         let mut end = from;
@@ -185,7 +185,7 @@ const fn walk<const ROOM: usize>(source: &str) -> ([u8; ROOM], usize) {
         let mut at = if is_comment { end } else { from };
         // The loop also copies the newline, if there is one.
         while at <= end && at < source.len() {
-            if length < ROOM {
+            if length < CAPACITY {
                 code[length] = source[at];
             }
             (at, length) = (at + 1, length + 1);

@@ -29,8 +29,8 @@ struct Seen {
 }
 
 impl ServerClocks {
-    /// Notes the token of a call that was sent at `sent`. Returns how far the server's clock is ahead of the earlier
-    /// tokens, at the least, if that can end a record of this lease before its holder's deadline.
+    /// Notes the token of a call that was sent at `sent`. Returns how far the server's clock has jumped ahead since the
+    /// last token, at the least; `None` if the jump cannot end a record of this lease before its holder's deadline.
     pub(crate) fn note_token(
         &mut self,
         place: Place,

@@ -28,7 +28,7 @@ pub(crate) enum Timer {
     Answer(Ticket),
     /// A caller has waited long enough for its extension.
     Extension(Ticket),
-    /// A caller without a bound checks whether the server has been silent for too long.
+    /// A caller whose wait has no bound checks whether the server has been silent for too long.
     Silence(Ticket),
     /// The renewal of a hold is due.
     Renew(HoldId),
@@ -67,7 +67,7 @@ impl Timer {
 
 /// The timer table.
 ///
-/// Most timers are stopped before they are due. Stopping a timer is therefore cheap: only its entry in `set` is removed,
+/// Most timers are stopped before they are due. To stop a timer is therefore cheap: only its entry in `set` is removed,
 /// and its entry in a schedule becomes stale. A stale entry is dropped when it reaches the front of the schedule, or
 /// when the schedule has many more entries than `set`. The front entry is never stale.
 #[derive(Debug, Default)]

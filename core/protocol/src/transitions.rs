@@ -87,7 +87,7 @@ mod noted {
         note(line);
     }
 
-    /// Returns a row as text, as the record has it.
+    /// Returns a row as a line of the file that `note` writes.
     pub(crate) fn written(name: &str, (from, input, to): Row) -> String {
         format!("{name}: {from} -- {input} --> {to}")
     }

@@ -25,7 +25,7 @@ pub struct Config {
     /// The length of auto-renewed leases whose requests name none.
     pub lease: LeaseDuration,
     /// The number of primaries; their nodes are numbered from 0. With more than one primary, every lock is a RedLock,
-    /// which a majority of them holds.
+    /// which a majority of them grants.
     pub primaries: u16,
     /// How long an answer may take.
     pub command_timeout: Duration,
@@ -92,7 +92,7 @@ impl OnUnavailable {
         }
     }
 
-    /// Parses such a text.
+    /// Parses the text that hosts use.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|policy| policy.as_str() == word)

@@ -4,8 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::Cause;
-use crate::error::{Error, ErrorKind, Operation};
+use crate::error::{Cause, Error, ErrorKind, Operation};
 use crate::kinds::{Keys, Kind};
 use crate::name::Word;
 use crate::reply::{CallError, Refusal};
@@ -64,7 +63,7 @@ pub(crate) fn explain(keys: &Keys, code: &str, message: &str) -> Cause {
 fn other_kind(keys: &Keys) -> Cause {
     let held = match keys.kind {
         Kind::Mutex => "its key is held as a lock or a fair_lock",
-        _ => "its key is held as a mutex",
+        Kind::Lock | Kind::Fair | Kind::Read | Kind::Write | Kind::Semaphore(_) => "its key is held as a mutex",
     };
     Cause::new(held).with_advice("use one kind of lock for each name")
 }

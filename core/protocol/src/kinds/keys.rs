@@ -4,7 +4,7 @@
 //! ```text
 //! an attempt or a question
 //!   {1}, {1, token}                  granted; for a question: the lock is free. A token may be empty
-//!   {0, left, holder}                held, for `left` ms by a record with a TTL
+//!   {0, left, holder}                held; the TTL of the record in ms, negative if there is none
 //!   {0, left, holder, now}           the same, with a queue on the server (`HeldReply::Queued`)
 //!   {0, left, holder, held, limit}   the same, with permits (`HeldReply::Permits`)
 //! a renewal, a release, or the operation of an operator
@@ -64,7 +64,7 @@ pub(crate) struct Keys {
     pub(crate) node: NodeId,
     pub(crate) kind: Kind,
     pub(crate) name: LockName,
-    /// The key of the holder's record.
+    /// The first key of the kind's table: that of the holder's record, and for a read lock that of the writer's record.
     pub(crate) record: Arc<[u8]>,
 }
 
@@ -82,13 +82,13 @@ impl Keys {
         }
     }
 
-    /// Returns all keys of the lock; the record's key is the first.
+    /// Returns all keys of the lock; `record` is the first.
     pub(crate) fn all(&self) -> impl Iterator<Item = Arc<[u8]>> {
         let keys = self.kind.spec().keys.iter();
         keys.map(|key| written(*key, &self.name))
     }
 
-    /// Returns the keys that contain the holders. In each table they come before the token's key.
+    /// Returns the keys in which the holders are stored. In each table they come before the token's key.
     pub(crate) fn records(&self) -> impl Iterator<Item = Arc<[u8]>> {
         let keys = self.kind.spec().keys.iter();
         keys.take_while(|key| **key != Key::Own(Word::TOKEN))
@@ -131,8 +131,8 @@ impl Keys {
         self.call(&self.kind.spec().renew, &values)
     }
 
-    /// Returns the call that removes the hold of `owner`, or its mark. It wakes the waiters, or grants a fair lock to
-    /// the next one.
+    /// Returns the call that removes the hold of `owner`, or its mark. The call wakes the waiters, or grants a fair
+    /// lock to the next one.
     pub(crate) fn release(&self, owner: &OwnerId) -> Invocation {
         let values = Values {
             owner: Some(owner),
@@ -201,8 +201,8 @@ impl Keys {
         }
     }
 
-    /// Returns a key for a call. Keys are made when they are needed, because a renewal names the record alone, and a
-    /// client may hold many locks.
+    /// Returns a key for a call. Only the first key is stored: a client may hold many locks, and most renewals need no
+    /// other key.
     fn key(&self, key: Key, is_token_drawn: bool) -> Option<Arc<[u8]>> {
         let key = match key {
             Key::TokenIfDrawn if !is_token_drawn => return None,
@@ -241,8 +241,8 @@ impl Keys {
     }
 }
 
-/// The values from which the arguments of a call are made. A value is left out if it is not set. Tests in `layout`
-/// check that every row fits its script.
+/// The values from which the arguments of a call are made. An argument whose value is not set is left out. Tests in
+/// `layout` check that each call has the keys and arguments that the head of its script lists.
 #[derive(Debug, Default)]
 struct Values<'a> {
     owner: Option<&'a OwnerId>,
@@ -336,7 +336,8 @@ impl LockKey {
         (*found.of(&name) == *key).then_some((found, name))
     }
 
-    /// Returns the key of the holder's record for the kind of this name; `None` if there is no such kind.
+    /// Returns the key of the holder's record for the kind of this name, and for a read lock that of the writer's
+    /// record; `None` if there is no such kind.
     #[must_use]
     pub fn of_record(kind: &str) -> Option<Self> {
         let kind = Kind::parse(kind, 1, 1).ok()?;

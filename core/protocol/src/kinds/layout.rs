@@ -1,4 +1,4 @@
-//! Tests of what is true for all keys and channels of all kinds, with any name.
+//! Tests of properties that the keys and channels of all kinds have for any name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -151,7 +151,7 @@ fn keys_and_channels(name: &LockName) -> (BTreeSet<String>, BTreeSet<String>) {
     )
 }
 
-/// Whether the access list patterns of a prefix for keys, or for channels, match a text.
+/// Whether a key or a channel matches one of the patterns by which an access list confines a client to a prefix.
 fn is_inside(prefix: &str, text: &str) -> bool {
     let braced = format!("{{{prefix}");
     let derived = |rest: &str, other: &str| rest.starts_with(&braced) || rest.starts_with(other);
@@ -349,8 +349,8 @@ fn the_record_of_a_lock_is_renewed_and_released_by_one_key() {
     for kind in Kind::each() {
         let keys = Keys::new(kind, &name, NodeId::default());
         assert_eq!(keys.renew(&owner, Duration::from_secs(1)).keys.len(), 1, "{kind:?}");
-        // A release of the fair lock can grant the lock to the next waiter. The last reader ends the precedence of
-        // readers.
+        // The release of a fair lock can grant the lock to the next waiter. The release of the last reader also changes
+        // the state: it ends the precedence of readers.
         let needed = match kind {
             Kind::Fair => 4,
             Kind::Read => 2,

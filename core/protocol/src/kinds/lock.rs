@@ -5,7 +5,7 @@ use super::{Again, Arg, Channel, Form, Gate, HeldReply, Holders, Key, Spec, Wait
 use crate::name::Word;
 use crate::script::Script;
 
-/// The reentrant lock and the fair lock share this gate, and so their holders.
+/// The gate of the reentrant lock and the fair lock: a holder of one re-enters its hold by the other.
 pub(super) const GATE: Gate = Gate::new("lock");
 
 pub(super) const SPEC: Spec = Spec {
