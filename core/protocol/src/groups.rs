@@ -119,12 +119,12 @@ impl Group {
         composites.saturating_add(self.members.len())
     }
 
-    /// Takes what concerns composite locks. Returns an event that is for a caller.
+    /// Keeps an event for a composite lock, and returns one for a caller.
     pub(crate) fn divert(&mut self, output: Output) -> Option<Event> {
         self.members.divert(output)
     }
 
-    /// Returns the error for a wait for one lock that no other caller could end.
+    /// Returns an error if the request waits for one lock and no other caller could end the wait.
     pub(crate) fn self_wait_error(
         &mut self,
         client: &mut Client,

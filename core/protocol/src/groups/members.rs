@@ -55,13 +55,13 @@ impl Table {
         self.leases.get(&member).copied().flatten()
     }
 
-    /// Takes what concerns composite locks. Returns an event that is for a caller.
+    /// Keeps an event for a composite lock, and returns one for a caller.
     pub(super) fn divert(&mut self, output: Output) -> Option<Event> {
         match output {
             Output::Event(event) if !self.is_members(&event) => return Some(event),
             event @ Output::Event(_) => self.events.push_back(event),
-            // This event comes first. Another event of the same answer can end the gathering that must receive this
-            // one.
+            // This event goes to the front, because an earlier event of the same answer can end the gathering that must
+            // receive this one.
             entered @ Output::Entered(_) => self.events.push_front(entered),
         }
         None
@@ -183,13 +183,13 @@ impl Members<'_> {
     /// Grants the caller of a composite lock one more lease of it, without a token.
     pub(crate) fn grant(&mut self, ticket: Ticket, granted: CompositeLease<'_>) {
         let holds = self.locks().holds();
-        let is_local = |lease: &LeaseId| {
+        let is_degraded = |lease: &LeaseId| {
             holds
                 .of_lease(*lease)
                 .and_then(|id| holds.get(id))
                 .is_some_and(Hold::is_local)
         };
-        let degraded = granted.members.iter().any(is_local);
+        let degraded = granted.members.iter().any(is_degraded);
         let grant = Grant {
             lease: granted.lease,
             token: None,
@@ -324,7 +324,7 @@ impl Members<'_> {
         self.with(|locks| locks.acquire(ticket, request, node, plan, now));
     }
 
-    /// Releases one lease. The last lease of a hold ends the record on the server.
+    /// Releases one lease. The release of the last lease of a hold removes the record on the server.
     pub(crate) fn release(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) {
         self.hold(holds::Input::Release(ticket, lease), now);
     }

@@ -14,9 +14,9 @@
 //! the same in every client, so two clients never wait for each other. While the next member is acquired, the earlier
 //! ones are renewed, even if the lease is fixed.
 //!
-//! If one member is lost, all are lost. Before the last member is granted, all are acquired again. After that, the
-//! multi-lock is lost. A holder re-enters a multi-lock as a whole, even if its members are not reentrant. A member is
-//! released only with the multi-lock.
+//! If a member is lost before the multi-lock is granted, all are released and acquired again. If a member is lost
+//! later, the multi-lock is lost. A holder re-enters a multi-lock as a whole, even if its members are not reentrant. A
+//! member is released only with the multi-lock.
 //!
 //! The release or extension of a multi-lock ends when the server has answered for all members.
 

@@ -1,4 +1,4 @@
-//! RedLock: one lock on several independent primaries, held by a majority of them.
+//! RedLock: one lock on several independent primaries, granted by a majority of them.
 //!
 //! ```text
 //!            first of its name here
@@ -12,7 +12,8 @@
 //! Each primary has an ordinary mutex, which is held and renewed on its own. These mutexes are the members.
 //!
 //! A primary that does not answer does not delay the others. A primary that is not connected is asked as soon as it is
-//! connected. A round waits for it only while no majority has answered, and no longer than the response timeout.
+//! connected. A round waits for such a primary only while no majority has answered, and no longer than the response
+//! timeout.
 //!
 //! A holder can rely on a quorum hold while it can rely on a majority of the members. The deadline is therefore that of
 //! the last member of the majority. A mutex that was lost is not acquired again, and no longer counts in this hold.
@@ -181,7 +182,7 @@ impl Quorum {
     fn wait_over(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) {
         let is_held = self.is_held(ticket);
         let outcome = self.attempts.refusal(members, ticket, is_held, now);
-        if matches!(outcome, Some(Outcome::Failed(_))) && self.attempts.is_due_grace(members, ticket) {
+        if matches!(outcome, Some(Outcome::Failed(_))) && self.attempts.prolong_once(members, ticket) {
             members.set(Timer::QuorumWait(ticket), now + FIRST_ANSWER_GRACE);
         } else {
             self.refuse(members, ticket, now);

@@ -27,14 +27,14 @@ use crate::machines::holds::Hold;
 use crate::types::AcquireRequest;
 
 impl Members<'_> {
-    /// Returns the error for a wait for one lock that no other caller could end.
+    /// Returns an error if the request waits for one lock and no other caller could end the wait.
     pub(crate) fn self_wait_error(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
         self.member_wait_error(request, now)
             .or_else(|| self.endless_mutex_wait_error(request, now))
             .or_else(|| self.blocked_holder_error(request, now))
     }
 
-    /// Returns the error for a wait for all of these locks that no other caller could end.
+    /// Returns an error if the requests wait for several locks as one and no other caller could end the wait.
     pub(crate) fn joint_self_wait_error(&self, requests: &[AcquireRequest], now: Instant) -> Option<Error> {
         let both_sides = requests.iter().find(|one| {
             let spec = one.kind.spec();
@@ -55,7 +55,7 @@ impl Members<'_> {
         })
     }
 
-    /// Returns the error for a wait for a lock that the caller holds as a member of a composite lock.
+    /// Returns an error if the caller waits for a lock that it holds as a member of a composite lock.
     fn member_wait_error(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
         if !is_waiting(request) || request.within.is_some() {
             return None;
@@ -64,8 +64,8 @@ impl Members<'_> {
         self.own_hold_error(request, is_member, now)
     }
 
-    /// Returns the error for a wait without a bound that would last forever: the caller holds the lock as a single
-    /// lock, and the lock is not reentrant and has one holder at a time.
+    /// Returns an error if the caller waits without a bound and the wait would last forever: the caller holds the lock
+    /// itself, and the lock is not reentrant and has one holder at a time.
     fn endless_mutex_wait_error(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
         let is_endless = request.wait.is_none() && request.within.is_none();
         if !is_endless || request.kind.refusal_of_endless().is_none() {
@@ -74,7 +74,7 @@ impl Members<'_> {
         self.own_hold_error(request, |_| true, now)
     }
 
-    /// Returns the error for a wait for a lock whose holders the caller blocks.
+    /// Returns an error if the caller waits for a lock whose holders the wait would block.
     fn blocked_holder_error(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
         if request.blocked.is_empty() || !is_waiting(request) || request.within.is_some() {
             return None;
@@ -86,12 +86,12 @@ impl Members<'_> {
         };
         let blocked = request.blocked.iter().copied();
         let stops_it = blocked.clone().any(|context| held_by(context).next().is_some())
-            && leaves_no_room(request.kind, blocked.chain(request.context).flat_map(held_by));
+            && leave_too_little(request.kind, blocked.chain(request.context).flat_map(held_by));
         stops_it.then(|| refusal(request, BLOCKED))
     }
 
-    /// Returns the error for a wait of a caller for itself: the caller holds the lock by one of `these` holds, and
-    /// cannot re-enter it.
+    /// Returns an error if the caller waits for itself: the caller holds the lock by one of `these` holds, and cannot
+    /// re-enter it.
     fn own_hold_error(&self, request: &AcquireRequest, these: impl Fn(&Hold) -> bool, now: Instant) -> Option<Error> {
         let context = request.context?;
         let spec = request.kind.spec();
@@ -102,7 +102,7 @@ impl Members<'_> {
         let own_at = |gate| self.valid_holds(&keys, gate, context, now);
         let holds_at = |gate| own_at(gate).filter(|hold| these(hold));
         let message = match (spec.again, spec.inside) {
-            (Again::Waits(why), _) => leaves_no_room(request.kind, holds_at(spec.gate)).then_some(why),
+            (Again::Waits(why), _) => leave_too_little(request.kind, holds_at(spec.gate)).then_some(why),
             // A writer can re-enter the write lock, even if it also reads.
             (Again::Enters, Some((other, Inside::Refused(why)))) if own_at(spec.gate).next().is_none() => {
                 holds_at(other).next().map(|_| why)
@@ -122,9 +122,9 @@ impl Members<'_> {
 pub(super) const BLOCKED: &str = "it is held by another task of the calling thread, which could not go on to release it while \
     this wait blocks the thread; in an event loop use the client made for one (in Python, steadlock.aio)";
 
-/// Whether these holds leave too little of the lock for a request that they exclude. Any hold does, except a hold of
-/// permits.
-fn leaves_no_room<'a>(wanted: Kind, mut holds: impl Iterator<Item = &'a Hold>) -> bool {
+/// Whether these holds leave too little of the lock for a request that they exclude. A hold of permits may leave
+/// enough, and a hold of any other kind leaves nothing.
+fn leave_too_little<'a>(wanted: Kind, mut holds: impl Iterator<Item = &'a Hold>) -> bool {
     let Some(permits) = wanted.permits() else {
         return holds.next().is_some();
     };

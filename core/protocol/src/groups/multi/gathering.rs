@@ -1,11 +1,11 @@
 //! The acquisition of a multi-lock: one caller acquires several locks one after the other, until all are held.
 //!
-//! Until the last lock is granted, no program relies on the others. A loss therefore only costs the caller time: all
+//! Until the multi-lock is granted, no program relies on its locks. A loss therefore only costs the caller time: all
 //! locks are released and acquired again. If the caller had to wait for a lock, the server confirms the earlier ones
 //! once more before the multi-lock is granted. Otherwise the client would notice a removed record only at the next
 //! renewal.
 //!
-//! `Gatherings` are all such callers: what each does when one of its members is granted, renewed, refused or lost.
+//! `Gatherings` has all such callers, and handles the grants, renewals, refusals and losses of their members.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -38,8 +38,9 @@ pub(super) struct Gathering {
     all: Vec<AcquireRequest>,
     /// The locks that are not requested yet, in order.
     todo: VecDeque<AcquireRequest>,
-    /// When the first lock was requested, and when the current one was.
+    /// When the first lock was requested.
     began: Instant,
+    /// When the current lock was requested.
     asked: Instant,
     /// How many times in a row a lock expired before all were held, although the caller did not have to wait.
     lateness: Lateness,
@@ -245,7 +246,7 @@ impl Gathering {
         Some(member)
     }
 
-    /// Returns the instant until which each lock must last: as long as a single lock that the last call had granted. A
+    /// Returns the instant until which each lock must last: the end of a lease that counts from the last lock's call. A
     /// multi-lock that is re-entered gets its full length from now.
     fn enough(&self, members: &Members<'_>, now: Instant) -> Instant {
         let full = now + self.plan.length;
@@ -284,7 +285,7 @@ impl Gathering {
 
     /// Notes that a lock expired before all were held. Returns whether it would be useless to acquire them again.
     pub(super) fn expired(&mut self, now: Instant) -> bool {
-        // If the locks were held for longer than that, the network is fast enough for the lease.
+        // Locks that were held for twice the lease have been renewed, so the network is fast enough for the lease.
         if now.saturating_since(self.began) > self.plan.length.saturating_mul(2) {
             self.lateness.over();
         }
@@ -293,7 +294,7 @@ impl Gathering {
         self.is_over(now) || (is_endless && self.lateness.is_lasting())
     }
 
-    /// Returns the cause of the failure, if the locks expired one after the other.
+    /// Returns the cause of the failure, if the locks have expired before all were held.
     pub(super) fn lateness(&self) -> Option<Cause> {
         let length = self.plan.length;
         let cause = Cause::new(format!(
@@ -422,7 +423,7 @@ impl Gatherings {
         }
     }
 
-    /// Handles the loss of a lock before the last lock is granted.
+    /// Handles the loss of a lock before the multi-lock is granted.
     pub(super) fn lost(&mut self, members: &mut Members<'_>, lease: LeaseId, reason: LostReason, now: Instant) {
         let of = self.by_ticket.iter().find(|(_, gathering)| gathering.has(lease));
         match of.map(|(ticket, _)| *ticket) {
@@ -508,7 +509,7 @@ impl Gatherings {
     }
 }
 
-/// Returns the outcome for a caller whose locks expired one after the other.
+/// Returns the outcome for a caller, if its locks have expired before all were held.
 fn too_late(gathering: &Gathering) -> Option<Outcome> {
     let error = Error::new(ErrorKind::Unavailable, Operation::Acquire, "not granted");
     Some(Outcome::Failed(error.with_cause(gathering.lateness()?)))

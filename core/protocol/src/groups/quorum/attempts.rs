@@ -269,10 +269,10 @@ impl Attempts {
         ends
     }
 
-    /// Prolongs the wait of a quorum attempt whose wait is over, and returns whether it did. The wait is prolonged only
-    /// once. No round may have had a result for this waiter yet, a round for the lock must be in progress, and a
-    /// majority of the primaries must be connected or connecting.
-    pub(super) fn is_due_grace(&mut self, members: &Members<'_>, ticket: Ticket) -> bool {
+    /// Prolongs the wait of a quorum attempt whose wait is over, once. Returns whether it did. The wait is prolonged if
+    /// no round has had a result for this waiter yet, a round for the lock is in progress, and a majority of the
+    /// primaries is connected or connecting.
+    pub(super) fn prolong_once(&mut self, members: &Members<'_>, ticket: Ticket) -> bool {
         let io = members.io();
         let may_answer = primaries(io).filter(|node| io.is_connected(*node) || io.is_connecting(*node));
         if may_answer.count() < majority(io) {
@@ -363,7 +363,7 @@ impl Attempts {
     }
 
     /// Notes that a lease of this client held the lock until now, so that no waiter asked. For the waiters, the silence
-    /// of the servers counts from their first attempt, not from the beginning of their wait.
+    /// of the servers counts from now, not from the beginning of their wait.
     pub(super) fn was_held_here(&mut self, name: &LockName, now: Instant) {
         self.note_contact(name, now);
         self.note(name, &NoMajority::held_here());
@@ -474,8 +474,8 @@ impl Round {
         self.granted.len().saturating_add(to_come.count()) >= majority
     }
 
-    /// Returns the cause if the primaries are too slow for the response timeout: enough of the missing ones to make a
-    /// majority have answered a call since `since`, but took longer. `lease` is the requested lease.
+    /// Returns the cause if the primaries are too slow for the response timeout. There would then be a majority with
+    /// the missing primaries that have answered a call since `since`, but took longer. `lease` is the requested lease.
     pub(super) fn slowness(&self, io: &Io, lease: Duration, since: Instant) -> Option<Cause> {
         let missing = majority(io).checked_sub(self.answers())?;
         let late = self.unanswered.values().filter_map(|node| io.round_trip(*node, since));

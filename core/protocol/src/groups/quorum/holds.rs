@@ -1,5 +1,5 @@
-//! Quorum holds: locks that a majority of the primaries granted; and broadcasts, the calls that go to every primary:
-//! releases, extensions and questions.
+//! Quorum holds: locks that a majority of the primaries granted. Broadcasts: calls to several primaries at once, which
+//! are releases and extensions of all members, and questions to all primaries.
 //!
 //! The caller of a broadcast is answered as soon as a majority agrees, or when all primaries have answered. The other
 //! calls then go on.
@@ -127,7 +127,7 @@ impl QuorumHolds {
         leases.filter_map(|lease| Some((*lease, self.by_lease.get(lease)?)))
     }
 
-    /// Returns the error for a wait for this lock that no other caller could end.
+    /// Returns an error if the request waits for this lock and no other caller could end the wait.
     pub(super) fn self_wait_error(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
         if !is_waiting(request) {
             return None;
@@ -557,7 +557,8 @@ fn result_of(outcomes: &[Outcome], majority: usize, answers: Answers) -> Option<
                 | Outcome::Forced(true)
         )
     };
-    // A forced release takes the record of any owner. Where it is still in flight, it could take that of the next one.
+    // A forced release removes the record of any owner. A call that is still in flight could remove the record of the
+    // next owner.
     let is_forced = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Forced(_)));
     if count(good) >= majority && (is_all || !is_forced) {
         return first(good);
@@ -578,8 +579,8 @@ fn result_of(outcomes: &[Outcome], majority: usize, answers: Answers) -> Option<
     if let Some(unknown) = first(is_unknown) {
         return Some(unknown);
     }
-    // Another holder need not have a record on every primary. An owner with records on only a few primaries holds
-    // nothing.
+    // A holder need not have a record on every primary, so a few of the others may say `Expired`. An owner with records
+    // on only a few primaries holds nothing, so a few answers of `Stolen` are not enough.
     let is_stolen = |outcome: &Outcome| matches!(outcome, Outcome::Released(ReleaseOutcome::Stolen));
     let is_expired = |outcome: &Outcome| matches!(outcome, Outcome::Released(ReleaseOutcome::Expired));
     let bad = if count(is_stolen) >= count(is_expired) {
