@@ -88,7 +88,7 @@ struct State {
     /// The probe in flight.
     probe: Option<CallId>,
     /// A lock of the primary, which a probe can ask about.
-    of: Option<Arc<Keys>>,
+    lock: Option<Arc<Keys>>,
 }
 
 impl Breakers {
@@ -132,8 +132,8 @@ impl Breakers {
 
     /// Returns the primary of a key.
     pub(crate) fn primary(&self, node: NodeId, key: &[u8]) -> Primary {
-        let number = self.slots.get(&node);
-        let number = number.and_then(|slots| slots.get(usize::from(slot(key))));
+        let slots = self.slots.get(&node);
+        let number = slots.and_then(|slots| slots.get(usize::from(slot(key))));
         Primary {
             node,
             number: number.copied().unwrap_or_default(),
@@ -195,7 +195,7 @@ impl Breakers {
         }
         let primary = self.primary(keys.node, &keys.record);
         if let Some(state) = self.by_primary.get_mut(&primary) {
-            state.of = Some(Arc::clone(keys));
+            state.lock = Some(Arc::clone(keys));
         }
     }
 
@@ -208,8 +208,8 @@ impl Breakers {
         }
         // The slot of the lock may belong to another primary by now.
         let is_its = |keys: &&Arc<Keys>| self.primary(keys.node, &keys.record) == primary;
-        let of = state.of.as_ref().filter(is_its);
-        Some(of.map(|keys| keys.inspect()).ok_or(NothingToAsk))
+        let lock = state.lock.as_ref().filter(is_its);
+        Some(lock.map(|keys| keys.inspect()).ok_or(NothingToAsk))
     }
 
     /// Notes that a call is the probe of a primary.

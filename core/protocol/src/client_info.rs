@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_versions_parts_are_passed_over() {
+    fn unknown_parts_of_a_later_version_are_ignored() {
         let text = format!("{}\nzone=eu-1", info().text());
         assert_eq!(ClientInfo::parse(text.as_bytes()), Some(info()));
     }
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_it_can_harm_a_terminal_or_begin_a_line() {
+    fn client_info_cannot_harm_a_terminal_or_begin_a_line() {
         let odd = ClientInfo {
             host: "a\npid=1\u{1b}[2J".into(),
             program: "redis://user:secret@host".into(),

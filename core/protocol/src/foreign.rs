@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_it_is_a_command_or_a_line() {
+    fn foreign_text_contains_no_command_and_no_new_line() {
         for (written, shown) in [
             ("a\nb", "a\\nb"),
             ("\u{1b}[2J", "\\u{1b}[2J"),

@@ -168,7 +168,7 @@ impl Identities {
             Err(CallError::Server { code, .. }) if Refusal::of(code) != Refusal::Temporary => {
                 self.others.insert(client, Other::Known { info: None, at: now });
             }
-            // This client asks again after the next refusal by the other client's hold.
+            // This client asks again when another refusal names that client.
             Err(_) => {
                 self.others.remove(&client);
             }

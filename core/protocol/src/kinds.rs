@@ -390,11 +390,11 @@ mod tests {
     }
 
     #[test]
-    fn only_what_several_hold_lets_in_its_own_gate() {
+    fn a_kind_excludes_its_own_gate_unless_it_has_many_holders() {
         for kind in Kind::each() {
             let spec = kind.spec();
-            let shares = spec.holders == Holders::Many;
-            assert_eq!(spec.excludes.contains(&spec.gate), !shares, "{kind:?}");
+            let has_many = spec.holders == Holders::Many;
+            assert_eq!(spec.excludes.contains(&spec.gate), !has_many, "{kind:?}");
             assert_eq!(kind.permits().is_some(), spec.holders == Holders::Permits, "{kind:?}");
         }
     }

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn one_late_grant_is_no_reason_to_wait_and_more_are() {
+    fn the_second_late_grant_in_a_row_is_the_first_with_a_pause() {
         let mut lateness = Lateness::default();
         let pauses = (0..8).map(|_| {
             lateness.again();

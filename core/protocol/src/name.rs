@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_stands_before_the_name_and_is_checked_with_it() {
+    fn a_prefix_comes_before_the_name_and_is_checked_with_it() {
         let prefix = KeyPrefix::parse("shop:").unwrap();
         assert_eq!(prefix.name("stock").unwrap().as_str(), "shop:stock");
         assert_eq!(prefix.name("{a}").unwrap().as_str(), "shop:{a}");
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_with_braces_is_one_that_could_be_a_name() {
+    fn a_prefix_is_valid_only_if_it_could_be_a_name() {
         for prefix in ["{app}:", "app:{x}", "app", "app.", "ä-"] {
             assert!(KeyPrefix::parse(prefix).is_ok(), "{prefix:?}");
         }
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_is_no_pattern_and_no_start_of_reserved_keys() {
+    fn a_prefix_that_is_a_pattern_or_the_start_of_reserved_keys_is_refused() {
         for prefix in ["a*:", "a?", "[ab]:", "a]", "a\\:"] {
             assert!(KeyPrefix::parse(prefix).is_err(), "{prefix:?}");
         }

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_owner_is_known_again_by_its_text_alone() {
+    fn an_owner_is_recognised_by_its_text_alone() {
         let client = |seed: u64| {
             let mut next = seed;
             Arc::new(ClientId::random(&mut move || {

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_without_a_code_stays_one() {
+    fn an_error_without_a_code_gets_the_code_err() {
         for (code, message, expected) in [
             (
                 "ERR",
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_of_ours_is_a_code() {
+    fn the_codes_of_steadlock_are_codes() {
         let token = "the stored fencing token is not a decimal below 2^53";
         assert_eq!(
             parsed("STEADLOCK_TOKEN", token),

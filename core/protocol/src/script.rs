@@ -77,11 +77,11 @@ macro_rules! scripts {
             pub fn sha1(self) -> &'static str {
                 // No `OnceLock`: if another thread is inside the initialization during a fork, each call of the child
                 // would wait for that thread, which the child does not have.
-                static OF_EACH: OnceBox<Vec<String>> = OnceBox::new();
-                let of = |script: &Self| sha1_smol::Sha1::from(script.text()).digest().to_string();
-                let of_each = OF_EACH.get_or_init(|| Box::new(Self::ALL.iter().map(of).collect()));
+                static HASHES: OnceBox<Vec<String>> = OnceBox::new();
+                let hash = |script: &Self| sha1_smol::Sha1::from(script.text()).digest().to_string();
+                let hashes = HASHES.get_or_init(|| Box::new(Self::ALL.iter().map(hash).collect()));
                 // `ALL` has the scripts in the order of their declaration.
-                of_each.get(self as usize).map_or("", String::as_str)
+                hashes.get(self as usize).map_or("", String::as_str)
             }
         }
     };

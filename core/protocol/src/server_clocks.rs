@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn each_slot_of_a_cluster_has_its_own() {
+    fn each_slot_of_a_cluster_has_a_clock_of_its_own() {
         let mut clocks = ServerClocks::default();
         let lease = LeaseDuration::DEFAULT;
         let now = Instant::ZERO;

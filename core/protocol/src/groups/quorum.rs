@@ -1,7 +1,7 @@
 //! RedLock: one lock on several independent primaries, granted by a majority of them.
 //!
 //! ```text
-//!            first of its name here
+//!            first waiter of the lock
 //!  Queued ─────────────────────────► Asking ── a majority granted, in time ──► a quorum hold
 //!                                     │  ▲
 //!                 no majority, or late│  │ 10–200 ms at random

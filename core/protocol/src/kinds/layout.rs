@@ -180,7 +180,7 @@ fn no_two_names_share_a_key_or_a_channel_of_ours() {
 }
 
 #[test]
-fn each_key_is_known_again_by_its_form() {
+fn each_key_is_recognised_by_its_form() {
     let of_kinds = |key: &Key| *key != Key::TokenIfDrawn;
     let mut keys: BTreeSet<Arc<[u8]>> = BTreeSet::new();
     for name in names() {
