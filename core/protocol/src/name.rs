@@ -390,7 +390,7 @@ mod tests {
         assert_eq!(key(""), format!("steadlock:{{{id}}}:primary"));
         assert_eq!(key("shop:"), format!("steadlock:{{shop:{id}}}:primary"));
         assert_eq!(key("{shop}:"), format!("steadlock::{{shop}}:{id}:primary"));
-        assert!(key(&"n".repeat(511)).ends_with(":primary"), "such a prefix leaves one byte for names");
+        assert!(key(&"n".repeat(511)).ends_with(":primary"), "a name can have one byte");
     }
 
     #[test]
