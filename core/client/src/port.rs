@@ -131,7 +131,7 @@ impl Port {
         let _ = self.end_error.set(error);
     }
 
-    /// Returns the outcome of a release of this lease after the client was closed; `None` before.
+    /// Returns the outcome of a release of this lease after the client was closed; `None` before the close.
     pub(crate) fn close_outcome(&self, lease: LeaseId) -> Option<Released> {
         let number = host_id(self.generation, lease.get());
         self.close_outcomes

@@ -136,7 +136,7 @@ impl Settings {
         }
     }
 
-    /// Whether a forked child has no server to connect to.
+    /// Whether the client's store is a private `memory://`, which a forked child cannot reach.
     pub(crate) const fn is_private(&self) -> bool {
         matches!(self.targets.as_slice(), [target] if target.is_private())
     }
@@ -182,7 +182,7 @@ impl Settings {
         self.key_prefix.given(name)
     }
 
-    /// As `name_without_prefix`, for a name in an error.
+    /// As `name_without_prefix`, but copies nothing.
     pub(crate) fn without_prefix<'a>(&self, name: &'a str) -> &'a str {
         self.key_prefix.strip(name)
     }

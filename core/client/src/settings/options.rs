@@ -269,9 +269,9 @@ options! {
     tls_cert_file: String as File,
     /// A PEM file of that certificate's private key, which must not be encrypted.
     tls_key_file: String as File,
-    /// The name that the certificate of every server must have, in place of the host that the client connects to. A
-    /// host name is also sent as SNI. Use it for nodes that announce IP addresses which no certificate names. The name
-    /// is a host name or an IP address, without a port; with TLS only.
+    /// The name that the certificate of every server must have, in place of the host that the client connects to: a
+    /// host name, which is also sent as SNI, or an IP address, without a port. Use it for nodes that announce IP
+    /// addresses which no certificate names. Only with TLS.
     tls_server_name: String as Secret,
     /// Maps the addresses that cluster nodes and sentinels announce to addresses that the program can reach. Addresses
     /// of the URL are not mapped. Default: as announced.
@@ -287,8 +287,8 @@ options! {
     /// [`OnUnavailable::Fail`].
     on_unavailable: OnUnavailable as Policy,
     /// Whether to tell the servers which program this client is and on which machine, and to ask them which program
-    /// holds a lock. Costs a call at the first use, then one every 30 s while the client is in use. Default: yes, if
-    /// the program is a process.
+    /// holds a lock. Costs a call at the first use, then one every 30 s while the client is in use. Default: yes with
+    /// the feature `native`, else no.
     client_info: bool as Flag,
     /// A label in the client's identity, up to 200 characters on one line. Default: no label. Not allowed if
     /// `client_info` is off.

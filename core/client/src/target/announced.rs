@@ -126,7 +126,7 @@ pub(crate) enum Mapping {
 #[cfg(feature = "native")]
 pub(crate) struct Function {
     call: Arc<Call>,
-    /// The numbers of running calls, by address. Several addresses can share a count.
+    /// The numbers of running calls, by the hash of the address. Several addresses can share a count.
     running: Arc<PerProcess<[AtomicUsize; COUNTERS]>>,
 }
 

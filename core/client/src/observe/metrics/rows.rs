@@ -109,7 +109,7 @@ fn times(series: &[Arc<Series>], read: fn(&Series) -> &Histogram) -> Vec<Row> {
         let buckets: Vec<u64> = histogram.buckets().collect();
         Row {
             labels: labels(one),
-            // The sum of the buckets, so that it always equals the last bucket of Prometheus.
+            // The sum of the buckets, so that it always equals the bucket `+Inf` of Prometheus.
             number: buckets.iter().sum(),
             times: Some(Times {
                 buckets,
