@@ -1,4 +1,4 @@
-//! For tools: the servers behind a URL, and commands of the tool's own on each of them.
+//! For tools: finds the servers behind a URL, and runs any command on each of them.
 //!
 //! A program that only acquires locks does not need this module. It belongs to the feature `admin`, which is off by
 //! default; the `steadlock` command is built with it. URL, TLS, credentials, sentinels, the nodes of a cluster and the
@@ -171,7 +171,7 @@ impl Deployment {
         }
     }
 
-    /// Returns the server, or the primary that sentinels name, or each node of a cluster that has slots, by address. The
+    /// Returns the server, the primary that sentinels name, or each node of a cluster that has slots, by address. The
     /// server of a `redis://` URL is a replica if the URL leads to no primary.
     #[must_use]
     pub fn primaries(&self) -> &[Server] {
@@ -290,8 +290,8 @@ impl Topology {
 /// One server. The first command opens the connection. After a command without a reply, the next one opens it again.
 ///
 /// If a host name has several addresses, the connection goes to the server to which a [`Client`](crate::Client) would
-/// connect. Two primaries behind one name are `Misconfigured`. Unlike a client, it accepts a replica if no primary
-/// answers.
+/// connect. Two primaries behind one name are `Misconfigured`. Unlike a client, a `Server` accepts a replica if no
+/// primary answers.
 #[derive(Debug)]
 pub struct Server(Link);
 
@@ -308,8 +308,8 @@ impl Server {
         self.0.accept_any();
     }
 
-    /// Returns why a client would refuse the address, if this is any of the servers to which it leads. Always `None`
-    /// before the first command, and without [`Server::accept_any`].
+    /// Returns why a client would refuse the address, if the last connection went to any one of several servers. Always
+    /// `None` before the first command, and without [`Server::accept_any`].
     #[must_use]
     pub fn ambiguity(&self) -> Option<&str> {
         self.0.ambiguity()
@@ -379,8 +379,8 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// Returns a text that a terminal or a log shows and does not obey: escapes replace the characters that
-/// [are harmful](is_harmful).
+/// Returns a text that is safe on a terminal and in a log: escapes replace the characters that [are
+/// harmful](is_harmful).
 #[must_use]
 pub fn readable(text: &str) -> String {
     steadlock_protocol::readable(text.as_bytes(), usize::MAX)

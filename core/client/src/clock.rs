@@ -46,9 +46,9 @@ trait ClockSources {
     }
 }
 
-/// The distance that the clocks may move apart before it counts as a step. A deadline is at least this much earlier
-/// than the record's end anyway. Smaller distances add up until they reach it, so many small steps count like one. On
-/// Linux, slewing causes none, because it changes the rate of both clocks.
+/// The largest difference between the two clocks that does not count as a step. A deadline is at least this much
+/// earlier than the record's end. Smaller differences add up, so many small steps count like one. On Linux, slewing
+/// causes no difference, because it changes the rate of both clocks.
 const TOLERANCE: i64 = 20_000;
 
 /// A wall clock that shows a year before 2026 was never set, because this program is younger. Setting it for the first
@@ -75,8 +75,8 @@ struct Clock {
     /// The sum of all steps that counted. It is stored before `lead` and read after it: a thread that sees the `lead`
     /// of a step also sees the step counted.
     stepped: AtomicU64,
-    /// Whether a thread is storing the two. Other threads retry only a limited number of times: in a forked child that
-    /// thread may not exist.
+    /// Whether a thread is storing `lead` and `stepped`. Other threads retry only a limited number of times: in a
+    /// forked child that thread may not exist.
     is_storing: AtomicBool,
 }
 
@@ -207,8 +207,8 @@ mod linux {
     }
 }
 
-/// Without a steady clock that counts suspend, the wall clock still counts it. A sleep of the machine is then found
-/// like a pause.
+/// Here the steady clock may not count suspend, but the wall clock does. A sleep of the machine is then found like a
+/// pause.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 impl ClockSources for System {
     fn steady(&self) -> u64 {

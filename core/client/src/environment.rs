@@ -24,7 +24,7 @@ pub fn provide(environment: Environment) {
 }
 
 pub(crate) fn steady() -> u64 {
-    // A lease uses 0 for "no deadline".
+    // Never 0, because `Instant::ZERO` stands for "not set" elsewhere.
     (provided().steady_micros)().saturating_add(1)
 }
 

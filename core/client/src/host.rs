@@ -9,9 +9,9 @@
 //!   turns from empty to non-empty, and [`Host::drain`] takes everything that is queued.
 //! - [`Host::start`] for callers that block: the result arrives through the returned [`Pending`].
 //!
-//! All ids are below 2⁵³ and are never reused, not even in a forked child.
+//! All ids are below 2⁵³, so that a JavaScript number can hold them. They are never reused, not even in a forked child.
 //!
-//! `Core` is one client in one process. Each process has its own, with an engine of its own.
+//! `Core` is the part of a client that belongs to one process: a forked child has its own `Core`, with its own engine.
 
 mod check;
 mod pending;
@@ -59,11 +59,11 @@ const CLOSE_LIMIT: Duration = Duration::from_millis(500);
 
 /// One client. Cheap to clone; dropping the last clone closes it without waiting.
 ///
-/// In a forked child an inherited `Host` works again: its first operation there starts a new engine with a new client
-/// id, new sockets and no holds. In the child, leases and pending calls of the parent return `Forked`, and so does
-/// every operation of a private `memory://` client. While the parent holds the store of `memory://name`, a client of
-/// that name is `Misconfigured` in the child, an inherited one and a new one alike. A client that was closed before the
-/// fork stays closed. The parent is not affected.
+/// A forked child can use an inherited `Host`: its first operation there starts a new engine with a new client id, new
+/// sockets and no holds. In the child, leases and pending calls of the parent return `Forked`, and so does every
+/// operation of a private `memory://` client. While the parent holds the store of `memory://name`, a client of that
+/// name is `Misconfigured` in the child, an inherited one and a new one alike. A client that was closed before the fork
+/// stays closed. The parent is not affected.
 #[derive(Clone)]
 pub struct Host(Arc<PerProcess<ShutDownOnDrop>>);
 
@@ -74,13 +74,13 @@ impl Host {
     /// Checks the options and begins to connect.
     ///
     /// The first event is `Completed { request: CONNECT, .. }`. If connecting fails, every operation fails with the
-    /// same error. `wake` is called whenever the event queue turns from empty to non-empty. The caller is the engine's
-    /// thread, or a thread that blocks in [`Pending::wait`] and drives the engine meanwhile, or a thread that uses a
-    /// closed client. `wake` must not block.
+    /// same error. `wake` is called whenever the event queue turns from empty to non-empty: on the engine's thread, on
+    /// a thread that blocks in [`Pending::wait`] and drives the engine meanwhile, or on a thread that uses a closed
+    /// client. `wake` must not block.
     ///
-    /// With [`Options::lazy`] no such event comes. The engine starts with the first operation and connects then. The
-    /// operation waits for the connection as it would in an outage. If locks cannot work with the server, it fails at
-    /// once, and so does every later one.
+    /// With [`Options::lazy`] no event reports the result of connecting. The engine starts with the first operation and
+    /// connects then. The operation waits for the connection as it would in an outage. If locks cannot work with the
+    /// server, this operation and every later one fail at once.
     ///
     /// # Errors
     /// `InvalidArgument` for an option out of its range or a malformed URL; `Misconfigured` without any URL, for a
@@ -147,8 +147,8 @@ impl Host {
     }
 
     /// Cancels a submitted operation whose caller has gone: a lock granted meanwhile is released, and no event follows.
-    /// But an event can be drained before the engine learns of the cancel. The caller must then release a grant in that
-    /// event.
+    /// But the event can still be drained before the engine learns of the cancel. The binding must then release the
+    /// lease that the event grants.
     pub fn cancel(&self, request: u64) {
         self.core().cancel_queued(request);
     }
@@ -179,7 +179,7 @@ impl Host {
     /// Sets the lowest level of the log's lines, in place of [`Options::log`]. For a host whose logger changes. Applies
     /// to later events, in this process and in processes that are forked later.
     pub fn set_log(&self, level: Option<Level>) {
-        self.core().set_log(level);
+        self.core().settings.log.set(level);
     }
 
     /// Blocks until the client is connected or connecting has failed, about the connect timeout at most.
@@ -206,7 +206,6 @@ impl Host {
         Pending::new(Arc::clone(core), request, Operation::Connect, slot)
     }
 
-    /// Releases a lease in the background.
     #[cfg(feature = "native")]
     pub(crate) fn release_in_background(&self, lease: u64) {
         let core = self.core();
@@ -219,16 +218,16 @@ impl Host {
     /// # Errors
     /// `InvalidArgument` if the client was opened without [`Options::metrics`].
     pub fn metrics(&self) -> Result<String, Error> {
-        catch_as_error(Operation::Inspect, || self.core().metrics())
+        catch_as_error(Operation::Inspect, || Ok(self.core().required_metrics()?.text()))
     }
 
-    /// Returns the counts as plain data, for packages that make other meters of them. There is a [`Metric`] for every
-    /// metric, also for one that has no series yet.
+    /// Returns the counts as plain data, for packages that pass them to another metrics library. There is a [`Metric`]
+    /// for every metric, also for one that has no series yet.
     ///
     /// # Errors
     /// As [`metrics`](Self::metrics).
     pub fn metric_rows(&self) -> Result<Vec<Metric>, Error> {
-        catch_as_error(Operation::Inspect, || self.core().metric_rows())
+        catch_as_error(Operation::Inspect, || Ok(self.core().required_metrics()?.rows()))
     }
 
     /// Returns the group of a lock of this name in [`metrics`](Self::metrics), so that other meters can use the same
@@ -268,7 +267,7 @@ impl Host {
     }
 
     /// Returns the outcomes of releases of a closed client's leases, where they are not `Released`. For a binding that
-    /// keeps no host of a closed client; other bindings can call the release at any time.
+    /// drops the host of a closed client; other bindings can still run `Op::Release`.
     #[must_use]
     pub fn close_outcomes(&self) -> Vec<Released> {
         self.core().engine().port().close_outcomes()
@@ -381,8 +380,8 @@ impl Core {
         self.settings.server()
     }
 
-    /// Whether the core belongs to a parent from which this process was forked. For an operation in progress, whose
-    /// begin has compared the process ids.
+    /// Whether the core belongs to a parent from which this process was forked. Needs no system call, because the start
+    /// of the operation has compared the process ids.
     fn is_forked(&self) -> bool {
         self.engine.port().is_forked()
     }
@@ -428,18 +427,6 @@ impl Core {
     fn would_wait_for_itself(&self, held: LockRef, wanted: LockRef) -> Result<bool, Error> {
         let parse = |lock: LockRef| lock.parse(|name| self.settings.lock_name(name));
         Ok(parse(held)?.keeps_out(&parse(wanted)?, self.settings.targets.len()))
-    }
-
-    fn set_log(&self, level: Option<Level>) {
-        self.settings.log.set(level);
-    }
-
-    fn metrics(&self) -> Result<String, Error> {
-        Ok(self.required_metrics()?.text())
-    }
-
-    fn metric_rows(&self) -> Result<Vec<Metric>, Error> {
-        Ok(self.required_metrics()?.rows())
     }
 
     fn metrics_group(&self, name: &str) -> Result<Arc<str>, Error> {
@@ -520,23 +507,23 @@ impl Drop for ShutDownOnDrop {
 pub struct Acquire {
     /// The lock; its name is without the client's `key_prefix`.
     pub lock: LockRef,
-    /// The caller, which can re-enter its own hold without naming a lease. A number must never be used for another
-    /// caller.
+    /// The number of the caller, which can re-enter its own hold without naming a lease. A number must never be used
+    /// for a second caller.
     pub context: Option<u64>,
     /// The id of the held lease to re-enter explicitly.
     pub within: Option<u64>,
     /// How long to wait; `None` waits as long as the server answers, 0 makes one attempt.
     pub wait_ms: Option<f64>,
     /// The length of a fixed lease, 100 ms to 24 h. `None` means the client's lease, renewed by the watchdog unless
-    /// [`Options::renew`](super::Options::renew) is false.
+    /// [`Options::renew`] is false.
     pub lease_ms: Option<f64>,
-    /// Whether the watchdog renews the lease. Needed for a length of `lease_ms`, which must then be 300 ms to 24 h, and
-    /// for a client whose leases are not renewed by default. Otherwise the lease is renewed anyway.
+    /// Whether the watchdog renews the lease. Matters with `lease_ms`, which must then be 300 ms to 24 h, and if
+    /// [`Options::renew`] is false. Otherwise the lease is renewed anyway.
     pub renew: bool,
     /// The longest hold, counted from its first grant; `None` for no bound.
     pub max_hold_ms: Option<f64>,
     /// The time that the caller itself has left, 200 ms at least. The wait and the hold together do not exceed it, so
-    /// no lease outlives a caller that is stopped then. `None` for no bound.
+    /// no lease outlives a caller that is stopped after that time. `None` for no bound.
     pub remaining_ms: Option<f64>,
     /// Whether to draw no fencing token.
     pub no_fencing: bool,

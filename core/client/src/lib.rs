@@ -26,11 +26,11 @@
 //! # What a lease promises
 //!
 //! A lock has at most one holder, and the holder learns of a loss in time. A [`Lease`] is valid until a deadline, which
-//! counts from before the request was sent. The client's clock goes on while the machine sleeps. Once the wall clock of
-//! a virtual machine is set again after a pause, the pause counts as well. A watchdog on a thread of its own renews the
-//! lease at a third of its length. When a renewal fails for too long, or the record is removed on the server,
-//! [`Lease::lost`] completes and [`Lease::is_valid`] turns false. A process that was stopped learns of the loss late; a
-//! resource can refuse its late writes if it remembers the highest [`Lease::token`] that it has seen.
+//! counts from before the request was sent. The client's clock also counts the time for which the machine sleeps. It
+//! counts the pause of a virtual machine as soon as the wall clock of that machine is set again. A watchdog on a thread
+//! of its own renews the lease at a third of its length. When a renewal fails for too long, or the record is removed on
+//! the server, [`Lease::lost`] completes and [`Lease::is_valid`] turns false. A process that was stopped learns of the
+//! loss late; a resource can refuse its late writes if it remembers the highest [`Lease::token`] that it has seen.
 //!
 //! # Threads and runtimes
 //!
@@ -52,17 +52,18 @@
 //!
 //! | span | from | until | fields |
 //! |---|---|---|---|
-//! | `steadlock.wait` | the call; of a future, its first poll | its result, or the drop of its future | `steadlock.kind`, `steadlock.lock`, `steadlock.outcome`, `error.type` |
+//! | `steadlock.wait` | the call; for a future, its first poll | its result, or the drop of its future | `steadlock.kind`, `steadlock.lock`, `steadlock.outcome`, `error.type` |
 //! | `steadlock.hold` | the grant | the reply to the release, or the loss of the lease | `steadlock.kind`, `steadlock.lock`, `steadlock.token`, `steadlock.degraded`, `steadlock.outcome`, `steadlock.reason` |
 //!
 //! Both are children of the span that is current where the wait began, and neither is ever entered. `steadlock.lock` is
 //! the name as messages show it. A wait has a `steadlock.outcome` of `granted`, `degraded`, `timed_out`, `skipped` or
 //! `cancelled`, or one of the failures `unavailable`, `misconfigured`, `refused`, `lost` and `closed`; a failure also
-//! has the name of the [`ErrorKind`] as `error.type`. A hold has the word of its [`ReleaseOutcome`], also if the lease
-//! was dropped and therefore released in the background; or `lost`. For `lost`, and for a release that finds the lease
-//! `expired` or `stolen`, `steadlock.reason` is the word of the [`LostReason`]. Failures, and losses other than
-//! `max_hold` and `closed`, have `otel.status_code` `ERROR`, which `tracing-opentelemetry` makes the span's status. A
-//! hold can end on the engine's thread: a subscriber must not block there.
+//! has the name of the [`ErrorKind`] as `error.type`. A hold has the word of its [`ReleaseOutcome`], or `lost`. The
+//! hold of a dropped lease has a [`ReleaseOutcome`] too, because the lease is released in the background. For `lost`,
+//! and for a release that finds the lease `expired` or `stolen`, `steadlock.reason` is the word of the [`LostReason`].
+//! Failures, and losses other than `max_hold` and `closed`, have `otel.status_code` `ERROR`, which
+//! `tracing-opentelemetry` makes the span's status. A hold can end on the engine's thread: a subscriber must not block
+//! there.
 //!
 //! A program that enables `INFO` of the target `steadlock` has the spans; there is no other switch. While no subscriber
 //! enables it, the client makes no text for spans. `observe::Tracing` reports the other events of a client.

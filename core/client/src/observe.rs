@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   engine ─┬─ Observation ──┬─► each Observer
-//!           │                └─► Journal, which keeps storms short ── Line ──► a log
+//!           │                └─► Journal, which limits repeats ── Line ──► a log
 //!           └─ counts ─────────► Metrics, for Prometheus
 //! ```
 //!
-//! Without observers and a log nothing is computed.
+//! Without observers, a log and metrics nothing is computed.
 
 mod fields;
 #[cfg(all(feature = "tracing", feature = "native"))]

@@ -8,8 +8,8 @@
 //!     └── queue of events, wake ◄─────┘
 //! ```
 //!
-//! This file also has the commands, the results of operations, and the ids of requests and leases in the form of hosts
-//! and in the form of a session.
+//! This file also has the commands, the results of operations, and the conversion between the ids that hosts see and
+//! those of a session.
 //!
 //! `CommandQueue` takes commands from any thread to the engine. A `Slot` is the destination of one result, for one
 //! caller.
@@ -45,7 +45,7 @@ pub(crate) const CONNECT: u64 = 0;
 /// The request number of operations that have no caller.
 pub(crate) const NO_CALLER: u64 = 0;
 
-/// A callback for the moment at which a host's queue turns from empty to non-empty.
+/// The callback that is called when a host's queue turns from empty to non-empty.
 pub(crate) type Wake = Arc<dyn Fn() + Send + Sync>;
 
 /// The state that a host and its engine share. Each process, also a forked child, has its own.
@@ -92,7 +92,8 @@ impl Port {
         self.generation
     }
 
-    /// Whether the port belongs to a parent from which this process was forked, by the counted forks alone.
+    /// Whether the port belongs to a parent from which this process was forked. Compares only the counted forks,
+    /// without a system call.
     pub(crate) fn is_forked(&self) -> bool {
         !self.process.is_unforked()
     }
@@ -130,7 +131,7 @@ impl Port {
         let _ = self.end_error.set(error);
     }
 
-    /// Returns the outcome of a release of this lease after the client was closed; `None` before.
+    /// Returns the outcome of a release of this lease after the client was closed; `None` before the close.
     pub(crate) fn close_outcome(&self, lease: LeaseId) -> Option<Released> {
         let number = host_id(self.generation, lease.get());
         self.close_outcomes
@@ -223,7 +224,7 @@ impl Port {
         }
     }
 
-    /// Takes the grants that were not drained out of the queue.
+    /// Removes the undrained grants from the queue, and returns them.
     pub(crate) fn take_grants(&self) -> Vec<Arc<Lease>> {
         let mut grants = Vec::new();
         self.events().retain(|event| match event {
@@ -410,21 +411,21 @@ pub enum Event {
     Observed(Box<Line>),
 }
 
-/// The place of the generation in an id. The session of a forked child counts from the start again, so without a
-/// generation its lease 1 would be mistaken for the parent's.
+/// The number of low bits in a host's id that hold the session's id; the generation is above them. The session of a
+/// forked child counts from the start again, so without a generation its lease 1 would be mistaken for the parent's.
 const GENERATION_SHIFT: u32 = 40;
 
-/// Returns the id in the form of hosts.
+/// Returns the id that hosts see for an id of the session.
 pub(crate) const fn host_id(generation: u64, id: u64) -> u64 {
     (generation << GENERATION_SHIFT) | id
 }
 
-/// Returns the generation of an id in the form of hosts.
+/// Returns the generation of an id that hosts see.
 pub(crate) const fn generation_of(host_id: u64) -> u64 {
     host_id >> GENERATION_SHIFT
 }
 
-/// Returns the id in the form of the session.
+/// Returns the session's id for an id that hosts see.
 pub(crate) const fn session_id(host_id: u64) -> u64 {
     host_id & ((1 << GENERATION_SHIFT) - 1)
 }
@@ -442,7 +443,7 @@ pub struct Released {
 }
 
 impl Released {
-    /// Makes the result of a release. `lost` is the reason for which the lease was lost before, if it was.
+    /// Makes the result of a release. `lost` is the reason for an earlier loss, if there was one.
     pub(crate) fn new(lease: u64, outcome: ReleaseOutcome, lost: Option<LostReason>) -> Self {
         Self {
             lease,
@@ -493,7 +494,7 @@ impl CloseOutcomes {
     }
 
     /// Records that all other leases were released, since no release is owed any more. A composite lock counts as
-    /// released by its members.
+    /// released, because its members are.
     pub(crate) fn all_released(&mut self) {
         for (_, close_outcome) in self.0.iter_mut() {
             if let CloseOutcome::Owed = close_outcome {
@@ -502,8 +503,8 @@ impl CloseOutcomes {
         }
     }
 
-    /// Returns the outcome of a release of this lease; `lease` is its number in the form of hosts. An unknown lease was
-    /// released before the close.
+    /// Returns the outcome of a release of this lease; `lease` is the id that hosts see. An unknown lease was released
+    /// before the close.
     pub(crate) fn of(&self, id: LeaseId, lease: u64) -> Released {
         match self.0.get(&id) {
             Some(CloseOutcome::Lost(reason)) => Released::new(lease, reason.outcome(), Some(*reason)),
@@ -561,7 +562,7 @@ impl CommandSender {
         // Unlocked first, so that the woken task finds the queue free.
         drop(state);
         if let Some(waker) = waker {
-            // If this fails, descriptors of the engine's runtime were closed. The engine notices that by itself.
+            // If the wake-up panics, descriptors of the engine's runtime were closed. The engine notices by itself.
             catch_panic(|| waker.wake());
         }
         None
@@ -591,7 +592,7 @@ impl CommandReceiver {
     pub(crate) fn close(&self) {
         let mut state = self.0.lock();
         state.is_closed = true;
-        // Taken because it keeps the engine's driver in memory, and dropped only after the mutex is unlocked.
+        // The waker would keep the engine's driver in memory. It is dropped only after the mutex is unlocked.
         let waker = state.waker.take();
         drop(state);
         drop(waker);

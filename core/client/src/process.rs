@@ -87,7 +87,7 @@ impl<T> PerProcess<T> {
         }
     }
 
-    /// Returns the value that the process had which made `self`. For data that never change.
+    /// Returns the value of the process that made `self`. For data that never changes.
     pub(crate) fn original(&self) -> &T {
         match &self.value {
             Some(value) => value,
@@ -238,13 +238,13 @@ pub(crate) mod tests {
         PRETENDED.get().forks
     }
 
-    /// Runs `work` as a child with this process id would.
+    /// Runs `work` as in a child with this process id.
     pub(crate) fn as_child<T>(id: u32, work: impl FnOnce() -> T) -> T {
         let child = PretendedChild { id: Some(id), forks: 0 };
         pretending(child, work)
     }
 
-    /// Runs `work` as a child would that has its parent's process id, after this number of forks.
+    /// Runs `work` as in a child with its parent's process id, after this number of forks.
     pub(crate) fn as_child_of_the_same_id<T>(forks: u64, work: impl FnOnce() -> T) -> T {
         pretending(PretendedChild { id: None, forks }, work)
     }

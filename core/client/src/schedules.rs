@@ -1,9 +1,10 @@
-//! Helpers for tests that play a history in every schedule, by loom: each order of the steps of its threads, and each
-//! value that an atomic can still show them. The locks and atomics of `sync.rs` are loom's in these tests, and work
-//! only inside such a history. The feature `schedules` therefore is for the tests named `schedules` alone (`./ci/just
+//! Helpers for tests that play a history in every schedule. loom tries each order of the steps of its threads, and each
+//! value that a thread may read from an atomic. The locks and atomics of `sync.rs` are loom's in these tests, and work
+//! only inside such a history. With the feature `schedules`, run only the tests named `schedules` (`./ci/just
 //! test-schedules`).
 //!
-//! If no thread will wake a sleeping one, loom fails with "deadlock". Time stands still, so no timeout hides that.
+//! If no thread will wake a sleeping one, loom fails with "deadlock". Time stands still, so no timeout hides a
+//! deadlock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Options in the form of a host, and the settings of the engine that are made of them.
+//! The options that a host sets, and the engine's settings that are made from them.
 
 mod metrics;
 mod number;
@@ -40,7 +40,7 @@ pub(crate) struct Settings {
     pub(crate) retry_interval: RangeInclusive<Duration>,
     #[cfg_attr(
         not(feature = "native"),
-        expect(dead_code, reason = "nobody announces anything there")
+        expect(dead_code, reason = "no server announces addresses in this build")
     )]
     pub(crate) address_map: Mapping,
     pub(crate) lazy: bool,
@@ -136,7 +136,7 @@ impl Settings {
         }
     }
 
-    /// Whether a forked child has no server to connect to.
+    /// Whether the client's store is a private `memory://`, which a forked child cannot reach.
     pub(crate) const fn is_private(&self) -> bool {
         matches!(self.targets.as_slice(), [target] if target.is_private())
     }
@@ -182,7 +182,7 @@ impl Settings {
         self.key_prefix.given(name)
     }
 
-    /// As `name_without_prefix`, for a name in an error.
+    /// As `name_without_prefix`, but copies nothing.
     pub(crate) fn without_prefix<'a>(&self, name: &'a str) -> &'a str {
         self.key_prefix.strip(name)
     }
@@ -209,7 +209,7 @@ fn breaker(options: &Options) -> Result<Option<Breaker>, Error> {
     Ok(Some(Breaker { failures, pause }))
 }
 
-/// The server that a URL names, or the primaries that several do.
+/// Returns the server that the URL names, or the primaries that several URLs name.
 fn targets(options: &Options) -> Result<Vec<Target>, Error> {
     let tls = TlsOptions::check(UncheckedTlsOptions {
         ca: options.tls_ca_file.clone(),
@@ -300,7 +300,7 @@ fn timeout(what: &str, ms: f64) -> Result<Duration, Error> {
     duration(what, ms, Operation::Connect)
 }
 
-/// The number, if it is a whole one from 1 on.
+/// Returns the number if it is whole and from 1 to `most`.
 fn whole_number(number: f64, most: u32) -> Option<u32> {
     let is_whole = number.fract() == 0.0 && (1.0..=f64::from(most)).contains(&number);
     is_whole.then_some(number as u32)

@@ -23,7 +23,7 @@ pub(crate) fn note_descriptor_closed() {
     DESCRIPTOR_CLOSED.set(true);
 }
 
-/// Returns whether this thread found one closed since the last call.
+/// Returns whether this thread found a descriptor closed since the last call.
 pub(crate) fn take_descriptor_closed() -> bool {
     DESCRIPTOR_CLOSED.take()
 }

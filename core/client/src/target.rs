@@ -92,7 +92,7 @@ pub(crate) struct TargetWithoutTls {
 const DEFAULT_PORT: u16 = 6379;
 
 impl Target {
-    /// Parses a URL. On WebAssembly the program's own clients are the only servers.
+    /// Parses a URL. On WebAssembly only the program's own clients reach servers.
     #[cfg(target_family = "wasm")]
     pub(crate) fn parse(url: &str, _: &TlsOptions) -> Result<Self, Error> {
         let refuse = || invalid("the URL's scheme is not known");
@@ -243,7 +243,7 @@ impl Target {
         })
     }
 
-    /// Whether the servers announce the addresses of others.
+    /// Whether the servers announce the addresses of other servers.
     pub(crate) const fn has_announcements(&self) -> bool {
         match self.scheme {
             #[cfg(feature = "native")]

@@ -1,5 +1,5 @@
-//! Catches panics of code that does not belong to the engine: wakers of tasks and of hosts, which are the program's or
-//! its runtime's, and the program's observers and subscribers.
+//! Catches panics of code that does not belong to the engine: the wakers of tasks and of hosts, and the program's
+//! observers and subscribers.
 //!
 //! A runtime whose descriptors were closed panics when it has to wake a task or set a timer. Such a panic must not end
 //! a thread that delivers a result or begins a call.

@@ -1,4 +1,4 @@
-//! The same client, with calls that block the thread.
+//! The API of [`crate::Client`], with calls that block the thread.
 //!
 //! ```
 //! use std::time::Duration;
@@ -14,8 +14,8 @@
 //! # }
 //! ```
 //!
-//! Do not call it from an async task: it would block the task's thread. An [`Observer`](crate::observe::Observer)
-//! cannot call it: on the thread that drives an engine each blocking call is refused as `InvalidArgument`.
+//! Do not make these calls in an async task: they would block its thread. An [`Observer`](crate::observe::Observer)
+//! cannot make them either: a blocking call on the thread that drives an engine is refused as `InvalidArgument`.
 
 use std::time::Duration;
 

@@ -48,8 +48,8 @@ impl Client {
     /// - `Unavailable`: the server cannot be reached within the connect timeout (5 s); the message names the server and
     ///   the cause.
     /// - `Misconfigured`: the server refuses the password, is older than Redis 6.2, or is not what the scheme says: a
-    ///   replica, a sentinel, part of a cluster. Or one side rejects the other's certificate. With sentinels, if none
-    ///   of those that answer knows the service.
+    ///   replica, a sentinel, part of a cluster. Also if one side rejects the other's certificate, or if no sentinel
+    ///   that answers knows the service.
     ///
     /// Dropping the future cancels connecting.
     pub async fn connect(url: impl Into<String>) -> Result<Self, Error> {
@@ -181,8 +181,8 @@ impl Builder {
         self
     }
 
-    /// Sets the lease length of locks that set none: 300 ms to 24 h, default 30 s. The watchdog renews such leases at a
-    /// third of it. A lock can set its own length with [`Lock::lease`] and [`Lock::renewed`].
+    /// Sets the lease length of locks that set none: 300 ms to 24 h, default 30 s. The watchdog renews such a lease at
+    /// a third of its length. A lock can set its own length with [`Lock::lease`] and [`Lock::renewed`].
     pub fn lease(mut self, lease: Duration) -> Self {
         self.options.lease_ms = Some(millis(lease));
         self
@@ -200,16 +200,16 @@ impl Builder {
         self
     }
 
-    /// Sets how often a waiter asks again if no message wakes it: after a random time between these two. Default 500 ms
-    /// to 750 ms.
+    /// Sets how often a waiter asks again if no message wakes it: after a random time from `shortest` to `longest`.
+    /// Default 500 ms to 750 ms.
     pub fn retry_interval(mut self, shortest: Duration, longest: Duration) -> Self {
         self.options.retry_interval_ms = Some((millis(shortest), millis(longest)));
         self
     }
 
     /// Sets a prefix for the name of every lock. The rules for names hold for the prefix and for the prefixed name. The
-    /// prefix must not contain any of `*?[]\`, so that an access list can name it. End it with a separator: `acme` is
-    /// also the start of `acme2:`. Default: no prefix.
+    /// prefix must not contain any of `*?[]\`, so that an access list can name it. End the prefix with a separator,
+    /// because an access list for `acme*` also matches `acme2:`. Default: no prefix.
     pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.options.key_prefix = Some(prefix.into());
         self
@@ -234,10 +234,10 @@ impl Builder {
         self
     }
 
-    /// Sets the name that every server's certificate must have, including servers of the URL, instead of the host of
-    /// the connection. Use it for nodes and sentinels that announce IP addresses which no certificate names. The name
-    /// is a host name, which is also sent as SNI, or an IP address, without a port. Requires `rediss://`. Default: each
-    /// server's own host.
+    /// Sets the name that the certificate of every server must have, also of the servers in the URL, in place of the
+    /// host that the client connects to. Use it for nodes and sentinels that announce IP addresses which no certificate
+    /// names. The name is a host name, which is also sent as SNI, or an IP address, without a port. Requires
+    /// `rediss://`. Default: each server's own host.
     pub fn tls_server_name(mut self, name: impl Into<String>) -> Self {
         self.options.tls_server_name = Some(name.into());
         self
@@ -266,7 +266,7 @@ impl Builder {
     /// circuit breaker on.
     ///
     /// `Local` works for `lock`, `mutex`, `fair_lock` and composite locks of these; acquisitions of other kinds fail.
-    /// With several primaries it is `InvalidArgument`.
+    /// With several primaries `Local` is refused as `InvalidArgument`.
     pub fn on_unavailable(mut self, on_unavailable: OnUnavailable) -> Self {
         self.options.on_unavailable = Some(on_unavailable);
         self
@@ -320,8 +320,9 @@ impl Builder {
     /// composite lock, all names joined by `, `. Requires [`Builder::metrics`]. The first 128 bytes of the group count;
     /// an empty group is `none`. Default: the part of the name before the first `:`, or `none` without a `:`.
     ///
-    /// The client calls the function at each acquisition and renewal, on the thread that keeps the locks: it must not
-    /// block, nor call the client. If it panics, that acquisition or renewal counts as `other`.
+    /// The client calls the function at each acquisition and renewal, on the thread that drives the engine and so
+    /// renews the locks. The function must not block, nor call the client. If it panics, that acquisition or renewal
+    /// counts as `other`.
     pub fn metrics_group(mut self, group: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         self.options.metrics_group = Some(GroupBy::new(group));
         self
@@ -366,7 +367,6 @@ impl Builder {
         Ok(Client { host })
     }
 
-    /// Returns the options.
     #[cfg(feature = "admin")]
     pub(crate) fn into_options(self) -> Options {
         self.options

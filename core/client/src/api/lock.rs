@@ -114,9 +114,9 @@ impl Lock {
         self
     }
 
-    /// Has the watchdog renew the lease of the length that [`Lock::lease`] sets, 300 ms to 24 h, at a third of that
-    /// length, until the release. After a crash of this process, others then wait no longer than that length. Without a
-    /// length it changes nothing, because the client's lease is renewed anyway.
+    /// Has the watchdog renew the lease until the release, at a third of the length that [`Lock::lease`] sets. The
+    /// length must then be 300 ms to 24 h. After a crash of this process, others wait no longer than that length.
+    /// Without [`Lock::lease`] this call changes nothing, because the client's lease is renewed anyway.
     ///
     /// ```
     /// # fn main() -> Result<(), steadlock::Error> {
@@ -156,8 +156,7 @@ impl Lock {
     }
 
     /// Returns a lock object that re-enters `lease`, which must be a held lease of this lock. Re-entry makes no server
-    /// call, unless the new lease has to last longer. The record is removed with the last of these leases that is
-    /// released.
+    /// call, unless the new lease has to last longer. The record is removed when the last of these leases is released.
     pub fn within(&self, lease: &Lease) -> Self {
         let mut lock = self.clone();
         lock.within = Some(Arc::clone(lease.state()));
@@ -264,7 +263,7 @@ pub(crate) struct PendingAcquire<'a> {
     span: WaitSpan<'a>,
 }
 
-/// The lease, or the timeout as a value, because some calls return `None` for it.
+/// The lease, or the error of an acquisition that was not granted. `try_acquire` returns `None` for that error.
 pub(crate) type AcquireResult = Result<Result<Lease, Box<Error>>, Error>;
 
 impl PendingAcquire<'_> {

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The spans are never entered, so the work that the program does meanwhile is not inside them. A span that no
-//! subscriber enables costs only the check for that; no text is made for it. If a subscriber panics, its span is left
-//! out, and locks and callers are not affected.
+//! subscriber enables costs one check, and makes no text. If a subscriber panics, its span is left out, and locks and
+//! callers are not affected.
 
 use std::mem;
 
@@ -94,7 +94,7 @@ impl<'a> WaitSpan<'a> {
                 )
             };
         }
-        // Without a caller's span the subscriber chooses the parent, as it may know of another one.
+        // If the caller has no current span, the subscriber chooses the parent, because it may know another one.
         if self.caller.is_none() {
             hold!()
         } else {

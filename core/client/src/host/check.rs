@@ -162,7 +162,7 @@ struct RequestedTimes {
 }
 
 impl RequestedTimes {
-    /// The shortest remaining time. A wait of half of it leaves 100 ms for the hold, the shortest lease.
+    /// The shortest remaining time that is accepted. Half of it is left for the hold: 100 ms, the shortest lease.
     const SHORTEST: Duration = Duration::from_millis(200);
 
     /// Bounds the request by the time that the caller has left: half of it for the wait, and the rest for the hold.
@@ -226,8 +226,8 @@ pub enum LockRef {
     All(Vec<Self>),
 }
 
-/// A number of permits as a host gave it: `None` if it is no whole number from 0 on. A number beyond `u32` is the largest
-/// one, which the check of the range then refuses.
+/// A number of permits as a host gave it; `None` unless it is whole and at least 0. A number beyond the range of `u32`
+/// becomes `u32::MAX`, which the check of the range refuses.
 pub type Count = Option<u32>;
 
 impl Default for LockRef {
@@ -257,7 +257,7 @@ impl LockRef {
     /// semaphore; for other kinds it is not called.
     ///
     /// # Errors
-    /// `InvalidArgument` for a name of no kind.
+    /// `InvalidArgument` for an unknown kind.
     pub fn of(kind: &str, name: String, numbers: impl FnOnce() -> (f64, f64)) -> Result<Self, Error> {
         if kind == SEMAPHORE {
             let (wanted, limit) = numbers();

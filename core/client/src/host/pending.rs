@@ -33,7 +33,7 @@ pub struct Pending {
 struct Inner {
     core: Arc<Core>,
     request: u64,
-    #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "nobody blocks there"))]
+    #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "no caller blocks"))]
     operation: Operation,
     slot: Arc<Slot>,
 }
@@ -53,8 +53,8 @@ impl Pending {
     /// Parks the calling thread until the result arrives, at most for `timeout`. Returns `None` if it has not arrived
     /// yet: call again, perhaps after checking for signals.
     ///
-    /// A thread that drives an engine, as in an observer, would prevent the engine from answering. There this call
-    /// fails with `InvalidArgument` if the result has not arrived yet.
+    /// On a thread that drives an engine, as in an observer, waiting would prevent the engine from answering. This call
+    /// then fails with `InvalidArgument` if the result has not arrived yet.
     #[cfg(feature = "native")]
     pub fn wait(&mut self, timeout: Duration) -> Option<Result<Completion, Error>> {
         let Some((core, operation)) = self

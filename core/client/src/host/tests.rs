@@ -333,7 +333,7 @@ fn a_release_after_the_close_returns_how_the_lease_ended() {
         lock: LockRef::One(Kind::Lock, "b".into()),
     };
     run(&host, forced).unwrap();
-    // Longer than the grant, so that the server is asked even within the millisecond of the grant.
+    // Beyond the 30 s of the grant: only then does an extension in the same millisecond surely call the server.
     let longer = Op::Extend {
         lease: lost.id(),
         by_ms: Some(60_000.0),

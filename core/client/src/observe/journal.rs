@@ -1,5 +1,5 @@
-//! Decides which observations become lines of a log. Trouble that goes on has a line at once, then after one second,
-//! two, four and so on, and at last once a minute.
+//! Decides which observations become lines of a log. Trouble that goes on has a line at once, then after 1 s, 2 s, 4 s
+//! and so on, and finally once a minute.
 //!
 //! ```text
 //!                    lost: a line                            back: a line
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Each server has two such states, one for its connections and one for renewals. Fixed leases that expire have a state
-//! of their own, because some programs never release theirs. Every other loss of a lock has a line, and so has every
+//! of their own, because some programs let every lease expire. Every other loss of a lock has a line, and so has every
 //! observation of the level `Debug` if the log has that level.
 
 use std::fmt;
@@ -34,7 +34,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug)]
 pub struct Line {
     observation: Observation,
-    /// The number of observations of the same trouble that had no line since the last one.
+    /// The number of observations of the same trouble since the last line.
     suppressed: u32,
 }
 
@@ -136,7 +136,7 @@ impl Journal {
                 missing: Some(_),
             } => {
                 let connections = self.connections.get_mut(server)?;
-                // With the first connection the server is back. Its line matters more than that of the second.
+                // The first connection that opens shows that the server is back; the second tells a reader nothing new.
                 if connections.missing.remove(link) {
                     connections.throttle.end_trouble()
                 } else {

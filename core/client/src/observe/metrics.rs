@@ -44,12 +44,10 @@ impl Metrics {
         new
     }
 
-    /// Returns the counts of a connection.
     pub(crate) const fn link(&self, link: Link) -> &LinkCounts {
         self.links.of(link)
     }
 
-    /// Returns the counts of the circuit breakers.
     pub(crate) const fn breakers(&self) -> &BreakerCounts {
         &self.breakers
     }

@@ -238,9 +238,9 @@ pub enum Observation {
         /** The time for which the breaker was open. */
         open: Duration,
     },
-    /// The clock of a server is ahead of its former time, or of the clock of the server before it: records that it took
-    /// over end early by this much. The client notices it by the tokens of two grants, if it is more than leases allow
-    /// for.
+    /// The clock of a server has jumped ahead, or a server with a faster clock has become the primary: older records
+    /// end early. The client compares the tokens of two grants, and reports only a difference beyond the margin of its
+    /// leases.
     ClockAhead {
         /** The server. */
         server: Arc<str>,

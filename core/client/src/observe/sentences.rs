@@ -224,7 +224,7 @@ impl Observation {
 /// Removes the server from a cause, because the sentence names it already.
 fn without_server(server: &str, cause: &str) -> String {
     match around(cause, &format!("{server}: ")) {
-        Some((before, behind)) => format!("{before}{behind}"),
+        Some((before, after)) => format!("{before}{after}"),
         None => cause.to_owned(),
     }
 }

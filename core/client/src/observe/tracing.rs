@@ -15,8 +15,8 @@ use crate::process::PerProcess;
 
 /// Reports trouble and recoveries to the subscribers of `tracing`, under the target `steadlock`: losses as `ERROR`,
 /// failing renewals and lost connections as `WARN`, reconnects as `INFO`. If `DEBUG` was enabled when this observer was
-/// made, it also reports each attempt, grant, renewal and release at that level. Trouble that goes on has a line each
-/// minute.
+/// made, it also reports each attempt, grant, renewal and release at that level. Trouble that goes on has fewer and
+/// fewer lines, finally one each minute.
 pub struct Tracing(PerProcess<State>);
 
 struct State {

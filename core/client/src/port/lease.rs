@@ -48,10 +48,10 @@ pub(crate) struct Loss {
 
 const HELD: u8 = 0;
 const RELEASED: u8 = 1;
-/// Added to the code of a loss after which the engine forgot the lease.
-const FORGOTTEN: u8 = 16;
 /// The first code of a loss. The index of the reason in `LostReason::ALL` is added.
 const LOST: u8 = 2;
+/// Set in the code of a loss after which the engine has forgotten the lease.
+const FORGOTTEN: u8 = 16;
 
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -146,8 +146,8 @@ impl Lease {
         LostReason::ALL.get(usize::from(index)).copied()
     }
 
-    /// Whether the lease was lost and needs no release, because the engine has forgotten it. This is so for a fixed
-    /// lease, and for all leases of a client that was closed.
+    /// Whether the lease was lost and needs no release, because the engine has forgotten it. The engine forgets a lost
+    /// fixed lease, and all leases of a client that was closed.
     #[must_use]
     pub fn is_forgotten(&self) -> bool {
         self.status.load(Ordering::Acquire) & FORGOTTEN != 0
@@ -166,8 +166,8 @@ impl Lease {
         Released::new(self.id, outcome, lost)
     }
 
-    /// Returns the error of an operation on this lease, if the lease was lost and the session has forgotten it. The
-    /// session cannot tell such a lease from one that never existed.
+    /// Returns the error of an operation on this lease, if the lease was lost. For a lease that the session has
+    /// forgotten, because the session cannot tell it from one that never existed.
     pub(crate) fn lost_error(&self, operation: Operation) -> Option<Error> {
         let reason = self.lost_reason()?;
         Some(Error::lost_and_forgotten(operation, Some(reason)).with_lock(self.name.as_ref()))

@@ -123,7 +123,7 @@ mod tests {
         let (mut first, mut second) = (pin!(listeners.until(find)), pin!(listeners.until(find)));
         assert!(first.as_mut().poll(&mut context).is_pending());
         assert!(second.as_mut().poll(&mut context).is_pending());
-        assert!(first.as_mut().poll(&mut context).is_pending(), "again, and listed once");
+        assert!(first.as_mut().poll(&mut context).is_pending(), "listed only once");
         happened.store(true, Ordering::Relaxed);
         listeners.notify();
         assert_eq!(count.wake_count(), 2);

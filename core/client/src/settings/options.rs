@@ -1,4 +1,4 @@
-//! The options of a client: one table, by whose names every language sets them.
+//! The options of a client, in one table. Every language sets an option by its name in the table.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -73,8 +73,8 @@ trait Kind {
     fn show(value: &Self::Value) -> impl fmt::Debug;
 }
 
-/// The options that a binding was given, by their names in the core. Each method returns `None` for an option that was not
-/// given.
+/// The options that a program gave to a binding, by their names in the core. Each method returns `None` for an option
+/// that was not given.
 pub trait OptionSource {
     /// Returns the value of an [`OptionKind::Flag`].
     fn flag(&self, name: &str) -> Option<bool>;
@@ -251,15 +251,16 @@ options! {
     primaries: Vec<String> as Texts,
     /// The lease length of an acquisition that sets none, 300 ms to 24 h. Default 30,000.
     lease_ms: f64 as Number,
-    /// Whether the watchdog renews that lease. Default: yes.
+    /// Whether the watchdog renews a lease of the length `lease_ms`. Default: yes.
     renew: bool as Flag,
     /// How long an answer can take. Default 3,000.
     command_timeout_ms: f64 as Number,
     /// How long connecting can take. Default 5,000.
     connect_timeout_ms: f64 as Number,
-    /// A waiter asks again after a random time between these two. Default (500, 750).
+    /// The shortest and the longest time after which a waiter asks again; each time is random. Default (500, 750).
     retry_interval_ms: (f64, f64) as Range,
-    /// A prefix for every lock's name. The prefixed name is checked; see [`KeyPrefix::parse`]. Default: no prefix.
+    /// A prefix for every lock's name, without any of `*?[]\`. The rules for names hold for the prefix and for the
+    /// prefixed name. Default: no prefix.
     key_prefix: String as Text,
     /// A PEM file of the certificate authorities to trust instead of the system's.
     tls_ca_file: String as File,
@@ -268,9 +269,9 @@ options! {
     tls_cert_file: String as File,
     /// A PEM file of that certificate's private key, which must not be encrypted.
     tls_key_file: String as File,
-    /// The name that every server's certificate must have, also sent as SNI, instead of the host of the connection. Use
-    /// it for nodes that announce IP addresses which no certificate names. The name is a host name or an IP address,
-    /// without a port; with TLS only.
+    /// The name that the certificate of every server must have, in place of the host that the client connects to: a
+    /// host name, which is also sent as SNI, or an IP address, without a port. Use it for nodes that announce IP
+    /// addresses which no certificate names. Only with TLS.
     tls_server_name: String as Secret,
     /// Maps the addresses that cluster nodes and sentinels announce to addresses that the program can reach. Addresses
     /// of the URL are not mapped. Default: as announced.
@@ -286,11 +287,11 @@ options! {
     /// [`OnUnavailable::Fail`].
     on_unavailable: OnUnavailable as Policy,
     /// Whether to tell the servers which program this client is and on which machine, and to ask them which program
-    /// holds a lock. Costs a call at the first use, then one every 30 s while the client is in use. Default: yes, if
-    /// the program is a process.
+    /// holds a lock. Costs a call at the first use, then one every 30 s while the client is in use. Default: yes with
+    /// the feature `native`, else no.
     client_info: bool as Flag,
-    /// A label to report with that, up to 200 characters on one line. Default: no label. Not allowed without
-    /// `client_info`.
+    /// A label in the client's identity, up to 200 characters on one line. Default: no label. Not allowed if
+    /// `client_info` is off.
     client_label: String as Text,
     /// The program's name, as the host's language knows it. Default: the name of the executable.
     program: String as Text,

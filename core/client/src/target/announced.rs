@@ -41,7 +41,7 @@ enum Source {
     Table(Vec<(String, String)>),
     #[cfg_attr(
         not(feature = "native"),
-        expect(dead_code, reason = "nobody announces anything there")
+        expect(dead_code, reason = "no server announces addresses in this build")
     )]
     Function(Arc<Call>),
 }
@@ -126,7 +126,7 @@ pub(crate) enum Mapping {
 #[cfg(feature = "native")]
 pub(crate) struct Function {
     call: Arc<Call>,
-    /// The numbers of running calls, by address. Several addresses can share a count.
+    /// The numbers of running calls, by the hash of the address. Several addresses can share a count.
     running: Arc<PerProcess<[AtomicUsize; COUNTERS]>>,
 }
 
@@ -134,7 +134,7 @@ pub(crate) struct Function {
 /// for other addresses. Each process has counts of its own, because the calls of a parent do not go on in its forks.
 #[cfg(feature = "native")]
 pub(crate) const MAX_CALLS_PER_ADDRESS: usize = 4;
-/// The number of counts.
+/// The number of counts in `Function::running`.
 #[cfg(feature = "native")]
 const COUNTERS: usize = 16;
 
@@ -353,7 +353,7 @@ mod tests {
         for _ in 0..3 {
             assert!(try_begin("h:1").is_none());
         }
-        assert!(try_begin("another:1").is_some(), "others are asked about");
+        assert!(try_begin("another:1").is_some(), "calls for others run");
         assert_eq!(unfinished.remove(0).call(), Ok(None));
         assert!(try_begin("h:1").is_some());
     }

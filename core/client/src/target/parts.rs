@@ -46,7 +46,7 @@ impl<'a> Authority<'a> {
     }
 }
 
-/// Returns the addresses in a list with commas, without duplicates.
+/// Returns the addresses in a comma-separated list, without duplicates.
 #[cfg(feature = "native")]
 pub(super) fn addresses(listed: &str, default_port: u16) -> Result<Vec<(String, u16)>, Error> {
     let mut nodes = Vec::new();

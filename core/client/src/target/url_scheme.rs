@@ -43,7 +43,7 @@ pub(super) fn split_scheme(url: &str) -> Result<(Protocol, &str), Error> {
     let protocol = Protocol::of(&scheme.to_ascii_lowercase());
     #[cfg(not(feature = "native"))]
     if protocol.is_some_and(|protocol| protocol.family == Family::Host) {
-        // This is a name for messages, and can have any characters.
+        // The rest is a name for messages, and can have any characters.
         return Ok((HOST, rest));
     }
     refuse_blanks(url)?;

@@ -1,4 +1,4 @@
-//! The TLS files after they were read, as the connections of this process use them.
+//! The content of the TLS files, in the form that connections use.
 
 use std::fmt;
 use std::io;
@@ -69,7 +69,7 @@ impl Tls {
     }
 }
 
-/// Compares the options only: two servers with the same options differ in their addresses.
+/// Compares the options only. Two servers with the same options differ in their addresses, which `Scheme` compares.
 impl PartialEq for Tls {
     fn eq(&self, other: &Self) -> bool {
         self.options == other.options
@@ -108,7 +108,7 @@ fn authorities(path: &str) -> Result<RootCertStore, Error> {
 fn system_authorities() -> Result<RootCertStore, Error> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // Some systems have certificates that no program can read.
+    // Some systems have malformed certificates, which are left out.
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
         return Err(misconfigured(format!(

@@ -99,7 +99,7 @@ pub(super) fn is_key_text(path: &str) -> bool {
     is_pem_text(path) || (!path.starts_with('/') && path.split(|letter| !is_base64(letter)).any(is_long))
 }
 
-/// Whether this text is certainly PEM.
+/// Whether this text is surely no path: it has a PEM header, or a control character such as a line feed.
 pub(super) fn is_pem_text(path: &str) -> bool {
     path.contains("-----BEGIN") || path.contains(char::is_control)
 }

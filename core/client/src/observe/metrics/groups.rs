@@ -1,4 +1,4 @@
-//! The group under which a lock is counted: never its whole name, and never too many groups.
+//! The group under which a lock is counted, in place of its name. The number of groups is limited.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,8 +11,9 @@ use super::Metrics;
 use super::series::Series;
 use crate::unwind::catch;
 
-/// The default and the highest limit of the number of groups.
+/// The default limit of the number of groups.
 const DEFAULT_GROUPS: usize = 100;
+/// The highest limit that a program can set.
 pub(crate) const MAX_GROUPS: u32 = 10_000;
 
 /// The group of the locks that have none.
@@ -146,7 +147,7 @@ impl Groups {
 
 /// Returns the part of a label that fits the limit.
 fn truncated(label: &str) -> &str {
-    let whole = (0..=LABEL_BYTES.min(label.len())).rev();
-    let end = whole.into_iter().find(|end| label.is_char_boundary(*end));
+    let ends = (0..=LABEL_BYTES.min(label.len())).rev();
+    let end = ends.into_iter().find(|end| label.is_char_boundary(*end));
     &label[..end.unwrap_or(0)]
 }

@@ -33,7 +33,8 @@ pub struct Row {
 /// The times that a histogram counted.
 #[derive(Debug)]
 pub struct Times {
-    /// How many are in each bucket, without the lower buckets. The last one has the times beyond every bound.
+    /// The number of times in each bucket; a number does not include the lower buckets. The last bucket has the times
+    /// beyond every bound.
     pub buckets: Vec<u64>,
     /// The sum of all times, in microseconds.
     pub micros: u64,
@@ -49,7 +50,7 @@ impl Times {
 
 type Labels = Vec<(&'static str, Arc<str>)>;
 
-/// Returns the metrics of these series, which are sorted, of the connections, the circuit breakers and the queues.
+/// Returns the metrics of these sorted series, of the connections, of the circuit breakers and of the queues.
 pub(super) fn metrics(
     series: &[Arc<Series>],
     links: &Links,
@@ -108,7 +109,7 @@ fn times(series: &[Arc<Series>], read: fn(&Series) -> &Histogram) -> Vec<Row> {
         let buckets: Vec<u64> = histogram.buckets().collect();
         Row {
             labels: labels(one),
-            // The sum of the buckets, so that it always equals the last bucket of Prometheus.
+            // The sum of the buckets, so that it always equals the bucket `+Inf` of Prometheus.
             number: buckets.iter().sum(),
             times: Some(Times {
                 buckets,

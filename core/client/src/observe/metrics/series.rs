@@ -13,13 +13,11 @@ use super::families::BUCKETS;
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds to the number.
     pub(crate) fn add(&self, number: u64) {
         // Only one thread writes, so this needs no atomic read-modify-write, which would cost more.
         self.set(self.0.load(Ordering::Relaxed).wrapping_add(number));
     }
 
-    /// Subtracts one.
     pub(super) fn decrement(&self) {
         self.set(self.0.load(Ordering::Relaxed).saturating_sub(1));
     }
@@ -103,10 +101,10 @@ impl Outcome {
     }
 }
 
-/// Counts of times, by their length.
+/// The counts of durations, by length.
 #[derive(Debug, Default)]
 pub(super) struct Histogram {
-    /// The last bucket has the times beyond every bound.
+    /// The last bucket has the durations beyond every bound.
     buckets: [Counter; BUCKETS.len() + 1],
     micros: Counter,
 }
@@ -121,12 +119,12 @@ impl Histogram {
         self.micros.add(micros);
     }
 
-    /// Returns the count of each bucket, without the lower buckets.
+    /// Returns the count of each bucket; a count does not include the lower buckets.
     pub(super) fn buckets(&self) -> impl Iterator<Item = u64> {
         self.buckets.iter().map(Counter::get)
     }
 
-    /// Returns the sum of all times, in microseconds.
+    /// Returns the sum of all durations, in microseconds.
     pub(super) fn micros(&self) -> u64 {
         self.micros.get()
     }
