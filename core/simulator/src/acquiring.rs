@@ -219,7 +219,7 @@ impl World {
         let newest = self.on_side(client, task, locks).last().copied();
         newest.or_else(|| {
             let [lock] = locks else { return None };
-            let is_around = |lease: &&LeaseId| self.ledger.get(client, **lease).is_some_and(|of| of.has_part(*lock));
+            let is_around = |lease: &&LeaseId| self.ledger.get(client, **lease).is_some_and(|of| of.has_lock(*lock));
             self.clients[client].tasks[task].leases.iter().rfind(is_around).copied()
         })
     }

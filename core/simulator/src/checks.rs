@@ -20,7 +20,8 @@
 //!
 //! The exclusion of readers and writers (I10) and the limit of permits (I11) are I1 with another rule about which holds
 //! may coexist: `kinds::admits`. A composite lock must keep all promises for each of its members, and is one lease for
-//! I1, I5, I6, I8 and I9.
+//! I1, I5, I6, I8 and I9. In the files of the checks, everything is calm once the effects of all faults are over
+//! (`World::is_settled`).
 
 mod answers;
 mod backing;

@@ -258,7 +258,7 @@ impl World {
                 continue;
             }
             // A re-entered member of a composite lock has no second record.
-            let is_part = |(_, other): (_, &Lease)| lease.around.contains(&other.hold) && other.has_part((name, kind));
+            let is_part = |(_, other): (_, &Lease)| lease.around.contains(&other.hold) && other.has_lock((name, kind));
             if is_valid(lease, self.clocks[client], self.now) && !self.ledger.of(client).any(is_part) {
                 holds.push(lease.hold);
                 valid_holds.push((kind, lease.renewed));

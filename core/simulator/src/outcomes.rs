@@ -381,7 +381,7 @@ impl World {
         let [lock] = locks else { return 0 };
         let leases = self.clients[client].tasks[task].leases.iter();
         let held = leases.filter_map(|lease| self.ledger.get(client, *lease));
-        let around = held.filter(|held| held.locks.len() > 1 && held.has_part(*lock));
+        let around = held.filter(|held| held.locks.len() > 1 && held.has_lock(*lock));
         let holds: BTreeSet<u64> = around.map(|held| held.hold).collect();
         u32::try_from(holds.len()).unwrap_or(u32::MAX)
     }

@@ -1,16 +1,17 @@
 //! Checks I7: the fair lock is granted to the live waiter that came first.
 //!
-//! The check keeps its own order of arrival, by the contents of the queue after each script. The scores on the server
-//! do not matter.
+//! The check finds the order of arrival by itself, from the contents of the queue after each script. It does not trust
+//! the scores on the server.
 
 use std::collections::BTreeMap;
 
 use super::broken;
 use crate::records::Standing;
 
-/// A waiter that has not polled for longer than this is dead, in microseconds.
+/// The time without a poll after which a waiter is dead, in microseconds.
 pub(super) const WAITER_LIFE: u64 = 3_000_000;
-/// The longest lease of a provisional grant, which its waiter has not requested at that moment, in milliseconds.
+/// The longest lease of a provisional grant, in milliseconds. A call for another owner makes such a grant, so the
+/// waiter does not know of the grant yet.
 const PROVISIONAL: i64 = 3_000;
 
 /// The check of I7.

@@ -1,8 +1,8 @@
 //! Checks the promises about operators.
 //!
-//! A forced release (I4, I7, I9) removes the record, and the next live waiter of a fair lock is granted it. One request
-//! is sent only once. The former holder may still believe that it holds the lock. It excludes no other caller any more
-//! (I1), and it learns of the loss at its next renewal.
+//! A forced release (I4, I7, I9) removes the record, and the next live waiter of a fair lock is granted the lock. Each
+//! forced release is sent only once. The former holder may still believe that it holds the lock. It excludes no other
+//! caller any more (I1), and learns of the loss at its next renewal.
 //!
 //! A new limit (I11) adds, removes and prolongs no permit. While permits are held, a request with another limit than
 //! the one that applies is refused. A request with the right limit is granted exactly if enough permits are free.
@@ -21,9 +21,9 @@ use crate::time::{MS, Micros};
 pub(crate) struct Operators {
     /// The holds and names whose record an operator removed.
     forced: BTreeSet<(u64, usize)>,
-    /// Tickets that may have had a removed record before the grant was reported to them.
+    /// Tickets whose record an operator may have removed before the grant was reported.
     forced_early: BTreeSet<(usize, Ticket, usize)>,
-    /// The time since which such a hold has no record, while everything is calm.
+    /// The time since which a hold of `forced` has no record, while everything is calm.
     unreported_since: BTreeMap<(u64, usize), Micros>,
     /// The number of forced releases that each client still has to send.
     requested: BTreeMap<usize, usize>,
@@ -65,7 +65,7 @@ impl Operators {
             }
             None => broken(
                 "I4",
-                format!("client {client} forces a release that nobody wished, or twice"),
+                format!("client {client} forces a release that no operator requested, or twice"),
             ),
         }
     }
@@ -89,7 +89,7 @@ impl Operators {
         }
     }
 
-    /// Notes that a hold was released, and that its heir continues for this name.
+    /// Notes that a hold was released, and that another one, its heir, keeps the record of this name.
     pub(crate) fn inherits(&mut self, hold: u64, heir: u64, name: usize) {
         if self.forced.contains(&(hold, name)) {
             self.removed(heir, name);
@@ -107,7 +107,7 @@ impl Operators {
     }
 
     /// Checks an auto-renewed hold whose record was removed, while everything is calm. `is_over` means that its holder
-    /// knows, or has a record again.
+    /// knows of the loss, or has a record again.
     pub(crate) fn observed(&mut self, hold: u64, name: usize, is_over: bool, lease: Micros, now: Micros) -> Checked {
         if is_over {
             self.unreported_since.remove(&(hold, name));
@@ -125,7 +125,7 @@ impl Operators {
         Ok(())
     }
 
-    /// Checks a request for permits of an owner that held none.
+    /// Checks an owner's request for permits. The owner held none before.
     pub(crate) fn check_permits(
         &mut self,
         name: usize,
@@ -184,12 +184,12 @@ impl Operators {
     }
 }
 
-/// Checks a forced release: no owner that was on record still is, and the reply says so.
+/// Checks a forced release: no owner that was on record still is, and the reply reports the removal.
 pub(crate) fn check_forced(name: usize, before: &[OnRecord], after: &[OnRecord], is_yes: bool) -> Checked {
     let stays = before
         .iter()
         .any(|(owner, _)| after.iter().any(|(other, _)| other == owner));
-    // An expired record does not count, and may be removed as well.
+    // The script may also remove an expired record, which is not in `before`. Then the reply is yes too.
     if stays || (!before.is_empty() && !is_yes) {
         let (before, after) = (shown(before), shown(after));
         let what = format!("name {name} was taken by force: {is_yes}; before {before:?}, after {after:?}");
@@ -198,7 +198,7 @@ pub(crate) fn check_forced(name: usize, before: &[OnRecord], after: &[OnRecord],
     Ok(())
 }
 
-/// Checks the holder that a server named, or that it named none.
+/// Checks a server's answer to the question which owner holds a lock; `None` if it named no owner.
 pub(crate) fn check_inspected(name: usize, held: &[OnRecord], reply: Option<&[u8]>) -> Checked {
     let is_correct = match &reply {
         Some(owner) => held.iter().any(|(other, _)| other == *owner),
@@ -236,7 +236,7 @@ pub(crate) fn check_next(name: usize, before: &Standing, after: &Standing, now: 
     broken("I7", what)
 }
 
-/// Returns a record as text.
+/// Returns the owners on record as text.
 pub(crate) fn shown(holders: &[OnRecord]) -> Vec<(String, i64)> {
     let text = |(owner, left): &OnRecord| (String::from_utf8_lossy(owner).into_owned(), *left);
     holders.iter().map(text).collect()
