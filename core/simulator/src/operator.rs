@@ -26,7 +26,7 @@ pub(crate) struct Before {
 }
 
 impl World {
-    /// Lets a caller that holds nothing act as an operator, by chance. Returns whether it did.
+    /// By chance, lets a caller that holds nothing act as an operator. Returns whether it did.
     pub(crate) fn operates(&mut self, client: usize, task: usize) -> Result<bool, Broken> {
         let odds = self.plan.operators.clone();
         let random = self.choices.task(client, task);
@@ -100,7 +100,7 @@ impl World {
         (name, kind): Lock,
         reply: ErrorKind,
     ) -> Checked {
-        // A client that is still connected to a demoted server must first find that out.
+        // A client that is still connected to a demoted server must first notice the demotion.
         let since = self.now.saturating_sub(self.plan.timeout());
         let is_reachable = self.following.reaches((client, &self.clients[client]), since);
         let is_right = match reply {
@@ -137,7 +137,7 @@ impl World {
         self.collides(name, kind) || self.plan.names[name].iter().any(differs)
     }
 
-    /// Returns whether an operator has removed the record of this lock from a lease, or from a hold around it.
+    /// Returns whether an operator has removed the record of this lock for a lease, or for a hold around it.
     pub(crate) fn is_forced(&self, lease: &Lease, name: usize) -> bool {
         let holds = lease.around.iter().copied().chain([lease.hold]);
         self.operators.has_removed(name, holds)
@@ -171,7 +171,7 @@ impl World {
         Some(Before { own, permits, others })
     }
 
-    /// Returns the state of a semaphore, without the permits of one owner.
+    /// Returns the state of a semaphore, without the permits of the owner `beside`.
     fn permits_standing(&mut self, node: usize, name: usize, beside: Option<&[u8]>) -> PermitsStanding {
         let holders = self.holders_of(node, name, Record::Permits);
         let node = &mut self.nodes[node];
@@ -228,7 +228,7 @@ impl World {
                 let after = self.holders_of(node, name, record);
                 check_forced(name, &before.own, &after, is_yes)?;
                 self.removals.removed(name, self.now);
-                self.take_away(name, record, &before.own);
+                self.mark_forced(name, record, &before.own);
             }
             (Role::Inspect, _) => {
                 if let Ok(reply) = result {
@@ -253,7 +253,7 @@ impl World {
         let (role, owner) = (role(call.script).0, kinds::owner(call));
         let stays = |owner: &[u8]| role == Role::Release && after.queue.iter().any(|of| of == owner);
         if owner.is_some_and(stays) {
-            broken("I5", format!("who gave up is in the queue of name {name}"))?;
+            broken("I5", format!("a caller that gave up is in the queue of name {name}"))?;
         }
         let was_held = match (role, &before.holder) {
             (Role::Force, holder) => holder.is_some(),
@@ -269,7 +269,7 @@ impl World {
     }
 
     /// Notes which holds and tickets have lost their record to an operator.
-    fn take_away(&mut self, name: usize, record: Record, owners: &[OnRecord]) {
+    fn mark_forced(&mut self, name: usize, record: Record, owners: &[OnRecord]) {
         let on_record: Vec<usize> = owners.iter().map(|(id, _)| self.owner(id)).collect();
         for ((id, _), owner) in owners.iter().zip(on_record.iter().copied()) {
             let Some(client) = self

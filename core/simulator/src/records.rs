@@ -53,7 +53,7 @@ impl Record {
         match self {
             Self::Hash => &[Self::Hash],
             Self::Text => &[Self::Text],
-            // Permits may be left.
+            // Permits may be free.
             Self::Permits => &[],
             Self::Readers => &[Self::Writer],
             Self::Writer => &[Self::Writer, Self::Readers],
@@ -222,7 +222,7 @@ pub(crate) fn standing(store: &mut Store, name: &str, now: ServerTime) -> Standi
     }
 }
 
-/// Returns a key of Steadlock's for a name.
+/// Returns one of Steadlock's own keys for a name.
 fn own(word: &str, name: &str) -> String {
     format!("steadlock:{{{name}}}:{word}")
 }
