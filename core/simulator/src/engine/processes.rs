@@ -30,7 +30,7 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    /// Runs the processes until then.
+    /// Runs the processes until `until`.
     pub(super) async fn run(mut self, until: Instant) {
         let mut left = self.plan.processes;
         while let Some(handle) = self.connect().await {
@@ -78,7 +78,7 @@ impl Processes {
         }
     }
 
-    /// Connects, however long that takes; `None` if the connection is refused for good.
+    /// Connects, and tries again while a fault excuses the failure. `None` after a failure without an excuse.
     async fn connect(&self) -> Option<Client> {
         loop {
             let began = Instant::now();
