@@ -49,7 +49,7 @@ pub(crate) use fencing::Fencing;
 pub(crate) use following::Following;
 pub(crate) use levels::check_levels;
 pub(crate) use operators::{
-    Operators, PermitReply, PermitsStanding, check_forced, check_inspected, check_next, check_undisturbed, shown,
+    Operators, PermitReply, SemaphoreState, check_forced, check_inspected, check_next, check_undisturbed, shown,
 };
 pub(crate) use outages::{check_degraded_grant, check_skipped};
 pub(crate) use owners::Owners;

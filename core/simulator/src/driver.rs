@@ -171,8 +171,8 @@ impl World {
             .collect()
     }
 
-    /// Returns whether a call belongs to a single attempt that bypasses the queue. Such a call does not ask for the
-    /// queue's waiters.
+    /// Returns whether a call belongs to a single attempt that bypasses the queue. Such a call is no attempt of the
+    /// waiters in the queue.
     fn is_bypassing_call(&mut self, client: usize, name: usize, call: &Call) -> bool {
         let owner = kinds::owner(call).map(|owner| self.owner(owner));
         let bypassing = self.waiting_for(client, call, Task::bypasses_queue);

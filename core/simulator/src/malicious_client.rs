@@ -5,7 +5,7 @@ use steadlock_protocol::Kind;
 
 use crate::fault::Fault;
 use crate::random::Random;
-use crate::records::Standing;
+use crate::records::FairState;
 use crate::time::{Micros, SECOND};
 use crate::world::World;
 
@@ -53,11 +53,11 @@ impl World {
             return (channel, if draw == 1 { noise } else { b"0".to_vec() });
         }
         // A grant to a waiter in the queue, or to an owner id that nobody uses.
-        let standing = match self.plan.names[name].contains(&Kind::Fair) {
-            true => self.standing(node, name),
-            false => Standing::default(),
+        let state = match self.plan.names[name].contains(&Kind::Fair) {
+            true => self.fair_state(node, name),
+            false => FairState::default(),
         };
-        let waiters = standing.queue;
+        let waiters = state.queue;
         let nobody = format!("{}:{}", self.clients[client].id, random.next() >> 1).into_bytes();
         let owner = match waiters.len() {
             0 => nobody,
@@ -67,7 +67,7 @@ impl World {
         let of = owner.split(|byte| *byte == b':').next().unwrap_or_default();
         let channel = [format!("steadlock:{{{lock}}}:grants:").as_bytes(), of].concat();
         let now = self.nodes[node].clock(self.now).as_micros();
-        let seen = standing.seen.get(&owner).copied().unwrap_or(now);
+        let seen = state.seen.get(&owner).copied().unwrap_or(now);
         let (seen, token) = match random.between(0, 4) {
             0 => (seen.saturating_sub(BEYOND_HISTORY), now),
             1 => (seen + BEYOND_HISTORY, now + BEYOND_HISTORY),

@@ -3,13 +3,13 @@
 use steadlock_protocol::{Call, CallError, ErrorKind, Kind, LeaseId, Permits, Reply, Ticket};
 
 use crate::checks::{
-    Broken, Checked, PermitReply, PermitsStanding, broken, check_forced, check_inspected, check_next,
-    check_undisturbed, is_valid, shown,
+    Broken, Checked, PermitReply, SemaphoreState, broken, check_forced, check_inspected, check_next, check_undisturbed,
+    is_valid, shown,
 };
 use crate::kinds::{self, Family, Role, role};
 use crate::ledger::{Lease, Lock};
 use crate::operation::Operation;
-use crate::records::{Group, OnRecord, Record, Standing};
+use crate::records::{FairState, Group, OnRecord, Record};
 use crate::task::{Request, Task};
 use crate::trace::Line;
 use crate::world::World;
@@ -20,7 +20,7 @@ pub(crate) struct Before {
     /// The holders in the record that the call is about.
     own: Vec<OnRecord>,
     /// The state of the semaphore, if the call is about one.
-    permits: Option<PermitsStanding>,
+    permits: Option<SemaphoreState>,
     /// The holders in the other records of the name.
     others: Vec<(Record, Vec<OnRecord>)>,
 }
@@ -160,7 +160,7 @@ impl World {
             return None;
         }
         let own = self.holders_of(node, name, record);
-        let permits = is_permits.then(|| self.permits_standing(node, name, kinds::owner(call)));
+        let permits = is_permits.then(|| self.semaphore_state(node, name, kinds::owner(call)));
         let mut others = Vec::new();
         for other in self.records(name) {
             // Readers and the writer change together, so their records are not compared.
@@ -172,13 +172,13 @@ impl World {
     }
 
     /// Returns the state of a semaphore, without the permits of the owner `beside`.
-    fn permits_standing(&mut self, node: usize, name: usize, beside: Option<&[u8]>) -> PermitsStanding {
+    fn semaphore_state(&mut self, node: usize, name: usize, beside: Option<&[u8]>) -> SemaphoreState {
         let holders = self.holders_of(node, name, Record::Permits);
         let node = &mut self.nodes[node];
         let clock = node.clock(self.now);
         let name = self.names[name].as_str();
         let own = beside.map_or(0, |owner| Record::permits_of(&mut node.store, name, clock, &[owner]));
-        PermitsStanding {
+        SemaphoreState {
             holders: shown(&holders),
             held: Record::permits(&mut node.store, name, clock) - own,
             limit: Record::limit(&mut node.store, name, clock),
@@ -207,7 +207,7 @@ impl World {
         match (role, &before.permits) {
             (Role::Acquire, Some(permits)) if !had_it => {
                 // The owner's own permits do not count, unless this attempt was granted new ones.
-                let after = self.permits_standing(node, name, kinds::owner(call).filter(|_| !is_yes));
+                let after = self.semaphore_state(node, name, kinds::owner(call).filter(|_| !is_yes));
                 if let Some(wanted) = kinds::permits(call) {
                     let reply = match result {
                         Ok(_) if is_yes => PermitReply::Granted,
@@ -220,7 +220,7 @@ impl World {
                 }
             }
             (Role::Limit, Some(permits)) if result.is_ok() => {
-                let after = self.permits_standing(node, name, None);
+                let after = self.semaphore_state(node, name, None);
                 let limit = kinds::limit(call).unwrap_or(0);
                 self.operators.set_limit(name, limit, (permits, &after), is_yes)?;
             }
@@ -247,9 +247,9 @@ impl World {
         node: usize,
         name: usize,
         call: &Call,
-        standing: (&Standing, &Standing),
+        states: (&FairState, &FairState),
     ) -> Checked {
-        let (before, after) = standing;
+        let (before, after) = states;
         let (role, owner) = (role(call.script).0, kinds::owner(call));
         let stays = |owner: &[u8]| role == Role::Release && after.queue.iter().any(|of| of == owner);
         if owner.is_some_and(stays) {

@@ -8,7 +8,7 @@ use crate::checks::{Broken, Checked, check_answer, check_full, check_length, che
 use crate::event::Event;
 use crate::fault::Fault;
 use crate::kinds::{self, Role, granted_token, role};
-use crate::records::{OnRecord, Record, Standing, standing};
+use crate::records::{FairState, OnRecord, Record, fair_state};
 use crate::route::Route;
 use crate::trace;
 use crate::world::World;
@@ -91,7 +91,7 @@ impl World {
             self.struck(Fault::Resent, client);
         }
         let fair_name = name.filter(|_| kinds::is_fair(call.script));
-        let before = fair_name.map(|name| self.standing(node, name));
+        let before = fair_name.map(|name| self.fair_state(node, name));
         let records_before = self.before(node, name, call);
         let frees = matches!(role, Role::Release | Role::Force | Role::Limit);
         let kept_out = name.filter(|_| frees).map(|name| (name, self.kept_out_of(name)));
@@ -169,15 +169,15 @@ impl World {
     }
 
     /// Returns the state of a fair lock.
-    pub(crate) fn standing(&mut self, node: usize, name: usize) -> Standing {
+    pub(crate) fn fair_state(&mut self, node: usize, name: usize) -> FairState {
         let node = &mut self.nodes[node];
         let clock = node.clock(self.now);
-        standing(&mut node.store, self.names[name].as_str(), clock)
+        fair_state(&mut node.store, self.names[name].as_str(), clock)
     }
 
     /// Checks a script of the fair lock: it must grant the lock in the right order, with a token that rises.
-    fn check_queue(&mut self, node: usize, name: usize, call: &Call, before: &Standing) -> Checked {
-        let after = self.standing(node, name);
+    fn check_queue(&mut self, node: usize, name: usize, call: &Call, before: &FairState) -> Checked {
+        let after = self.fair_state(node, name);
         let callers = (kinds::callers(call), role(call.script).0 == Role::Release);
         let now = self.nodes[node].clock(self.now).as_micros();
         let granted = self

@@ -33,21 +33,21 @@ impl World {
             Fault::Demotion => {
                 if self.demote(node) {
                     self.struck(fault, node);
-                    self.ends(fault, node, random.between(MS, 800 * MS));
+                    self.schedule_end(fault, node, random.between(MS, 800 * MS));
                 }
             }
             Fault::NodeStop => {
                 if !std::mem::replace(&mut self.nodes[node].stopped, true) {
                     self.struck(fault, node);
                     let longest = random.pick(&[50 * MS, 500 * MS, 2 * SECOND]);
-                    self.ends(fault, node, random.between(MS, longest));
+                    self.schedule_end(fault, node, random.between(MS, longest));
                 }
             }
             Fault::TemporaryError => {
                 let code = random.pick(&["LOADING", "BUSY", FULL]);
                 if self.nodes[node].refusal.replace(code).is_none() {
                     self.struck(fault, node);
-                    self.ends(fault, node, random.between(MS, 600 * MS));
+                    self.schedule_end(fault, node, random.between(MS, 600 * MS));
                 }
             }
             Fault::ClientPause => {
@@ -55,7 +55,7 @@ impl World {
                 let of = &mut self.clients[client];
                 if of.session.is_some() && !std::mem::replace(&mut of.paused, true) {
                     self.struck(fault, client);
-                    self.ends(fault, client, random.between(MS, longest));
+                    self.schedule_end(fault, client, random.between(MS, longest));
                 }
             }
             Fault::ClientCrash => self.crash(client),
@@ -103,7 +103,7 @@ impl World {
             }
             Fault::Failover => {
                 self.nodes[node].replicate(self.now);
-                self.ends(fault, node, random.between(MS, 800 * MS));
+                self.schedule_end(fault, node, random.between(MS, 800 * MS));
             }
             // These faults affect what is sent, and strike elsewhere.
             Fault::LostCall
@@ -117,7 +117,7 @@ impl World {
         Ok(())
     }
 
-    fn ends(&mut self, fault: Fault, target: usize, after: Micros) {
+    fn schedule_end(&mut self, fault: Fault, target: usize, after: Micros) {
         self.schedule(after, Event::Over { fault, target });
     }
 

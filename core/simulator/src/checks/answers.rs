@@ -21,7 +21,7 @@ pub(crate) fn check_answer(role: Role, owner: usize, had_it: bool, is_yes: bool)
     let answer = if is_yes { "yes" } else { "no" };
     broken(
         "I4",
-        format!("{role:?} of owner {owner} was answered {answer}; had it the lock? {had_it}"),
+        format!("{role:?} of owner {owner} was answered {answer}; did it have the lock? {had_it}"),
     )
 }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::broken;
-use crate::records::Standing;
+use crate::records::FairState;
 
 /// The time without a poll after which a waiter is dead, in microseconds.
 pub(super) const WAITER_LIFE: u64 = 3_000_000;
@@ -31,7 +31,7 @@ impl FairQueue {
     pub(crate) fn ran(
         &mut self,
         name: usize,
-        (before, after): (&Standing, &Standing),
+        (before, after): (&FairState, &FairState),
         (callers, is_release): (&[Vec<u8>], bool),
         now: u64,
     ) -> Result<Option<Vec<u8>>, super::Broken> {

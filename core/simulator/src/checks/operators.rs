@@ -13,7 +13,7 @@ use steadlock_protocol::{Permits, Ticket};
 
 use super::fair_queue::WAITER_LIFE;
 use super::{Checked, broken};
-use crate::records::{OnRecord, Standing};
+use crate::records::{FairState, OnRecord};
 use crate::time::{MS, Micros};
 
 /// The check of what operators do.
@@ -33,7 +33,7 @@ pub(crate) struct Operators {
 
 /// The state of a semaphore on its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PermitsStanding {
+pub(crate) struct SemaphoreState {
     pub(crate) holders: Vec<(String, i64)>,
     /// The number of permits that they hold.
     pub(crate) held: u32,
@@ -117,7 +117,7 @@ impl Operators {
         // A third of the lease by a clock that may be slow, and half a second.
         if now - since > lease / 3 + lease / 300 + 500 * MS {
             let what = format!(
-                "name {name} was taken from hold {hold} by force, which got no report for {} ms",
+                "name {name} was removed from hold {hold} by force, whose holder got no report for {} ms",
                 (now - since) / MS
             );
             return broken("I9", what);
@@ -130,7 +130,7 @@ impl Operators {
         &mut self,
         name: usize,
         wanted: Permits,
-        (before, after): (&PermitsStanding, &PermitsStanding),
+        (before, after): (&SemaphoreState, &SemaphoreState),
         reply: PermitReply,
         keeps_records: bool,
     ) -> Checked {
@@ -165,10 +165,10 @@ impl Operators {
         &mut self,
         name: usize,
         limit: u32,
-        (before, after): (&PermitsStanding, &PermitsStanding),
+        (before, after): (&SemaphoreState, &SemaphoreState),
         is_yes: bool,
     ) -> Checked {
-        let expected = PermitsStanding {
+        let expected = SemaphoreState {
             limit: if is_yes { Some(limit) } else { before.limit },
             ..before.clone()
         };
@@ -192,7 +192,7 @@ pub(crate) fn check_forced(name: usize, before: &[OnRecord], after: &[OnRecord],
     // The script may also remove an expired record, which is not in `before`. Then the reply is yes too.
     if stays || (!before.is_empty() && !is_yes) {
         let (before, after) = (shown(before), shown(after));
-        let what = format!("name {name} was taken by force: {is_yes}; before {before:?}, after {after:?}");
+        let what = format!("a forced release of name {name}: {is_yes}; before {before:?}, after {after:?}");
         return broken("I4", what);
     }
     Ok(())
@@ -210,7 +210,7 @@ pub(crate) fn check_inspected(name: usize, held: &[OnRecord], reply: Option<&[u8
     broken(
         "I4",
         format!(
-            "name {name} is said to be held by {:?}; it is by {:?}",
+            "a server names {:?} as the holder of name {name}; the record has {:?}",
             reply.map(String::from_utf8_lossy),
             shown(held)
         ),
@@ -218,7 +218,7 @@ pub(crate) fn check_inspected(name: usize, held: &[OnRecord], reply: Option<&[u8
 }
 
 /// Checks a script that removed the holder of a fair lock: if the first waiter is alive, it holds the lock.
-pub(crate) fn check_next(name: usize, before: &Standing, after: &Standing, now: u64) -> Checked {
+pub(crate) fn check_next(name: usize, before: &FairState, after: &FairState, now: u64) -> Checked {
     let Some(first) = before.queue.first() else {
         return Ok(());
     };
