@@ -41,7 +41,7 @@ pub(crate) struct Client {
 #[derive(Debug)]
 pub(crate) struct Wires {
     pub(crate) links: [Link; 3],
-    /// The channels to subscribe to, on this connection and on its successors.
+    /// The channels to subscribe to, on the connection for messages and on its successors.
     pub(crate) channels: BTreeSet<Arc<[u8]>>,
 }
 

@@ -1,6 +1,6 @@
-//! Everything that the simulator must know about each kind of lock: which holds exclude each other, and what its calls
-//! and replies look like. A new kind of lock needs an entry in [`FAMILIES`], and its arm wherever this crate matches on
-//! kinds (an arm `_` hides that it is missing); `records` knows where its records are.
+//! Everything that the simulator must know about each kind of lock: which holds exclude each other, and how calls and
+//! replies of the kind look. A new kind of lock needs an entry in [`FAMILIES`], and its arm wherever this crate matches
+//! on kinds (an arm `_` hides that it is missing); `records` says where the records of each kind are.
 
 use steadlock_protocol::{Call, Kind, Permits, Reply, Script, Token};
 
@@ -300,7 +300,7 @@ pub(crate) const fn is_fair(script: Script) -> bool {
     )
 }
 
-/// Returns the owners that a call is made for or speaks for.
+/// Returns the owners for which a call is made. A poll lists several.
 pub(crate) fn callers(call: &Call) -> Vec<Vec<u8>> {
     match call.script {
         Script::FairPoll => call.args.iter().step_by(2).map(|owner| owner.to_vec()).collect(),

@@ -1,4 +1,5 @@
-//! An observer that regularly looks at the locks, and compares the servers' records with the holders and the waiters.
+//! An observer that regularly looks at the locks, and compares the servers' records with what holders and waiters
+//! believe.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -152,7 +152,7 @@ impl World {
     }
 
     /// Reads the records before a script runs.
-    pub(crate) fn before(&mut self, node: usize, name: Option<usize>, call: &Call) -> Option<Before> {
+    pub(crate) fn records_before(&mut self, node: usize, name: Option<usize>, call: &Call) -> Option<Before> {
         let (name, role, record) = (name?, role(call.script).0, kinds::record(call));
         let is_mixed = self.plan.family == Family::OneName;
         let is_permits = record == Record::Permits && matches!(role, Role::Acquire | Role::Limit);

@@ -97,7 +97,7 @@ pub(crate) struct CallLimits {
     pub(crate) dead: u64,
     /// The number of ended holds that a script removes.
     pub(crate) ended: u64,
-    /// The number of waiters that one poll speaks for.
+    /// The number of waiters that one poll lists.
     pub(crate) waiters: usize,
 }
 

@@ -92,7 +92,7 @@ impl World {
         }
         let fair_name = name.filter(|_| kinds::is_fair(call.script));
         let before = fair_name.map(|name| self.fair_state(node, name));
-        let records_before = self.before(node, name, call);
+        let records_before = self.records_before(node, name, call);
         let frees = matches!(role, Role::Release | Role::Force | Role::Limit);
         let kept_out = name.filter(|_| frees).map(|name| (name, self.kept_out_of(name)));
         let result = self.nodes[node].run(call, self.now);

@@ -185,7 +185,8 @@ impl Faults {
         let kinds = EngineFault::of(&self.plan);
         let mut under_way = Vec::new();
         loop {
-            // The effects of one fault are over before the next one strikes.
+            // Unless the plan is rough or slots only move, the effects of one fault are over before the next one
+            // strikes.
             let rest = match self.plan.is_rough || self.plan.has_only_moves {
                 true => random.between(0, 2_000),
                 // In a cluster each fault excuses only the locks that it affects.

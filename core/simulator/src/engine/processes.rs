@@ -37,7 +37,7 @@ impl Processes {
             left -= 1;
             let end = match left {
                 0 => until,
-                _ => self.before(until),
+                _ => self.draw_before(until),
             };
             self.work(&handle, end).await;
             if left == 0 {
@@ -46,12 +46,12 @@ impl Processes {
             }
             handle.close().await;
             self.trace.note(format_args!("client {} is closed", self.client));
-            sleep(self.before(until) - Instant::now()).await;
+            sleep(self.draw_before(until) - Instant::now()).await;
         }
     }
 
     /// Draws a time in the first half of the remaining time.
-    fn before(&mut self, until: Instant) -> Instant {
+    fn draw_before(&mut self, until: Instant) -> Instant {
         let left = until.saturating_duration_since(Instant::now()) / 2;
         let left = u64::try_from(left.as_millis()).unwrap_or(0);
         Instant::now() + Duration::from_millis(self.random.between(0, left))
