@@ -1,5 +1,5 @@
-//! The build script of the copies, except that of the protocol: copies a crate into the folder of the build, with the
-//! known defects that it has.
+//! The build script of all copies except that of the protocol. It copies a crate into the folder of the build, with the
+//! known defects of that crate.
 
 #[path = "patches.rs"]
 #[allow(dead_code, reason = "only the list of defects needs their sentences")]

@@ -1,4 +1,4 @@
-//! Copies a crate, and makes all known defects in the copy. The build scripts of the copies use this file. `README.md`
+//! Copies a crate, and adds all known defects to the copy. The build scripts of the copies use this file. `README.md`
 //! describes the patches.
 
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ struct Edit<'a> {
 }
 
 /// Copies folders of a crate into the folder of the build, with all known defects in the copy. `write` gets the patches
-/// and that folder, to write more into it. Cargo prints the reason, if a patch does not fit.
+/// and that folder, and may write more files there. If a patch does not fit, Cargo prints the reason.
 pub fn build(of: &str, folders: &[&str], write: impl FnOnce(&[Patch], &Path) -> Result<(), String>) -> ExitCode {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../..");
     let to = env::var_os("OUT_DIR").map(PathBuf::from).unwrap_or_default();
@@ -178,6 +178,7 @@ pub fn apply(file: &str, text: &str, patches: &[Patch]) -> Result<String, String
 }
 
 impl Hunk {
+    /// Returns the edits that the hunk makes to the lines of its file.
     fn edits<'a>(&self, patch: &'a str, lines: &[&str]) -> Result<Vec<Edit<'a>>, String> {
         let found: Vec<&str> = self
             .lines
@@ -221,7 +222,7 @@ impl Hunk {
     }
 }
 
-/// Returns the root of a crate without its first lines that `include!` does not allow.
+/// Returns the root of a crate without its inner documentation and attributes, which `include!` does not allow.
 fn without_inner_attributes(text: &str) -> String {
     let is_inner = |line: &&str| line.starts_with("//!") || line.starts_with("#![");
     text.lines()

@@ -18,8 +18,9 @@ use crate::trace::Line;
 use crate::world::World;
 
 impl World {
+    /// Lets a task request locks; with `again`, inside the newest lease that it has.
     pub(crate) fn acquires(&mut self, client: usize, task: usize, again: bool) -> Checked {
-        // The session must notice a lease that ends right now, so that session and task agree about what is held.
+        // The session must notice a lease that ends right now, so that it agrees with the task about what is held.
         self.input(client, |session, now| session.on_timeout(now))?;
         if again && let Some(locks) = self.own_to_request(client, task) {
             return self.requests_its_own(client, task, locks);
@@ -31,18 +32,18 @@ impl World {
             return Ok(());
         };
         let (name, kind) = locks[0];
-        let is_whole = locks.len() > 1;
+        let is_composite = locks.len() > 1;
         let wait = self.draw_wait(client, task);
-        let is_entered_again = is_whole && again;
+        let is_reentry = is_composite && again;
         let terms = self.terms(client, task);
-        let lease = match is_entered_again && self.choices.task(client, task).chance(500) {
+        let lease = match is_reentry && self.choices.task(client, task).chance(500) {
             true => LeaseTerms::CLIENT,
             false => terms,
         };
-        let bounded = if is_whole { 400 } else { 150 };
+        let max_hold_odds = if is_composite { 400 } else { 150 };
         let random = self.choices.task(client, task);
         let max_hold = random
-            .chance(bounded)
+            .chance(max_hold_odds)
             .then(|| Duration::from_millis(random.between(100, 1_500)));
         let fencing = !random.chance(100);
         let on_unavailable = self.draw_outage_policy(client, task);
@@ -50,12 +51,12 @@ impl World {
         // A caller that cannot re-enter its lock must name the lease, or it waits for itself. Composite locks are
         // re-entered by context alone.
         let by_lease = match inside.and_then(|lease| self.ledger.get(client, lease)) {
-            Some(around) if is_whole || around.locks.len() > 1 => self.choices.task(client, task).chance(30),
+            Some(around) if is_composite || around.locks.len() > 1 => self.choices.task(client, task).chance(30),
             _ => self.choices.task(client, task).chance(400) || !kind.is_reentrant(),
         };
         let inside = match context {
-            // A caller with a context re-enters its newest hold on the same side, and a hold on the other side only if
-            // there is none.
+            // A caller with a context re-enters its newest hold on the same side of a read-write lock. Only without
+            // such a hold does it request the lock inside a hold on the other side.
             Some(_) if !by_lease => inside.map(|around| self.of_context(client, task, &locks).unwrap_or(around)),
             _ => inside,
         };
@@ -63,7 +64,7 @@ impl World {
         let around = inside.and_then(|lease| self.ledger.get(client, lease));
         let is_wrong = match around {
             // The lease of a composite lock is not a lease of its members.
-            Some(around) if is_whole || around.locks.len() > 1 => within.is_some(),
+            Some(around) if is_composite || around.locks.len() > 1 => within.is_some(),
             around => around
                 .and_then(|around| around.kind_of(name))
                 .is_some_and(|held| kinds::is_refused_inside(kind, held)),
@@ -81,7 +82,7 @@ impl World {
             blocked: Vec::new(),
         };
         let mut requests: Vec<AcquireRequest> = locks.iter().map(request).collect();
-        let names_one_twice = is_whole && self.choices.task(client, task).chance(20);
+        let names_one_twice = is_composite && self.choices.task(client, task).chance(20);
         if names_one_twice {
             requests.push(requests[0].clone());
         }
@@ -90,12 +91,12 @@ impl World {
         let Some(session) = &mut self.clients[client].session else {
             return Ok(());
         };
-        let ticket = if is_whole {
+        let ticket = if is_composite {
             session.acquire_all(requests, now)
         } else {
             session.acquire(requests.swap_remove(0), now)
         };
-        self.did(match (again, is_whole) {
+        self.did(match (again, is_composite) {
             (true, _) => Operation::AcquireInside,
             (false, true) => Operation::AcquireAll,
             (false, false) => Operation::Acquire,
@@ -134,8 +135,8 @@ impl World {
         self.waits(client, task, ticket, request)
     }
 
-    /// Returns the locks that a caller requests; inside a hold, locks that it already holds. `None` if the request
-    /// could deadlock.
+    /// Returns the locks that a caller requests; inside a hold, locks that it already holds. `None` if the caller
+    /// cannot re-enter that hold.
     fn wanted(&mut self, client: usize, task: usize, inside: Option<LeaseId>) -> Option<Vec<Lock>> {
         if let Some(lease) = inside {
             let held = self.ledger.get(client, lease)?.locks.clone();
@@ -162,7 +163,7 @@ impl World {
             };
         }
         let random = self.choices.task(client, task);
-        if !random.chance(self.plan.family.takes_together()) {
+        if !random.chance(self.plan.family.composite_odds()) {
             let name = random.index(self.names.len());
             return Some(vec![(name, self.kind(client, task, name))]);
         }
@@ -179,7 +180,7 @@ impl World {
         )
     }
 
-    /// Returns the kind as which a caller requests a name.
+    /// Draws the kind of lock that a caller requests under a name.
     fn kind(&mut self, client: usize, task: usize, name: usize) -> Kind {
         let drawn = self.choices.task(client, task).pick(&self.plan.names[name]);
         match &self.plan.crowd {
@@ -189,7 +190,7 @@ impl World {
         }
     }
 
-    /// Returns how long a caller waits; `None` for a wait without a bound.
+    /// Draws how long a caller waits; `None` for a wait without a limit.
     fn draw_wait(&mut self, client: usize, task: usize) -> Option<Duration> {
         let random = self.choices.task(client, task);
         match random.between(0, 9) {
@@ -200,7 +201,7 @@ impl World {
         }
     }
 
-    /// Returns what a caller requests for an outage.
+    /// Draws what a caller requests for an outage.
     fn draw_outage_policy(&mut self, client: usize, task: usize) -> OnUnavailable {
         match self.plan.breaker {
             Some(_) => self.choices.task(client, task).pick(&[
@@ -213,18 +214,19 @@ impl World {
         }
     }
 
-    /// Returns the newest lease of a task on the side of these locks, or else of a composite lock that has the one lock
-    /// as a member.
+    /// Returns the newest lease of a task for these locks. If there is none for a single lock, returns the newest one
+    /// of a composite lock with this member.
     fn of_context(&self, client: usize, task: usize, locks: &[Lock]) -> Option<LeaseId> {
         let newest = self.on_side(client, task, locks).last().copied();
         newest.or_else(|| {
             let [lock] = locks else { return None };
-            let is_around = |lease: &&LeaseId| self.ledger.get(client, **lease).is_some_and(|of| of.has_part(*lock));
+            let is_around = |lease: &&LeaseId| self.ledger.get(client, **lease).is_some_and(|of| of.has_lock(*lock));
             self.clients[client].tasks[task].leases.iter().rfind(is_around).copied()
         })
     }
 
-    /// Returns the leases of a task on the side of these locks, outermost first.
+    /// Returns the leases of a task for these locks, outermost first. The two sides of a read-write lock count as two
+    /// locks.
     pub(crate) fn on_side(&self, client: usize, task: usize, locks: &[Lock]) -> Vec<LeaseId> {
         let is_on_it = |lease: &&LeaseId| self.ledger.get(client, **lease).is_some_and(|lease| lease.is_of(locks));
         let leases = self.clients[client].tasks[task].leases.iter();
@@ -237,7 +239,7 @@ impl World {
         locks.iter().map(named).collect()
     }
 
-    /// Returns the lease terms that a caller requests.
+    /// Draws the lease terms that a caller requests.
     fn terms(&mut self, client: usize, task: usize) -> LeaseTerms {
         let Some(length) = self.lease(client, task) else {
             return LeaseTerms::CLIENT;
@@ -249,7 +251,7 @@ impl World {
             .unwrap_or_default()
     }
 
-    /// Returns a length that a caller requests; `None` for the client's length, or for the length that the lease
+    /// Draws the length that a caller requests; `None` for the client's length, or for the length that the lease
     /// already has.
     pub(crate) fn lease(&mut self, client: usize, task: usize) -> Option<LeaseDuration> {
         let random = self.choices.task(client, task);
@@ -291,7 +293,7 @@ pub(crate) fn check_not_owner(client: usize, answer: Option<ErrorKind>) -> Check
         Some(ErrorKind::NotOwner | ErrorKind::Closed) => Ok(()),
         answer => broken(
             "I8",
-            format!("client {client}: what is not its own was given back or extended: {answer:?}"),
+            format!("client {client} released or extended a lease that it does not own: {answer:?}"),
         ),
     }
 }

@@ -20,7 +20,8 @@
 //!
 //! The exclusion of readers and writers (I10) and the limit of permits (I11) are I1 with another rule about which holds
 //! may coexist: `kinds::admits`. A composite lock must keep all promises for each of its members, and is one lease for
-//! I1, I5, I6, I8 and I9.
+//! I1, I5, I6, I8 and I9. In the files of the checks, everything is calm once the effects of all faults are over
+//! (`World::is_settled`).
 
 mod answers;
 mod backing;
@@ -48,7 +49,7 @@ pub(crate) use fencing::Fencing;
 pub(crate) use following::Following;
 pub(crate) use levels::check_levels;
 pub(crate) use operators::{
-    Operators, PermitReply, PermitsStanding, check_forced, check_inspected, check_next, check_undisturbed, shown,
+    Operators, PermitReply, SemaphoreState, check_forced, check_inspected, check_next, check_undisturbed, shown,
 };
 pub(crate) use outages::{check_degraded_grant, check_skipped};
 pub(crate) use owners::Owners;

@@ -20,13 +20,13 @@ pub(crate) enum Chooser {
     Client { client: usize },
     /// A caller: its actions, and their times.
     Task { client: usize, task: usize },
-    /// A connection: faults and delays of everything sent on it.
-    ConnectionKind {
+    /// A connection: the faults and delays of everything that is sent on it.
+    Connection {
         client: usize,
         node: usize,
         connection: ConnectionKind,
     },
-    /// A fault with random times: when it strikes, its target, and how long it lasts.
+    /// A fault with random times: when it strikes, its target, and when it ends.
     Fault(Fault),
 }
 
@@ -71,7 +71,7 @@ impl Choices {
             connection,
             ..
         } = route;
-        self.of(Chooser::ConnectionKind {
+        self.of(Chooser::Connection {
             client,
             node,
             connection,
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn no_two_choosers_and_no_two_seeds_choose_alike() {
         let fault = |fault: &Fault| Chooser::Fault(*fault);
-        let connection = |connection| Chooser::ConnectionKind {
+        let connection = |connection| Chooser::Connection {
             client: 0,
             node: 1,
             connection,

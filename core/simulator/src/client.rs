@@ -41,7 +41,7 @@ pub(crate) struct Client {
 #[derive(Debug)]
 pub(crate) struct Wires {
     pub(crate) links: [Link; 3],
-    /// The channels to subscribe to, on this connection and on its successors.
+    /// The channels to subscribe to, on the connection for messages and on its successors.
     pub(crate) channels: BTreeSet<Arc<[u8]>>,
 }
 
@@ -133,7 +133,7 @@ impl Wires {
         Self {
             links: [
                 link(longest),
-                // If a renewal waits longer for a dead connection, its lease expires.
+                // A renewal that waits longer for a dead connection comes too late: its lease has expired.
                 link(longest.min((lease / 3).max(250 * MS))),
                 link(longest),
             ],
@@ -141,7 +141,7 @@ impl Wires {
         }
     }
 
-    /// Returns whether calls can be sent, to a server that serves them.
+    /// Returns whether calls can be sent, and lead to a primary.
     fn carries_calls(&self) -> bool {
         let mut lanes = self.links[..2].iter();
         lanes.all(|link| link.is_reported && link.stale_since.is_none())

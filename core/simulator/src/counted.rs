@@ -13,7 +13,7 @@ macro_rules! counted {
             /// Every kind.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// Returns the name of the kind in the table.
+            /// Returns the name of the kind in printed tables.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {

@@ -1,5 +1,5 @@
-//! Known defects of the servers and of their surroundings, which prove that the checks find them. Mistakes of the
-//! session are switches of `steadlock-protocol`.
+//! Known defects of the scripts and of the surroundings. Tests switch each one on, to prove that the checks find it.
+//! Defects of sessions and clients are patches in `../defects`.
 //!
 //! A defect of a script changes the text that the simulated server runs. A defect of the surroundings changes the plan.
 
@@ -45,7 +45,7 @@ pub enum Defect {
     MutexRenewalCreates,
     /// The tokens of a mutex ignore the last one that was granted.
     MutexTokenForgets,
-    /// The permits of a semaphore are not released.
+    /// A release of permits keeps the permits.
     PermitsNeverReturn,
     /// A semaphore grants one permit too many.
     PermitsBeyondLimit,

@@ -19,7 +19,8 @@ use crate::trace;
 use crate::world::World;
 
 impl World {
-    /// Keeps the driver contract: after any input, drain both polls.
+    /// Keeps the driver contract: after any input, drain the calls and the events. The sessions here make no
+    /// observations.
     pub(crate) fn drain(&mut self, client: usize) -> Checked {
         loop {
             let Some(session) = &mut self.clients[client].session else {
@@ -31,7 +32,8 @@ impl World {
                 self.calls.handed_out(self.now, client, transmit);
             }
             let is_done = transmits.is_empty() && events.is_empty();
-            // Events come first: a call can belong to the waiter behind the caller that an event completes.
+            // Events come first: a call can belong to the waiter that follows the caller whose ticket an event
+            // completes.
             for event in events {
                 self.on_event(client, event)?;
             }
@@ -123,7 +125,7 @@ impl World {
         Ok(())
     }
 
-    /// Notes which caller an attempt under this owner id belongs to.
+    /// Notes to which caller an attempt under this owner id belongs.
     fn on_attempt(&mut self, client: usize, owner: usize, call: &Call) {
         let Some(name) = self.name_of(call) else { return };
         let waiting = self.waiting_for(client, call, |_| true);
@@ -169,8 +171,8 @@ impl World {
             .collect()
     }
 
-    /// Returns whether a call belongs to a single attempt that bypasses the queue. Such a call does not ask for the
-    /// queue's waiters.
+    /// Returns whether a call belongs to a single attempt that bypasses the queue. Such a call is no attempt of the
+    /// waiters in the queue.
     fn is_bypassing_call(&mut self, client: usize, name: usize, call: &Call) -> bool {
         let owner = kinds::owner(call).map(|owner| self.owner(owner));
         let bypassing = self.waiting_for(client, call, Task::bypasses_queue);
@@ -254,7 +256,7 @@ impl World {
     }
 
     pub(crate) fn publish(&mut self, client: usize, node: usize, channel: &Arc<[u8]>, payload: &Arc<[u8]>) {
-        self.records_message(channel, payload);
+        self.recorded_messages.push(channel, payload);
         let route = self.route(client, node, ConnectionKind::Messages);
         let odds = self.plan.odds.dropped_message;
         if self.plan.loses_all_messages || (self.is_rough && self.choices.connection(route).chance(odds)) {

@@ -3,12 +3,12 @@
 //!
 //! ```text
 //!   task.rs ──► steadlock::Client ──► engine ──► lanes ──► cable.rs ──► server.rs ──► the store
-//!                 world.rs gives it its clock, its randomness and network.rs
+//!         world.rs gives the client its clock, its randomness and network.rs
 //!   faults.rs: connections, machines          ledger.rs: the holders, and the promises
 //! ```
 //!
-//! All of a history runs on one thread, in a tokio runtime whose time advances only when all
-//! tasks sleep. A seed decides everything, so each run of it gives the same trace.
+//! A history runs on one thread, in a tokio runtime whose time advances only when all tasks sleep.
+//! A seed decides everything, so each run of a seed gives the same trace.
 
 mod cable;
 mod clock;

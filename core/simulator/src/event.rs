@@ -11,7 +11,7 @@ use crate::time::Micros;
 /// An event that will happen.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// A call reaches its server. With `survives` it does so although its connection was cut.
+    /// A call reaches its server. With `survives`, the server runs the call although its connection was cut.
     Call {
         route: Route,
         call: Box<Call>,
@@ -24,7 +24,7 @@ pub(crate) enum Event {
         route: Route,
         call: CallId,
         result: Result<Reply, CallError>,
-        /// The owner to which the reply grants a lock.
+        /// The number of the owner to which the reply grants a lock.
         granted: Option<usize>,
     },
     /// The confirmation of a subscription reaches its client.

@@ -7,7 +7,7 @@ counted! {
     Fault, FaultCounts;
     /// A call did not reach the server, and its connection closed.
     LostCall = "lost call",
-    /// A call was executed, and its connection closed before the reply.
+    /// A server ran a call, and the connection closed before the reply.
     LostReply = "lost reply",
     /// A call was slow, possibly longer than the command timeout.
     DelayedCall = "delayed call",
@@ -35,11 +35,11 @@ counted! {
     ClientClose = "client close",
     /// A caller stopped waiting.
     Cancel = "cancel",
-    /// A stranger published false messages.
+    /// A malicious client published false messages.
     Invention = "invented message",
-    /// A stranger deleted the record of a lock.
+    /// An external client deleted the record of a lock.
     RecordRemoved = "record removed",
-    /// A stranger emptied the server.
+    /// An external client emptied the server.
     Flush = "flush",
     /// A server's clock was set forward.
     ClockForward = "clock forward",

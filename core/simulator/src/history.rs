@@ -1,5 +1,5 @@
-//! One history from its seed to its end. It has a time with faults, then a calm time with work. At the end everything
-//! is released and closed, and all records expire.
+//! One history from its seed to its end. First faults strike, then callers work without faults. At the end all leases
+//! are released, all clients are closed, and all records expire.
 
 use crate::calls::Fingerprint;
 use crate::checks::{
@@ -138,9 +138,8 @@ fn play(world: &mut World) -> Checked {
         }
     }
 
-    let expired_at = world.now + LONGEST_LEASE + TOKEN_KEPT;
-    let now = expired_at;
-    world.now = expired_at;
+    world.now += LONGEST_LEASE + TOKEN_KEPT;
+    let now = world.now;
     world.note(Line::AllExpired);
     for node in &mut world.nodes {
         let keys = node.keys(now);

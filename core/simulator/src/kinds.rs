@@ -1,6 +1,6 @@
-//! Everything that the simulator must know about each kind of lock: which holds exclude each other, and what its calls
-//! and replies look like. A new kind of lock needs an entry in [`FAMILIES`], and its arm wherever this crate matches on
-//! kinds (an arm `_` hides that it is missing); `records` knows where its records are.
+//! Everything that the simulator must know about each kind of lock: which holds exclude each other, and how calls and
+//! replies of the kind look. A new kind of lock needs an entry in [`FAMILIES`], and its arm wherever this crate matches
+//! on kinds (an arm `_` hides that it is missing); `records` says where the records of each kind are.
 
 use steadlock_protocol::{Call, Kind, Permits, Reply, Script, Token};
 
@@ -52,14 +52,14 @@ pub(crate) struct Crowd {
 impl Crowd {
     /// How long a waiting writer keeps readers out, and then how long it admits them.
     pub(crate) const PHASE: Micros = 2 * SECOND;
-    /// A hold of this length justifies that others wait, so it does not count as starvation.
+    /// The length from which a hold is long: a wait for its end does not count as starvation.
     pub(crate) const LONG: Micros = SECOND;
-    /// How long no fault may strike until starvation of one side can be detected.
+    /// The time without faults in which starvation of one side is certain to be found.
     pub(crate) const UNDISTURBED: Micros = 2 * Self::PHASE + Self::LONG + 3 * SECOND;
 }
 
 impl Family {
-    /// Returns the name of the family in the table.
+    /// Returns the name of the family in printed tables.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -93,7 +93,7 @@ impl Family {
     }
 
     /// Returns how often a caller requests several names together, in a thousand.
-    pub(crate) const fn takes_together(self) -> u64 {
+    pub(crate) const fn composite_odds(self) -> u64 {
         match self {
             Self::Several => 600,
             _ => 0,
@@ -105,7 +105,7 @@ impl Family {
             Self::Lock => vec![Kind::Lock],
             Self::Mutex | Self::RedLock => vec![Kind::Mutex],
             Self::Semaphore => semaphore(random),
-            // Several readers are needed, so that they hold the lock at the same time.
+            // Two of three requests are for reading, so that several readers hold the lock at the same time.
             Self::ReadWrite => vec![Kind::Read, Kind::Read, Kind::Write],
             Self::Fair if random.chance(400) => vec![Kind::Fair, Kind::Fair, Kind::Lock],
             Self::Fair => vec![Kind::Fair],
@@ -184,7 +184,7 @@ pub(crate) fn are_related(one: Kind, other: Kind) -> bool {
     Record::of(one).group() == Record::of(other).group()
 }
 
-/// Returns whether a caller that holds a name as `held` also requests it as `kind`.
+/// Returns whether a caller may request `kind` of a name inside its hold as `held`.
 pub(crate) fn goes_inside(kind: Kind, held: Kind) -> bool {
     let (record, outer) = (Record::of(kind), Record::of(held));
     record == outer || (record.group() == Group::Sides && outer.group() == Group::Sides)
@@ -300,7 +300,7 @@ pub(crate) const fn is_fair(script: Script) -> bool {
     )
 }
 
-/// Returns the owners that a call is made for or speaks for.
+/// Returns the owners for which a call is made. A poll lists several.
 pub(crate) fn callers(call: &Call) -> Vec<Vec<u8>> {
     match call.script {
         Script::FairPoll => call.args.iter().step_by(2).map(|owner| owner.to_vec()).collect(),

@@ -30,7 +30,7 @@ pub(crate) struct Lease {
     pub(crate) lost: bool,
     /// The names that no server granted. For these the lease excludes only other callers of its client.
     pub(crate) local: Vec<usize>,
-    /// The length by which the client renews the hold, if it does.
+    /// The length of the auto-renewed lease, if the client renews the hold.
     pub(crate) renewed: Option<Micros>,
 }
 
@@ -39,18 +39,18 @@ impl Lease {
     /// re-entered with the same members in any order.
     pub(crate) fn is_of(&self, locks: &[Lock]) -> bool {
         match locks {
-            [lock] => self.locks.len() == 1 && self.has_part(*lock),
+            [lock] => self.locks.len() == 1 && self.has_lock(*lock),
             several => self.locks.len() == several.len() && several.iter().all(|lock| self.locks.contains(lock)),
         }
     }
 
     /// Returns whether the lease holds this lock, by itself or as a member.
-    pub(crate) fn has_part(&self, (name, kind): Lock) -> bool {
+    pub(crate) fn has_lock(&self, (name, kind): Lock) -> bool {
         let same = |(of, held_as): &Lock| *of == name && Record::of(*held_as) == Record::of(kind);
         self.locks.iter().any(same)
     }
 
-    /// Returns the kind as which the lease holds a name.
+    /// Returns the kind of the lock that the lease holds under a name.
     pub(crate) fn kind_of(&self, name: usize) -> Option<Kind> {
         self.locks.iter().find(|(of, _)| *of == name).map(|(_, kind)| *kind)
     }
@@ -67,7 +67,7 @@ impl Lease {
     }
 
     /// Returns whether two leases may be valid at the same time even if their kinds exclude each other.
-    pub(crate) fn bears(&self, other: &Self) -> bool {
+    pub(crate) fn tolerates(&self, other: &Self) -> bool {
         self.hold == other.hold || self.is_inside(other)
     }
 }
@@ -108,7 +108,7 @@ impl Ledger {
             if *of == client && other.hold == hold {
                 other.renewed = renewed;
             } else if *of == client && around.contains(&other.hold) && other.locks.len() > 1 {
-                // A composite lock around a re-entered member is renewed by the longer one of both lengths.
+                // A composite lock around a re-entered member is renewed with the longer of the two lengths.
                 other.renewed = other.renewed.map(|length| length.max(renewed.unwrap_or_default()));
             }
         }

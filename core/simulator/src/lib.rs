@@ -5,9 +5,9 @@
 //! After every step the promises are checked (see `checks`). The first broken promise ends the history, and its seed
 //! reproduces it.
 //!
-//! The tier of a history decides which faults it has, so that each promise is checked exactly where it holds. For
-//! example, two holders are possible when external clients delete records, when clocks of servers are set, or when a replica
-//! takes over without the primary's last writes. It is promised in every tier that a guarded resource accepts no stale
+//! The tier of a history (see `plan`) decides which faults strike, so that each promise is checked exactly where it
+//! holds. For example, two holders are possible where external clients delete records, where servers' clocks are set,
+//! or where a replica takes over without the primary's last writes. In every tier, a guarded resource accepts no stale
 //! write.
 
 #![forbid(unsafe_code)]

@@ -1,5 +1,5 @@
-//! Connections. Each one opens, closes and is reported to the session by itself, and each can lead to a server that was
-//! demoted in place.
+//! Connections. Each one opens and closes by itself, and is reported to the session by itself. Each can lead to a
+//! server that was demoted in place.
 //!
 //! A demoted server becomes a replica of its successor and keeps its connections. On these it answers calls that write
 //! nothing, and refuses the rest. A new connection leads to the new primary as soon as the address does.
@@ -20,7 +20,7 @@ use crate::world::World;
 
 /// The error of a replica for a write.
 pub(crate) const READONLY: &str = "READONLY";
-/// The interval at which an idle client is checked: it may hold or wait for a lock again.
+/// How long a due check of a server's role is put off while it is impossible, for example because the client is idle.
 const IDLE: Micros = 100 * MS;
 
 impl World {
@@ -59,7 +59,7 @@ impl World {
         Ok(())
     }
 
-    /// Opens a connection, unless the server is paused or the address leads nowhere.
+    /// Opens a connection. If the server is paused or the address leads nowhere, tries again later.
     pub(crate) fn opened(&mut self, route: Route) -> Checked {
         let Route {
             client,
@@ -96,7 +96,7 @@ impl World {
             session.on_lane_opened(Self::node_id(node), lane, now)
         })?;
         // The new connection may lead to another server than the connection of the other lane.
-        self.looks(client, node, lane.other())
+        self.check_role(client, node, lane.other())
     }
 
     /// A call has waited too long for a connection.
@@ -138,7 +138,7 @@ impl World {
         }
     }
 
-    /// Demotes a server. Its address does not lead to its successor yet.
+    /// Demotes a server. Its address does not lead to its successor yet. Returns false if this is so already.
     pub(crate) fn demote(&mut self, node: usize) -> bool {
         if std::mem::replace(&mut self.nodes[node].is_moving, true) {
             return false;
@@ -168,21 +168,22 @@ impl World {
         }
     }
 
-    /// A client checks the role of a server, if it is due.
+    /// A client's check of a server's role is due.
     pub(crate) fn look(&mut self, client: usize, node: usize) -> Checked {
         let has_something = |session: &steadlock_protocol::Session| !session.is_empty();
         let is_in_use = self.clients[client].session.as_ref().is_some_and(has_something);
-        // A due check waits until the client holds or waits for a lock again and the server can answer.
+        // The check is put off until the client holds or waits for a lock and the server can answer.
         let is_answered = is_in_use && !self.nodes[node].stopped;
         let next = if is_answered { LOOK } else { IDLE };
         self.schedule(next, Event::Look { client, node });
         match is_answered {
-            true => self.looks(client, node, Lane::Command),
+            true => self.check_role(client, node, Lane::Command),
             false => Ok(()),
         }
     }
 
-    fn looks(&mut self, client: usize, node: usize, lane: Lane) -> Checked {
+    /// Lets a client leave a server that is a replica now.
+    fn check_role(&mut self, client: usize, node: usize, lane: Lane) -> Checked {
         let route = self.route(client, node, ConnectionKind::of(lane));
         let link = self.clients[client].link(route);
         let is_seen = link.open && !link.cut && link.stale_since.is_some() && !self.nodes[node].stopped;

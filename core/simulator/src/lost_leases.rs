@@ -13,7 +13,7 @@ use crate::world::World;
 const REMEMBERED: usize = 3;
 
 impl World {
-    /// A lease was reported as lost. The session forgets a lost fixed lease at once.
+    /// Handles the report that a lease is lost. The session must have forgotten a lost fixed lease.
     pub(crate) fn on_lost(&mut self, client: usize, lease: LeaseId, reason: LostReason) -> Checked {
         let Some(held) = self.ledger.get(client, lease).filter(|_| reason != LostReason::Closed) else {
             return Ok(());
@@ -22,7 +22,7 @@ impl World {
         let session = self.clients[client].session.as_ref();
         let is_known = session.is_some_and(|session| session.has_lease(lease));
         let is_fixed = !self.ledger.is_renewed(hold);
-        // While a composite lock is acquired, the session renews all holds that the caller already had, also those with
+        // While a composite lock is acquired, the session renews all holds that the caller already has, even those with
         // a fixed lease.
         if self.plan.family != Family::Several && is_known == is_fixed {
             let what = if is_fixed {
@@ -52,7 +52,7 @@ impl World {
         Ok(())
     }
 
-    /// A task releases or extends a lease that it has lost, and must be refused as no owner.
+    /// Lets a task release or extend a lease that it has lost. The session must refuse with `NotOwner`.
     pub(crate) fn uses_lost_lease(&mut self, client: usize, task: usize) -> Checked {
         let draw = self.choices.task(client, task).between(0, 2);
         let of = &mut self.clients[client].tasks[task];
@@ -90,7 +90,7 @@ impl World {
         self.waits(client, task, ticket, Request::Refusal)
     }
 
-    /// Checks that a caller that holds nothing of a lock is not refused with `LockLost`.
+    /// Checks that a caller that does not hold a lock is not refused with `LockLost`.
     pub(crate) fn check_may_ask_again(
         &self,
         client: usize,

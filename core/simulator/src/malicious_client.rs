@@ -1,13 +1,11 @@
-//! A malicious client that may publish and read: it invents messages, repeats recorded ones, and publishes impossible
-//! grants for waiters.
-
-use std::sync::Arc;
+//! A malicious client that the server lets publish and read. It invents messages, repeats recorded ones, and publishes
+//! grants for waiters that no server can have made.
 
 use steadlock_protocol::Kind;
 
 use crate::fault::Fault;
 use crate::random::Random;
-use crate::records::Standing;
+use crate::records::FairState;
 use crate::time::{Micros, SECOND};
 use crate::world::World;
 
@@ -17,11 +15,6 @@ const BEYOND_HISTORY: Micros = 3_600 * SECOND;
 const LARGEST_TOKEN: u64 = (1 << 53) - 2;
 
 impl World {
-    /// Remembers a message that was published.
-    pub(crate) fn records_message(&mut self, channel: &Arc<[u8]>, payload: &Arc<[u8]>) {
-        self.recorded_messages.push(channel, payload);
-    }
-
     /// Publishes a few false messages.
     pub(crate) fn publishes_false_messages(&mut self, node: usize, random: &mut Random) {
         self.struck(Fault::Invention, node);
@@ -59,12 +52,12 @@ impl World {
             let noise = (0..length).map(|_| random.next().to_le_bytes()[0]).collect();
             return (channel, if draw == 1 { noise } else { b"0".to_vec() });
         }
-        // A grant to a waiter, as far as the queue shows one, or to no owner at all.
-        let standing = match self.plan.names[name].contains(&Kind::Fair) {
-            true => self.standing(node, name),
-            false => Standing::default(),
+        // A grant to a waiter in the queue, or to an owner id that nobody uses.
+        let state = match self.plan.names[name].contains(&Kind::Fair) {
+            true => self.fair_state(node, name),
+            false => FairState::default(),
         };
-        let waiters = standing.queue;
+        let waiters = state.queue;
         let nobody = format!("{}:{}", self.clients[client].id, random.next() >> 1).into_bytes();
         let owner = match waiters.len() {
             0 => nobody,
@@ -74,7 +67,7 @@ impl World {
         let of = owner.split(|byte| *byte == b':').next().unwrap_or_default();
         let channel = [format!("steadlock:{{{lock}}}:grants:").as_bytes(), of].concat();
         let now = self.nodes[node].clock(self.now).as_micros();
-        let seen = standing.seen.get(&owner).copied().unwrap_or(now);
+        let seen = state.seen.get(&owner).copied().unwrap_or(now);
         let (seen, token) = match random.between(0, 4) {
             0 => (seen.saturating_sub(BEYOND_HISTORY), now),
             1 => (seen + BEYOND_HISTORY, now + BEYOND_HISTORY),

@@ -24,7 +24,7 @@ const EPOCH: u64 = 1_795_000_000_000_000;
 /// A server.
 pub(crate) struct Node {
     pub(crate) store: PooledStore,
-    /// The clock, as if it had never been set.
+    /// The clock without the steps by which it was set forward or back.
     ticks: Clock,
     /// How far the clock was set forward or back in total.
     pub(crate) clock_offset: i64,
@@ -40,7 +40,7 @@ pub(crate) struct Node {
     /// The state that its replica has received.
     pub(crate) snapshot: Option<Snapshot>,
     listeners: BTreeSet<(usize, Arc<[u8]>)>,
-    /// Scripts that handle less in one call than the shipped ones, or that have a defect.
+    /// Scripts that have lower limits for one call than the shipped ones, or a defect.
     changed: BTreeMap<Script, Changed>,
 }
 

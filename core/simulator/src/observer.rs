@@ -1,4 +1,5 @@
-//! An observer that regularly looks at the locks, and compares the servers' records with the holders and the waiters.
+//! An observer that regularly looks at the locks, and compares the servers' records with what holders and waiters
+//! believe.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,7 +55,8 @@ impl World {
         }
     }
 
-    /// A message on a lock's channel reaches a client. If the lock is free, the client's first waiter for it must ask.
+    /// Notes that a message on a lock's channel reaches a client. If the lock is free, the client's first waiter for it
+    /// must ask.
     pub(crate) fn on_notification(&mut self, client: usize, channel: &[u8]) {
         self.must_ask(client, channel, |_, _| true);
     }
@@ -97,7 +99,7 @@ impl World {
         }
     }
 
-    /// Returns the kinds as which a name is requested and cannot be acquired now.
+    /// Returns the kinds of locks under a name that cannot be acquired now.
     pub(crate) fn kept_out_of(&mut self, name: usize) -> Vec<Kind> {
         if self.plan.loses_all_messages || !self.is_settled() {
             return Vec::new();
@@ -109,8 +111,8 @@ impl World {
         kinds
     }
 
-    /// A release, or an operator, may have freed a name for kinds that were kept out before. Clients that listen on its
-    /// channels are notified, and must ask.
+    /// Notes that a release or an operator may have freed a name for kinds of locks that could not be acquired before.
+    /// Clients that listen on its channels are notified, and must ask.
     pub(crate) fn on_freed(&mut self, node: usize, name: usize, mut kept_out: Vec<Kind>) {
         kept_out.retain(|kind| self.is_free_for(*kind, name));
         if kept_out.is_empty() {
@@ -246,8 +248,8 @@ impl World {
         })
     }
 
-    /// Returns the holds of a name that holders rely on: the kind, and the length by which the client renews them, if
-    /// it does. Holds that an operator has removed are left out.
+    /// Returns the holds of a name that holders rely on: the kind, and the length of the lease if the client renews it.
+    /// Holds that an operator has removed and degraded holds without a server are left out.
     fn valid_holds(&self, name: usize, group: Group) -> Vec<(Kind, Option<Micros>)> {
         let (mut holds, mut valid_holds) = (Vec::new(), Vec::new());
         for ((client, _), lease) in self.ledger.live() {
@@ -258,7 +260,7 @@ impl World {
                 continue;
             }
             // A re-entered member of a composite lock has no second record.
-            let is_part = |(_, other): (_, &Lease)| lease.around.contains(&other.hold) && other.has_part((name, kind));
+            let is_part = |(_, other): (_, &Lease)| lease.around.contains(&other.hold) && other.has_lock((name, kind));
             if is_valid(lease, self.clocks[client], self.now) && !self.ledger.of(client).any(is_part) {
                 holds.push(lease.hold);
                 valid_holds.push((kind, lease.renewed));
@@ -291,8 +293,8 @@ impl World {
 
     /// Checks I5 even while faults strike, for an owner whose client could have released its record by now.
     fn check_rough_records(&mut self, name: usize) -> Checked {
-        // A waiter in the server's queue that gave up is released only when the client sees that it was granted the
-        // lock.
+        // A caller that gave up can still be granted a fair lock from the server's queue. The client releases the lock
+        // only when it learns of the grant.
         if self.plan.tier.keeps_records() || self.plan.names[name].contains(&Kind::Fair) {
             return Ok(());
         }
@@ -351,7 +353,7 @@ impl World {
             }
         }
         if self.nodes.len() > 1 {
-            // With RedLock each server has its own owner id.
+            // With RedLock each server has its own owner id, so owners on record are not holders.
             name_state.records = name_state.renewed;
         }
         // Waiters for several locks, and waiters behind them, have a check of their own.
@@ -396,13 +398,13 @@ impl World {
         wanted
     }
 
-    /// Returns whether callers of a client wait for a hold of that client that no server knows.
+    /// Returns whether callers of a client wait for a hold that the client granted without a server.
     fn is_held_here(&self, client: usize, name: usize) -> bool {
         let mut held = self.ledger.of(client).map(|(_, lease)| lease);
         held.any(|lease| lease.is_local(name))
     }
 
-    /// Returns whether the records leave room for one more holder.
+    /// Returns whether the records leave room for one more holder of this kind.
     fn is_free_for(&mut self, kind: Kind, name: usize) -> bool {
         match kind {
             Kind::Semaphore(permits) => {

@@ -3,13 +3,13 @@
 use steadlock_protocol::{Call, CallError, ErrorKind, Kind, LeaseId, Permits, Reply, Ticket};
 
 use crate::checks::{
-    Broken, Checked, PermitReply, PermitsStanding, broken, check_forced, check_inspected, check_next,
-    check_undisturbed, is_valid, shown,
+    Broken, Checked, PermitReply, SemaphoreState, broken, check_forced, check_inspected, check_next, check_undisturbed,
+    is_valid, shown,
 };
 use crate::kinds::{self, Family, Role, role};
 use crate::ledger::{Lease, Lock};
 use crate::operation::Operation;
-use crate::records::{Group, OnRecord, Record, Standing};
+use crate::records::{FairState, Group, OnRecord, Record};
 use crate::task::{Request, Task};
 use crate::trace::Line;
 use crate::world::World;
@@ -20,13 +20,13 @@ pub(crate) struct Before {
     /// The holders in the record that the call is about.
     own: Vec<OnRecord>,
     /// The state of the semaphore, if the call is about one.
-    permits: Option<PermitsStanding>,
+    permits: Option<SemaphoreState>,
     /// The holders in the other records of the name.
     others: Vec<(Record, Vec<OnRecord>)>,
 }
 
 impl World {
-    /// Lets a caller that holds nothing act as an operator, by chance. Returns whether it did.
+    /// By chance, lets a caller that holds nothing act as an operator. Returns whether it did.
     pub(crate) fn operates(&mut self, client: usize, task: usize) -> Result<bool, Broken> {
         let odds = self.plan.operators.clone();
         let random = self.choices.task(client, task);
@@ -100,7 +100,7 @@ impl World {
         (name, kind): Lock,
         reply: ErrorKind,
     ) -> Checked {
-        // A client that is still connected to a demoted server must first find that out.
+        // A client that is still connected to a demoted server must first notice the demotion.
         let since = self.now.saturating_sub(self.plan.timeout());
         let is_reachable = self.following.reaches((client, &self.clients[client]), since);
         let is_right = match reply {
@@ -137,7 +137,7 @@ impl World {
         self.collides(name, kind) || self.plan.names[name].iter().any(differs)
     }
 
-    /// Returns whether an operator has removed the record of this lock from a lease, or from a hold around it.
+    /// Returns whether an operator has removed the record of this lock for a lease, or for a hold around it.
     pub(crate) fn is_forced(&self, lease: &Lease, name: usize) -> bool {
         let holds = lease.around.iter().copied().chain([lease.hold]);
         self.operators.has_removed(name, holds)
@@ -152,7 +152,7 @@ impl World {
     }
 
     /// Reads the records before a script runs.
-    pub(crate) fn before(&mut self, node: usize, name: Option<usize>, call: &Call) -> Option<Before> {
+    pub(crate) fn records_before(&mut self, node: usize, name: Option<usize>, call: &Call) -> Option<Before> {
         let (name, role, record) = (name?, role(call.script).0, kinds::record(call));
         let is_mixed = self.plan.family == Family::OneName;
         let is_permits = record == Record::Permits && matches!(role, Role::Acquire | Role::Limit);
@@ -160,7 +160,7 @@ impl World {
             return None;
         }
         let own = self.holders_of(node, name, record);
-        let permits = is_permits.then(|| self.permits_standing(node, name, kinds::owner(call)));
+        let permits = is_permits.then(|| self.semaphore_state(node, name, kinds::owner(call)));
         let mut others = Vec::new();
         for other in self.records(name) {
             // Readers and the writer change together, so their records are not compared.
@@ -171,14 +171,14 @@ impl World {
         Some(Before { own, permits, others })
     }
 
-    /// Returns the state of a semaphore, without the permits of one owner.
-    fn permits_standing(&mut self, node: usize, name: usize, beside: Option<&[u8]>) -> PermitsStanding {
+    /// Returns the state of a semaphore, without the permits of the owner `beside`.
+    fn semaphore_state(&mut self, node: usize, name: usize, beside: Option<&[u8]>) -> SemaphoreState {
         let holders = self.holders_of(node, name, Record::Permits);
         let node = &mut self.nodes[node];
         let clock = node.clock(self.now);
         let name = self.names[name].as_str();
         let own = beside.map_or(0, |owner| Record::permits_of(&mut node.store, name, clock, &[owner]));
-        PermitsStanding {
+        SemaphoreState {
             holders: shown(&holders),
             held: Record::permits(&mut node.store, name, clock) - own,
             limit: Record::limit(&mut node.store, name, clock),
@@ -207,7 +207,7 @@ impl World {
         match (role, &before.permits) {
             (Role::Acquire, Some(permits)) if !had_it => {
                 // The owner's own permits do not count, unless this attempt was granted new ones.
-                let after = self.permits_standing(node, name, kinds::owner(call).filter(|_| !is_yes));
+                let after = self.semaphore_state(node, name, kinds::owner(call).filter(|_| !is_yes));
                 if let Some(wanted) = kinds::permits(call) {
                     let reply = match result {
                         Ok(_) if is_yes => PermitReply::Granted,
@@ -220,7 +220,7 @@ impl World {
                 }
             }
             (Role::Limit, Some(permits)) if result.is_ok() => {
-                let after = self.permits_standing(node, name, None);
+                let after = self.semaphore_state(node, name, None);
                 let limit = kinds::limit(call).unwrap_or(0);
                 self.operators.set_limit(name, limit, (permits, &after), is_yes)?;
             }
@@ -228,7 +228,7 @@ impl World {
                 let after = self.holders_of(node, name, record);
                 check_forced(name, &before.own, &after, is_yes)?;
                 self.removals.removed(name, self.now);
-                self.take_away(name, record, &before.own);
+                self.mark_forced(name, record, &before.own);
             }
             (Role::Inspect, _) => {
                 if let Ok(reply) = result {
@@ -247,13 +247,13 @@ impl World {
         node: usize,
         name: usize,
         call: &Call,
-        standing: (&Standing, &Standing),
+        states: (&FairState, &FairState),
     ) -> Checked {
-        let (before, after) = standing;
+        let (before, after) = states;
         let (role, owner) = (role(call.script).0, kinds::owner(call));
         let stays = |owner: &[u8]| role == Role::Release && after.queue.iter().any(|of| of == owner);
         if owner.is_some_and(stays) {
-            broken("I5", format!("who gave up is in the queue of name {name}"))?;
+            broken("I5", format!("a caller that gave up is in the queue of name {name}"))?;
         }
         let was_held = match (role, &before.holder) {
             (Role::Force, holder) => holder.is_some(),
@@ -269,7 +269,7 @@ impl World {
     }
 
     /// Notes which holds and tickets have lost their record to an operator.
-    fn take_away(&mut self, name: usize, record: Record, owners: &[OnRecord]) {
+    fn mark_forced(&mut self, name: usize, record: Record, owners: &[OnRecord]) {
         let on_record: Vec<usize> = owners.iter().map(|(id, _)| self.owner(id)).collect();
         for ((id, _), owner) in owners.iter().zip(on_record.iter().copied()) {
             let Some(client) = self

@@ -86,7 +86,8 @@ impl World {
         Ok(())
     }
 
-    /// Checks that every lock of a valid lease has a record that lasts as long as the lease.
+    /// Checks that every lock of a valid lease has a record that lasts as long as the lease, unless no server granted
+    /// it.
     fn check_backed(&mut self, client: usize, lease: LeaseId) -> Checked {
         let is_promised = self.exclusion.is_promised;
         let held = self.ledger.get(client, lease).filter(|_| is_promised);
@@ -96,11 +97,11 @@ impl World {
         if !is_valid(held, self.clocks[client], self.now) {
             return Ok(());
         }
-        // A holder relies on a lock that an operator has removed until it learns of the loss.
+        // Until a holder learns of the loss, it relies on a lock whose record an operator has removed.
         let is_on_record = |name: usize| !held.is_local(name) && !self.is_forced(held, name);
         let locks = held.locks.iter().filter(|(name, _)| is_on_record(*name));
         let locks: Vec<Lock> = locks.copied().collect();
-        // A lock that no server knows may have no end.
+        // A lease that no server granted may have no end.
         let Some(deadline) = (!locks.is_empty()).then_some(held.deadline) else {
             return Ok(());
         };
@@ -197,7 +198,7 @@ impl World {
                 if let Some(held) = lease.filter(|held| !held.lost && held.deadline < deadline) {
                     let known = held.deadline;
                     let what =
-                        format!("client {client}: {ticket:?} extends to {deadline:?}, the lease is good to {known:?}");
+                        format!("client {client}: {ticket:?} extends to {deadline:?}, the lease lasts to {known:?}");
                     broken("I9", what)?;
                 }
             }
@@ -227,7 +228,7 @@ impl World {
                     Some((_, Request::Refusal)) => check_not_owner(client, Some(kind))?,
                     _ => {}
                 }
-                // Replies that always come too late are not silence of the server.
+                // A server whose replies always come too late for the lease is not silent.
                 let is_silence = kind == ErrorKind::Unavailable && !is_too_slow(&error);
                 if is_silence
                     && self.plan.breaker.is_none()
@@ -257,7 +258,7 @@ impl World {
         Ok(())
     }
 
-    /// Returns whether other callers of this client wait for permits, which a single attempt must not overtake.
+    /// Returns whether other callers of this client wait for permits. A single attempt must not overtake them.
     fn comes_after_others(&self, client: usize, (name, kind): Lock) -> bool {
         let is_it = |(of, other): &Lock| *of == name && Record::of(*other) == Record::Permits;
         let waiting = self.clients[client].tasks.iter().filter(|task| !task.bypasses_queue());
@@ -295,17 +296,17 @@ impl World {
                 format!("client {client}: {ticket:?} waits for itself and was granted"),
             );
         }
-        let is_entered_again = inside.is_some();
-        if !is_entered_again {
+        let is_inside = inside.is_some();
+        if !is_inside {
             check_degraded_grant(client, ticket, grant, on_unavailable, self.plan.breaker.is_some())?;
         }
         if grant.deadline <= self.clients[client].clock.at(self.now) {
             return broken(
                 "I9",
-                format!("client {client}: {ticket:?} was granted what is over already"),
+                format!("client {client}: {ticket:?} was granted a lease that has already expired"),
             );
         }
-        let is_token_due = fencing && !is_entered_again && !grant.degraded;
+        let is_token_due = fencing && !is_inside && !grant.degraded;
         self.check_token(client, ticket, grant, &locks, is_token_due)?;
         self.clients[client].tasks[task].leases.push(grant.lease);
         let of = (locks.clone(), self.granted_locally(client, grant, &locks));
@@ -340,7 +341,7 @@ impl World {
         if self.clients[client].tasks[task].context.is_none() {
             return Ok(());
         }
-        // A read inside a write can be another hold than a second read of the same context.
+        // The same context can have two read holds: one inside its write, and another one.
         let is_of_it = |lease: &LeaseId| self.ledger.get(client, *lease).is_some_and(|lease| lease.hold == hold);
         let leases = self.clients[client].tasks[task].leases.iter().copied();
         let leases: Vec<LeaseId> = leases.filter(is_of_it).collect();
@@ -361,7 +362,7 @@ impl World {
         names.filter(|name| local.contains(&self.names[*name])).collect()
     }
 
-    /// Checks I2: a caller that requested a token, of a lock that has tokens, was given one.
+    /// Checks I2: a caller that requested a token was given one, if its kind of lock has tokens.
     fn check_token(&self, client: usize, ticket: Ticket, grant: &Grant, locks: &[Lock], is_wanted: bool) -> Checked {
         let has_one = match locks {
             [(_, kind)] => matches!(kind, Kind::Lock | Kind::Mutex | Kind::Fair | Kind::Write),
@@ -381,7 +382,7 @@ impl World {
         let [lock] = locks else { return 0 };
         let leases = self.clients[client].tasks[task].leases.iter();
         let held = leases.filter_map(|lease| self.ledger.get(client, *lease));
-        let around = held.filter(|held| held.locks.len() > 1 && held.has_part(*lock));
+        let around = held.filter(|held| held.locks.len() > 1 && held.has_lock(*lock));
         let holds: BTreeSet<u64> = around.map(|held| held.hold).collect();
         u32::try_from(holds.len()).unwrap_or(u32::MAX)
     }
@@ -413,7 +414,7 @@ impl World {
     }
 }
 
-/// Checks the holder's program in an answer: it must be the program of the named owner.
+/// Checks the client that an answer names as the holder's: it must be the client of the named owner.
 fn check_name(client: usize, ticket: Ticket, holder: Option<&Holder>) -> Checked {
     let Some((holder, info)) = holder.and_then(|holder| Some((holder, holder.client.as_ref()?))) else {
         return Ok(());

@@ -86,7 +86,7 @@ pub(crate) struct ClientPlan {
     pub(crate) clock: Clock,
     /// The length of its auto-renewed leases.
     pub(crate) lease: LeaseDuration,
-    /// Whether each task has a context.
+    /// For each task, whether it has a context.
     pub(crate) tasks: Vec<bool>,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct CallLimits {
     pub(crate) dead: u64,
     /// The number of ended holds that a script removes.
     pub(crate) ended: u64,
-    /// The number of waiters that one poll speaks for.
+    /// The number of waiters that one poll lists.
     pub(crate) waiters: usize,
 }
 
@@ -136,7 +136,7 @@ pub(crate) struct Plan {
     pub(crate) family: Family,
     /// For each name, the kinds that callers choose from.
     pub(crate) names: Vec<Vec<Kind>>,
-    /// The two sides of the lock, if many callers keep one waiting.
+    /// The two sides of the lock, if many callers of one side keep one caller of the other side waiting.
     pub(crate) crowd: Option<Crowd>,
     /// The number of servers.
     pub(crate) nodes: usize,
@@ -258,7 +258,7 @@ impl Plan {
         }
     }
 
-    /// Doubles the differences between the rates of clocks, so that they exceed what is promised.
+    /// Doubles the differences between the rates of clocks, so that they exceed the drift that the promises allow.
     pub(crate) fn spread_clocks(&mut self) {
         for client in &mut self.clients {
             client.clock.drift_ppm *= 2;
@@ -268,13 +268,14 @@ impl Plan {
         }
     }
 
-    /// Returns how long the effects of the last fault last. Delayed calls can take three timeouts, and a lost
-    /// connection needs some time to be replaced.
+    /// Returns how long after the last fault its effects can still be seen. Delayed calls can take three timeouts, and
+    /// a lost connection needs some time to be replaced.
     pub(crate) fn settles_in(&self) -> Micros {
         3 * self.timeout() + 500 * MS
     }
 
-    /// Returns how long after that the circuit breakers are closed: the last failed probe is followed by another one.
+    /// Returns the time after [`settles_in`](Self::settles_in) until all circuit breakers are closed: a pause follows a
+    /// failed probe, and then the next probe.
     pub(crate) fn breakers_settle_in(&self) -> Micros {
         self.breaker
             .map_or(0, |breaker| micros(breaker.pause) + 2 * self.timeout())

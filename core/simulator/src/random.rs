@@ -41,7 +41,7 @@ impl Random {
         usize::try_from(self.next() % length as u64).unwrap_or(0)
     }
 
-    /// Shuffles the things.
+    /// Shuffles a slice.
     pub(crate) fn shuffle<T>(&mut self, things: &mut [T]) {
         for place in (1..things.len()).rev() {
             let other = self.index(place + 1);
@@ -49,7 +49,7 @@ impl Random {
         }
     }
 
-    /// Returns one of the things.
+    /// Returns one of these values.
     pub(crate) fn pick<T: Copy>(&mut self, among: &[T]) -> T {
         among[self.index(among.len())]
     }

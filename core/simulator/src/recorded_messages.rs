@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::random::Random;
 
-/// The number of messages that are kept, to be repeated.
+/// The number of messages that are kept. The malicious client publishes some of them again.
 const MOST: usize = 32;
 
 /// The last messages that were published.

@@ -36,7 +36,7 @@ pub(crate) type OnRecord = (Vec<u8>, i64);
 
 /// The state of a fair lock on its server.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Standing {
+pub(crate) struct FairState {
     /// The holder, and the milliseconds that are left.
     pub(crate) holder: Option<OnRecord>,
     /// The waiters, in the server's order.
@@ -53,7 +53,7 @@ impl Record {
         match self {
             Self::Hash => &[Self::Hash],
             Self::Text => &[Self::Text],
-            // Permits may be left.
+            // Permits may be free.
             Self::Permits => &[],
             Self::Readers => &[Self::Writer],
             Self::Writer => &[Self::Writer, Self::Readers],
@@ -207,14 +207,14 @@ impl Record {
 }
 
 /// Returns the state of a fair lock.
-pub(crate) fn standing(store: &mut Store, name: &str, now: ServerTime) -> Standing {
+pub(crate) fn fair_state(store: &mut Store, name: &str, now: ServerTime) -> FairState {
     let seen = texts(store.execute(&["HGETALL", &own("alive", name)], now));
     let seen = seen.chunks_exact(2).map(|pair| {
         let since = pair[1].split(|byte| *byte == b' ').next().unwrap_or_default();
         (pair[0].clone(), number(since).unsigned_abs())
     });
     let token = texts(store.execute(&["GET", &own("token", name)], now)).pop();
-    Standing {
+    FairState {
         seen: seen.collect(),
         holder: Record::Hash.holders(store, name, now).pop(),
         queue: texts(store.execute(&["ZRANGE", &own("fair", name), "0", "-1"], now)),
@@ -222,7 +222,7 @@ pub(crate) fn standing(store: &mut Store, name: &str, now: ServerTime) -> Standi
     }
 }
 
-/// Returns a key of Steadlock's for a name.
+/// Returns one of Steadlock's own keys for a name.
 fn own(word: &str, name: &str) -> String {
     format!("steadlock:{{{name}}}:{word}")
 }

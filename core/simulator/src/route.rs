@@ -2,7 +2,7 @@
 
 use steadlock_protocol::Lane;
 
-/// The connection of a client.
+/// A kind of connection. A client has one of each kind to every server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ConnectionKind {
     Commands = 0,
@@ -29,7 +29,7 @@ impl ConnectionKind {
     }
 }
 
-/// A route, with the number of the connection on it.
+/// A route. `epoch` is the number of earlier connections on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) client: usize,

@@ -1,4 +1,4 @@
-//! A call at its server: whether it is refused, what its script does, and the records after it.
+//! A call at its server: whether the server refuses it, what its script does, and the records afterwards.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::checks::{Broken, Checked, check_answer, check_full, check_length, che
 use crate::event::Event;
 use crate::fault::Fault;
 use crate::kinds::{self, Role, granted_token, role};
-use crate::records::{OnRecord, Record, Standing, standing};
+use crate::records::{FairState, OnRecord, Record, fair_state};
 use crate::route::Route;
 use crate::trace;
 use crate::world::World;
@@ -90,9 +90,9 @@ impl World {
         if had_it && role == Role::Acquire {
             self.struck(Fault::Resent, client);
         }
-        let in_line = name.filter(|_| kinds::is_fair(call.script));
-        let before = in_line.map(|name| self.standing(node, name));
-        let there = self.before(node, name, call);
+        let fair_name = name.filter(|_| kinds::is_fair(call.script));
+        let before = fair_name.map(|name| self.fair_state(node, name));
+        let records_before = self.records_before(node, name, call);
         let frees = matches!(role, Role::Release | Role::Force | Role::Limit);
         let kept_out = name.filter(|_| frees).map(|name| (name, self.kept_out_of(name)));
         let result = self.nodes[node].run(call, self.now);
@@ -117,8 +117,8 @@ impl World {
         if let Some((name, kept_out)) = kept_out {
             self.on_freed(node, name, kept_out);
         }
-        if let (Some(name), Some(there)) = (name, there) {
-            self.check_after(node, name, call, (&there, had_it), &result)?;
+        if let (Some(name), Some(records_before)) = (name, records_before) {
+            self.check_after(node, name, call, (&records_before, had_it), &result)?;
         }
         if let Some(name) = name.filter(|_| role != Role::Inspect) {
             self.records_outlast(name)?;
@@ -127,12 +127,12 @@ impl World {
             let after = left(self.holders_of(node, name, record)).map(|(_, after)| after);
             check_length(role, owner, before, after)?;
         }
-        if let (Some(name), Some(before)) = (in_line, before) {
-            self.line_moved(node, name, call, &before)?;
+        if let (Some(name), Some(before)) = (fair_name, before) {
+            self.check_queue(node, name, call, &before)?;
         }
         let token = result.as_ref().ok().and_then(granted_token);
         // The check of the queue has already looked at this token.
-        let token = token.filter(|_| in_line.is_none() || had_it);
+        let token = token.filter(|_| fair_name.is_none() || had_it);
         if let (Role::Acquire, Some(name), Some(token)) = (role, name, token) {
             self.fencing.granted(name, owner, token, had_it)?;
         }
@@ -157,8 +157,8 @@ impl World {
         record.holders(&mut node.store, self.names[name].as_str(), clock)
     }
 
-    /// Returns whether an owner lost the first of its permits and still has others. The cause can be that its permits
-    /// ended, some of them were removed, and the clock was set back. Such an owner holds nothing.
+    /// Returns whether an owner lost the first of its permits and still has others. This happens if its permits expire,
+    /// a script removes some of them, and the clock is set back. Such an owner holds nothing.
     fn is_split(&mut self, node: usize, name: Option<usize>, record: Record, id: Option<&[u8]>) -> bool {
         let Some((name, id)) = name.zip(id).filter(|_| record == Record::Permits) else {
             return false;
@@ -169,15 +169,15 @@ impl World {
     }
 
     /// Returns the state of a fair lock.
-    pub(crate) fn standing(&mut self, node: usize, name: usize) -> Standing {
+    pub(crate) fn fair_state(&mut self, node: usize, name: usize) -> FairState {
         let node = &mut self.nodes[node];
         let clock = node.clock(self.now);
-        standing(&mut node.store, self.names[name].as_str(), clock)
+        fair_state(&mut node.store, self.names[name].as_str(), clock)
     }
 
-    /// Checks a script of the fair lock: which owner it granted the lock to, and whether in the right order.
-    fn line_moved(&mut self, node: usize, name: usize, call: &Call, before: &Standing) -> Checked {
-        let after = self.standing(node, name);
+    /// Checks a script of the fair lock: it must grant the lock in the right order, with a token that rises.
+    fn check_queue(&mut self, node: usize, name: usize, call: &Call, before: &FairState) -> Checked {
+        let after = self.fair_state(node, name);
         let callers = (kinds::callers(call), role(call.script).0 == Role::Release);
         let now = self.nodes[node].clock(self.now).as_micros();
         let granted = self
@@ -185,7 +185,7 @@ impl World {
             .ran(name, (before, &after), (&callers.0, callers.1), now)?;
         self.check_next(node, name, call, (before, &after))?;
         let token = after.token.filter(|token| Some(*token) != before.token);
-        // A poll draws a token for a waiter that it finds granted.
+        // A poll draws a token for a waiter that the server has granted the lock before.
         let holder = after.holder.map(|(owner, _)| owner);
         let (owner, is_new) = match granted {
             Some(owner) => (Some(owner), true),

@@ -1,5 +1,5 @@
 //! Stores for simulated servers. Each history begins with empty stores. Creating a script engine is the most expensive
-//! part of an empty store, so the engine of the last history is used again.
+//! part of an empty store, so each history on a thread uses the engines of earlier ones again.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -37,7 +37,7 @@ impl Deref for PooledStore {
     fn deref(&self) -> &Store {
         self.0
             .as_ref()
-            .unwrap_or_else(|| unreachable!("it is there until it is dropped"))
+            .unwrap_or_else(|| unreachable!("the store stays until it is dropped"))
     }
 }
 
@@ -45,6 +45,6 @@ impl DerefMut for PooledStore {
     fn deref_mut(&mut self) -> &mut Store {
         self.0
             .as_mut()
-            .unwrap_or_else(|| unreachable!("it is there until it is dropped"))
+            .unwrap_or_else(|| unreachable!("the store stays until it is dropped"))
     }
 }

@@ -19,8 +19,8 @@ impl World {
         if !self.is_rough && !is_external {
             return Ok(());
         }
-        // How often one strike draws depends on its target. A fork of the generator keeps the times of later strikes
-        // independent of that.
+        // The number of draws of one strike depends on its target. A strike draws from a fork of the generator, so that
+        // the times of later strikes do not depend on this number.
         let own = self.choices.of(Chooser::Fault(fault));
         let again = own.between(every / 2, 2 * every);
         let random = &mut own.fork();
@@ -33,21 +33,21 @@ impl World {
             Fault::Demotion => {
                 if self.demote(node) {
                     self.struck(fault, node);
-                    self.ends(fault, node, random.between(MS, 800 * MS));
+                    self.schedule_end(fault, node, random.between(MS, 800 * MS));
                 }
             }
             Fault::NodeStop => {
                 if !std::mem::replace(&mut self.nodes[node].stopped, true) {
                     self.struck(fault, node);
                     let longest = random.pick(&[50 * MS, 500 * MS, 2 * SECOND]);
-                    self.ends(fault, node, random.between(MS, longest));
+                    self.schedule_end(fault, node, random.between(MS, longest));
                 }
             }
             Fault::TemporaryError => {
                 let code = random.pick(&["LOADING", "BUSY", FULL]);
                 if self.nodes[node].refusal.replace(code).is_none() {
                     self.struck(fault, node);
-                    self.ends(fault, node, random.between(MS, 600 * MS));
+                    self.schedule_end(fault, node, random.between(MS, 600 * MS));
                 }
             }
             Fault::ClientPause => {
@@ -55,7 +55,7 @@ impl World {
                 let of = &mut self.clients[client];
                 if of.session.is_some() && !std::mem::replace(&mut of.paused, true) {
                     self.struck(fault, client);
-                    self.ends(fault, client, random.between(MS, longest));
+                    self.schedule_end(fault, client, random.between(MS, longest));
                 }
             }
             Fault::ClientCrash => self.crash(client),
@@ -92,8 +92,8 @@ impl World {
                 self.struck(fault, node);
             }
             Fault::ClockBack => {
-                // The last token is kept for a minute after its grant. Tokens could fall only after the clock was set
-                // back by more than that, so the test stays below it.
+                // The last token is kept for a minute after its grant. Tokens could fall only if the clock were set
+                // back by more than a minute, so the steps stay below that.
                 let by = random.between(MS, 5 * SECOND).cast_signed();
                 if self.nodes[node].set_back + by < 55 * SECOND.cast_signed() {
                     self.nodes[node].set_back += by;
@@ -103,7 +103,7 @@ impl World {
             }
             Fault::Failover => {
                 self.nodes[node].replicate(self.now);
-                self.ends(fault, node, random.between(MS, 800 * MS));
+                self.schedule_end(fault, node, random.between(MS, 800 * MS));
             }
             // These faults affect what is sent, and strike elsewhere.
             Fault::LostCall
@@ -117,7 +117,7 @@ impl World {
         Ok(())
     }
 
-    fn ends(&mut self, fault: Fault, target: usize, after: Micros) {
+    fn schedule_end(&mut self, fault: Fault, target: usize, after: Micros) {
         self.schedule(after, Event::Over { fault, target });
     }
 
@@ -142,7 +142,7 @@ impl World {
                 self.serves_again(target, was_moving);
             }
             Fault::ClientPause => return self.resume(target),
-            // The fault has already ended, when all faults ended.
+            // There is no failover, or `end_faults` has ended it.
             Fault::Failover if self.nodes[target].snapshot.is_none() => {}
             Fault::Failover => {
                 self.nodes[target].fail_over(self.now);
@@ -156,14 +156,15 @@ impl World {
         Ok(())
     }
 
-    fn serves_again(&mut self, node: usize, did_not: bool) {
-        if did_not {
+    /// Notes that a server serves calls again, if it had stopped.
+    fn serves_again(&mut self, node: usize, had_stopped: bool) {
+        if had_stopped {
             self.following.hindered_all(node, self.now);
         }
     }
 
-    /// Resumes a client: everything that reached it during the pause arrives at once, before or after it looks at its
-    /// clock.
+    /// Resumes a client. Everything that was sent to it during the pause arrives at once, before or after its session's
+    /// timer fires.
     fn resume(&mut self, client: usize) -> Checked {
         let of = &mut self.clients[client];
         if !std::mem::replace(&mut of.paused, false) {
@@ -240,7 +241,7 @@ impl World {
         self.signals.forget(client);
     }
 
-    /// Ends all faults; no other strikes after this.
+    /// Ends all faults. After this, only external clients still remove records.
     pub(crate) fn end_faults(&mut self) -> Checked {
         self.is_rough = false;
         self.undisturbed_since = self.now;
@@ -271,7 +272,7 @@ impl World {
         self.operators.disturbed();
     }
 
-    /// Returns whether a circuit breaker may still be open that opened before the faults ended.
+    /// Returns whether a circuit breaker that opened before the faults ended may still be open.
     pub(crate) fn may_have_open_breakers(&self) -> bool {
         let settled = self.undisturbed_since + self.plan.settles_in() + self.plan.breakers_settle_in();
         self.plan.breaker.is_some() && self.now < settled

@@ -9,14 +9,15 @@ use crate::time::Micros;
 /// The request that a task waits for.
 #[derive(Clone, Debug)]
 pub(crate) enum Request {
-    /// A hold. With `inside` it is one more level of that lease, or a read inside that write.
+    /// A lock. With `inside`, one more level of that lease, or a read inside that write.
     Acquire {
         locks: Vec<Lock>,
         inside: Option<LeaseId>,
         /// Whether it can never be granted.
         is_wrong: bool,
-        /// The length by which the client renews the lease; `None` for a fixed lease.
+        /// The length of the auto-renewed lease; `None` for a fixed lease.
         renewed: Option<Micros>,
+        /// Whether its wait has a limit.
         bounded: bool,
         /// Whether it is a single attempt.
         once: bool,

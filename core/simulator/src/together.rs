@@ -1,5 +1,5 @@
-//! Composite locks: callers that would wait for themselves and must be refused at once, and the records of granted
-//! composite locks.
+//! Composite locks: requests with which a caller would wait for itself, which the session must refuse at once, and the
+//! records of granted composite locks.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::trace::Line;
 use crate::world::World;
 
 impl World {
-    /// Returns locks with which the task would wait for itself, by chance and if it holds any.
+    /// By chance, returns locks with which a task would wait for itself. `None` if it holds no such lock.
     pub(crate) fn own_to_request(&mut self, client: usize, task: usize) -> Option<Vec<Lock>> {
         let of = &self.clients[client].tasks[task];
         let (_, lease) = (of.context?, *of.leases.last()?);
@@ -31,7 +31,7 @@ impl World {
                 .collect(),
         );
         let is_redlock = self.nodes.len() > 1;
-        if !is_relied_on || mutexes.is_empty() || (self.plan.family.takes_together() == 0 && !is_redlock) {
+        if !is_relied_on || mutexes.is_empty() || (self.plan.family.composite_odds() == 0 && !is_redlock) {
             return None;
         }
         let random = self.choices.task(client, task);
@@ -53,7 +53,7 @@ impl World {
         )
     }
 
-    /// Requests such locks for a task.
+    /// Lets a task request locks with which it would wait for itself.
     pub(crate) fn requests_its_own(&mut self, client: usize, task: usize, locks: Vec<Lock>) -> Checked {
         let random = self.choices.task(client, task);
         let bounded = random.chance(500);
@@ -135,10 +135,10 @@ impl World {
         let longest = self.clients[client]
             .lease
             .max(micros(self.plan.poll.1) + self.plan.timeout());
-        // Only with RedLock does the client hold a lock as a whole.
+        // In other families, a client that holds a lock may still ask for it, for example for more permits.
         let is_redlock = self.nodes.len() > 1;
         let names = locks.iter().filter(|_| is_redlock).map(|(name, _)| *name);
-        // The difference of clocks is subtracted.
+        // The client's clock may be fast.
         self.signals
             .check_silence(client, ticket, names, longest - longest / 100, self.now)
     }

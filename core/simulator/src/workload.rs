@@ -112,7 +112,7 @@ impl World {
         let again = of.released_before.filter(|_| draw == 9);
         of.leases.remove(place);
         of.released_before = Some(lease);
-        // From here on the caller relies on nothing.
+        // From here on the caller does not rely on this lease.
         self.lets_go(client, lease);
         let now = self.clients[client].clock.at(self.now);
         let Some(session) = &mut self.clients[client].session else {
@@ -149,14 +149,14 @@ impl World {
         self.waits(client, task, ticket, Request::Other)
     }
 
-    /// Returns several locks that a task holds only together, never one of them alone.
+    /// Returns the members of a task's first composite lock, if the task holds no lock by itself.
     fn only_together(&self, client: usize, task: usize) -> Option<Vec<Lock>> {
         let leases = &self.clients[client].tasks[task].leases;
         let held = leases.iter().map(|lease| self.ledger.get(client, *lease));
         let held: Vec<_> = held.collect::<Option<_>>()?;
-        let is_whole = |lease: &&Lease| lease.locks.len() > 1;
+        let is_composite = |lease: &&Lease| lease.locks.len() > 1;
         held.iter()
-            .all(is_whole)
+            .all(is_composite)
             .then(|| held.first().map(|lease| lease.locks.clone()))?
     }
 
@@ -165,7 +165,7 @@ impl World {
         self.lets_go_until(client, lease, self.now);
     }
 
-    /// Ends a lease whose record may stay until then.
+    /// Ends a lease whose record may stay until `until`.
     pub(crate) fn lets_go_until(&mut self, client: usize, lease: LeaseId, until: Micros) {
         let held = self.ledger.get(client, lease);
         let was_lost = held.is_none_or(|held| held.lost);
@@ -188,7 +188,7 @@ impl World {
         }
     }
 
-    /// Lets a task wait for a ticket. By chance it gives up early.
+    /// Lets a task wait for a ticket. By chance, the task gives up early.
     pub(crate) fn waits(&mut self, client: usize, task: usize, ticket: Ticket, request: Request) -> Checked {
         self.clients[client].tasks[task].waits = Some((ticket, request));
         self.signals.opened(client, ticket, self.now)?;
@@ -218,7 +218,7 @@ impl World {
         self.input(client, |session, now| session.cancel(ticket, now))
     }
 
-    /// A caller that requested these locks does not wait for them any more.
+    /// Notes that a caller does not wait for these locks any more.
     pub(crate) fn gave_up(&mut self, locks: &[Lock]) {
         for (name, kind) in locks {
             self.starvation.gave_up(*name, *kind);

@@ -1,4 +1,4 @@
-//! One history: the queue of its events, and everything that they happen to.
+//! One history: the queue of its events, and the servers, clients and checks that take part in it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -139,8 +139,8 @@ impl World {
                 node.clock_offset = random.between(0, 2_000 * MS).cast_signed();
             }
         }
-        // A poll, the pause after an error, the gap between attempts, the pause after a client's turn, and some round
-        // trips.
+        // The bound is the sum of a poll, the pause after an error, the gap between attempts, the pause after a
+        // client's turn, and some round trips.
         let of_family = world.plan.family.longest_detour(&world.plan.names);
         world.progress.bound = micros(world.plan.poll.1) + 210 * MS + 8 * world.plan.latency.1 + 50 * MS + of_family;
         // The clocks of clients may be slow.
@@ -189,7 +189,7 @@ impl World {
         self.queue.insert((at, self.queued), event);
     }
 
-    /// Removes the events for which `take` is true from the queue, in order.
+    /// Removes the events for which `take` is true from the queue. Returns them in order, with their times.
     pub(crate) fn take_queued(&mut self, take: impl Fn(&Event) -> bool) -> Vec<(Micros, Event)> {
         let wanted = self.queue.iter().filter(|(_, event)| take(event));
         let wanted: Vec<(Micros, u64)> = wanted.map(|(key, _)| *key).collect();
@@ -199,8 +199,8 @@ impl World {
             .collect()
     }
 
-    pub(crate) fn note(&mut self, fair_queue: trace::Line) {
-        self.trace.push(self.now, fair_queue);
+    pub(crate) fn note(&mut self, line: trace::Line) {
+        self.trace.push(self.now, line);
     }
 
     /// Notes that a fault has struck.
@@ -234,7 +234,7 @@ impl World {
         Ok(true)
     }
 
-    /// Advances to the next event, up to `end`. Returns false if there is none.
+    /// Advances to the next event. If there is none up to `end`, advances to `end` and returns false.
     fn step(&mut self, end: Micros) -> Result<bool, Broken> {
         let event = self.queue.first_key_value().map(|((at, _), _)| *at);
         let awake = self.clients.iter().enumerate().filter(|(_, client)| !client.paused);
@@ -274,7 +274,7 @@ impl World {
         self.drain(client)
     }
 
-    /// Lets an event happen. If its target is paused, the event waits.
+    /// Lets an event happen. The event waits if its target is paused, and is dropped if its target has crashed.
     pub(crate) fn happen(&mut self, event: Event) -> Checked {
         if let Some(client) = event.client() {
             let client = &mut self.clients[client];

@@ -1,6 +1,6 @@
 //! Histories of the whole engine, in virtual time. None breaks a promise, and known defects of scripts are found.
 //!
-//! `STEADLOCK_ENGINE_HISTORIES` sets their number, `STEADLOCK_SEED` the first seed.
+//! `STEADLOCK_ENGINE_HISTORIES` sets the number of histories, `STEADLOCK_SEED` the first seed.
 
 use std::env;
 use std::thread::available_parallelism;

@@ -1,6 +1,6 @@
-//! Thousands of histories. None breaks a promise.
+//! Thousands of histories, none of which breaks a promise.
 //!
-//! `STEADLOCK_HISTORIES` sets their number, `STEADLOCK_SEED` the first seed.
+//! `STEADLOCK_HISTORIES` sets the number of histories, `STEADLOCK_SEED` the first seed.
 
 use std::env;
 

@@ -52,7 +52,7 @@ fn no_history_gives_an_owner_the_token_of_another() {
 }
 
 #[test]
-fn second_attempts_that_get_what_is_stored_are_found() {
+fn second_attempts_that_return_the_stored_token_are_found() {
     for mistake in &MISTAKES {
         let found = (0..SEEDS).find_map(|seed| Some((seed, history(seed, Some(mistake)).err()?)));
         let (seed, what) = found.unwrap_or_else(|| panic!("not found within {SEEDS} seeds: {mistake:?}"));

@@ -8,7 +8,7 @@ use crate::kinds::{self, Role};
 use crate::node::FULL;
 use crate::records::OnRecord;
 
-/// Compares a script's answer with the record before it ran.
+/// Compares a script's answer with the owner's record before the script ran.
 pub(crate) fn check_answer(role: Role, owner: usize, had_it: bool, is_yes: bool) -> Checked {
     let is_right = match role {
         Role::Acquire => is_yes || !had_it,
@@ -21,7 +21,7 @@ pub(crate) fn check_answer(role: Role, owner: usize, had_it: bool, is_yes: bool)
     let answer = if is_yes { "yes" } else { "no" };
     broken(
         "I4",
-        format!("{role:?} of owner {owner} was answered {answer}; had it the lock? {had_it}"),
+        format!("{role:?} of owner {owner} was answered {answer}; did it have the lock? {had_it}"),
     )
 }
 

@@ -1,5 +1,5 @@
-//! Checks I1 on the servers: a valid lease has a record that lasts at least as long. Also checks the refusals of I9:
-//! exactly those callers are refused that request something impossible.
+//! Checks I1 on the servers: a valid lease has a record that lasts at least as long. Also checks I9 for refusals: a
+//! request is refused as invalid exactly if it can never be granted.
 
 use steadlock_protocol::{ErrorKind, LeaseId, Ticket};
 
@@ -7,7 +7,7 @@ use super::{Checked, broken};
 use crate::time::Micros;
 
 /// Checks the records of a lease that is valid for another `wanted` of true time. A majority of the servers must keep
-/// it for at least that long.
+/// its record for at least that long.
 pub(crate) fn check_backing(
     (client, lease, name): (usize, LeaseId, usize),
     wanted: Micros,

@@ -52,7 +52,7 @@ impl Exclusion {
             let mut kinds: Vec<Kind> = Vec::new();
             let mut whose = Vec::new();
             for ((other, id), lease) in ledger.live() {
-                let Some(held_as) = lease.kind_of(*name).filter(|_| !lease.bears(newcomer)) else {
+                let Some(held_as) = lease.kind_of(*name).filter(|_| !lease.tolerates(newcomer)) else {
                     continue;
                 };
                 // Without a server, a client cannot notice that a name is used as two kinds.
@@ -80,8 +80,8 @@ impl Exclusion {
 }
 
 /// Checks I14: a degraded lease of a name excludes all other leases of that name in its client, whether a server or the
-/// client granted them. In a composite lock some members may have been granted by a server, whose records exclude
-/// others.
+/// client granted them. A server may have granted some members of a composite lock. The records of these members
+/// exclude other clients.
 fn check_degraded(client: usize, id: LeaseId, ledger: &Ledger, clock: Clock, now: Micros) -> Checked {
     let Some(newcomer) = ledger.get(client, id).filter(|lease| is_valid(lease, clock, now)) else {
         return Ok(());
@@ -92,7 +92,7 @@ fn check_degraded(client: usize, id: LeaseId, ledger: &Ledger, clock: Clock, now
                 .kind_of(*name)
                 .is_some_and(|of| Record::of(of) == Record::of(*kind) && !admits(*kind, &[of]));
             let is_degraded = other.is_local(*name) || newcomer.is_local(*name);
-            is_same && is_degraded && !other.bears(newcomer) && is_valid(other, clock, now)
+            is_same && is_degraded && !other.tolerates(newcomer) && is_valid(other, clock, now)
         });
         if let Some((other, _)) = conflicting {
             let what =

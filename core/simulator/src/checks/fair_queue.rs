@@ -1,16 +1,17 @@
 //! Checks I7: the fair lock is granted to the live waiter that came first.
 //!
-//! The check keeps its own order of arrival, by the contents of the queue after each script. The scores on the server
-//! do not matter.
+//! The check finds the order of arrival by itself, from the contents of the queue after each script. It does not trust
+//! the scores on the server.
 
 use std::collections::BTreeMap;
 
 use super::broken;
-use crate::records::Standing;
+use crate::records::FairState;
 
-/// A waiter that has not polled for longer than this is dead, in microseconds.
+/// The time without a poll after which a waiter is dead, in microseconds.
 pub(super) const WAITER_LIFE: u64 = 3_000_000;
-/// The longest lease of a provisional grant, which its waiter has not requested at that moment, in milliseconds.
+/// The longest lease of a provisional grant, in milliseconds. A call for another owner makes such a grant, so the
+/// waiter does not know of the grant yet.
 const PROVISIONAL: i64 = 3_000;
 
 /// The check of I7.
@@ -18,10 +19,10 @@ const PROVISIONAL: i64 = 3_000;
 pub(crate) struct FairQueue {
     arrived: BTreeMap<usize, Vec<Vec<u8>>>,
     /// The queue after the last script.
-    last: BTreeMap<usize, Vec<Vec<u8>>>,
-    /// The server's time at which a call last spoke for each owner; `None` once the owner was released and no call has
-    /// spoken for it since.
-    spoke: BTreeMap<usize, BTreeMap<Vec<u8>, Option<u64>>>,
+    last_queue: BTreeMap<usize, Vec<Vec<u8>>>,
+    /// The server's time of the last call that was made for each owner or listed it in a poll; `None` if that call was
+    /// a release.
+    last_call: BTreeMap<usize, BTreeMap<Vec<u8>, Option<u64>>>,
 }
 
 impl FairQueue {
@@ -30,22 +31,22 @@ impl FairQueue {
     pub(crate) fn ran(
         &mut self,
         name: usize,
-        (before, after): (&Standing, &Standing),
+        (before, after): (&FairState, &FairState),
         (callers, is_release): (&[Vec<u8>], bool),
         now: u64,
     ) -> Result<Option<Vec<u8>>, super::Broken> {
         let arrived = self.arrived.entry(name).or_default();
         arrived.retain(|owner| before.queue.contains(owner));
-        let last = self.last.insert(name, after.queue.clone()).unwrap_or_default();
-        if last != before.queue {
+        let last_queue = self.last_queue.insert(name, after.queue.clone()).unwrap_or_default();
+        if last_queue != before.queue {
             // Another server took over, with another queue.
             arrived.clone_from(&before.queue);
             // The new server may also have forgotten which waiters left.
-            self.spoke.remove(&name);
+            self.last_call.remove(&name);
         }
-        let spoke = self.spoke.entry(name).or_default();
+        let last_call = self.last_call.entry(name).or_default();
         for owner in callers {
-            spoke.insert(owner.clone(), (!is_release).then_some(now));
+            last_call.insert(owner.clone(), (!is_release).then_some(now));
         }
         for owner in before.queue.iter().chain(callers.iter().filter(|_| !is_release)) {
             let is_new = !arrived.contains(owner);
@@ -68,8 +69,8 @@ impl FairQueue {
         let was = before.holder.as_ref().map(|(owner, _)| owner);
         let granted = after.holder.as_ref().filter(|(owner, _)| Some(owner) != was);
         if let Some((owner, left)) = granted {
-            let is_dead = match spoke.get(owner) {
-                Some(Some(spoke)) => now.saturating_sub(*spoke) > WAITER_LIFE,
+            let is_dead = match last_call.get(owner) {
+                Some(Some(at)) => now.saturating_sub(*at) > WAITER_LIFE,
                 Some(None) => true,
                 None => false,
             };

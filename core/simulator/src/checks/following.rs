@@ -1,5 +1,5 @@
 //! Checks I15: no auto-renewed hold expires while one lane is open and its server answers. Also, a client that holds or
-//! waits for something on a server leaves it soon after it was demoted.
+//! waits for a lock on a server leaves that server soon after its demotion.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    /// Notes that a connection is held up until then, or has just opened.
+    /// Notes that a connection is held up until `until`, or has just opened.
     pub(crate) fn hindered(&mut self, route: Route, until: Micros) {
         let at = (route.client, route.node, route.connection as usize);
         let before = self.hindered.entry(at).or_default();
@@ -38,8 +38,8 @@ impl Following {
         self.granted.insert((client, lease), now);
     }
 
-    /// Returns whether a client could reach every server and receive its answers since then. A client that was
-    /// connected to a demoted server could not, even when everything is calm: it must first find that out.
+    /// Returns whether a client could reach every server and receive its answers since then. A client that is still
+    /// connected to a demoted server could not, even when everything is calm: it must first notice the demotion.
     pub(crate) fn reaches(&self, (number, client): (usize, &Client), since: Micros) -> bool {
         (0..client.wires.len()).all(|node| self.is_clear((number, client), node, ConnectionKind::Commands, since))
     }
@@ -73,7 +73,7 @@ impl Following {
         link.open && !link.cut && link.stale_since.is_none() && hindered.is_none_or(|until| *until <= since)
     }
 
-    /// Checks an auto-renewed lease of this length, on the only server, that expired.
+    /// Checks an auto-renewed lease of this length that expired, in a history with one server.
     pub(crate) fn expired(
         &self,
         (number, client): (usize, &Client),

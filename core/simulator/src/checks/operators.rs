@@ -1,8 +1,8 @@
 //! Checks the promises about operators.
 //!
-//! A forced release (I4, I7, I9) removes the record, and the next live waiter of a fair lock is granted it. One request
-//! is sent only once. The former holder may still believe that it holds the lock. It excludes no other caller any more
-//! (I1), and it learns of the loss at its next renewal.
+//! A forced release (I4, I7, I9) removes the record, and the next live waiter of a fair lock is granted the lock. Each
+//! forced release is sent only once. The former holder may still believe that it holds the lock. It excludes no other
+//! caller any more (I1), and learns of the loss at its next renewal.
 //!
 //! A new limit (I11) adds, removes and prolongs no permit. While permits are held, a request with another limit than
 //! the one that applies is refused. A request with the right limit is granted exactly if enough permits are free.
@@ -13,7 +13,7 @@ use steadlock_protocol::{Permits, Ticket};
 
 use super::fair_queue::WAITER_LIFE;
 use super::{Checked, broken};
-use crate::records::{OnRecord, Standing};
+use crate::records::{FairState, OnRecord};
 use crate::time::{MS, Micros};
 
 /// The check of what operators do.
@@ -21,9 +21,9 @@ use crate::time::{MS, Micros};
 pub(crate) struct Operators {
     /// The holds and names whose record an operator removed.
     forced: BTreeSet<(u64, usize)>,
-    /// Tickets that may have had a removed record before the grant was reported to them.
+    /// Tickets whose record an operator may have removed before the grant was reported.
     forced_early: BTreeSet<(usize, Ticket, usize)>,
-    /// The time since which such a hold has no record, while everything is calm.
+    /// The time since which a hold of `forced` has no record, while everything is calm.
     unreported_since: BTreeMap<(u64, usize), Micros>,
     /// The number of forced releases that each client still has to send.
     requested: BTreeMap<usize, usize>,
@@ -33,7 +33,7 @@ pub(crate) struct Operators {
 
 /// The state of a semaphore on its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PermitsStanding {
+pub(crate) struct SemaphoreState {
     pub(crate) holders: Vec<(String, i64)>,
     /// The number of permits that they hold.
     pub(crate) held: u32,
@@ -65,7 +65,7 @@ impl Operators {
             }
             None => broken(
                 "I4",
-                format!("client {client} forces a release that nobody wished, or twice"),
+                format!("client {client} forces a release that no operator requested, or twice"),
             ),
         }
     }
@@ -89,7 +89,7 @@ impl Operators {
         }
     }
 
-    /// Notes that a hold was released, and that its heir continues for this name.
+    /// Notes that a hold was released, and that another one, its heir, keeps the record of this name.
     pub(crate) fn inherits(&mut self, hold: u64, heir: u64, name: usize) {
         if self.forced.contains(&(hold, name)) {
             self.removed(heir, name);
@@ -107,7 +107,7 @@ impl Operators {
     }
 
     /// Checks an auto-renewed hold whose record was removed, while everything is calm. `is_over` means that its holder
-    /// knows, or has a record again.
+    /// knows of the loss, or has a record again.
     pub(crate) fn observed(&mut self, hold: u64, name: usize, is_over: bool, lease: Micros, now: Micros) -> Checked {
         if is_over {
             self.unreported_since.remove(&(hold, name));
@@ -117,7 +117,7 @@ impl Operators {
         // A third of the lease by a clock that may be slow, and half a second.
         if now - since > lease / 3 + lease / 300 + 500 * MS {
             let what = format!(
-                "name {name} was taken from hold {hold} by force, which got no report for {} ms",
+                "name {name} was removed from hold {hold} by force, whose holder got no report for {} ms",
                 (now - since) / MS
             );
             return broken("I9", what);
@@ -125,12 +125,12 @@ impl Operators {
         Ok(())
     }
 
-    /// Checks a request for permits of an owner that held none.
+    /// Checks an owner's request for permits. The owner held none before.
     pub(crate) fn check_permits(
         &mut self,
         name: usize,
         wanted: Permits,
-        (before, after): (&PermitsStanding, &PermitsStanding),
+        (before, after): (&SemaphoreState, &SemaphoreState),
         reply: PermitReply,
         keeps_records: bool,
     ) -> Checked {
@@ -165,10 +165,10 @@ impl Operators {
         &mut self,
         name: usize,
         limit: u32,
-        (before, after): (&PermitsStanding, &PermitsStanding),
+        (before, after): (&SemaphoreState, &SemaphoreState),
         is_yes: bool,
     ) -> Checked {
-        let expected = PermitsStanding {
+        let expected = SemaphoreState {
             limit: if is_yes { Some(limit) } else { before.limit },
             ..before.clone()
         };
@@ -184,21 +184,21 @@ impl Operators {
     }
 }
 
-/// Checks a forced release: no owner that was on record still is, and the reply says so.
+/// Checks a forced release: no owner that was on record still is, and the reply reports the removal.
 pub(crate) fn check_forced(name: usize, before: &[OnRecord], after: &[OnRecord], is_yes: bool) -> Checked {
     let stays = before
         .iter()
         .any(|(owner, _)| after.iter().any(|(other, _)| other == owner));
-    // An expired record does not count, and may be removed as well.
+    // The script may also remove an expired record, which is not in `before`. Then the reply is yes too.
     if stays || (!before.is_empty() && !is_yes) {
         let (before, after) = (shown(before), shown(after));
-        let what = format!("name {name} was taken by force: {is_yes}; before {before:?}, after {after:?}");
+        let what = format!("a forced release of name {name}: {is_yes}; before {before:?}, after {after:?}");
         return broken("I4", what);
     }
     Ok(())
 }
 
-/// Checks the holder that a server named, or that it named none.
+/// Checks a server's answer to the question which owner holds a lock; `None` if it named no owner.
 pub(crate) fn check_inspected(name: usize, held: &[OnRecord], reply: Option<&[u8]>) -> Checked {
     let is_correct = match &reply {
         Some(owner) => held.iter().any(|(other, _)| other == *owner),
@@ -210,7 +210,7 @@ pub(crate) fn check_inspected(name: usize, held: &[OnRecord], reply: Option<&[u8
     broken(
         "I4",
         format!(
-            "name {name} is said to be held by {:?}; it is by {:?}",
+            "a server names {:?} as the holder of name {name}; the record has {:?}",
             reply.map(String::from_utf8_lossy),
             shown(held)
         ),
@@ -218,7 +218,7 @@ pub(crate) fn check_inspected(name: usize, held: &[OnRecord], reply: Option<&[u8
 }
 
 /// Checks a script that removed the holder of a fair lock: if the first waiter is alive, it holds the lock.
-pub(crate) fn check_next(name: usize, before: &Standing, after: &Standing, now: u64) -> Checked {
+pub(crate) fn check_next(name: usize, before: &FairState, after: &FairState, now: u64) -> Checked {
     let Some(first) = before.queue.first() else {
         return Ok(());
     };
@@ -236,7 +236,7 @@ pub(crate) fn check_next(name: usize, before: &Standing, after: &Standing, now: 
     broken("I7", what)
 }
 
-/// Returns a record as text.
+/// Returns the owners on record as text.
 pub(crate) fn shown(holders: &[OnRecord]) -> Vec<(String, i64)> {
     let text = |(owner, left): &OnRecord| (String::from_utf8_lossy(owner).into_owned(), *left);
     holders.iter().map(text).collect()

@@ -12,12 +12,13 @@ use crate::time::{MS, Micros};
 /// owner id.
 type Wanted = (usize, Ticket, usize);
 
-/// The meaning of each owner id.
+/// The caller that each owner id stands for, and since when no caller needs it.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
     wanted: BTreeMap<Wanted, usize>,
     /// For each hold, its names and owners.
     held: BTreeMap<u64, Vec<(usize, usize)>>,
+    /// The time since which an owner id is given up. For a lost fixed lease it is ahead until the TTL has passed.
     released_since: BTreeMap<usize, Micros>,
     /// Owners on record whose client has no caller that holds or requests the lock.
     unwanted: BTreeMap<usize, Micros>,
@@ -30,15 +31,15 @@ impl Owners {
     /// Notes that a session asks for a lock under an owner id, for this ticket. There is no ticket if the caller's
     /// wait ended in the same step.
     pub(crate) fn on_attempt(&mut self, client: usize, name: usize, owner: usize, ticket: Option<Ticket>, now: Micros) {
-        let released_since = match ticket {
+        let given_up = match ticket {
             Some(ticket) => self
                 .wanted
                 .insert((client, ticket, name), owner)
                 .filter(|before| *before != owner),
             None => Some(owner),
         };
-        if let Some(released_since) = released_since {
-            self.released_since.insert(released_since, now);
+        if let Some(owner) = given_up {
+            self.released_since.insert(owner, now);
         }
     }
 
@@ -112,7 +113,7 @@ impl Owners {
             .collect()
     }
 
-    /// Notes that a client lost a fixed lease. Its record may stay until then.
+    /// Notes that a client lost a fixed lease, whose record may stay until `until`.
     pub(crate) fn expired(&mut self, client: usize, name: usize, until: Micros) {
         let known = self.expired.entry((client, name)).or_insert(until);
         *known = until.max(*known);
@@ -123,7 +124,7 @@ impl Owners {
         self.expired.get(&(client, name)).is_some_and(|until| now < *until)
     }
 
-    /// Notes that the last level of a hold was released. For some names another hold continues.
+    /// Notes that the last level of a hold was released. Some names have an heir: another hold that keeps their record.
     pub(crate) fn released(&mut self, hold: u64, heirs: &[(usize, u64)], now: Micros) {
         for (name, owner) in self.held.remove(&hold).unwrap_or_default() {
             match heirs.iter().find(|(of, _)| *of == name) {
@@ -135,8 +136,9 @@ impl Owners {
         }
     }
 
-    /// Checks a record of an owner on a server. Everything has been calm and the client connected since `settled`.
-    /// `is_unwanted` means that no caller of that client holds or requests the lock.
+    /// Checks a record of an owner on a server. Everything has been calm and the client connected since `settled`, and
+    /// an owner that is given up may stay on record for `longest`. `is_unwanted` means that no caller of that client
+    /// holds or requests the lock.
     pub(crate) fn check_record(
         &mut self,
         owner: usize,
@@ -152,16 +154,15 @@ impl Owners {
                 None
             }
         };
-        // A lost fixed lease counts as given up when its TTL has passed.
         let released_since = self.released_since.get(&owner).copied().filter(|since| *since <= now);
         let Some(since) = [released_since, unwanted_since].into_iter().flatten().min() else {
             return Ok(());
         };
-        let since = now - settled.max(since);
-        if since > longest + 200 * MS {
+        let lasts = now - settled.max(since);
+        if lasts > longest + 200 * MS {
             return broken(
                 "I5",
-                format!("owner {owner} was given up and is on record for {} ms", since / MS),
+                format!("owner {owner} was given up and is on record for {} ms", lasts / MS),
             );
         }
         Ok(())

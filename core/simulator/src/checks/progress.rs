@@ -1,7 +1,7 @@
 //! Checks I6: while no fault strikes, a free lock is granted to a connected waiter within a poll and a few round trips.
 //! If callers that acquire several locks wait only for each other, one of them is served. A waiter learns of its grant
-//! without another poll. Also checks I9 for records that were removed: the holder of an auto-renewed lease learns of it
-//! within a third of the lease and half a second.
+//! without another poll. Also checks I9 for records that were removed: the holder of an auto-renewed lease learns of
+//! the loss within a third of the lease and half a second.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,8 +20,9 @@ pub(crate) struct NameState {
     pub(crate) records: usize,
     /// The number of valid holds.
     pub(crate) valid: usize,
-    /// The number of valid holds that are renewed, and the longest of their leases.
+    /// The number of valid holds that are renewed.
     pub(crate) renewed: usize,
+    /// The longest lease of these holds.
     pub(crate) longest_lease: Micros,
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Checked, broken};
 use crate::time::{MS, Micros};
 
-/// The time at which a stranger or an operator last removed the records of a name.
+/// The time at which an external client or an operator last removed the records of a name.
 #[derive(Debug, Default)]
 pub(crate) struct Removals {
     last: BTreeMap<usize, Micros>,
@@ -18,7 +18,7 @@ impl Removals {
     }
 
     /// Checks a composite lock that was granted although this name has no record of the client, while everything is
-    /// calm. The only possible reason is a removal after the client last asked for it.
+    /// calm. The only possible reason is a removal after the client last asked for the name.
     pub(crate) fn check(&self, client: usize, name: usize, round_trips: Micros, now: Micros) -> Checked {
         match self.last.get(&name).map(|last| now - last) {
             Some(since) if since > round_trips => broken(

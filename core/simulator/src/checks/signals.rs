@@ -10,7 +10,7 @@ use super::{Checked, broken};
 use crate::ledger::{Lease, Ledger};
 use crate::time::{Clock, Micros};
 
-/// How late by its own clock a client may be, in microseconds: times are rounded.
+/// How late a client may be by its own clock, in microseconds, because times are rounded.
 const ROUNDING: u64 = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,8 +68,8 @@ impl Signals {
         self.held_until.insert((client, name), now);
     }
 
-    /// Checks a caller without a bound that failed with `Unavailable`: not before `longest` has passed since its first
-    /// request.
+    /// Checks that a caller without a wait limit failed with `Unavailable` only after `longest` had passed since its
+    /// first request.
     pub(crate) fn check_silence(
         &self,
         client: usize,

@@ -8,7 +8,6 @@
 //!
 //! A reader that asks during a write comes before the next writer. It asks whenever a write ends, but often the next
 //! one has begun by then. Between writes it is kept out for two seconds at most.
-//! seconds at most.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +43,7 @@ impl Starvation {
         self.waiting_since.remove(&(name, kind));
     }
 
-    /// Notes that a waiter gave up, and that its mark has ended.
+    /// Notes that a waiter gave up. If it waited to write, the mark that kept readers out has ended.
     pub(crate) fn gave_up(&mut self, name: usize, kind: Kind) {
         self.waiting_since.remove(&(name, kind));
     }
@@ -54,7 +53,7 @@ impl Starvation {
         self.waiting_since.clear();
     }
 
-    /// Checks the sides that are waited for and the owners on record, while everything is calm.
+    /// Checks the sides for which callers wait and the owners on record, while everything is calm.
     pub(crate) fn observed(
         &mut self,
         name: usize,
@@ -75,7 +74,7 @@ impl Starvation {
             let since = *self.waiting_since.entry((name, *kind)).or_insert(now);
             if now - since > self.bound {
                 let what = format!(
-                    "{kind:?} of name {name} is waited for in vain for {} ms",
+                    "a waiter for {kind:?} of name {name} was granted nothing for {} ms",
                     (now - since) / MS
                 );
                 return broken("I10", what);

@@ -13,7 +13,7 @@ use crate::time::{MS, Micros};
 pub(crate) struct Wakes {
     /// The longest time until the waiter asks.
     pub(crate) notice_bound: Micros,
-    /// By client and name: the time of the notification, while the name was free, and the waiter that must ask.
+    /// By client and name: when the client was notified that the name may be free, and the waiter that must ask.
     notified: BTreeMap<(usize, usize), (Micros, Ticket)>,
 }
 

@@ -1,7 +1,7 @@
 //! A connection in memory. Its bytes take time to arrive, and can be cut off or vanish.
 //!
 //! ```text
-//!   client's End ── up ──► server      each way is a queue: bytes arrive in order, each
+//!   client's End ── up ──► server      each direction is a queue: bytes arrive in order,
 //!       ▲                    │         some time after they were sent
 //!       └────── down ◄───────┘
 //! ```
@@ -28,8 +28,8 @@ struct State {
     random: Random,
     /// The longest time that bytes take, in microseconds.
     slowest: u64,
-    up: Way,
-    down: Way,
+    up: Direction,
+    down: Direction,
     /// Whether the connection is reset. The client's next operation on it fails.
     is_cut: bool,
     /// Whether everything sent from now on is lost, without an error for either end.
@@ -39,7 +39,7 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Way {
+struct Direction {
     chunks: VecDeque<(Instant, Vec<u8>)>,
     last: Instant,
     reader: Option<Waker>,
@@ -48,7 +48,7 @@ struct Way {
 impl Cable {
     pub(super) fn new(mut random: Random, slowest: u64) -> Arc<Self> {
         let random = random.fork();
-        let way = || Way {
+        let direction = || Direction {
             chunks: VecDeque::new(),
             last: Instant::now(),
             reader: None,
@@ -56,8 +56,8 @@ impl Cable {
         Arc::new(Self(Mutex::new(State {
             random,
             slowest,
-            up: way(),
-            down: way(),
+            up: direction(),
+            down: direction(),
             is_cut: false,
             is_silent: false,
             is_left: false,
@@ -121,7 +121,7 @@ impl Cable {
     }
 }
 
-impl Way {
+impl Direction {
     fn push(&mut self, bytes: Vec<u8>, random: &mut Random, slowest: u64, vanishes: bool) {
         let takes = Duration::from_micros(random.between(100, slowest));
         if bytes.is_empty() || vanishes {
@@ -139,7 +139,7 @@ impl Way {
         }
     }
 
-    /// Takes at most `most` bytes that have arrived. Sets the alarm for bytes that are on their way.
+    /// Takes at most `most` bytes that have arrived. If there are none, sets the alarm for the next ones.
     fn poll_take(
         &mut self,
         most: usize,

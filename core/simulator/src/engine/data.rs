@@ -14,7 +14,7 @@ use crate::records::texts;
 use crate::snapshot::Snapshot;
 use crate::stores::PooledStore;
 
-/// The data that the machines of one address share.
+/// The data that one or several machines serve.
 pub(super) struct Data(Mutex<Contents>);
 
 pub(super) struct Contents {
@@ -39,12 +39,12 @@ impl Data {
         })))
     }
 
-    /// Executes a command for the checks.
-    pub(super) fn look<A: AsRef<[u8]>>(&self, words: &[A], now: ServerTime) -> Reply {
+    /// Executes a command.
+    pub(super) fn execute<A: AsRef<[u8]>>(&self, words: &[A], now: ServerTime) -> Reply {
         self.lock().store.execute(words, now)
     }
 
-    /// Returns the state that a replica has received if it is up to date now.
+    /// Returns the state that an up-to-date replica has now.
     pub(super) fn snapshot(&self, now: ServerTime) -> Snapshot {
         Snapshot::take(&mut self.lock().store, now)
     }
@@ -70,7 +70,7 @@ impl Data {
 
     /// Returns the keys of a slot.
     pub(super) fn keys_in(&self, of: usize, now: ServerTime) -> Vec<Vec<u8>> {
-        let mut keys = texts(self.look(&["KEYS", "*"], now));
+        let mut keys = texts(self.execute(&["KEYS", "*"], now));
         keys.retain(|key| slot(key) == of);
         keys
     }

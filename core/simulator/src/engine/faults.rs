@@ -19,7 +19,7 @@ use crate::snapshot::Snapshot;
 
 /// The interval at which a client in use checks the role of its server.
 const LOOK: Duration = Duration::from_secs(5);
-/// The longest time for that check and its answer.
+/// The longest time for the check of a role and its answer.
 const ANSWER: Duration = Duration::from_millis(300);
 
 /// The longest outage that every lease survives.
@@ -40,7 +40,7 @@ pub enum EngineFault {
     Restart,
     /// A server is demoted to a replica in place, and its address leads to another server.
     Demotion,
-    /// The same, and the new primary does not have the last writes of the old one.
+    /// A demotion after which the new primary does not have the last writes of the old one.
     LossyDemotion,
     /// A server crashes, and another one takes over without its last writes.
     Failover,
@@ -57,7 +57,7 @@ pub enum EngineFault {
     NameMove,
     /// A primary of a cluster dies or is paused, and its replica takes over.
     Takeover,
-    /// The same, and the replica does not have the last writes.
+    /// A takeover by a replica that does not have the last writes.
     LossyTakeover,
 }
 
@@ -96,7 +96,7 @@ impl EngineFault {
             Self::LossyDemotion | Self::Failover => plan.shards == 0 && plan.is_lossy,
             Self::Demotion => plan.shards == 0 && plan.sentinels == 0,
             Self::SentinelFailover => plan.sentinels > 0,
-            // The sentinel that knows less must not be the only one that answers.
+            // Without epochs, a client cannot see that an answer is old, so all sentinels must answer.
             Self::SentinelSilence => plan.sentinels > 0 && !plan.hides_epochs,
             Self::NameMove => plan.naming == Naming::Moving,
             Self::Cut(_) | Self::Silence(_) | Self::Pause | Self::ScriptsGone | Self::Restart => true,
@@ -132,7 +132,7 @@ pub(super) struct Faults {
     trace: Arc<Trace>,
     shards: Option<Arc<Shards>>,
     sentinels: Option<Arc<Sentinels>>,
-    /// Locked by the one fault that changes the slots of nodes or the answers of sentinels.
+    /// Locked by a fault while it changes the slots of nodes or the answers of sentinels.
     reshaping: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }
@@ -174,7 +174,7 @@ impl Faults {
         self.lock().counts.clone()
     }
 
-    /// Lets faults strike until then.
+    /// Lets faults strike until `until`.
     pub(super) async fn run(self: Arc<Self>, mut random: Random, until: Instant) {
         if self.plan.is_rough || self.plan.is_lossy && self.plan.shards == 0 {
             self.ledger.excuse_losses(None);
@@ -185,7 +185,8 @@ impl Faults {
         let kinds = EngineFault::of(&self.plan);
         let mut under_way = Vec::new();
         loop {
-            // The effects of one fault are over before the next one strikes.
+            // Unless the plan is rough or slots only move, the effects of one fault are over before the next one
+            // strikes.
             let rest = match self.plan.is_rough || self.plan.has_only_moves {
                 true => random.between(0, 2_000),
                 // In a cluster each fault excuses only the locks that it affects.
@@ -297,7 +298,7 @@ impl Faults {
         self.trace.note(format_args!(
             "{way:?} fails: silent {is_silent}, new connections {outcome:?} for {duration:?}"
         ));
-        // One working lane of the two is enough for renewals.
+        // The other lane is enough for renewals, so the loss of a lease has no excuse.
         let excuse = self.excuse(Duration::ZERO, self.names_of(way.address));
         self.network.set_outcome(way, outcome);
         if is_silent {
@@ -416,8 +417,8 @@ impl Faults {
         Some(self.names_meant_for(shards, address))
     }
 
-    /// Excuses an outage of a server. If the outage is too long for the shortest lease, renewed leases may be lost:
-    /// with several servers, a lock may have only a bare majority.
+    /// Excuses an outage of a server. If the outage is too long for the shortest lease, renewed leases may be lost,
+    /// even with several servers: a lock may have only a bare majority.
     pub(super) fn excuse(&self, outage: Duration, names: Option<Vec<usize>>) -> Excuse {
         let losses = (outage >= SHORT).then(|| self.ledger.excuse_losses(names.clone()));
         Excuse {
@@ -433,7 +434,8 @@ impl Faults {
         self.ledger.end_error_excuse(excuse.errors);
     }
 
-    /// Keeps other faults from changing the slots of nodes or the answers of sentinels. `None` if one is doing so now.
+    /// Keeps other faults from changing the slots of nodes or the answers of sentinels. `None` if another fault is
+    /// changing them now.
     pub(super) fn reshape(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
         self.reshaping.try_lock().ok()
     }

@@ -29,7 +29,7 @@ use crate::random::Random;
 
 /// The interval between two checks.
 const LOOK: Duration = Duration::from_millis(50);
-/// The time after the work in which the last waits and holds must end.
+/// The time after the end of the work within which the last waits and holds must end.
 const LAST_CALLS: Duration = Duration::from_secs(200);
 /// The longest lease that an attempt requests, plus the time for which a token is kept.
 const LONGEST_TTL: Duration = Duration::from_secs(32 + 61);
@@ -57,7 +57,7 @@ pub struct EngineReport {
     pub virtual_time: Duration,
 }
 
-/// Runs the history of a seed, with the scripts that users have or with a defect in one of them.
+/// Runs the history of a seed, with the shipped scripts or with a defect in one of them.
 ///
 /// # Panics
 /// Panics if there is no memory for a runtime.
@@ -100,12 +100,12 @@ impl History {
         let data: Vec<Arc<Data>> = (0..plan.stores()).map(|_| Data::new(defect)).collect();
         let ledger = Ledger::new(&trace, plan.is_lossy && plan.shards == 0);
         let shards = (plan.shards > 0).then(|| Shards::new(plan.shards, plan.has_only_moves, &ledger));
-        let is_at_one = plan.shards == 0 && !plan.has_primaries();
+        let uses_one_server = plan.shards == 0 && !plan.has_primaries();
         let around = Arc::new(Around {
             clock,
             trace: Arc::clone(&trace),
             shards: shards.clone(),
-            server_per_client: is_at_one.then(|| ServerPerClient::new(&ledger)),
+            server_per_client: uses_one_server.then(|| ServerPerClient::new(&ledger)),
             hides_run_id: plan.hides_run_id,
         });
         let mut machines: Vec<Arc<Machine>> = (0..)
@@ -221,7 +221,7 @@ impl History {
         }
         sleep(LONGEST_TTL).await;
         for (server, data) in self.data.iter().enumerate() {
-            if let Reply::Array(keys) = data.look(&["KEYS", "*"], self.clock.server_time())
+            if let Reply::Array(keys) = data.execute(&["KEYS", "*"], self.clock.server_time())
                 && !keys.is_empty()
             {
                 let what = format!("server {server} keeps {keys:?}");
@@ -234,7 +234,7 @@ impl History {
     fn records(&self, name: usize) -> usize {
         let key = Plan::name(name);
         let now = self.clock.server_time();
-        let has_it = |data: &&Arc<Data>| data.look(&["EXISTS", &key], now) == Reply::Int(1);
+        let has_it = |data: &&Arc<Data>| data.execute(&["EXISTS", &key], now) == Reply::Int(1);
         match &self.sentinels {
             Some(sentinels) => usize::from(has_it(&&self.data[sentinels.primary()])),
             None => self.data.iter().filter(has_it).count(),
@@ -245,12 +245,12 @@ impl History {
     fn check_ttl(&self) {
         let now = self.clock.server_time();
         for data in &self.data {
-            let Reply::Array(keys) = data.look(&["KEYS", "*"], now) else {
+            let Reply::Array(keys) = data.execute(&["KEYS", "*"], now) else {
                 continue;
             };
             for key in keys {
                 if let Reply::Bytes(key) = key
-                    && data.look(&[b"PTTL".as_slice(), &key], now) == Reply::Int(-1)
+                    && data.execute(&[b"PTTL".as_slice(), &key], now) == Reply::Int(-1)
                 {
                     let what = format!("{} has none", String::from_utf8_lossy(&key));
                     self.ledger.break_promise("every key has a TTL", what);

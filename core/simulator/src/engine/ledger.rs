@@ -36,7 +36,7 @@ struct State {
     waiting: BTreeMap<usize, usize>,
     /// The time since which a lock is free although a caller waits for it.
     free_since: BTreeMap<usize, Instant>,
-    /// The periods in which leases may be lost because renewals cannot reach a server.
+    /// The periods in which leases may be lost because renewals may fail to reach a server.
     losses: Excuses,
     /// The periods in which calls may fail because their server is unavailable.
     errors: Excuses,
@@ -231,8 +231,8 @@ impl Ledger {
         self.check_losses();
     }
 
-    /// Checks that every valid lease has a record. Where servers may lose data, its holder must learn of the loss by
-    /// the next renewal.
+    /// Checks that every valid lease has a record. Where servers may lose data, the holder must learn of a lost record
+    /// by the next renewal.
     pub(super) fn check_backing(&self, has_record: impl Fn(usize) -> bool) {
         let now = Instant::now();
         let mut broken = Vec::new();
@@ -262,7 +262,7 @@ impl Ledger {
         }
     }
 
-    /// Checks that at most one lease of a name is valid, apart from leases that a server lost.
+    /// Checks that at most one lease of a name is valid, apart from leases whose record a server may have lost.
     fn check_exclusion(&self) {
         if self.is_lossy {
             return;
@@ -327,9 +327,9 @@ impl Held {
     }
 }
 
-/// Returns why a lease must not have been lost now.
+/// Returns the broken promise, if a lease was lost without an excuse.
 fn not_excused(held: &Held, reason: LostReason, losses: &Excuses, now: Instant) -> Option<(&'static str, String)> {
-    // A lease ends because of events since its last renewal.
+    // Only faults since the last successful renewal can end a lease.
     let renewed = held.renewed?;
     let is_excused = losses.any(held.name, now, renewed);
     let what = format!(

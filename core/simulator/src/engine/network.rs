@@ -24,7 +24,7 @@ const SENTINELS: usize = 256;
 /// The name that has several addresses.
 const NAME: &str = "locks";
 
-/// The longest time for which a client examines a server that it may not use.
+/// The longest time for which a client keeps a connection only to examine a server.
 const LOOKED_AT: Duration = Duration::from_secs(1);
 
 pub(super) struct Network {
@@ -217,7 +217,7 @@ impl Network {
         };
     }
 
-    /// Sets the same for all clients, at an address.
+    /// Sets what happens to the next connections of all clients to an address; `None` accepts them.
     pub(super) fn set_unreachable(&self, address: usize, outcome: Option<ConnectOutcome>) {
         let mut state = self.lock();
         match outcome {
@@ -231,7 +231,7 @@ impl Network {
         self.each(|connection| connection.way == way, Cable::cut);
     }
 
-    /// Makes everything vanish that is sent on them.
+    /// Makes everything vanish that is sent on a client's connections for a purpose.
     pub(super) fn silence(&self, way: Way) {
         self.each(|connection| connection.way == way, Cable::silence);
     }
@@ -241,7 +241,7 @@ impl Network {
         self.each(|connection| connection.machine == Some(machine), Cable::cut);
     }
 
-    /// Lets a sentinel answer no client, or answer again. In the second case its connections are reset.
+    /// Lets a sentinel answer no client, or answer again after all its connections are reset.
     pub(super) fn silence_sentinel(&self, sentinel: usize, is_silent: bool) {
         let address = SENTINELS + sentinel;
         self.set_unreachable(address, is_silent.then_some(ConnectOutcome::Unanswered));
@@ -249,8 +249,8 @@ impl Network {
         self.each(|connection| connection.way.address == address, strike);
     }
 
-    /// Returns the purposes of the connections that a client keeps to a machine. A short connection to examine it does
-    /// not count.
+    /// Returns the purposes of the connections that a client keeps to a machine. A short connection that only examines
+    /// the machine does not count.
     pub(super) fn paths_to(&self, client: usize, machine: u64) -> Vec<Path> {
         let state = self.lock();
         let is_kept = |connection: &&Connection| {

@@ -21,7 +21,7 @@ pub(super) enum Naming {
     WithReplica,
     /// One server at two addresses.
     Twice,
-    /// One of two servers, and at times the other one. The locks of one server are unknown to the other.
+    /// One of two servers, now one and now the other. Neither server knows the locks of the other one.
     Moving,
 }
 
@@ -32,16 +32,17 @@ pub(super) struct Plan {
     pub(super) tasks: usize,
     /// The number of processes of each client, one after another.
     pub(super) processes: usize,
-    /// The number of servers' addresses. If they are [`primaries`](Self::has_primaries), a majority holds each lock.
+    /// The number of servers' addresses. If the servers are [independent primaries](Self::has_primaries), a majority
+    /// holds each lock.
     pub(super) servers: usize,
     /// The number of sentinels that watch a primary and its replica; otherwise 0.
     pub(super) sentinels: usize,
     /// The number of sentinels in the URL.
     pub(super) listed: usize,
-    /// Whether sentinels do not tell the epoch of their answers.
+    /// Whether sentinels hide the epoch of their answers.
     pub(super) hides_epochs: bool,
     pub(super) naming: Naming,
-    /// Whether no server tells its run id.
+    /// Whether servers hide their run id.
     pub(super) hides_run_id: bool,
     /// The number of primaries of a cluster, each with a replica; otherwise 0.
     pub(super) shards: usize,

@@ -30,14 +30,14 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    /// Runs the processes until then.
+    /// Runs the processes until `until`.
     pub(super) async fn run(mut self, until: Instant) {
         let mut left = self.plan.processes;
         while let Some(handle) = self.connect().await {
             left -= 1;
             let end = match left {
                 0 => until,
-                _ => self.before(until),
+                _ => self.draw_before(until),
             };
             self.work(&handle, end).await;
             if left == 0 {
@@ -46,12 +46,12 @@ impl Processes {
             }
             handle.close().await;
             self.trace.note(format_args!("client {} is closed", self.client));
-            sleep(self.before(until) - Instant::now()).await;
+            sleep(self.draw_before(until) - Instant::now()).await;
         }
     }
 
     /// Draws a time in the first half of the remaining time.
-    fn before(&mut self, until: Instant) -> Instant {
+    fn draw_before(&mut self, until: Instant) -> Instant {
         let left = until.saturating_duration_since(Instant::now()) / 2;
         let left = u64::try_from(left.as_millis()).unwrap_or(0);
         Instant::now() + Duration::from_millis(self.random.between(0, left))
@@ -78,7 +78,7 @@ impl Processes {
         }
     }
 
-    /// Connects, however long that takes; `None` if the connection is refused for good.
+    /// Connects, and tries again while a fault excuses the failure. `None` after a failure without an excuse.
     async fn connect(&self) -> Option<Client> {
         loop {
             let began = Instant::now();

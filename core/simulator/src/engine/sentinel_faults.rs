@@ -10,12 +10,12 @@ use super::sentinels::Sentinels;
 use crate::random::Random;
 use crate::snapshot::Snapshot;
 
-/// The time within which clients learn what sentinels report: they ask every ten seconds.
+/// The time within which clients learn what sentinels report: clients ask every ten seconds.
 const PROPAGATION: Duration = Duration::from_secs(11);
 
 impl Faults {
-    /// Lets the primary fail and its replica take over with all data. Most sentinels know that when the old primary
-    /// returns, which still acts as a primary until it is demoted.
+    /// Lets the primary fail and its replica take over with all data. Most sentinels know of the change when the old
+    /// primary returns. The old primary still acts as a primary until it is demoted.
     pub(super) async fn sentinel_failover(&self, sentinels: &Sentinels, mut random: Random) {
         let Some(_alone) = self.reshape() else { return };
         let old = sentinels.primary();
@@ -40,7 +40,7 @@ impl Faults {
         self.inform(sentinels, &in_time, &mut random).await;
         sleep(up_to(&mut random, 5_000)).await;
         if random.chance(700) {
-            self.note(format_args!("server {old} is back, and knows nothing of it"));
+            self.note(format_args!("server {old} is back, and knows of no successor"));
             if random.chance(300) {
                 failed.data().restore(Snapshot::empty(), self.clock().server_time());
             }

@@ -1,4 +1,4 @@
-//! Sentinels: the primary that each one knows, and how slow the connection to it is.
+//! Sentinels: the primary that each one knows, and how slow a connection to each sentinel is.
 //!
 //! Each sentinel learns of a new primary at another time. Until then it names the previous one.
 

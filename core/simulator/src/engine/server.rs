@@ -26,9 +26,9 @@ pub(super) struct Around {
     pub(super) trace: Arc<Trace>,
     /// The cluster, if the machines are nodes of one. Then their channels are sharded.
     pub(super) shards: Option<Arc<Shards>>,
-    /// The servers that clients use, if each client must use only one.
+    /// The check that each client uses only one server, if this is promised.
     pub(super) server_per_client: Option<Arc<ServerPerClient>>,
-    /// Whether machines refuse to tell their run id.
+    /// Whether machines hide their run id.
     pub(super) hides_run_id: bool,
 }
 
@@ -46,7 +46,7 @@ struct State {
     is_replica: bool,
     /// The number of faults that pause the machine.
     pauses: u32,
-    /// The number of its deaths. A connection ends with the life in which it was made.
+    /// The number of times that the machine has died. Each death ends all connections.
     deaths: u32,
     /// The error for every call with keys.
     refusal: Option<&'static str>,
@@ -103,7 +103,7 @@ impl Machine {
         self.lock().is_replica = false;
     }
 
-    /// Lets the machine die. Calls that have not run never do.
+    /// Lets the machine die. A call that it has not run yet never runs.
     pub(super) fn die(&self) {
         self.lock().deaths += 1;
         self.forget_scripts();
@@ -116,8 +116,8 @@ impl Machine {
 
     /// Ends the subscriptions to channels of a slot that the node has lost, and notifies their listeners.
     pub(super) fn end_channels(&self, of: usize) {
-        let mut kept = self.data.lock();
-        let Contents { store, listeners, .. } = &mut *kept;
+        let mut data = self.data.lock();
+        let Contents { store, listeners, .. } = &mut *data;
         for (id, listener) in listeners.iter_mut().filter(|(_, of)| of.machine == self.id) {
             let (ended, left) = std::mem::take(&mut listener.channels)
                 .into_iter()
@@ -165,11 +165,11 @@ impl Machine {
             }
             cable.send(out);
         }
-        let mut kept = self.data.lock();
-        let listener = kept.listeners.remove(&id);
+        let mut data = self.data.lock();
+        let listener = data.listeners.remove(&id);
         for channel in listener.iter().flat_map(|of| &of.channels) {
-            kept.store.unsubscribe(SubscriberId(id), channel);
-            kept.store.sunsubscribe(SubscriberId(id), channel);
+            data.store.unsubscribe(SubscriberId(id), channel);
+            data.store.sunsubscribe(SubscriberId(id), channel);
         }
     }
 
@@ -203,7 +203,7 @@ impl Machine {
             b"SCRIPT" => self.load(&words[2]),
             // The commands by which a client finds out whether two connections lead to one server.
             b"SET" | b"DEL" if self.is_replica() => error("READONLY You can't write against a read only replica."),
-            b"SET" | b"GET" | b"DEL" => self.data.look(words, self.around.clock.server_time()),
+            b"SET" | b"GET" | b"DEL" => self.data.execute(words, self.around.clock.server_time()),
             b"EVALSHA" => {
                 if let Some(server_per_client) = &self.around.server_per_client {
                     server_per_client.runs(connection.client, connection.id, connection.cable, &self.data);
@@ -240,7 +240,7 @@ impl Machine {
         let shards = self.around.shards.as_ref();
         let (keys, _) = split(&words[2..]);
         let now = self.around.clock.server_time();
-        let has = |key: &[u8]| self.data.look(&[b"EXISTS", key], now) == Reply::Int(1);
+        let has = |key: &[u8]| self.data.execute(&[b"EXISTS", key], now) == Reply::Int(1);
         let answer = refusal.or_else(|| shards?.refusal_of(self.node(), keys, is_asking, has));
         if let Some(answer) = &answer {
             self.around
@@ -274,18 +274,18 @@ impl Machine {
         };
         let (keys, args) = split(&words[2..]);
         let now = self.around.clock.server_time();
-        let mut kept = self.data.lock();
-        if is_replica && writes(script, keys, args, &mut kept.store, now) {
+        let mut data = self.data.lock();
+        if is_replica && writes(script, keys, args, &mut data.store, now) {
             self.around
                 .trace
                 .note(format_args!("machine {} refuses {}", self.id, script.file()));
             return error("READONLY You can't write against a read only replica.");
         }
         if let Some(shards) = &self.around.shards {
-            kept.store.set_slot_migration(shards.slot_migration(self.node(), keys));
+            data.store.set_slot_migration(shards.slot_migration(self.node(), keys));
         }
-        let reply = kept.run(script, &words[2..], now);
-        kept.store.set_slot_migration(SlotMigration::None);
+        let reply = data.run(script, &words[2..], now);
+        data.store.set_slot_migration(SlotMigration::None);
         if let Some(shards) = &self.around.shards {
             shards.ran(script, args, &reply);
         }
@@ -301,8 +301,8 @@ impl Machine {
                 encode::reply(&answer, Protocol::Resp3, out);
                 continue;
             }
-            let mut kept = self.data.lock();
-            let Contents { store, listeners, .. } = &mut *kept;
+            let mut data = self.data.lock();
+            let Contents { store, listeners, .. } = &mut *data;
             let listener = listeners.entry(connection.id).or_insert_with(|| Listener {
                 cable: Arc::clone(connection.cable),
                 machine: self.id,
@@ -324,8 +324,8 @@ impl Machine {
                 encode::reply(&answer, Protocol::Resp3, out);
                 continue;
             }
-            let mut kept = self.data.lock();
-            let Contents { store, listeners, .. } = &mut *kept;
+            let mut data = self.data.lock();
+            let Contents { store, listeners, .. } = &mut *data;
             store.unsubscribe(SubscriberId(id), channel);
             store.sunsubscribe(SubscriberId(id), channel);
             let left = listeners.get_mut(&id).map_or(0, |listener| {
@@ -346,9 +346,9 @@ impl Machine {
 
     /// Sends published messages to their listeners.
     fn publish(&self, publisher: u64) {
-        let mut kept = self.data.lock();
-        for delivery in kept.store.take_deliveries() {
-            let Some(listener) = kept.listeners.get(&delivery.subscriber.0) else {
+        let mut data = self.data.lock();
+        for delivery in data.store.take_deliveries() {
+            let Some(listener) = data.listeners.get(&delivery.subscriber.0) else {
                 continue;
             };
             self.around.trace.note(format_args!(

@@ -1,5 +1,5 @@
-//! The server that each client uses. All calls of a client must run on one server, as long as it has a connection on
-//! which calls ran there.
+//! The server that each client uses. While a client keeps a connection on which a call ran, all its calls must run on
+//! the server of that connection.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,7 +32,7 @@ impl ServerPerClient {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.retain(|_, used| used.cable.is_in_use());
         if !cable.is_in_use() {
-            // The client sent the call before it left.
+            // The client sent the call before it closed the connection.
             return;
         }
         let mut of_client = used.iter().filter(|((of, _), _)| *of == client);

@@ -13,7 +13,7 @@ use super::shards::{Shards, slot};
 use crate::random::Random;
 use crate::snapshot::Snapshot;
 
-/// The time within which clients learn what all nodes know.
+/// The time within which clients learn of a change that all nodes know.
 const PROPAGATION: Duration = Duration::from_secs(2);
 
 const LOADING: &str = "LOADING Redis is loading the dataset in memory";
@@ -67,7 +67,7 @@ impl Faults {
         }
         sleep(up_to(&mut random, longest)).await;
         shards.end_move(slot, to);
-        // In most histories the new node learns it first.
+        // In most histories the new node is the first to learn of the move.
         let first = if random.chance(800) { [to, from] } else { [from, to] };
         for node in first {
             self.inform_node(shards, node);
@@ -108,7 +108,7 @@ impl Faults {
         if is_lossy {
             self.ledger().lose_data(&names);
         }
-        self.all_but(shards, old, &mut random).await;
+        self.inform_all_but(shards, old, &mut random).await;
         sleep(up_to(&mut random, 10_000)).await;
         if is_stale {
             gone.set_paused(false);
@@ -180,11 +180,11 @@ impl Faults {
     }
 
     async fn inform_all(&self, shards: &Shards, random: &mut Random) {
-        self.all_but(shards, usize::MAX, random).await;
+        self.inform_all_but(shards, usize::MAX, random).await;
     }
 
     /// Lets all nodes but one learn the current state of the cluster, one after another.
-    async fn all_but(&self, shards: &Shards, but: usize, random: &mut Random) {
+    async fn inform_all_but(&self, shards: &Shards, but: usize, random: &mut Random) {
         let mut nodes: Vec<usize> = shards.nodes().filter(|node| *node != but).collect();
         random.shuffle(&mut nodes);
         for node in nodes {

@@ -1,5 +1,5 @@
-//! A cluster: the node that serves each slot, what each node knows about that, and a node's
-//! reply to a call that it does not run.
+//! A cluster: the node that serves each slot, each node's view of the cluster, and a node's reply
+//! to a call that it does not run.
 //!
 //! ```text
 //!   a slot moves:   importing, migrating ─► its keys, one by one ─► the owner is another one
@@ -34,7 +34,7 @@ pub(super) struct Shards {
 struct State {
     /// The primary of each shard.
     primaries: Vec<usize>,
-    /// The shard of each slot, from when the first node knows it.
+    /// The shard of each slot. It changes when the first node learns of the move.
     shards: Vec<usize>,
     /// The nodes that served a slot earlier. Clients with an old map still send calls there.
     previous_owners: BTreeSet<(usize, usize)>,
@@ -99,7 +99,7 @@ impl Shards {
         state.primaries[state.shards[slot]]
     }
 
-    /// Begins the import of a slot at a node, which is the first to know.
+    /// Begins the import of a slot at a node. No other node knows of it yet.
     pub(super) fn begin_import(&self, slot: usize, to: usize) {
         self.lock().views[to].importing.insert(slot);
     }
@@ -154,7 +154,8 @@ impl Shards {
         left
     }
 
-    /// Returns a node's reply to a call for these keys, if it does not run it. `has` returns whether a key is there.
+    /// Returns a node's reply to a call for these keys; `None` if the node runs the call. `has` returns whether the
+    /// node has a key.
     pub(super) fn refusal_of(
         &self,
         node: usize,

@@ -1,4 +1,4 @@
-//! A caller: it acquires locks in many ways, holds them for a while, and releases them or goes away.
+//! A caller: it acquires locks in many ways, holds them for a while, and releases or drops its leases.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const SLACK: Duration = Duration::from_millis(150);
 const CONNECTED: Duration = Duration::from_secs(1);
 /// The longest time for one call and its answer, with a new connection and a script that the server does not know.
 const PROMPT: Duration = Duration::from_millis(400);
-/// The time after which a wait without a bound must have ended, because all others have.
+/// The time after which a wait without a limit must have ended: by then all other waits and holds have ended.
 const UNBOUNDED: Duration = Duration::from_secs(150);
 
 pub(super) struct Task {
@@ -45,7 +45,7 @@ struct Request {
 }
 
 impl Task {
-    /// Works until then.
+    /// Works until `until`.
     pub(super) async fn run(mut self, until: Instant) {
         while Instant::now() < until {
             let pause = self.random.between(0, 600);
@@ -57,7 +57,7 @@ impl Task {
         self.note("ends");
     }
 
-    /// Acquires one lock, or several at once. In the second case the task holds each lock as soon as it is granted.
+    /// Acquires one lock, or several at once as separate requests. Then holds and releases what was granted.
     async fn acquire_and_release(&mut self) {
         let count = self.plan.names.len();
         let first = self.random.index(count);
@@ -113,8 +113,8 @@ impl Task {
         }
     }
 
-    /// Draws a request. A request for several locks has a bound, because another task may hold one of them and wait for
-    /// another.
+    /// Draws a request. A request for several locks has a wait limit, because another task may hold one of them and
+    /// wait for another.
     fn draw_request(&mut self, name: usize, is_alone: bool) -> Request {
         let full = Plan::name(name);
         let lock = match self.plan.names[name] {
@@ -170,7 +170,7 @@ impl Task {
         ));
         let answer = timeout(request.cancel_after.unwrap_or(limit).min(limit), request.lock.acquire()).await;
         if request.wait == Some(Duration::ZERO) {
-            self.needs_excuse_if_late(name, began, "single try");
+            self.needs_excuse_if_late(name, began, "single attempt");
         }
         match answer {
             Ok(Ok(lease)) => return Some(lease),
@@ -180,7 +180,7 @@ impl Task {
                     self.ledger
                         .break_promise("errors have a reason", format!("lock {name}: {error}"));
                 }
-                // A redirection is no reason for a failure, as long as the call arrives.
+                // While slots only move, a client must follow each redirection, so none is a reason for a failure.
                 let cause = error.cause().unwrap_or_default();
                 let is_sent_on = ["MOVED ", "ASK "].iter().any(|code| cause.contains(code));
                 if is_sent_on && self.plan.has_only_moves {

@@ -12,7 +12,7 @@ use super::ledger::Ledger;
 use super::network::Network;
 use crate::random::Random;
 
-/// The limit on reads of the clock at one moment: a client that reads it more often is in an endless loop.
+/// The limit on reads of the clock at one moment: a client that reads the clock more often is in an endless loop.
 const MOST_LOOKS: u64 = 1_000_000;
 
 pub(super) struct ClientWorld {
