@@ -1,4 +1,4 @@
-//! The encoding of events as bytes, which `Events.kt` reads, and of locks, which `LockKey.kt` writes.
+//! The encoding of events as bytes, which `Events.kt` reads, and of locks, which `LockRef.kt` writes.
 //!
 //! Numbers are little-endian. A text is its length in bytes as `u32`, then UTF-8. Each event begins
 //! with a tag byte and a `u64`, the request's number (for `LOST`: the lease's number):

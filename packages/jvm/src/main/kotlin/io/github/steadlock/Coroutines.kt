@@ -4,7 +4,7 @@ import io.github.steadlock.internal.CoroutineHold
 import io.github.steadlock.internal.CurrentLeases
 import io.github.steadlock.internal.Engine
 import io.github.steadlock.internal.HeldLease
-import io.github.steadlock.internal.LockKey
+import io.github.steadlock.internal.LockRef
 import io.github.steadlock.internal.Owner
 import io.github.steadlock.internal.Reply
 import io.github.steadlock.internal.Request
@@ -120,14 +120,14 @@ public suspend fun <T> SteadlockClient.withPermits(
 ): T = withLock(semaphore.permits(permits), wait, lease, renew, null, block)
 
 private suspend fun <T> ThreadLock.holding(options: LockOptions, block: suspend (Lease) -> T): T {
-    if (options.within == null && (CoroutineHold.keepsOut(this) || CurrentLeases.keepsOut(engine, key))) {
+    if (options.within == null && (CoroutineHold.keepsOut(this) || CurrentLeases.keepsOut(engine, ref))) {
         val message =
             "acquire of lock \"${displayName(name)}\": an enclosing call holds it, so this would wait for itself; " +
                 "pass its lease as within to re-enter, or release it first if it cannot be re-entered, as a mutex, " +
                 "several locks as one, and a read lock by a write lock"
         throw invalidArgument(message, name, "acquire")
     }
-    val held = engine.acquireSuspending(key, options)
+    val held = engine.acquireSuspending(ref, options)
     val result =
         try {
             inScope(held, block)
@@ -181,8 +181,8 @@ private suspend fun HeldLease.releaseSuspending(): ReleaseOutcome =
         outcomeOf(engine.reply(request))
     }
 
-private suspend fun Engine.acquireSuspending(key: LockKey, options: LockOptions): HeldLease {
-    val request = acquire(key, Owner.ofNoThread(), options)
+private suspend fun Engine.acquireSuspending(ref: LockRef, options: LockOptions): HeldLease {
+    val request = acquire(ref, Owner.ofNoThread(), options)
     val reply =
         try {
             reply(request) { cancel(request) }

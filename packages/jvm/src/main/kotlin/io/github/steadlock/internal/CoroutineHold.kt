@@ -20,7 +20,7 @@ internal class CoroutineHold(
     private val lease: HeldLease,
     private val scope: Job,
 ) : AutoCloseable {
-    private val places = lock.key.names.map { Place(lock.engine, it) }
+    private val places = lock.ref.names.map { Place(lock.engine, it) }
     private var listener: AutoCloseable? = null
 
     fun enter() {
@@ -54,7 +54,7 @@ internal class CoroutineHold(
 
         /** Returns the holds that have a name in common with [lock]. */
         fun of(lock: ThreadLock): List<CoroutineHold> =
-            lock.key.names.flatMap { held[Place(lock.engine, it)].orEmpty() }
+            lock.ref.names.flatMap { held[Place(lock.engine, it)].orEmpty() }
 
         /** Returns whether the caller runs inside a block whose own lock it would wait for if it acquired [wanted]. */
         suspend fun keepsOut(wanted: ThreadLock): Boolean {

@@ -55,7 +55,7 @@ internal class Engine private constructor(
         get() = closing.get()
 
     /** Starts an acquisition for [owner], which re-enters if it already holds the lock. */
-    fun acquire(lock: LockKey, owner: Owner, options: LockOptions): Request {
+    fun acquire(lock: LockRef, owner: Owner, options: LockOptions): Request {
         val context = options.within?.held?.context ?: owner.context
         val isRenewed = options.leaseMs == null || options.renew
         val acquisition = Acquisition(lock, owner, context, isRenewed, observers.requested(lock, owner))
@@ -74,25 +74,25 @@ internal class Engine private constructor(
         return closeOutcomes[lease.id] ?: Reply.Released(others, null)
     }
 
-    fun releaseInnermost(lock: LockKey, owner: Owner): Request =
+    fun releaseInnermost(lock: LockRef, owner: Owner): Request =
         start("release", lock.name) { native.releaseInnermost(handle, it, lock.bytes, owner.context) }
 
     fun extend(lease: HeldLease, byMs: Double?): Request =
         start("extend", lease.name) { native.extend(handle, it, lease.id, byMs) }
 
-    fun inspect(lock: LockKey): Request = start("inspect", lock.name) { native.inspect(handle, it, lock.bytes) }
+    fun inspect(lock: LockRef): Request = start("inspect", lock.name) { native.inspect(handle, it, lock.bytes) }
 
-    fun forceRelease(lock: LockKey): Request =
+    fun forceRelease(lock: LockRef): Request =
         start("release", lock.name) { native.forceRelease(handle, it, lock.bytes) }
 
-    fun setLimit(semaphore: LockKey): Request =
+    fun setLimit(semaphore: LockRef): Request =
         start("set_limit", semaphore.name) { native.setLimit(handle, it, semaphore.bytes) }
 
-    fun held(lock: LockKey, owner: Owner): Request =
+    fun held(lock: LockRef, owner: Owner): Request =
         start("inspect", lock.name) { native.held(handle, it, lock.bytes, owner.context) }
 
     /** Returns whether a holder of [lock] would wait for itself if it acquired [wanted]. */
-    fun keepsOut(lock: LockKey, wanted: LockKey): Boolean = native.keepsOut(handle, lock.bytes, wanted.bytes)
+    fun keepsOut(lock: LockRef, wanted: LockRef): Boolean = native.keepsOut(handle, lock.bytes, wanted.bytes)
 
     fun remainingNanos(lease: HeldLease): Long = native.remaining(handle, lease.id)
 
@@ -463,7 +463,7 @@ internal class Engine private constructor(
         private const val MAX_NAMED = 10
         private const val SWEEP_MS = 1_000L
         private const val EXIT_WAIT_MS = 5L
-        private val ANY_LOCK = Kind.LOCK.key("-")
+        private val ANY_LOCK = Kind.LOCK.ref("-")
 
         /** The time limit of the core for closing. */
         private const val CLOSE_MS = 500L

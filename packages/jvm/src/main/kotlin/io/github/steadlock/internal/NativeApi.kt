@@ -17,7 +17,7 @@ internal interface NativeApi {
     /** Checks the options and starts to connect. The first event, of tag 0, reports the result. */
     fun open(options: ClientOptions): Opened
 
-    /** Starts an acquisition. [lock] is the [LockKey.bytes] of a lock, here and below. */
+    /** Starts an acquisition. [lock] is the [LockRef.bytes] of a lock, here and below. */
     fun acquire(client: Long, tag: Long, lock: ByteArray, owner: Owner, options: LockOptions): Long
 
     fun release(client: Long, tag: Long, lease: Long): Long

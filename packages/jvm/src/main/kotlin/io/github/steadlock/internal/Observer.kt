@@ -10,7 +10,7 @@ internal interface Observer {
     val isOnlyOne: Boolean
 
     /** Reports that an acquisition of [lock] by [owner] begins. Runs on the thread of the caller. */
-    fun requested(lock: LockKey, owner: Owner): ObservedWait
+    fun requested(lock: LockRef, owner: Owner): ObservedWait
 
     /** Reports that the client is closed. Waits up to [limitMs] until the observer has handled all earlier reports. */
     fun closed(limitMs: Long)
@@ -54,7 +54,7 @@ internal class Observers {
         all -= observer
     }
 
-    fun requested(lock: LockKey, owner: Owner): ObservedWait? {
+    fun requested(lock: LockRef, owner: Owner): ObservedWait? {
         if (all.isEmpty()) return null
         val waits = all.map { it.requested(lock, owner) }
         return waits.singleOrNull() ?: SeveralWaits(waits)

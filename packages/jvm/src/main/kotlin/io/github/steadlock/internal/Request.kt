@@ -84,7 +84,7 @@ internal class Request(
  * @property isRenewed whether the lease is renewed until it is released
  */
 internal class Acquisition(
-    val lock: LockKey,
+    val lock: LockRef,
     val owner: Owner,
     val context: Long,
     val isRenewed: Boolean,
