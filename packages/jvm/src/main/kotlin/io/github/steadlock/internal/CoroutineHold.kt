@@ -11,9 +11,9 @@ import kotlin.coroutines.jvm.internal.CoroutineStackFrame
  * The hold of a coroutine's block, from [enter] until [close]. The block runs in [scope], which a loss of [lease]
  * cancels.
  *
- * A coroutine that the scope waits for would wait for itself if it acquired the lock again. The hold cannot be an
- * element of the coroutine's context, because a flow refuses to emit if an element was added to its context. For this
- * reason a table here maps each lock to its holds, and each hold has its scope.
+ * A coroutine that the scope waits for would wait for itself if it acquired the lock again; [keepsOut] finds such a
+ * call. The hold cannot be an element of the coroutine's context, because a flow refuses to emit if an element was
+ * added to its context. For this reason a table here maps each lock to its holds, and each hold has its scope.
  */
 internal class CoroutineHold(
     private val lock: ThreadLock,

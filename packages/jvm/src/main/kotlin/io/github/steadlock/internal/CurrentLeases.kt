@@ -3,8 +3,8 @@ package io.github.steadlock.internal
 import java.util.concurrent.ConcurrentLinkedDeque
 
 /**
- * The leases that each thread has made current, innermost first. For the locks of these leases, the thread acts as
- * their owner.
+ * The leases that each thread has made current, innermost first. For the lock of such a lease, the thread acts as the
+ * owner of the lease.
  */
 internal object CurrentLeases {
     // Only JDK classes, as in Owner, because a thread can outlive the class loader of this library. If the last scope
@@ -31,8 +31,8 @@ internal object CurrentLeases {
 
     /**
      * Returns the same as [covering], but only among leases that no thread acquired. If a stage re-entered by a lease
-     * of the thread, both would be the same owner. Once the thread has released its own lease, it could still re-enter
-     * the hold of the stage.
+     * of the thread, stage and thread would be one owner: after the thread has released its own lease, it could still
+     * re-enter the hold of the stage.
      */
     fun coveringStage(engine: Engine, lock: LockRef): HeldLease? =
         all().firstOrNull { it.owner.threadName == null && it.covers(engine, lock) }

@@ -72,8 +72,8 @@ internal class HeldLease(
         get() = engine.tracks(this)
 
     /**
-     * Whether the lease's thread has ended and no other code can release the lease. A block such as `withLock` keeps
-     * the [Lease] of its own until it ends.
+     * Whether the lease's thread has ended and no other code can release the lease. A block such as `withLock` keeps a
+     * [Lease] object until the block ends.
      */
     val isAbandoned: Boolean
         get() = owner.hasEnded && handle?.get() == null
@@ -185,7 +185,7 @@ internal class HeldLease(
                 try {
                     engine.release(this).thenAccept {
                         ours.complete(engine.released(this, it))
-                        // As in [extend]. This place covers callers that wait and callers that do not.
+                        // As in [extend], for callers that wait and for callers that do not.
                         Reference.reachabilityFence(this)
                     }
                 } catch (failure: Throwable) {

@@ -92,8 +92,8 @@ internal interface NativeApi {
 
 /**
  * The options of a client by their names in the core; one that is left out has the core's default. A value is a
- * Boolean, a Double, a String, a list of strings, a map of strings, or a pair of doubles for the shortest and the longest
- * duration. It holds passwords, and is not to be shown.
+ * Boolean, a Double, a String, a list of strings, a map of strings, or a pair of doubles for the shortest and the
+ * longest duration. The options hold passwords, so [toString] hides them.
  */
 internal class ClientOptions(val values: Map<String, Any>) {
     val isLazy: Boolean get() = values["lazy"] == true

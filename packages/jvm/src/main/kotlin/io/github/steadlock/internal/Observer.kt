@@ -16,11 +16,12 @@ internal interface Observer {
     fun closed(limitMs: Long)
 }
 
-/** One acquisition that has not ended. Only the first end counts. */
+/** One acquisition that has not ended. Only the first call of one of these functions counts. */
 internal interface ObservedWait {
     /**
      * Reports the grant. Returns the observer of the lease, or null if the acquisition was cancelled before.
-     * [remainingNanos] returns how long the holder may rely on the lease, and does not refer to an object of the lease.
+     * [remainingNanos] returns how long the holder may rely on the lease. It does not refer to an object of the lease,
+     * so that the lease can become garbage.
      */
     fun granted(token: Long?, isDegraded: Boolean, remainingNanos: () -> Long): ObservedHold?
 
@@ -30,7 +31,7 @@ internal interface ObservedWait {
     fun cancelled()
 }
 
-/** One lease. Only the first end counts. */
+/** One lease. Only the first call of one of these functions counts. */
 internal interface ObservedHold {
     /** Reports the release. [lost] is the reason if the release noticed that the lease was lost. */
     fun released(outcome: ReleaseOutcome, lost: LostReason?)

@@ -10,8 +10,8 @@ import java.util.concurrent.atomic.AtomicLong
  */
 internal class Owner private constructor(val context: Long, thread: Thread?) {
     /**
-     * The name of the thread, or its id if it has no name, as many virtual threads. Null for an owner that is no
-     * thread.
+     * The name of the thread, or its id if it has no name, as is common for virtual threads. Null for an owner that is
+     * no thread.
      */
     val threadName: String? = thread?.run { name.ifEmpty { "#$id" } }
     private val thread = thread?.let(::WeakReference)

@@ -25,13 +25,13 @@ internal class ThreadLock(
         get() = ref.name
 
     override fun lock() {
-        take(options)
+        acquire(options)
     }
 
-    override fun lock(lease: Duration): Lease = take(options.withFixedLease(lease)).lease()
+    override fun lock(lease: Duration): Lease = acquire(options.withFixedLease(lease)).lease()
 
     override fun lock(lease: Long, unit: TimeUnit) {
-        take(options.withLease(lease, unit))
+        acquire(options.withLease(lease, unit))
     }
 
     override fun lockInterruptibly() {
@@ -84,7 +84,7 @@ internal class ThreadLock(
         return result
     }
 
-    override fun <T, E : Exception> withLock(action: LockedAction<T, E>): T = take(options).lease().use(action::run)
+    override fun <T, E : Exception> withLock(action: LockedAction<T, E>): T = acquire(options).lease().use(action::run)
 
     override val isLocked: Boolean
         get() = holder() != null
@@ -125,7 +125,7 @@ internal class ThreadLock(
 
     private fun owner() = Owner.current(engine, ref)
 
-    private fun take(options: LockOptions): HeldLease = leaseOf(engine.acquire(ref, owner(), options).await())
+    private fun acquire(options: LockOptions): HeldLease = leaseOf(engine.acquire(ref, owner(), options).await())
 
     private fun askInterruptibly(options: LockOptions): Reply {
         if (Thread.interrupted()) {
@@ -136,10 +136,7 @@ internal class ThreadLock(
 
     private fun grantOf(reply: Reply): HeldLease? = if (reply is Reply.NotGranted) null else leaseOf(reply)
 
-    /**
-     * Returns the lease of a grant, or throws the failure. A re-entry that is refused throws the reason why the lock
-     * was lost.
-     */
+    /** Returns the lease of a grant, or throws the failure. */
     private fun leaseOf(reply: Reply): HeldLease = reply.expect<Reply.Granted>().lease
 
     override fun toString(): String = "NamedLock(name=${displayName(name)})"
