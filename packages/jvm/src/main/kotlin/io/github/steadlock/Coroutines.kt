@@ -163,8 +163,8 @@ private suspend fun <T> ThreadLock.inScope(held: HeldLease, block: suspend (Leas
 
 /**
  * Releases the lease after [failure] ended the block. [failure] is thrown to the caller, so an error of the release or
- * the loss of the lease becomes one of its suppressed exceptions. A [CancellationException] gets no loss, because the
- * loss itself may have cancelled the block; the caller handles that case.
+ * the loss of the lease becomes one of its suppressed exceptions. No loss is added to a [CancellationException],
+ * because the loss itself may have cancelled the block; the caller handles that case.
  */
 private suspend fun HeldLease.releaseAfter(failure: Throwable) {
     try {

@@ -23,8 +23,8 @@ import java.util.concurrent.atomic.AtomicBoolean
  * }
  * ```
  *
- * The activity begins with [watch]; without a watcher, a client records nothing. A watcher does not keep a client open
- * that the program has dropped.
+ * The activity begins with [watch]; without a watcher, a client records nothing. A client that the program has dropped
+ * closes even if it has a watcher.
  */
 public class LockActivity private constructor(private val engine: Engine) : AutoCloseable {
     private val waits: MutableSet<TrackedWait> = ConcurrentHashMap.newKeySet()

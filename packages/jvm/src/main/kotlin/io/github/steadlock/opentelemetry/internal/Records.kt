@@ -90,7 +90,7 @@ internal class Moment private constructor(val wall: Instant, private val nanos: 
 /** Returns the current context, or the root context if the program's context storage fails. */
 private fun currentContext(): Context = runCatching(Context::current).getOrElse { Context.root() }
 
-/** Returns the outcome under which the core counts an acquisition that failed so. */
+/** Returns the outcome under which the core counts an acquisition that failed in this way. */
 private fun outcomeOf(failure: Failure): String =
     when {
         failure.isSkipped -> "skipped"
