@@ -21,7 +21,7 @@ record LockTarget(SteadlockClient client, LockKind kind, List<String> names, int
         INDEPENDENT,
         /** Re-enter the lock by the held lease. */
         REENTRANT,
-        /** Nothing: the caller would wait for itself. */
+        /** Not at all: the caller would wait for itself. */
         EXCLUDED
     }
 

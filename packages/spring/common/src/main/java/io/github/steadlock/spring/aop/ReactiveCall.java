@@ -185,8 +185,8 @@ final class ReactiveCall {
         }
 
         /**
-         * Postpones the release in a transaction that had begun before, as {@link
-         * ThreadHold#begin}.
+         * If a transaction had begun before, postpones the release until its end, as {@link
+         * ThreadHold#begin} does.
          */
         Mono<Void> joinTransaction() {
             if (!Present.TRANSACTIONS || isReentry || !method.joinsTransactions) {
