@@ -30,7 +30,7 @@ internal class Callbacks(private val executor: Executor?) {
     private val lazyInternal = lazy { Callbacks(null).also { it.onShortage { onShortage() } } }
     private val internalPool by lazyInternal
 
-    /** Whether the system refused the last thread, so that tasks may wait for one. [startMissingThreads] ends this. */
+    /** Whether the system refused the last thread, so that tasks may wait until [startMissingThreads] starts one. */
     @Volatile
     private var isThreadMissing = false
 

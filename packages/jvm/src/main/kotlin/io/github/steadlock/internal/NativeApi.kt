@@ -120,7 +120,7 @@ internal class Metric(
     val rows: List<MetricRow>,
 )
 
-/** One series of a metric. For a histogram, [number] is how many times it counted, and [seconds] is their sum. */
+/** One series of a metric. For a histogram, [number] is the number of measured times, and [seconds] is their sum. */
 internal class MetricRow(val labels: Map<String, String>, val number: Long, val seconds: Double)
 
 /** All names of kinds, outcomes and reasons that the native part can send. */
