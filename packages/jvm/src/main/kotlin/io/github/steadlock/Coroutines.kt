@@ -30,11 +30,12 @@ import kotlin.time.Duration
  * Runs [block] while holding the lock [name]. Releases the lock at the end, however [block] ends.
  *
  * A coroutine has no identity by which it could re-enter a lock: two coroutines exclude each other, also on one thread.
- * A call inside a [block] that holds the same name must re-enter with [within]. Without [within] it would wait for
- * itself, so it fails at once. It also fails on a thread that acts as the owner of the lock ([Lease.makeCurrent]). Only
- * a read inside a read needs no [within]: it counts as another reader, which waits while a writer is ahead of it. A
- * coroutine that the [block] starts fails likewise if it is a child, because the [block] waits for its children. A
- * coroutine in another scope, or one that is started inside `withContext(NonCancellable)`, is no child: it waits.
+ * A call inside a [block] that holds the same name must re-enter with [within]. Without [within] the call would wait
+ * for itself, so it fails at once. The call also fails on a thread that acts as the owner of the lock
+ * ([Lease.makeCurrent]). Only a read inside a read needs no [within]: the inner read counts as another reader, which
+ * waits while a writer is ahead of it. A coroutine that the [block] starts fails likewise if it is a child, because the
+ * [block] waits for its children. A coroutine in another scope, or one that is started inside
+ * `withContext(NonCancellable)`, is no child: it waits.
  *
  * A `flow` can emit inside a [block]. Its collector then runs while the lock is held.
  *
