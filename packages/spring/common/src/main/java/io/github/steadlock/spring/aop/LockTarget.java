@@ -25,7 +25,6 @@ record LockTarget(SteadlockClient client, LockKind kind, List<String> names, int
         EXCLUDED
     }
 
-    /** Returns the lock itself. */
     NamedLock lock(LockOptions options) {
         if (names.size() == 1) {
             return one(names.get(0), options);
