@@ -161,8 +161,8 @@ impl Client {
         }
     }
 
-    /// Releases a lease that was granted to a request whose caller cancelled it after the grant was
-    /// queued.
+    /// If the result is a grant, releases its lease: the caller cancelled the request while the
+    /// grant was queued.
     fn release_unclaimed(&self, result: Result<Completion, Error>) {
         if let Ok(Completion::Granted(lease)) = result {
             self.host.submit(Op::Release { lease: lease.id() });

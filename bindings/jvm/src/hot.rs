@@ -2,7 +2,8 @@
 //!
 //! A function that starts an operation returns the number that cancels it, or [`DROPPED`],
 //! [`NO_LOCK`] or [`PANICKED`]. `tag` is the caller's own number for the request; the event that
-//! ends the request repeats it. −1 and NaN stand for "none".
+//! ends the request repeats it. `context` is the number by which the core recognizes an owner. −1
+//! and NaN stand for "none".
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -152,8 +153,8 @@ unsafe fn decoded(bytes: *const u8, length: i32) -> Option<LockRef> {
     wire::lock(unsafe { std::slice::from_raw_parts(bytes, length) })
 }
 
-fn policy(place: i32) -> Option<OnUnavailable> {
-    OnUnavailable::ALL.get(usize::try_from(place).ok()?).copied()
+fn policy(index: i32) -> Option<OnUnavailable> {
+    OnUnavailable::ALL.get(usize::try_from(index).ok()?).copied()
 }
 
 fn number(value: f64) -> Option<f64> {

@@ -1,7 +1,7 @@
 //! The native part of the JVM library: converts types, and nothing else.
 //!
-//! The JVM calls two kinds of functions. A call that uniffi generates costs several microseconds on
-//! the JVM, a plain C function only a fraction of one:
+//! The JVM calls two kinds of functions, because a call that uniffi generates costs several
+//! microseconds, and a call of a plain C function less than one:
 //!
 //! - [`cold`]: rare calls, as uniffi functions.
 //! - [`hot`]: the calls that each lock and unlock needs, as C functions that take numbers and byte

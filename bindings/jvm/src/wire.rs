@@ -1,4 +1,4 @@
-//! The encoding of events as bytes, which `Events.kt` reads, and of locks, which `LockKey.kt` writes.
+//! The encoding of events as bytes, which `Events.kt` reads, and of locks, which `LockRef.kt` writes.
 //!
 //! Numbers are little-endian. A text is its length in bytes as `u32`, then UTF-8. Each event begins
 //! with a tag byte and a `u64`, the request's number (for `LOST`: the lease's number):
@@ -15,7 +15,7 @@
 //! | 8 | held | levels `u32`, innermost lease `i64` (−1: none) |
 //! | 9 | closed | |
 //! | 10 | lost | reason text, `u8`: 1 if the lease needs no release |
-//! | 11 | forced | `u8`: 1 if the lock was held |
+//! | 11 | forced release or change of a limit | `u8`: 1 if the lock or a permit was held |
 //! | 12 | observed (number 0) | level and sentence as texts, then the named fields: their number as `u32`, and for each field its name as text, then `u8` 0 and a text, or `u8` 1 and an `i64` |
 //!
 //! An error is its kind, operation, message and cause (empty: none) as texts, the lock (`u8` 1 and

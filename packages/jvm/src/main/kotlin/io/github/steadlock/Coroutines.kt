@@ -4,7 +4,7 @@ import io.github.steadlock.internal.CoroutineHold
 import io.github.steadlock.internal.CurrentLeases
 import io.github.steadlock.internal.Engine
 import io.github.steadlock.internal.HeldLease
-import io.github.steadlock.internal.LockKey
+import io.github.steadlock.internal.LockRef
 import io.github.steadlock.internal.Owner
 import io.github.steadlock.internal.Reply
 import io.github.steadlock.internal.Request
@@ -30,11 +30,12 @@ import kotlin.time.Duration
  * Runs [block] while holding the lock [name]. Releases the lock at the end, however [block] ends.
  *
  * A coroutine has no identity by which it could re-enter a lock: two coroutines exclude each other, also on one thread.
- * A call inside a [block] that holds the same name must re-enter with [within]. Without [within] it would wait for
- * itself, so it fails at once. It also fails on a thread that acts as the owner of the lock ([Lease.makeCurrent]). Only
- * a read inside a read needs no [within]: it counts as another reader, which waits while a writer is ahead of it. A
- * coroutine that the [block] starts fails likewise if it is a child, because the [block] waits for its children. A
- * coroutine in another scope, or one that is started inside `withContext(NonCancellable)`, is no child: it waits.
+ * A call inside a [block] that holds the same name must re-enter with [within]. Without [within] the call would wait
+ * for itself, so it fails at once. The call also fails on a thread that acts as the owner of the lock
+ * ([Lease.makeCurrent]). Only a read inside a read needs no [within]: the inner read counts as another reader, which
+ * waits while a writer is ahead of it. A coroutine that the [block] starts fails likewise if it is a child, because the
+ * [block] waits for its children. A coroutine in another scope, or one that is started inside
+ * `withContext(NonCancellable)`, is no child: it waits.
  *
  * A `flow` can emit inside a [block]. Its collector then runs while the lock is held.
  *
@@ -120,14 +121,14 @@ public suspend fun <T> SteadlockClient.withPermits(
 ): T = withLock(semaphore.permits(permits), wait, lease, renew, null, block)
 
 private suspend fun <T> ThreadLock.holding(options: LockOptions, block: suspend (Lease) -> T): T {
-    if (options.within == null && (CoroutineHold.keepsOut(this) || CurrentLeases.keepsOut(engine, key))) {
+    if (options.within == null && (CoroutineHold.keepsOut(this) || CurrentLeases.keepsOut(engine, ref))) {
         val message =
             "acquire of lock \"${displayName(name)}\": an enclosing call holds it, so this would wait for itself; " +
                 "pass its lease as within to re-enter, or release it first if it cannot be re-entered, as a mutex, " +
                 "several locks as one, and a read lock by a write lock"
         throw invalidArgument(message, name, "acquire")
     }
-    val held = engine.acquireSuspending(key, options)
+    val held = engine.acquireSuspending(ref, options)
     val result =
         try {
             inScope(held, block)
@@ -163,8 +164,8 @@ private suspend fun <T> ThreadLock.inScope(held: HeldLease, block: suspend (Leas
 
 /**
  * Releases the lease after [failure] ended the block. [failure] is thrown to the caller, so an error of the release or
- * the loss of the lease becomes one of its suppressed exceptions. A [CancellationException] gets no loss, because the
- * loss itself may have cancelled the block; the caller handles that case.
+ * the loss of the lease becomes one of its suppressed exceptions. No loss is added to a [CancellationException],
+ * because the loss itself may have cancelled the block; the caller handles that case.
  */
 private suspend fun HeldLease.releaseAfter(failure: Throwable) {
     try {
@@ -181,8 +182,8 @@ private suspend fun HeldLease.releaseSuspending(): ReleaseOutcome =
         outcomeOf(engine.reply(request))
     }
 
-private suspend fun Engine.acquireSuspending(key: LockKey, options: LockOptions): HeldLease {
-    val request = acquire(key, Owner.ofNoThread(), options)
+private suspend fun Engine.acquireSuspending(ref: LockRef, options: LockOptions): HeldLease {
+    val request = acquire(ref, Owner.ofNoThread(), options)
     val reply =
         try {
             reply(request) { cancel(request) }

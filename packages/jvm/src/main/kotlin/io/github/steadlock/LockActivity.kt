@@ -2,7 +2,7 @@ package io.github.steadlock
 
 import io.github.steadlock.internal.Engine
 import io.github.steadlock.internal.Failure
-import io.github.steadlock.internal.LockKey
+import io.github.steadlock.internal.LockRef
 import io.github.steadlock.internal.ObservedHold
 import io.github.steadlock.internal.ObservedWait
 import io.github.steadlock.internal.Observer
@@ -23,8 +23,8 @@ import java.util.concurrent.atomic.AtomicBoolean
  * }
  * ```
  *
- * The activity begins with [watch]; without a watcher, a client records nothing. A watcher does not keep a client open
- * that the program has dropped.
+ * The activity begins with [watch]; without a watcher, a client records nothing. A client that the program has dropped
+ * closes even if it has a watcher.
  */
 public class LockActivity private constructor(private val engine: Engine) : AutoCloseable {
     private val waits: MutableSet<TrackedWait> = ConcurrentHashMap.newKeySet()
@@ -105,7 +105,7 @@ public class LockActivity private constructor(private val engine: Engine) : Auto
 
         override val isOnlyOne = false
 
-        override fun requested(lock: LockKey, owner: Owner): ObservedWait =
+        override fun requested(lock: LockRef, owner: Owner): ObservedWait =
             TrackedWait(lock, Instant.now(), owner.threadName).also {
                 waits += it
                 if (isClosed) waits -= it
@@ -114,7 +114,7 @@ public class LockActivity private constructor(private val engine: Engine) : Auto
         override fun closed(limitMs: Long) = Unit
     }
 
-    private inner class TrackedWait(val lock: LockKey, val since: Instant, val thread: String?) : ObservedWait {
+    private inner class TrackedWait(val lock: LockRef, val since: Instant, val thread: String?) : ObservedWait {
         override fun granted(token: Long?, isDegraded: Boolean, remainingNanos: () -> Long): ObservedHold? {
             waits -= this
             if (observer.isClosed) return null

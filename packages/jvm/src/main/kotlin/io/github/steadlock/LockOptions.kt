@@ -34,7 +34,7 @@ public class LockOptions private constructor(
 
     /**
      * Renews the lease of [withLease] until the release; its length must be 300 ms to 24 h then. Changes nothing
-     * without [withLease], because such a lease is renewed anyway.
+     * without [withLease], because the client's own lease is renewed anyway.
      *
      * ```java
      * LockOptions.DEFAULT.withLease(Duration.ofSeconds(5)).renewed()

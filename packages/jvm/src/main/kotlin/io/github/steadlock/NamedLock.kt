@@ -19,7 +19,7 @@ import java.util.concurrent.locks.Lock
  * lock to another owner), [Lease.onLost] reports the loss and [unlock] throws.
  *
  * All methods that acquire the lock throw [InvalidArgumentException] for a bad name or duration (nothing is sent then),
- * [UnavailableException] if the server does not answer (a wait without bound ends so after one lease of the client
+ * [UnavailableException] if the server does not answer (a wait without bound throws it after one lease of the client
  * without any reply), [MisconfiguredException] if the key of the lock has another type, [LockLostException] if the
  * calling thread holds the lock but has lost it, and [ClosedException] on a closed client. Methods without a wait of
  * their own throw [LockTimeoutException] if the lock's options bound the wait.

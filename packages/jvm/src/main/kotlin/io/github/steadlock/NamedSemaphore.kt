@@ -15,7 +15,7 @@ import java.util.concurrent.CompletionStage
  * released. If they are lost nevertheless, [Lease.onLost] reports the loss.
  *
  * All methods that acquire permits throw [InvalidArgumentException] for a bad name, number or duration (nothing is sent
- * then), [UnavailableException] if the server does not answer (a wait without bound ends so after one lease of the
+ * then), [UnavailableException] if the server does not answer (a wait without bound throws it after one lease of the
  * client without any reply), [MisconfiguredException] for another limit or if the key has another type, and
  * [ClosedException] on a closed client. Methods without a wait of their own throw [LockTimeoutException] if the
  * semaphore's options bound the wait.

@@ -2,7 +2,7 @@ package io.github.steadlock
 
 import io.github.steadlock.internal.Engine
 import io.github.steadlock.internal.Kind
-import io.github.steadlock.internal.LockKey
+import io.github.steadlock.internal.LockRef
 import io.github.steadlock.internal.Reply
 import io.github.steadlock.internal.ThreadLock
 import io.github.steadlock.internal.ThreadSemaphore
@@ -102,7 +102,7 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
      * @throws InvalidArgumentException if a lock belongs to another client
      */
     public fun multiLock(locks: Collection<NamedLock>, options: LockOptions): NamedLock =
-        ThreadLock(this, LockKey.several(locks.map { own(it, "acquire").key }), options)
+        ThreadLock(this, LockRef.several(locks.map { own(it, "acquire").ref }), options)
 
     /**
      * Removes the record of a lock, so that its holder loses it; for a read side, removes the records of all readers.
@@ -117,7 +117,7 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
      * @throws ClosedException if the client was closed
      */
     public fun forceRelease(lock: NamedLock): Boolean =
-        engine.forceRelease(own(lock, "release").key).await().expect<Reply.Forced>().wasHeld
+        engine.forceRelease(own(lock, "release").ref).await().expect<Reply.Forced>().wasHeld
 
     /** Removes the records of all permits of [semaphore]. See the other [forceRelease]. */
     public fun forceRelease(semaphore: NamedSemaphore): Boolean = forceRelease(semaphore.permits(1))
@@ -136,7 +136,7 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
      * @throws ClosedException if the client was closed
      */
     public fun setLimit(name: String, limit: Int): Boolean =
-        engine.setLimit(Kind.SEMAPHORE.key(name, 1, limit)).await().expect<Reply.Forced>().wasHeld
+        engine.setLimit(Kind.SEMAPHORE.ref(name, 1, limit)).await().expect<Reply.Forced>().wasHeld
 
     /**
      * Returns the metrics of this client since it was made, in Prometheus' text format. Serve them with the content
@@ -173,5 +173,5 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
         throw invalidArgument(message, lock.name, operation)
     }
 
-    private fun lockOf(kind: Kind, name: String, options: LockOptions) = ThreadLock(this, kind.key(name), options)
+    private fun lockOf(kind: Kind, name: String, options: LockOptions) = ThreadLock(this, kind.ref(name), options)
 }

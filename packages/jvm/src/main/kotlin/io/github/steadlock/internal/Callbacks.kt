@@ -30,7 +30,7 @@ internal class Callbacks(private val executor: Executor?) {
     private val lazyInternal = lazy { Callbacks(null).also { it.onShortage { onShortage() } } }
     private val internalPool by lazyInternal
 
-    /** Whether the system refused the last thread, so that tasks may wait for one. [startMissingThreads] ends this. */
+    /** Whether the system refused the last thread, so that tasks may wait until [startMissingThreads] starts one. */
     @Volatile
     private var isThreadMissing = false
 
@@ -43,8 +43,8 @@ internal class Callbacks(private val executor: Executor?) {
         get() = isThreadMissing || (lazyInternal.isInitialized() && internalPool.isThreadMissing)
 
     /**
-     * Runs [task] on the program's executor, or on a thread of this class if there is no executor or it fails. Never
-     * throws.
+     * Runs [task] on the program's executor, or on a thread of this class if there is no executor or the executor
+     * fails. Never throws.
      */
     fun run(task: Runnable) {
         val once = Once(task)
@@ -64,8 +64,8 @@ internal class Callbacks(private val executor: Executor?) {
     }
 
     /**
-     * Sets what is called, on any thread, when the system refuses a thread and [startMissingThreads] has to be called
-     * later.
+     * Sets the function that is called, on any thread, when the system refuses a thread. [startMissingThreads] has to
+     * be called later then.
      */
     fun onShortage(call: () -> Unit) {
         onShortage = call
@@ -95,7 +95,7 @@ internal class Callbacks(private val executor: Executor?) {
         )
     }
 
-    /** Returns whether another thread must be started. If so, counts it already. */
+    /** Counts another thread if one must be started. Returns whether the caller must start it. */
     private fun countMissing(): Boolean = (waiting.size > idle && workers < MAX_THREADS).also { if (it) workers++ }
 
     private fun start(isRepeated: Boolean = false) {
@@ -125,8 +125,8 @@ internal class Callbacks(private val executor: Executor?) {
                 task.run()
             }
         } finally {
-            // The thread ends by an error, such as a lack of memory in which even logging fails. Uncounts the thread,
-            // so that another one can replace it.
+            // The thread ends by an error, such as a lack of memory in which even logging fails. The thread is no
+            // longer counted, so that another one can replace it.
             if (isCounted) monitor.withLock { workers-- }
         }
     }

@@ -5,7 +5,7 @@ package io.github.steadlock.internal
  * client.
  */
 internal object CoreLimits {
-    /** Returns them. Loads the native part at the first use. */
+    /** Returns the ranges and defaults. Loads the native part at the first use. */
     @JvmStatic
     fun get(): Limits = NativeApiLoader.instance.limits()
 }

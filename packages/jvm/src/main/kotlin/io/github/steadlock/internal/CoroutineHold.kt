@@ -11,16 +11,16 @@ import kotlin.coroutines.jvm.internal.CoroutineStackFrame
  * The hold of a coroutine's block, from [enter] until [close]. The block runs in [scope], which a loss of [lease]
  * cancels.
  *
- * A coroutine that the scope waits for would wait for itself if it acquired the lock again. The hold cannot be an
- * element of the coroutine's context, because a flow refuses to emit if an element was added to its context. For this
- * reason a table here maps each lock to its holds, and each hold has its scope.
+ * A coroutine that the scope waits for would wait for itself if it acquired the lock again; [keepsOut] finds such a
+ * call. The hold cannot be an element of the coroutine's context, because a flow refuses to emit if an element was
+ * added to its context. For this reason a table here maps each lock to its holds, and each hold has its scope.
  */
 internal class CoroutineHold(
     private val lock: ThreadLock,
     private val lease: HeldLease,
     private val scope: Job,
 ) : AutoCloseable {
-    private val places = lock.key.names.map { Place(lock.engine, it) }
+    private val places = lock.ref.names.map { Place(lock.engine, it) }
     private var listener: AutoCloseable? = null
 
     fun enter() {
@@ -54,9 +54,9 @@ internal class CoroutineHold(
 
         /** Returns the holds that have a name in common with [lock]. */
         fun of(lock: ThreadLock): List<CoroutineHold> =
-            lock.key.names.flatMap { held[Place(lock.engine, it)].orEmpty() }
+            lock.ref.names.flatMap { held[Place(lock.engine, it)].orEmpty() }
 
-        /** Returns whether the caller runs inside a block whose own lock it would wait for if it acquired [wanted]. */
+        /** Returns whether the caller would wait for the lock of a block in which it runs if it acquired [wanted]. */
         suspend fun keepsOut(wanted: ThreadLock): Boolean {
             val holds = of(wanted)
             if (holds.isEmpty()) return false

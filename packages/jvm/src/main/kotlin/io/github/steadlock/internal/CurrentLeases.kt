@@ -3,8 +3,8 @@ package io.github.steadlock.internal
 import java.util.concurrent.ConcurrentLinkedDeque
 
 /**
- * The leases that each thread has made current, innermost first. For the locks of these leases, the thread acts as
- * their owner.
+ * The leases that each thread has made current, innermost first. For the lock of such a lease, the thread acts as the
+ * owner of the lease.
  */
 internal object CurrentLeases {
     // Only JDK classes, as in Owner, because a thread can outlive the class loader of this library. If the last scope
@@ -27,18 +27,18 @@ internal object CurrentLeases {
      * Returns the innermost current lease whose owner would re-enter [lock], or would wait for itself if it acquired
      * [lock].
      */
-    fun covering(engine: Engine, lock: LockKey): HeldLease? = all().firstOrNull { it.covers(engine, lock) }
+    fun covering(engine: Engine, lock: LockRef): HeldLease? = all().firstOrNull { it.covers(engine, lock) }
 
     /**
      * Returns the same as [covering], but only among leases that no thread acquired. If a stage re-entered by a lease
-     * of the thread, both would be the same owner. Once the thread has released its own lease, it could still re-enter
-     * the hold of the stage.
+     * of the thread, stage and thread would be one owner: after the thread has released its own lease, it could still
+     * re-enter the hold of the stage.
      */
-    fun coveringStage(engine: Engine, lock: LockKey): HeldLease? =
+    fun coveringStage(engine: Engine, lock: LockRef): HeldLease? =
         all().firstOrNull { it.owner.threadName == null && it.covers(engine, lock) }
 
     /** Returns whether a caller that is no thread would wait for the owner of a current lease if it acquired [lock]. */
-    fun keepsOut(engine: Engine, lock: LockKey): Boolean = all().any { it.keepsOut(engine, lock) }
+    fun keepsOut(engine: Engine, lock: LockRef): Boolean = all().any { it.keepsOut(engine, lock) }
 
     private fun all(): Sequence<HeldLease> =
         ofThread.get().orEmpty().asSequence().map { (it as Array<*>)[0] as HeldLease }

@@ -33,7 +33,9 @@ internal class Engine private constructor(
     @Volatile
     private var isDropped = false
 
-    /** The outcomes of releases after the client was closed, by lease id; `released` is left out. */
+    /**
+     * The outcomes of the releases that the close made, by lease id. A lease with the outcome `released` has no entry.
+     */
     private val closeOutcomes = ConcurrentHashMap<Long, Reply.Released>()
 
     /** Whether [closeOutcomes] is complete. */
@@ -44,7 +46,7 @@ internal class Engine private constructor(
     @Volatile
     private var counted: Counted<String>? = null
 
-    /** Returns the metrics of the client as rows. */
+    /** The same metrics as rows. */
     @Volatile
     private var countedRows: Counted<List<Metric>>? = null
 
@@ -55,7 +57,7 @@ internal class Engine private constructor(
         get() = closing.get()
 
     /** Starts an acquisition for [owner], which re-enters if it already holds the lock. */
-    fun acquire(lock: LockKey, owner: Owner, options: LockOptions): Request {
+    fun acquire(lock: LockRef, owner: Owner, options: LockOptions): Request {
         val context = options.within?.held?.context ?: owner.context
         val isRenewed = options.leaseMs == null || options.renew
         val acquisition = Acquisition(lock, owner, context, isRenewed, observers.requested(lock, owner))
@@ -70,36 +72,36 @@ internal class Engine private constructor(
      */
     fun released(lease: HeldLease, reply: Reply): Reply {
         if (reply !is Reply.Failed || reply.failure.kind != "Closed") return reply
-        val others = if (knowsOutcomes) ReleaseOutcome.RELEASED else ReleaseOutcome.UNKNOWN
-        return closeOutcomes[lease.id] ?: Reply.Released(others, null)
+        val unlisted = if (knowsOutcomes) ReleaseOutcome.RELEASED else ReleaseOutcome.UNKNOWN
+        return closeOutcomes[lease.id] ?: Reply.Released(unlisted, null)
     }
 
-    fun releaseInnermost(lock: LockKey, owner: Owner): Request =
+    fun releaseInnermost(lock: LockRef, owner: Owner): Request =
         start("release", lock.name) { native.releaseInnermost(handle, it, lock.bytes, owner.context) }
 
     fun extend(lease: HeldLease, byMs: Double?): Request =
         start("extend", lease.name) { native.extend(handle, it, lease.id, byMs) }
 
-    fun inspect(lock: LockKey): Request = start("inspect", lock.name) { native.inspect(handle, it, lock.bytes) }
+    fun inspect(lock: LockRef): Request = start("inspect", lock.name) { native.inspect(handle, it, lock.bytes) }
 
-    fun forceRelease(lock: LockKey): Request =
+    fun forceRelease(lock: LockRef): Request =
         start("release", lock.name) { native.forceRelease(handle, it, lock.bytes) }
 
-    fun setLimit(semaphore: LockKey): Request =
+    fun setLimit(semaphore: LockRef): Request =
         start("set_limit", semaphore.name) { native.setLimit(handle, it, semaphore.bytes) }
 
-    fun held(lock: LockKey, owner: Owner): Request =
+    fun held(lock: LockRef, owner: Owner): Request =
         start("inspect", lock.name) { native.held(handle, it, lock.bytes, owner.context) }
 
     /** Returns whether a holder of [lock] would wait for itself if it acquired [wanted]. */
-    fun keepsOut(lock: LockKey, wanted: LockKey): Boolean = native.keepsOut(handle, lock.bytes, wanted.bytes)
+    fun keepsOut(lock: LockRef, wanted: LockRef): Boolean = native.keepsOut(handle, lock.bytes, wanted.bytes)
 
     fun remainingNanos(lease: HeldLease): Long = native.remaining(handle, lease.id)
 
     /** Returns whether [lease] is held, or lost but not released yet. */
     fun tracks(lease: HeldLease): Boolean = leases.containsKey(lease.id)
 
-    /** Cancels [request]. Returns whether this came before the reply. If so, a grant that still arrives is released. */
+    /** Cancels [request]. Returns true if there was no reply yet: a grant that still arrives is then released. */
     fun cancel(request: Request): Boolean {
         if (!request.cancel(false)) {
             return false
@@ -148,7 +150,8 @@ internal class Engine private constructor(
     }
 
     /**
-     * Stops reporting new acquisitions to [observer]. Acquisitions that it already observes are reported to their end.
+     * Stops reporting new acquisitions to [observer]. The observer still gets the reports of acquisitions that it
+     * already observes.
      */
     fun unobserve(observer: Observer) = observers.remove(observer)
 
@@ -256,8 +259,8 @@ internal class Engine private constructor(
     override fun lost(lease: Long, reason: LostReason, isForgotten: Boolean) {
         val lost = (if (isForgotten) leases.remove(lease) else leases[lease]) ?: return
         if (reason != LostReason.CLOSED) {
-            // The native part must keep its own object of a lost lease as long as the program has this one, because it
-            // answers calls by it.
+            // The native part answers calls about a lost lease from an object of its own. It may forget that object
+            // only when [lost] is garbage.
             cleaner.register(lost, forgetAction(native, handle, lease))
         }
         lost.markLost(reason)
@@ -413,8 +416,8 @@ internal class Engine private constructor(
 
     companion object {
         /**
-         * Connects, and waits for that up to the connect timeout. An interrupt does not end the wait, and is set again
-         * afterwards.
+         * Connects. Unless the client is lazy, waits until it is connected or has failed. An interrupt does not end the
+         * wait: the thread's interrupt status is set again afterwards.
          */
         fun connect(
             options: ClientOptions,
@@ -463,7 +466,7 @@ internal class Engine private constructor(
         private const val MAX_NAMED = 10
         private const val SWEEP_MS = 1_000L
         private const val EXIT_WAIT_MS = 5L
-        private val ANY_LOCK = Kind.LOCK.key("-")
+        private val ANY_LOCK = Kind.LOCK.ref("-")
 
         /** The time limit of the core for closing. */
         private const val CLOSE_MS = 500L
@@ -472,8 +475,7 @@ internal class Engine private constructor(
         private const val CLOSE_LIMIT_MS = 1_000L
 
         /**
-         * How long closing waits for the logger and for telemetry to finish, because the program may end right after
-         * it.
+         * How long a close waits for the logger and for telemetry, because the program may end right after the close.
          */
         private const val FLUSH_MS = 100L
     }

@@ -17,8 +17,8 @@ import java.util.function.Function
 /**
  * The future of an acquisition. If the program completes or cancels this future, or a future that depends on it, before
  * the grant, no code would use the lease: [cancelAcquisition] then cancels the acquisition. If the program does so
- * after the grant, the lease is released, provided that no code of the program has seen it. A dependent that is
- * cancelled at that moment does not run its function.
+ * after the grant, the lease is released, provided that no code of the program has seen it. After such a release, no
+ * dependent runs its function with the lease.
  */
 internal class GrantFuture(private val cancelAcquisition: () -> Unit) : AwaitedFuture<Lease>() {
     private enum class State { OPEN, CLAIMED, RELEASED }
@@ -26,7 +26,7 @@ internal class GrantFuture(private val cancelAcquisition: () -> Unit) : AwaitedF
     private val state = AtomicReference(State.OPEN)
     private val dependents = ConcurrentLinkedQueue<CompletableFuture<*>>()
 
-    /** The number of dependents whose function first marks the lease as seen. */
+    /** The number of dependents that mark the lease as seen before they run their function. */
     private val claimers = AtomicInteger()
 
     @Volatile
@@ -38,10 +38,10 @@ internal class GrantFuture(private val cancelAcquisition: () -> Unit) : AwaitedF
     fun grant(granted: HeldLease): Boolean {
         lease = granted
         granted.giveToStage(state.get() == State.CLAIMED)
-        // The other dependents use the lease without marking it as seen: those of `allOf`, and threads that wait. If
-        // there are any, the lease counts as seen now.
+        // Dependents of `allOf` and threads that wait are no claimers: they use the lease without marking it as seen.
+        // If there are any, the lease counts as seen now.
         if (dependents.size > claimers.get() || numberOfDependents > dependents.size) claim()
-        // Every dependent already has its value from another stage, as with `applyToEither`, so none will use the
+        // If every dependent already has its value from another stage, as with `applyToEither`, none will use the
         // lease.
         val isLate = dependents.isNotEmpty() && numberOfDependents == 0 && dependents.all { it.isDone }
         if (!super.complete(granted.lease())) return false

@@ -25,7 +25,7 @@ internal class HeldLease(
     val isDegraded: Boolean,
     private val observed: ObservedHold? = null,
 ) {
-    val lock: LockKey = acquisition.lock
+    val lock: LockRef = acquisition.lock
     val owner: Owner = acquisition.owner
 
     /** The number by which the core recognizes the owner of the hold. */
@@ -72,8 +72,8 @@ internal class HeldLease(
         get() = engine.tracks(this)
 
     /**
-     * Whether the lease's thread has ended and no other code can release the lease. A block such as `withLock` keeps
-     * the [Lease] of its own until it ends.
+     * Whether the lease's thread has ended and no other code can release the lease. A block such as `withLock` keeps a
+     * [Lease] object until the block ends.
      */
     val isAbandoned: Boolean
         get() = owner.hasEnded && handle?.get() == null
@@ -89,13 +89,13 @@ internal class HeldLease(
         get() = lock.name
 
     /** Returns whether the owner would re-enter [other], a lock of [engine], or would wait for itself. */
-    fun covers(engine: Engine, other: LockKey): Boolean =
+    fun covers(engine: Engine, other: LockRef): Boolean =
         (engine === this.engine && isKept && other == lock) || keepsOut(engine, other)
 
     /**
      * Returns whether other callers would wait for the end of this lease if they acquired [other], a lock of [engine].
      */
-    fun keepsOut(engine: Engine, other: LockKey): Boolean =
+    fun keepsOut(engine: Engine, other: LockRef): Boolean =
         engine === this.engine && lock.mayShareNameWith(other) && isKept && engine.keepsOut(lock, other)
 
     /** Records that a stage was completed with the lease. [isTaken] means that code of the program already has it. */
@@ -185,7 +185,7 @@ internal class HeldLease(
                 try {
                     engine.release(this).thenAccept {
                         ours.complete(engine.released(this, it))
-                        // As in [extend]. This place covers callers that wait and callers that do not.
+                        // As in [extend], for callers that wait and for callers that do not.
                         Reference.reachabilityFence(this)
                     }
                 } catch (failure: Throwable) {

@@ -139,7 +139,7 @@ internal class JnaApi : NativeApi {
         }
 
     /** Returns the result of a call that cannot be cancelled, and so has no native number. */
-    private fun started(yes: Boolean): Long = if (yes) 0 else NativeApi.DROPPED
+    private fun started(isStarted: Boolean): Long = if (isStarted) 0 else NativeApi.DROPPED
 
     private fun native(value: Any): NativeValue =
         when (value) {

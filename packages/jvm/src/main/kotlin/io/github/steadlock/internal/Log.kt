@@ -21,7 +21,10 @@ internal object Log {
 
     fun error(message: String, failure: Throwable) = write(LogLine("error", message, failure = failure))
 
-    /** Waits until the lines so far are written, at most [limitMs]. An interrupt ends the wait and is set again. */
+    /**
+     * Waits until the lines so far are written, at most [limitMs]. An interrupt ends the wait, and the interrupt status
+     * stays set.
+     */
     fun flush(limitMs: Long) = thread.flush(limitMs)
 
     private fun Logger.lowestLevel(): String? =

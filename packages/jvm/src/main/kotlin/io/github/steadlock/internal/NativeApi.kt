@@ -17,7 +17,7 @@ internal interface NativeApi {
     /** Checks the options and starts to connect. The first event, of tag 0, reports the result. */
     fun open(options: ClientOptions): Opened
 
-    /** Starts an acquisition. [lock] is the [LockKey.bytes] of a lock, here and below. */
+    /** Starts an acquisition. [lock] is the [LockRef.bytes] of a lock, here and below. */
     fun acquire(client: Long, tag: Long, lock: ByteArray, owner: Owner, options: LockOptions): Long
 
     fun release(client: Long, tag: Long, lease: Long): Long
@@ -92,8 +92,8 @@ internal interface NativeApi {
 
 /**
  * The options of a client by their names in the core; one that is left out has the core's default. A value is a
- * Boolean, a Double, a String, a list of strings, a map of strings, or a pair of doubles for the shortest and the longest
- * duration. It holds passwords, and is not to be shown.
+ * Boolean, a Double, a String, a list of strings, a map of strings, or a pair of doubles for the shortest and the
+ * longest duration. The options hold passwords, so [toString] hides them.
  */
 internal class ClientOptions(val values: Map<String, Any>) {
     val isLazy: Boolean get() = values["lazy"] == true
@@ -120,7 +120,7 @@ internal class Metric(
     val rows: List<MetricRow>,
 )
 
-/** One series of a metric. For a histogram, [number] is how many times it counted, and [seconds] is their sum. */
+/** One series of a metric. For a histogram, [number] is the number of measured times, and [seconds] is their sum. */
 internal class MetricRow(val labels: Map<String, String>, val number: Long, val seconds: Double)
 
 /** All names of kinds, outcomes and reasons that the native part can send. */

@@ -10,17 +10,18 @@ internal interface Observer {
     val isOnlyOne: Boolean
 
     /** Reports that an acquisition of [lock] by [owner] begins. Runs on the thread of the caller. */
-    fun requested(lock: LockKey, owner: Owner): ObservedWait
+    fun requested(lock: LockRef, owner: Owner): ObservedWait
 
     /** Reports that the client is closed. Waits up to [limitMs] until the observer has handled all earlier reports. */
     fun closed(limitMs: Long)
 }
 
-/** One acquisition that has not ended. Only the first end counts. */
+/** One acquisition that has not ended. Only the first call of one of these functions counts. */
 internal interface ObservedWait {
     /**
      * Reports the grant. Returns the observer of the lease, or null if the acquisition was cancelled before.
-     * [remainingNanos] returns how long the holder may rely on the lease, and does not refer to an object of the lease.
+     * [remainingNanos] returns how long the holder may rely on the lease. It does not refer to an object of the lease,
+     * so that the lease can become garbage.
      */
     fun granted(token: Long?, isDegraded: Boolean, remainingNanos: () -> Long): ObservedHold?
 
@@ -30,7 +31,7 @@ internal interface ObservedWait {
     fun cancelled()
 }
 
-/** One lease. Only the first end counts. */
+/** One lease. Only the first call of one of these functions counts. */
 internal interface ObservedHold {
     /** Reports the release. [lost] is the reason if the release noticed that the lease was lost. */
     fun released(outcome: ReleaseOutcome, lost: LostReason?)
@@ -54,7 +55,7 @@ internal class Observers {
         all -= observer
     }
 
-    fun requested(lock: LockKey, owner: Owner): ObservedWait? {
+    fun requested(lock: LockRef, owner: Owner): ObservedWait? {
         if (all.isEmpty()) return null
         val waits = all.map { it.requested(lock, owner) }
         return waits.singleOrNull() ?: SeveralWaits(waits)

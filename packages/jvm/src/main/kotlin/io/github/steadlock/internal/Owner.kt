@@ -10,8 +10,8 @@ import java.util.concurrent.atomic.AtomicLong
  */
 internal class Owner private constructor(val context: Long, thread: Thread?) {
     /**
-     * The name of the thread, or its id if it has no name, as many virtual threads. Null for an owner that is no
-     * thread.
+     * The name of the thread, or its id if it has no name, as is common for virtual threads. Null for an owner that is
+     * no thread.
      */
     val threadName: String? = thread?.run { name.ifEmpty { "#$id" } }
     private val thread = thread?.let(::WeakReference)
@@ -34,14 +34,14 @@ internal class Owner private constructor(val context: Long, thread: Thread?) {
          * Returns the owner for a stage that the calling thread starts for [lock]: a new owner, or the owner of a
          * current lease.
          */
-        fun ofStage(engine: Engine, lock: LockKey): Owner =
+        fun ofStage(engine: Engine, lock: LockRef): Owner =
             Owner(CurrentLeases.coveringStage(engine, lock)?.context ?: contexts.incrementAndGet(), null)
 
         /**
          * Returns the owner for an acquisition of [lock] by the calling thread: the thread itself, or the owner of a
          * current lease.
          */
-        fun current(engine: Engine, lock: LockKey): Owner {
+        fun current(engine: Engine, lock: LockRef): Owner {
             val context = CurrentLeases.covering(engine, lock)?.context ?: current.get()
             return Owner(context, Thread.currentThread())
         }

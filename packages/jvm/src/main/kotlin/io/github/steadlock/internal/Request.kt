@@ -8,7 +8,7 @@ import java.util.concurrent.TimeUnit
 import java.util.concurrent.TimeoutException
 
 /**
- * One operation without a reply yet. Completes with a [Reply], never exceptionally except by `cancel`.
+ * One operation without a reply yet. Completes with a [Reply]. Only `cancel` completes it exceptionally.
  *
  * A request completes on the thread that fetches events. For this reason dependent functions must be short and must not
  * run the program's code.
@@ -22,7 +22,7 @@ internal class Request(
     private val observed: ObservedWait?
         get() = acquisition?.observed
 
-    /** The number of the native part, for cancelling. */
+    /** The native part's number of this request, by which it is cancelled. */
     @Volatile
     var native: Long = -1
 
@@ -43,12 +43,14 @@ internal class Request(
     override fun get(timeout: Long, unit: TimeUnit): Reply =
         if (Callbacks.isHere) Callbacks.whileWaiting { super.get(timeout, unit) } else super.get(timeout, unit)
 
-    /** Waits for the reply. An interrupt does not end the wait, and is set again afterwards. */
+    /**
+     * Waits for the reply. An interrupt does not end the wait: the thread's interrupt status is set again afterwards.
+     */
     fun await(): Reply = keepingInterrupts { get() }
 
     /**
-     * Waits for the reply, at most [limitMs]; returns null if none came. An interrupt does not end the wait, and is
-     * set again afterwards.
+     * Waits for the reply, at most [limitMs]; returns null if none came. An interrupt does not end the wait: the
+     * thread's interrupt status is set again afterwards.
      */
     fun await(limitMs: Long): Reply? {
         val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(limitMs)
@@ -80,11 +82,12 @@ internal class Request(
 /**
  * The parameters of an acquisition.
  *
- * @property context the number of the hold's owner; differs from [owner] if the acquisition re-enters by a lease
+ * @property context the number of the hold's owner; differs from that of [owner] if the acquisition re-enters by a
+ * lease
  * @property isRenewed whether the lease is renewed until it is released
  */
 internal class Acquisition(
-    val lock: LockKey,
+    val lock: LockRef,
     val owner: Owner,
     val context: Long,
     val isRenewed: Boolean,

@@ -15,23 +15,23 @@ import java.util.concurrent.TimeUnit
 /** A [NamedLock] of [client]. Has no state of its own. */
 internal class ThreadLock(
     private val client: SteadlockClient,
-    val key: LockKey,
+    val ref: LockRef,
     val options: LockOptions,
 ) : NamedLock {
     val engine: Engine
         get() = client.engine
 
     override val name: String
-        get() = key.name
+        get() = ref.name
 
     override fun lock() {
-        take(options)
+        acquire(options)
     }
 
-    override fun lock(lease: Duration): Lease = take(options.withFixedLease(lease)).lease()
+    override fun lock(lease: Duration): Lease = acquire(options.withFixedLease(lease)).lease()
 
     override fun lock(lease: Long, unit: TimeUnit) {
-        take(options.withLease(lease, unit))
+        acquire(options.withLease(lease, unit))
     }
 
     override fun lockInterruptibly() {
@@ -57,7 +57,7 @@ internal class ThreadLock(
     override fun unlock() {
         val released =
             try {
-                engine.releaseInnermost(key, owner()).await().expect<Reply.Released>()
+                engine.releaseInnermost(ref, owner()).await().expect<Reply.Released>()
             } catch (notOwner: NotOwnerException) {
                 throw IllegalMonitorStateException(notOwner.message).apply { initCause(notOwner) }
             }
@@ -67,7 +67,7 @@ internal class ThreadLock(
     override fun lockAsync(): CompletionStage<Lease> = lockAsync(LockOptions.DEFAULT)
 
     override fun lockAsync(options: LockOptions): CompletionStage<Lease> {
-        val request = engine.acquire(key, Owner.ofStage(engine, key), options.over(this.options))
+        val request = engine.acquire(ref, Owner.ofStage(engine, ref), options.over(this.options))
         val result = GrantFuture { engine.cancel(request) }
         request.thenAccept { reply ->
             engine.callbacks.run {
@@ -84,7 +84,7 @@ internal class ThreadLock(
         return result
     }
 
-    override fun <T, E : Exception> withLock(action: LockedAction<T, E>): T = take(options).lease().use(action::run)
+    override fun <T, E : Exception> withLock(action: LockedAction<T, E>): T = acquire(options).lease().use(action::run)
 
     override val isLocked: Boolean
         get() = holder() != null
@@ -103,10 +103,10 @@ internal class ThreadLock(
     /**
      * Returns whether a holder of this lock would wait for itself if it acquired [other], a lock of the same client.
      */
-    fun keepsOut(other: ThreadLock): Boolean = engine === other.engine && engine.keepsOut(key, other.key)
+    fun keepsOut(other: ThreadLock): Boolean = engine === other.engine && engine.keepsOut(ref, other.ref)
 
     /** Asks the server for the holder and the permits. */
-    fun inspect(): Reply.State = engine.inspect(key).await().expect()
+    fun inspect(): Reply.State = engine.inspect(ref).await().expect()
 
     /** Acquires the lock with its own options. */
     fun acquireInterruptibly(): HeldLease = leaseOf(askInterruptibly(options))
@@ -115,31 +115,28 @@ internal class ThreadLock(
     fun tryInterruptibly(options: LockOptions): HeldLease? = grantOf(askInterruptibly(options))
 
     /** Acquires the lock in a single attempt, or returns null if it is not free. */
-    fun tryNow(): HeldLease? = grantOf(engine.acquire(key, owner(), options.copy(waitMs = 0.0)).await())
+    fun tryNow(): HeldLease? = grantOf(engine.acquire(ref, owner(), options.copy(waitMs = 0.0)).await())
 
     /** Returns what the calling thread holds. Nothing if the client was closed. */
     private fun held(): Reply.Held {
-        val reply = engine.held(key, owner()).await()
+        val reply = engine.held(ref, owner()).await()
         return if (reply is Reply.Failed && reply.failure.kind == "Closed") Reply.Held(0, null) else reply.expect()
     }
 
-    private fun owner() = Owner.current(engine, key)
+    private fun owner() = Owner.current(engine, ref)
 
-    private fun take(options: LockOptions): HeldLease = leaseOf(engine.acquire(key, owner(), options).await())
+    private fun acquire(options: LockOptions): HeldLease = leaseOf(engine.acquire(ref, owner(), options).await())
 
     private fun askInterruptibly(options: LockOptions): Reply {
         if (Thread.interrupted()) {
             throw InterruptedException("interrupted before lock \"${displayName(name)}\" was requested")
         }
-        return engine.awaitInterruptibly(engine.acquire(key, owner(), options))
+        return engine.awaitInterruptibly(engine.acquire(ref, owner(), options))
     }
 
     private fun grantOf(reply: Reply): HeldLease? = if (reply is Reply.NotGranted) null else leaseOf(reply)
 
-    /**
-     * Returns the lease of a grant, or throws the failure. A re-entry that is refused throws the reason why the lock
-     * was lost.
-     */
+    /** Returns the lease of a grant, or throws the failure. */
     private fun leaseOf(reply: Reply): HeldLease = reply.expect<Reply.Granted>().lease
 
     override fun toString(): String = "NamedLock(name=${displayName(name)})"

@@ -40,7 +40,7 @@ internal class ThreadSemaphore(
 
     override fun permits(permits: Int): ThreadLock = if (permits == 1) one else lockOf(permits)
 
-    private fun lockOf(permits: Int) = ThreadLock(client, Kind.SEMAPHORE.key(name, permits, limit), options)
+    private fun lockOf(permits: Int) = ThreadLock(client, Kind.SEMAPHORE.ref(name, permits, limit), options)
 
     override fun toString(): String = "NamedSemaphore(name=${displayName(name)}, limit=$limit)"
 }

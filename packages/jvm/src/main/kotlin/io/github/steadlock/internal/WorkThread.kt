@@ -36,7 +36,10 @@ internal open class WorkThread<T>(
             if (!isRunning) start()
         }
 
-    /** Waits until all items are done, at most [limitMs]. An interrupt ends the wait and is set again. */
+    /**
+     * Waits until all items are done, at most [limitMs]. An interrupt ends the wait, and the interrupt status stays
+     * set.
+     */
     fun flush(limitMs: Long) =
         monitor.withLock {
             var left = TimeUnit.MILLISECONDS.toNanos(limitMs)

@@ -98,7 +98,9 @@ public class SteadlockMetrics
                 bound.clear()
             }
 
-        /** The counts of this series; null if it has none. */
+        /**
+         * Returns the counts of this series, or null if the client has none. Reads the counts again if they are old.
+         */
         private fun read(id: SeriesId): MetricRow? {
             if (counted.isOld && !changing.isHeldByCurrentThread && changing.tryLock()) {
                 try {
@@ -117,7 +119,9 @@ public class SteadlockMetrics
             }
         }
 
-        /** A reader is not to be told that another meter fails. */
+        /**
+         * Adds the meter of a series. A failure is logged and not thrown, because the program is reading another meter.
+         */
         private fun addSafely(registry: BoundRegistry, id: SeriesId, metric: Metric) {
             try {
                 registry.add(id, metric)
@@ -134,7 +138,7 @@ public class SteadlockMetrics
             private val meters = mutableListOf<Meter>()
 
             fun add(id: SeriesId, metric: Metric) {
-                // One that fails is not tried again at each reading.
+                // A series whose meter fails counts as known, so it is not added again at each reading.
                 if (known.add(id)) meters += meterOf(id, metric)
             }
 
@@ -143,7 +147,10 @@ public class SteadlockMetrics
                 meters.clear()
             }
 
-            /** Meters refer weakly to the object that they read, which is `this`; their functions do not refer to it. */
+            /**
+             * Makes a meter that reads these metrics. The registry refers to them weakly, but the functions of the
+             * meter refer to them strongly, so that the program need not keep them.
+             */
             private fun meterOf(id: SeriesId, metric: Metric): Meter {
                 val (name, meaning) = dotted(metric.name) to metric.meaning
                 val labels = tags.and(id.labels.map { (label, value) -> Tag.of(label, value) })

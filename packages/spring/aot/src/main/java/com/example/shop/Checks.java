@@ -3,7 +3,7 @@ package com.example.shop;
 import java.util.Objects;
 import java.util.concurrent.Callable;
 
-/** Checks, which are counted. The first check that fails ends the program. */
+/** Counts the checks that hold. The first check that fails ends the program. */
 final class Checks {
     private static int count;
 

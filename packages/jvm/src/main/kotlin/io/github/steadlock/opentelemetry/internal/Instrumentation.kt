@@ -1,7 +1,7 @@
 package io.github.steadlock.opentelemetry.internal
 
 import io.github.steadlock.internal.Engine
-import io.github.steadlock.internal.LockKey
+import io.github.steadlock.internal.LockRef
 import io.github.steadlock.internal.Log
 import io.github.steadlock.internal.ObservedWait
 import io.github.steadlock.internal.Observer
@@ -42,7 +42,7 @@ internal class Instrumentation(private val engine: Engine, openTelemetry: OpenTe
 
     override val isOnlyOne = true
 
-    override fun requested(lock: LockKey, owner: Owner): ObservedWait = WaitRecord(lock, recorder, records::add)
+    override fun requested(lock: LockRef, owner: Owner): ObservedWait = WaitRecord(lock, recorder, records::add)
 
     override fun closed(limitMs: Long) {
         records.add(counts::close)

@@ -2,7 +2,7 @@ package io.github.steadlock.opentelemetry.internal
 
 import io.github.steadlock.LostReason
 import io.github.steadlock.internal.Failure
-import io.github.steadlock.internal.LockKey
+import io.github.steadlock.internal.LockRef
 import io.github.steadlock.internal.Metric
 import io.github.steadlock.internal.displayName
 import io.opentelemetry.api.OpenTelemetry
@@ -32,7 +32,7 @@ internal class Recorder(
     private val waits = histograms.getValue("steadlock.wait.duration")
     private val holds = histograms.getValue("steadlock.hold.duration")
 
-    fun wait(lock: LockKey, parent: Context, from: Moment, to: Moment, outcome: String, failure: Failure?) {
+    fun wait(lock: LockRef, parent: Context, from: Moment, to: Moment, outcome: String, failure: Failure?) {
         val isError = outcome in ERRORS
         val attributes = attributes(lock).put(OUTCOME, outcome)
         if (isError) attributes.put(ERROR_TYPE, failure?.kind)
@@ -45,7 +45,7 @@ internal class Recorder(
     }
 
     fun hold(
-        lock: LockKey,
+        lock: LockRef,
         parent: Context,
         from: Moment,
         to: Moment,
@@ -76,10 +76,10 @@ internal class Recorder(
         }
     }
 
-    private fun attributes(lock: LockKey): AttributesBuilder =
+    private fun attributes(lock: LockRef): AttributesBuilder =
         common.toBuilder().put(KIND, lock.kind).put(LOCK, displayName(lock.name))
 
-    private fun times(lock: LockKey, outcome: String): AttributesBuilder =
+    private fun times(lock: LockRef, outcome: String): AttributesBuilder =
         common.toBuilder().put(KIND, lock.kind).put(GROUP, group(lock, outcome))
 
     /**
@@ -87,7 +87,7 @@ internal class Recorder(
      * lock. Refused acquisitions are counted as `other`, because the client may not count them, and their names can be
      * arbitrary and many.
      */
-    fun group(lock: LockKey, outcome: String): String {
+    fun group(lock: LockRef, outcome: String): String {
         lock.group?.let { return it }
         val group = if (outcome == "refused") null else groupOf(lock.name)
         return group?.also { lock.group = it } ?: "other"

@@ -3,7 +3,7 @@ package io.github.steadlock.opentelemetry.internal
 import io.github.steadlock.LostReason
 import io.github.steadlock.ReleaseOutcome
 import io.github.steadlock.internal.Failure
-import io.github.steadlock.internal.LockKey
+import io.github.steadlock.internal.LockRef
 import io.github.steadlock.internal.ObservedHold
 import io.github.steadlock.internal.ObservedWait
 import io.opentelemetry.context.Context
@@ -14,7 +14,7 @@ import java.util.concurrent.atomic.AtomicBoolean
  * A wait from its call on, made on the caller's thread. [submit] passes a record to OpenTelemetry on another thread.
  */
 internal class WaitRecord(
-    private val lock: LockKey,
+    private val lock: LockRef,
     private val recorder: Recorder,
     private val submit: (Runnable) -> Unit,
 ) : ObservedWait {
@@ -49,7 +49,7 @@ internal class WaitRecord(
 
 /** A lease from its grant on. */
 internal class HoldRecord(
-    private val lock: LockKey,
+    private val lock: LockRef,
     private val recorder: Recorder,
     private val submit: (Runnable) -> Unit,
     private val parent: Context,
@@ -90,7 +90,7 @@ internal class Moment private constructor(val wall: Instant, private val nanos: 
 /** Returns the current context, or the root context if the program's context storage fails. */
 private fun currentContext(): Context = runCatching(Context::current).getOrElse { Context.root() }
 
-/** Returns the outcome under which the core counts an acquisition that failed so. */
+/** Returns the outcome under which the core counts an acquisition that failed in this way. */
 private fun outcomeOf(failure: Failure): String =
     when {
         failure.isSkipped -> "skipped"

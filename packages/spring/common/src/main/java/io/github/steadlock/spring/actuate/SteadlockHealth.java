@@ -7,9 +7,9 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * The check whether locks can be acquired: asks the server whether a lock is held that no program
- * uses. Makes one call, which ends within the command timeout. In a cluster, asks the node that has
- * the slot of this lock.
+ * The check whether locks can be acquired: asks the server whether the lock {@code
+ * steadlock-health} is held, which no program uses. Makes one call, which ends within the command
+ * timeout. In a cluster, asks the node that has the slot of this lock.
  */
 public final class SteadlockHealth {
     private static final String PROBE = "steadlock-health";

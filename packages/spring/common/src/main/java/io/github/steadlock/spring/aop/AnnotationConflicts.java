@@ -28,8 +28,8 @@ import org.springframework.util.StringUtils;
 
 /**
  * The checks of the other annotations on an annotated method. A contradiction to the properties
- * stops the start. A combination that is rarely intended is a warning, one for each method and
- * problem.
+ * stops the start. For a combination that is rarely intended, there is a warning for each method
+ * and problem.
  */
 final class AnnotationConflicts {
     private static final Logger LOG = LoggerFactory.getLogger(AnnotationConflicts.class);
@@ -55,7 +55,7 @@ final class AnnotationConflicts {
     }
 
     /**
-     * @param bean the bean's object, which is a proxy; null if there is none yet
+     * @param bean the bean's object, usually a proxy; null if the bean is not made yet
      * @throws InvalidAnnotationException if a retry is outside of the lock and the properties
      *     demand otherwise
      */
@@ -68,9 +68,9 @@ final class AnnotationConflicts {
     }
 
     private void checkRetries(Class<?> type, Method method, Object bean) {
-        boolean isFrameworks = hasFrameworkRetries && isAnnotated(method, type, FRAMEWORK_RETRY);
-        boolean isInside = isFrameworks && !isOutermost(bean);
-        boolean isOutside = isFrameworks && !isInside;
+        boolean isOfFramework = hasFrameworkRetries && isAnnotated(method, type, FRAMEWORK_RETRY);
+        boolean isInside = isOfFramework && !isOutermost(bean);
+        boolean isOutside = isOfFramework && !isInside;
         if (retriesOrder != null
                 && isAnnotated(method, type, SPRING_RETRY)
                 && !Retries.isRecovery(method)) {
@@ -82,7 +82,7 @@ final class AnnotationConflicts {
                     nameOf(method, type)
                             + " which is @Retryable: steadlock.annotation.retry=whole-call, but each"
                             + " attempt acquires the lock, as this retry is outside of it."
-                            + (isFrameworks
+                            + (isOfFramework
                                     ? " Spring Framework's retry has no order: let the locked method call a"
                                             + " @Retryable one of another bean"
                                     : " Let @EnableRetry have an order of more than " + order));
@@ -93,7 +93,7 @@ final class AnnotationConflicts {
                             + " and a busy lock is not retried. {}, or set steadlock.annotation.retry=whole-call if that"
                             + " is meant",
                     nameOf(method, type),
-                    isFrameworks
+                    isOfFramework
                             ? "Let @EnableResilientMethods have no order"
                             : "Let @EnableRetry have no order or one of less than " + order);
         }

@@ -8,7 +8,7 @@ import org.springframework.core.env.Environment;
 import org.springframework.core.type.AnnotationMetadata;
 
 /**
- * The registrar of Spring's creator of proxies, in case Spring Boot's own configuration of AOP is
+ * The registrar of Spring's auto-proxy creator, in case Spring Boot's own configuration of AOP is
  * switched off.
  */
 final class AutoProxyRegistrar implements ImportBeanDefinitionRegistrar, EnvironmentAware {

@@ -8,7 +8,7 @@ import org.aopalliance.intercept.MethodInvocation;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** A call of a method that has ended when it returns. The calling thread owns the lock. */
+/** A call of a {@link CallShape#BLOCKING} method. The calling thread owns the lock. */
 final class BlockingCall {
     private static final Logger LOG = LoggerFactory.getLogger(BlockingCall.class);
 

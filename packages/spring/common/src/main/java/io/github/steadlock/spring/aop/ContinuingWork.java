@@ -97,9 +97,9 @@ final class ContinuingWork {
      */
     static boolean isLazy(ResolvableType type) {
         Class<?> raw = type.toClass();
-        boolean isOfALanguage =
+        boolean isStandardType =
                 raw.getName().startsWith("java.") || raw.getName().startsWith("kotlin.");
-        return isOfALanguage && LAZY.stream().anyMatch(it -> it.isAssignableFrom(raw));
+        return isStandardType && LAZY.stream().anyMatch(it -> it.isAssignableFrom(raw));
     }
 
     /**

@@ -26,7 +26,7 @@ import reactor.core.publisher.Mono;
  *
  * <p>This configuration applies even if there is no client: annotated methods then stop the start
  * of the program, because they must not run without a lock. Only {@code
- * steadlock.annotation.enabled=false} permits that.
+ * steadlock.annotation.enabled=false} lets them run without one.
  */
 @AutoConfiguration(after = SteadlockAutoConfiguration.class)
 @ConditionalOnProperty(

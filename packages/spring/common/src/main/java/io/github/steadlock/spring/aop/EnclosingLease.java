@@ -81,8 +81,8 @@ record EnclosingLease(HeldLease lease) {
     /**
      * Returns the options of the method, which re-enter the enclosing lease if needed.
      *
-     * @param isOfThread whether a thread acquires the lock; the library recognizes a thread by
-     *     itself, without the lease
+     * @param isOfThread whether a thread acquires the lock; the library recognizes a thread without
+     *     a lease
      */
     LockOptions options(LockedMethod method, boolean isOfThread) {
         boolean isKnown = lease == null || (isOfThread && lease.isOfThread());

@@ -40,8 +40,8 @@ import org.springframework.expression.spel.standard.SpelExpressionParser;
 import org.springframework.util.ObjectUtils;
 
 /**
- * The name expression of an annotation, which gives one name or several. Parsed once, and an
- * expression that cannot work is refused then.
+ * The name expression of an annotation, which gives one name or several. The constructor parses the
+ * expression, and refuses one that cannot work.
  */
 final class LockName {
     private static final SpelExpressionParser PARSER = new SpelExpressionParser();
@@ -321,14 +321,14 @@ final class LockName {
         operands.addFirst(first);
         sums.addFirst(first);
         List<SpelNode> all = List.copyOf(operands);
-        int text = 0;
-        while (text < all.size() && !(all.get(text) instanceof StringLiteral)) {
-            text++;
+        int firstText = 0;
+        while (firstText < all.size() && !(all.get(firstText) instanceof StringLiteral)) {
+            firstText++;
         }
         if (all.size() == 1) {
             return new Part(node.toStringAST(), node::getValue, List.of(), List.of());
         }
-        if (text == all.size()) {
+        if (firstText == all.size()) {
             // The operands may be numbers, which are added.
             List<Part> required =
                     all.stream().filter(LockName::isPath).map(LockName::partOf).toList();
@@ -336,7 +336,7 @@ final class LockName {
         }
         // SpEL evaluates the operands before the first text as one sum.
         List<Part> joined = new ArrayList<>();
-        int begin = Math.max(text, 1);
+        int begin = Math.max(firstText, 1);
         joined.add(partOf(List.copyOf(sums).get(begin - 1)));
         all.stream().skip(begin).map(LockName::partOf).forEach(joined::add);
         return new Part(node.toStringAST(), node::getValue, joined, List.of());

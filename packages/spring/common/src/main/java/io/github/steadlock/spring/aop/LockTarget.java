@@ -21,11 +21,10 @@ record LockTarget(SteadlockClient client, LockKind kind, List<String> names, int
         INDEPENDENT,
         /** Re-enter the lock by the held lease. */
         REENTRANT,
-        /** Nothing: the caller would wait for itself. */
+        /** Not at all: the caller would wait for itself. */
         EXCLUDED
     }
 
-    /** Returns the lock itself. */
     NamedLock lock(LockOptions options) {
         if (names.size() == 1) {
             return one(names.get(0), options);

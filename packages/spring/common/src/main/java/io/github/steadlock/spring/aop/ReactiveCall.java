@@ -52,7 +52,8 @@ final class ReactiveCall {
         if (call.adapter == null) {
             return method.shape == CallShape.SUSPENDING ? all.singleOrEmpty() : all;
         }
-        // A single value is emitted only after the release, because it waits for the end.
+        // A single value is emitted only after the release, because singleOrEmpty waits for the
+        // end.
         return call.adapter.fromPublisher(call.adapter.isMultiValue() ? all : all.singleOrEmpty());
     }
 
@@ -185,8 +186,8 @@ final class ReactiveCall {
         }
 
         /**
-         * Postpones the release in a transaction that had begun before, as {@link
-         * ThreadHold#begin}.
+         * If a transaction had begun before, postpones the release until its end, as {@link
+         * ThreadHold#begin} does.
          */
         Mono<Void> joinTransaction() {
             if (!Present.TRANSACTIONS || isReentry || !method.joinsTransactions) {

@@ -27,7 +27,7 @@ final class RetryOrder implements BeanPostProcessor, PriorityOrdered {
         this.retry = DistributedLockAutoConfiguration.retryOf(environment);
     }
 
-    /** Runs before the advisors are made, which the first proxy needs. */
+    /** Runs first, before Spring makes the advisors for the first proxy. */
     @Override
     public int getOrder() {
         return HIGHEST_PRECEDENCE;

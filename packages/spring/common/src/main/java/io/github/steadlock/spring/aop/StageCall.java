@@ -13,8 +13,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A call of a method that has ended when the stage that it returns has completed. The calling
- * thread waits for the lock and begins the method. The lock belongs to the stage and to no thread.
+ * A call of a {@link CallShape#STAGE} method. The calling thread waits for the lock and begins the
+ * method. The lock belongs to the stage and to no thread.
  */
 final class StageCall {
     private static final Logger LOG = LoggerFactory.getLogger(StageCall.class);

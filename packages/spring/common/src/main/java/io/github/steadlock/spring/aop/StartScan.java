@@ -24,7 +24,7 @@ import org.springframework.util.function.SingletonSupplier;
 
 /**
  * The scan of all annotated methods after the beans are made. An annotation that cannot work stops
- * the start. An annotation that works differently than it looks is a warning.
+ * the start. For an annotation that does not work as it looks, there is a warning.
  */
 final class StartScan implements SmartInitializingSingleton {
     private static final Logger LOG = LoggerFactory.getLogger(StartScan.class);
@@ -71,8 +71,8 @@ final class StartScan implements SmartInitializingSingleton {
         if (Present.TRANSACTIONS) {
             TransactionOrder.check(beans, order);
         }
-        // Null if there is no object of it yet, or only what makes it: then it is taken to be a
-        // proxy.
+        // Null if the bean has no object yet, or only that of its factory. Such a bean is taken to
+        // have a proxy.
         boolean isThere = beans.containsSingleton(beanName) && !isOfFactory(beanName);
         Object singleton = isThere ? beans.getSingleton(beanName) : null;
         boolean isIntercepted = singleton == null || AopUtils.isAopProxy(singleton);
@@ -91,8 +91,8 @@ final class StartScan implements SmartInitializingSingleton {
     }
 
     /**
-     * Logs a warning if Spring calls the method to begin or to end the bean, because it does so
-     * without the proxy.
+     * Logs a warning if Spring calls the method when it initializes or destroys the bean, because
+     * such a call does not go through the proxy.
      */
     private void warnOfLifecycle(String beanName, Class<?> type, Method method) {
         BeanDefinition bean =

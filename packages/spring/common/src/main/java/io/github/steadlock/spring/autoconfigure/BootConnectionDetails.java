@@ -36,7 +36,10 @@ public abstract class BootConnectionDetails implements SteadlockConnectionDetail
         return isOfProperties() ? "spring.data.redis.*" : details.getClass().getSimpleName();
     }
 
-    /** Returns whether connections use TLS. The details do not tell this for a URL with TLS. */
+    /**
+     * Returns whether connections use TLS. The details do not show the TLS of a URL, so this reads
+     * the property of the URL.
+     */
     private boolean hasTls() {
         String url = environment.getProperty("spring.data.redis.url", "");
         return sslBundle() != null || isOfProperties() && RedisUrl.hasTls(url);

@@ -29,8 +29,8 @@ import org.springframework.core.env.StandardEnvironment;
  * them.
  *
  * <p>An unknown system property stops the start. An unknown variable stops the start if its name is
- * close to that of a property. Other unknown variables may belong to another program, so they are
- * only a warning.
+ * close to that of a property. Other unknown variables may belong to another program, so they only
+ * cause a warning.
  */
 final class PropertiesBinding implements ConfigurationPropertiesBindHandlerAdvisor {
     private static final Logger log = LoggerFactory.getLogger("io.github.steadlock");
@@ -48,7 +48,7 @@ final class PropertiesBinding implements ConfigurationPropertiesBindHandlerAdvis
 
         /**
          * Whether another binder must bind the properties, because Spring Boot's own binder sees
-         * links.
+         * service links.
          */
         private boolean isApart;
 

@@ -19,7 +19,7 @@ final class PropertyNames {
     /** The largest number of letters in which a misspelt name may differ. */
     private static final int MAX_CHANGES = 2;
 
-    /** The shortest word that can identify a property by its end. */
+    /** The least length of a name that can identify a property by its last words. */
     private static final int MIN_WORD_LENGTH = 5;
 
     private static final List<Property> ALL = new ArrayList<>();
@@ -53,7 +53,7 @@ final class PropertyNames {
     /**
      * Returns the properties that an unknown {@code name} may mean: the properties that differ in
      * the fewest letters. If they differ in too many letters, returns the properties that end with
-     * the words of {@code name}, and a map or a list with whose name it begins.
+     * the words of {@code name}, and each map or list whose name is the beginning of {@code name}.
      */
     static List<String> near(ConfigurationPropertyName name) {
         if (name.getNumberOfElements() == 1) {
@@ -71,7 +71,7 @@ final class PropertyNames {
         return named(
                 it ->
                         (letters.length() >= MIN_WORD_LENGTH && it.endsWith(words))
-                                || (it.holdsMore() && letters.startsWith(it.letters())));
+                                || (it.isMapOrList() && letters.startsWith(it.letters())));
     }
 
     private static List<String> named(Predicate<Property> isMeant) {
@@ -145,7 +145,7 @@ final class PropertyNames {
             return start > 0 && own.subList(start, own.size()).equals(words);
         }
 
-        boolean holdsMore() {
+        boolean isMapOrList() {
             return isMap() || List.class == type;
         }
 

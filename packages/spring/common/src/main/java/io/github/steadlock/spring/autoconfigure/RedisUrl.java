@@ -65,11 +65,11 @@ public record RedisUrl(
      * @param port the port, or null for the default port
      */
     public static String node(String host, Integer port) {
-        boolean isAddress = host.indexOf(':') != host.lastIndexOf(':');
-        String place = isAddress && !host.startsWith("[") ? "[" + host + "]" : host;
+        boolean isIpv6 = host.indexOf(':') != host.lastIndexOf(':');
+        String place = isIpv6 && !host.startsWith("[") ? "[" + host + "]" : host;
         // A name with one colon is escaped, because the colon would be taken for the start of a
         // port.
-        place = isAddress ? place : escaped(place);
+        place = isIpv6 ? place : escaped(place);
         return port == null ? place : place + ":" + port;
     }
 

@@ -16,7 +16,7 @@ import org.springframework.core.env.SystemEnvironmentPropertySource;
  * The environment variables by which Kubernetes and Docker pass the addresses of services to a
  * container. For a service {@code steadlock}, {@code STEADLOCK_PORT} is {@code
  * tcp://10.0.0.1:6379}, which is no value for {@code steadlock.port}. A service {@code
- * steadlock-address-map} would add entries to that map.
+ * steadlock-address-map} would add entries to the map {@code steadlock.address-map}.
  */
 final class ServiceLinks {
     /** Names that are links regardless of their value. No property of Steadlock has such a name. */

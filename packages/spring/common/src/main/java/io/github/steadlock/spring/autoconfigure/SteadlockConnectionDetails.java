@@ -4,7 +4,7 @@ import org.springframework.boot.autoconfigure.service.connection.ConnectionDetai
 import org.springframework.boot.ssl.SslBundle;
 
 /**
- * The server, if no property {@code steadlock.*} names one. The starters make this bean of Spring
+ * The server, if no property {@code steadlock.*} names one. The starters make this bean from Spring
  * Boot's own connection details for Redis, which come from Testcontainers, Docker Compose or {@code
  * spring.data.redis.*}.
  */

@@ -39,7 +39,7 @@ final class Steps {
         }
     }
 
-    /** Returns a value for messages. Writes a duration like in properties. */
+    /** Returns a value for messages. Writes a duration as in a property, such as {@code 5s}. */
     private static Object shown(Object value) {
         return value instanceof Duration time ? DurationStyle.SIMPLE.print(time) : value;
     }

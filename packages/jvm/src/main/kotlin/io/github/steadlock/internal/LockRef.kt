@@ -29,20 +29,20 @@ internal enum class Kind(val word: String) {
     SEMAPHORE("semaphore"),
     ;
 
-    /** Returns the key of the lock [name] of this kind. [permits] and [limit] are those of a semaphore. */
-    fun key(name: String, permits: Int = 0, limit: Int = 0): LockKey = LockKey.single(this, name, permits, limit)
+    /** Returns the reference to the lock [name] of this kind. [permits] and [limit] are those of a semaphore. */
+    fun ref(name: String, permits: Int = 0, limit: Int = 0): LockRef = LockRef.single(this, name, permits, limit)
 }
 
 /**
- * The key that identifies a lock for the native part. The core checks the key when it is used. Keys are equal if they
- * are of the same lock.
+ * A reference to a lock, as the native part reads it. The core checks the reference at each use. Two references are
+ * equal if their [bytes] are.
  *
  * @property kind the core's name for the kind
  * @property name the name for people
  * @property names the names of the members, or the lock's own name
  * @property bytes the lock as the native part reads it; `bindings/jvm/src/wire.rs` describes the format
  */
-internal class LockKey private constructor(
+internal class LockRef private constructor(
     val kind: String,
     val name: String,
     val names: List<String>,
@@ -56,9 +56,9 @@ internal class LockKey private constructor(
      * Returns whether the two locks may have a name in common. A quick check that saves most calls to the core, which
      * knows exactly.
      */
-    fun mayShareNameWith(other: LockKey): Boolean = name == other.name || kind == SEVERAL || other.kind == SEVERAL
+    fun mayShareNameWith(other: LockRef): Boolean = name == other.name || kind == SEVERAL || other.kind == SEVERAL
 
-    override fun equals(other: Any?): Boolean = other is LockKey && bytes.contentEquals(other.bytes)
+    override fun equals(other: Any?): Boolean = other is LockRef && bytes.contentEquals(other.bytes)
 
     override fun hashCode(): Int = bytes.contentHashCode()
 
@@ -68,7 +68,7 @@ internal class LockKey private constructor(
         /** The first byte of a composite lock. */
         private const val COMPOSITE: Byte = -1
 
-        fun single(kind: Kind, name: String, permits: Int, limit: Int): LockKey {
+        fun single(kind: Kind, name: String, permits: Int, limit: Int): LockRef {
             val text = encode(name)
             val bytes =
                 buffer(1 + 3 * Int.SIZE_BYTES + text.size)
@@ -77,15 +77,15 @@ internal class LockKey private constructor(
                     .putInt(limit)
                     .putInt(text.size)
                     .put(text)
-            return LockKey(kind.word, name, listOf(name), bytes.array())
+            return LockRef(kind.word, name, listOf(name), bytes.array())
         }
 
-        /** Returns the key of a composite lock. */
-        fun several(keys: List<LockKey>): LockKey {
-            val bytes = buffer(1 + Int.SIZE_BYTES + keys.sumOf { it.bytes.size }).put(COMPOSITE).putInt(keys.size)
-            keys.forEach { bytes.put(it.bytes) }
-            val name = keys.joinToString(", ", transform = LockKey::name)
-            return LockKey(SEVERAL, name, keys.flatMap(LockKey::names), bytes.array())
+        /** Returns the reference to a composite lock. */
+        fun several(refs: List<LockRef>): LockRef {
+            val bytes = buffer(1 + Int.SIZE_BYTES + refs.sumOf { it.bytes.size }).put(COMPOSITE).putInt(refs.size)
+            refs.forEach { bytes.put(it.bytes) }
+            val name = refs.joinToString(", ", transform = LockRef::name)
+            return LockRef(SEVERAL, name, refs.flatMap(LockRef::names), bytes.array())
         }
 
         private fun buffer(size: Int) = ByteBuffer.allocate(size).order(ByteOrder.LITTLE_ENDIAN)
