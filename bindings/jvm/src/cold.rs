@@ -44,7 +44,7 @@ pub enum NativeValue {
         /// The longest, in milliseconds.
         max_ms: f64,
     },
-    /// From one text to another.
+    /// A table from text to text.
     Table {
         /// The pairs.
         entries: HashMap<String, String>,
@@ -102,9 +102,9 @@ pub struct NativeMetrics {
 /// The metrics of a client as rows, or the reason why there are none.
 #[derive(uniffi::Record)]
 pub struct NativeMetricRows {
-    /// Empty if there are none.
+    /// The metrics; empty if `failure` is set.
     pub metrics: Vec<NativeMetric>,
-    /// Set if there are none.
+    /// Set if there are no metrics.
     pub failure: Option<NativeFailure>,
 }
 
@@ -132,9 +132,9 @@ pub struct NativeMetric {
 pub struct NativeMetricRow {
     /// The labels.
     pub labels: HashMap<String, String>,
-    /// The number; for a histogram, how many times it counted.
+    /// The value; for a histogram, the number of measured times.
     pub number: u64,
-    /// The sum of a histogram's times.
+    /// For a histogram, the sum of the measured times.
     pub seconds: f64,
 }
 
@@ -163,7 +163,7 @@ impl From<Row> for NativeMetricRow {
     }
 }
 
-/// The words that cross the border.
+/// The words that this library exchanges with the JVM.
 #[derive(uniffi::Record)]
 pub struct NativeVocabulary {
     /// The names of all error kinds.
@@ -193,8 +193,8 @@ pub struct NativeLimits {
     pub breaker_pause_ms: u64,
 }
 
-/// Checks the options, which have the core's names, and starts to connect. The first event, of request 0, reports how
-/// that ended. An option that is left out has the core's default.
+/// Checks the options, which have the core's names, and starts to connect. The first event, of request 0, reports the
+/// result. An option that is left out has the core's default.
 #[uniffi::export]
 pub fn open(options: HashMap<String, NativeValue>) -> NativeOpened {
     let mut core_options = Options::default();
@@ -229,7 +229,7 @@ pub fn force_release(client: u64, tag: u64, lock: Vec<u8>) -> bool {
     start(client, tag, Op::ForceRelease { lock: decoded(&lock) })
 }
 
-/// Starts to change the limit of a semaphore to the one that `lock` has.
+/// Starts to set the limit of a semaphore to the limit in `lock`.
 #[uniffi::export]
 pub fn set_limit(client: u64, tag: u64, lock: Vec<u8>) -> bool {
     start(client, tag, Op::SetLimit { lock: decoded(&lock) })
@@ -293,7 +293,7 @@ pub fn metrics(client: u64) -> Option<NativeMetrics> {
     })
 }
 
-/// The same as rows; nothing if it was dropped.
+/// Returns the metrics of a client as rows, or `None` if it was dropped.
 #[uniffi::export]
 pub fn metric_rows(client: u64) -> Option<NativeMetricRows> {
     let client = Client::get(client)?;
@@ -309,7 +309,8 @@ pub fn metric_rows(client: u64) -> Option<NativeMetricRows> {
     })
 }
 
-/// The label that locks of this name have for their group; nothing if it counts none, or was dropped.
+/// Returns the label of the group of locks with this name in the metrics; `None` if the client counts
+/// no metrics or was dropped.
 #[uniffi::export]
 pub fn metrics_group(client: u64, name: String) -> Option<String> {
     let group = Client::get(client)?.host.metrics_group(&name).ok()?;

@@ -1444,12 +1444,12 @@ data class NativeMetricRow (
     val `labels`: Map<kotlin.String, kotlin.String>
     , 
     /**
-     * The number; for a histogram, how many times it counted.
+     * The value; for a histogram, the number of measured times.
      */
     val `number`: kotlin.ULong
     , 
     /**
-     * The sum of a histogram's times.
+     * For a histogram, the sum of the measured times.
      */
     val `seconds`: kotlin.Double
     
@@ -1494,12 +1494,12 @@ public object FfiConverterTypeNativeMetricRow: FfiConverterRustBuffer<NativeMetr
  */
 data class NativeMetricRows (
     /**
-     * Empty if there are none.
+     * The metrics; empty if `failure` is set.
      */
     val `metrics`: List<NativeMetric>
     , 
     /**
-     * Set if there are none.
+     * Set if there are no metrics.
      */
     val `failure`: NativeFailure?
     
@@ -1631,7 +1631,7 @@ public object FfiConverterTypeNativeOpened: FfiConverterRustBuffer<NativeOpened>
 
 
 /**
- * The words that cross the border.
+ * The words that this library exchanges with the JVM.
  */
 data class NativeVocabulary (
     /**
@@ -1786,7 +1786,7 @@ sealed class NativeValue {
     }
     
     /**
-     * From one text to another.
+     * A table from text to text.
      */
     data class Table(
         /**
@@ -2454,7 +2454,7 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * The same as rows; nothing if it was dropped.
+         * Returns the metrics of a client as rows, or `None` if it was dropped.
          */ fun `metricRows`(`client`: kotlin.ULong): NativeMetricRows? {
             return FfiConverterOptionalTypeNativeMetricRows.lift(
     uniffiRustCall() { _status ->
@@ -2482,7 +2482,8 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * The label that locks of this name have for their group; nothing if it counts none, or was dropped.
+         * Returns the label of the group of locks with this name in the metrics; `None` if the client counts
+         * no metrics or was dropped.
          */ fun `metricsGroup`(`client`: kotlin.ULong, `name`: kotlin.String): kotlin.String? {
             return FfiConverterOptionalString.lift(
     uniffiRustCall() { _status ->
@@ -2497,8 +2498,8 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * Checks the options, which have the core's names, and starts to connect. The first event, of request 0, reports how
-         * that ended. An option that is left out has the core's default.
+         * Checks the options, which have the core's names, and starts to connect. The first event, of request 0, reports the
+         * result. An option that is left out has the core's default.
          */ fun `open`(`options`: Map<kotlin.String, NativeValue>): NativeOpened {
             return FfiConverterTypeNativeOpened.lift(
     uniffiRustCall() { _status ->
@@ -2527,7 +2528,7 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * Starts to change the limit of a semaphore to the one that `lock` has.
+         * Starts to set the limit of a semaphore to the limit in `lock`.
          */ fun `setLimit`(`client`: kotlin.ULong, `tag`: kotlin.ULong, `lock`: kotlin.ByteArray): kotlin.Boolean {
             return FfiConverterBoolean.lift(
     uniffiRustCall() { _status ->
