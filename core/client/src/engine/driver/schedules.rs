@@ -1,3 +1,5 @@
+//! Tests the decision which thread drives, in every order of the steps of two threads.
+
 use std::sync::Arc;
 
 use loom::thread::spawn;
