@@ -27,7 +27,7 @@ const WITHOUT_TLS: &str = "if the server has none, the URL begins with redis, no
 
 /// The number of failures that a message lists.
 const SHOWN: usize = 3;
-/// The length of a secret's beginning by which its repetition is noticed.
+/// A text with this many first characters of a secret repeats the secret.
 const SHOWN_START: usize = 8;
 
 impl Failure {
@@ -140,7 +140,7 @@ impl Failure {
         self
     }
 
-    /// Adds the address, of several addresses of a host.
+    /// Adds the address that failed, because the host has several.
     pub(super) fn with_socket_address(mut self, address: SocketAddr) -> Self {
         self.cause = self.cause.reworded(|text| format!("{address}: {text}"));
         self

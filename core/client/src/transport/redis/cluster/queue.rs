@@ -484,7 +484,7 @@ mod tests {
         // The call is not sent after its release either.
         assert_eq!(sent(&mut queue, &a(), NOW + LONGEST_PAUSE), []);
         queue.on_reply(CallId::from_u64(2), &mut events);
-        assert!(matches!(&events[..], [events] if is_refusal(events, 1)), "{events:?}");
+        assert!(matches!(&events[..], [event] if is_refusal(event, 1)), "{events:?}");
         assert!(queue.is_empty());
     }
 
@@ -507,7 +507,7 @@ mod tests {
         reject(&mut queue, call, "TRYAGAIN", RetryAt::Owner, NOW);
         let (mut events, timeout_at) = (Vec::new(), NOW + Duration::from_secs(3));
         queue.drop_overdue(timeout_at, |_| unreachable!("it was refused"), &mut events);
-        assert!(matches!(&events[..], [events] if is_refusal(events, 2)), "{events:?}");
+        assert!(matches!(&events[..], [event] if is_refusal(event, 2)), "{events:?}");
     }
 
     #[test]

@@ -79,7 +79,7 @@ struct Open {
     /// Questions without a reply, oldest first.
     pending: VecDeque<Question>,
     last_asked: Instant,
-    /// Whether the sentinel has answered, well or not.
+    /// Whether the sentinel has answered, even with an error.
     has_answered: bool,
     /// Whether something has happened since the question was sent.
     is_outdated: bool,
@@ -380,7 +380,7 @@ mod tests {
     use crate::transport::redis::server_kind::ServerKind;
 
     const SWITCH_EVENT: &[u8] = b">3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$4\r\nshop\r\n";
-    /// More bytes than a test can wait for.
+    /// More bytes than the watcher may read in this test.
     const TOO_MANY: usize = 1_000 * SWITCH_EVENT.len();
 
     /// A sentinel that sends events without end, and the number of bytes read.
