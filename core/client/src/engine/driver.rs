@@ -1,4 +1,4 @@
-//! Decides which thread drives the engine: its own thread, or a caller that would only wait for it.
+//! Decides which thread drives the engine: its own thread, or a caller that would otherwise only wait.
 //!
 //! To drive the engine is to run its runtime, which runs the engine's task. A blocking call costs its round trip and
 //! two wake-ups of a thread: one of the engine's thread, one of the caller. A thread that calls again and again while
@@ -363,8 +363,8 @@ impl DrivingState {
         }
         // A thread that entered after this one does not drive. If it called `request_engine` before `by_callers` is set
         // here, that call had no effect, and the thread would wait while no thread drives. `callers` is therefore
-        // checked below. It is set by a swap instead of a store, because the operation must also read what that thread
-        // wrote.
+        // checked below. `by_callers` is set by a swap instead of a store, because the operation must also read what
+        // that thread wrote.
         self.by_callers.swap(true, Ordering::SeqCst);
         if self.callers.load(Ordering::SeqCst) > 1 {
             self.request_engine();

@@ -126,7 +126,7 @@ impl Handle {
         self.driver.request_engine();
     }
 
-    /// Returns the engine for the program that turns it at the first call, and `None` later.
+    /// Returns the engine, which the program then turns. Only the first call returns it.
     #[cfg(not(feature = "native"))]
     pub(crate) fn take_driven(&self) -> Option<Driven> {
         self.driver.take()

@@ -383,7 +383,7 @@ mod tests {
         short.request_granted(ticket(2), lease(7));
         short.add_request(ticket(3), renewed(2));
         let shortest = short.shortest(at(10), |_| true, |_| true);
-        assert_eq!(shortest, Some(Duration::from_secs(2)), "at once");
+        assert_eq!(shortest, Some(Duration::from_secs(2)), "it counts at once");
         // The last request was cancelled. It stops counting at the next clean-up, a second later.
         let only_first = |open: Ticket| open == ticket(1);
         assert_eq!(

@@ -513,8 +513,8 @@ impl Drop for Engine {
     }
 }
 
-/// Returns the error to report instead, if the operation relied on a lease that was lost and that the session has
-/// forgotten. To the session such a lease was never acquired, so its own error would mislead.
+/// Returns the error to report instead of `error`, if the operation relied on a lease that was lost and that the
+/// session has forgotten. To the session such a lease was never acquired, so its own error would mislead.
 fn error_of_forgotten_lease(lease: Option<&Lease>, error: &Error) -> Option<Error> {
     let is_of_lease = matches!(error.kind(), ErrorKind::NotOwner | ErrorKind::InvalidArgument);
     lease.filter(|_| is_of_lease)?.lost_error(error.operation())

@@ -19,7 +19,7 @@ use super::quorum::Quorum;
 use super::{NODE, Transport, TransportEvent};
 use crate::settings::Settings;
 
-/// Creates the transport for these settings, and a `NodeLink` for each server, which is the program's side of it.
+/// Creates the transport for these settings, and for each server a `NodeLink`, the program's side of it.
 pub(crate) fn open(settings: &Settings) -> (Box<dyn Transport>, Vec<NodeLink>) {
     let nodes = 0..settings.targets.len();
     let links: Vec<NodeLink> = nodes

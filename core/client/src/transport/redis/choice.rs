@@ -156,7 +156,7 @@ impl Connector {
     }
 
     /// Verifies that the server is the one where the client is, and none of the other primaries. If the client is at no
-    /// server, a connection for calls puts it at this one.
+    /// server, a connection for calls makes this server the client's.
     async fn admit(&self, connection: &mut Connection, attempt: &Attempt<'_>) -> Result<(), Failure> {
         if let Some(peers) = self.peers.as_ref().filter(|_| attempt.purpose.is_for_calls()) {
             let is_new_connection = attempt.purpose != Purpose::PeerCheck;
@@ -264,7 +264,7 @@ enum KeyCheck {
     NoServer,
 }
 
-/// Whether this is the server where the client is, or where it was last if it is at none.
+/// Whether this is the server where the client is or, if the client is at none, where it was last.
 fn is_preferred(mark: &Mark, current_server: Option<&Mark>, last: Option<&Mark>) -> bool {
     match current_server {
         Some(current_server) => mark

@@ -117,6 +117,8 @@ impl LaneLink {
         matches!(self.state, State::Open { .. })
     }
 
+    /// Adds a call to send with the next flush. `asking` makes the node run it although the slot is still migrating to
+    /// the node.
     pub(super) fn push(&mut self, call: Call, asking: bool) {
         self.waiting.push_back(Waiting {
             routed: Routed {
@@ -257,7 +259,7 @@ impl LaneLink {
         failure
     }
 
-    /// Reports to the session once that the lane is open. Returns whether it did so now.
+    /// Reports to the session, once for each connection, that the lane is open. Returns whether it did so now.
     pub(super) fn report_open(&mut self, events: &mut Vec<TransportEvent>) -> bool {
         if !self.is_open() || mem::replace(&mut self.is_reported, true) {
             return false;

@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(
             limits(3_000).limit(&outage, at(0)),
             Duration::from_secs(5),
-            "the first time"
+            "the first attempt"
         );
         outage.began(at(0), at(60_000));
         outage.failed(at(61_000));

@@ -107,8 +107,8 @@ impl Peers {
         Ok(())
     }
 
-    /// Verifies that a server is none of the others, by its run id if it tells it. A primary that is connected already
-    /// (not `is_new_connection`) waits for no others, because they wait for it.
+    /// Verifies that a server is none of the others: by its run id, or by the key if any server hides its run id. A
+    /// primary that is connected already (not `is_new_connection`) waits for no others, because they wait for it.
     pub(super) async fn check(
         &self,
         run_id: Option<String>,
@@ -164,6 +164,8 @@ impl Peers {
         timeout(limit, all).await;
     }
 
+    /// Verifies that the server's key has the number of this primary. Sets the key if it does not exist, and extends a
+    /// key that is no longer fresh.
     async fn prove(&self, wire: &mut Wire, database: i64) -> Result<(), Failure> {
         let (key, own_number) = (self.key(), self.node.to_string());
         let (start, key_ttl) = (self.now(), KEY_TTL.as_millis().to_string());

@@ -1,4 +1,4 @@
-//! A primary that sentinels watch: they name the primary, and report when another server becomes it.
+//! A primary that sentinels watch: they name the primary, and report when another server becomes the primary.
 //!
 //! ```text
 //!   asking ───── a round names a server, which says itself that it is a primary ─► connected
@@ -14,7 +14,7 @@
 //! primary.
 //!
 //! A single sentinel may announce a newer epoch, the number of a failover, than all others. A majority of the sentinels
-//! granted that epoch, and every other sentinel adopts it when it learns of it. The newest answer of a round is
+//! granted that epoch, and every other sentinel adopts the epoch when it learns of it. The newest answer of a round is
 //! therefore followed, even if only one sentinel gives it.
 
 mod answer;
@@ -172,7 +172,7 @@ impl Sentinel {
             return;
         }
         if self.round.is_none() && is_newer {
-            // The other sentinels are asked at once, without the pause before most rounds.
+            // The other sentinels are asked at once, without the usual pause before a round.
             self.begin(Some(&address), now);
         }
         if let Some(round) = &mut self.round {
@@ -193,7 +193,7 @@ impl Sentinel {
         for address in named {
             let reached = self.settings.address_map.lookup(&address.host, address.port);
             if reached.is_some_and(|(host, port)| self.target.names_address(&host, port)) {
-                // This sentinel is connected by the URL, and must not count twice.
+                // The URL names this sentinel already, and it must not count twice.
                 continue;
             }
             let others = self

@@ -77,7 +77,7 @@ pub(super) enum RetryAt {
     Owner,
     /// The owner of its slot, which the rejection has named.
     NewOwner,
-    /// A node to which the slot is still migrating, once.
+    /// A node to which the slot is still migrating. Only this attempt goes there.
     ImportingNode(Address),
 }
 

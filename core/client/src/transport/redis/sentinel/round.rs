@@ -244,7 +244,7 @@ mod tests {
         assert!(!Case::of(1, &[]).has_ended(100_000), "no answer at all");
         assert!(
             Case::of(2, &[]).with_failure(1).with_failure(2).has_ended(10),
-            "and none will come"
+            "no answer will come"
         );
     }
 
