@@ -50,7 +50,7 @@ impl Handle {
         &self.port
     }
 
-    /// Whether the start has a final result: success, failure for good, or a close before the start.
+    /// Whether the start has a final result: success, a lasting failure, or a close before the start.
     pub(crate) fn is_started(&self) -> bool {
         self.started.get().is_some()
     }

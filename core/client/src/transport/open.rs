@@ -26,7 +26,7 @@ pub(crate) fn open(settings: &Arc<Settings>, first: FirstConnection) -> Result<B
             open_one(settings, target, first, None)
         }
         targets => {
-            // The other servers may be a majority, so no single failure is fatal.
+            // A server that cannot be reached is not fatal, because the others may be a majority.
             let first = match first {
                 FirstConnection::Awaited | FirstConnection::Lazy => FirstFailure::Retryable,
                 FirstConnection::Inherited => FirstFailure::Outage,

@@ -191,8 +191,8 @@ impl Connector {
             if connection.mark.is_same_server(&mark) == Some(true) {
                 return Ok(server);
             }
-            // Drops the reference during the question: it would keep the client at this server even if all connections
-            // are lost.
+            // Drops the reference before the question, because the reference would keep the client at this server even
+            // if all connections are lost.
             drop(server);
             match self.check_key(connection).await? {
                 KeyCheck::Found => {}

@@ -329,7 +329,7 @@ impl Queue {
 }
 
 impl Waiting {
-    /// Whether the call that was sent is a later one of the same lock, by another script. Such a call may undo this
+    /// Whether the call that was sent is a later call of the same lock, by another script. Such a call may undo this
     /// one.
     fn is_overtaken_by(&self, id: CallId, sent: &Sent) -> bool {
         self.flow == sent.flow
