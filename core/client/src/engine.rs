@@ -1,14 +1,16 @@
 //! The engine: one thread for each client, which owns the session and the connections. The program's observers, wakers
-//! and subscribers of `tracing` run on this thread, too, and must not block; no other code of the program does. Without
-//! the feature `native` there is no thread: the program runs the engine itself.
+//! and subscribers of `tracing` run on this thread, too, so they must not block. No other code of the program runs
+//! here. Without the feature `native` there is no thread: the program runs the engine itself.
 //!
 //! One turn of the engine:
 //!
 //! ```text
 //!   callers' commands ─┐                       ┌─► calls, one batch for each lane
-//!   what was seen ─────┼─► Session ─► drained ─┤
+//!   transport events ──┼─► Session ─► drained ─┤
 //!   the clock ─────────┘                       └─► completions: one wake-up for a batch
 //! ```
+//!
+//! A lane is a connection for calls: commands have one, and renewals have another.
 
 mod connecting;
 #[cfg(feature = "native")]

@@ -1,4 +1,4 @@
-//! The way of a call to a server.
+//! Carries calls to servers, and their replies back.
 //!
 //! A [`Transport`] takes the items that the session wants to send, one by one, and reports what it saw. It fulfils the
 //! transport's part of the driver contract: the calls of one lane stay in order, a call waits while its node is not
@@ -39,7 +39,7 @@ pub(crate) enum TransportEvent {
         node: NodeId,
         lane: Lane,
     },
-    /// The lane is no longer open, or could not be opened. The cause names the node.
+    /// The lane is no longer open, or could not be opened. If there are several nodes, the cause names this one.
     LaneClosed {
         node: NodeId,
         lane: Lane,
@@ -57,13 +57,13 @@ pub(crate) enum TransportEvent {
         channel: Arc<[u8]>,
     },
     /// A lane to one node of a cluster opened. For observers, metrics and circuit breakers.
-    #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "only clusters have such"))]
+    #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "only clusters report it"))]
     ShardLaneOpened {
         server: Arc<str>,
         lane: Lane,
     },
     /// A lane to one node of a cluster closed, or could not be opened.
-    #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "only clusters have such"))]
+    #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "only clusters report it"))]
     ShardLaneClosed {
         server: Arc<str>,
         lane: Lane,
@@ -78,7 +78,7 @@ pub(crate) enum TransportEvent {
         /// The names of the primaries, by number.
         primaries: Arc<[Arc<str>]>,
     },
-    /// An item that was held back can be sent, or the time at which it can be has changed.
+    /// A call that was held back can be sent now, or at another time than before.
     #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "only clusters hold back"))]
     Sendable,
     /// The client can be used: its node has both lanes, or a majority of several nodes has.
@@ -105,8 +105,8 @@ pub(crate) trait Transport: Send {
     /// Adds an item to send with the next `flush`.
     fn transmit(&mut self, item: Transmit);
 
-    /// Sends the added items on the connections that are open. Calls `sent` just before each call. All calls of a lane
-    /// go as one batch.
+    /// Sends the added items on the connections that are open. Calls `sent` just before it sends a call. All calls of a
+    /// lane go as one batch.
     fn flush(&mut self, now: Instant, sent: &mut dyn FnMut(CallId));
 
     /// Advances the connections and appends their events. Wakes the task of `context` when there may be more.
@@ -116,8 +116,9 @@ pub(crate) trait Transport: Send {
     /// its servers are still primaries.
     fn set_in_use(&mut self, _is_in_use: bool) {}
 
-    /// Sets the length of the shortest auto-renewed lease that has its own length, of those that are held or waited
-    /// for. The transport gives up lost and silent connections in time for this lease and for the client's lease.
+    /// Sets the length of the shortest auto-renewed lease that is held or waited for, among those with a length of
+    /// their own. The transport gives up silent connections and slow attempts to connect in time to renew this lease,
+    /// and one of the client's length.
     fn set_shortest_lease(&mut self, _lease: Option<Duration>) {}
 
     /// Abandons everything that belongs to a broken runtime: connections, attempts to connect, and timers. Appends the
@@ -132,13 +133,13 @@ pub(crate) trait Transport: Send {
     fn every_lane_is_open(&self) -> bool;
 }
 
-/// The role of a client's first connection for its callers.
+/// How a client's callers depend on its first connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FirstConnection {
     /// The callers wait for the first connection before they do anything else.
     Awaited,
     /// The first operation connects, and waits for the connection as it would in an outage.
     Lazy,
-    /// The client connected before, in the process of which this one is a fork.
+    /// This process is a fork, and the client connected before, in the process that was forked.
     Inherited,
 }

@@ -1,9 +1,9 @@
 //! The result of a client's first connection, and the callers that wait for it.
 //!
 //! ```text
-//!   Pending ── a connection ──► Done
-//!     │                          │
-//!     └── none to be had ──► Failed ◄── the client is closed ── from all
+//!   Pending ──── connected ────────────► Done
+//!   Pending ──── cannot be connected ──► Failed
+//!   any state ── the client is closed ─► Failed
 //! ```
 
 use steadlock_protocol::Error;

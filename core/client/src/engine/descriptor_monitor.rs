@@ -2,7 +2,7 @@
 //!
 //! tokio panics when it uses closed descriptors. Afterwards it closes their numbers, which may belong to files of the
 //! program by now. Each thread that drives a runtime therefore checks here when it begins and when it wakes up. tokio
-//! can be faster only while an engine is busy or spins (`spin.rs`).
+//! can meet a closed descriptor before the check only while an engine is busy or spins (`spin.rs`).
 //!
 //! Another thread that wakes the runtime checks here, too: tokio would panic in that thread of the program.
 
@@ -28,8 +28,8 @@ const CHECK_INTERVAL: Duration = Duration::from_micros(100);
 #[derive(Debug, Default)]
 pub(super) struct DescriptorMonitor {
     /// Two unused descriptors, opened just before and just after those of the runtime. If either is closed, the monitor
-    /// assumes that the runtime's are closed, too. If the program closes a single descriptor of the runtime, that shows
-    /// when the runtime uses it. `None` if the runtime has no descriptors.
+    /// assumes that the runtime's are closed, too. A single closed descriptor of the runtime is noticed when the
+    /// runtime uses it. `None` if the runtime has no descriptors.
     before: Option<Canary>,
     after: OnceLock<Canary>,
     next_check: AtomicU64,
@@ -120,7 +120,7 @@ struct CheckingWaker {
     runtime: runtime::Id,
 }
 
-/// The checking waker of the only task that is polled here.
+/// The checking waker of one task, kept from one poll to the next.
 #[derive(Default)]
 pub(super) struct WakerCache(Option<CachedWaker>);
 

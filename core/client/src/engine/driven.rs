@@ -97,7 +97,8 @@ impl Driven {
         Poll::Ready(())
     }
 
-    /// Returns the time of the next turn if nothing is reported before, by [`clock_micros`](crate::host::clock_micros).
+    /// Returns the time of the next turn if nothing is reported before, as a time of
+    /// [`clock_micros`](crate::host::clock_micros).
     #[must_use]
     pub fn due(&mut self) -> Option<u64> {
         let due = self.engine.as_mut()?.sources().due()?;

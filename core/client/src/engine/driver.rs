@@ -1,8 +1,8 @@
-//! Decides which thread drives the engine: its own thread, or a caller that would only wait for it.
+//! Decides which thread drives the engine: its own thread, or a caller that would otherwise only wait.
 //!
-//! A blocking call costs its round trip and two wake-ups of a thread: one of the engine's thread, one of the caller. A
-//! thread that calls again and again while no other thread calls saves both. Such a thread drives the engine itself
-//! while it waits.
+//! To drive the engine is to run its runtime, which runs the engine's task. A blocking call costs its round trip and
+//! two wake-ups of a thread: one of the engine's thread, one of the caller. A thread that calls again and again while
+//! no other thread calls saves both wake-ups: it drives the engine itself while it waits.
 //!
 //! ```text
 //!              a run of quick calls by one thread
@@ -10,8 +10,8 @@
 //!     ▲    the engine's thread stands by              │
 //!     └───────────────────────────────────────────────┘
 //!       a second caller, an event loop's call, a call
-//!       that takes long, or no call for a millisecond,
-//!       a lane that is not open, a renewal that is near
+//!       that takes long, no call for a millisecond,
+//!       a lane that is not open, or a renewal that is near
 //! ```
 //!
 //! The caller runs the same engine on the same runtime; only the thread differs. Observers, wakers and subscribers of
@@ -21,10 +21,11 @@
 //! A caller can leave or be stopped at any time. Connecting and renewing, on which the locks depend, are therefore left
 //! to the engine's thread.
 //!
-//! In a simulator's virtual time only the simulator drives: the engine never allows callers to (`thread.rs`). This file
-//! therefore reads only the machine's clock.
+//! In a simulator's virtual time only the simulator drives: the engine never allows callers to drive (`thread.rs`).
+//! This file therefore reads only the machine's clock.
 //!
-//! `DrivingState` has the decision. It has no runtime and reads no clock.
+//! `DrivingState` makes the decision. It has no runtime and reads no clock, so that loom can play it
+//! (`driver/schedules.rs`).
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -55,7 +56,7 @@ pub(crate) struct Driver {
     /// `None` before the engine starts and after it ends.
     runtime: RwLock<Option<Arc<GuardedRuntime>>>,
     state: DrivingState,
-    /// The signal for the engine's thread to stand by.
+    /// The signal for the engine's thread to stand by: to wait without driving.
     stand_by: Notify,
 }
 
@@ -106,7 +107,7 @@ pub(crate) fn is_driving() -> bool {
     IS_DRIVING.get()
 }
 
-/// The mark of a thread that drives an engine, until this is dropped.
+/// Marks the thread as one that drives an engine, until this is dropped.
 struct Driving {
     before: bool,
 }
@@ -166,13 +167,13 @@ impl Driver {
         self.state.allow_callers(readiness, clock::now);
     }
 
-    /// Reports that the engine has work for which no waiting thread drives it.
+    /// Makes the engine's thread drive again: the engine has work, and no waiting caller drives it.
     pub(crate) fn request_engine(&self) {
         self.state.request_engine();
     }
 
-    /// Registers a thread that begins to wait for a result. Call `drive` on the returned `Caller`, and drop it when the
-    /// result is there.
+    /// Registers a thread that begins to wait for a result. Call `drive` on the returned `Caller`, and drop the
+    /// `Caller` when the result is there.
     pub(crate) fn enter(&self) -> Caller<'_> {
         Caller {
             is_alone: self.state.enter(),
@@ -192,8 +193,8 @@ impl Driver {
         }
     }
 
-    /// Makes the engine's thread stand by. If the runtime's descriptors are closed, a wake-up would panic; it is then
-    /// left out, as the engine's thread finds out by itself.
+    /// Makes the engine's thread stand by. If the runtime's descriptors are closed, no signal is sent, because the
+    /// wake-up would panic. The engine's thread notices the closed descriptors by itself.
     fn signal_stand_by(&self) {
         let has_descriptors = self.runtime().is_some_and(|runtime| runtime.monitor.check_now());
         if has_descriptors {
@@ -240,8 +241,8 @@ impl Caller<'_> {
     }
 }
 
-/// Whether this thread may drive a runtime. A thread inside another runtime may not, nor one that is ending and has
-/// lost its thread locals.
+/// Whether this thread may drive a runtime. It may not if it is inside another runtime, or if it is ending and has lost
+/// its thread locals.
 fn may_enter_a_runtime() -> bool {
     Handle::try_current().is_err_and(|error| error.is_missing_context())
 }
@@ -319,7 +320,7 @@ impl DrivingState {
         }
     }
 
-    /// Reports that the engine has work for which no waiting thread drives it.
+    /// Makes the engine's thread drive again: the engine has work, and no waiting caller drives it.
     pub(super) fn request_engine(&self) {
         if self.by_callers.swap(false, Ordering::SeqCst) {
             drop(self.standing_by.lock().unwrap_or_else(PoisonError::into_inner));
@@ -360,9 +361,10 @@ impl DrivingState {
         if self.fast_calls.fetch_add(1, Ordering::Relaxed) < FAST_CALLS {
             return CallerRole::Waits;
         }
-        // A thread that entered after this one does not drive. It may have called `request_engine` before `by_callers` is
-        // set here; that call then had no effect, and the thread would wait while no thread drives. Hence the check of
-        // `callers` below. A swap instead of a store, because the operation must also read what that thread wrote.
+        // A thread that entered after this one does not drive. If it called `request_engine` before `by_callers` is set
+        // here, that call had no effect, and the thread would wait while no thread drives. `callers` is therefore
+        // checked below. `by_callers` is set by a swap instead of a store, because the operation must also read what
+        // that thread wrote.
         self.by_callers.swap(true, Ordering::SeqCst);
         if self.callers.load(Ordering::SeqCst) > 1 {
             self.request_engine();
@@ -395,7 +397,8 @@ mod tests {
 
     /// Calls fast and often enough to drive. Returns whether it drove.
     fn becomes_driver(state: &DrivingState) -> bool {
-        // The operating system may pause a thread between two calls for longer than a fast run allows.
+        // One run may not be enough: the operating system may pause a thread for longer than a run of fast calls
+        // allows.
         (0..100).any(|_| {
             (0..=2 * FAST_CALLS).any(|_| {
                 assert!(state.enter());

@@ -28,7 +28,7 @@ pub(crate) struct Handle {
 
 impl Handle {
     pub(crate) fn new(generation: u64, settings: Arc<Settings>, wake: Option<Wake>) -> Self {
-        // Each process counts for itself, a forked child too.
+        // A forked child gets metrics of its own, because each process counts for itself.
         let metrics = settings.metrics.as_ref().map(|_| Arc::default());
         let (port, commands) = Port::open(generation, wake, metrics);
         Self {
@@ -50,7 +50,7 @@ impl Handle {
         &self.port
     }
 
-    /// Whether the start has a final result: success, failure for good, or a close before the start.
+    /// Whether the start has a final result: success, a lasting failure, or a close before the start.
     pub(crate) fn is_started(&self) -> bool {
         self.started.get().is_some()
     }
@@ -93,7 +93,7 @@ impl Handle {
 
     /// Sends a command to the engine, and starts the engine first if necessary.
     pub(crate) fn send(&self, command: Command) {
-        // A caller that waits on a slot drives the engine itself, or calls the engine's thread.
+        // A caller that waits on a slot drives the engine itself, or makes the engine's thread drive.
         let has_driving_caller = matches!(
             &command,
             Command::Run {
@@ -121,12 +121,12 @@ impl Handle {
         commands.take()
     }
 
-    /// Reports that the engine has work for which no waiting thread drives it.
+    /// Makes the engine's thread drive again: the engine has work, and no waiting caller drives it.
     pub(crate) fn request_engine(&self) {
         self.driver.request_engine();
     }
 
-    /// Returns the engine for the program that turns it at the first call, and `None` later.
+    /// Returns the engine, which the program then turns. Only the first call returns it.
     #[cfg(not(feature = "native"))]
     pub(crate) fn take_driven(&self) -> Option<Driven> {
         self.driver.take()

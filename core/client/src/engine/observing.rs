@@ -1,4 +1,4 @@
-//! Passes what the session, the transport and the callers do to observers, the host's log and the metrics.
+//! Informs observers, the host's log and the metrics of what the session, the transport and the callers do.
 //!
 //! An engine has an `Observing` only if one of these is in use, or can come into use later.
 
@@ -24,7 +24,7 @@ pub(super) struct Observing {
     detail: Detail,
     metering: Option<Metering>,
     observers: Observers,
-    /// The level from which on the host reads its log.
+    /// The least severe level that the host's log shows. `None` if it is off.
     log: Option<Level>,
     /// The writer of the host's log. `None` if the host has no log.
     journal: Option<Journal>,
@@ -34,12 +34,13 @@ pub(super) struct Observing {
     /// The names of the primaries of each node that is a cluster, by primary number.
     primaries: SortedMap<NodeId, Arc<[Arc<str>]>>,
     links: SortedMap<(Arc<str>, Lane), LinkState>,
-    /// The waiters, each with the time when its wait began. Like `held`, it is kept only with `Detail::Everything`.
+    /// The waiters, each with the time when its wait began. This table and `held` are kept only with
+    /// `Detail::Everything`.
     waits: Table<Ticket, Ongoing>,
     held: Table<LeaseId, Ongoing>,
     /// Releases whose callers no longer wait.
     releases: Table<Ticket, LeaseId>,
-    /// The losses that the session observed and whose events are about to follow.
+    /// The losses that the session has just observed. Their events follow next.
     losses: Vec<ObservedLoss>,
 }
 
@@ -72,8 +73,8 @@ struct ObservedLoss {
 }
 
 impl Observing {
-    /// Creates it, or returns `None` if nothing can ever observe this engine. A host that reads no log now can turn its
-    /// log on later; the log then has to know which connections were open before.
+    /// Returns `None` if nothing can ever observe this engine. A host whose log is off can turn it on later; the log
+    /// then has to know which connections were open before.
     pub(super) fn new(settings: &Arc<Settings>, port: &Port) -> Option<Box<Self>> {
         let (log, metrics) = (settings.log.get(), port.metrics());
         let detail = required_detail(&settings.observers, log);

@@ -12,7 +12,7 @@ use crate::settings::CountedQueue;
 /// The interval between two rounds of requests.
 const INTERVAL: Duration = Duration::from_secs(15);
 
-/// Requests the lengths for one engine, for one chosen lock at least.
+/// Requests the lengths for one engine. At least one lock is chosen.
 pub(super) struct QueuePoller {
     metrics: Arc<Metrics>,
     locks: Vec<CountedQueue>,
@@ -21,7 +21,7 @@ pub(super) struct QueuePoller {
 }
 
 impl QueuePoller {
-    /// Creates it, or returns `None` if no lock was chosen or nothing is counted.
+    /// Creates the poller. Returns `None` if no lock was chosen, or if the client has no metrics.
     pub(super) fn new(metrics: Option<&Arc<Metrics>>, locks: &[CountedQueue], now: Instant) -> Option<Self> {
         let metrics = metrics.filter(|_| !locks.is_empty())?;
         Some(Self {
@@ -51,8 +51,8 @@ impl QueuePoller {
         }
     }
 
-    /// Handles the outcome of a ticket. Returns whether the ticket belongs to such a request. After a failed request
-    /// the length is unknown.
+    /// Handles the outcome of a ticket. Returns whether the ticket belongs to a request of this poller. After a failed
+    /// request the length is unknown.
     pub(super) fn record_outcome(&mut self, ticket: Ticket, outcome: &Outcome) -> bool {
         let Some(name) = self.pending.remove(&ticket) else {
             return false;
@@ -94,7 +94,7 @@ mod tests {
         poller.request_lengths(&mut session, start);
         let first = ticket(&poller).unwrap();
         poller.request_lengths(&mut session, start + INTERVAL);
-        assert_eq!(ticket(&poller), Some(first), "it is not answered yet");
+        assert_eq!(ticket(&poller), Some(first), "the first request is not answered yet");
         let state = LockState {
             waiting: Some(4),
             ..LockState::default()
@@ -102,11 +102,11 @@ mod tests {
         assert!(poller.record_outcome(first, &Outcome::State(state)));
         assert!(metrics.text().contains("steadlock_fair_queue{queue=\"hot\"} 4\n"));
         poller.request_lengths(&mut session, start + INTERVAL + INTERVAL / 2);
-        assert_eq!(ticket(&poller), None, "it is not time");
+        assert_eq!(ticket(&poller), None, "the next round is not due yet");
         poller.request_lengths(&mut session, start + 2 * INTERVAL);
         let second = ticket(&poller).unwrap();
         assert!(!poller.record_outcome(first, &Outcome::Forced(true)));
         assert!(poller.record_outcome(second, &Outcome::Forced(true)));
-        assert!(!metrics.text().contains("fair_queue{"), "nothing is known");
+        assert!(!metrics.text().contains("fair_queue{"), "the length is unknown");
     }
 }

@@ -3,7 +3,7 @@
 //! Waking a sleeping thread takes longer than a reply of a server on the same machine. While callers are busy and
 //! commands or replies arrive quickly, the engine therefore checks for them repeatedly, and yields its processor to
 //! other threads between two checks. An engine does not spin if its client is idle or only renews, or if its server is
-//! far away. Neither does it on a single processor, where nothing that it waits for could run meanwhile.
+//! far away. It does not spin on a single processor either, where nothing that it waits for could run meanwhile.
 
 use std::time::Duration;
 

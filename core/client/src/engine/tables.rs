@@ -1,8 +1,9 @@
-//! The tables of the engine: the requests that have no answer yet, by the tickets of the session; the leases whose
-//! holders the engine keeps informed; the commands and events that the next turn handles, and the results of a turn.
+//! The tables of the engine. `Requests` has the requests without an answer, by the session's tickets. `Leases` has the
+//! leases whose holders the engine keeps informed. `Arrivals` has the commands and events that the next turn handles,
+//! and `Outbox` the results of a turn.
 //!
-//! `ShortLeases` is the shortest auto-renewed lease: the transport gives up a silent connection in time to renew that
-//! lease on a new one.
+//! `ShortLeases` knows the length of the shortest auto-renewed lease. The transport gives up a silent connection in
+//! time to renew that lease on a new one.
 
 use std::sync::{Arc, Weak};
 use std::task::Context;
@@ -23,7 +24,7 @@ pub(super) struct Request {
     pub(super) sink: Sink,
     /// The name of the lock as the caller gave it, for a request that acquires one.
     pub(super) name: Option<Arc<str>>,
-    /// The lease to release or extend, or the one that a re-entry is within.
+    /// The lease to release or extend, or the lease within which a re-entry happens.
     pub(super) lease: Option<LeaseId>,
 }
 
@@ -72,8 +73,8 @@ impl Requests {
     }
 }
 
-/// Every lease that the session knows: held, or lost and not yet released. The session forgets a fixed lease when it is
-/// lost. The object of such a lease still knows how it ended, for as long as the program keeps that object.
+/// Every lease that the session knows: held, or lost and not yet released. The session forgets a lost fixed lease. Its
+/// object still knows how the lease ended, for as long as the program keeps that object.
 #[derive(Default)]
 pub(super) struct Leases {
     known: Table<LeaseId, Arc<Lease>>,
@@ -97,8 +98,8 @@ impl Leases {
         self.get(id).cloned().or_else(forgotten)
     }
 
-    /// Removes a lease that the session no longer has. A lost one can still be found, because a later release asks its
-    /// object how it ended.
+    /// Removes a lease that the session no longer has. A lost lease can still be found, because a later release asks
+    /// its object how the lease ended.
     pub(super) fn forget(&mut self, id: LeaseId) {
         let lost = self.known.remove(&id).filter(|lease| lease.lost_reason().is_some());
         if let Some(lease) = lost {
@@ -118,8 +119,8 @@ impl Leases {
         }
     }
 
-    /// Marks a lease as lost. Returns the event for the host; `None` if the lease was released in the same turn, as the
-    /// result of that release reports how it ended.
+    /// Marks a lease as lost. Returns the event for the host; `None` if a release of the lease is under way, because
+    /// its result reports how the lease ended.
     pub(super) fn lose(&mut self, id: LeaseId, loss: Loss) -> Option<Event> {
         if self.is_released(id) {
             return None;
@@ -132,7 +133,7 @@ impl Leases {
         Some(lost_event(&lease, loss))
     }
 
-    /// Returns, before the client closes, the ending of each lease that the program can still release. `None` stands
+    /// Returns each lease that the program can still release when the client closes, and why it was lost. `None` stands
     /// for a lease that the close releases, or whose release is under way.
     pub(super) fn loss_reasons(&self) -> Vec<(LeaseId, Option<LostReason>)> {
         let known = self.known.iter().map(|(id, lease)| (id, lease.lost_reason()));
@@ -157,8 +158,8 @@ impl Leases {
             .collect()
     }
 
-    /// Adds a lost lease to the table, which keeps it while the program has its object. A sweep drops the others
-    /// whenever the table has about twice as many entries as the last sweep kept.
+    /// Adds a lost lease to the table of forgotten ones. When the table has about twice as many entries as the last
+    /// sweep kept, a new sweep drops those whose objects the program no longer has.
     fn remember(&mut self, id: LeaseId, lease: &Arc<Lease>) {
         if self.forgotten.len() >= 2 * self.kept_by_last_sweep + 64 {
             self.forgotten.retain(|lease| lease.strong_count() > 0);
@@ -184,7 +185,8 @@ fn lost_event(lease: &Lease, loss: Loss) -> Event {
 /// The interval between two clean-ups, each of which looks at every lease.
 const CLEAN_UP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The auto-renewed leases that have their own length: those that are held, and those that requests wait for.
+/// The auto-renewed leases that have a length of their own instead of the client's: those that are held, and those that
+/// requests wait for.
 #[derive(Default)]
 pub(super) struct ShortLeases {
     requested: SortedMap<Ticket, Duration>,
@@ -381,7 +383,7 @@ mod tests {
         short.request_granted(ticket(2), lease(7));
         short.add_request(ticket(3), renewed(2));
         let shortest = short.shortest(at(10), |_| true, |_| true);
-        assert_eq!(shortest, Some(Duration::from_secs(2)), "at once");
+        assert_eq!(shortest, Some(Duration::from_secs(2)), "it counts at once");
         // The last request was cancelled. It stops counting at the next clean-up, a second later.
         let only_first = |open: Ticket| open == ticket(1);
         assert_eq!(

@@ -1,6 +1,6 @@
 //! An engine on its own thread, with its runtime.
 //!
-//! `Inbox` is the engine's wait: for callers, for the server, and for the clock.
+//! `Inbox` is how the engine waits for callers, for the server and for the clock.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -35,7 +35,7 @@ pub(super) fn start(
     commands: &mut Option<CommandReceiver>,
     first: FirstConnection,
 ) -> Result<(), Error> {
-    // Virtual time stands still while a thread waits, so only the simulator drives.
+    // In virtual time the engine is a task of the simulator, because the clock stands still while a thread waits.
     #[cfg(feature = "simulation")]
     if let Some(world) = settings.world.simulation() {
         let Some(commands) = commands.take() else { return Ok(()) };
@@ -192,10 +192,10 @@ impl EngineLoop {
     }
 }
 
-/// The place for an engine whose runtime ended before it.
+/// The place for an engine that outlives its runtime.
 type ReturnSlot = Arc<Mutex<Option<EngineLoop>>>;
 
-/// Returns the engine when it is dropped.
+/// Puts the engine into `return_slot` when this guard is dropped.
 struct ReturnOnDrop {
     /// `None` once the engine has ended.
     engine_loop: Option<EngineLoop>,
@@ -254,7 +254,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Yields to the runtime once, so that it handles its sockets and runs its other tasks. Otherwise callers that keep the
-/// engine busy would stop both.
+/// engine busy would keep the runtime from both.
 async fn yield_to_connections() {
     let mut has_run = false;
     poll_fn(|context| {
@@ -280,8 +280,7 @@ pub(super) struct Inbox {
 
 impl Inbox {
     pub(super) fn new(world: World, has_descriptors: bool) -> Self {
-        // A single processor turns spinning off. In virtual time a spin would never end, because the clock stands
-        // still.
+        // One processor turns spinning off. In virtual time a spin would never end, because the clock stands still.
         let processors = match world.is_virtual() {
             true => 1,
             false => thread::available_parallelism().map_or(1, Into::into),

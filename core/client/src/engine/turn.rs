@@ -1,7 +1,7 @@
 //! One turn of the engine: passes everything that arrived to the session, and sends what the session produces.
 //!
-//! This file also passes the requests of callers to the session, and closes the client: the time limit, the callers that
-//! wait for the end, and the ends of the leases.
+//! This file also passes the requests of callers to the session, and closes the client. `Closing` has the time limit of
+//! the close, the callers that wait for its end, and how each lease ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,10 +26,11 @@ use crate::target::Target;
 use crate::transport::{FirstConnection, Transport, TransportEvent};
 use crate::unwind::panicked_error;
 
-/// The longest time for which a closed client keeps releasing its leases.
+/// The longest time for which a closed client keeps releasing its leases. It is shorter than the 500 ms that a close
+/// may take (`docs/guarantees.md`).
 const CLOSE_LIMIT: Duration = Duration::from_millis(400);
 
-/// The facts that decide whether a thread other than the engine's own may drive it.
+/// The facts that decide whether a thread other than the engine's own may drive the engine (`driver.rs`).
 #[cfg(feature = "native")]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Readiness {
@@ -195,7 +196,7 @@ impl Engine {
             TransportEvent::LaneClosed { node, lane, cause } => self.session.on_lane_closed(node, lane, cause, now),
             TransportEvent::SubscriptionsLost(node) => self.session.on_subscriptions_lost(node),
             TransportEvent::SubscriptionLost { node, channel } => self.session.on_subscription_lost(node, &channel),
-            // `drain_session` sends after every burst anyway.
+            // Nothing is left to do: `drain_session` sends in every turn.
             TransportEvent::Sendable => {}
             TransportEvent::Slots {
                 node,
@@ -222,8 +223,8 @@ impl Engine {
         }
     }
 
-    /// Tells the circuit breaker of a cluster's primary that its lane opened, or closed by this failure. Only the lane
-    /// of commands counts.
+    /// Tells the circuit breaker of a cluster's primary that its lane opened, or closed by this failure. Only the
+    /// command lane counts, because a breaker stops only acquisitions.
     fn on_shard_lane(&mut self, server: &str, lane: Lane, failure: Option<&Cause>, now: Instant) {
         if lane == Lane::Command
             && let Some(primary) = self.primary(server)
@@ -325,7 +326,7 @@ impl Engine {
             observing.completed(ticket, &outcome, lease, self.now);
         }
         let Some(request) = request else {
-            // The caller went away in the same burst in which it got the grant.
+            // The caller went away in the turn in which its request was granted.
             if let Outcome::Granted(grant) = outcome {
                 self.start(
                     NO_CALLER,
@@ -367,7 +368,8 @@ impl Engine {
         self.outbox.answer(request.sink, result);
     }
 
-    /// Returns the result of a release, by the outcome of the session and the object of the lease.
+    /// Returns the result of a release. The session's outcome counts, unless the lease's object knows that the lease
+    /// was lost.
     fn release_result(&self, id: Option<LeaseId>, lease: Option<&Lease>, answered: ReleaseOutcome) -> Completion {
         Completion::Released(lease.map_or_else(
             || {
@@ -394,7 +396,7 @@ impl Engine {
     }
 
     /// Adds what the session does not know: the caller's name for the lock, the name of the server, and the reason why
-    /// the engine never reached it. `default_name` is the name of the lock if the error has none.
+    /// the engine never connected to that server. `default_name` is the name of the lock if the error has none.
     fn add_context(&self, error: Error, default_name: Option<&str>) -> Error {
         let named = error.lock_name().map(|name| self.settings.without_prefix(name));
         let name = named.or(default_name).map(str::to_owned);
@@ -415,7 +417,7 @@ impl Engine {
         self.transport.restart(now, &mut self.arrivals.events)
     }
 
-    /// Ends the engine with this error. The drop reports it to every caller.
+    /// Ends the engine with this error. The drop of the engine reports the error to every caller.
     #[cfg(feature = "native")]
     pub(super) fn fail(&mut self, error: Error) {
         self.answer_connecting(Err(error));
@@ -480,7 +482,7 @@ impl Drop for Engine {
             .set_ended(error.clone(), was_closed.then_some(closing.close_outcomes));
         self.commands.close();
         self.answer_connecting(Err(error.clone()));
-        // The close has already reported the losses that it knew of.
+        // A lease whose loss the close has already reported adds no event here.
         self.outbox.add_events(self.leases.lose_all(LostReason::Closed));
         for request in self.requests.take_all() {
             let released = match request.operation {
@@ -511,8 +513,8 @@ impl Drop for Engine {
     }
 }
 
-/// Returns the error to report instead, if the operation relied on a lease that was lost and that the session has
-/// forgotten. To the session such a lease was never acquired, so its own error would mislead.
+/// Returns the error to report instead of `error`, if the operation relied on a lease that was lost and that the
+/// session has forgotten. To the session such a lease was never acquired, so its own error would mislead.
 fn error_of_forgotten_lease(lease: Option<&Lease>, error: &Error) -> Option<Error> {
     let is_of_lease = matches!(error.kind(), ErrorKind::NotOwner | ErrorKind::InvalidArgument);
     lease.filter(|_| is_of_lease)?.lost_error(error.operation())
@@ -705,12 +707,13 @@ struct Closing {
     deadline: Instant,
     /// The callers to answer when the close ends.
     waiters: Vec<Sink>,
-    /// The releases that the close requested, each with the leases that it ends. A composite lock has none: its members
-    /// are released.
+    /// The releases that the close requested, each with the leases that it ends. A composite lock has no entry, because
+    /// its members are released.
     releases: Table<Ticket, Vec<LeaseId>>,
     /// The outcomes of these releases.
     close_outcomes: CloseOutcomes,
-    /// Callers that meanwhile released a lease that the close releases. They are answered when the close ends.
+    /// The callers that released a lease after the close had requested its release. They are answered when the close
+    /// ends.
     late_releases: Vec<LateRelease>,
 }
 

@@ -19,7 +19,7 @@ use super::quorum::Quorum;
 use super::{NODE, Transport, TransportEvent};
 use crate::settings::Settings;
 
-/// Creates the transport for these settings, and a `NodeLink` for each server, which is the program's side of it.
+/// Creates the transport for these settings, and for each server a `NodeLink`, the program's side of it.
 pub(crate) fn open(settings: &Settings) -> (Box<dyn Transport>, Vec<NodeLink>) {
     let nodes = 0..settings.targets.len();
     let links: Vec<NodeLink> = nodes
@@ -51,7 +51,7 @@ struct Node {
     /// Whether subscriptions have a connection.
     is_subscriber_open: bool,
     channels: SortedSet<Arc<[u8]>>,
-    /// Calls whose lane was not open.
+    /// Calls that were not sent yet.
     waiting: VecDeque<Waiting>,
     response_timeout: Duration,
     outgoing: VecDeque<Transmit>,
@@ -105,7 +105,8 @@ impl NodeLink {
             node.is_ready = false;
             // A call that the program did not take must not go out on the next connection: its response timeout has
             // been running since it was reported as sent.
-            node.outgoing.retain(|item| !is_of(item, lane));
+            node.outgoing
+                .retain(|item| !matches!(item, Transmit::Call(call) if call.lane == lane));
         }
         node.events.push(TransportEvent::LaneClosed {
             node: NODE,
@@ -234,10 +235,6 @@ impl Transport for External {
     fn every_lane_is_open(&self) -> bool {
         lock(&self.0).open.len() == 2
     }
-}
-
-fn is_of(item: &Transmit, lane: Lane) -> bool {
-    matches!(item, Transmit::Call(call) if call.lane == lane)
 }
 
 fn disconnected(call: CallId, cause: &str) -> TransportEvent {

@@ -17,13 +17,13 @@ pub(super) struct Memory {
     messages: UnboundedReceiver<(Arc<[u8]>, Vec<u8>)>,
     is_connected: bool,
     waiting: Vec<Transmit>,
-    /// The replies of the store since the last flush.
+    /// The replies and confirmations of the store since the last poll.
     events: Vec<TransportEvent>,
 }
 
 impl Memory {
-    /// Opens the store. Returns `Misconfigured` if a process of which this one is a fork holds the store. Here it would
-    /// be another store, which excludes none of that process's callers.
+    /// Opens the store. Returns `Misconfigured` if a process of which this one is a fork holds the store. In this
+    /// process the name would lead to another store, which excludes none of that process's callers.
     pub(super) fn open(name: Option<&str>) -> Result<Self, Error> {
         let store = match name {
             Some(name) => {

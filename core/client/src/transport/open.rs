@@ -26,6 +26,7 @@ pub(crate) fn open(settings: &Arc<Settings>, first: FirstConnection) -> Result<B
             open_one(settings, target, first, None)
         }
         targets => {
+            // A server that cannot be reached is not fatal, because the others may be a majority.
             let first = match first {
                 FirstConnection::Awaited | FirstConnection::Lazy => FirstFailure::Retryable,
                 FirstConnection::Inherited => FirstFailure::Outage,

@@ -16,13 +16,15 @@ pub(super) struct Quorum {
     /// The nodes that failed, and the causes, until the client is ready.
     failed: SortedSet<usize>,
     causes: Vec<Cause>,
+    /// Whether the result of the first connection was reported.
     is_reported: bool,
     /// The time at which a majority was connected for the first time.
     majority_since: Option<Instant>,
     events: Vec<TransportEvent>,
 }
 
-/// The time that a majority waits for the other nodes before it reports the client as ready.
+/// The time for which the client waits for the other nodes, once a majority is connected, before it is reported as
+/// ready.
 const WAIT_FOR_OTHERS: Duration = Duration::from_millis(200);
 
 impl Quorum {
@@ -37,10 +39,6 @@ impl Quorum {
             majority_since: None,
             events: Vec::new(),
         }
-    }
-
-    const fn majority(&self) -> usize {
-        self.nodes.len() / 2 + 1
     }
 
     /// Passes on an event of one node, under the number of that node.
@@ -108,7 +106,7 @@ impl Quorum {
         if self.is_reported {
             return;
         }
-        let majority = self.majority();
+        let majority = self.nodes.len() / 2 + 1;
         if self.connected.len() >= majority {
             let since = *self.majority_since.get_or_insert(now);
             if self.connected.len() + self.failed.len() == self.nodes.len() || now >= since + WAIT_FOR_OTHERS {

@@ -13,9 +13,9 @@
 //! All three connections go to the same server (`identity.rs`), whichever of a name's addresses that server has
 //! (`choice.rs`).
 //!
-//! Only a demotion closes all three together. A server that is demoted to a replica keeps its connections, and the
-//! address may lead to another server by now. While the client holds or waits for locks there, it regularly asks the
-//! server whether it is still a primary.
+//! All three are closed together only if the client must leave the server, mostly because the server was demoted. A
+//! server that is demoted to a replica keeps its connections, and the address may lead to another server by now. While
+//! the client holds or waits for locks, it therefore asks regularly whether the server is still a primary.
 
 mod address;
 mod address_mapping;
@@ -90,9 +90,9 @@ pub(super) enum FirstFailure {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The two lanes have not both been open yet. A failure to connect may end the client.
+    /// The two lanes were never open together. A failure to connect may end the client.
     First,
-    /// Each lane is reported separately.
+    /// The opening and the loss of each lane are reported.
     Reported,
     /// The first attempt failed, and no other follows.
     Failed,
@@ -148,14 +148,14 @@ impl Redis {
         Some(failure)
     }
 
-    /// Closes all connections to a server that is no longer a primary.
+    /// Closes all connections to a server that the client must leave.
     fn give_up_all(&mut self, failure: &Failure, now: Instant, events: &mut Vec<TransportEvent>) {
         self.renewals.give_up(failure, now, events);
         self.commands.give_up(failure, now, events);
         self.subscriptions.give_up(now);
     }
 
-    /// Leaves the connections, and connects to the new primary.
+    /// Gives up all connections and attempts to connect, and connects again: after a switch, to the new primary.
     fn follow(&mut self, failure: &Failure, now: Instant, events: &mut Vec<TransportEvent>) {
         self.renewals.follow(failure, now, events);
         self.commands.follow(failure, now, events);
@@ -169,14 +169,17 @@ impl Redis {
         now: Instant,
         events: &mut Vec<TransportEvent>,
     ) -> Option<Failure> {
-        let renewals = self.poll_lane(Lane::Renewal, context, now, events);
-        let commands = self.poll_lane(Lane::Command, context, now, events);
-        let demotion = [&commands, &renewals].into_iter().flatten().find(|of| of.is_demotion());
+        let renewal_failure = self.poll_lane(Lane::Renewal, context, now, events);
+        let command_failure = self.poll_lane(Lane::Command, context, now, events);
+        let demotion = [&command_failure, &renewal_failure]
+            .into_iter()
+            .flatten()
+            .find(|of| of.is_demotion());
         if let Some(demotion) = demotion {
             self.give_up_all(demotion, now, events);
         }
         self.answer_questions(now);
-        commands.or(renewals)
+        command_failure.or(renewal_failure)
     }
 
     /// Lets an open lane answer the questions of connections that are being made.
@@ -190,8 +193,8 @@ impl Redis {
         }
     }
 
-    /// Checks that the server is none of the other primaries, if one of these asked for it. Leaves the server
-    /// otherwise.
+    /// Checks that the server is none of the other primaries, if one of these asked for the check. Leaves a server that
+    /// is one of them.
     fn poll_peer_check(&mut self, context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>) {
         // A connection that is being made does this check itself, because it may lead to another server.
         let is_open = self.commands.is_open() && self.renewals.is_open();
@@ -208,7 +211,7 @@ impl Redis {
         }
         self.subscriptions.poll(context, now, self.commands.is_open(), events);
         if self.connector.identity.has_questions() {
-            // An open lane must answer this question.
+            // The next turn lets an open lane answer the question.
             context.waker().wake_by_ref();
         }
         let has_subscriptions = self.subscriptions.is_open();

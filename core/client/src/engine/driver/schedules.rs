@@ -1,3 +1,5 @@
+//! Tests the decision which thread drives, in every order of the steps of two threads.
+
 use std::sync::Arc;
 
 use loom::thread::spawn;
@@ -5,7 +7,7 @@ use loom::thread::spawn;
 use crate::engine::driver::*;
 use crate::schedules::in_every_schedule;
 
-/// Returns the same time always: the clock stands still.
+/// Always returns the same time: the clock stands still.
 fn now() -> Instant {
     Instant::from_micros(86_400_000_000)
 }

@@ -3,12 +3,15 @@
 //! ```text
 //!   every address is tried at once
 //!     ├─ the client is at a server ─► the first connection to that server
-//!     └─ it is at none ─► the primaries that answer within the round:
-//!            one ─► it    the same server, or where it was last ─► that    several servers ─► refused
+//!     └─ it is at none
+//!          ├─ a connection is to the server where it was last ─► that connection
+//!          └─ else, after the round: the primaries that answered
+//!               ├─ are one server ──────► the first connection
+//!               └─ are several servers ─► refused
 //! ```
 //!
-//! Replicas and addresses without an answer are skipped while another address is usable. A tool looks at a replica if no
-//! primary answers.
+//! Replicas and addresses without an answer are skipped while another address is usable. A tool looks at a replica if
+//! no primary answers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,7 +33,7 @@ use super::server_kind::ServerKind;
 use super::wire::Wire;
 use crate::sleep::timeout_at;
 
-/// The time from the first primary of a round to the end of the round.
+/// A round ends this long after the first primary has answered.
 const ROUND: Duration = Duration::from_millis(250);
 /// The lifetime, in milliseconds, of the key that shows whether two connections go to one server.
 const KEY_TTL: &[u8] = b"10000";
@@ -153,7 +156,7 @@ impl Connector {
     }
 
     /// Verifies that the server is the one where the client is, and none of the other primaries. If the client is at no
-    /// server, a connection for calls puts it at this one.
+    /// server, a connection for calls makes this server the client's.
     async fn admit(&self, connection: &mut Connection, attempt: &Attempt<'_>) -> Result<(), Failure> {
         if let Some(peers) = self.peers.as_ref().filter(|_| attempt.purpose.is_for_calls()) {
             let is_new_connection = attempt.purpose != Purpose::PeerCheck;
@@ -162,8 +165,8 @@ impl Connector {
                 .check(run_id, &mut connection.wire, self.database(), is_new_connection)
                 .await?;
         }
-        // This comes last: as soon as the client is at this server, other attempts ask an open connection there, and
-        // one that is still being made answers nothing.
+        // This comes last: as soon as the client is at this server, other attempts ask its connections to read a key,
+        // and a connection that is still being made does not answer.
         if attempt.purpose.is_at_server() {
             let server = self.join_server(connection, attempt).await?;
             if attempt.purpose != Purpose::PeerCheck {
@@ -188,8 +191,8 @@ impl Connector {
             if connection.mark.is_same_server(&mark) == Some(true) {
                 return Ok(server);
             }
-            // Drops the reference during the question: it would keep the client at this server even if all connections
-            // are lost.
+            // Drops the reference before the question, because the reference would keep the client at this server even
+            // if all connections are lost.
             drop(server);
             match self.check_key(connection).await? {
                 KeyCheck::Found => {}
@@ -257,10 +260,11 @@ enum KeyCheck {
     Found,
     Missing,
     Unknown,
+    /// The client is at no server any more, so no connection has answered.
     NoServer,
 }
 
-/// Whether this is the server where the client is, or where it was last if it is at none.
+/// Whether this is the server where the client is or, if the client is at none, where it was last.
 fn is_preferred(mark: &Mark, current_server: Option<&Mark>, last: Option<&Mark>) -> bool {
     match current_server {
         Some(current_server) => mark

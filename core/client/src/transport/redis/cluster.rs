@@ -8,9 +8,9 @@
 //!             └── TRYAGAIN, CLUSTERDOWN: later      ◄─┘
 //! ```
 //!
-//! The session sees the cluster as one node, whose lanes are open while any cluster node's are. The client connects to
-//! a node when a call or a channel needs it. A node that is lost, slow or silent delays only the calls of its slots.
-//! They wait in the queue, no longer than the response timeout, for whichever node has the slot next.
+//! The session sees the cluster as one node, whose lanes are open while those of any cluster node are. The client
+//! connects to a node when a call or a channel needs it. A node that is lost, slow or silent delays only the calls of
+//! its slots. They wait in the queue, no longer than the response timeout, for the node that has the slot next.
 
 mod channels;
 #[cfg(feature = "admin")]
@@ -185,7 +185,7 @@ impl Cluster {
         now: Instant,
         events: &mut Vec<TransportEvent>,
     ) {
-        // This comes first: every call that waits must be in the queue when a reply is checked against it.
+        // This comes first: every call that waits must be in the queue when a reply is checked against the queue.
         self.requeue_calls(address, now, events);
         for item in shard_events.drain(..) {
             self.forward(address, item, events);
@@ -250,7 +250,7 @@ impl Cluster {
         }
     }
 
-    /// Takes back the calls that a node turned away, and those that cannot be sent to it.
+    /// Takes back the calls that a node rejected, and those that cannot be sent to it.
     fn requeue_calls(&mut self, address: &Address, now: Instant, events: &mut Vec<TransportEvent>) {
         for lane in LANES {
             let Some(shard) = self.shards.get_mut(address) else {

@@ -17,7 +17,7 @@ pub(super) struct Failure {
     cause: Cause,
     /// Whether the cause repeats words of the server.
     quotes: bool,
-    /// Whether the server itself answered this: it is running, and the address is right.
+    /// Whether the server itself gave this answer. If so, it is running, and the address is right.
     is_answer: bool,
     /// Whether the server was the right primary and no longer is.
     is_demotion: bool,
@@ -27,7 +27,7 @@ const WITHOUT_TLS: &str = "if the server has none, the URL begins with redis, no
 
 /// The number of failures that a message lists.
 const SHOWN: usize = 3;
-/// The length of a secret's beginning by which its repetition is noticed.
+/// A text with this many first characters of a secret repeats the secret.
 const SHOWN_START: usize = 8;
 
 impl Failure {
@@ -140,7 +140,7 @@ impl Failure {
         self
     }
 
-    /// Adds the address, of several addresses of a host.
+    /// Adds the address that failed, because the host has several.
     pub(super) fn with_socket_address(mut self, address: SocketAddr) -> Self {
         self.cause = self.cause.reworded(|text| format!("{address}: {text}"));
         self
@@ -242,7 +242,7 @@ impl From<ServerError> for Failure {
             "NOPERM" => Self::misconfigured(format!("the server's user lacks a permission ({})", error.message))
                 .with_advice("SECURITY.md has the rights that locks need")
                 .quoting(),
-            // Texts are compared because these errors have no code. This one ends when other clients disconnect.
+            // Texts are compared because these errors have no code. The next error ends when other clients disconnect.
             "ERR" if error.message.starts_with("max number of clients") => {
                 Self::unavailable("the server has as many connections as it takes (max number of clients reached)")
                     .with_advice("close clients that are not needed, or raise the server's maxclients")

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   nowhere ── the first connection for calls ─► at a server ── the last of them is lost ─► nowhere
-//!                                                  ▲    │
-//!                  it has the same run id, or a    │    └ another connection is tried
-//!                  key that it sets is seen by one ┘            │
-//!                  that is there                   else it is to another server, and closed
+//!
+//!   at a server, a new connection
+//!     ├─ has the same run id, or sets a key that an open connection reads ─► it is kept
+//!     └─ leads to another server ──────────────────────────────────────────► it is closed
 //! ```
 //!
 //! A server tells its run id to users with the right to ask. For other users, and behind a proxy that returns the run
@@ -57,7 +57,7 @@ struct State {
     questions: Vec<Question>,
 }
 
-/// A question of a connection that is being made to an open one: the value of a key.
+/// The question for the value of a key. A connection that is being made puts it to an open one.
 pub(super) struct Question {
     pub(super) key: Arc<[u8]>,
     pub(super) answer: oneshot::Sender<Result<Reply, ServerError>>,

@@ -1,10 +1,11 @@
 //! The connection of one lane: sends script calls and receives their replies in order.
 //!
-//! `InFlight` is the commands that were sent on a lane's connection and have no reply yet, oldest first.
+//! `InFlight` has the commands that were sent on a lane's connection and have no reply yet, oldest first.
 //!
 //! ```text
-//!   call ─► Call ── reply ─► reported ── NOSCRIPT ─► unknown script ── all others are answered ─► Load, Call
-//!   load ─► Load ── OK / refused: the calls of this script behind it fail with the reason
+//!   call ─► Call ── reply ─► reported
+//!             └─── NOSCRIPT ─► unknown script ── all others are answered ─► Load, Call
+//!   load ─► Load ── refused: the calls of this script behind it fail with the server's error
 //!   check_role ─► RoleCheck ── a replica: the connection is given up
 //!   read_key ─► ReadKey ── any reply ─► passed to the connection that is being made
 //!   a node of a cluster: call ─► Call ── MOVED, ASK, TRYAGAIN, CLUSTERDOWN ─► rejected
@@ -34,8 +35,8 @@ use crate::transport::{NODE, TransportEvent};
 
 /// A lane's connection and its calls.
 ///
-/// Calls are sent without waiting for earlier replies. The first call of each script is preceded by the script's text.
-/// If the server forgets a script later (NOSCRIPT), nothing new is sent until all replies have arrived. Then the
+/// Calls are sent without waiting for earlier replies. The text of a script (`SCRIPT LOAD`) is sent before its first
+/// call. If the server forgets a script later (NOSCRIPT), nothing new is sent until all replies have arrived. Then the
 /// missing scripts are loaded and their calls repeated, which keeps the order of the calls.
 pub(super) struct LaneLink {
     connector: Arc<Connector>,
@@ -47,9 +48,9 @@ pub(super) struct LaneLink {
     waiting: VecDeque<Waiting>,
     /// The commands on the connection.
     in_flight: InFlight,
-    /// The time since when there is no connection, and the number of attempts.
+    /// The time since when there is no connection, and the number of failures.
     outage: Outage,
-    /// Whether anything is held or waited for. Then the server must be a primary.
+    /// Whether anything is held, waited for or owed. If so, the lane checks that the server is a primary.
     is_in_use: bool,
     /// The time of the next question whether the server is a primary. The command lane asks regularly, and each lane
     /// also asks when the other one has a new connection.
@@ -58,7 +59,7 @@ pub(super) struct LaneLink {
     response_timeout: Duration,
     /// The time without a reply after which a connection is given up.
     silence_limit: Duration,
-    /// The limit of `silence_limit` while a connection that is being made waits for an answer.
+    /// The upper bound of `silence_limit` while a connection that is being made waits for an answer.
     urgent_silence_limit: Duration,
     /// The value of `silence_limit` while no lease is shorter than the client's.
     longest_silence_limit: Duration,
@@ -78,8 +79,8 @@ struct Waiting {
 /// demotion: a replica, too, replies that another owner holds the lock.
 const ROLE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Returns how long a renewal may stay without a reply. A lock is lost if its renewals wait too long on a dead
-/// connection.
+/// Returns how long a renewal may stay without a reply. The renewal is sent after a third of the lease. If its
+/// connection is given up another third later, the last third is left to renew on a new connection.
 fn silence_limit_of(lease: Duration) -> Duration {
     (lease / 3).max(Duration::from_millis(250))
 }
@@ -116,6 +117,8 @@ impl LaneLink {
         matches!(self.state, State::Open { .. })
     }
 
+    /// Adds a call to send with the next flush. `asking` makes the node run it although the slot is still migrating to
+    /// the node.
     pub(super) fn push(&mut self, call: Call, asking: bool) {
         self.waiting.push_back(Waiting {
             routed: Routed {
@@ -205,7 +208,7 @@ impl LaneLink {
         }
     }
 
-    /// Sets whether anything is held or waited for.
+    /// Sets whether anything is held, waited for or owed.
     pub(super) fn set_in_use(&mut self, is_in_use: bool) {
         self.is_in_use = is_in_use;
     }
@@ -256,7 +259,7 @@ impl LaneLink {
         failure
     }
 
-    /// Reports to the session once that the lane is open. Returns whether it did so now.
+    /// Reports to the session, once for each connection, that the lane is open. Returns whether it did so now.
     pub(super) fn report_open(&mut self, events: &mut Vec<TransportEvent>) -> bool {
         if !self.is_open() || mem::replace(&mut self.is_reported, true) {
             return false;
@@ -346,12 +349,12 @@ fn poll_open(
 ) -> Result<(), Failure> {
     let mut demotion = Ok(());
     while let Poll::Ready(frame) = wire.poll(context) {
-        // This connection has no subscriptions, but a server can still push something.
         let frame = match frame {
             Ok(frame) => frame,
             // An earlier reply that shows a demotion is the real cause.
             Err(end) => return Err(demotion.err().unwrap_or(end)),
         };
+        // This connection has no subscriptions, but a server can still push something.
         let Frame::Reply(reply) = frame else { continue };
         // A demotion does not invalidate the replies behind it.
         if let Err(failure) = in_flight.on_reply(reply, events) {
@@ -430,7 +433,7 @@ enum Command {
 }
 
 impl InFlight {
-    /// Creates it for a node of a cluster.
+    /// Creates the state for a node of a cluster, which can reject calls.
     pub(super) fn of_shard() -> Self {
         Self {
             rejected: Some(Vec::new()),
@@ -458,7 +461,7 @@ impl InFlight {
         !self.unknown_script.is_empty()
     }
 
-    /// Writes a call, preceded by the script's text if this is the script's first call.
+    /// Writes a call, and before it the script's text if this is the script's first call.
     pub(super) fn call(&mut self, routed: Routed, now: Instant, out: &mut Vec<u8>) {
         if !self.loaded.contains(&routed.call.script) {
             self.load(routed.call.script, now, out);
@@ -472,16 +475,16 @@ impl InFlight {
             self.push(Command::Asking, now);
         }
         let call = &routed.call;
-        let more = (self.is_sharded && call.script.publishes()).then_some(SHARDED);
-        commands::begin(out, 3 + call.keys.len() + call.args.len() + usize::from(more.is_some()));
+        let word = (self.is_sharded && call.script.publishes()).then_some(SHARDED);
+        commands::begin(out, 3 + call.keys.len() + call.args.len() + usize::from(word.is_some()));
         commands::bulk(out, b"EVALSHA");
         commands::bulk(out, call.script.sha1().as_bytes());
         commands::bulk_number(out, call.keys.len());
         for part in call.keys.iter().chain(&call.args) {
             commands::bulk(out, part);
         }
-        if let Some(more) = more {
-            commands::bulk(out, more);
+        if let Some(word) = word {
+            commands::bulk(out, word);
         }
         self.push(Command::Call(routed), now);
     }

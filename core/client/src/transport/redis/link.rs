@@ -1,5 +1,5 @@
-//! One connection for the commands of a tool. It goes to the server where a client's would go. Unlike a connection for
-//! locks, it never retries, and accepts a replica if there is no primary.
+//! One connection for the commands of a tool. It goes to the server where a client's connection would go. Unlike a
+//! connection for locks, it never retries, and accepts a replica if there is no primary.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -128,7 +128,7 @@ impl Link {
 
     /// Connects.
     ///
-    /// Borrows `self` only while it begins: a future that holds `&self` could not move between threads.
+    /// Borrows `self` only for the call, because a future that holds `&self` could not move between threads.
     fn connect(&mut self) -> impl Future<Output = Result<Connected, Error>> + Send + use<> {
         let connector = Arc::clone(&self.connector);
         let (purpose, accepts_any) = (self.purpose, self.accepts_any);

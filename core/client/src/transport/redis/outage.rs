@@ -10,7 +10,7 @@ use super::failure::Failure;
 use crate::sleep::{sleep, timeout_at};
 use crate::world::World;
 
-/// A connection that lived at least this long was good.
+/// A connection that lived at least this long was good: the count of failures begins again.
 const GOOD_LIFETIME: Duration = Duration::from_secs(1);
 /// The longest pause before the first attempt after a good connection. The pause doubles with every further attempt.
 const BACK_OFF: Duration = Duration::from_millis(50);
@@ -88,9 +88,9 @@ impl AttemptLimits {
         self.shortest_lease.store(micros(shortest), Ordering::Relaxed);
     }
 
-    /// Returns the time limit of one attempt. While an unexpired lease may still be saved by another attempt, the limit
-    /// is a third of that lease, but at least half a second. After that, an attempt may take the whole connect timeout,
-    /// as a slow network can require.
+    /// Returns the time limit of one attempt. While a lease may still be held, the limit is a third of that lease, but
+    /// at least half a second, so that a later attempt can still save the lease. Otherwise an attempt may take the
+    /// whole connect timeout, as a slow network can require.
     pub(super) fn limit(&self, outage: &Outage, now: Instant) -> Duration {
         let shortest = Duration::from_micros(self.shortest_lease.load(Ordering::Relaxed));
         let may_be_held = |lease: &Duration| outage.since.is_some_and(|since| now < since + *lease);
@@ -143,8 +143,7 @@ impl Deadline {
 
 /// Returns a random time of at most `longest`.
 pub(super) fn random_up_to(world: &World, longest: Duration) -> Duration {
-    let micros = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
-    Duration::from_micros(world.below(micros.saturating_add(1)))
+    Duration::from_micros(world.below(micros(longest).saturating_add(1)))
 }
 
 pub(super) async fn wait(pause: Duration) {
@@ -213,7 +212,7 @@ mod tests {
         assert_eq!(
             limits(3_000).limit(&outage, at(0)),
             Duration::from_secs(5),
-            "the first time"
+            "the first attempt"
         );
         outage.began(at(0), at(60_000));
         outage.failed(at(61_000));

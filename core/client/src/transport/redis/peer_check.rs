@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   idle ── another primary asks ───► connecting ── good ──────────► idle
-//!    ▲                                  │ │ └─ another's server ───► the server is left
+//!    ▲                                  │ │ └─ another primary's ──► the server is left
 //!    └── later again ◄── no connection ─┘ └─── a lasting failure ──► idle
 //! ```
 
@@ -20,8 +20,9 @@ use super::wire::Wire;
 /// The repeated check, which runs when another primary asks for it.
 pub(super) struct PeerCheck {
     connector: Arc<Connector>,
-    /// The number of the last request that this check followed, and of the last one that it passed on.
+    /// The number of the last request that this check followed; `None` if the check must be repeated.
     checked_changes: Option<u64>,
+    /// The number of the last request for which the other checks were woken.
     last_seen_changes: u64,
     running: Option<Boxed<Result<Wire, Failure>>>,
     outage: Outage,

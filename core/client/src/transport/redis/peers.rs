@@ -6,17 +6,17 @@
 //! others find its number there.
 //!
 //! ```text
-//!   run id ──── another's ────────────────────────────► refused
-//!     │  └───── new, and none is hidden ──────────────► good
-//!     └ hidden, or another's is ─► SET key me NX PX, GET key ── me ──► good
-//!                                                        └─ another ► refused
+//!   run id ──── that of another primary ───────────────────────────────────────────► refused
+//!     │  └───── new, and no server hides its run id ───────────────────────────────► good
+//!     └ any server hides its run id ─► SET key me NX PX, GET key ─┬ me ────────────► good
+//!                                                                 └ another number ► refused
 //! ```
 //!
 //! Three events make the other primaries check again (`peer_check.rs`), unless they did so recently: a primary sets the
-//! key, finds the key of another primary, or is the first with a hidden run id. They must check again because an address
-//! can lead to another server later, and because keys expire. If the keys of others may have expired when a primary
-//! connects, it makes the others check first, and waits a moment. As a result the newcomer is refused, and not a
-//! primary in use.
+//! key, finds the key of another primary, or is the first with a hidden run id. They must check again because an
+//! address can lead to another server later, and because keys expire. If the keys of others may have expired when a
+//! primary connects, it makes the others check first, and waits a moment. As a result the newcomer is refused, and not
+//! a primary in use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -36,7 +36,7 @@ use crate::sleep::timeout;
 pub(super) const QUESTION: &[&[u8]] = &[b"INFO", b"server"];
 /// The lifetime of the key.
 const KEY_TTL: Duration = Duration::from_secs(30);
-/// Half the lifetime of the key. A key that was set or extended less than this ago still exists for as long again.
+/// Half the lifetime of the key. A key that was set or extended less than this ago lasts at least as long again.
 const FRESH_FOR: Duration = Duration::from_secs(KEY_TTL.as_secs() / 2);
 /// How long the first primary with a hidden run id waits for the others to set their keys.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
@@ -61,7 +61,7 @@ struct Shared {
 
 #[derive(Default)]
 struct PeerState {
-    /// The run ids of the servers that tell it.
+    /// The run ids of the servers that tell theirs.
     run_ids: BTreeMap<usize, String>,
     /// The ids of each cluster's nodes.
     clusters: BTreeMap<usize, BTreeSet<String>>,
@@ -107,8 +107,8 @@ impl Peers {
         Ok(())
     }
 
-    /// Verifies that a server is none of the others, by its run id if it tells it. A primary that is connected already
-    /// (not `is_new_connection`) waits for no others, because they wait for it.
+    /// Verifies that a server is none of the others: by its run id, or by the key if any server hides its run id. A
+    /// primary that is connected already (not `is_new_connection`) waits for no others, because they wait for it.
     pub(super) async fn check(
         &self,
         run_id: Option<String>,
@@ -136,20 +136,20 @@ impl Peers {
         self.state().changes
     }
 
-    /// Whether this primary must follow such a request.
+    /// Whether this primary must check again when another one has requested it.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         let state = self.state();
         state.is_hidden && !state.is_fresh(self.node, now)
     }
 
-    /// Whether this primary's server is another primary's, as far as is known.
+    /// Whether the last check found the key of another primary at this primary's server.
     pub(super) fn is_refused(&self) -> bool {
         self.state().refused.contains(&self.node)
     }
 
     /// Waits until the others have set their keys: those that were identified by run id so far, and those whose keys
-    /// may have expired. If they come first, the primary that connects last is refused, while a caller still waits for
-    /// its connection.
+    /// may have expired. If they set their keys first, the primary that connects last is the one to be refused, while a
+    /// caller still waits for its connection.
     async fn wait_for_others(&self, limit: Duration) {
         let all = async {
             loop {
@@ -164,6 +164,8 @@ impl Peers {
         timeout(limit, all).await;
     }
 
+    /// Verifies that the server's key has the number of this primary. Sets the key if it does not exist, and extends a
+    /// key that is no longer fresh.
     async fn prove(&self, wire: &mut Wire, database: i64) -> Result<(), Failure> {
         let (key, own_number) = (self.key(), self.node.to_string());
         let (start, key_ttl) = (self.now(), KEY_TTL.as_millis().to_string());
@@ -264,7 +266,7 @@ impl PeerState {
         Ok(false)
     }
 
-    /// Requests another check if the keys of some may have expired. Returns whether that is so.
+    /// Requests another check if the keys of some other primaries may have expired. Returns whether it did.
     fn request_checks(&mut self, node: usize, now: Instant) -> bool {
         let must_request = self
             .proved

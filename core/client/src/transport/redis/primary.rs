@@ -1,12 +1,12 @@
 //! The address of the primary that sentinels name, as far as it is known.
 //!
 //! ```text
-//!   Pending ── a round names one ──► Known ── no connection, or none any more ──► Pending
+//!   Pending ── a round names one ──► Known ── no connection, or it is lost ─────► Pending
 //!     ▲ └───── none does ──► Unknown ──────── the next attempt ───────────────────┘
 //! ```
 //!
-//! Connections are only made in [`PrimaryAddress::Known`]: an attempt waits in [`PrimaryAddress::Pending`], and fails in
-//! [`PrimaryAddress::Unknown`].
+//! Connections are only made in [`PrimaryAddress::Known`]: an attempt waits in [`PrimaryAddress::Pending`], and fails
+//! in [`PrimaryAddress::Unknown`].
 
 use tokio::sync::watch;
 
@@ -38,13 +38,13 @@ impl SentinelPrimary {
         self.tls.as_ref()
     }
 
-    /// Marks the last answer as doubtful: no attempt begins before another round of questions is over.
+    /// Marks the last answer as outdated: no attempt begins before another round of questions is over.
     pub(super) fn invalidate(&self) {
         self.request_if(|address| matches!(address, PrimaryAddress::Known(_)));
     }
 
-    /// Asks the sentinels again at the start of an attempt, if they named no primary before. The reset comes no
-    /// earlier, so that other waiting attempts still learn the sentinels' reason.
+    /// Asks the sentinels again at the start of an attempt, if they named no primary before. The sentinels are asked no
+    /// earlier, so that other waiting attempts still learn the reason.
     pub(super) fn retry(&self) {
         self.request_if(|address| matches!(address, PrimaryAddress::Unknown(_)));
     }

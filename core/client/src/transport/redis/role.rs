@@ -8,7 +8,7 @@ use steadlock_resp::replies::{ServerError, text};
 
 use super::failure::Failure;
 
-/// The greeting of a server.
+/// The greeting of a server: its reply to `HELLO`.
 #[derive(Debug, Default)]
 pub(super) struct Greeting<'a> {
     pub(super) version: Option<&'a str>,

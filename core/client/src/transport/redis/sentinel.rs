@@ -1,24 +1,21 @@
-//! A primary that sentinels watch: they name the primary, and report when another server becomes it.
+//! A primary that sentinels watch: they name the primary, and report when another server becomes the primary.
 //!
 //! ```text
-//!             a round names a primary: its address, then its own greeting
-//!   asking ────────────────────────────────────────────────────► connected
-//!     ▲  ▲── none is named, or it is a replica: later ─────┐         │
-//!     │                                                    │         │
-//!     └── a connection to it is lost ◄─────────────────────┴─────────┤
-//!         all are asked before the next attempt                      │
-//!                                                                    │
-//!   connected to the new one ◄── a round ◄── a newer answer, or one that is changed
-//!         calls and subscriptions go there       ◄── a switch, or a new connection to a sentinel: it is asked
+//!   asking ───── a round names a server, which says itself that it is a primary ─► connected
+//!   asking ───── none is named, or the server is a replica ─► asking, after a pause
+//!   connected ── a connection to the primary is lost ───────► asking: a round comes before the next attempt
+//!   connected ── a round names another server ──────────────► calls and subscriptions go to that one
 //! ```
 //!
-//! The client connects to every sentinel, including those that the others name; one of them in the URL is enough. No
+//! The client connects to every sentinel, including those that the others name; one of them in the URL is enough. A
+//! sentinel is asked in each round, when it reports a switch, when it is connected again, and at intervals. While the
+//! client is connected, a round begins when an answer is newer than the known one, or changes to another primary. No
 //! answer counts before its [`Round`] is over. The client only uses a server whose own greeting says that it is a
 //! primary.
 //!
-//! A single sentinel may announce a newer epoch than all others. A majority of the sentinels granted that epoch, and
-//! every other sentinel adopts it when it learns of it. The newest answer of a round is therefore followed, even if
-//! only one sentinel gives it.
+//! A single sentinel may announce a newer epoch, the number of a failover, than all others. A majority of the sentinels
+//! granted that epoch, and every other sentinel adopts the epoch when it learns of it. The newest answer of a round is
+//! therefore followed, even if only one sentinel gives it.
 
 mod answer;
 #[cfg(feature = "admin")]
@@ -55,7 +52,8 @@ const SHORTEST_ROUND_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_ROUND_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause between two attempts to connect to the primary, or to a sentinel of the URL.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// The same for a sentinel that others name, because it may be unreachable from here.
+/// The longest pause for a sentinel that others name. It is longer, because such a sentinel may be unreachable from
+/// here.
 const LONGEST_PAUSE_OF_OTHERS: Duration = Duration::from_secs(10);
 /// The largest number of sentinels to connect to, beside those of the URL.
 const MAX_OTHERS: usize = 16;
@@ -174,7 +172,7 @@ impl Sentinel {
             return;
         }
         if self.round.is_none() && is_newer {
-            // The other sentinels are asked at once, without the pause before most rounds.
+            // The other sentinels are asked at once, without the usual pause before a round.
             self.begin(Some(&address), now);
         }
         if let Some(round) = &mut self.round {
@@ -195,7 +193,7 @@ impl Sentinel {
         for address in named {
             let reached = self.settings.address_map.lookup(&address.host, address.port);
             if reached.is_some_and(|(host, port)| self.target.names_address(&host, port)) {
-                // This sentinel is connected by the URL, and must not count twice.
+                // The URL names this sentinel already, and it must not count twice.
                 continue;
             }
             let others = self

@@ -58,8 +58,8 @@ struct Open {
 enum PendingReply {
     /// A change of several channels. This many are not confirmed yet.
     Channels(usize),
-    /// A change of one sharded channel. A node refuses channels whose slot it does not have, and one command can only
-    /// name channels of the same slot.
+    /// A change of one sharded channel. Each has a command of its own: a command can only name channels of one slot,
+    /// and a node refuses channels whose slot it does not have.
     Shard(Change),
     Ping,
 }
@@ -92,7 +92,7 @@ impl SubscriptionLink {
             channels: BTreeSet::new(),
             changes: Vec::new(),
             outage,
-            // Twice this, a third of the lease, is the time to notice a dead connection.
+            // A dead connection is noticed after at most two intervals, a third of the lease.
             ping_interval: (settings.lease.get() / 6).clamp(Duration::from_millis(250), Duration::from_secs(10)),
         }
     }
@@ -113,7 +113,7 @@ impl SubscriptionLink {
             return;
         }
         let changes = mem::take(&mut self.changes);
-        // Without a connection `channels` is enough.
+        // A new connection subscribes to all of `channels`.
         let State::Open(open) = &mut self.state else { return };
         for run in changes.chunk_by(|a, b| mem::discriminant(a) == mem::discriminant(b)) {
             open.send_changes(run);
@@ -170,7 +170,7 @@ impl SubscriptionLink {
         self.state = State::Waiting;
     }
 
-    /// Gives up the connection if it goes to another server than this one, where the client is.
+    /// Gives up the connection unless it certainly goes to this server, where the client is.
     pub(super) fn leave_unless_at(&mut self, server: &Server, now: Instant) {
         let State::Open(open) = &self.state else { return };
         if !open
@@ -314,7 +314,7 @@ impl Open {
                 Some(PendingReply::Shard(Change::Unsubscribe(pending))) if **pending == *channel => {
                     self.pending.pop_front();
                 }
-                // The client did not end this channel: its slot now belongs to another node.
+                // The client did not end this subscription: the channel's slot now belongs to another node.
                 _ => events.push(TransportEvent::SubscriptionLost {
                     node: NODE,
                     channel: channel.into(),
@@ -344,8 +344,8 @@ impl Open {
     ) -> Result<(), Failure> {
         let is_rejected = matches!(reply, Err(error) if REROUTING_CODES.contains(&error.code.as_str()));
         if is_rejected && !matches!(self.pending.front(), Some(PendingReply::Shard(_))) {
-            // This answers the request to end a channel. The node ended the channel itself before it read the request,
-            // and that message removed the request from `pending`.
+            // This error answers a request to end a subscription. The node ended the subscription itself before it read
+            // the request, and the message of that end removed the request from `pending`.
             return Ok(());
         }
         match self.pending.pop_front() {
@@ -360,7 +360,7 @@ impl Open {
                 }
                 Ok(())
             }
-            // A cluster node that refuses to end a channel ends it itself once the slot has moved.
+            // A cluster node that refuses to end a subscription ends it itself once the slot has moved.
             Some(PendingReply::Channels(_) | PendingReply::Shard(Change::Unsubscribe(_))) => Ok(()),
             None => Err(Failure::unavailable("the server answers what was not asked")),
         }

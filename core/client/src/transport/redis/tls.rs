@@ -1,7 +1,7 @@
 //! TLS connections, and the reasons why one fails.
 //!
 //! With TLS 1.3, a server that refuses the client's certificate reports it only after the handshake, in answer to the
-//! first data. The stream therefore records the error of the TLS library until the connection has proved good.
+//! first data. The stream therefore records the error of the TLS library, which then explains why the login failed.
 
 use std::io;
 use std::net::SocketAddr;

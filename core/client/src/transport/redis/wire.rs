@@ -196,7 +196,7 @@ impl Wire {
         Poll::Ready(Ok(some))
     }
 
-    /// Waits for the next reply. All commands without a reply must be the caller's own.
+    /// Waits for the next reply. The caller must have sent every command that has no reply yet.
     pub(super) async fn reply(&mut self) -> Result<Result<steadlock_protocol::Reply, replies::ServerError>, Failure> {
         loop {
             if let Frame::Reply(reply) = poll_fn(|context| self.poll(context)).await? {

@@ -77,7 +77,7 @@ pub(super) enum RetryAt {
     Owner,
     /// The owner of its slot, which the rejection has named.
     NewOwner,
-    /// A node to which the slot is still migrating, once.
+    /// A node to which the slot is still migrating. Only this attempt goes there.
     ImportingNode(Address),
 }
 
@@ -329,7 +329,7 @@ impl Queue {
 }
 
 impl Waiting {
-    /// Whether the call that was sent is a later one of the same lock, by another script. Such a call may undo this
+    /// Whether the call that was sent is a later call of the same lock, by another script. Such a call may undo this
     /// one.
     fn is_overtaken_by(&self, id: CallId, sent: &Sent) -> bool {
         self.flow == sent.flow
@@ -484,7 +484,7 @@ mod tests {
         // The call is not sent after its release either.
         assert_eq!(sent(&mut queue, &a(), NOW + LONGEST_PAUSE), []);
         queue.on_reply(CallId::from_u64(2), &mut events);
-        assert!(matches!(&events[..], [events] if is_refusal(events, 1)), "{events:?}");
+        assert!(matches!(&events[..], [event] if is_refusal(event, 1)), "{events:?}");
         assert!(queue.is_empty());
     }
 
@@ -507,7 +507,7 @@ mod tests {
         reject(&mut queue, call, "TRYAGAIN", RetryAt::Owner, NOW);
         let (mut events, timeout_at) = (Vec::new(), NOW + Duration::from_secs(3));
         queue.drop_overdue(timeout_at, |_| unreachable!("it was refused"), &mut events);
-        assert!(matches!(&events[..], [events] if is_refusal(events, 2)), "{events:?}");
+        assert!(matches!(&events[..], [event] if is_refusal(event, 2)), "{events:?}");
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(super) struct Topology {
     next: Vec<Address>,
     /// The time at which the asked nodes count as slow.
     slow_at: Instant,
-    /// Whether the last answer turned out to be outdated.
+    /// Whether a round is requested: there is no answer yet, or it may be outdated.
     is_requested: bool,
     /// The earliest time of the next round.
     not_before: Instant,

@@ -43,7 +43,7 @@ pub(super) fn is_newer(answer: &Answer, known: Option<&Answer>) -> bool {
 /// The answers that are followed, beside one that is newer than the known one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Trust {
-    /// No others: few sentinels have answered, and there are connections to the known primary.
+    /// No others: no majority of the sentinels has answered, and there are connections to the known primary.
     Newer,
     /// Another primary with the known epoch.
     Other,

@@ -18,8 +18,9 @@ use super::answer::{self, Answer};
 use crate::transport::redis::address::Address;
 use crate::transport::redis::failure::Failure;
 
-/// How long sentinels that are down have to come back after the first answer. While there are connections to a primary,
-/// the other sentinels have no longer either, because the first answer shows that the primary may have been replaced.
+/// Sentinels that are down have this long to come back after the first answer. While there are connections to a
+/// primary, the other sentinels have no longer than this, because the first answer shows that the primary may have been
+/// replaced.
 const DOWN_SENTINEL_WAIT: Duration = Duration::from_millis(250);
 
 /// A known sentinel at one of its addresses.
@@ -243,7 +244,7 @@ mod tests {
         assert!(!Case::of(1, &[]).has_ended(100_000), "no answer at all");
         assert!(
             Case::of(2, &[]).with_failure(1).with_failure(2).has_ended(10),
-            "and none will come"
+            "no answer will come"
         );
     }
 

@@ -79,7 +79,7 @@ struct Open {
     /// Questions without a reply, oldest first.
     pending: VecDeque<Question>,
     last_asked: Instant,
-    /// Whether the sentinel has answered, well or not.
+    /// Whether the sentinel has answered, even with an error.
     has_answered: bool,
     /// Whether something has happened since the question was sent.
     is_outdated: bool,
@@ -214,7 +214,7 @@ impl Watcher {
                             Failure::unavailable(format!("no answer for {}", brief(self.silence_limit))),
                         ),
                         Ok(()) => return,
-                        // The sentinel may be back at once.
+                        // The sentinel may be back at once, so a round still waits for it.
                         Err(_) if open.has_answered => WatcherEvent::Lost,
                         Err(failure) => WatcherEvent::Failed(failure),
                     };
@@ -380,7 +380,7 @@ mod tests {
     use crate::transport::redis::server_kind::ServerKind;
 
     const SWITCH_EVENT: &[u8] = b">3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$4\r\nshop\r\n";
-    /// More bytes than a test can wait for.
+    /// More bytes than the watcher may read in this test.
     const TOO_MANY: usize = 1_000 * SWITCH_EVENT.len();
 
     /// A sentinel that sends events without end, and the number of bytes read.
@@ -388,7 +388,7 @@ mod tests {
 
     impl AsyncRead for Endless {
         fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-            assert!(self.0 < TOO_MANY, "it is read without end");
+            assert!(self.0 < TOO_MANY, "the stream is read without end");
             buffer.put_slice(SWITCH_EVENT);
             self.0 += SWITCH_EVENT.len();
             Poll::Ready(Ok(()))
@@ -428,7 +428,7 @@ mod tests {
         let (mut context, mut events) = (Context::from_waker(&waker), Vec::new());
         for turn in 1..=3 {
             watcher.poll(&mut context, Instant::ZERO, true, &mut events);
-            assert_eq!(wake_counter.wake_count(), turn, "it has another turn");
+            assert_eq!(wake_counter.wake_count(), turn, "the task is woken for another turn");
             assert!(events.is_empty());
         }
         let late = Instant::ZERO + watcher.silence_limit;
