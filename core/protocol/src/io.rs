@@ -19,7 +19,7 @@ use std::time::Duration;
 use steadlock_collections::{SortedMap, SortedSet};
 
 use crate::breakers::{Breakers, NothingToAsk, Outage};
-use crate::calls::{Calls, Heir, InFlight, Purpose};
+use crate::calls::{Calls, InFlight, Purpose, Successor};
 use crate::client_info::ClientInfo;
 use crate::error::{Cause, Error};
 use crate::identities::{EVERY, Identities};
@@ -248,8 +248,8 @@ impl Io {
         self.calls.sent(id, now)
     }
 
-    /// Removes an answered call, and returns it with its heirs, which also wait for the answer.
-    pub(crate) fn finish(&mut self, id: CallId) -> Option<(InFlight, Vec<Heir>)> {
+    /// Removes an answered call, and returns it with the successors that also get its result.
+    pub(crate) fn finish(&mut self, id: CallId) -> Option<(InFlight, Vec<Successor>)> {
         let call = self.calls.finish(id)?;
         self.timers.stop(Timer::CallTimeout(id));
         Some(call)
@@ -260,9 +260,9 @@ impl Io {
         self.calls.get(id)
     }
 
-    /// Makes a hold or a release the heir of these attempts, which learns their results from now on.
-    pub(crate) fn add_heir(&mut self, attempts: &[CallId], heir: Heir) {
-        self.calls.add_heir(attempts, heir);
+    /// Makes a hold or a release a successor for these attempts: it gets their results from now on.
+    pub(crate) fn add_successor(&mut self, attempts: &[CallId], successor: Successor) {
+        self.calls.add_successor(attempts, successor);
     }
 
     /// Returns the number of calls in flight.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::breakers::Health;
-use crate::calls::{Answered, Heir, InFlight, Purpose};
+use crate::calls::{Answered, InFlight, Purpose, Successor};
 use crate::error::{Cause, Error, ErrorKind, Operation};
 use crate::ids::{CallId, Context, HAS_CALLERS, HoldId, LeaseId, LockId, NodeId, Primary, Ticket, Verb};
 use crate::instant::Instant;
@@ -248,16 +248,16 @@ impl Locks {
 
     /// Handles the answer to a call, or the close of its connection.
     pub(crate) fn replied(&mut self, id: CallId, result: Result<Reply, CallError>, now: Instant) {
-        let Some((call, heirs)) = self.io.finish(id) else {
+        let Some((call, successors)) = self.io.finish(id) else {
             return;
         };
         let answered = Answered { id, call, result };
         let (resolved, health) = (answered.resolved(), self.health_of(&answered));
         self.note_answer(&call, &health, now);
-        for heir in heirs {
-            match heir {
-                Heir::Hold(hold) => self.pass_to_holds(holds::Input::Resolved(hold, resolved), now),
-                Heir::Release(release) => self.pass_to_releases(releases::Input::Resolved(release, resolved), now),
+        for successor in successors {
+            match successor {
+                Successor::Hold(hold) => self.pass_to_holds(holds::Input::Resolved(hold, resolved), now),
+                Successor::Release(owed) => self.pass_to_releases(releases::Input::Resolved(owed, resolved), now),
             }
         }
         match call.purpose {

@@ -163,7 +163,7 @@ impl Channels {
         });
         if is_confirmed {
             io.step(match listener {
-                Listener::Waiter(ticket) => Step::Waiter(WaiterInput::MissedMessages(ticket)),
+                Listener::Waiter(ticket) => Step::Waiter(WaiterInput::AnswerMayBeStale(ticket)),
                 Listener::ServerQueue => Step::Fair(FairInput::PollSoon(lock)),
             });
         }

@@ -293,7 +293,7 @@ impl FairQueue {
             return;
         };
         match waiter.found {
-            None => io.step(Step::Waiter(WaiterInput::MissedMessages(ticket))),
+            None => io.step(Step::Waiter(WaiterInput::AnswerMayBeStale(ticket))),
             Some(found) if message.is_plausible(found, waiter.entry.fencing, now) => {
                 let granted = Granted::provisional(message.token, found.sent, PROVISIONAL);
                 self.accept_grant(io, lock, ticket, granted, now);

@@ -36,7 +36,7 @@ use steadlock_collections::{SortedMap, Table};
 
 pub(crate) use self::hold::Hold;
 use self::hold::{Send, lost_error};
-use crate::calls::{Answered, Heir, Resolved};
+use crate::calls::{Answered, Resolved, Successor};
 use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Cause, Error, ErrorKind, Operation};
 use crate::ids::{CallId, Context, HoldId, LeaseId, LockId, NodeId, Ticket};
@@ -112,7 +112,7 @@ impl Holds {
     /// Records a new hold, and sets its timers in the same step.
     fn start(&mut self, io: &mut Io, ticket: Ticket, new: NewHold, now: Instant) {
         let id = self.next_id();
-        io.add_heir(new.unresolved.in_flight(), Heir::Hold(id));
+        io.add_successor(new.unresolved.in_flight(), Successor::Hold(id));
         let granted = new.granted;
         if new.keys.kind.is_exclusive() {
             io.step(Step::Waiter(WaiterInput::Held(new.lock, id)));

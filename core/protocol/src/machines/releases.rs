@@ -31,7 +31,7 @@ use std::time::Duration;
 use steadlock_collections::Table;
 
 use super::abandoned_owners::AbandonedOwners;
-use crate::calls::{Answered, Heir, Purpose, Resolved, Unresolved};
+use crate::calls::{Answered, Purpose, Resolved, Successor, Unresolved};
 use crate::ending::ReleaseOutcome;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::ids::{CallId, LockId, NodeId, ReleaseId, Ticket};
@@ -171,7 +171,7 @@ impl Releases {
         if owed.keys.kind.queues_on_server() && (is_waiter || owed.unresolved.is_any()) {
             self.abandoned.add(owed.owner.clone(), orphans_end(io, now), now);
         }
-        io.add_heir(owed.unresolved.in_flight(), Heir::Release(id));
+        io.add_successor(owed.unresolved.in_flight(), Successor::Release(id));
         let release = Release {
             lock: owed.lock,
             keys: owed.keys,

@@ -158,7 +158,7 @@ fn a_message_to_one_that_was_not_found_yet_makes_its_answer_stale() {
     alone.grant_message(&alone.owner.clone());
     assert!(matches!(
         alone.bench.io.steps(),
-        [Step::Waiter(WaiterInput::MissedMessages(TICKET))]
+        [Step::Waiter(WaiterInput::AnswerMayBeStale(TICKET))]
     ));
 }
 

@@ -361,7 +361,7 @@ fn a_refused_one_asks_again_when_it_wakes_or_the_lock_may_be_free() {
 fn a_refusal_that_may_be_stale_makes_it_ask_at_once() {
     let mut alone = Alone::sleeping();
     alone.bench.pass(2);
-    alone.input(Input::MissedMessages(alone.ticket));
+    alone.input(Input::AnswerMayBeStale(alone.ticket));
     alone.input(Input::Sleep {
         ticket: alone.ticket,
         remaining: None,
@@ -369,7 +369,7 @@ fn a_refusal_that_may_be_stale_makes_it_ask_at_once() {
     assert_eq!(alone.state(), Some(ASKING));
     let mut alone = Alone::asking_of(Kind::Fair, LONG);
     alone.bench.pass(2);
-    alone.input(Input::MissedMessages(alone.ticket));
+    alone.input(Input::AnswerMayBeStale(alone.ticket));
     alone.refuse();
     assert_eq!(alone.state(), Some(ASKING));
     alone.bench.call();
