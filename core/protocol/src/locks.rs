@@ -363,7 +363,7 @@ impl Locks {
             Timer::Linger(lock) => self.linger_over(lock, now),
             Timer::Probe(primary) => self.probe(primary, now),
             Timer::Identify => self.identify_again(now),
-            // The session tells the caller when it settles: with the name if it is known by then.
+            // `Session::settle` completes the refusal, with the name of the holder if it is known by then.
             Timer::Name(_) => {}
             // These timers belong to composite locks.
             Timer::Round(_) | Timer::Pause(_) | Timer::QuorumWait(_) | Timer::Majority(_) => {}
@@ -504,7 +504,7 @@ impl Locks {
         let ticket = wait.ticket;
         match self.relation(&wait.keys, Some(context), None, now) {
             Ok(Relation::Reenter(hold)) => {
-                self.give_up(ticket, now);
+                self.cancel_wait(ticket, now);
                 let reentry = Reentry {
                     ticket,
                     hold,
@@ -513,7 +513,7 @@ impl Locks {
                 self.holds.input(&mut self.io, holds::Input::Enter(reentry), now);
             }
             Ok(Relation::Inside(writer)) if wait.is_endless => {
-                self.give_up(ticket, now);
+                self.cancel_wait(ticket, now);
                 let input = waiters::Input::Wanted(wait.again(writer));
                 self.waiters.input(&mut self.io, &self.holds, input, now);
             }
@@ -525,19 +525,19 @@ impl Locks {
                     self.refuse(ticket, keys, error, now);
                 }
             }
-            // This wait has a bound, and ends by itself.
+            // A wait with a bound ends by itself.
             Ok(Relation::Inside(_) | Relation::Outside) => {}
             Err(error) => self.refuse(ticket, &wait.keys, error, now),
         }
     }
 
     fn refuse(&mut self, ticket: Ticket, keys: &Arc<Keys>, error: Error, now: Instant) {
-        self.give_up(ticket, now);
+        self.cancel_wait(ticket, now);
         let outcome = Outcome::Failed(error.with_lock(keys.name.as_str()));
         self.io.complete(ticket, outcome);
     }
 
-    fn give_up(&mut self, ticket: Ticket, now: Instant) {
+    fn cancel_wait(&mut self, ticket: Ticket, now: Instant) {
         let input = waiters::Input::Cancelled(ticket);
         self.waiters.input(&mut self.io, &self.holds, input, now);
     }
@@ -591,8 +591,8 @@ impl Locks {
         self.route(now);
     }
 
-    /// Notes that a primary answered. This must come before everything else that follows from the answer, because
-    /// waiters that may go on send new attempts.
+    /// Notes that a primary answered. Must come before everything else that follows from the answer, because waiters
+    /// may send attempts again if the answer closes the circuit breaker of the primary.
     fn note_answer(&mut self, call: &InFlight, health: &Health, now: Instant) {
         if *health == Health::Serves {
             self.io.note_round_trip(call, now);
@@ -603,7 +603,7 @@ impl Locks {
         }
     }
 
-    /// Notes that a primary gave no answer, or reported that it cannot serve. This must come after everything else that
+    /// Notes that a primary gave no answer, or reported that it cannot serve. Must come after everything else that
     /// follows from the result.
     fn note_failure(&mut self, primary: Primary, health: Health, now: Instant) {
         if let Health::Fails(cause) = health {
