@@ -76,7 +76,6 @@ pub(crate) enum Purpose {
     },
     /// The renewal of a hold.
     Renew {
-        /// The hold.
         hold: HoldId,
         /// The TTL that the record gets.
         ttl: Duration,
@@ -108,7 +107,6 @@ pub(crate) enum Successor {
 /// A call that is not answered yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InFlight {
-    /// The purpose of the call.
     pub(crate) purpose: Purpose,
     /// When the bytes of the call were written to the socket; `None` before that.
     pub(crate) sent: Option<Instant>,

@@ -7,7 +7,7 @@
 //! | operation | connection |
 //! |---|---|
 //! | an attempt, a poll, a question | the command lane |
-//! | a release | the command lane; while it is closed, the renewal lane, if no earlier call of the owner can run later |
+//! | a release | the command lane; while it is closed, the renewal lane if no earlier call of the owner can run later |
 //! | a renewal | the renewal lane; the command lane while the renewal lane is closed, or has just failed a renewal |
 //! | notifications of releases and grants | the subscriptions; waiters also poll, because a message can be lost |
 

@@ -3,10 +3,10 @@
 //! A machine takes inputs and answers with steps. The router gives each step to the machine that has the rule. All that
 //! follows from a step is done before the next step, so the order of calls on the wire is the order of the rules.
 //!
-//! The router also has the rules that need several machines. A caller that holds the lock re-enters it or is refused.
-//! A caller can have two waits at once, because a signal handler runs during a wait of its thread: once one wait is
-//! granted, the others end as if they began now, since the thread would otherwise wait for itself. And the result of
-//! every call tells the circuit breaker whether its primary serves.
+//! The router also has the rules that need several machines. A caller that holds the lock re-enters it or is refused. A
+//! caller can have two waits at once, because a signal handler runs during a wait of its thread. Once one of these
+//! waits is granted the lock, the others are decided as if they began now: otherwise the thread would wait for itself.
+//! The result of every call tells the circuit breaker whether the primary serves.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -196,7 +196,7 @@ impl Locks {
         match ticket.verb() {
             Verb::Acquire => {
                 self.pass_to_waiters(waiters::Input::Cancelled(ticket), now);
-                // A caller that re-enters can wait in the hold until its lease is extended.
+                // A caller that re-enters may be waiting for the extension of its hold.
                 self.pass_to_holds(holds::Input::Cancelled(ticket), now);
             }
             Verb::Extend => self.pass_to_holds(holds::Input::Cancelled(ticket), now),
@@ -555,8 +555,8 @@ impl Locks {
             Purpose::Inspect(_) | Purpose::Poll(_) | Purpose::Identify | Purpose::Identity => {}
             Purpose::Probe(primary) => self.io.probe_failed(primary, id, now),
         }
-        // A renewal of a short lease is overdue before the command timeout, so that it can be repeated in time. This
-        // does not count against the primary.
+        // A renewal of a short lease is overdue before the command timeout, so that it can be repeated in time. Such a
+        // delay does not count against the primary.
         let timeout = self.io.config().command_timeout;
         let is_early = call.sent.is_none_or(|sent| now.saturating_since(sent) < timeout);
         if !(is_early && matches!(call.purpose, Purpose::Renew { .. })) {

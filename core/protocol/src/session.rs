@@ -481,7 +481,7 @@ impl Session {
         self.ask_single_primary(Operation::SetLimit, Kind::Semaphore(permits), name, question, now)
     }
 
-    /// Asks a question that a RedLock does not support, and fails in a client with several primaries.
+    /// Asks a question that a RedLock does not support. Fails in a client with several primaries.
     fn ask_single_primary(
         &mut self,
         operation: Operation,

@@ -170,7 +170,7 @@ pub(crate) struct Wanted {
 pub(crate) struct Reentry {
     pub(crate) ticket: Ticket,
     pub(crate) hold: HoldId,
-    /// The plan of the new level. The hold must be renewed by it.
+    /// The plan of the new level.
     pub(crate) plan: LeasePlan,
 }
 

@@ -213,7 +213,7 @@ impl Holds {
         });
     }
 
-    /// Handles that the timer of the deadline has fired, or that the deadline was found to be over.
+    /// Marks a hold as lost if its deadline has passed. Otherwise sets the timer of the deadline again.
     pub(super) fn deadline_passed(&mut self, io: &mut Io, id: HoldId, now: Instant) {
         let Some(hold) = self.get(id) else { return };
         if let Some(reason) = hold.watchdog().reason_at_deadline(io, id, now) {

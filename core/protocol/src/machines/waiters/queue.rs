@@ -345,7 +345,7 @@ impl Queue {
         self.waiters.as_deref().is_some_and(would_ask)
     }
 
-    /// Whether no caller of this client asks, waits or holds the lock. A lock that is held twice is in use until both
+    /// Whether no caller of this client requests or holds the lock. A lock that is held twice is in use until both
     /// holds have ended.
     pub(super) fn is_unused(&self) -> bool {
         self.is_idle() && !self.is_held_twice() && self.waiters.as_ref().is_none_or(|waiters| waiters.alone.is_empty())
