@@ -20,7 +20,7 @@ pub(crate) struct Unresolved {
 }
 
 impl Unresolved {
-    /// Whether there may be a record.
+    /// Whether an attempt is unresolved, so that the server may have a record for the owner id.
     pub(crate) fn is_any(&self) -> bool {
         !self.open.is_empty() || self.cut || self.failed
     }
@@ -76,7 +76,6 @@ pub(crate) enum Purpose {
     },
     /// The renewal of a hold.
     Renew {
-        /// The hold.
         hold: HoldId,
         /// The TTL that the record gets.
         ttl: Duration,
@@ -95,10 +94,11 @@ pub(crate) enum Purpose {
     Probe(Primary),
 }
 
-/// The part that must learn the result of an unresolved attempt, after the request that sent it has ended.
+/// The hold or the release that takes over an unresolved attempt, when the request that sent the attempt ends or
+/// abandons its owner id. The successor gets the result of the attempt.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Heir {
-    /// A hold of the same owner id, which another call was granted.
+pub(crate) enum Successor {
+    /// A hold of the same owner id, which another call acquired.
     Hold(HoldId),
     /// A release for the same owner id.
     Release(ReleaseId),
@@ -107,7 +107,6 @@ pub(crate) enum Heir {
 /// A call that is not answered yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InFlight {
-    /// The purpose of the call.
     pub(crate) purpose: Purpose,
     /// When the bytes of the call were written to the socket; `None` before that.
     pub(crate) sent: Option<Instant>,
@@ -145,7 +144,7 @@ impl Answered {
 pub(crate) struct Calls {
     last: u64,
     in_flight: Table<CallId, InFlight>,
-    heirs: Table<CallId, Vec<Heir>>,
+    successors: Table<CallId, Vec<Successor>>,
 }
 
 impl Calls {
@@ -174,19 +173,19 @@ impl Calls {
         self.in_flight.get(&id).copied()
     }
 
-    /// Makes a hold or a release the heir of these attempts.
-    pub(crate) fn add_heir(&mut self, attempts: &[CallId], heir: Heir) {
+    /// Makes a hold or a release a successor for these attempts.
+    pub(crate) fn add_successor(&mut self, attempts: &[CallId], successor: Successor) {
         for id in attempts {
             if self.in_flight.contains_key(id) {
-                self.heirs.get_or_default(*id).push(heir);
+                self.successors.get_or_default(*id).push(successor);
             }
         }
     }
 
-    /// Removes an answered call, and returns it with its heirs.
-    pub(crate) fn finish(&mut self, id: CallId) -> Option<(InFlight, Vec<Heir>)> {
+    /// Removes an answered call, and returns it with the successors that get its result.
+    pub(crate) fn finish(&mut self, id: CallId) -> Option<(InFlight, Vec<Successor>)> {
         let call = self.in_flight.remove(&id)?;
-        Some((call, self.heirs.remove(&id).unwrap_or_default()))
+        Some((call, self.successors.remove(&id).unwrap_or_default()))
     }
 
     /// Returns the number of calls in flight.

@@ -7,8 +7,8 @@
 //! | operation | connection |
 //! |---|---|
 //! | an attempt, a poll, a question | the command lane |
-//! | a release | the command lane; while that is closed, the renewal lane, unless a later call of its owner may follow |
-//! | a renewal | the renewal lane; the command lane while the renewal lane is closed or silent, or has just failed a renewal |
+//! | a release | the command lane; while it is closed, the renewal lane if no earlier call of the owner can run later |
+//! | a renewal | the renewal lane; the command lane while the renewal lane is closed, or has just failed a renewal |
 //! | notifications of releases and grants | the subscriptions; waiters also poll, because a message can be lost |
 
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use std::time::Duration;
 use steadlock_collections::{SortedMap, SortedSet};
 
 use crate::breakers::{Breakers, NothingToAsk, Outage};
-use crate::calls::{Calls, Heir, InFlight, Purpose};
+use crate::calls::{Calls, InFlight, Purpose, Successor};
 use crate::client_info::ClientInfo;
 use crate::error::{Cause, Error};
 use crate::identities::{EVERY, Identities};
@@ -100,12 +100,12 @@ impl Io {
         self.limits = limits;
     }
 
-    /// Returns how long a caller without a bound waits while no answer arrives: one lease, but at least the longest
-    /// retry interval plus the command timeout.
+    /// Returns how long a wait without a bound lasts while no answer arrives: one lease, but at least the longest retry
+    /// interval plus the command timeout, because the next answer may take that long.
     pub(crate) fn silence_timeout(&self) -> Duration {
         let longest_pause = self.config.retry_interval.end();
-        let asked_again = longest_pause.saturating_add(self.config.command_timeout);
-        self.config.lease.get().max(asked_again)
+        let next_answer = longest_pause.saturating_add(self.config.command_timeout);
+        self.config.lease.get().max(next_answer)
     }
 
     /// Returns when a call that is sent now is overdue.
@@ -248,8 +248,8 @@ impl Io {
         self.calls.sent(id, now)
     }
 
-    /// Removes an answered call, and returns it with its heirs, which also wait for the answer.
-    pub(crate) fn finish(&mut self, id: CallId) -> Option<(InFlight, Vec<Heir>)> {
+    /// Removes an answered call, and returns it with the successors that also get its result.
+    pub(crate) fn finish(&mut self, id: CallId) -> Option<(InFlight, Vec<Successor>)> {
         let call = self.calls.finish(id)?;
         self.timers.stop(Timer::CallTimeout(id));
         Some(call)
@@ -260,9 +260,9 @@ impl Io {
         self.calls.get(id)
     }
 
-    /// Makes a hold or a release the heir of these attempts, which learns their results from now on.
-    pub(crate) fn add_heir(&mut self, attempts: &[CallId], heir: Heir) {
-        self.calls.add_heir(attempts, heir);
+    /// Makes a hold or a release a successor for these attempts: it gets their results from now on.
+    pub(crate) fn add_successor(&mut self, attempts: &[CallId], successor: Successor) {
+        self.calls.add_successor(attempts, successor);
     }
 
     /// Returns the number of calls in flight.
@@ -362,7 +362,7 @@ impl Io {
         }
     }
 
-    /// Returns the outage of a lock's primary, if its circuit breaker is open.
+    /// Returns the outage of a lock's primary, if the circuit breaker of the primary is open.
     pub(crate) fn outage(&self, keys: &Keys) -> Option<&Outage> {
         self.breakers.outage(keys)
     }
@@ -377,7 +377,7 @@ impl Io {
         for primary in self.breakers.set_slots(node, slots) {
             self.answered_by(primary, now);
         }
-        // A waiter whose holder is known by now is decided like the waiters before it.
+        // A slot may have moved to a primary with an open breaker. For its waiters, the breaker opens now.
         for primary in self.breakers.open_at(node) {
             self.step(Step::Waiter(WaiterInput::Outage(primary)));
         }
@@ -564,8 +564,8 @@ pub(crate) struct Links {
     commands: SortedSet<NodeId>,
     /// The nodes whose renewal lane is open.
     renewals: SortedSet<NodeId>,
-    /// The reason why each node's last command lane closed.
-    outages: SortedMap<NodeId, Cause>,
+    /// Why the command lane of a node closed, or could not be opened; only while the lane is closed.
+    close_causes: SortedMap<NodeId, Cause>,
     /// The last answer of each primary; only in a client with several primaries.
     round_trips: SortedMap<NodeId, RoundTrip>,
 }
@@ -582,7 +582,7 @@ impl Links {
         match lane {
             Lane::Command => {
                 self.commands.insert(node);
-                self.outages.remove(&node);
+                self.close_causes.remove(&node);
             }
             Lane::Renewal => {
                 self.renewals.insert(node);
@@ -594,7 +594,7 @@ impl Links {
         match lane {
             Lane::Command => {
                 self.commands.remove(&node);
-                self.outages.insert(node, cause);
+                self.close_causes.insert(node, cause);
             }
             Lane::Renewal => {
                 self.renewals.remove(&node);
@@ -616,7 +616,7 @@ impl Links {
 
     /// Whether the first command lane of a node is being opened, and no attempt to connect has failed so far.
     pub(crate) fn is_connecting(&self, node: NodeId) -> bool {
-        !self.commands.contains(&node) && !self.outages.contains_key(&node)
+        !self.commands.contains(&node) && !self.close_causes.contains_key(&node)
     }
 
     /// Notes that a node answered a call, and how long that took.
@@ -632,7 +632,7 @@ impl Links {
 
     /// Returns why a node does not answer.
     pub(crate) fn silence_of(&self, node: NodeId) -> Cause {
-        match self.outages.get(&node) {
+        match self.close_causes.get(&node) {
             _ if self.commands.contains(&node) => "no answer".into(),
             Some(cause) => cause.clone().reworded(|text| format!("not connected ({text})")),
             None => "not connected".into(),

@@ -3,17 +3,17 @@
 //! A machine takes inputs and answers with steps. The router gives each step to the machine that has the rule. All that
 //! follows from a step is done before the next step, so the order of calls on the wire is the order of the rules.
 //!
-//! The router also has the rules that need several machines. A caller that holds the lock re-enters it or is refused.
-//! A caller can have two waits at once, because a signal handler runs during a wait of its thread: once one wait is
-//! granted, the others end as if they began now, since the thread would otherwise wait for itself. And the result of
-//! every call tells the circuit breaker whether its primary serves.
+//! The router also has the rules that need several machines. A caller that holds the lock re-enters it or is refused. A
+//! caller can have two waits at once, because a signal handler runs during a wait of its thread. Once one of these
+//! waits is granted the lock, the others are decided as if they began now: otherwise the thread would wait for itself.
+//! The result of every call tells the circuit breaker whether the primary serves.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::breakers::Health;
-use crate::calls::{Answered, Heir, InFlight, Purpose};
+use crate::calls::{Answered, InFlight, Purpose, Successor};
 use crate::error::{Cause, Error, ErrorKind, Operation};
 use crate::ids::{CallId, Context, HAS_CALLERS, HoldId, LeaseId, LockId, NodeId, Primary, Ticket, Verb};
 use crate::instant::Instant;
@@ -196,7 +196,7 @@ impl Locks {
         match ticket.verb() {
             Verb::Acquire => {
                 self.pass_to_waiters(waiters::Input::Cancelled(ticket), now);
-                // A caller that re-enters can wait in the hold until its lease is extended.
+                // A caller that re-enters may be waiting for the extension of its hold.
                 self.pass_to_holds(holds::Input::Cancelled(ticket), now);
             }
             Verb::Extend => self.pass_to_holds(holds::Input::Cancelled(ticket), now),
@@ -248,16 +248,16 @@ impl Locks {
 
     /// Handles the answer to a call, or the close of its connection.
     pub(crate) fn replied(&mut self, id: CallId, result: Result<Reply, CallError>, now: Instant) {
-        let Some((call, heirs)) = self.io.finish(id) else {
+        let Some((call, successors)) = self.io.finish(id) else {
             return;
         };
         let answered = Answered { id, call, result };
         let (resolved, health) = (answered.resolved(), self.health_of(&answered));
         self.note_answer(&call, &health, now);
-        for heir in heirs {
-            match heir {
-                Heir::Hold(hold) => self.pass_to_holds(holds::Input::Resolved(hold, resolved), now),
-                Heir::Release(release) => self.pass_to_releases(releases::Input::Resolved(release, resolved), now),
+        for successor in successors {
+            match successor {
+                Successor::Hold(hold) => self.pass_to_holds(holds::Input::Resolved(hold, resolved), now),
+                Successor::Release(owed) => self.pass_to_releases(releases::Input::Resolved(owed, resolved), now),
             }
         }
         match call.purpose {
@@ -363,7 +363,7 @@ impl Locks {
             Timer::Linger(lock) => self.linger_over(lock, now),
             Timer::Probe(primary) => self.probe(primary, now),
             Timer::Identify => self.identify_again(now),
-            // The session tells the caller when it settles: with the name if it is known by then.
+            // `Session::settle` completes the refusal, with the name of the holder if it is known by then.
             Timer::Name(_) => {}
             // These timers belong to composite locks.
             Timer::Round(_) | Timer::Pause(_) | Timer::QuorumWait(_) | Timer::Majority(_) => {}
@@ -504,7 +504,7 @@ impl Locks {
         let ticket = wait.ticket;
         match self.relation(&wait.keys, Some(context), None, now) {
             Ok(Relation::Reenter(hold)) => {
-                self.give_up(ticket, now);
+                self.cancel_wait(ticket, now);
                 let reentry = Reentry {
                     ticket,
                     hold,
@@ -513,7 +513,7 @@ impl Locks {
                 self.holds.input(&mut self.io, holds::Input::Enter(reentry), now);
             }
             Ok(Relation::Inside(writer)) if wait.is_endless => {
-                self.give_up(ticket, now);
+                self.cancel_wait(ticket, now);
                 let input = waiters::Input::Wanted(wait.again(writer));
                 self.waiters.input(&mut self.io, &self.holds, input, now);
             }
@@ -525,19 +525,19 @@ impl Locks {
                     self.refuse(ticket, keys, error, now);
                 }
             }
-            // This wait has a bound, and ends by itself.
+            // A wait with a bound ends by itself.
             Ok(Relation::Inside(_) | Relation::Outside) => {}
             Err(error) => self.refuse(ticket, &wait.keys, error, now),
         }
     }
 
     fn refuse(&mut self, ticket: Ticket, keys: &Arc<Keys>, error: Error, now: Instant) {
-        self.give_up(ticket, now);
+        self.cancel_wait(ticket, now);
         let outcome = Outcome::Failed(error.with_lock(keys.name.as_str()));
         self.io.complete(ticket, outcome);
     }
 
-    fn give_up(&mut self, ticket: Ticket, now: Instant) {
+    fn cancel_wait(&mut self, ticket: Ticket, now: Instant) {
         let input = waiters::Input::Cancelled(ticket);
         self.waiters.input(&mut self.io, &self.holds, input, now);
     }
@@ -555,8 +555,8 @@ impl Locks {
             Purpose::Inspect(_) | Purpose::Poll(_) | Purpose::Identify | Purpose::Identity => {}
             Purpose::Probe(primary) => self.io.probe_failed(primary, id, now),
         }
-        // A renewal of a short lease is overdue before the command timeout, so that it can be repeated in time. This
-        // does not count against the primary.
+        // A renewal of a short lease is overdue before the command timeout, so that it can be repeated in time. Such a
+        // delay does not count against the primary.
         let timeout = self.io.config().command_timeout;
         let is_early = call.sent.is_none_or(|sent| now.saturating_since(sent) < timeout);
         if !(is_early && matches!(call.purpose, Purpose::Renew { .. })) {
@@ -591,8 +591,8 @@ impl Locks {
         self.route(now);
     }
 
-    /// Notes that a primary answered. This must come before everything else that follows from the answer, because
-    /// waiters that may go on send new attempts.
+    /// Notes that a primary answered. Must come before everything else that follows from the answer, because waiters
+    /// may send attempts again if the answer closes the circuit breaker of the primary.
     fn note_answer(&mut self, call: &InFlight, health: &Health, now: Instant) {
         if *health == Health::Serves {
             self.io.note_round_trip(call, now);
@@ -603,7 +603,7 @@ impl Locks {
         }
     }
 
-    /// Notes that a primary gave no answer, or reported that it cannot serve. This must come after everything else that
+    /// Notes that a primary gave no answer, or reported that it cannot serve. Must come after everything else that
     /// follows from the result.
     fn note_failure(&mut self, primary: Primary, health: Health, now: Instant) {
         if let Health::Fails(cause) = health {

@@ -1,7 +1,7 @@
 //! The session: the calls of callers, operators and the driver, and the events that they cause.
 //!
-//! The session has no rule of its own. The machines (`locks`) have the rules of locks, and the groups those of composite
-//! locks. The groups use locks as callers do. `client` reports the outcomes to callers.
+//! The session has no rule of its own. The machines (`locks`) have the rules of locks, and the groups have the rules of
+//! composite locks. The groups use locks as callers do. `client` reports the outcomes to callers.
 
 use std::sync::Arc;
 
@@ -172,8 +172,8 @@ impl Session {
             ticket,
             outcome: Outcome::Failed(Error::closed(Operation::Acquire)),
         };
-        // Composite locks come first, so that their members are cancelled with them. The newest waiter is cancelled
-        // first: after the end of an older one, the next waiter would send an attempt.
+        // Composite locks come first, so that their members are cancelled with them. In each loop the newest waiter is
+        // cancelled first: after the end of an older one, the next waiter would send an attempt.
         for ticket in self.group.waiting().into_iter().rev() {
             self.client.emit(closed(ticket));
             self.cancel(ticket, now);
@@ -185,7 +185,6 @@ impl Session {
                 self.client.emit(event);
             }
         }
-        // The newest waiter is cancelled first: after the end of an older one, the next waiter would send an attempt.
         for ticket in waiting.into_iter().rev() {
             self.cancel(ticket, now);
         }
@@ -204,7 +203,7 @@ impl Session {
         releases
     }
 
-    /// Changes the locks, and passes on the events that follow.
+    /// Changes the locks, and passes on the events that follow. The events of members go to their composite locks.
     fn with(&mut self, change: impl FnOnce(&mut Locks)) {
         self.client.change(change, |output| self.group.divert(output));
     }
@@ -482,7 +481,7 @@ impl Session {
         self.ask_single_primary(Operation::SetLimit, Kind::Semaphore(permits), name, question, now)
     }
 
-    /// Asks a question that a RedLock does not support, and fails in a client with several primaries.
+    /// Asks a question that a RedLock does not support. Fails in a client with several primaries.
     fn ask_single_primary(
         &mut self,
         operation: Operation,

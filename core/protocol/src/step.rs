@@ -1,5 +1,6 @@
-//! The requests of one machine to others: the router gives each step to the machine that has the rule for it. The inputs
-//! of the waiters and of the fair queue are defined here, because other machines send most of them.
+//! Steps: the requests of one machine to another. The router (`locks.rs`) gives each step to the machine that has the
+//! rule for it. The inputs of the waiters and of the fair queue are defined here, because other machines send most of
+//! them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +35,7 @@ pub(crate) enum Step {
     Entered(Reentry),
     /// A waiter needs the messages of a channel.
     Listen(Listen),
-    /// The message about a release was received by this many connections.
+    /// This many connections received the message about a release.
     Published { lock: LockId, listeners: u32 },
     /// The reply to a release has a grant message for a waiter of this client.
     GrantReplied { keys: Arc<Keys>, payload: Vec<u8> },
@@ -60,7 +61,7 @@ pub(crate) enum WaiterInput {
     Woken(Ticket),
     /// The wait of a caller is over.
     WaitOver(Ticket),
-    /// A caller without a bound must check again whether the server has answered within the last lease.
+    /// A wait without a bound ends now if the server has been silent for too long.
     Silence(Ticket),
     /// A caller no longer waits.
     Cancelled(Ticket),
@@ -72,11 +73,11 @@ pub(crate) enum WaiterInput {
         /// The time that is left of the other hold; `None` for a record without TTL.
         remaining: Option<Duration>,
     },
-    /// A waiter sends an attempt. The release for its former owner id comes first.
+    /// A waiter sends an attempt under a new owner id. The release for its abandoned owner id goes out first.
     Ask(Ticket),
-    /// The answer to the current attempt may be stale. Messages from before the subscription are lost, or a message
-    /// about the waiter arrived during the attempt.
-    MissedMessages(Ticket),
+    /// The answer to the current attempt of a waiter may be stale: the client may have missed a message before it
+    /// subscribed, or a grant message for the waiter arrived during the attempt.
+    AnswerMayBeStale(Ticket),
     /// The first waiter of this client sends an attempt, if no caller of this client holds the lock.
     Advance(LockId),
     /// A caller of this client was granted a lock that has one holder at a time.
@@ -85,15 +86,15 @@ pub(crate) enum WaiterInput {
     Freed(LockId, HoldId),
     /// The lock may be free.
     MayBeFree(LockId),
-    /// A message says that the lock may be free, or the message is not plausible.
+    /// A message says that the lock may be free. A grant message that is not plausible counts as such a message.
     ReleaseMessage(LockId),
-    /// The message about a release by this client was received by this many other connections.
+    /// This many other connections received the message about a release by this client.
     Published { lock: LockId, others: u32 },
     /// The command lane of a node has opened.
     Connected(NodeId),
     /// The command lane of a node has closed, for this reason.
     Disconnected(NodeId, Cause),
-    /// The circuit breaker of a primary is open, so no request may wait for it.
+    /// The circuit breaker of a primary is open, so no request may wait for the primary.
     Outage(Primary),
     /// The primary serves again.
     OutageOver(Primary),
@@ -113,7 +114,8 @@ pub(crate) enum WaiterInput {
     HolderSeen(LockId, HolderSeen),
     /// The server granted the lock to a waiter in its queue.
     GrantedInQueue(Ticket, Granted),
-    /// The server granted the lock to a waiter in its queue, but too little of the grant is left, or the token is missing; the waiter asks again.
+    /// The server granted the lock to a waiter in its queue, but too little of the grant is left, or its token is
+    /// missing. The waiter asks again.
     AskAgain(Ticket),
 }
 
@@ -146,7 +148,7 @@ pub(crate) enum FairInput {
     Answered(LockId, Answered),
     /// A grant message arrived, by the channel or in the reply to a release.
     GrantMessage { lock: LockId, payload: Vec<u8> },
-    /// A grant message named an owner id that this client had given up; the client releases the lock.
+    /// A grant message named an abandoned owner id of this client, and the client releases the lock.
     AbandonedOwnerReleased(LockId),
     /// The lock is no longer in use.
     Forget(LockId),
@@ -168,7 +170,7 @@ pub(crate) struct Wanted {
 pub(crate) struct Reentry {
     pub(crate) ticket: Ticket,
     pub(crate) hold: HoldId,
-    /// The plan of the new level. The hold must be renewed by it.
+    /// The plan of the new level.
     pub(crate) plan: LeasePlan,
 }
 
@@ -236,12 +238,12 @@ pub(crate) enum Topic {
     Grants,
 }
 
-/// The waiter that needs the messages about releases. It asks the server if it may have missed one.
+/// The waiter that needs the messages about releases, and asks the server if it may have missed one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Listener {
-    /// This waiter sends an attempt.
+    /// This waiter. It asks by an attempt.
     Waiter(Ticket),
-    /// The waiters in the server's queue are polled.
+    /// The waiters in the server's queue. The client asks for all of them by a poll.
     ServerQueue,
 }
 
@@ -289,7 +291,8 @@ pub(crate) struct NewHold {
     pub(crate) plan: LeasePlan,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) granted: Granted,
-    /// Whether the first call of the request was refused, because other owners came first.
+    /// Whether the request had to wait: the server granted it in its queue, or by a call that was sent more than
+    /// `MIN_GAP` after the request began.
     pub(crate) waited: bool,
     /// The unresolved attempts of the same owner.
     pub(crate) unresolved: Unresolved,

@@ -1,11 +1,12 @@
-//! Owner ids of former waiters, which a late call may put back into the server's queue.
+//! The abandoned owner ids of fair waiters: no waiter uses such an id any more, but a late call may put it back into
+//! the server's queue.
 //!
-//! A call that names a fair waiter puts the waiter into the server's queue. A call that was cut off or is slow may run
-//! after the release that was sent for the waiter. The server then grants the lock to a waiter that no longer exists,
-//! and all others wait until that grant expires. If an owner id is granted the lock after this session has given it up,
+//! A call that names a fair waiter puts the owner id of the waiter into the server's queue. A call that was cut off or
+//! is slow may run after the release that was sent for the same owner id. The server then grants the lock to a waiter
+//! that no longer exists, and all others wait until that grant expires. If an abandoned owner id is granted the lock,
 //! the session therefore releases the lock again.
 //!
-//! The session releases only owner ids that it gave up itself, not every owner id with its client id. If a process is
+//! The session releases only owner ids that it abandoned itself, not every owner id with its client id. If a process is
 //! restored from a snapshot while the original runs, both have the same client id, and each has holds of its own.
 
 use std::collections::VecDeque;
@@ -19,7 +20,7 @@ use crate::owner::OwnerId;
 /// by its TTL.
 const MOST: usize = 10_000;
 
-/// The owner ids that were given up and that a late call may name.
+/// The abandoned owner ids that a late call may name.
 #[derive(Debug, Default)]
 pub(super) struct AbandonedOwners {
     owners: SortedSet<OwnerId>,
@@ -28,8 +29,8 @@ pub(super) struct AbandonedOwners {
 }
 
 impl AbandonedOwners {
-    /// Adds an owner id that a late call may put back until `until`. Callers add each one for the same time, so that
-    /// `until` never decreases.
+    /// Adds an owner id that a late call may put back until `until`. Every owner id is kept for the same time, so
+    /// `until` never decreases from one call to the next.
     pub(super) fn add(&mut self, owner: OwnerId, until: Instant, now: Instant) {
         self.forget(now);
         if self.owners.insert(owner.clone()) {

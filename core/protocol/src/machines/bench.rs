@@ -91,7 +91,7 @@ impl Bench {
         self.now += Duration::from_millis(millis);
     }
 
-    /// Returns the calls that were queued since this method was last used, and marks them as sent now.
+    /// Returns the calls that no earlier call of this method has returned, and marks them as sent now.
     pub(super) fn calls(&mut self) -> Vec<Call> {
         let transmits = std::iter::from_fn(|| self.io.next_transmit());
         let calls = transmits.filter_map(|transmit| match transmit {
@@ -105,7 +105,7 @@ impl Bench {
         calls
     }
 
-    /// Returns the only call that was queued since then, and marks it as sent now.
+    /// Returns the only call that `calls` would return, and marks it as sent now.
     pub(super) fn call(&mut self) -> CallId {
         let calls = self.calls();
         assert_eq!(calls.len(), 1, "{calls:?}");

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            a waiter was refused          the server confirms
-//!   Unheard ──────────────────────► Requested ────────────────► Confirmed
+//!   Unused ───────────────────────► Requested ────────────────► Confirmed
 //!      ▲                              │  ▲                          │
 //!      │                              │  └── the connection closed ─┤
 //!      │ no waiters for a while       │                             │
@@ -10,9 +10,9 @@
 //! ```
 //!
 //! A subscription counts only after the server has confirmed it. After a confirmation the waiters ask the server,
-//! because messages that were published earlier are lost. A message reports that the lock may be free. On the channel
-//! for grants, a message reports that a waiter in the server's queue was granted the lock. If a message is lost, the
-//! next poll has the same result.
+//! because messages that were published earlier are lost. On the channel for releases, a message reports that the lock
+//! may be free. On the channel for grants, a message reports that a waiter in the server's queue was granted the lock.
+//! If a message is lost, the next poll has the same effect.
 
 #[cfg(any(test, feature = "transitions"))]
 mod drawing;
@@ -163,14 +163,14 @@ impl Channels {
         });
         if is_confirmed {
             io.step(match listener {
-                Listener::Waiter(ticket) => Step::Waiter(WaiterInput::MissedMessages(ticket)),
+                Listener::Waiter(ticket) => Step::Waiter(WaiterInput::AnswerMayBeStale(ticket)),
                 Listener::ServerQueue => Step::Fair(FairInput::PollSoon(lock)),
             });
         }
     }
 
-    /// Subscribes to the channel for grants. Grant messages may be lost until the server has confirmed the subscription;
-    /// the waiters ask the server then.
+    /// Subscribes to the channel for grants. Grant messages may be lost until the server confirms the subscription.
+    /// Then the waiters ask the server.
     fn subscribe_to_grants(&mut self, io: &mut Io, to: &Listen) {
         let subscriptions = self.subscriptions(to);
         if subscriptions.grants.is_none() {

@@ -43,6 +43,6 @@ fn every_drawn_transition_was_taken() {
         .filter(|row| !taken.contains(row))
         .collect();
     let count = all.len();
-    assert!(missing.is_empty(), "of {count} no test takes:\n{}", missing.join("\n"));
+    assert!(missing.is_empty(), "not taken, of {count}:\n{}", missing.join("\n"));
     println!("all {count} drawn transitions were taken");
 }

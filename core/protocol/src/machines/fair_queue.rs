@@ -74,7 +74,7 @@ struct Queue {
     last_poll: Option<Instant>,
     /// The polls in flight, and the waiters that each of them names.
     polls: SortedMap<CallId, Vec<Ticket>>,
-    /// When a grant message for an owner id that was given up last caused a release.
+    /// When a grant message for an abandoned owner id last caused a release.
     last_abandoned: Option<Instant>,
 }
 
@@ -87,6 +87,7 @@ struct Waiter {
 }
 
 impl Waiter {
+    /// Notes a call that found the waiter in the server's queue, unless a later such call is known.
     fn found(&mut self, found: ClockReading) {
         if self.found.is_none_or(|before| before.sent < found.sent) {
             self.found = Some(found);
@@ -175,6 +176,7 @@ impl FairQueue {
         queue.keys = Some(keys);
     }
 
+    /// Polls now, or as soon as `MIN_GAP` has passed since the last poll.
     fn poll_soon(&mut self, io: &mut Io, lock: LockId, now: Instant) {
         let queue = self.by_lock.get(&lock);
         let Some(queue) = queue.filter(|queue| !queue.waiting.is_empty()) else {
@@ -208,7 +210,7 @@ impl FairQueue {
         for (entries, tickets) in entries.chunks(most).zip(tickets.chunks(most)) {
             let Some(invocation) = keys.poll(entries) else { return };
             let poll = io.call(Purpose::Poll(lock), keys.node, Lane::Command, invocation, None);
-            // A poll appends waiters that are missing from the queue, so it counts as an attempt of each waiter in it.
+            // A poll adds waiters that are missing from the queue, so it counts as an attempt of each waiter it names.
             let waiters = tickets.to_vec();
             io.step(Step::Waiter(WaiterInput::Polled { poll, waiters }));
             queue.polls.insert(poll, tickets.to_vec());
@@ -218,7 +220,7 @@ impl FairQueue {
     fn answered(&mut self, io: &mut Io, lock: LockId, poll: Answered, now: Instant) {
         let queue = self.by_lock.get_mut(&lock);
         let polled = queue.and_then(|queue| queue.polls.remove(&poll.id)).unwrap_or_default();
-        // A poll whose connection closed may run after the release of a waiter that has left.
+        // A poll that was cut off may run after the release of a waiter that has left.
         io.step(Step::Waiter(WaiterInput::PollAnswered {
             poll: poll.resolved(),
             waiters: polled.clone(),
@@ -293,7 +295,7 @@ impl FairQueue {
             return;
         };
         match waiter.found {
-            None => io.step(Step::Waiter(WaiterInput::MissedMessages(ticket))),
+            None => io.step(Step::Waiter(WaiterInput::AnswerMayBeStale(ticket))),
             Some(found) if message.is_plausible(found, waiter.entry.fencing, now) => {
                 let granted = Granted::provisional(message.token, found.sent, PROVISIONAL);
                 self.accept_grant(io, lock, ticket, granted, now);
@@ -314,7 +316,7 @@ impl FairQueue {
         io.step(Step::OwnerSeen(OwnerSeen { lock, owner, report }));
     }
 
-    /// Handles a grant to a waiter here, which the server made when the call was sent or later. If too little of the
+    /// Handles a grant that the server made to a waiter here, no earlier than `granted.sent`. If too little of the
     /// grant is left, or its token is missing, the waiter asks the server.
     fn accept_grant(&mut self, io: &mut Io, lock: LockId, ticket: Ticket, granted: Granted, now: Instant) {
         let queue = self.by_lock.get(&lock);

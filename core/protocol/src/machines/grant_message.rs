@@ -37,14 +37,14 @@ impl<'a> GrantMessage<'a> {
     pub(super) fn parse(payload: &'a [u8]) -> Option<Self> {
         let mut words = payload.split(|byte| *byte == b' ');
         let (owner, seen, token) = (words.next()?, words.next()?, words.next()?);
-        let is_all = words.next().is_none() && !owner.is_empty();
+        let has_three_words = words.next().is_none() && !owner.is_empty();
         let message = Self {
             owner,
             seen: parse_number(seen)?,
             token: Token::parse(token),
         };
-        let is_read = message.token.is_some() || token.is_empty();
-        (is_all && is_read).then_some(message)
+        let has_valid_token = message.token.is_some() || token.is_empty();
+        (has_three_words && has_valid_token).then_some(message)
     }
 
     /// Whether the message can be true for a waiter that a call found in the queue at `found`.
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_of_the_time_since_the_waiter_was_found() {
+    fn a_plausible_message_is_from_the_time_since_the_waiter_was_found() {
         const FOUND: u64 = 1_795_000_000_000_000;
         let sent = Instant::ZERO + Duration::from_secs(50);
         // Half a second later: 500 ms, 5 ms of drift and the margin of 20 ms.
@@ -131,7 +131,7 @@ mod tests {
             assert!(!is_plausible(seen, &token.to_string(), true), "{seen} {token}");
         }
         assert!(is_plausible(FOUND, "", false));
-        assert!(!is_plausible(FOUND, "", true), "it wants a token");
-        assert!(!is_plausible(FOUND, &FOUND.to_string(), false), "it wants none");
+        assert!(!is_plausible(FOUND, "", true), "a token is wanted");
+        assert!(!is_plausible(FOUND, &FOUND.to_string(), false), "no token is wanted");
     }
 }

@@ -20,8 +20,8 @@
 //! The client forgets a lost fixed hold as soon as it has reported the loss, because the holder of a fixed lease need
 //! not release it. The context can then acquire the lock again, and a later release or extension fails with `NotOwner`.
 //!
-//! This file has the inputs of the machine, the tables of all holds, re-entry, and the ends of a hold. `hold` is one hold
-//! with its watchdog, which sends the renewals. `renewing` handles the replies to renewals, and the extensions.
+//! This file has the inputs of the machine, the tables of all holds, re-entry, and the ends of a hold. `hold` is one
+//! hold with its watchdog, which sends the renewals. `renewing` handles the replies to renewals, and the extensions.
 
 #[cfg(any(test, feature = "transitions"))]
 mod drawing;
@@ -36,7 +36,7 @@ use steadlock_collections::{SortedMap, Table};
 
 pub(crate) use self::hold::Hold;
 use self::hold::{Send, lost_error};
-use crate::calls::{Answered, Heir, Resolved};
+use crate::calls::{Answered, Resolved, Successor};
 use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Cause, Error, ErrorKind, Operation};
 use crate::ids::{CallId, Context, HoldId, LeaseId, LockId, NodeId, Ticket};
@@ -88,7 +88,7 @@ impl Holds {
                 }
             }
             Input::Lost(id, reason) => self.lose(io, id, reason, now),
-            Input::ClientCloses { hold, ticket } => self.abandon(io, hold, ticket, now),
+            Input::ClientCloses { hold, ticket } => self.release_at_close(io, hold, ticket, now),
             Input::Resolved(id, resolved) => {
                 if let Some(hold) = self.hold_mut(id) {
                     hold.resolved(resolved);
@@ -112,7 +112,7 @@ impl Holds {
     /// Records a new hold, and sets its timers in the same step.
     fn start(&mut self, io: &mut Io, ticket: Ticket, new: NewHold, now: Instant) {
         let id = self.next_id();
-        io.add_heir(new.unresolved.in_flight(), Heir::Hold(id));
+        io.add_successor(new.unresolved.in_flight(), Successor::Hold(id));
         let granted = new.granted;
         if new.keys.kind.is_exclusive() {
             io.step(Step::Waiter(WaiterInput::Held(new.lock, id)));
@@ -151,9 +151,9 @@ impl Holds {
             aim: Aim::Enter(plan),
         };
         if hold.plan().renews_for(plan) || until <= hold.watchdog().record_until() {
-            let is_new = hold.watchdog_mut().watch(plan);
+            let is_new = hold.watchdog_mut().adopt(plan);
             if is_new && hold.is_local() {
-                self.extend_here(io, ticket, &extension, now);
+                self.extend_locally(io, ticket, &extension, now);
                 return;
             }
             io.step(Step::Entered(reentry));
@@ -190,12 +190,12 @@ impl Holds {
         let Some(hold) = self.hold_mut(id).filter(|hold| hold.lost().is_none()) else {
             return;
         };
-        if !hold.watchdog_mut().watch(plan) {
+        if !hold.watchdog_mut().adopt(plan) {
             return;
         }
         let until = hold.capped(now + plan.length);
         if hold.is_local() {
-            hold.last_here(io, id, until, now);
+            hold.extend_locally(io, id, until, now);
             return;
         }
         if hold.watchdog().reaches(until) {
@@ -230,7 +230,7 @@ pub(crate) enum Input {
     ExtensionOver(Ticket),
     /// The caller of an extension no longer waits.
     Cancelled(Ticket),
-    /// A composite lock is re-entered: its member is auto-renewed if the new level is.
+    /// The composite lock of this member is re-entered by this plan. If the plan is auto-renewed, so is the member.
     Watch(LeaseId, LeasePlan),
     /// The hold is renewed by this plan from now on.
     Plan(HoldId, LeasePlan),
@@ -314,7 +314,7 @@ impl Holds {
         self.reentry.any(lock)
     }
 
-    /// Returns the number of entries in all tables.
+    /// Returns the number of holds, extensions, and entries for re-entry.
     pub(crate) fn len(&self) -> usize {
         let entries = self.by_id.len().saturating_add(self.extensions.len());
         entries.saturating_add(self.reentry.len())
@@ -381,8 +381,8 @@ impl Holds {
 }
 
 impl Holds {
-    /// Marks a hold as lost, finally, and reports the loss. Sends no release, because the program may still be in its
-    /// critical section. Forgets a fixed hold; `forget_lost` says when a release is sent for that.
+    /// Marks a hold as lost for good, and reports the loss. Sends no release, because the program may still be in its
+    /// critical section. Forgets a fixed hold; `forget_lost` says when its release is sent.
     fn lose(&mut self, io: &mut Io, id: HoldId, reason: LostReason, now: Instant) {
         let Some(hold) = self.hold_mut(id) else { return };
         if !hold.watchdog_mut().lose(io, id, reason) {
@@ -447,8 +447,8 @@ impl Holds {
         io.step(Step::Waiter(WaiterInput::Freed(lock, id)));
     }
 
-    /// Ends a hold because the client closes, and no caller will release it.
-    fn abandon(&mut self, io: &mut Io, id: HoldId, ticket: Option<Ticket>, now: Instant) {
+    /// Ends a hold that no caller will release, because the client closes. Owes its release.
+    fn release_at_close(&mut self, io: &mut Io, id: HoldId, ticket: Option<Ticket>, now: Instant) {
         if let Some(hold) = self.end(io, id) {
             owe(io, hold, ticket, Send::AtOnce, now);
         }
@@ -466,6 +466,8 @@ impl Holds {
     }
 }
 
+/// Owes the release of a hold to the server. The release of a degraded hold completes at once, because no server has a
+/// record of it.
 fn owe(io: &mut Io, hold: Hold, ticket: Option<Ticket>, send: Send, now: Instant) {
     if hold.is_local() {
         if let Some(ticket) = ticket {
@@ -642,7 +644,7 @@ fn observe_renewal_failed(io: &mut Io, hold: &Hold, why: Option<&Cause>, now: In
     });
 }
 
-/// Reports a due renewal as failed if it is not in flight. No lane was open to send it.
+/// Reports a due renewal as failed if it could not be sent, because no lane is open.
 fn observe_renewal_has_to_wait(io: &mut Io, hold: &Hold, now: Instant) {
     if !hold.watchdog().is_renewing() && hold.is_valid(now) {
         observe_renewal_failed(io, hold, None, now);

@@ -173,7 +173,7 @@ impl Inspections {
 
     /// Completes the questions whose answer need not wait any longer for the program of the holder.
     fn identified(&mut self, io: &mut Io) {
-        let is_complete = |state: &LockState| !is_asked(io, state);
+        let is_complete = |state: &LockState| !awaits_identity(io, state);
         let complete: Vec<Ticket> = self
             .open
             .iter()
@@ -283,7 +283,7 @@ fn state_of(answer: Answer) -> LockState {
 }
 
 /// Whether the client is asking which program the holder is.
-fn is_asked(io: &Io, state: &LockState) -> bool {
+fn awaits_identity(io: &Io, state: &LockState) -> bool {
     state
         .holder
         .as_ref()

@@ -1,4 +1,4 @@
-//! Owed releases: the releases of callers, and the compensating releases of abandoned attempts that may have been
+//! Owed releases: the releases of callers, and the compensating releases of unresolved attempts, which may have been
 //! granted the lock.
 //!
 //! ```text
@@ -15,7 +15,7 @@
 //! ```
 //!
 //! The client sends a release on the command lane, after all earlier calls of its owner. While the command lane is
-//! closed, the client sends the release on the renewal lane, but only if no call of its owner can run later.
+//! closed, the client sends the release on the renewal lane, but only if no earlier call of its owner can run after it.
 //!
 //! A release removes only the record of its own owner, so it is idempotent. The caller waits at most one command
 //! timeout; after that the release is retried in the background.
@@ -31,7 +31,7 @@ use std::time::Duration;
 use steadlock_collections::Table;
 
 use super::abandoned_owners::AbandonedOwners;
-use crate::calls::{Answered, Heir, Purpose, Resolved, Unresolved};
+use crate::calls::{Answered, Purpose, Resolved, Successor, Unresolved};
 use crate::ending::ReleaseOutcome;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::ids::{CallId, LockId, NodeId, ReleaseId, Ticket};
@@ -61,7 +61,7 @@ pub(crate) enum Input {
     Due(ReleaseId),
     /// The bytes of a release are about to be written to the socket.
     Sent(ReleaseId),
-    /// A release was answered, or its connection closed.
+    /// A release was answered, or was cut off.
     Answered(ReleaseId, Answered),
     /// The reply to a release is overdue.
     Overdue(ReleaseId, CallId),
@@ -171,7 +171,7 @@ impl Releases {
         if owed.keys.kind.queues_on_server() && (is_waiter || owed.unresolved.is_any()) {
             self.abandoned.add(owed.owner.clone(), orphans_end(io, now), now);
         }
-        io.add_heir(owed.unresolved.in_flight(), Heir::Release(id));
+        io.add_successor(owed.unresolved.in_flight(), Successor::Release(id));
         let release = Release {
             lock: owed.lock,
             keys: owed.keys,
@@ -232,15 +232,15 @@ impl Releases {
 
     /// Sends the releases that wait for the TTL of an expired lease, because the client closes.
     fn send_delayed(&mut self, io: &mut Io, now: Instant) {
-        let is_late = |release: &Release| release.first_sent.is_none() && release.not_before.is_some();
-        let late = self.by_id.iter_mut().filter(|(_, release)| is_late(release));
-        let late: Vec<ReleaseId> = late
+        let is_delayed = |release: &Release| release.first_sent.is_none() && release.not_before.is_some();
+        let delayed = self.by_id.iter_mut().filter(|(_, release)| is_delayed(release));
+        let delayed: Vec<ReleaseId> = delayed
             .map(|(id, release)| {
                 release.not_before = None;
                 id
             })
             .collect();
-        for id in late {
+        for id in delayed {
             self.send(io, id, now);
         }
     }
@@ -355,8 +355,8 @@ impl Releases {
         }
     }
 
-    /// Settles a release that was answered, unless an attempt may run, or may have run, after it. Then the release is
-    /// sent again.
+    /// Settles a release that was answered. If an attempt may still run, or may have run, after the release, sends the
+    /// release again instead.
     fn repeat_or_settle(&mut self, io: &mut Io, id: ReleaseId, now: Instant) {
         let Some(release) = self.by_id.get_mut(&id) else {
             return;
@@ -391,10 +391,10 @@ impl Releases {
         }
     }
 
-    /// Handles a report that this owner id holds a lock. Releases the lock if this client has given up the owner id.
+    /// Handles a report that this owner id holds a lock. Releases the lock if this client has abandoned the owner id.
     fn owner_seen(&mut self, io: &mut Io, seen: OwnerSeen, keys: Arc<Keys>, now: Instant) {
         let OwnerSeen { lock, owner, report } = seen;
-        // If a release of this owner id is owed already, it needs no second one.
+        // An owner id whose release is owed already needs no second release.
         let is_owed = |releases: &Table<ReleaseId, Release>| releases.any(|one| one.owner == owner);
         if !self.abandoned.contains(&owner, now) || is_owed(&self.by_id) {
             return;
@@ -415,8 +415,9 @@ impl Releases {
 }
 
 impl Release {
-    /// Whether the release may be sent on the renewal lane: no call of its owner can run later, on the next connection
-    /// of the command lane.
+    /// Whether the release may be sent on the renewal lane: no earlier call of its owner can run after it, on the next
+    /// connection of the command lane. The release of a fair lock never is, because a poll that runs after it would put
+    /// its owner back into the server's queue.
     fn may_overtake(&self) -> bool {
         let is_settled = !self.unresolved.is_any() && self.not_before.is_none();
         self.deadline.is_some() && is_settled && !self.keys.kind.queues_on_server()

@@ -2,8 +2,9 @@
 //! asks the server, when, and with what outcome the wait ends.
 //!
 //! This file has the effect of each input and the tables of all waiters. `request` has the state diagram of one
-//! acquisition, and how a wait ends without the lock. `queue` is the local wait queue of a lock: when other clients come
-//! first, and how often messages make the waiters ask. `answers` handles the server's answers and ends waits.
+//! acquisition, and the errors of waits that end without the lock. `queue` is the local wait queue of a lock: when
+//! other clients come first, and how often messages make the waiters ask. `answers` handles the server's answers and
+//! ends waits. `outage` has the waiters for a primary whose circuit breaker is open.
 
 mod answers;
 #[cfg(any(test, feature = "transitions"))]
@@ -15,7 +16,6 @@ mod request;
 mod tests;
 
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 use std::time::Duration;
 
 use steadlock_collections::{SortedMap, Table};
@@ -23,7 +23,7 @@ use steadlock_collections::{SortedMap, Table};
 pub(crate) use self::outage::refused_unasked;
 use self::queue::{Place, Queue, Queues};
 pub(crate) use self::request::CallerWait;
-use self::request::{Arrival, LocalHolder, Request, is_single_attempt, others_first};
+use self::request::{Arrival, KnownHolder, Request, is_single_attempt, others_first};
 use super::holds::{Hold, Holds};
 use crate::error::Cause;
 use crate::ids::{Context, LockId, NodeId, Ticket};
@@ -39,7 +39,7 @@ use crate::wording::cut_off;
 
 /// The pause of a client whose turn is over, in which other clients can acquire the lock.
 const TURN_PAUSE: RangeInclusive<Duration> = Duration::from_millis(2)..=Duration::from_millis(5);
-/// The pause after a failed attempt, which did not return the holder of the lock.
+/// The pause after an attempt that failed, so that the client does not know whether the lock is held.
 const FAILURE_PAUSE: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_millis(200);
 /// The longest time between two attempts of a waiting writer. Its mark on the server expires after 2 s.
 const LONGEST_HEARTBEAT: Duration = Duration::from_secs(1);
@@ -59,7 +59,7 @@ impl Waiters {
             Input::Refused(refused) => self.refused(io, holds, refused, now),
             Input::Sleep { ticket, remaining } => self.sleep(io, ticket, remaining, now),
             Input::Ask(ticket) => self.with(ticket, |request| request.attempt(io, ticket, now)),
-            Input::MissedMessages(ticket) => self.with(ticket, Request::mark_stale),
+            Input::AnswerMayBeStale(ticket) => self.with(ticket, Request::mark_stale),
             Input::Advance(lock) => self.advance(io, lock, now),
             Input::Held(lock, hold) => {
                 self.with_queue(lock, |queue| queue.held_by(hold));
@@ -75,11 +75,11 @@ impl Waiters {
             }
             Input::ReleaseMessage(lock) => self.release_message(io, lock, now),
             Input::Published { lock, others } => self.with_queue(lock, |queue| queue.note_listeners(others)),
-            Input::Connected(node) => self.ask_after_outage(io, node, now),
+            Input::Connected(node) => self.connected(io, node, now),
             Input::Disconnected(node, cause) => self.forget_answers(node, &cause, now),
             Input::Outage(primary) => self.outage(io, primary, now),
             Input::OutageOver(primary) => self.outage_over(io, primary),
-            Input::Forget(lock) => self.close(lock),
+            Input::Forget(lock) => self.queues.remove(lock),
             Input::Polled { poll, waiters } => self.with_all(&waiters, |request| request.polled(poll)),
             Input::PollAnswered { poll, waiters } => self.with_all(&waiters, |request| request.resolved(poll)),
             Input::PollFailed { lock, waiters, failure } => self.poll_failed(io, lock, &waiters, &failure, now),
@@ -107,7 +107,7 @@ impl Waiters {
             io.complete(wanted.ticket, outcome);
             return;
         }
-        let lock = self.open(&wanted.keys);
+        let lock = self.queues.open(&wanted.keys);
         let place = self.place(io, holds, lock, &wanted);
         let Wanted {
             ticket,
@@ -158,15 +158,15 @@ impl Waiters {
     /// Returns the place for a new request.
     ///
     /// A read inside a write waits for no other caller, because the caller is the writer. A single attempt for a lock
-    /// with several holders waits for none either: the attempt may succeed although other callers of this client are
-    /// waiting, and only the server knows.
+    /// with several holders waits for none either: the attempt may succeed although other callers of this client wait,
+    /// and only the server knows whether it does.
     fn place(&self, io: &Io, holds: &Holds, lock: LockId, wanted: &Wanted) -> Place {
         let kind = wanted.keys.kind;
         // While a caller of this client has a degraded lease of the lock, all waiters queue in this client, even those
         // that would otherwise queue on the server.
-        let is_held_here = self.holder(holds, lock).is_some_and(Hold::is_local);
+        let is_degraded = self.holder(holds, lock).is_some_and(Hold::is_local);
         let is_shared_attempt = is_single_attempt(&wanted.request) && !kind.is_exclusive();
-        if is_held_here || io.outage(&wanted.keys).is_some() {
+        if is_degraded || io.outage(&wanted.keys).is_some() {
             Place::Queue
         } else if kind.queues_on_server() {
             Place::Server
@@ -178,7 +178,7 @@ impl Waiters {
     }
 
     /// Returns the outcome of a single attempt that is not first in this client. Returns `None` while the first
-    /// connection is being made: no waiter could ask yet, and the first one will be answered soon.
+    /// connection is being made: no waiter could ask yet, and the answer to the first waiter will arrive soon.
     fn refusal_behind_others(
         &self,
         io: &Io,
@@ -213,10 +213,10 @@ impl Waiters {
         } else if request.keys().kind.queues_on_server() {
             self.go_to_server(io, lock, now);
         } else if request.is_sleeping() && io.due(Timer::Wake(ticket)).is_none() {
-            // This waiter first asked before a fair waiter of this client was granted the lock. While the lock is held
-            // here, a new connection does not wake the waiter, so it must ask now.
+            // This waiter sleeps without a timer, until a connection opens. A connection that opens while the lock is
+            // held here, by a fair waiter of this client for example, does not wake the waiter, so it asks now.
             request.attempt_after_gap(io, ticket, now);
-        } else if request.is_waiting_for_turn() {
+        } else if request.is_queued() {
             if queue.passes_on(now) {
                 request.pause();
                 let pause = io.random_between(TURN_PAUSE);
@@ -239,10 +239,11 @@ impl Waiters {
         }
     }
 
-    /// Handles a message. The waiters ask the server, unless messages have made them ask too often without success.
+    /// Handles a message that the lock may be free. The waiters ask the server, unless messages have made them ask too
+    /// often without success.
     fn release_message(&mut self, io: &mut Io, lock: LockId, now: Instant) {
         let poll = *io.config().retry_interval.start();
-        let Some(queue) = self.queue_mut(lock).filter(|queue| queue.is_waited_at()) else {
+        let Some(queue) = self.queue_mut(lock).filter(|queue| queue.has_waiter_to_ask()) else {
             return;
         };
         if let Err(earliest) = queue.message(poll, now) {
@@ -250,21 +251,21 @@ impl Waiters {
             io.set(Timer::DelayedMessage(lock), earliest);
             return;
         }
-        // The reply to an attempt in flight may be stale, if its waiter is not known to be in the server's queue yet.
+        // The answer to an attempt in flight may be stale, if its waiter is not known to be in the server's queue yet.
         let on_server: Vec<Ticket> = queue.on_server().collect();
         self.with_all(&on_server, |request| {
-            if request.is_asking() && !request.is_queued() {
+            if request.is_asking() && !request.is_in_server_queue() {
                 request.mark_stale();
             }
         });
         io.step(Step::Waiter(Input::MayBeFree(lock)));
     }
 
-    /// Lets the waiters ask that are in no local queue, because a connection has opened. No other waiter asks on their
-    /// behalf.
-    fn ask_after_outage(&mut self, io: &mut Io, node: NodeId, now: Instant) {
-        let is_alone = |request: &Request| request.asks_itself() && request.node() == node && request.is_sleeping();
-        for (ticket, request) in self.requests_mut().filter(|(_, request)| is_alone(request)) {
+    /// A connection to a node has opened: sends attempts for the waiters that must ask for themselves. For the first
+    /// waiter of each local queue, the router adds `MayBeFree`.
+    fn connected(&mut self, io: &mut Io, node: NodeId, now: Instant) {
+        let is_due = |request: &Request| request.asks_itself() && request.node() == node && request.is_sleeping();
+        for (ticket, request) in self.requests.iter_mut().filter(|(_, request)| is_due(request)) {
             request.attempt_after_gap(io, ticket, now);
         }
     }
@@ -273,7 +274,7 @@ impl Waiters {
     /// demoted, and the next connection may lead to another server.
     fn forget_answers(&mut self, node: NodeId, cause: &Cause, now: Instant) {
         let cause = cut_off(cause);
-        for queue in self.queues_mut() {
+        for queue in self.queues.iter_mut() {
             if queue.node() == node && queue.last_holder().is_some() {
                 queue.note_failure(cause.clone(), now);
             }
@@ -306,7 +307,7 @@ impl Waiters {
         self.queues.ids()
     }
 
-    /// Whether no caller of this client asks, waits or holds the lock; `None` if the lock is not known.
+    /// Whether no caller of this client requests or holds the lock; `None` if the lock is not known.
     pub(crate) fn is_unused(&self, lock: LockId) -> Option<bool> {
         self.queues.get(lock).map(Queue::is_unused)
     }
@@ -342,16 +343,6 @@ impl Waiters {
         self.queues.len().saturating_add(requests)
     }
 
-    /// Returns the lock with these keys, and adds it if it is not known.
-    fn open(&mut self, keys: &Arc<Keys>) -> LockId {
-        self.queues.open(keys)
-    }
-
-    /// Removes a lock that is no longer in use.
-    fn close(&mut self, lock: LockId) {
-        self.queues.remove(lock);
-    }
-
     fn request(&self, ticket: Ticket) -> Option<&Request> {
         self.requests.get(&ticket)
     }
@@ -360,21 +351,12 @@ impl Waiters {
         self.requests.get_mut(&ticket)
     }
 
-    /// Returns all requests, oldest first.
-    fn requests_mut(&mut self) -> impl Iterator<Item = (Ticket, &mut Request)> {
-        self.requests.iter_mut()
-    }
-
     fn queue(&self, lock: LockId) -> Option<&Queue> {
         self.queues.get(lock)
     }
 
     fn queue_mut(&mut self, lock: LockId) -> Option<&mut Queue> {
         self.queues.get_mut(lock)
-    }
-
-    fn queues_mut(&mut self) -> impl Iterator<Item = &mut Queue> {
-        self.queues.iter_mut()
     }
 
     /// Returns a queue and its first request, unless the lock is held here.
@@ -431,7 +413,7 @@ impl Waiters {
         };
         match place {
             Place::Queue | Place::Server => !queue.is_idle(),
-            // Small requests for permits must not overtake a large one that waits. Readers are all alike.
+            // Small requests for permits must not overtake a large one that waits. Requests of readers have no sizes.
             Place::Alone => {
                 let first = queue.first().and_then(|first| self.requests.get(&first));
                 queue.counts_permits() && first.is_some_and(Request::was_refused)
@@ -440,9 +422,9 @@ impl Waiters {
     }
 
     /// Returns the holder in this client, for the error of a caller with this context.
-    fn local_holder(&self, holds: &Holds, lock: LockId, context: Option<Context>, now: Instant) -> Option<LocalHolder> {
+    fn local_holder(&self, holds: &Holds, lock: LockId, context: Option<Context>, now: Instant) -> Option<KnownHolder> {
         let hold = self.holder(holds, lock)?;
-        Some(LocalHolder {
+        Some(KnownHolder {
             holder: hold.as_holder(now),
             is_the_caller: context.is_some() && hold.context() == context,
         })

@@ -89,7 +89,7 @@ fn only_a_confirmed_subscription_counts_among_the_listeners_of_a_release() {
 }
 
 #[test]
-fn a_subscription_that_is_lost_alone_is_the_only_one_that_counts_no_more() {
+fn the_loss_of_one_subscription_affects_no_other() {
     let mut alone = Alone::confirmed();
     alone.lose(b"another");
     assert_eq!(alone.channels.others(alone.lock, 3), 2);
@@ -100,7 +100,7 @@ fn a_subscription_that_is_lost_alone_is_the_only_one_that_counts_no_more() {
 }
 
 #[test]
-fn a_channel_that_nobody_listens_to_is_left() {
+fn a_channel_without_waiters_is_unsubscribed() {
     for mut alone in [
         Alone::listening(RELEASES),
         Alone::listening(Topic::Grants),
@@ -113,7 +113,7 @@ fn a_channel_that_nobody_listens_to_is_left() {
 }
 
 #[test]
-fn a_message_tells_of_a_release_or_of_a_grant() {
+fn a_message_reports_a_release_or_a_grant() {
     for topic in [RELEASES, Topic::Grants] {
         let mut alone = Alone::listening(topic);
         alone.input(Input::Message {

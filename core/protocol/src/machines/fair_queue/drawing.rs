@@ -29,7 +29,7 @@ impl Drawn for FairQueue {
         // The poll of another waiter names this waiter as the holder before its own reply arrives.
         (ASKING, "poll answered", HOLD),
         (ASKING, "poll answered", TOO_LATE),
-        // The waiter gave up a grant and asks under a new owner id.
+        // A grant came too late: the waiter asks under a new owner id.
         (QUEUED, "joined", ASKING),
         (ASKING, "left", GONE),
         (QUEUED, "left", GONE),

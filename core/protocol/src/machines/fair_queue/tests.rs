@@ -110,7 +110,7 @@ fn a_waiter_that_was_found_in_the_queue_listens_and_is_polled_for() {
 }
 
 #[test]
-fn a_poll_says_that_the_waiters_live_and_knows_them_to_be_queued() {
+fn a_poll_without_a_grant_is_followed_by_another_poll() {
     let mut alone = Alone::queued();
     alone.bench.pass(500);
     alone.poll("another:1", 1);
@@ -145,7 +145,7 @@ fn a_message_grants_the_lock() {
 }
 
 #[test]
-fn a_message_of_a_grant_of_which_too_little_is_left_makes_it_ask() {
+fn a_waiter_asks_if_too_little_is_left_of_a_grant_in_a_message() {
     let mut alone = Alone::queued();
     alone.bench.pass(2_000);
     alone.grant_message(&alone.owner.clone());
@@ -153,12 +153,12 @@ fn a_message_of_a_grant_of_which_too_little_is_left_makes_it_ask() {
 }
 
 #[test]
-fn a_message_to_one_that_was_not_found_yet_makes_its_answer_stale() {
+fn a_message_for_a_waiter_that_was_not_found_yet_makes_its_answer_stale() {
     let mut alone = Alone::joined();
     alone.grant_message(&alone.owner.clone());
     assert!(matches!(
         alone.bench.io.steps(),
-        [Step::Waiter(WaiterInput::MissedMessages(TICKET))]
+        [Step::Waiter(WaiterInput::AnswerMayBeStale(TICKET))]
     ));
 }
 
@@ -172,7 +172,7 @@ fn a_poll_finds_a_grant_whose_message_was_lost() {
 }
 
 #[test]
-fn the_poll_of_another_waiter_may_find_it_granted_before_its_own_answer_comes() {
+fn the_poll_of_another_waiter_may_report_a_grant_before_the_waiters_own_answer() {
     for (after_ms, is_granted) in [(1, true), (2_000, false)] {
         let mut alone = Alone::joined();
         let other = alone.bench.io.owner_id();
@@ -184,7 +184,7 @@ fn the_poll_of_another_waiter_may_find_it_granted_before_its_own_answer_comes() 
 }
 
 #[test]
-fn under_a_new_owner_id_it_is_not_known_to_be_queued() {
+fn under_a_new_owner_id_a_waiter_is_not_known_to_be_in_the_queue() {
     let mut alone = Alone::queued();
     let fresh = alone.bench.io.owner_id();
     alone.join(TICKET, fresh);
@@ -193,7 +193,7 @@ fn under_a_new_owner_id_it_is_not_known_to_be_queued() {
 }
 
 #[test]
-fn nobody_is_polled_for_who_has_left() {
+fn no_poll_is_sent_for_a_waiter_that_has_left() {
     for mut alone in [Alone::joined(), Alone::queued()] {
         alone.input(Input::Left(alone.lock(), TICKET));
         assert_eq!(alone.bench.io.due(Timer::Poll(alone.lock())), None);

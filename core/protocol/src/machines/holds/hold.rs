@@ -4,8 +4,8 @@
 //! The watchdog renews an auto-renewed hold after a third of its lease or a little earlier, counted from when the last
 //! confirmed call was sent. If a renewal is not answered within a sixth of the lease, or within the command timeout if
 //! that is shorter, the watchdog sends another one after a short pause, until the deadline. A fixed lease is renewed
-//! only to reach its own length, or the length that an extension asks for: an attempt asks for at most 30 s, and a grant
-//! to a waiter in a server's queue lasts 3 s.
+//! only to reach its own length, or the length that an extension asks for, because an attempt asks for at most 30 s and
+//! a grant to a waiter in a server's queue lasts 3 s.
 //!
 //! A renewal never creates a record and never shortens one, so it can use either lane. It uses the command lane while
 //! the renewal lane is closed, or if the last renewal failed on the renewal lane. When a lane opens, the renewal uses
@@ -44,7 +44,7 @@ pub(crate) struct Hold {
     levels: Levels,
     /// When this client learned of the grant.
     since: Instant,
-    /// Whether its request waited while others held the lock.
+    /// Whether the request of the hold had to wait.
     waited: bool,
     watchdog: Watchdog,
     /// The unresolved attempts of its acquisition, if there are any.
@@ -88,7 +88,7 @@ impl Hold {
         self.watchdog.plan()
     }
 
-    /// Whether its request waited while others held the lock.
+    /// Whether the request of the hold had to wait.
     pub(crate) const fn waited(&self) -> bool {
         self.waited
     }
@@ -168,8 +168,8 @@ impl Hold {
     }
 
     /// Returns the watchdog of the hold, and the record that the watchdog renews.
-    pub(super) fn watchdog_and_record(&mut self, id: HoldId) -> (&mut Watchdog, Record<'_>) {
-        let record = Record {
+    pub(super) fn watchdog_and_record(&mut self, id: HoldId) -> (&mut Watchdog, RecordRef<'_>) {
+        let record = RecordRef {
             id,
             keys: &self.keys,
             owner: &self.owner,
@@ -187,10 +187,10 @@ impl Hold {
         watchdog.renew(io, &record, None, now);
     }
 
-    /// Extends a degraded lease, of which no server has a record: until `until`, or until its release if it is
-    /// auto-renewed. Reports the deadline to each lease of the hold, and returns it.
-    pub(super) fn last_here(&mut self, io: &mut Io, id: HoldId, until: Instant, now: Instant) -> Instant {
-        self.watchdog.last_here(until, now);
+    /// Extends a degraded lease, of which no server has a record, until `until`. An auto-renewed one lasts until its
+    /// release. Reports the deadline to each lease of the hold, and returns the deadline.
+    pub(super) fn extend_locally(&mut self, io: &mut Io, id: HoldId, until: Instant, now: Instant) -> Instant {
+        self.watchdog.extend_locally(until, now);
         self.schedule(io, id, now, now);
         let deadline = self.deadline();
         for lease in &self.levels {
@@ -240,7 +240,7 @@ impl Hold {
             false => Duration::ZERO,
         };
         let known = self.capped(self.watchdog.record_until());
-        let until = self.watchdog.longest().max(now) + self.plan().length.max(granted_for);
+        let until = self.watchdog.latest_end().max(now) + self.plan().length.max(granted_for);
         Owed {
             ticket,
             hold: Some(Ended {
@@ -288,7 +288,7 @@ const ENDLESS: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// The record that a watchdog renews.
-pub(super) struct Record<'a> {
+pub(super) struct RecordRef<'a> {
     pub(super) id: HoldId,
     pub(super) keys: &'a Keys,
     pub(super) owner: &'a OwnerId,
@@ -392,7 +392,7 @@ impl Watchdog {
     }
 
     /// Returns until when the record lasts, or should last if that is later.
-    pub(super) fn longest(&self) -> Instant {
+    pub(super) fn latest_end(&self) -> Instant {
         self.record_until.max(self.wanted_until)
     }
 
@@ -434,7 +434,7 @@ impl Watchdog {
 
     /// Adopts `plan` if it is auto-renewed, and the hold is not renewed yet or has a shorter lease. Returns whether the
     /// plan was adopted. The longest auto-renewed lease counts until the last level is released.
-    pub(super) fn watch(&mut self, plan: LeasePlan) -> bool {
+    pub(super) fn adopt(&mut self, plan: LeasePlan) -> bool {
         let is_new = plan.renewed && !self.plan.renews_for(plan);
         if is_new {
             self.plan = plan;
@@ -442,8 +442,8 @@ impl Watchdog {
         is_new
     }
 
-    /// Extends a degraded lease until `until`, or until its release if it is auto-renewed.
-    pub(super) fn last_here(&mut self, until: Instant, now: Instant) {
+    /// Extends a degraded lease until `until`. An auto-renewed one lasts until its release.
+    pub(super) fn extend_locally(&mut self, until: Instant, now: Instant) {
         let until = if self.plan.renewed { now + ENDLESS } else { until };
         let until = self.capped(until);
         self.record_until = self.record_until.max(until);
@@ -473,7 +473,7 @@ impl Watchdog {
 
     /// Sets the timers after the server has confirmed a call that was sent at `sent`. Renews at once if the record does
     /// not last long enough yet.
-    pub(super) fn schedule(&mut self, io: &mut Io, record: &Record<'_>, sent: Instant, now: Instant) {
+    pub(super) fn schedule(&mut self, io: &mut Io, record: &RecordRef<'_>, sent: Instant, now: Instant) {
         let id = record.id;
         if self.is_local && self.plan.renewed && self.max_hold_until.is_none() {
             io.stop(Timer::Deadline(id));
@@ -510,7 +510,7 @@ impl Watchdog {
 
     /// Sends a renewal on `lane`, which must be open; without a lane, on the best open one. Does nothing if a renewal is
     /// in flight, if the hold is lost or past its deadline, or if no server has its record.
-    pub(super) fn renew(&mut self, io: &mut Io, record: &Record<'_>, lane: Option<Lane>, now: Instant) {
+    pub(super) fn renew(&mut self, io: &mut Io, record: &RecordRef<'_>, lane: Option<Lane>, now: Instant) {
         let (id, node) = (record.id, record.keys.node);
         // After the deadline the hold is lost, and its record must expire too.
         if self.is_local || self.lost.is_some() || self.renewal.is_some() || now >= self.deadline {
@@ -527,7 +527,7 @@ impl Watchdog {
         } else {
             Duration::ZERO
         };
-        let until = self.capped((now + lease).max(self.longest()));
+        let until = self.capped((now + lease).max(self.latest_end()));
         // Rounded up to milliseconds, so that the record lasts as long as it should.
         let millis = until.saturating_since(now).as_micros().div_ceil(1_000);
         let ttl = Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX));
@@ -546,7 +546,7 @@ impl Watchdog {
 
     /// Renews the hold because a lane has opened. An auto-renewed hold is renewed even if no renewal is due, because a
     /// failover may have lost the record.
-    pub(super) fn connected(&mut self, io: &mut Io, record: &Record<'_>, lane: Lane, now: Instant) {
+    pub(super) fn connected(&mut self, io: &mut Io, record: &RecordRef<'_>, lane: Lane, now: Instant) {
         // If the last renewal failed on this lane, the next one may fail there too, and there may be no time for a
         // third.
         let has_failed = self.failures > 0 && self.last_lane == lane;
@@ -564,8 +564,8 @@ impl Watchdog {
         }
     }
 
-    /// Notes that a renewal was answered. Returns whether it was the renewal in flight. The reply to an overdue renewal,
-    /// for which this returns false, is used all the same.
+    /// Notes that a renewal was answered. Returns whether it was the renewal in flight. The reply to an earlier,
+    /// overdue renewal is used all the same.
     pub(super) fn answered(&mut self, call: CallId) -> bool {
         let is_current = self.renewal == Some(call);
         if is_current {

@@ -23,7 +23,7 @@ impl Holds {
         let id = extension.hold;
         let Some(hold) = self.hold_mut(id) else { return };
         if hold.is_local() {
-            self.extend_here(io, ticket, &extension, now);
+            self.extend_locally(io, ticket, &extension, now);
             return;
         }
         hold.watchdog_mut().want(extension.until);
@@ -33,13 +33,13 @@ impl Holds {
     }
 
     /// Extends a degraded lease, and completes `ticket` at once, because no server has a record of the lease.
-    pub(super) fn extend_here(&mut self, io: &mut Io, ticket: Ticket, extension: &Extension, now: Instant) {
+    pub(super) fn extend_locally(&mut self, io: &mut Io, ticket: Ticket, extension: &Extension, now: Instant) {
         let (id, aim) = (extension.hold, extension.aim);
         let Some(hold) = self.hold_mut(id) else { return };
         if let Aim::Enter(plan) = aim {
-            hold.watchdog_mut().watch(plan);
+            hold.watchdog_mut().adopt(plan);
         }
-        let deadline = hold.last_here(io, id, extension.until, now);
+        let deadline = hold.extend_locally(io, id, extension.until, now);
         match aim {
             Aim::Enter(plan) => {
                 let reentry = Reentry { ticket, hold: id, plan };
@@ -97,7 +97,7 @@ impl Holds {
             match extension.aim {
                 Aim::Enter(plan) => {
                     if let Some(hold) = self.hold_mut(id) {
-                        hold.watchdog_mut().watch(plan);
+                        hold.watchdog_mut().adopt(plan);
                     }
                     let reentry = Reentry { ticket, hold: id, plan };
                     io.step(Step::Entered(reentry));
@@ -108,6 +108,7 @@ impl Holds {
         }
     }
 
+    /// Fails an extension that the server did not confirm in time.
     pub(super) fn extension_over(&mut self, io: &mut Io, ticket: Ticket, now: Instant) {
         let Some(extension) = self.extensions_mut().remove(ticket) else {
             return;
@@ -144,6 +145,8 @@ impl Holds {
         }
     }
 
+    /// Handles the reply to a renewal, even to an overdue one. The hold is lost if its record is gone, or if another
+    /// owner has one. A reply that says nothing about the record counts as a failure only for the renewal in flight.
     pub(super) fn renewal_answered(
         &mut self,
         io: &mut Io,
@@ -210,6 +213,7 @@ impl Holds {
         });
     }
 
+    /// Marks a hold as lost if its deadline has passed. Otherwise sets the timer of the deadline again.
     pub(super) fn deadline_passed(&mut self, io: &mut Io, id: HoldId, now: Instant) {
         let Some(hold) = self.get(id) else { return };
         if let Some(reason) = hold.watchdog().reason_at_deadline(io, id, now) {

@@ -131,7 +131,7 @@ fn a_grant_completes_and_sets_its_deadline_in_one_step() {
 }
 
 #[test]
-fn the_last_level_takes_the_hold_with_it_and_a_release_is_owed() {
+fn the_release_of_the_last_level_ends_the_hold_and_is_owed() {
     let mut alone = Alone::renewed();
     let reentry = Reentry {
         ticket: Ticket::from_u64(3),
@@ -168,7 +168,7 @@ fn an_auto_renewed_lease_is_lost_at_its_deadline_and_its_release_completes_at_on
 }
 
 #[test]
-fn a_timer_that_is_early_takes_nothing_away() {
+fn a_deadline_timer_that_fires_early_ends_no_hold() {
     let mut alone = Alone::renewed();
     alone.input(Input::DeadlinePassed(alone.id()));
     alone.input(Input::ContextReturned(alone.id()));
@@ -176,7 +176,7 @@ fn a_timer_that_is_early_takes_nothing_away() {
 }
 
 #[test]
-fn a_renewal_leaves_the_deadlines_timer_and_that_is_set_again_when_it_comes_too_early() {
+fn a_renewal_leaves_the_timer_of_the_deadline_which_is_set_again_when_it_fires() {
     let mut alone = Alone::renewed();
     let timer = Timer::Deadline(alone.id());
     let first = alone.bench.io.due(timer);

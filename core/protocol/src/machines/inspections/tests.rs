@@ -67,7 +67,7 @@ fn without_a_connection_a_question_waits_for_one() {
 }
 
 #[test]
-fn a_question_that_was_cut_off_is_put_again_on_the_next_connection() {
+fn a_question_that_was_cut_off_is_sent_again_on_the_next_connection() {
     let mut alone = Alone::asking(Bench::new(), Question::State);
     alone.bench.call();
     alone.input(Input::Answered(TICKET, cut()));

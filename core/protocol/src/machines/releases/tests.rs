@@ -45,9 +45,9 @@ impl Alone {
         self.releases.last
     }
 
-    /// Lets a waiter of a fair lock leave, and completes its release. Returns the input of a late call that has put the
-    /// waiter back.
-    fn renounce(&mut self) -> Input {
+    /// Lets a waiter of a fair lock leave, and completes its release. Returns the input that reports a grant to this
+    /// waiter, because a late call has put it back into the queue.
+    fn abandon(&mut self) -> Input {
         let fair = keys(Kind::Fair);
         let owner = self.bench.io.owner_id();
         let id = self.owe_with(|owed| {
@@ -130,7 +130,7 @@ fn without_a_connection_it_waits_for_one() {
 }
 
 #[test]
-fn a_late_release_is_sent_when_its_time_has_come_or_the_client_closes() {
+fn a_delayed_release_is_sent_when_it_is_due_or_the_client_closes() {
     for is_closing in [false, true] {
         let mut alone = Alone::new(Bench::new());
         let at = alone.bench.now + Duration::from_secs(5);
@@ -147,7 +147,7 @@ fn a_late_release_is_sent_when_its_time_has_come_or_the_client_closes() {
 }
 
 #[test]
-fn a_late_release_whose_ttl_has_passed_is_not_sent_when_the_client_closes() {
+fn a_delayed_release_whose_ttl_has_passed_is_not_sent_when_the_client_closes() {
     let mut alone = Alone::new(Bench::new());
     let at = alone.bench.now + Duration::from_secs(1_000_000);
     alone.owe_with(|owed| owed.hold.as_mut().unwrap().not_before = Some(at));
@@ -158,7 +158,7 @@ fn a_late_release_whose_ttl_has_passed_is_not_sent_when_the_client_closes() {
 }
 
 #[test]
-fn an_attempt_that_was_cut_off_makes_it_repeat_itself() {
+fn a_release_is_sent_again_after_an_attempt_that_was_cut_off() {
     let mut alone = Alone::new(Bench::new());
     let id = alone.owe_with(|owed| owed.unresolved.resolved(cut_off(CallId::from_u64(7))));
     alone.answer_last(id, numbers(&[0]));
@@ -169,10 +169,9 @@ fn an_attempt_that_was_cut_off_makes_it_repeat_itself() {
     assert!(alone.releases.is_empty());
 }
 
-/// The servers of a cluster, and a Redis client that the program supplies, may answer calls in another order than they
-/// were sent.
+/// The servers of a cluster, or a Redis client that the program supplies, may answer calls out of order.
 #[test]
-fn an_attempt_that_it_overtook_makes_it_repeat_itself_as_soon_as_that_is_answered() {
+fn a_release_is_sent_again_as_soon_as_the_attempts_that_it_overtook_are_answered() {
     for was_cut in [false, true] {
         let mut alone = Alone::new(Bench::new());
         let attempts = [7, 8].map(CallId::from_u64);
@@ -184,10 +183,10 @@ fn an_attempt_that_it_overtook_makes_it_repeat_itself_as_soon_as_that_is_answere
             was_cut,
         };
         alone.input(Input::Resolved(id, first));
-        assert!(alone.is_waiting(), "the other has not run");
+        assert!(alone.is_waiting(), "the other attempt has not run");
         alone.input(Input::Resolved(id, answered(attempts[1])));
         if was_cut {
-            assert!(alone.is_waiting(), "nobody knows when it runs");
+            assert!(alone.is_waiting(), "the attempt may still run");
             alone.bench.pass(3_000);
             alone.input(Input::Due(id));
         }
@@ -197,7 +196,7 @@ fn an_attempt_that_it_overtook_makes_it_repeat_itself_as_soon_as_that_is_answere
 }
 
 #[test]
-fn without_order_it_repeats_itself_if_an_attempt_was_answered_meanwhile() {
+fn without_order_a_release_is_sent_again_if_an_attempt_was_answered_meanwhile() {
     for (bench, is_repeated) in [(Bench::new(), false), (Bench::without_order(), true)] {
         let mut alone = Alone::new(bench);
         let attempt = CallId::from_u64(7);
@@ -266,11 +265,11 @@ fn a_release_on_the_renewal_lane_is_sent_again_on_the_command_lane() {
 #[test]
 fn an_abandoned_owner_that_holds_a_fair_lock_is_released_once_more() {
     let mut alone = Alone::new(Bench::new());
-    let seen = alone.renounce();
+    let seen = alone.abandon();
     alone.input(seen);
     alone.bench.call();
     let mut alone = Alone::new(Bench::new());
-    let seen = alone.renounce();
+    let seen = alone.abandon();
     alone.bench.close(&[Lane::Command]);
     alone.input(seen);
     assert!(alone.is_waiting());
@@ -301,7 +300,7 @@ fn nothing_is_owed_any_more_when_the_ttl_has_passed() {
 }
 
 #[test]
-fn the_same_holds_for_one_that_is_not_answered() {
+fn nothing_is_owed_any_more_when_the_ttl_has_passed_without_an_answer() {
     let ends: [fn(&mut Alone, ReleaseId, CallId); 2] = [
         |alone, id, call| alone.input(Input::Overdue(id, call)),
         |alone, _, _| alone.connected(&[Lane::Command]),

@@ -64,7 +64,7 @@ impl Waiters {
                 // A single attempt does not join the queue. The answer to an overdue attempt counts too, because the
                 // attempt after it may never be answered.
                 if let Some(found) = found.filter(|_| !request.is_once()) {
-                    request.mark_queued();
+                    request.mark_in_server_queue();
                     io.step(Step::Fair(FairInput::HasJoined {
                         lock,
                         ticket,
@@ -101,7 +101,7 @@ impl Waiters {
     }
 
     /// Handles a grant that came too late to be useful. Releases it and asks under a new owner id, with a longer pause
-    /// after each such grant. After several in a row, a caller without a bound gets the error.
+    /// after each such grant. After several in a row, a wait without a bound fails.
     fn too_late(&mut self, io: &mut Io, ticket: Ticket, late: LateGrant, now: Instant) {
         let Some(request) = self.request_mut(ticket) else {
             return;
@@ -182,9 +182,10 @@ impl Waiters {
         let Some(request) = self.request_mut(ticket) else {
             return;
         };
-        // If the lock is free, dead waiters come first. One call skips only a limited number of them.
-        let is_of_server_queue = request.keys().kind.queues_on_server();
-        let must_ask_again = refused.is_free && is_of_server_queue;
+        // If the lock is free, only dead waiters come first. One call skips a limited number of them, and the next call
+        // continues.
+        let queues_on_server = request.keys().kind.queues_on_server();
+        let must_ask_again = refused.is_free && queues_on_server;
         if request.is_once() {
             if must_ask_again {
                 request.attempt_after_gap(io, ticket, now);
@@ -199,7 +200,7 @@ impl Waiters {
         }
         let (lock, keys) = (request.lock(), Arc::clone(request.keys()));
         request.sleep();
-        if is_of_server_queue {
+        if queues_on_server {
             if request.is_stale() {
                 request.attempt_after_gap(io, ticket, now);
             } else if must_ask_again {
@@ -257,7 +258,8 @@ impl Waiters {
         io.set(Timer::Wake(ticket), now + pause);
     }
 
-    /// Sends an attempt under the same owner id, because the answer to the last one is overdue. Ends a single attempt.
+    /// Sends an attempt under the same owner id, because the answer to the last one is overdue. A single attempt ends
+    /// instead.
     pub(super) fn overdue(&mut self, io: &mut Io, holds: &Holds, ticket: Ticket, call: CallId, now: Instant) {
         let Some(request) = self.request_mut(ticket) else {
             return;
@@ -292,7 +294,7 @@ impl Waiters {
         // Each of these waiters was in the server's queue, so the client has subscribed to the channel of the lock. The
         // lock is therefore not forgotten before all waiters are removed.
         for ticket in polled {
-            let request = self.request(*ticket).filter(|request| request.is_queued());
+            let request = self.request(*ticket).filter(|request| request.is_in_server_queue());
             if let Some(why) = request.map(|request| explain(request.keys(), code, message)) {
                 self.fail(io, *ticket, why);
             }
@@ -417,7 +419,7 @@ impl Waiters {
         }
     }
 
-    /// Ends the wait of a caller without a bound if the server has not answered for one lease. Otherwise sets the timer
+    /// Ends a wait without a bound if the server has not answered for `Io::silence_timeout`. Otherwise sets the timer
     /// for the next check.
     pub(super) fn silence(&mut self, io: &mut Io, ticket: Ticket, now: Instant) {
         let Some(request) = self.request(ticket) else {
@@ -435,13 +437,14 @@ impl Waiters {
         if until > now {
             io.set(Timer::Silence(ticket), until);
         } else {
-            // The error of a waiter without a bound is never that the lock is held, even if the server said so earlier.
+            // The error of a wait without a bound never says that the lock is held, even if the server said so earlier.
             let outcome = Outcome::Failed(no_answer(request, Some(queue), io, now));
             io.complete(ticket, outcome);
             self.remove(io, ticket);
         }
     }
 
+    /// Ends the wait of a caller now.
     pub(super) fn give_up(&mut self, io: &mut Io, holds: &Holds, ticket: Ticket, now: Instant) {
         if let Some(wait) = self.wait(holds, ticket, now) {
             let outcome = wait.outcome(io, now);
@@ -449,7 +452,7 @@ impl Waiters {
         }
     }
 
-    /// Returns the wait of a caller as it is if it ends now.
+    /// Returns what decides the outcome of a wait that ends now.
     fn wait(&self, holds: &Holds, ticket: Ticket, now: Instant) -> Option<Wait<'_>> {
         let request = self.request(ticket)?;
         Some(Wait {
@@ -546,7 +549,7 @@ fn observe_answer(io: &mut Io, request: &Request, call: InFlight, verdict: &Verd
     }
 }
 
-/// Reports that the answer to an attempt is overdue. A late answer is reported as well.
+/// Reports that the answer to an attempt is overdue. If the answer arrives later, it is reported as well.
 fn observe_overdue(io: &mut Io, request: &Request, call: CallId, now: Instant) {
     io.observe(Detail::Everything, |io| {
         let sent = io.in_flight(call).and_then(|call| call.sent);

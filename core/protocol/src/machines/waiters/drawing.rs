@@ -112,7 +112,7 @@ impl Drawn for Waiters {
 }
 
 pub(super) fn state(request: &Request) -> State {
-    if request.is_waiting_for_turn() {
+    if request.is_queued() {
         (QUEUED, 0)
     } else if request.is_sleeping() {
         (SLEEPING, 0)
@@ -137,7 +137,7 @@ impl Labelled for Input {
             Self::Refused(..) => "refused",
             Self::Sleep { .. } => "sleep",
             Self::Ask(_) => "ask",
-            Self::MissedMessages(_) => "missed messages",
+            Self::AnswerMayBeStale(_) => "answer may be stale",
             Self::Advance(_) => "advance",
             Self::Held(..) => "held here",
             Self::Freed(..) => "freed here",

@@ -70,10 +70,10 @@ impl Waiters {
         }
     }
 
-    /// Moves the local waiters for a lock whose waiters queue on the server to the server's queue.
+    /// Moves the waiters of a fair lock from the local queue to the server's queue. Waiters of other kinds stay.
     pub(super) fn go_to_server(&mut self, io: &mut Io, lock: LockId, now: Instant) {
-        let waiting = self.queue(lock).map(Queue::local).unwrap_or_default();
-        for ticket in waiting {
+        let local = self.queue(lock).map(Queue::local).unwrap_or_default();
+        for ticket in local {
             let request = self.request(ticket);
             let Some(request) = request.filter(|request| request.keys().kind.queues_on_server()) else {
                 continue;

@@ -1,15 +1,15 @@
 //! The local wait queue of one lock.
 //!
 //! The waiters of one client queue here in order of arrival, and only the first one asks the server. A hundred waiters
-//! in a process therefore cause no more traffic than one, and none of them starves. Waiters of a fair lock are only listed
-//! here: they queue on the server, and each sends its own first attempt. After a release the next local
-//! waiter asks at once. To let other processes have their turn, a client that knows of subscribers elsewhere pauses
-//! after 16 local grants in a row, or 20 ms after the first of them (`Turn`).
+//! in a process therefore cause no more traffic than one, and none of them starves. The waiters of a fair lock are only
+//! listed here: they queue on the server, and each sends its own first attempt. After a release the next local waiter
+//! asks at once. To let other clients have their turn, a client that knows of subscribers elsewhere pauses after 16
+//! local grants in a row, or 20 ms after the first of them (`Turn`).
 //!
-//! `Wakes` limits how often messages make a client ask the server. A message says that a lock may be free, and the client asks the server whether it is. Every user that may publish
-//! can send any number of such messages. A queue therefore counts the calls that messages have caused and that found
-//! the same holder as before. After the first few, each such call doubles the gap before the next one. Any change of
-//! the lock resets the gap.
+//! `Wakes` limits how often messages make a client ask the server. A message says that a lock may be free, and the
+//! client asks the server whether it is. Every user that may publish can send any number of such messages. A queue
+//! therefore counts the calls that messages have caused and that found the same holder as before. After the first few,
+//! each such call doubles the gap before the next one. Any change of the lock resets the gap.
 //!
 //! ```text
 //!           asked, and the holder is the same: the gap doubles
@@ -48,8 +48,8 @@ pub(super) enum Place {
     Alone,
 }
 
-/// A gate of a record on a server.
-type At = (NodeId, Gate, Arc<[u8]>);
+/// A gate of a record on a server. All waiters at one gate contend for the same lock.
+type RecordGate = (NodeId, Gate, Arc<[u8]>);
 
 /// The waiters and the holder of one lock in this client.
 ///
@@ -68,7 +68,7 @@ pub(super) struct Queue {
     /// When the server last answered an attempt, or when the lock was last held here. While it is held here, no waiter
     /// has to ask.
     last_contact: Option<Instant>,
-    /// The waiters; `None` if there are none, and nothing is stored for later ones.
+    /// The waiters; `None` if there are none, and nothing is kept for later ones.
     waiters: Option<Box<Waiting>>,
 }
 
@@ -90,10 +90,10 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Whether there is nothing to store.
-    fn is_over(&self) -> bool {
-        let is_nobody_here = self.local.is_empty() && self.on_server.is_empty() && self.alone.is_empty();
-        is_nobody_here && self.last_answer.is_none() && self.wakes.is_fresh()
+    /// Whether there is nothing to keep.
+    fn is_empty(&self) -> bool {
+        let has_no_waiters = self.local.is_empty() && self.on_server.is_empty() && self.alone.is_empty();
+        has_no_waiters && self.last_answer.is_none() && self.wakes.is_fresh()
     }
 }
 
@@ -160,9 +160,9 @@ impl Queue {
             .unwrap_or_default()
     }
 
-    /// Frees the memory for waiters if there is nothing to store.
+    /// Frees the memory for waiters if there is nothing to keep.
     fn forget_waiters(&mut self) {
-        if self.waiters.as_ref().is_some_and(|waiters| waiters.is_over()) {
+        if self.waiters.as_ref().is_some_and(|waiters| waiters.is_empty()) {
             self.waiters = None;
         }
     }
@@ -317,7 +317,7 @@ impl Queue {
         }
     }
 
-    /// Returns the longest time for which calls without success keep messages from causing another call.
+    /// Returns the longest gap between two calls that messages cause.
     fn longest_gap(&self, poll: Duration) -> Duration {
         if self.counts_permits() {
             // The answer names only one of several holders, so the client may miss a change.
@@ -334,18 +334,18 @@ impl Queue {
 
     /// Whether no hold blocks the waiters, and no caller waits in the local queue or in the server's queue.
     pub(super) fn is_idle(&self) -> bool {
-        let is_waited_at = |waiters: &Waiting| !waiters.local.is_empty() || !waiters.on_server.is_empty();
-        self.holding.is_none() && !self.waiters.as_deref().is_some_and(is_waited_at)
+        let has_queued = |waiters: &Waiting| !waiters.local.is_empty() || !waiters.on_server.is_empty();
+        self.holding.is_none() && !self.waiters.as_deref().is_some_and(has_queued)
     }
 
-    /// Whether there is a waiter here that would ask now.
-    pub(super) fn is_waited_at(&self) -> bool {
+    /// Whether a waiter here would ask now.
+    pub(super) fn has_waiter_to_ask(&self) -> bool {
         let is_held = self.holding.is_some();
         let would_ask = |waiters: &Waiting| (!waiters.local.is_empty() && !is_held) || !waiters.on_server.is_empty();
         self.waiters.as_deref().is_some_and(would_ask)
     }
 
-    /// Whether no caller of this client asks, waits or holds the lock. A lock that is held twice is in use until both
+    /// Whether no caller of this client requests or holds the lock. A lock that is held twice is in use until both
     /// holds have ended.
     pub(super) fn is_unused(&self) -> bool {
         self.is_idle() && !self.is_held_twice() && self.waiters.as_ref().is_none_or(|waiters| waiters.alone.is_empty())
@@ -370,8 +370,8 @@ enum LastAnswer {
 /// is the same, and the hold was not extended. An extended hold counts as a change, because other libraries acquire
 /// again under the same owner id.
 ///
-/// The hold ends no later than the last answer says, counted from its arrival, and no earlier than the new answer says,
-/// counted from when its call was sent.
+/// The TTL in the last answer counts from the arrival of that answer, and the TTL in the new answer from when its call
+/// was sent, so that a hold never looks extended although it was not.
 fn is_same(last: &Holder, at: Instant, holder: &Holder, sent: Instant) -> bool {
     let until = |of: &Holder, at: Instant| of.remaining.map(|left| at + left);
     let is_longer = match (until(last, at), until(holder, sent)) {
@@ -386,13 +386,13 @@ fn is_same(last: &Holder, at: Instant, holder: &Holder, sent: Instant) -> bool {
 pub(super) struct Queues {
     last: LockId,
     by_id: Table<LockId, Queue>,
-    by_record: SortedMap<At, LockId>,
+    by_record: SortedMap<RecordGate, LockId>,
 }
 
 impl Queues {
-    /// Returns the queue of a lock, and creates it if there is none.
+    /// Returns the lock with these keys, and adds a queue for it if there is none.
     pub(super) fn open(&mut self, keys: &Arc<Keys>) -> LockId {
-        let at = place(keys, keys.kind.gate());
+        let at = gate_of(keys, keys.kind.gate());
         if let Some(id) = self.by_record.get(&at) {
             return *id;
         }
@@ -405,7 +405,7 @@ impl Queues {
 
     /// Returns the queue at a gate of a record, if there is one.
     pub(super) fn find(&self, keys: &Keys, gate: Gate) -> Option<LockId> {
-        self.by_record.get(&place(keys, gate)).copied()
+        self.by_record.get(&gate_of(keys, gate)).copied()
     }
 
     pub(super) fn get(&self, id: LockId) -> Option<&Queue> {
@@ -428,7 +428,7 @@ impl Queues {
     /// Removes a queue.
     pub(super) fn remove(&mut self, id: LockId) {
         if let Some(queue) = self.by_id.remove(&id) {
-            self.by_record.remove(&place(&queue.keys, queue.keys.kind.gate()));
+            self.by_record.remove(&gate_of(&queue.keys, queue.keys.kind.gate()));
         }
     }
 
@@ -438,12 +438,11 @@ impl Queues {
     }
 }
 
-/// Returns the gate and the record that the waiters contend for.
-fn place(keys: &Keys, gate: Gate) -> At {
+fn gate_of(keys: &Keys, gate: Gate) -> RecordGate {
     (keys.node, gate, Arc::clone(&keys.record))
 }
 
-/// The length of the present turn of this client.
+/// The present turn of this client: how often, and for how long, it was granted the lock in a row.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     /// The number of grants here since another client could last acquire the lock.
@@ -511,7 +510,7 @@ impl Turn {
 
 /// The number of calls without success that do not lengthen the gap. A few are normal, because another client may be
 /// faster after a release.
-const FREE: u32 = 4;
+const TOLERATED: u32 = 4;
 /// The maximum number of doublings. The gap reaches its longest value earlier.
 const MOST_DOUBLINGS: u32 = 16;
 
@@ -529,7 +528,7 @@ pub(super) struct Wakes {
 impl Wakes {
     /// Returns when a message may cause the next call; `None` for at once. No gap is longer than `longest`.
     pub(super) fn earliest(&self, longest: Duration) -> Option<Instant> {
-        let doublings = self.fruitless.saturating_sub(FREE).min(MOST_DOUBLINGS);
+        let doublings = self.fruitless.saturating_sub(TOLERATED).min(MOST_DOUBLINGS);
         let gap = MIN_GAP.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(u32::MAX));
         self.last.map(|last| last + gap.min(longest))
     }
@@ -540,7 +539,7 @@ impl Wakes {
         self.open = self.open.saturating_add(1);
     }
 
-    /// Notes that the answer to such a call, or to another one, repeats the last answer.
+    /// Notes that an answer repeats the last one. Counts that only if a call that a message caused is not answered yet.
     pub(super) const fn found_no_change(&mut self) {
         if self.open > 0 {
             self.open = self.open.saturating_sub(1);

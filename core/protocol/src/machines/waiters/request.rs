@@ -27,15 +27,15 @@
 //!                                                  if an attempt is unresolved
 //! ```
 //!
-//! Only the first request of a local queue leaves `Queued`. A request in the server's queue, or in no queue, starts as
-//! `Asking`. A request keeps one owner id for all its attempts, so that an attempt after a lost reply finds its own
-//! record. Once a release for that id is owed, the request draws a new id.
+//! Only the first request of a local queue asks. A request in the server's queue, or in no queue, starts as `Asking`. A
+//! request keeps one owner id for all its attempts, so that an attempt after a lost reply finds the record of the
+//! attempt before it. Once a release for that id is owed, the request draws a new id.
 //!
-//! A thread can have two waits at once, because a signal handler runs during a wait of its thread. `CallerWait` is such
-//! a wait, for the case that the other one is granted the lock.
+//! A thread can have two waits at once, because a signal handler runs during a wait of its thread. `CallerWait` is one
+//! of them, as the router needs it when the other one is granted the lock.
 //!
-//! A wait that ends without the lock is a `LockTimeout` if another owner holds the lock, and `Unavailable` if the server
-//! did not say so.
+//! A wait that ends without the lock is a `LockTimeout` if the client knows that another owner holds the lock, or that
+//! other callers of this client come first. Otherwise it is `Unavailable`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,20 +84,20 @@ pub(super) struct Request {
     once: bool,
     /// Whether the wait is bounded.
     bounded: bool,
-    /// The grants in a row that came too late.
+    /// How many grants in a row came too late.
     lateness: Lateness,
     /// Whether the server has replied that other owners hold the lock.
     was_refused: bool,
-    /// The owner id of the write hold inside which the caller reads.
+    /// The owner id of the write hold inside which the caller reads, if any.
     inside: Option<OwnerId>,
     /// Whether a refusal left the mark of this request on the server.
     marked: bool,
-    /// Whether a reply says that the request is in the server's queue. The fair queue stores the time of that call.
-    queued: bool,
+    /// Whether the answer to an attempt said that the request is in the server's queue.
+    in_server_queue: bool,
     started: Instant,
     state: State,
     /// Whether a message arrived while an attempt was in flight, so that a refusal may be stale.
-    again: bool,
+    stale: bool,
     last_attempt: Option<Instant>,
     /// Whether the wait is over and was prolonged once, for the first answer.
     graced: bool,
@@ -105,7 +105,7 @@ pub(super) struct Request {
     unresolved: Unresolved,
 }
 
-/// The thing that a request gives up.
+/// What a request abandons together with its owner id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Renounced {
     /// A grant, whose record is certainly on the server.
@@ -119,7 +119,7 @@ pub(super) struct Arrival {
     pub(super) lock: LockId,
     pub(super) place: Place,
     pub(super) keys: Arc<Keys>,
-    /// The owner id of the write hold inside which a caller reads.
+    /// The owner id of the write hold inside which the caller reads, if any.
     pub(super) inside: Option<OwnerId>,
     pub(super) plan: LeasePlan,
     pub(super) owner: OwnerId,
@@ -143,10 +143,10 @@ impl Request {
             was_refused: false,
             inside: arrival.inside,
             marked: false,
-            queued: false,
+            in_server_queue: false,
             started: now,
             state: State::Queued,
-            again: false,
+            stale: false,
             last_attempt: None,
             graced: false,
             unresolved: Unresolved::default(),
@@ -259,8 +259,8 @@ impl Request {
     }
 
     /// Whether the request is known to be in the server's queue.
-    pub(super) const fn is_queued(&self) -> bool {
-        self.queued
+    pub(super) const fn is_in_server_queue(&self) -> bool {
+        self.in_server_queue
     }
 
     /// Whether an attempt is in flight.
@@ -273,7 +273,8 @@ impl Request {
         self.state == State::Asking(call)
     }
 
-    pub(super) fn is_waiting_for_turn(&self) -> bool {
+    /// Whether the request waits until it is first in the local queue.
+    pub(super) fn is_queued(&self) -> bool {
         self.state == State::Queued
     }
 
@@ -283,25 +284,26 @@ impl Request {
 
     /// Whether the answer to the current attempt may be stale.
     pub(super) const fn is_stale(&self) -> bool {
-        self.again
+        self.stale
     }
 
-    /// Whether the request must ask for itself. Neither the first waiter of a local queue nor a poll asks for it.
+    /// Whether the request must ask for itself: neither the first waiter of a local queue nor a poll asks for it.
     pub(super) const fn asks_itself(&self) -> bool {
         match self.place {
             Place::Queue => false,
-            Place::Server => !self.is_queued(),
+            Place::Server => !self.is_in_server_queue(),
             Place::Alone => true,
         }
     }
 
     /// Notes that the answer to the current attempt may be stale, because a message arrived in the meantime.
     pub(super) const fn mark_stale(&mut self) {
-        self.again = true;
+        self.stale = true;
     }
 
-    pub(super) const fn mark_queued(&mut self) {
-        self.queued = true;
+    /// Notes that the answer to an attempt said that the request is in the server's queue.
+    pub(super) const fn mark_in_server_queue(&mut self) {
+        self.in_server_queue = true;
     }
 
     /// Lets the request wait before its next attempt.
@@ -316,7 +318,7 @@ impl Request {
     /// Lets the request wait until it is first in the local queue.
     pub(super) const fn queue(&mut self) {
         self.state = State::Queued;
-        self.again = false;
+        self.stale = false;
     }
 
     /// Whether the wait must be prolonged for the first answer, which happens only once. The answer is due while an
@@ -325,8 +327,8 @@ impl Request {
     pub(super) fn is_due_grace(&self, queue: Option<&Queue>, io: &Io) -> bool {
         let node = self.keys.node;
         let may_ask = io.is_connected(node) || io.is_connecting(node);
-        let is_to_ask = || self.last_attempt.is_none() && may_ask && queue.and_then(Queue::last_failure).is_none();
-        !self.once && !self.graced && (self.is_asking() || is_to_ask())
+        let will_ask = || self.last_attempt.is_none() && may_ask && queue.and_then(Queue::last_failure).is_none();
+        !self.once && !self.graced && (self.is_asking() || will_ask())
     }
 
     /// Prolongs the wait, but only for the first answer. A pausing request asks at once.
@@ -392,6 +394,7 @@ impl Request {
         }
     }
 
+    /// Sends an attempt, but not before `MIN_GAP` has passed since the last one.
     pub(super) fn attempt_after_gap(&mut self, io: &mut Io, ticket: Ticket, now: Instant) {
         let earliest = self.last_attempt.map_or(now, |last| last + MIN_GAP);
         if now < earliest {
@@ -424,18 +427,18 @@ impl Request {
         let purpose = Purpose::Acquire { ticket, ttl };
         let call = io.call(purpose, node, Lane::Command, invocation, Some(overdue));
         self.state = State::Asking(call);
-        self.again = false;
+        self.stale = false;
         self.last_attempt = Some(now);
         self.unresolved.sent(call);
     }
 
-    /// Gives up the owner id, and returns the compensating release that is owed for it, if any. The request then
-    /// also gets a new owner id, because an id is never used again after a release was sent for it.
+    /// Abandons the owner id, and returns the compensating release that is owed for it, if any. If one is owed, the
+    /// request gets a new owner id, because an id is never used again after a release was sent for it.
     pub(super) fn renounce(&mut self, io: &mut Io, renounced: Renounced) -> Option<Owed> {
         let fresh = io.owner_id();
         let unresolved = std::mem::take(&mut self.unresolved);
         let marked = std::mem::take(&mut self.marked);
-        self.queued = false;
+        self.in_server_queue = false;
         let is_owed = unresolved.is_any() || renounced == Renounced::Grant || marked;
         is_owed.then(|| Owed {
             lock: self.lock,
@@ -476,7 +479,7 @@ pub(super) fn is_single_attempt(request: &AcquireRequest) -> bool {
     request.wait.is_some_and(|wait| wait.is_zero())
 }
 
-/// A wait of a caller, with all that is needed to request the lock again.
+/// A wait of a caller, with all that is needed to request its lock again.
 pub(crate) struct CallerWait {
     pub(crate) ticket: Ticket,
     pub(crate) keys: Arc<Keys>,
@@ -509,7 +512,7 @@ impl CallerWait {
         }
     }
 
-    /// Returns the request of an endless wait once more, inside the write hold of this owner.
+    /// Returns a new request for the lock of an endless wait, inside the write hold of this owner.
     pub(crate) fn again(self, writer: OwnerId) -> Wanted {
         Wanted {
             ticket: self.ticket,
@@ -525,11 +528,11 @@ impl CallerWait {
 pub(super) struct Wait<'a> {
     pub(super) request: &'a Request,
     pub(super) queue: Option<&'a Queue>,
-    pub(super) local: Option<LocalHolder>,
+    pub(super) local: Option<KnownHolder>,
 }
 
-/// The holder of a lock in this client.
-pub(super) struct LocalHolder {
+/// The holder of a lock, for the error of a caller that does not get the lock.
+pub(super) struct KnownHolder {
     pub(super) holder: Holder,
     /// Whether the holder is the thread or task that requests the lock.
     pub(super) is_the_caller: bool,
@@ -553,10 +556,10 @@ impl Wait<'_> {
         let last_holder = self.queue.and_then(|queue| {
             let (at, holder) = queue.last_holder()?;
             // A waiter that never asked uses the answer to the waiters before it.
-            let is_theirs = request.last_attempt().is_none() && !queue.had_contact_after(at);
-            (at >= request.started() || is_theirs).then(|| holder.clone())
+            let is_of_others = request.last_attempt().is_none() && !queue.had_contact_after(at);
+            (at >= request.started() || is_of_others).then(|| holder.clone())
         });
-        let remote = last_holder.map(|holder| LocalHolder {
+        let remote = last_holder.map(|holder| KnownHolder {
             holder,
             is_the_caller: false,
         });
@@ -570,7 +573,8 @@ impl Wait<'_> {
     }
 }
 
-/// Whether a caller never asked because other callers of this client held the lock, or were answered, while it waited.
+/// Whether a caller never asked the server, because other callers of this client held the lock, or got answers, while
+/// it waited.
 fn others_had_it(request: &Request, queue: Option<&Queue>, io: &Io) -> bool {
     let Some(queue) = queue else { return false };
     let had_contact = queue
@@ -599,7 +603,7 @@ pub(super) fn no_answer(request: &Request, queue: Option<&Queue>, io: &Io, now: 
 }
 
 /// Returns the outcome of a single attempt that a local check refuses, with no server call.
-pub(super) fn others_first(queue: &Queue, local: Option<LocalHolder>, io: &Io) -> Outcome {
+pub(super) fn others_first(queue: &Queue, local: Option<KnownHolder>, io: &Io) -> Outcome {
     let keys = queue.keys();
     if let Some(holder) = local {
         return Outcome::NotGranted(held_error(keys, None, holder, io));
@@ -624,8 +628,8 @@ pub(super) fn others_first(queue: &Queue, local: Option<LocalHolder>, io: &Io) -
 }
 
 /// Returns the error of a caller that waited for `waited`, or that was refused with no server call (`None`).
-fn held_error(keys: &Keys, waited: Option<Duration>, holder: LocalHolder, io: &Io) -> Error {
-    let LocalHolder {
+fn held_error(keys: &Keys, waited: Option<Duration>, holder: KnownHolder, io: &Io) -> Error {
+    let KnownHolder {
         mut holder,
         is_the_caller,
     } = holder;

@@ -18,7 +18,7 @@ const LEASE: Duration = Duration::from_secs(30);
 const ONCE: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_secs(60);
 
-/// One request, and the requests that it needs to be in its state.
+/// One request, and the other requests that it takes to bring it into its state.
 struct Alone {
     bench: Bench,
     waiters: Waiters,
@@ -270,7 +270,7 @@ fn the_next_waiter_asks_when_the_first_has_left() {
 }
 
 #[test]
-fn the_next_one_pauses_if_our_turn_is_over() {
+fn the_next_waiter_pauses_if_the_turn_of_its_client_is_over() {
     let mut alone = Alone::granted_among_others();
     alone.want(LONG);
     alone.want(LONG);
@@ -281,7 +281,7 @@ fn the_next_one_pauses_if_our_turn_is_over() {
 }
 
 #[test]
-fn nobody_asks_while_the_lock_is_held_here() {
+fn no_waiter_asks_while_the_lock_is_held_here() {
     for (lanes, after_ms, next) in [
         (&LANES[..0], 0, ASKING),
         (&LANES, 0, SLEEPING),
@@ -361,7 +361,7 @@ fn a_refused_one_asks_again_when_it_wakes_or_the_lock_may_be_free() {
 fn a_refusal_that_may_be_stale_makes_it_ask_at_once() {
     let mut alone = Alone::sleeping();
     alone.bench.pass(2);
-    alone.input(Input::MissedMessages(alone.ticket));
+    alone.input(Input::AnswerMayBeStale(alone.ticket));
     alone.input(Input::Sleep {
         ticket: alone.ticket,
         remaining: None,
@@ -369,7 +369,7 @@ fn a_refusal_that_may_be_stale_makes_it_ask_at_once() {
     assert_eq!(alone.state(), Some(ASKING));
     let mut alone = Alone::asking_of(Kind::Fair, LONG);
     alone.bench.pass(2);
-    alone.input(Input::MissedMessages(alone.ticket));
+    alone.input(Input::AnswerMayBeStale(alone.ticket));
     alone.refuse();
     assert_eq!(alone.state(), Some(ASKING));
     alone.bench.call();
@@ -436,7 +436,7 @@ fn a_permanent_error_fails_the_request_at_once() {
 }
 
 #[test]
-fn the_grant_of_an_attempt_that_was_given_up_counts() {
+fn the_grant_of_an_overdue_attempt_counts() {
     let (mut alone, first) = Alone::sleeping_after_two();
     alone.answer(first, numbers(&[1]));
     assert!(alone.is_granted());
@@ -451,14 +451,14 @@ fn the_server_grants_the_lock_to_one_in_its_queue_whether_it_asks_or_sleeps() {
 }
 
 #[test]
-fn a_grant_of_which_too_little_is_left_makes_it_ask() {
+fn a_waiter_asks_if_too_little_of_its_grant_is_left() {
     let mut alone = Alone::sleeping_of(Kind::Fair);
     alone.input(Input::AskAgain(alone.ticket));
     assert_eq!(alone.state(), Some(ASKING));
 }
 
 #[test]
-fn a_poll_that_never_can_work_ends_the_wait_of_those_in_the_queue() {
+fn a_poll_that_can_never_work_ends_the_waits_in_the_queue() {
     let mut asleep = Alone::sleeping_of(Kind::Fair);
     asleep.fail_poll();
     let mut asking = Alone::sleeping_of(Kind::Fair);

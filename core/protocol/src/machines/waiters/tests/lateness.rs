@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn one_that_lets_others_go_first_asks_when_its_wait_is_over() {
+fn a_pausing_request_asks_when_its_wait_is_over() {
     let mut alone = Alone::pausing();
     alone.input(Input::WaitOver(alone.ticket));
     assert_eq!(alone.state(), Some(ASKING));

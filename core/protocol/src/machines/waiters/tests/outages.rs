@@ -15,7 +15,7 @@ fn in_an_outage_a_wait_can_end_in_any_state_and_reports_why() {
 }
 
 #[test]
-fn in_an_outage_it_waits_here_and_what_it_may_be_granted_is_released() {
+fn in_an_outage_a_request_waits_here_and_its_attempts_are_released() {
     for (make, is_owed) in [
         // The release is owed for the request before this one, which fails.
         (Alone::queued as fn() -> Alone, true),
@@ -32,7 +32,7 @@ fn in_an_outage_it_waits_here_and_what_it_may_be_granted_is_released() {
 }
 
 #[test]
-fn in_an_outage_the_first_here_is_granted_the_lock_once_nobody_here_holds_it() {
+fn in_an_outage_the_first_waiter_is_granted_the_lock_once_no_caller_here_holds_it() {
     let mut alone = Alone::asking();
     alone.outage(OnUnavailable::Local);
     alone.input(Input::Advance(alone.lock()));
@@ -48,7 +48,7 @@ fn in_an_outage_the_first_here_is_granted_the_lock_once_nobody_here_holds_it() {
 }
 
 #[test]
-fn after_an_outage_the_first_here_asks_or_all_if_the_server_has_their_queue() {
+fn after_an_outage_a_fair_waiter_joins_the_servers_queue_and_asks() {
     let (mut alone, over) = (Alone::sleeping_of(Kind::Fair), Input::OutageOver(Primary::default()));
     alone.outage(OnUnavailable::Local);
     assert_eq!(alone.state(), Some(QUEUED));
