@@ -84,8 +84,8 @@ class Registry:
                 entry.size = len(content)
                 archive.addfile(entry, io.BytesIO(content.encode()))
         sum_ = hashlib.sha256(packed.getvalue()).hexdigest()
-        entry = {"name": name, "vers": "1.0.0", "deps": [], "cksum": sum_, "features": {}, "yanked": False}
-        self.put(f"/crates/{name[:2]}/{name[2:4]}/{name}", json.dumps(entry) + "\n")
+        row = {"name": name, "vers": "1.0.0", "deps": [], "cksum": sum_, "features": {}, "yanked": False}
+        self.put(f"/crates/{name[:2]}/{name[2:4]}/{name}", json.dumps(row) + "\n")
         self.put(f"/crate-files/{name}/1.0.0/download", packed.getvalue())
 
     def has_on_maven_central(self, name: str, repository: str) -> None:
