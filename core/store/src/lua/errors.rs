@@ -74,7 +74,7 @@ impl std::fmt::Display for ScriptError {
 
 impl std::error::Error for ScriptError {}
 
-/// The line of the innermost function of a script that is on the stack.
+/// Returns the line at which the script is, in the innermost of its functions on the stack.
 pub(super) fn script_line(lua: &Lua) -> Option<usize> {
     for level in 0..MAX_FRAMES {
         let line = lua.inspect_stack(level, |frame| {
@@ -89,5 +89,5 @@ pub(super) fn script_line(lua: &Lua) -> Option<usize> {
     None
 }
 
-/// The depth to which that function is searched.
+/// The number of stack frames that are searched for a function of the script.
 const MAX_FRAMES: usize = 50;

@@ -47,7 +47,7 @@ pub(super) struct Stream {
     stalled_since: Option<Instant>,
     /// The time at which an incomplete request began.
     request_began: Option<Instant>,
-    /// The number of further requests that count as slow, because the last one was.
+    /// The number of further requests that count as slow, because a previous one had a long reply.
     slow_requests: u32,
     memory: MemoryShare,
     /// The notification that the connection must close to make room.
