@@ -168,7 +168,7 @@ async fn close(client: &Client) {
     let _ = timeout(CLOSE_TIMEOUT, client.close()).await;
 }
 
-/// Returns how the lease was lost, if the release found that it was.
+/// Returns how the lease was lost, if the release found it expired or stolen.
 fn loss_reason(released: Option<&Result<ReleaseOutcome, steadlock::Error>>) -> Option<&'static str> {
     match released {
         Some(Ok(outcome @ (ReleaseOutcome::Expired | ReleaseOutcome::Stolen))) => Some(outcome.as_str()),

@@ -241,7 +241,7 @@ pub(super) async fn read(
         ..Page::default()
     };
     let mut now = 0;
-    // The rounds are form, type, size and owner. After them only records of locks that are held are left.
+    // The rounds ask for type, size and owner. After them only records of locks that are held are left.
     for round in 0..4 {
         let mut commands = vec![command(&[b"TIME"])];
         let mut ranges = Vec::with_capacity(records.len());
