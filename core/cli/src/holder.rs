@@ -96,7 +96,7 @@ impl<'a> Holder<'a> {
             Some(token) => command.env("STEADLOCK_TOKEN", token.to_string()),
             None => command.env_remove("STEADLOCK_TOKEN"),
         };
-        // The URL can have a password. A crash report shows the command's environment, and so do other programs.
+        // The URL can have a password, and others can see the command's environment, for example in a crash report.
         match &job.urls {
             Some(urls) => command.env(URL_VARIABLE, urls),
             None => command.env_remove(URL_VARIABLE),

@@ -137,9 +137,8 @@ impl Run {
         };
         let released = tokio::select! {
             released = lease.release() => Some(released),
-            // A user who sends a signal does not want to wait for a server that does not answer; the release has been
-            // sent. But a terminal's Ctrl-C that ended the command arrives here too, so the server gets a short time to
-            // answer.
+            // The release has been sent, and a user who sends a signal does not want to wait for the answer. The server
+            // still gets a short time, because a terminal's Ctrl-C that ended the command arrives here, too.
             () = async { signals.next().await; sleep(RELEASE_GRACE).await } => None,
         };
         close(&client).await;

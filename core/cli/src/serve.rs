@@ -233,7 +233,7 @@ async fn bind(
     Ok((server, listeners))
 }
 
-/// Scripts can nest some hundred calls into the store, each with stack frames of Lua and of the store.
+/// A script can nest a few hundred calls into the store, each with stack frames of Lua and of the store.
 const STACK_BYTES: usize = 16 * 1024 * 1024;
 
 const MAX_SECRET_BYTES: usize = 8 * 1024;

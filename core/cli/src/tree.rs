@@ -79,7 +79,7 @@ fn descendants_among(all: &[Process], except: &HashSet<ProcessId>) -> Vec<Proces
 
 /// Returns the children that this process had before it became `steadlock run` by exec, and all their descendants.
 pub(crate) fn inherited() -> HashSet<ProcessId> {
-    // Most programs have no children at exec. The scan below takes longer than starting a process on a large machine.
+    // Most programs have no children at exec. A scan of all processes on a large machine is slower than starting one.
     if cfg!(target_os = "linux") && system::children(getpid()).is_empty() {
         return HashSet::new();
     }
@@ -115,7 +115,7 @@ pub(crate) fn kill_all(except: &HashSet<ProcessId>, mut reap: impl FnMut() -> bo
         let is_new = |process: &&Process| !process.is_zombie && killed.insert(process.id);
         let new: Vec<Process> = found.iter().filter(is_new).copied().collect();
         refused.extend(signal_all(&new, Signal::KILL));
-        // One scan can miss a process that was started while it ran. Two scans in a row hardly can.
+        // One scan can miss a process that was started during the scan. It is unlikely that two scans in a row do.
         scans_without_new = if killed.len() == before {
             scans_without_new + 1
         } else {

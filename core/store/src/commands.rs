@@ -109,7 +109,7 @@ impl Command {
 
 /// Returns the command with this name, in upper or lower case.
 pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
-    // No `OnceLock`: if the process forks while another thread initializes it, the child waits for it for ever.
+    // No `OnceLock`: a child that is forked while another thread initializes it would wait for ever.
     static BY_NAME: OnceBox<HashMap<&'static [u8], &'static Command>> = OnceBox::new();
     let all = || TABLE.iter().map(|command| (command.name.as_bytes(), command)).collect();
     let by_name = BY_NAME.get_or_init(|| Box::new(all()));

@@ -152,7 +152,7 @@ impl Embedded {
             let delivery = {
                 let mut outbox = lock(&self.inner.outbox);
                 let Some(delivery) = outbox.queue.pop_front() else {
-                    // The queue is checked under the same lock, so that no message stays in it.
+                    // The flag changes while the queue is locked, so that no message stays in the queue.
                     outbox.is_being_delivered = false;
                     return;
                 };

@@ -18,7 +18,7 @@ pub struct Limits {
     pub script_steps: u64,
     /// Bytes of the text of a script. Lua's parser cannot be stopped, and its time grows faster than the text.
     pub script_text: usize,
-    /// Scripts from EVAL that are kept for EVALSHA. As in Redis 7, the oldest is removed first.
+    /// Scripts from EVAL that are kept for EVALSHA. As in Redis 7, the least recently used one is removed first.
     pub eval_scripts: usize,
     /// Scripts from SCRIPT LOAD that are kept. Further ones are refused.
     pub loaded_scripts: usize,

@@ -107,7 +107,7 @@ const SETINFO_PROBES: &[Probe] = &[probe(
     &["CLIENT", "SETINFO", "LIB-NAME", "steadlock"],
 )];
 
-/// Returns the probes for such a server. For an unknown version, returns the probes for the oldest one.
+/// Returns the probes for a server of this layout and version. An unknown version counts as the oldest one.
 pub(crate) fn probes(layout: Layout, version: Option<Version>) -> impl Iterator<Item = &'static Probe> {
     let is_cluster = layout == Layout::Cluster;
     let has_sharded = is_cluster && version.is_some_and(Version::has_sharded_channels);

@@ -85,7 +85,8 @@ impl Guard {
         }
         let mut source = RequestSource {
             allowed_origin: None,
-            is_cross_site: fetch_site(&head.headers).is_some_and(|site| !matches!(site, b"same-origin" | b"none")),
+            is_cross_site: header(&head.headers, "sec-fetch-site")
+                .is_some_and(|site| !matches!(site, b"same-origin" | b"none")),
             is_navigation: header(&head.headers, "sec-fetch-dest") == Some(b"document"),
         };
         let Some(origin) = head.headers.get(ORIGIN) else {
@@ -157,10 +158,6 @@ const PERMITTED: [&str; 5] = [
 
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a [u8]> {
     headers.get(name).map(HeaderValue::as_bytes)
-}
-
-fn fetch_site(headers: &HeaderMap) -> Option<&[u8]> {
-    header(headers, "sec-fetch-site")
 }
 
 /// Returns the host and port of a request; `None` if there is no host, or more than one.

@@ -230,7 +230,7 @@ pub(super) fn owner_of_permit(permit: &str) -> String {
     permit.rsplit_once('/').map_or(permit, |(owner, _)| owner).to_owned()
 }
 
-/// Finds the records among these keys. `may_be_importing` means that this node may be importing their slots.
+/// Finds the records of held locks among these keys. If `may_be_importing`, the node may be importing their slots.
 pub(super) async fn read(
     server: &mut Server,
     mut records: Vec<PossibleRecord>,

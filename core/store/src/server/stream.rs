@@ -8,8 +8,8 @@
 //!                                                   · the end of its time · a request to close
 //! ```
 //!
-//! The server never waits for a client that does not read. Its replies stay in
-//! `out`, its further requests are not answered, and after a while it is disconnected.
+//! The server never waits for a client that does not read. The replies stay in `out`, the
+//! client's further requests are not answered, and after a while the client is disconnected.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
