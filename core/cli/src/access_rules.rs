@@ -197,6 +197,7 @@ const SENTINEL_COMMANDS: &[&str] = &[
     "+sentinel|myid",
     "+sentinel|sentinels",
 ];
-/// The commands that `steadlock inspect`, `wait`, `list` and `top` need in addition to those of an operator or a watcher.
+/// The commands that `steadlock inspect`, `wait`, `list` and `top` need in addition to those of an operator or a
+/// watcher.
 pub(crate) const TOOL_COMMANDS: &[&str] = &["+hlen", "+strlen", "+type", "+scan"];
 const CLUSTER_COMMANDS: &[&str] = &["+cluster|slots", "+asking", "+ssubscribe", "+sunsubscribe", "+spublish"];

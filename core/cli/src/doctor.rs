@@ -6,8 +6,8 @@
 //!   report    text, or JSON
 //! ```
 //!
-//! This file alone knows the options, the output and the exit statuses of the command. The modules below it use only the
-//! access rules.
+//! Only this file knows the options, the output and the exit statuses of the command. The modules below it use nothing
+//! else of the command but the access rules.
 
 mod catalogue;
 mod facts;

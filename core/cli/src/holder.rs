@@ -96,7 +96,7 @@ impl<'a> Holder<'a> {
             Some(token) => command.env("STEADLOCK_TOKEN", token.to_string()),
             None => command.env_remove("STEADLOCK_TOKEN"),
         };
-        // The URL has a password. A crash report, or anybody else who sees the command's environment, must not see it.
+        // The URL can have a password, and others can see the command's environment, for example in a crash report.
         match &job.urls {
             Some(urls) => command.env(URL_VARIABLE, urls),
             None => command.env_remove(URL_VARIABLE),
@@ -266,7 +266,8 @@ impl<'a> Holder<'a> {
                 status: Exit::LOST,
                 lost: self.lost,
             }),
-            // The signal ended the supervisor before it caught signals, so it was sent to all processes of the group.
+            // The supervisor did not catch signals yet. The signal was sent to all processes of the group, so it counts
+            // as the end of the command.
             (None, Some(signal)) if ends.contains(&signal) => Ok(CommandEnd {
                 status: status_of_signal(signal),
                 lost: None,

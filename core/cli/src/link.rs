@@ -1,8 +1,8 @@
 //! The messages between `steadlock run` and its supervisor.
 //!
-//! Each process has one end of a socket pair, and no other process has any. Therefore the socket closes when either
-//! process ends, for any reason. The first message carries the command's standard input, because the supervisor's own
-//! standard input is the socket.
+//! Each of the two processes has one end of a socket pair, and no third process has an end. Therefore the socket closes
+//! when either process ends, for any reason. The first message carries the command's standard input, because the
+//! supervisor's own standard input is the socket.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -21,8 +21,8 @@ const MESSAGE_BYTES: usize = 9;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Message {
-    /// To the supervisor: the time, on [`shared_clock_micros`], at which another owner can acquire the lock unless it is
-    /// renewed.
+    /// To the supervisor: the time, on [`shared_clock_micros`], at which another owner can acquire the lock unless the
+    /// lock is renewed.
     Deadline(u64),
     /// To the supervisor: a signal for the command.
     Forward(Signal),

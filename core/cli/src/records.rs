@@ -1,4 +1,4 @@
-//! Reads the records of locks on the servers, without holding any of them.
+//! Reads the records of locks on the servers, without acquiring a lock.
 //!
 //! ```text
 //! list                      all locks that are held, on all servers

@@ -137,9 +137,8 @@ impl Run {
         };
         let released = tokio::select! {
             released = lease.release() => Some(released),
-            // A user who sends a signal does not want to wait for a server that does not answer; the release has been
-            // sent. But a terminal's Ctrl-C that ended the command arrives here too, so the server gets a short time to
-            // answer.
+            // The release has been sent, and a user who sends a signal does not want to wait for the answer. The server
+            // still gets a short time, because a terminal's Ctrl-C that ended the command arrives here, too.
             () = async { signals.next().await; sleep(RELEASE_GRACE).await } => None,
         };
         close(&client).await;
@@ -168,7 +167,7 @@ async fn close(client: &Client) {
     let _ = timeout(CLOSE_TIMEOUT, client.close()).await;
 }
 
-/// Returns how the lease was lost, if the release found that it was.
+/// Returns how the lease was lost, if the release found it expired or stolen.
 fn loss_reason(released: Option<&Result<ReleaseOutcome, steadlock::Error>>) -> Option<&'static str> {
     match released {
         Some(Ok(outcome @ (ReleaseOutcome::Expired | ReleaseOutcome::Stolen))) => Some(outcome.as_str()),

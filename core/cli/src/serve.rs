@@ -103,7 +103,7 @@ impl Serve {
             metrics: self.metrics,
             http: self.http.site(token)?,
         };
-        // Signals must be caught before the address is printed: its reader can stop the server right away.
+        // Signals must be caught before the address is printed: a program that reads it can stop the server right away.
         let mut signals = Signals::listen()?;
         let address = SocketAddr::new(self.bind, self.port);
         let store = Embedded::served(self.scripts());
@@ -160,9 +160,9 @@ const fn raise_open_files() -> usize {
     usize::MAX
 }
 
-/// Listens, and serves until the process ends. Returns the address for Redis clients, and the announcements of the other
-/// listeners. The server has its own thread, because a script that never ends must not keep signals from ending the
-/// process.
+/// Listens, and serves until the process ends. Returns the address for Redis clients, and the announcements of the
+/// other listeners. The server has its own thread, because a script that never ends must not keep signals from ending
+/// the process.
 async fn serve_on_a_thread(
     address: SocketAddr,
     password: Option<Vec<u8>>,
@@ -233,7 +233,7 @@ async fn bind(
     Ok((server, listeners))
 }
 
-/// Scripts can nest some hundred calls into the store, each with stack frames of Lua and of the store.
+/// A script can nest a few hundred calls into the store, each with stack frames of Lua and of the store.
 const STACK_BYTES: usize = 16 * 1024 * 1024;
 
 const MAX_SECRET_BYTES: usize = 8 * 1024;
@@ -255,12 +255,12 @@ impl Secret {
     fn read(&self, file: Option<&Path>) -> Result<Option<Vec<u8>>, Exit> {
         let Some(file) = file else { return Ok(None) };
         let Self { option, name } = self;
-        // The message does not repeat the path: if the user gave the secret itself in its place, it must not get into a
-        // log.
+        // The message does not repeat the path. A user may have given the secret itself instead of a path, and a secret
+        // must not get into a log.
         let refuse = |why: String| Exit::new(Exit::CONFIG, format!("the file of {option}: {why}"));
         let unreadable = |error: std::io::Error| refuse(format!("{error}; give the path of a file with the {name}"));
         let mut secret = Vec::new();
-        // The limit of a secret is the number of bytes that a client may send before it has logged in.
+        // A secret of this length still fits into a request before the login.
         let limit = u64::try_from(MAX_SECRET_BYTES).unwrap_or(u64::MAX);
         File::open(file)
             .and_then(|file| file.take(limit + 1).read_to_end(&mut secret))

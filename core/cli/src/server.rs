@@ -109,7 +109,7 @@ impl ServerOptions {
         builder.address_map(self.address_map.iter().map(entry).collect::<AddressMap>())
     }
 
-    /// Opens connections to the servers themselves.
+    /// Opens connections to the servers, for commands that need no client.
     pub(crate) async fn open(&self) -> Result<Servers, Exit> {
         Ok(Servers::open(self.builder()?).await?)
     }

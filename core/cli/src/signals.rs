@@ -8,8 +8,8 @@ use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 
 use crate::exit::Exit;
 
-/// Catches the signals that ask a program to end. Signals that it was started to ignore stay ignored: `nohup` ignores
-/// SIGHUP, and a shell without job control ignores SIGINT for programs in the background.
+/// Catches the signals that ask a program to end. If this program was started with a signal ignored, the signal stays
+/// ignored: `nohup` ignores SIGHUP, and a shell without job control ignores SIGINT for programs in the background.
 #[derive(Debug)]
 pub(crate) struct Signals {
     terminate: Option<SignalStream>,

@@ -87,8 +87,8 @@ impl Supervise {
             // The name only helps people, so a failure does not matter.
             let _ = rustix::thread::set_name(&name);
         }
-        // If a signal has stopped the supervisor, this one wakes it when the holder dies, so that it can end the
-        // command.
+        // When the holder dies, the kernel sends this signal. It wakes a supervisor that is stopped, so that the
+        // supervisor can end the command.
         #[cfg(target_os = "linux")]
         let _ = rustix::process::set_parent_process_death_signal(Some(Signal::CONT));
         tree::become_subreaper()?;
@@ -143,8 +143,8 @@ impl Supervise {
             command.process_group(i32::try_from(placeholder.id()).unwrap_or(0));
             leader = Some(placeholder);
         }
-        // The main thread starts the command: the kernel sends the command its death signal when the thread that
-        // started it ends.
+        // The main thread must start the command, because the kernel sends the command its death signal when the thread
+        // that started it ends.
         let child = command.stdin(stdin).spawn();
         if let Some(mut leader) = leader {
             // The placeholder would also end by itself.
@@ -158,7 +158,7 @@ impl Supervise {
     }
 }
 
-/// Starts a process that leads its own group. Others can join the group until that process is reaped.
+/// Starts a process that leads its own group. Other processes can join the group until the leader is reaped.
 fn spawn_group_leader() -> io::Result<Child> {
     Command::new(this_program()?)
         .arg("--version")
@@ -189,8 +189,8 @@ struct Processes {
     search_pause: u64,
 }
 
-/// Converts a time of [`shared_clock_micros`] to this process's own clock. The own clock also counts later pauses of the
-/// machine, even while the holder cannot report them.
+/// Converts a time of [`shared_clock_micros`] to this process's own clock, which leaps forward when it detects a pause
+/// of the machine. The deadline thus comes in time even if the holder cannot report the pause.
 fn to_own_clock(time: u64) -> u64 {
     time.saturating_add_signed(clock_micros().wrapping_sub(shared_clock_micros()).cast_signed())
 }
@@ -199,7 +199,7 @@ impl Processes {
     fn new(options: &Supervise, command: Pid, deadline: u64) -> Self {
         let lease = options.lease_ms.saturating_mul(1_000);
         let kill_after = options.kill_after_ms.saturating_mul(1_000);
-        // On a busy machine the kill itself is slow.
+        // The kill begins early, because it is slow on a busy machine.
         let kill_lead = lease / 10;
         Self {
             command,
@@ -280,8 +280,8 @@ impl Processes {
         self.kill_at = Some(self.kill_at.map_or(at, |earlier| earlier.min(at)));
     }
 
-    /// Kills all processes that it finds. A process that it misses becomes a child of this one, and the next search
-    /// finds it. Searches continue until there are no children.
+    /// Kills all processes that it finds. If it misses one, that process becomes a child of this process, and the next
+    /// search finds it. Searches continue until there are no children.
     fn kill(&mut self, link: &Link) {
         for pid in tree::kill_all(&HashSet::new(), || self.reap()) {
             if self.not_permitted.insert(pid) {
@@ -291,7 +291,7 @@ impl Processes {
         self.search_pause = self.search_pause.saturating_mul(2).min(LONGEST_PAUSE);
     }
 
-    /// Returns how long nothing is due unless a message or a signal arrives.
+    /// Returns the time until something is due, unless a message or a signal arrives earlier.
     fn time_until_due(&self) -> Duration {
         let now = clock_micros();
         let due = match self.kill_at {

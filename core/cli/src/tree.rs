@@ -79,7 +79,7 @@ fn descendants_among(all: &[Process], except: &HashSet<ProcessId>) -> Vec<Proces
 
 /// Returns the children that this process had before it became `steadlock run` by exec, and all their descendants.
 pub(crate) fn inherited() -> HashSet<ProcessId> {
-    // Most programs had none, and a scan of all processes on a large machine takes longer than starting a process.
+    // Most programs have no children at exec. A scan of all processes on a large machine is slower than starting one.
     if cfg!(target_os = "linux") && system::children(getpid()).is_empty() {
         return HashSet::new();
     }
@@ -115,7 +115,7 @@ pub(crate) fn kill_all(except: &HashSet<ProcessId>, mut reap: impl FnMut() -> bo
         let is_new = |process: &&Process| !process.is_zombie && killed.insert(process.id);
         let new: Vec<Process> = found.iter().filter(is_new).copied().collect();
         refused.extend(signal_all(&new, Signal::KILL));
-        // One scan can miss a process that was started while it ran. Two scans in a row hardly can.
+        // One scan can miss a process that was started during the scan. It is unlikely that two scans in a row do.
         scans_without_new = if killed.len() == before {
             scans_without_new + 1
         } else {
@@ -147,7 +147,7 @@ fn kill_groups(all: &[Process], found: &[Process]) {
         if process.group <= 1 || spared_groups.contains(&process.group) {
             continue;
         }
-        // Process ids are reused in a circle, so a number that was still correct a moment ago stays so for this call.
+        // The kernel reuses a process id only after all others. An id that was correct a moment ago is still correct.
         if !system::read_process(process.id.pid).is_some_and(is_unchanged) {
             continue;
         }
@@ -158,8 +158,8 @@ fn kill_groups(all: &[Process], found: &[Process]) {
     }
 }
 
-/// Kills descendants, found by the kernel's lists of each process's children. This needs no scan of all processes. It
-/// is fast enough to catch processes that leave their group and only start the next one and end.
+/// Kills the descendants that the kernel's lists of children name. This needs no scan of all processes. It is fast
+/// enough to catch processes that leave their group, start the next process and end.
 fn kill_by_child_lists(killed: &mut HashSet<ProcessId>, refused: &mut HashSet<Pid>) {
     for _ in 0..MAX_PASSES {
         let before = killed.len();
@@ -195,7 +195,7 @@ pub(crate) fn reap(mut ended: impl FnMut(Pid, WaitStatus)) -> bool {
     }
 }
 
-/// Limits on the repetitions: enough in practice, and yet the caller continues at some time.
+/// Limits on the repetitions. They are enough in practice, and ensure that the caller continues at some time.
 const MAX_SCANS: usize = 50;
 const MAX_PASSES: usize = 50;
 
@@ -234,11 +234,11 @@ mod system {
     /// Returns whether this process has a terminal, which sends signals and stops processes outside its foreground
     /// group.
     pub(crate) fn has_terminal() -> bool {
-        // The 7th field of the file.
+        // The terminal is the 7th field of the file.
         stat(getpid()).is_none_or(|fields| fields.split_ascii_whitespace().nth(4) != Some("0"))
     }
 
-    /// Returns the children of a process, as the kernel lists them. Empty if the kernel does not.
+    /// Returns the children of a process, as the kernel lists them. Empty if the kernel has no such list.
     pub(super) fn children(parent: Pid) -> Vec<Pid> {
         let pid = parent.as_raw_pid();
         let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();

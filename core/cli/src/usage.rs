@@ -13,7 +13,7 @@ pub(crate) fn without_user_input(mut error: Error) -> Error {
     if error.get(ContextKind::InvalidSubcommand).is_some() {
         error.insert(ContextKind::InvalidSubcommand, hidden());
     }
-    // For known arguments this is the name of the option.
+    // In other errors `InvalidArg` is the name of an option, not the user's input.
     if error.kind() == ErrorKind::UnknownArgument {
         let named = match error.get(ContextKind::InvalidArg) {
             Some(ContextValue::String(written)) => option_name(written).map(|name| ContextValue::String(name.into())),

@@ -1,4 +1,4 @@
-//! Numbers as decimal text without an allocation, as the wire has them.
+//! Numbers as decimal text, as commands carry them, made without an allocation.
 
 /// The decimal digits of a number.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_length_is_written_as_it_is_read() {
+    fn numbers_of_every_length_have_the_right_digits() {
         let lengths = (0..20).map(|zeros| 10_u64.pow(zeros));
         for number in lengths
             .flat_map(|power| [power - 1, power, power + 1])

@@ -89,7 +89,7 @@ impl<K, V> SortedMap<K, V> {
         *self = Self::new();
     }
 
-    #[expect(clippy::indexing_slicing, reason = "what was found or added there is there")]
+    #[expect(clippy::indexing_slicing, reason = "the index returns only slots that exist")]
     fn value(&mut self, slot: usize) -> &mut Option<V> {
         &mut self.values[slot]
     }

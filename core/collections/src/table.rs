@@ -66,7 +66,7 @@ impl<K: Copy + Ord + Hash, V> Table<K, V> {
     /// Returns all ids, in order.
     #[must_use]
     pub fn keys(&self) -> Vec<K> {
-        // The function uses pairs, so that it shares the compiled code of one sort with `iter`.
+        // `keys` and `iter` both sort pairs, so that the sort is compiled only once.
         self.iter().map(|(id, _)| id).collect()
     }
 
@@ -91,7 +91,8 @@ impl<K: Copy + Ord + Hash, V> Table<K, V> {
         self.0.retain(|_, value| keep(value));
     }
 
-    /// Whether `predicate` is true for any value. The order of its calls is not defined, so it must have no side effects.
+    /// Whether `predicate` is true for any value. It must have no side effects, because the order of its calls is not
+    /// defined.
     pub fn any(&self, predicate: impl FnMut(&V) -> bool) -> bool {
         self.0.values().any(predicate)
     }
@@ -120,7 +121,8 @@ impl<K: Ord, V> PartialEq for Entry<K, V> {
 
 impl<K: Ord, V> Eq for Entry<K, V> {}
 
-/// Sorts entries with a heap. The standard library's sort has ten times as much code, which pages would have to load.
+/// Sorts entries with a heap. The standard library's sort has ten times as much code, which browsers would have to
+/// load.
 fn sorted<K: Ord, V>(all: BinaryHeap<Entry<K, V>>) -> impl Iterator<Item = (K, V)> {
     all.into_sorted_vec().into_iter().map(|Entry(id, value)| (id, value))
 }

@@ -15,7 +15,7 @@ pub fn write<'a>(out: &mut Vec<u8>, words: impl ExactSizeIterator<Item = &'a [u8
     }
 }
 
-/// Begins a command with this many words. Each follows by [`bulk`].
+/// Begins a command with this many words. The caller then appends each word by [`bulk`].
 pub fn begin(out: &mut Vec<u8>, words: usize) {
     header(out, b'*', words);
 }
@@ -36,7 +36,7 @@ pub struct Limits {
     pub request_bytes: usize,
     /// Bytes of a line.
     pub line_bytes: usize,
-    /// Whether these are the limits before the login. The errors say so.
+    /// Whether these are the limits before the login. If so, the errors say `unauthenticated`.
     pub is_before_login: bool,
 }
 
@@ -148,7 +148,7 @@ impl Decoder {
     /// Returns the memory of incomplete requests, in bytes.
     pub fn memory(&self) -> usize {
         let buffer = match self.buffer.capacity() {
-            // A buffer of this size has just been filled, and its contents are about to be decoded.
+            // A buffer of this size shrinks when its requests are decoded, so only its undecoded bytes count.
             capacity if capacity <= 2 * Self::READ_BYTES => self.buffer.len() - self.at,
             capacity => capacity,
         };
@@ -194,7 +194,7 @@ impl Decoder {
             return Err(self.limits.refuse("multibulk length"));
         };
         self.partial = Some(Partial {
-            // Memory is reserved only for words that have arrived, not for the announced number.
+            // The announced number is not trusted: at first, memory is reserved for at most 16 words.
             words: Vec::with_capacity(missing.min(16)),
             missing,
             bytes: 0,
@@ -419,7 +419,7 @@ mod tests {
             let mut out = b"before".to_vec();
             write(&mut out, words.iter().map(Vec::as_slice));
             assert_eq!(out, expected, "{row}");
-            // Scripts are written word by word.
+            // The client writes a call of a script word by word.
             out.truncate(b"before".len());
             begin(&mut out, words.len());
             for word in &words {

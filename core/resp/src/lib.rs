@@ -3,8 +3,8 @@
 //! A client writes [`commands`] and reads [`replies`]; a server reads commands and writes replies. The two share a
 //! line `KIND NUMBER \r\n` that announces a length or a count, and the string of bytes that follows its length.
 //!
-//! Each reader has limits for a peer that has not logged in, and for one that has: a peer chooses the length of what it
-//! sends. Neither reader reserves memory for bytes that were announced and have not arrived.
+//! Each reader has limits, because a peer chooses the length of what it sends. The limits are lower before the login.
+//! Neither reader reserves much memory for bytes that were announced and have not arrived.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]

@@ -1,10 +1,8 @@
 //! Replies, which a server sends and a client reads.
 //!
-//! A reply is read in place from the bytes that have arrived, as replies of scripts have only a few dozen. If a reply
-//! is incomplete, `Scan` searches for its end before it is read again.
-//!
-//! `Scan` finds the end of a frame that arrives in pieces. Each byte is examined once, whatever the pieces: a server may
-//! send a long frame byte by byte.
+//! A reply is read in place from the bytes that have arrived. Most replies are a few dozen bytes, and arrive whole. If
+//! a reply is incomplete, `Scan` searches for its end before it is read again. `Scan` examines each byte once, even if
+//! the server sends a long reply byte by byte.
 
 use std::fmt;
 
@@ -21,8 +19,8 @@ pub enum Protocol {
     Resp3,
 }
 
-/// Writes replies. A type that only RESP3 has becomes the nearest type of RESP2. After the header of several values, the
-/// caller writes each of them.
+/// Writes replies. For RESP2, a type that only RESP3 has becomes the nearest type. After the header of several values,
+/// the caller writes each of them.
 #[derive(Debug)]
 pub struct Writer<'a> {
     out: &'a mut Vec<u8>,
@@ -30,7 +28,7 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Appends to these bytes.
+    /// Makes a writer that appends to these bytes.
     pub fn new(out: &'a mut Vec<u8>, protocol: Protocol) -> Self {
         Self {
             out,
@@ -38,13 +36,13 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Appends no value.
+    /// Appends nil: no value.
     pub fn nil(&mut self) {
         self.out
             .extend_from_slice(if self.is_resp3 { b"_\r\n" } else { b"$-1\r\n" });
     }
 
-    /// Appends no value in place of an array.
+    /// Appends nil in place of an array.
     pub fn nil_array(&mut self) {
         self.out
             .extend_from_slice(if self.is_resp3 { b"_\r\n" } else { b"*-1\r\n" });
@@ -134,16 +132,16 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// A message of the server.
+/// A reply or a push of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// The result of the oldest command without a reply.
+    /// The reply to the oldest command that has none yet.
     Reply(Result<Reply, ServerError>),
     /// A push, which answers no command: a message, or a change of a subscription.
     Push(Vec<Reply>),
 }
 
-/// An error that a server answered.
+/// A reply of a server that is an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerError {
     /// The first word, such as `NOSCRIPT`.
@@ -163,13 +161,13 @@ pub enum Unreadable {
     NoMemory,
 }
 
-/// The limits of a frame. A publisher chooses the length of its messages, and a server that has not accepted the login
-/// may be any program.
+/// The limits of a frame. They exist because a publisher chooses the length of its messages, and because a server that
+/// has not accepted the login may be any program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes.
+    /// Bytes of the frame.
     pub bytes: usize,
-    /// Values, in all levels.
+    /// Values in the frame, at all levels.
     pub values: usize,
 }
 
@@ -187,7 +185,7 @@ impl Limits {
     };
 }
 
-/// The limit of replies within replies; `HELLO` has three levels.
+/// How deep replies may be nested. The reply to `HELLO` has three levels.
 const MAX_DEPTH: u32 = 8;
 
 /// The first frame of some bytes.
@@ -424,7 +422,7 @@ impl fmt::Display for ServerError {
     }
 }
 
-/// Returns a reply that is text.
+/// Returns the text of a reply; `None` if it is not text.
 pub fn text(reply: &Reply) -> Option<&str> {
     match reply {
         Reply::Bytes(bytes) => std::str::from_utf8(bytes).ok(),
@@ -435,11 +433,11 @@ pub fn text(reply: &Reply) -> Option<&str> {
 /// The search for the end of a frame, which continues where it stopped.
 #[derive(Debug, Default)]
 pub struct Scan {
-    /// The start of the next value. Beyond the bytes that have arrived while a long value is incomplete.
+    /// The start of the next value. While a long value is incomplete, this is beyond the bytes that have arrived.
     at: usize,
     /// The number of bytes of that value that are known to contain no end of a line.
     searched: usize,
-    /// The number of values that have begun, and the number of those still to come.
+    /// The number of values that have begun, and the number of values that must still follow.
     found: usize,
     missing: usize,
     #[cfg(test)]
@@ -447,7 +445,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Returns whether `bytes` begin with a complete frame. They are the bytes of the previous call, and more.
+    /// Returns whether `bytes` begin with a complete frame. They must be the bytes of the previous call, and more.
     pub fn is_complete(&mut self, bytes: &[u8], limits: Limits) -> Result<bool, Unreadable> {
         while self.found == 0 || self.missing > 0 {
             if !self.step(bytes, limits)? {
@@ -495,7 +493,7 @@ impl Scan {
             }
             b'*' | b'~' | b'>' => length(line, limits)?.unwrap_or(0),
             b'%' => length(line, limits)?.unwrap_or(0).saturating_mul(2),
-            // The value that the attribute describes follows, too.
+            // After the pairs of the attribute, the value that it describes follows.
             b'|' => length(line, limits)?.unwrap_or(0).saturating_mul(2).saturating_add(1),
             _ => 0,
         };
@@ -560,7 +558,7 @@ mod tests {
             .collect()
     }
 
-    /// Returns the frame of a row, which begins with these bytes.
+    /// Returns the frame that a client must read from these bytes of a row.
     fn frame(row: &Json, sent: &[u8]) -> Frame {
         let value = row.pointer("/client/value").unwrap_or_else(|| &row["value"]);
         match &value["push"] {

@@ -1,4 +1,5 @@
-//! The replies and commands that all readers and writers of RESP share: see ci/resp/README.md.
+//! Test vectors: the replies and commands with which all our readers and writers of RESP are tested. See
+//! ci/resp/README.md.
 
 use serde_json::Value as Json;
 

@@ -56,7 +56,7 @@ pub(crate) enum Effect {
 pub(crate) struct Command {
     /// The name, in lower case.
     pub(crate) name: &'static str,
-    /// The number of arguments, including the name. A negative number is the minimum.
+    /// The number of arguments, including the name. A negative number is a minimum: -3 means three or more.
     arity: i32,
     pub(crate) run: Run,
     pub(crate) effect: Effect,
@@ -109,7 +109,7 @@ impl Command {
 
 /// Returns the command with this name, in upper or lower case.
 pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
-    // No `OnceLock`: at a fork, another thread can be inside its initialization, and the child would wait for that.
+    // No `OnceLock`: a child that is forked while another thread initializes it would wait for ever.
     static BY_NAME: OnceBox<HashMap<&'static [u8], &'static Command>> = OnceBox::new();
     let all = || TABLE.iter().map(|command| (command.name.as_bytes(), command)).collect();
     let by_name = BY_NAME.get_or_init(|| Box::new(all()));

@@ -36,7 +36,7 @@ impl Counts {
         count.failed += u64::from(has_failed);
     }
 
-    /// Counts a command that was not executed because its arguments were wrong.
+    /// Counts a command that was refused before it was executed, for example because its arguments were wrong.
     pub(crate) fn record_rejection(&mut self, command: usize) {
         self.counts[command].1.rejected += 1;
     }

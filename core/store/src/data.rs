@@ -146,12 +146,12 @@ impl Data {
 
     /// Returns whether a command of a script may access these keys.
     pub(crate) fn can_access(&mut self, keys: &[&[u8]]) -> bool {
-        let needs_no_key = match self.slot_migration {
+        let may_be_missing = match self.slot_migration {
             SlotMigration::None => true,
             SlotMigration::Migrating => keys.is_empty(),
             SlotMigration::Importing => keys.len() < 2,
         };
-        needs_no_key || keys.iter().all(|key| self.keys.contains(key))
+        may_be_missing || keys.iter().all(|key| self.keys.contains(key))
     }
 
     /// Begins a script.
@@ -164,7 +164,7 @@ impl Data {
         self.script_has_written = true;
     }
 
-    /// Returns whether the running script has written. Ending it would leave its work half done.
+    /// Returns whether the running script has written. If so, it should finish: otherwise its work stays half done.
     pub(crate) const fn script_has_written(&self) -> bool {
         self.script_has_written
     }

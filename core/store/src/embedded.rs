@@ -58,7 +58,8 @@ impl Embedded {
         if let Some(store) = known(&lock(named)) {
             return store;
         }
-        // Made without the lock, because that takes long, and a fork by another thread leaves its child a locked mutex.
+        // The store is created without the lock, because that takes long: if another thread forks meanwhile, the mutex
+        // stays locked in the child.
         let store = Self::new();
         let mut named = lock(named);
         if let Some(store) = known(&named) {
@@ -151,7 +152,7 @@ impl Embedded {
             let delivery = {
                 let mut outbox = lock(&self.inner.outbox);
                 let Some(delivery) = outbox.queue.pop_front() else {
-                    // The queue is checked under the same lock, so that no message stays in it.
+                    // The flag changes while the queue is locked, so that no message stays in the queue.
                     outbox.is_being_delivered = false;
                     return;
                 };
@@ -195,7 +196,7 @@ impl fmt::Debug for Embedded {
 
 /// The callback of a listener: receives a channel and a payload.
 type OnMessage = Box<dyn Fn(&[u8], &[u8]) + Send + Sync>;
-/// The callback, in a form that can be called while its listener is removed.
+/// The same callback, shared so that it can still run while its [`Subscriber`] is dropped.
 type Listener = Arc<dyn Fn(&[u8], &[u8]) + Send + Sync>;
 
 struct Inner {
@@ -222,8 +223,8 @@ pub struct Subscriber {
 }
 
 impl Subscriber {
-    /// Subscribes to a channel. A second subscription has no effect. Messages that are published after the return are
-    /// received.
+    /// Subscribes to a channel. A second subscription has no effect. The listener receives all messages that are
+    /// published after this function returns.
     pub fn subscribe(&self, channel: &[u8]) {
         if lock(&self.channels).insert(channel.to_vec()) {
             self.store.with_store(|store, _| store.subscribe(self.id, channel));

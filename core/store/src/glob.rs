@@ -18,7 +18,7 @@ impl<'a> Pattern<'a> {
         }
     }
 
-    /// Returns whether all of `text` matches. Without steps left nothing matches.
+    /// Returns whether all of `text` matches. Once no steps are left, nothing matches.
     pub(crate) fn matches(&self, text: &[u8]) -> bool {
         let mut steps = self.steps.get();
         let matches = matches(self.bytes, text, &mut steps);
@@ -42,8 +42,7 @@ fn matches(pattern: &[u8], text: &[u8], steps: &mut usize) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut last_star = None;
     while t < text.len() {
-        // This check comes before a class is read. A class can be as long as the pattern, and it would be read again
-        // for each further text.
+        // Without this check, each further text would still read one class, which can be as long as the pattern.
         if *steps == 0 {
             return false;
         }

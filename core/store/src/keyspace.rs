@@ -201,8 +201,8 @@ impl Keyspace {
         self.entries.get_index_mut(index).map(|(_, entry)| entry)
     }
 
-    /// Removes expired keys among the next ones, so that keys which no client accesses do not accumulate. Returns
-    /// whether more than a quarter had expired.
+    /// Visits the next keys and removes those that have expired, so that keys which no client accesses do not
+    /// accumulate. Returns whether more than a quarter of the visited keys had expired.
     fn sweep(&mut self) -> bool {
         let visited = SWEEP_KEYS.min(self.entries.len());
         let mut removed: usize = 0;

@@ -2,7 +2,7 @@
 //!
 //! The store is a small Redis. It has the data commands that the scripts and the examples use, and publish/subscribe.
 //! `EVAL` and `EVALSHA` run in a sandbox that offers what Redis 7 offers (without `cjson`, `cmsgpack`, `struct`, `bit`,
-//! and without functions that load or measure code). It is used by:
+//! and without functions that load code or measure memory). The users of the store are:
 //!
 //! - `memory://` in the clients, through [`Embedded`];
 //! - `steadlock serve`, through the `server` module (feature `server`);

@@ -18,11 +18,11 @@ pub struct Limits {
     pub script_steps: u64,
     /// Bytes of the text of a script. Lua's parser cannot be stopped, and its time grows faster than the text.
     pub script_text: usize,
-    /// Scripts from EVAL that are kept for EVALSHA. As in Redis 7, the oldest is removed first.
+    /// Scripts from EVAL that are kept for EVALSHA. As in Redis 7, the least recently used one is removed first.
     pub eval_scripts: usize,
     /// Scripts from SCRIPT LOAD that are kept. Further ones are refused.
     pub loaded_scripts: usize,
-    /// Bytes of Lua's heap for the scripts from EVAL, and the same for those from SCRIPT LOAD.
+    /// Bytes of Lua's heap for the scripts from EVAL, and as many again for those from SCRIPT LOAD.
     pub kept_script_bytes: usize,
     /// Bytes of keys and values, including their tables. Above the limit, commands that add are refused.
     pub data_bytes: usize,
@@ -140,16 +140,16 @@ pub(crate) mod server {
     };
     /// Bytes of replies that are collected before they are written.
     pub(crate) const WRITE_AT: usize = 64 * 1024;
-    /// Bytes of requests, replies and messages of all connections. Above the limit, new connections, and clients that
-    /// do not read, are disconnected. If that is not enough, the client that needs more is disconnected.
+    /// Bytes of requests and replies of all connections. Above the limit, new connections, and clients that do not
+    /// read, are disconnected. If that is not enough, the client that needs more is disconnected.
     pub(crate) const BUFFER_BYTES: usize = 64 * MB;
     /// Bytes that a connection may always hold, regardless of the others.
     pub(crate) const SMALL_BYTES: usize = 4 * 1024;
-    /// New connections, and clients that do not read, that are disconnected at once when memory runs out.
+    /// When memory runs out, this many new connections, and as many clients that do not read, are disconnected at once.
     pub(crate) const CLOSED_AT_ONCE: usize = 16;
     /// Bytes of messages that wait for a subscriber. A subscriber with more is disconnected.
     pub(crate) const MESSAGE_BYTES: usize = 4 * MB;
-    /// Bytes of messages that wait for all subscribers.
+    /// Bytes of messages that wait for all subscribers. They do not count as [`BUFFER_BYTES`].
     pub(crate) const ALL_MESSAGE_BYTES: usize = 24 * MB;
     /// Bytes that a message takes beside its content.
     pub(crate) const MESSAGE_EXTRA: usize = 64;
@@ -163,9 +163,9 @@ pub(crate) mod server {
     pub(crate) const QUEUED_BYTES: usize = 16 * MB;
     /// Bytes of a client's name.
     pub(crate) const NAME_BYTES: usize = 512;
-    /// Requests after which a connection that had a slow one counts as quick again.
+    /// After a long reply, this many further requests of the connection count as slow.
     pub(crate) const SLOW_PENALTY_REQUESTS: u32 = 100;
-    /// Words of a request that can count as quick, if its command does.
+    /// The most words of a quick request. A request with more is slow, even if its command is quick.
     pub(crate) const QUICK_WORDS: usize = 64;
     /// Requests of one connection that are answered before other connections get their turn.
     pub(crate) const REQUESTS_AT_ONCE: usize = 64;

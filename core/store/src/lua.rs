@@ -53,8 +53,8 @@ impl Engine {
             .load(include_str!("lua/sandbox.lua"))
             .set_name("@sandbox")
             .call(native(&lua, data, &budget)?)?;
-        // CVE-2025-49844: the parser holds on to the name of what it parses, but the collector does not know that.
-        // Short strings are one object, so that this one keeps it.
+        // CVE-2025-49844: the collector may free the name of a script while the parser still uses it. Lua keeps one
+        // object for equal short strings, so this reference keeps the name.
         lua.set_named_registry_value("steadlock.chunk_name", CHUNK_NAME)?;
         budget.install(&lua)?;
         let cache = ScriptCache::new(&lua, limits)?;
@@ -191,13 +191,13 @@ impl Engine {
         if is_trusted {
             let _ = self.lua.set_memory_limit(0);
         }
-        // A script that used up its budget left a hook that would end the next one at once.
+        // A script that used up its budget left a hook that runs after every instruction, and would slow this one down.
         let begun = if self.budget.restart() {
             self.budget.install(&self.lua)
         } else {
             Ok(())
         };
-        // The binding panics if a call has more arguments than it can pass.
+        // `mlua` panics if a call has more arguments than it can pass.
         let ended = catch_unwind(AssertUnwindSafe(|| {
             begun.and_then(|()| self.try_call(script, sha1, keys, args))
         }));
@@ -254,14 +254,14 @@ impl Engine {
     }
 }
 
-/// Names the version, as the script can be that of a client of another one.
+/// The message names the version, because the client may be of another version and have other scripts.
 const FOREIGN_SCRIPT: &str = concat!(
     "this server runs only the scripts of Steadlock ",
     env!("CARGO_PKG_VERSION"),
     "; `steadlock serve --scripts any` runs all, and then a client can hang or crash it"
 );
 
-/// Bytes that may be sent to one of Steadlock's scripts for it to run with Lua's memory unbounded.
+/// One of Steadlock's scripts runs without a memory limit if its keys and arguments have fewer bytes than this.
 const TRUSTED_BYTES: usize = 64 * 1024;
 
 /// Returns the body of a script that can begin with `#!lua`. The line numbers stay the same.

@@ -37,8 +37,8 @@ use crate::limits::server::{CLIENTS, OTHER_FILES};
 use crate::limits::{Limits, Scripts};
 
 impl Embedded {
-    /// Returns a store for clients that can be hostile: [`Limits::SERVED`] bounds what each can use. Clients that are
-    /// not trusted must not send [any](Scripts::Any) script.
+    /// Returns a store for clients that can be hostile: [`Limits::SERVED`] bounds what each can use. If they are not
+    /// trusted, do not pass [`Scripts::Any`].
     #[must_use]
     pub fn served(scripts: Scripts) -> Self {
         let limits = Limits {

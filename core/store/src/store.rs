@@ -36,7 +36,7 @@ use crate::time::ServerTime;
 /// assert_eq!(store.execute(&["GET", "stock"], later), Reply::Nil);
 /// ```
 pub struct Store {
-    /// The data, which the functions that scripts call share. While a script runs, only these functions lock it.
+    /// The data. The functions that scripts call have it, too. While a script runs, only these functions lock it.
     data: Arc<Mutex<Data>>,
     engine: Engine,
 }
@@ -110,8 +110,7 @@ impl Store {
         }
     }
 
-    /// Forgets everything except compiled scripts. The store behaves like a new one, which would have to compile them
-    /// again.
+    /// Forgets everything except compiled scripts. The store then behaves like a new one, but compiles no script again.
     pub fn clear_for_reuse(&mut self) {
         let mut data = self.data();
         let limits = *data.limits();
@@ -124,8 +123,8 @@ impl Store {
         self.data().set_full(is_full);
     }
 
-    /// Sets the migration of the slot of the next scripts' keys. During a migration, a cluster's node stops a script
-    /// that accesses a key which has moved.
+    /// Sets whether the slot of the keys is migrating while the next scripts run. During a migration, a node of a
+    /// cluster stops a script that accesses a key which has moved.
     pub fn set_slot_migration(&mut self, slot_migration: SlotMigration) {
         self.data().set_slot_migration(slot_migration);
     }

@@ -189,7 +189,7 @@ impl Value {
         }
     }
 
-    /// Returns the memory of the value. The count is updated with each element.
+    /// Returns the memory of the value. Collections count with each change, so no element is visited.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::String(text) => text.capacity(),

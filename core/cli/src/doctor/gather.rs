@@ -24,8 +24,8 @@ pub(super) struct Request<'a, E> {
     pub(super) urls: &'a [String],
     /// Returns the options of a client for one of the URLs.
     pub(super) client: &'a dyn Fn(&str) -> Result<Builder, E>,
-    /// Returns the options of a client for a URL with the address at which a server was reached, so without the address
-    /// map; `None` if that is no address.
+    /// Returns the options of a client for a URL with the address at which a server was reached. They have no address
+    /// map, because the address is already mapped. `None` if it is not the address of a server.
     pub(super) client_of_reached: &'a dyn Fn(&str) -> Option<Builder>,
     /// The prefix that programs put before the name of each lock.
     pub(super) key_prefix: &'a str,
@@ -116,7 +116,7 @@ async fn gather_from(servers: &mut Servers, login: &Login<'_>, facts: &mut Facts
     Ok(())
 }
 
-/// Asks each replica that a primary names for its time.
+/// Measures the clock of each replica that a primary names.
 async fn measure_replica_clocks(deployment: &Deployment, server: &mut Server) {
     let Fact::Known(replicas) = &mut server.replicas else {
         return;

@@ -1,9 +1,9 @@
 //! The rights that locks need, how the doctor tests each of them, and the line that grants them.
 //!
-//! The doctor tries each command on a scratch key of each form that locks use, because a selector of an access list
-//! grants commands only on its own keys. A script also names keys of two forms, so the doctor tries one with both. Each
-//! key holds a string with a TTL, so a command for hashes or sorted sets writes nothing. The server checks the user's
-//! rights first, and then answers `WRONGTYPE`.
+//! The doctor tries each command on a scratch key of each form that locks use. Since Redis 7.0 a user can have several
+//! selectors, and each grants commands only on its own keys. A script names keys of two forms, so the doctor also tries
+//! a script with both. Each scratch key holds a string with a TTL, so a command for hashes or sorted sets writes
+//! nothing: the server checks the user's rights first, and then answers `WRONGTYPE`.
 
 use super::layout::Layout;
 use super::version::Version;
@@ -107,7 +107,7 @@ const SETINFO_PROBES: &[Probe] = &[probe(
     &["CLIENT", "SETINFO", "LIB-NAME", "steadlock"],
 )];
 
-/// Returns the probes for such a server. For an unknown version, returns the probes for the oldest one.
+/// Returns the probes for a server of this layout and version. An unknown version counts as the oldest one.
 pub(crate) fn probes(layout: Layout, version: Option<Version>) -> impl Iterator<Item = &'static Probe> {
     let is_cluster = layout == Layout::Cluster;
     let has_sharded = is_cluster && version.is_some_and(Version::has_sharded_channels);
@@ -203,8 +203,8 @@ pub(crate) enum Verdict {
     Unavailable(String),
 }
 
-/// Reads an error by its first word. No version has a different word for each missing right, so the text of the error
-/// shows which right is missing.
+/// Reads an error by its first word. In every version that word is the same for all missing rights, so the text of the
+/// error shows which right is missing.
 pub(crate) fn verdict(code: &str, message: &str) -> Verdict {
     match code {
         "NOPERM" if message.contains("channel") => Verdict::NoChannel,

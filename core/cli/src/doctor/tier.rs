@@ -15,7 +15,7 @@ pub(crate) struct Tier {
     pub(crate) unverified: Vec<&'static str>,
 }
 
-/// The tier above all others, which needs help from the programs.
+/// The note about the highest tier, which servers alone cannot reach.
 pub(crate) const T4_NOTE: &str = "T4, which alone is safe for correctness, has every client send its fencing token, \
                                  which the resource checks (docs/fencing.md)";
 

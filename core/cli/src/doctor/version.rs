@@ -65,7 +65,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// A known vulnerability that matters where scripts run or TLS ends.
+/// A known vulnerability of scripts or of TLS.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Advisory {
     pub(crate) id: &'static str,

@@ -12,7 +12,7 @@ use steadlock_store::{Reply, StoreError};
 pub(super) enum Format {
     /// JSON. Bytes that are not valid UTF-8 become U+FFFD.
     Json,
-    /// JSON with strings in base64. Only a single `OK` is not encoded.
+    /// JSON with strings in base64. Only an `OK` that is the whole reply is not encoded.
     Base64,
     /// The protocol of Redis clients.
     Resp2,
@@ -57,7 +57,7 @@ pub(super) struct ResponseText {
     is_list: bool,
 }
 
-/// The error that a text has reached its limit.
+/// The error of a text that has reached its limit.
 struct TooLarge;
 
 impl ResponseText {
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_grows_too_large_says_so_in_the_reply_s_place() {
+    fn an_error_replaces_a_reply_that_makes_the_text_too_large() {
         // Each of these bytes takes six characters in JSON.
         let reply = Reply::Bytes(vec![1; ExternalClient::REPLY_BYTES / 5]);
         let mut text = ResponseText::list(Format::Json);

@@ -25,8 +25,8 @@ enum Content {
     Events(Events),
 }
 
-/// The size of the pieces that are handed to hyper. The bytes count towards the memory limit until the client has read
-/// most of them.
+/// The size of the pieces that are handed to hyper. The whole body counts towards the memory limit until hyper has the
+/// last piece. Hyper takes a small piece only when the client has read most of those before it.
 const PIECE_BYTES: usize = 64 * 1024;
 
 impl Body {

@@ -79,20 +79,22 @@ impl Guard {
     /// Checks the source of a request. The error says why the request is refused.
     pub(super) fn check(&self, head: &Parts) -> Result<RequestSource, &'static str> {
         let host = host(head).ok_or("ERR a request needs exactly one Host header")?;
-        let is_literal = is_loopback_name(host.host()) || ip(host.host()).is_some();
+        let is_own_address = is_loopback_name(host.host()) || ip(host.host()).is_some();
         if self.is_local && !is_loopback_name(host.host()) {
             return Err("ERR this server answers its own machine only; use localhost or 127.0.0.1");
         }
         let mut source = RequestSource {
             allowed_origin: None,
-            is_cross_site: fetch_site(&head.headers).is_some_and(|site| !matches!(site, b"same-origin" | b"none")),
+            is_cross_site: header(&head.headers, "sec-fetch-site")
+                .is_some_and(|site| !matches!(site, b"same-origin" | b"none")),
             is_navigation: header(&head.headers, "sec-fetch-dest") == Some(b"document"),
         };
         let Some(origin) = head.headers.get(ORIGIN) else {
             return Ok(source);
         };
-        // Only an address proves that the page is our own. A name could have been pointed here.
-        let own = is_literal.then(|| format!("http://{host}"));
+        // Only an IP address or a loopback name proves that the page is our own. An attacker can point any other name
+        // here.
+        let own = is_own_address.then(|| format!("http://{host}"));
         if own.is_some_and(|own| origin.as_bytes().eq_ignore_ascii_case(own.as_bytes())) {
             return Ok(source);
         }
@@ -156,10 +158,6 @@ const PERMITTED: [&str; 5] = [
 
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a [u8]> {
     headers.get(name).map(HeaderValue::as_bytes)
-}
-
-fn fetch_site(headers: &HeaderMap) -> Option<&[u8]> {
-    header(headers, "sec-fetch-site")
 }
 
 /// Returns the host and port of a request; `None` if there is no host, or more than one.

@@ -41,7 +41,7 @@ pub(super) async fn answer(site: &Site, client: &ExternalClient, request: Reques
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // Also without an allowed origin: a cache must not give one page the answer that was meant for another page.
+    // Every answer needs this header: a cache must not give one page the answer that was meant for another page.
     headers.insert(header::VARY, HeaderValue::from_static("Origin"));
     if let Some(allowed_origin) = allowed_origin {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, allowed_origin);

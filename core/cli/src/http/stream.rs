@@ -15,7 +15,7 @@ use tokio::time::{Sleep, sleep};
 pub(super) struct Stream {
     tcp: TcpStream,
     client: Arc<ExternalClient>,
-    /// The time that is left, while the client does not read.
+    /// The timeout that runs while the client does not read.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 

@@ -84,7 +84,7 @@ impl Answer {
     }
 }
 
-/// Sends commands to a server, [`BATCH`] at a time. A final refusal is an error.
+/// Sends commands to a server, [`BATCH`] at a time. A refusal for which [`Answer`] has no variant is an error.
 pub(super) async fn ask(server: &mut Server, commands: &[Command]) -> Result<Vec<Answer>, Error> {
     let mut answers = Vec::with_capacity(commands.len());
     for batch in commands.chunks(BATCH) {

@@ -16,8 +16,8 @@ const SEPARATORS: &[char] = &[':', '/', '.', '|'];
 /// The number of separators in a name that are tried as the end of the prefix.
 const MAX_SEPARATORS: usize = 4;
 
-/// Adds the clients' names to the owners. Each owner comes with the full name of its lock. The name starts with the
-/// client's key prefix, which is needed for the key of the client's name.
+/// Adds the clients' names to the owners: the program and the machine. A client writes its name to a key that depends
+/// on its key prefix. Each owner comes with the full name of its lock, which starts with that prefix.
 ///
 /// # Errors
 /// Fails if a server does not answer. An owner whose key may not be read stays without a name.

@@ -24,7 +24,7 @@ pub(crate) struct Inspected {
     pub(crate) readers: Vec<Hold>,
     pub(crate) reader_count: u64,
     pub(crate) writer: Option<Hold>,
-    /// A writer that waits and whose mark has not expired.
+    /// A waiting writer whose mark has not expired. The mark holds back new readers.
     pub(crate) waiting_writer: Option<Owner>,
     pub(crate) permits: Permits,
     /// The last token that was granted.
@@ -84,7 +84,7 @@ impl Inspected {
     }
 }
 
-/// Asks the server that has the slot of the name.
+/// Reads everything about a name from the server that has its slot.
 pub(crate) async fn inspect(deployment: &mut Deployment, name: &LockName) -> Result<Inspected, Error> {
     let key = |of: LockKey| of.of(name);
     let last = (MAX_SHOWN - 1).to_string();

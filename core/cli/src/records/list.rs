@@ -212,7 +212,7 @@ fn merged_primaries(found: impl Iterator<Item = Found>, primaries: usize) -> Vec
     }
     let merge = |records: Vec<Locked>| {
         let count = records.len();
-        // The lock ends with the record after whose end no majority has a record any more.
+        // The lock ends when so many records have ended that no majority has one any more.
         let mut left: Vec<_> = records.iter().map(|record| record.left).collect();
         left.sort_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
         let needed = (primaries / 2).min(count - 1);

@@ -13,7 +13,7 @@ pub(crate) struct Owner {
     info: Option<Arc<ClientInfo>>,
 }
 
-/// The library whose form an owner id has.
+/// The library that an owner id comes from, judged by the form of the id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Library {
     Steadlock,

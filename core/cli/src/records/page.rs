@@ -230,7 +230,7 @@ pub(super) fn owner_of_permit(permit: &str) -> String {
     permit.rsplit_once('/').map_or(permit, |(owner, _)| owner).to_owned()
 }
 
-/// Finds the records among these keys. `may_be_importing` means that this node may be importing their slots.
+/// Finds the records of held locks among these keys. If `may_be_importing`, the node may be importing their slots.
 pub(super) async fn read(
     server: &mut Server,
     mut records: Vec<PossibleRecord>,
@@ -241,7 +241,7 @@ pub(super) async fn read(
         ..Page::default()
     };
     let mut now = 0;
-    // The rounds are form, type, size and owner. After them only records of locks that are held are left.
+    // The rounds ask for type, size and owner. After them only records of locks that are held are left.
     for round in 0..4 {
         let mut commands = vec![command(&[b"TIME"])];
         let mut ranges = Vec::with_capacity(records.len());

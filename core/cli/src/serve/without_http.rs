@@ -29,7 +29,7 @@ impl HttpOptions {
     }
 }
 
-/// A site, of which there is none.
+/// The type of a site. It has no values, because this command serves none.
 pub(super) enum HttpSite {}
 
 impl HttpSite {

@@ -1,5 +1,5 @@
-//! Remembers for `steadlock top` since when each lock is held. The server forgets after a minute when a lock was
-//! granted.
+//! Remembers for `steadlock top` since when each lock is held. The server remembers the time of a grant only for a
+//! minute.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(super) struct HoldTimes {
 type Hold = (String, &'static str, String);
 
 impl HoldTimes {
-    /// Stores what was found at `now`, and fills in the holding times that earlier listings had.
+    /// Stores since when the locks of a listing are held, and fills in the times that only earlier listings had.
     pub(super) fn fill_in(&mut self, listing: &mut Listing, now: Instant) {
         let mut since = BTreeMap::new();
         for lock in &mut listing.locks {

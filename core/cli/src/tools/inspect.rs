@@ -55,8 +55,8 @@ impl Inspect {
     }
 }
 
-/// Returns what each primary has about a name. One server or cluster has one primary for it. With several primaries of
-/// RedLock, a majority must answer.
+/// Returns what each primary has about a name. A single server or a cluster has one primary for the name. With RedLock
+/// there are several primaries, and a majority must answer.
 pub(super) async fn inspect_all(servers: &mut Servers, name: &LockName) -> Result<Vec<Inspected>, steadlock::Error> {
     let all = servers.deployments().len();
     let mut found = Vec::new();
@@ -73,16 +73,16 @@ pub(super) async fn inspect_all(servers: &mut Servers, name: &LockName) -> Resul
     }
 }
 
-/// Returns whether the lock is held as one of these kinds. With several primaries, one record is enough: its client may
-/// be about to get a majority.
+/// Returns whether the lock is held as one of these kinds, or as any kind if none is given. With several primaries, one
+/// record is enough: its client may be about to get a majority.
 pub(super) fn is_held(all: &[Inspected], kinds: &[&str]) -> bool {
     all.iter().any(|one| one.is_held(kinds))
 }
 
-/// Refuses a name whose key holds other data, unless the name is held as one of these kinds, or as any if none is given.
-/// Programs get `Misconfigured` for such a name.
+/// Refuses a name whose key holds other data, unless the name is held as one of these kinds, or as any kind if none is
+/// given. Programs get `Misconfigured` for such a name.
 pub(super) fn refuse_other_data(name: &str, all: &[Inspected], kinds: &[&str]) -> Result<(), Exit> {
-    // Locks of other kinds have keys of their own.
+    // Only locks of some kinds have their record at this key. Locks of the other kinds work beside other data.
     let uses_key = |kind: &&str| LockKey::of_record(kind) == Some(LockKey::Named);
     let is_concerned = kinds.is_empty() || kinds.iter().any(uses_key);
     if is_concerned && !is_held(all, kinds) && all.iter().any(|one| one.is_other) {

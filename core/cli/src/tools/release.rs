@@ -72,7 +72,7 @@ impl Release {
         // The holder is read as late as possible, because it may have changed since the search.
         let current = match lock.holder().await {
             Ok(current) => current.map(Owner::from),
-            // With RedLock each primary has its own record.
+            // With RedLock this can fail, because each primary has its own record. The search has found a holder.
             Err(_) if holder.is_some() => None,
             Err(error) => return Err(error.into()),
         };

@@ -1,4 +1,4 @@
-//! The picture of `steadlock top`, and the terminal that shows it.
+//! The lines that `steadlock top` draws, and the terminal that shows them.
 
 use std::io::{IsTerminal as _, stdout};
 use std::time::Duration;

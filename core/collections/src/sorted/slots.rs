@@ -105,7 +105,7 @@ impl<K: Ord> SlotIndex<K> {
         let (run, at) = self.find(key).ok()?;
         let (_, slot) = self.runs.get_mut(run)?.remove(at);
         self.len = self.len.saturating_sub(1);
-        // Most maps that become empty never have many keys, and need no list of free slots.
+        // In an empty map, `add` begins again with slot 0. A map that often becomes empty thus needs no list.
         if self.is_empty() {
             self.free.clear();
         } else {
@@ -118,8 +118,8 @@ impl<K: Ord> SlotIndex<K> {
         Some(slot)
     }
 
-    /// Returns the run of a key and the index in the run: `Ok` if the key is there, `Err` with where to insert it if
-    /// not.
+    /// Returns the run of a key and the index in the run: `Ok` if the key is there, otherwise `Err` with the place to
+    /// insert it.
     fn find<Q: Ord + ?Sized>(&self, key: &Q) -> Result<(usize, usize), (usize, usize)>
     where
         K: Borrow<Q>,

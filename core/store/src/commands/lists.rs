@@ -39,8 +39,8 @@ fn pop(data: &mut Data, args: &[&[u8]], command: &str, pop: fn(&mut List) -> Opt
             let count = positive(count)?;
             let mut budget = data.reply_budget();
             if let Some(list) = data.keys().read::<List>(args[1])? {
-                // The check looks at the first items even if the command pops from the back. Their number is the same, and
-                // only their sizes can differ.
+                // The check looks at the first items even if the command pops from the back. The number of items is
+                // the same; only their sizes can differ.
                 budget.spend_all(list.iter().take(count).map(Vec::len))?;
             }
             let items = data.keys().change(args[1], |list: &mut List| {

@@ -1,5 +1,5 @@
-//! Commands on scripts. The engine executes them: it runs other commands through the table, so the table does not know
-//! it.
+//! Commands on scripts. The script engine executes them. It runs other commands through the table of commands, so the
+//! table must not depend on the engine: it names these commands by `Scripting`.
 
 use super::Scripting;
 use super::args::{int, is};

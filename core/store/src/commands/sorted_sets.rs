@@ -92,7 +92,7 @@ pub(super) fn zadd(data: &mut Data, args: &[&[u8]]) -> Outcome {
             let Some(score) = score else { continue };
             match before {
                 None => added += 1,
-                #[expect(clippy::float_cmp, reason = "changed at all is the question")]
+                #[expect(clippy::float_cmp, reason = "any difference is a change")]
                 Some(before) if before != score => changed += 1,
                 Some(_) => continue,
             }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  every STEPS_PER_CHECK instructions ─┐
-//!  every command, pattern, repetition ┴► charge ─► exceeded? ─► fail, from now on always
+//!  every command, SHA-1, reply element ┴► charge ─► exceeded? ─► fail, from now on always
 //! ```
 //!
 //! A script cannot catch this error. Once the budget is used up, every instruction fails, even
@@ -89,8 +89,7 @@ impl ScriptBudget {
             let Err(exceeded) = budget.charge(u64::from(STEPS_PER_CHECK)) else {
                 return Ok(VmState::Continue);
             };
-            // A `pcall` may catch the error. With a check after each instruction, the script cannot continue for long
-            // after that.
+            // A `pcall` may catch the error, so from now on every instruction is checked, and fails.
             let budget = Arc::clone(&budget);
             lua.set_global_hook(HookTriggers::new().every_nth_instruction(1), move |_, _| {
                 budget.charge(1).map(|()| VmState::Continue)
@@ -100,7 +99,7 @@ impl ScriptBudget {
     }
 }
 
-/// The error that the script's budget is used up.
+/// The error of a script whose budget is used up.
 #[derive(Debug)]
 pub(crate) struct BudgetExceeded;
 

@@ -10,8 +10,8 @@ use crate::float;
 use crate::limits::{Limits, REPLY_DEPTH};
 use crate::reply::{Reply, ReplyBudget, StoreError};
 
-/// The budget of a reply while it is converted. A table that occurs several times is copied each time, which takes
-/// memory and time.
+/// The budget of a reply while it is converted. A small table can become a huge reply, because a table that occurs
+/// several times is copied each time.
 pub(crate) struct BoundedReply<'a> {
     remaining: ReplyBudget,
     script_budget: &'a ScriptBudget,
@@ -55,10 +55,11 @@ impl AsRef<[u8]> for Word {
 pub(crate) fn argument(value: &Value) -> Option<Word> {
     Some(match value {
         Value::String(text) => Word::Lua(text.as_bytes()),
-        Value::Integer(number) => Word::Formatted(match exact_f64(*number) {
-            Some(_) => number.to_string(),
-            // Lua has only floats, so a number beyond 17 digits is written as one.
-            None => float::format(lossy_f64(*number)),
+        Value::Integer(number) => Word::Formatted(if number.unsigned_abs() < 100_000_000_000_000_000 {
+            number.to_string()
+        } else {
+            // Lua itself has only floats, so an integer of more than 17 digits is written as a float.
+            float::format(lossy_f64(*number))
         }),
         Value::Number(number) => Word::Formatted(float::format(*number)),
         _ => return None,
@@ -192,11 +193,6 @@ fn list(lua: &Lua, items: Vec<Reply>) -> mlua::Result<Value> {
 
 fn single_line(text: &str) -> String {
     text.replace(['\r', '\n'], " ")
-}
-
-/// Returns the number as a float, if `%.17g` shows all of its digits.
-fn exact_f64(number: i64) -> Option<f64> {
-    (number.unsigned_abs() < 100_000_000_000_000_000).then(|| lossy_f64(number))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "it was a Lua number, a float, before")]

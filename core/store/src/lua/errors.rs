@@ -38,7 +38,7 @@ pub(super) fn visible_form(error: &Value) -> (String, bool) {
     }
 }
 
-/// Returns the error by which a script can catch a refusal.
+/// Wraps a refusal in an error that a script can catch.
 pub(super) fn raise(error: StoreError) -> mlua::Error {
     mlua::Error::external(CommandError(error))
 }
@@ -74,7 +74,7 @@ impl std::fmt::Display for ScriptError {
 
 impl std::error::Error for ScriptError {}
 
-/// The line of the innermost function of a script that is on the stack.
+/// Returns the script's current line: that of its innermost function on the stack.
 pub(super) fn script_line(lua: &Lua) -> Option<usize> {
     for level in 0..MAX_FRAMES {
         let line = lua.inspect_stack(level, |frame| {
@@ -89,5 +89,5 @@ pub(super) fn script_line(lua: &Lua) -> Option<usize> {
     None
 }
 
-/// The depth to which that function is searched.
+/// The number of stack frames that are searched for a function of the script.
 const MAX_FRAMES: usize = 50;

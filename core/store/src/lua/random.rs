@@ -11,7 +11,7 @@ use super::errors::ScriptError;
 use crate::data::Data;
 use crate::random::Random;
 
-/// Adds both functions to those that the sandbox uses.
+/// Adds both functions to `native`.
 pub(super) fn install(lua: &Lua, native: &Table, data: &Arc<Mutex<Data>>) -> mlua::Result<()> {
     let random_data = Arc::clone(data);
     let random = lua.create_function(move |lua, args: MultiValue| {

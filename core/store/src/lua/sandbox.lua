@@ -1,8 +1,8 @@
 -- Builds the environment of scripts, as Redis 7 builds it.
 --
--- Argument  native: functions of the store. Functions that can fail are written
---           there, because a Lua function that a script calls last would hide the
---           script's line from error messages.
+-- Argument  native: functions of the store. Functions that can fail are native:
+--           when a script ends with a call of a Lua function (a tail call), Lua
+--           forgets the script's line, which error messages name.
 -- Returns   globals      the table that scripts see as _G; read-only
 --           run(script, keys, argv)  runs a compiled script. Returns FAILED, the
 --                        error's text and the script's line (or nil), or VALUE
@@ -77,7 +77,7 @@ for _, name in ipairs({
   globals[name] = _G[name]
 end
 
--- CVE-2025-46817: Lua 5.1 computes the count in an int, which overflows.
+-- CVE-2025-46817: Lua 5.1 computes the number of results in an int, which can overflow.
 local MOST_UNPACKED = 7000
 
 function globals.unpack(list, first, last)

@@ -25,15 +25,15 @@ struct Entry {
     last_used: u64,
 }
 
-/// Whether one of Steadlock's scripts has this hex SHA-1.
+/// Returns whether one of Steadlock's scripts has this hex SHA-1.
 pub(super) fn is_own_script(sha1: &str) -> bool {
     Script::ALL.iter().any(|script| script.sha1() == sha1)
 }
 
 /// Scripts by the hex SHA-1 of their text.
 pub(super) struct ScriptCache {
-    /// A table in Lua, because there can be many scripts. Each value that Rust holds takes one of only some thousand
-    /// slots.
+    /// The compiled scripts. They are in a Lua table, because each Lua value that Rust holds takes one of only some
+    /// thousand slots, and there can be more scripts.
     functions: Table,
     entries: HashMap<String, Entry>,
     uses: u64,
@@ -59,18 +59,15 @@ impl ScriptCache {
         self.entries.get(sha1).is_some_and(|entry| entry.origin.is_none())
     }
 
-    /// Returns whether the script is kept. If so, marks it as used, and keeps it permanently if `origin` is SCRIPT LOAD.
+    /// Returns whether the script is kept. If so, marks it as used. If `origin` is SCRIPT LOAD, it is kept permanently.
     pub(super) fn touch(&mut self, sha1: &str, origin: Origin) -> Result<bool, StoreError> {
         self.uses += 1;
         let Some(entry) = self.entries.get_mut(sha1) else {
             return Ok(false);
         };
         entry.last_used = self.uses;
-        let (bytes, stays) = (
-            entry.bytes,
-            entry.origin != Some(Origin::Eval) || origin == Origin::Eval,
-        );
-        if !stays {
+        let bytes = entry.bytes;
+        if entry.origin == Some(Origin::Eval) && origin == Origin::Load {
             self.check_loaded_limits(bytes)?;
             if let Some(entry) = self.entries.get_mut(sha1) {
                 entry.origin = Some(Origin::Load);
@@ -116,8 +113,8 @@ impl ScriptCache {
 
     /// Returns the number of scripts with this origin, and their memory.
     fn usage(&self, origin: Origin) -> (usize, usize) {
-        let of_it = self.entries.values().filter(|entry| entry.origin == Some(origin));
-        of_it.fold((0, 0), |(count, bytes), entry| (count + 1, bytes + entry.bytes))
+        let entries = self.entries.values().filter(|entry| entry.origin == Some(origin));
+        entries.fold((0, 0), |(count, bytes), entry| (count + 1, bytes + entry.bytes))
     }
 
     fn check_loaded_limits(&self, bytes: usize) -> Result<(), StoreError> {

@@ -31,7 +31,7 @@ pub(super) struct Connection {
     out: Vec<u8>,
     transaction: Option<Transaction>,
     subscriber: Subscriber,
-    /// The channels that the client is subscribed to, as far as it knows.
+    /// The channels whose subscription was confirmed to the client.
     channels: BTreeSet<Vec<u8>>,
     channel_bytes: usize,
     mailbox: Arc<Mailbox>,
@@ -40,9 +40,9 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) fn new(shared: Arc<Shared>, id: u64, peer: SocketAddr) -> Self {
         let mailbox = Arc::new(Mailbox::new(&shared.connections));
-        let (to, of) = (Arc::clone(&mailbox), Arc::clone(&shared));
+        let (receiver, server) = (Arc::clone(&mailbox), Arc::clone(&shared));
         let subscriber = shared.store.connect(Box::new(move |channel, payload| {
-            to.push(&of.connections, channel, payload);
+            receiver.push(&server.connections, channel, payload);
         }));
         Self {
             client: Client::new(id, peer, shared.password.is_some()),
@@ -114,7 +114,7 @@ impl Connection {
         }
     }
 
-    /// Moves messages to the output while the output is small. The mailbox has its own limit.
+    /// Moves messages to the output while the output is small. The others stay in the mailbox, which has its own limit.
     pub(super) fn take_messages(&mut self) {
         while self.out.len() < WRITE_AT {
             let Some((channel, payload)) = self.mailbox.pop() else {
@@ -132,7 +132,7 @@ impl Connection {
             .first()
             .map(|name| name.to_ascii_lowercase())
             .unwrap_or_default();
-        // These are lines of an HTTP request: a page tricked a browser into sending it to this port.
+        // These words begin lines of an HTTP request, which a web page tricked a browser into sending to this port.
         if name == b"post" || name == b"host:" {
             self.is_ending = true;
             return;

@@ -16,7 +16,7 @@ pub(super) struct Connections {
     /// Connections that do not read what is written to them.
     not_reading: Mutex<BTreeMap<u64, Arc<Notify>>>,
     memory: Arc<AtomicUsize>,
-    /// The part of `memory` that messages take.
+    /// The bytes of messages in mailboxes, which are not part of `memory`.
     message_memory: Arc<AtomicUsize>,
 }
 
@@ -53,17 +53,18 @@ impl Connections {
         close_oldest(&self.new_connections, count)
     }
 
-    /// Returns the bytes that connections hold: requests, replies and messages.
+    /// Returns the bytes that connections hold: requests and replies.
     pub(super) const fn memory(&self) -> &Arc<AtomicUsize> {
         &self.memory
     }
 
-    /// Returns the bytes of messages among these.
+    /// Returns the bytes of messages in mailboxes.
     pub(super) const fn message_memory(&self) -> &Arc<AtomicUsize> {
         &self.message_memory
     }
 
-    /// Returns whether a connection may hold more memory. The memory of closed connections is free soon after.
+    /// Returns whether a connection may hold more memory. If this closes others, a quarter more is allowed, because
+    /// their memory is freed soon.
     pub(super) fn can_grow(&self) -> bool {
         let memory = self.memory.load(Ordering::Relaxed);
         if memory <= BUFFER_BYTES {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::limits::CPU_TIME;
 use crate::lua::TimeLimit;
 
-/// During this time the CPU clock is not read, because reading it costs more than most scripts.
+/// For this long after the work begins, the CPU clock is not read, because reading it costs more than most scripts.
 const SHORT: Duration = Duration::from_millis(20);
 
 /// A time limit for the one thread that holds the store.
@@ -14,7 +14,7 @@ pub(super) struct CpuTimeLimit {
     base: Instant,
     /// The time from `base` to the start of the work.
     started: AtomicU64,
-    /// The CPU time at the first check after [`SHORT`]; zero until then.
+    /// The CPU time at the first check after [`SHORT`]; zero until then. The work before it counts as [`SHORT`].
     cpu: AtomicU64,
 }
 

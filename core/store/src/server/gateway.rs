@@ -76,8 +76,8 @@ impl ExternalClient {
     /// The time for which a client may read nothing of its replies.
     pub const STALLED_TIME: Duration = limits::server::STALLED_TIME;
 
-    /// Marks the client as established, after a request that it may make. Until then it is one of the first to be
-    /// disconnected when room is needed.
+    /// Marks the client as established, after its first request that is allowed. Until then it is one of the first to
+    /// be disconnected when room is needed.
     pub fn mark_established(&self) {
         self.shared.connections.mark_established(self.id);
     }
@@ -92,7 +92,7 @@ impl ExternalClient {
         self.must_close.notified().await;
     }
 
-    /// Returns the count of the memory that is kept for the client, zero at first.
+    /// Returns a counter of the memory that is kept for the client, which starts at zero.
     #[must_use]
     pub fn memory(&self) -> ClientMemory {
         ClientMemory {
@@ -148,10 +148,10 @@ impl ExternalClient {
         }
     }
 
-    /// Subscribes to channels. Messages that are published after the return are received.
+    /// Subscribes to channels. All messages that are published after this function returns are received.
     ///
     /// # Errors
-    /// Fails if the names of the channels are too long together.
+    /// Fails if the names of the channels take too much memory together.
     pub fn subscribe(&self, channels: &[Vec<u8>]) -> Result<Subscription, StoreError> {
         let bytes: usize = channels.iter().map(|channel| memory_of(channel)).sum();
         if bytes > limits::server::CHANNEL_BYTES {
@@ -223,8 +223,7 @@ impl fmt::Debug for ExternalClient {
     }
 }
 
-/// The memory that is kept for a client, counted in the memory of all connections. Dropping it frees the memory in the
-/// count.
+/// The memory that is kept for a client, as a part of the count for all connections. Dropping it subtracts this part.
 pub struct ClientMemory {
     share: MemoryShare,
     shared: Arc<Shared>,

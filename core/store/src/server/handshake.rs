@@ -117,7 +117,7 @@ impl Client {
         Ok(Reply::OK)
     }
 
-    /// Executes `CLIENT subcommand …`, as far as clients send it when they connect.
+    /// Executes `CLIENT subcommand …`, for the subcommands that clients send when they connect.
     pub(super) fn client(&mut self, words: &[Vec<u8>], channels: usize) -> Outcome {
         let subcommand = words[1].to_ascii_lowercase();
         let expects = |count: usize, name: &str| {

@@ -18,7 +18,7 @@ pub(super) struct Shared {
     pub(super) clients: AtomicUsize,
     pub(super) most_clients: AtomicUsize,
     pub(super) connections: Connections,
-    /// The semaphore that a request must hold if it can be slow.
+    /// A single permit, which a request that can be slow holds while it runs.
     pub(super) turn: Semaphore,
 }
 

@@ -8,8 +8,8 @@
 //!                                                   · the end of its time · a request to close
 //! ```
 //!
-//! The server never waits for a client that does not read. Its replies stay in
-//! `out`, its further requests are not answered, and after a while it is disconnected.
+//! The server never waits for a client that does not read. The replies stay in `out`, the
+//! client's further requests are not answered, and after a while the client is disconnected.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -47,7 +47,7 @@ pub(super) struct Stream {
     stalled_since: Option<Instant>,
     /// The time at which an incomplete request began.
     request_began: Option<Instant>,
-    /// The number of further requests that count as slow, because the last one was.
+    /// The number of further requests that count as slow, because a previous one had a long reply.
     slow_requests: u32,
     memory: MemoryShare,
     /// The notification that the connection must close to make room.

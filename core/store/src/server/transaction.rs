@@ -13,7 +13,7 @@ use crate::time::ServerTime;
 pub(super) struct Transaction {
     requests: Vec<Request>,
     bytes: usize,
-    /// Whether a request was refused, so that nothing will be executed.
+    /// Whether a request was refused. If so, `EXEC` executes nothing.
     is_broken: bool,
 }
 

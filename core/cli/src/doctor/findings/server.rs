@@ -8,8 +8,8 @@ use crate::doctor::facts::{Fact, Facts, Layout, Server, Writes};
 
 /// A replica that has been silent for more than this many seconds is behind. A healthy replica reports every second.
 const MAX_REPLICA_LAG: u64 = 5;
-/// While a client holds or waits for a lock, it checks the server's role at least this often, which keeps its
-/// connections open.
+/// While a client holds or waits for a lock, it checks the server's role at least this often, on its connection for
+/// commands. The check keeps that connection open.
 const ROLE_CHECK: Duration = Duration::from_secs(5);
 /// The smallest acceptable buffer for a subscriber, in bytes: ten thousand messages of a lock.
 const MIN_PUBSUB_BUFFER: u64 = 1 << 20;

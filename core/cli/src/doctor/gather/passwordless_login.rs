@@ -82,7 +82,7 @@ pub(super) async fn is_local(address: &str) -> bool {
         // The send fails only if the receiver is gone, and then the result is not needed.
         let _ = sender.send(address.to_socket_addrs().map(Vec::from_iter));
     };
-    // The look-up of tokio itself panics where the system refuses a new thread.
+    // tokio's own look-up is not used, because it panics if the system refuses a new thread.
     if thread::Builder::new().spawn(look_up).is_err() {
         return false;
     }

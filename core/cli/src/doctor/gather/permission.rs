@@ -1,4 +1,4 @@
-//! Tries each right on scratch keys and channels, and removes them.
+//! Tries each right on scratch keys and channels, and then removes the keys.
 
 use steadlock::Error;
 use steadlock::admin::{CallError, Reply, Scratch, Server};
