@@ -57,8 +57,9 @@ def run(
     """Runs all steps. The first failure stops all other steps and is raised. An interrupt does the same.
 
     `lanes` says how many steps of a lane run at once; a lane that is not named has no limit. `prints_output` prints
-    that a step begins, and what each of its commands has written when the command has ended, also if it was stopped.
-    With `keeps_going` a failure leaves out only the steps that need the failed one, and is raised at the end.
+    that a step begins, what each of its commands has written when the command has ended, also if it was stopped, and
+    its processor time. With `keeps_going` a failure leaves out only the steps that need the failed one, and is raised at
+    the end.
     """
     all_steps = Run(steps, folder, console, lanes or {}, prints_output, keeps_going)
     threads = [threading.Thread(target=all_steps.run_when_ready, args=[step]) for step in steps]
@@ -148,15 +149,16 @@ class Run:
         task = self.progress.add_task(step.title)
         if self.prints_output:
             self.console.print(f"{step.title} begins")
-        began = time.monotonic()
+        began, used = time.monotonic(), 0.0
         try:
             for command in step.commands:
-                self._execute(step, command)
+                used += self._execute(step, command)
         finally:
             self.progress.remove_task(task)
         if self._is_stopped:
             return
-        self.console.print(f"{step.title:<58} {time.monotonic() - began:4.0f} s", highlight=False)
+        processors = f", {used:4.0f} s of the processors" if self.prints_output else ""
+        self.console.print(f"{step.title:<58} {time.monotonic() - began:4.0f} s{processors}", highlight=False)
         self._end(step)
 
     def _end(self, step: Step, failure: StepError | None = None) -> None:
@@ -173,12 +175,13 @@ class Run:
                 self._failed.add(step.title)
             self._changed.notify_all()
 
-    def _execute(self, step: Step, command: Command) -> None:
+    def _execute(self, step: Step, command: Command) -> float:
+        """Runs a command. Returns the processor time of all processes that it waited for, in seconds."""
         failed = f"{step.title}: {' '.join(map(str, command))} failed"
         with tempfile.TemporaryFile() as output:
             with self._changed:
                 if self._is_stopped:
-                    return
+                    return 0
                 try:
                     process = subprocess.Popen(
                         command,
@@ -193,16 +196,18 @@ class Run:
                 except OSError as error:
                     raise StepError(failed, str(error)) from error
                 self._processes.add(process)
-            status = process.wait()
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
             with self._changed:
                 self._processes.discard(process)
             output.seek(0)
             text = output.read().decode(errors="replace")
-            if status != 0 and not self._is_stopped:
+            if process.returncode != 0 and not self._is_stopped:
                 raise StepError(failed, text)
             if self.prints_output:
                 stopped = f"{step.title} was stopped\n" if self._is_stopped else ""
                 self.console.out(text + stopped, end="", highlight=False)
+            return usage.ru_utime + usage.ru_stime
 
     def stop(self, failure: BaseException | None) -> None:
         """Ends all running commands. Only the first call has an effect, so its failure is kept."""

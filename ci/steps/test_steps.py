@@ -34,6 +34,13 @@ def test_each_step_has_one_line_with_its_seconds(tmp_path: Path) -> None:
     assert re.fullmatch(r"second +\d+ s", second)
 
 
+def test_a_step_that_prints_its_output_prints_its_processor_time_too(tmp_path: Path) -> None:
+    busy = "while time.process_time() < 0.6: pass"
+    step = Step("busy", [[sys.executable, "-c", f"import time\n{busy}"]])
+    line = printed([step], tmp_path, prints_output=True).splitlines()[-1]
+    assert re.fullmatch(r"busy +\d+ s, +1 s of the processors", line)
+
+
 def test_a_step_begins_after_the_steps_that_it_needs(tmp_path: Path) -> None:
     steps = [
         Step("last", [["cat", "b"]], needs=frozenset({"middle"})),
