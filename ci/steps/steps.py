@@ -58,8 +58,8 @@ def run(
 
     `lanes` says how many steps of a lane run at once; a lane that is not named has no limit. `prints_output` prints
     that a step begins, what each of its commands has written when the command has ended, also if it was stopped, and
-    its processor time. With `keeps_going` a failure leaves out only the steps that need the failed one, and is raised at
-    the end.
+    its processor time. With `keeps_going` a failure leaves out only the steps that need the failed one, and is raised
+    at the end.
     """
     all_steps = Run(steps, folder, console, lanes or {}, prints_output, keeps_going)
     threads = [threading.Thread(target=all_steps.run_when_ready, args=[step]) for step in steps]

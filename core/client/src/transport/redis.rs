@@ -269,8 +269,8 @@ impl Transport for Redis {
     fn transmit(&mut self, item: Transmit) {
         match item {
             Transmit::Call(call) => match call.lane {
-                Lane::Command => self.commands.push(call, false),
-                Lane::Renewal => self.renewals.push(call, false),
+                Lane::Command => self.commands.push(call),
+                Lane::Renewal => self.renewals.push(call),
             },
             Transmit::Subscribe { channel, .. } => self.subscriptions.subscribe(channel),
             Transmit::Unsubscribe { channel, .. } => self.subscriptions.unsubscribe(&channel),

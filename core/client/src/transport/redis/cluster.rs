@@ -435,8 +435,11 @@ impl Transport for Cluster {
         });
         self.queue = queue;
         for SendableCall { node, call, asking } in sendable {
-            let lane = call.lane;
-            self.shard(&node, now).lane(lane).push(call, asking);
+            let lane = self.shard(&node, now).lane(call.lane);
+            match asking {
+                true => lane.push_asking(call),
+                false => lane.push(call),
+            }
         }
         for shard in self.shards.values_mut() {
             shard.redis_mut().flush(now, sent);

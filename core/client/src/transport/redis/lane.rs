@@ -117,9 +117,17 @@ impl LaneLink {
         matches!(self.state, State::Open { .. })
     }
 
-    /// Adds a call to send with the next flush. `asking` makes the node run it although the slot is still migrating to
-    /// the node.
-    pub(super) fn push(&mut self, call: Call, asking: bool) {
+    /// Adds a call to send with the next flush.
+    pub(super) fn push(&mut self, call: Call) {
+        self.push_routed(call, false);
+    }
+
+    /// Adds a call that asks the node to run it although the slot is still migrating to the node.
+    pub(super) fn push_asking(&mut self, call: Call) {
+        self.push_routed(call, true);
+    }
+
+    fn push_routed(&mut self, call: Call, asking: bool) {
         self.waiting.push_back(Waiting {
             routed: Routed {
                 call,
