@@ -72,9 +72,9 @@ class Instruments:
     """
 
     def __init__(self) -> None:
-        # The counted clients by identity: a reference to the client, or the counts of a closed one. The counts of closed
-        # clients stay, because a counter must not fall while other clients still count. A client that the program has
-        # dropped is not counted any more.
+        # The counted clients by identity: a reference to the client, or the counts of a closed one. The counts of
+        # closed clients stay, because a counter must not fall while other clients still count. A client that the
+        # program has dropped is not counted any more.
         self._counted: dict[int, ref[Counting] | dict[str, Counter[Labels]]] = {}
         self._is_adding = False
         self._made: dict[str, object] = {}
