@@ -407,8 +407,8 @@ impl<'py> FromPyObject<'_, 'py> for LockRef {
 /// The interval of checks for Ctrl-C, in the main thread, which runs signal handlers.
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
 
-/// The interval of checks for an exception that another thread raises in this one (`PyThreadState_SetAsyncExc`). Time
-/// limits of task queues do that.
+/// The interval of checks for an exception that another thread raises in this one (`PyThreadState_SetAsyncExc`). Task
+/// queues raise such exceptions for their time limits.
 const EXCEPTION_CHECK: Duration = Duration::from_millis(100);
 
 /// The limit for a close.

@@ -50,7 +50,7 @@ class Caller:
     Such a thread is another caller for each job, because a job must not re-enter a lock that an earlier job has left
     held.
 
-    A caller also owns a lock of `steadlock.aio` if the method was called outside of an event loop.
+    A caller also owns a lock of `steadlock.aio` that it acquired outside of an event loop.
     """
 
     __slots__ = ("__weakref__", "_fiber", "_has_ended", "_is_watched", "is_fiber", "kind", "number", "thread")
@@ -82,7 +82,7 @@ class Caller:
         return self._has_ended or self.thread.has_ended
 
     def end(self) -> None:
-        """Called when the job has ended. The call can come at any point of other code, and more than once."""
+        """Called when the job has ended, in the middle of any other code, and possibly more than once."""
         if os.getpid() != self.thread.process:
             # The child of a fork drops the contexts of the parent's other threads, and so calls this. Their jobs have
             # not ended.
@@ -136,7 +136,7 @@ class Thread:
         return self._native_id == caller.thread._native_id
 
     def end(self) -> None:
-        """Called when the thread has ended. The call can come at any point of other code, and more than once."""
+        """Called when the thread has ended, in the middle of any other code, and possibly more than once."""
         if os.getpid() != self.process:
             # The child of a fork drops the parent's other threads, and so calls this. The threads have not ended.
             return

@@ -75,9 +75,7 @@ class Watchlist(Generic[L]):
             raise interrupt
 
     def dropped(self, number: int) -> None:
-        """Called when a lease is released because nothing refers to it any more. The call can come at any point of
-        other code.
-        """
+        """Called when a lease is released because nothing refers to it any more, in the middle of any other code."""
         telemetry = self.telemetry
         if telemetry is not None:
             telemetry.dropped(number)

@@ -101,7 +101,7 @@ class Mailbox(Generic[L]):
         except BaseException:
             request = first(self._outgoing)
             if request is not None and request.submit is None and request.number is None:
-                # The request cannot be submitted.
+                # The submission of this request failed, and is not repeated.
                 remove_item(self._outgoing, request)
             if self._outgoing and self._loop is not None and not self._loop.is_closed():
                 self._loop.call_soon(_native.Uninterrupted(self.flush))
@@ -210,7 +210,7 @@ class Mailbox(Generic[L]):
             remove_item(self._settled, one)
 
     def finish_ended_loop(self) -> None:
-        """Completes the requests of a loop that has ended, whose futures nothing reads any more."""
+        """Completes the requests whose loop has ended. Nothing reads their futures any more."""
         if self._loop is not None and self._loop.is_running():
             return
         outgoing, self._outgoing = self._outgoing, deque()

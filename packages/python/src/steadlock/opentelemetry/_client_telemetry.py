@@ -217,7 +217,7 @@ class _Wait:
 
     def failed(self, error: BaseException) -> None:
         if isinstance(error, GeneratorExit):
-            # A garbage collection drops the coroutine, at any point of other code.
+            # A garbage collection drops the coroutine, in the middle of any other code.
             self._telemetry.defer(partial(self._end, "cancelled", None))
             return
         self._telemetry.call_safely(self._end, outcome_of(error), error)
