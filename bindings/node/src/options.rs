@@ -1,4 +1,4 @@
-//! The options of a client, as JavaScript gives them. It has checked their types.
+//! The options of a client, as JavaScript gives them. JavaScript has checked their types.
 
 use napi::bindgen_prelude::Object;
 use napi::{Error, Status};
@@ -8,7 +8,7 @@ use steadlock_javascript::camel_case;
 /// Reads the options of `open`. An option that is left out has the core's default.
 pub(crate) fn options(native: &Object<'_>) -> napi::Result<Options> {
     let mut options = Options {
-        // A listener may come at any time.
+        // A listener can be added at any time.
         log: Some(Level::Info),
         ..Options::default()
     };

@@ -70,7 +70,7 @@ fn begin(start_call: &Py<PyAny>, announced: &str, sender: Sender<MapResult>) -> 
     }
 }
 
-/// Called in the child of a fork, where the parent's other threads do not exist and nothing ends.
+/// Called in the child of a fork, where the parent's other threads do not exist and the interpreter is not ending.
 pub(crate) fn after_fork() {
     IS_ENDING.store(false, Ordering::SeqCst);
     CALLING_THREADS.store(0, Ordering::SeqCst);

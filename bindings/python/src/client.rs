@@ -51,7 +51,8 @@ impl Client {
     #[classattr]
     const CONNECT: u64 = Host::CONNECT;
 
-    /// `options` are the core's, by their names; `address_function` stands for a table of addresses.
+    /// `options` has the core's names. `address_function` starts a call of the program's function that maps addresses;
+    /// it replaces a table of addresses.
     #[new]
     #[pyo3(signature = (options, address_function))]
     fn new(py: Python<'_>, options: &Bound<'_, PyDict>, address_function: Option<Py<PyAny>>) -> PyResult<Self> {
@@ -109,7 +110,7 @@ impl Client {
         self.host.metrics().map_err(|error| convert::error(py, &error))
     }
 
-    /// The same as rows, for OpenTelemetry.
+    /// Returns the metrics as rows, for OpenTelemetry.
     fn metric_rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let metrics = self.host.metric_rows().map_err(|error| convert::error(py, &error))?;
         convert::metrics(py, &metrics)
@@ -378,8 +379,8 @@ impl LockSettings {
     }
 }
 
-/// A lock: a tuple of its kind and its name, and for a semaphore also of the wanted permits and the limit; for a composite
-/// lock, of that kind and the tuple of its members.
+/// A lock, from a tuple: its kind and its name; for a semaphore, also the wanted permits and the limit. For a composite
+/// lock, that kind and the tuple of its members.
 pub(crate) struct LockRef(pub(crate) host::LockRef);
 
 impl<'py> FromPyObject<'_, 'py> for LockRef {
@@ -406,8 +407,8 @@ impl<'py> FromPyObject<'_, 'py> for LockRef {
 /// The interval of checks for Ctrl-C, in the main thread, which runs signal handlers.
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
 
-/// The interval of checks for an exception that another thread raises in this one (`PyThreadState_SetAsyncExc`). Time
-/// limits of task queues do that.
+/// The interval of checks for an exception that another thread raises in this one (`PyThreadState_SetAsyncExc`). Task
+/// queues raise such exceptions for their time limits.
 const EXCEPTION_CHECK: Duration = Duration::from_millis(100);
 
 /// The limit for a close.
@@ -433,7 +434,7 @@ pub(crate) fn close(py: Python<'_>, host: &Host, interruptible: bool) -> PyResul
     Ok(())
 }
 
-/// Waits for the result, and passes it to `take` before it requests the GIL.
+/// Waits for the result, and passes it to `take` before this thread requests the GIL.
 fn wait_for<T: Send>(
     py: Python<'_>,
     pending: &mut Pending,
@@ -458,8 +459,8 @@ fn wait_for<T: Send>(
 /// A Python function that does nothing.
 static DO_NOTHING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-/// Runs at the import. Compiling the function can run code of the program (an audit hook). At the first use, that code
-/// could wait for a lock itself, and so for this function.
+/// Runs at the import, because compiling the function can run code of the program (an audit hook). At the first use of
+/// the function, that code could wait for a lock itself, would need the function for that, and would never get it.
 pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
     let do_nothing = py.eval(c"lambda: None", Some(&PyDict::new(py)), None)?;
     let _ = DO_NOTHING.set(py, do_nothing.unbind());
@@ -481,7 +482,8 @@ fn raise_pending(py: Python<'_>) -> PyResult<()> {
 /// and is released if the end comes first.
 #[derive(Default)]
 pub(crate) struct LockWaits {
-    /// The leases by the numbers of the waits. Locked without the GIL, so also at a fork by another thread.
+    /// The leases by the numbers of the waits. The mutex is locked without the GIL, so another thread can fork while it
+    /// is locked: each process has a mutex of its own.
     granted: PerProcess<Mutex<HashMap<u64, u64>>>,
     count: AtomicU64,
 }

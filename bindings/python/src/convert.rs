@@ -27,7 +27,7 @@ pub(crate) fn outage_policies() -> Vec<&'static str> {
     OnUnavailable::ALL.iter().map(|policy| policy.as_str()).collect()
 }
 
-/// The value of an option. The package has checked its type.
+/// Converts the value of an option. The package has checked its type.
 pub(crate) fn option_value(value: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
     // A bool is a number, too.
     Ok(if value.is_instance_of::<PyBool>() {
@@ -46,7 +46,7 @@ pub(crate) fn option_value(value: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
     })
 }
 
-/// The exception to raise for `error`.
+/// Returns the exception to raise for `error`.
 pub(crate) fn error(py: Python<'_>, error: &Error) -> PyErr {
     match exception(py, error) {
         Ok(exception) => PyErr::from_value(exception),
@@ -108,7 +108,7 @@ pub(crate) fn line<'py>(py: Python<'py>, line: &Line) -> PyResult<(&'static str,
     Ok((line.level().as_str(), line.to_string(), fields))
 }
 
-/// Metrics in the order of the package's `Metric`. The value of a histogram is how many times it counted.
+/// Converts metrics, in the order of the package's `Metric`. The number of a histogram is that of its durations.
 pub(crate) fn metrics<'py>(py: Python<'py>, metrics: &[Metric]) -> PyResult<Bound<'py, PyList>> {
     let tuple = |Metric { family, rows }: &Metric| {
         let numbers = PyDict::new(py);
@@ -129,7 +129,7 @@ pub(crate) fn metrics<'py>(py: Python<'py>, metrics: &[Metric]) -> PyResult<Boun
     PyList::new(py, metrics.iter().map(tuple).collect::<PyResult<Vec<_>>>()?)
 }
 
-/// Makes the package's exception for an error; the package says how.
+/// The package's function that makes the exception for an error.
 static MAKE_ERROR: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// Sets the function that makes exceptions. Only the first call counts.

@@ -20,8 +20,8 @@ use crate::names;
 /// The leases that were not released yet, by owner and lock.
 ///
 /// The core decides which owner holds which lock. This class only finds the Python objects, and drops objects that the
-/// core has forgotten: when a caller finds one, and in a sweep. It therefore never has many more than twice as many
-/// objects as were held at one time.
+/// core has forgotten: when a caller finds one, and in a sweep. Sweeps keep the number of objects below about twice the
+/// number of leases that were held at one time.
 ///
 /// An owner's leases live as long as the owner. After the owner's end they live only while the program refers to them.
 /// A lease without any reference could not be released by the program, so it is released here.
@@ -59,7 +59,7 @@ struct Entry {
     lease: Py<PyAny>,
 }
 
-/// A sweep runs when the number of added leases exceeds by this the number that the last sweep kept.
+/// A sweep runs after this many added leases, plus as many as the last sweep kept.
 const SWEEP_AFTER: usize = 64;
 
 #[pymethods]
@@ -308,7 +308,7 @@ struct LastReference {
     levels: Levels,
 }
 
-/// How many levels of one lock an ended owner has left. Only the last level leads to a warning.
+/// How many levels of one lock an ended owner still holds. Only the last level leads to a warning.
 #[derive(Clone, Default)]
 struct Levels(Arc<AtomicUsize>);
 

@@ -100,7 +100,7 @@ impl Drop for WaitingThread {
     }
 }
 
-/// Called in the child of a fork, where other threads do not exist and nothing ends.
+/// Called in the child of a fork, where other threads do not exist and the interpreter is not ending.
 pub(crate) fn after_fork() {
     WAITING_THREADS.store(0, Ordering::SeqCst);
     IS_GIL_FORBIDDEN.store(false, Ordering::SeqCst);

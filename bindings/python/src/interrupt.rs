@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-/// The last exception that code of the program raised meanwhile.
+/// The last exception that code of the program raised during such a step.
 #[derive(Default)]
 pub(crate) struct LastInterrupt(Option<PyErr>);
 

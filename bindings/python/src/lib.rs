@@ -18,9 +18,9 @@
 //!
 //! Signal handlers, garbage collections, finalizers and profilers of the program can call the client again in the
 //! middle of its Python code, in the same thread. Therefore no mutex here is locked while a Python object is created,
-//! dropped, compared or called, and changes that must be one step are one native call. Nothing is made at its first use
-//! either, because a second use in the middle of that would wait for itself, and a child that another thread forks in
-//! the middle would wait for ever: `prepare` makes it at the import.
+//! dropped, compared or called, and changes that must be one step are one native call. Shared Python objects are made
+//! at the import, by the functions `prepare`, and not at their first use: a second use in the middle of the first would
+//! wait for itself, and a child that another thread forks at that moment would wait for ever.
 
 #![warn(clippy::too_many_lines)]
 

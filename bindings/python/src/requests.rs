@@ -36,7 +36,7 @@ pub(crate) fn settle(
         let request = waiting.get_item(&number)?;
         let row = (request, value, error).into_pyobject(py)?;
         // Making the tuple can have started a garbage collection, in which a finalizer took this result. From here on
-        // no more memory is needed.
+        // no object is made, so no collection starts.
         let is_there = !completed.is_empty() && completed.get_item(0)?.cast::<PyTuple>()?.get_item(0)?.is(&number);
         if is_there {
             settled.append(row)?;

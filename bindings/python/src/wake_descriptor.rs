@@ -57,7 +57,8 @@ impl WakeDescriptor {
     }
 }
 
-/// Both ends of a socket pair. They live as long as either user, so that a signal is never written to a closed socket.
+/// Both ends of a socket pair. They live until the engine and Python have dropped the descriptor, so that a signal is
+/// never written to a closed socket.
 struct Pair {
     writer: OwnFile,
     reader: OwnFile,

@@ -242,11 +242,11 @@ impl NativeClient {
         self.engine.borrow_mut().subscriptions_opened(NodeId(node));
     }
 
-    /// Reports that connecting to a server failed: either for a reason that will not pass (`is_set_up_wrong`), or
-    /// because it took longer than connecting may take.
+    /// Reports that connecting to a server failed: for a reason that will not pass (`is_permanent`), or because it took
+    /// longer than connecting may take.
     #[wasm_bindgen(js_name = giveUp)]
-    pub fn give_up(&self, node: u16, is_set_up_wrong: bool, cause: &str) {
-        let kind = if is_set_up_wrong {
+    pub fn give_up(&self, node: u16, is_permanent: bool, cause: &str) {
+        let kind = if is_permanent {
             ErrorKind::Misconfigured
         } else {
             ErrorKind::Unavailable
@@ -269,10 +269,10 @@ impl NativeClient {
             .replied(NodeId(node), CallId::from_u64(call as u64), reply);
     }
 
-    /// Reports that a call has no reply: the server refused it with this text (`is_servers`), or its outcome is not
+    /// Reports that a call has no reply: the server refused it with this text (`is_refusal`), or its outcome is not
     /// known.
-    pub fn failed(&self, node: u16, call: f64, is_servers: bool, text: &str) {
-        let error = if is_servers {
+    pub fn failed(&self, node: u16, call: f64, is_refusal: bool, text: &str) {
+        let error = if is_refusal {
             refusal(text)
         } else {
             unknown_outcome(text)

@@ -206,7 +206,7 @@ const INTERNAL_OPTIONS = new Set(['url', 'primaries', 'program', 'language', 'lo
 
 type OptionKind = Vocabulary['optionKinds'][number];
 
-/** Checks that an option of one kind of the core's has such a value, and returns it as the native library takes it. */
+/** For each kind of option, a function that checks the type of a value and returns it for the native library. */
 const CHECKS: Record<OptionKind, (value: unknown, name: string) => unknown> = {
   flag: (value, name) => boolean(value, name, 'connect'),
   number: (value, name) => (name.endsWith('Ms') ? number(value, name, 'connect') : count(value, name, 'connect')),

@@ -102,7 +102,7 @@ export class Hold {
     return errorOf(native.lostError(this.lockName, reason, this.#isForgotten, operation === 'release'));
   }
 
-  /** Ends the use of the signal: it does not abort any more. */
+  /** The process need not stay alive for the signal any more. */
   #unwatchSignal(): void {
     if (this.#context === undefined || this.#controller === undefined) return;
     this.#context = undefined;

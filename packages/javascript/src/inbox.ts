@@ -46,7 +46,7 @@ export class Failure {
   }
 }
 
-/** A function that gets the row with the reply to a request. */
+/** A function that gets the reply to a request: the columns `a` and `b` of its row, and the row's failure or holder. */
 export type Settle = (a: number, b: number, failure: Failure | undefined, holder: Holder | undefined) => void;
 
 const ROWS = 128;
@@ -173,8 +173,8 @@ export class Inbox {
   }
 
   /**
-   * Takes all events of the native library. A listener of a signal can run the event loop, and so call this method
-   * while it runs: rows are still handled in their order, and each once.
+   * Takes all events of the native library. A listener of a signal can run the event loop, which calls this method in
+   * the middle of a call. Rows are then still handled in their order, and each once.
    */
   drain(): void {
     const rows = this.#rows;

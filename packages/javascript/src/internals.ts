@@ -3,13 +3,13 @@
 
 /** A lock's method that acquires it, or a number of its permits. */
 export const ACQUIRE = Symbol('acquire');
-/** A lock's method that returns, for the native part, what it acquires in an engine. */
+/** A lock's method that returns what it acquires, for the native library, if it belongs to the given engine. */
 export const LOCK_IN = Symbol('lockIn');
 /** A semaphore's single permit, as a lock. */
 export const PERMIT = Symbol('permit');
 /** A lease's state until it is lost or released. */
 export const HOLD = Symbol('hold');
-/** A lease's method that returns its number in an engine. */
+/** A lease's method that returns its number, if it belongs to the given engine. */
 export const ID_IN = Symbol('idIn');
 /** A lease's method that tells whether it belongs to a lock. */
 export const BELONGS_TO = Symbol('belongsTo');

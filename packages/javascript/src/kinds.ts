@@ -1,4 +1,4 @@
-// The kinds of lock, and a lock as the core is told of it.
+// The kinds of lock, and locks in the form of the core.
 
 import type { NativeLock } from './native.js';
 

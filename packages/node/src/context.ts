@@ -5,7 +5,7 @@ import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks';
 import type { NativeClient, NativeLock } from './native.js';
 import { warn } from './program.js';
 
-/** @internal A context in which a function can run. It counts as open until `end` is called, once. */
+/** @internal A context in which a function can run. `end` must be called once. */
 export interface Context {
   run(call: () => void): void;
   end(): void;

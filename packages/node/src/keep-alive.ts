@@ -60,8 +60,9 @@ function isLossAwaited(): boolean {
 }
 
 /**
- * Whether the main module waits at its top level. Node has this exit listener until the module has run to its end. A
- * Node version without the listener ends the process, as it does for any other wait without pending events.
+ * Whether the main module waits at its top level. Node has the exit listener `handleProcessExit` until the module has
+ * run to its end. A Node version without the listener ends the process, as it does for any other wait without pending
+ * events.
  */
 function isModuleWaiting(): boolean {
   return process.listeners('exit').some(({ name }) => name === 'handleProcessExit');

@@ -125,10 +125,10 @@ class RecordedHold implements HoldSpan {
   readonly #labels: Attributes;
   #hasEnded = false;
 
-  constructor(span: Span | undefined, context: Context, times: Histogram, labels: Attributes) {
+  constructor(span: Span | undefined, context: Context, durations: Histogram, labels: Attributes) {
     this.#span = span;
     this.#context = context;
-    this.#durations = times;
+    this.#durations = durations;
     this.#labels = labels;
   }
 

@@ -92,9 +92,9 @@ interface Emitter {
 const lastErrors = new WeakMap<object, { error: unknown }>();
 
 /**
- * Stores the errors that a client emits about its connection, because its calls may only wait meanwhile. Adds no
- * listener to a client without one: such a client ends the program at an error, or writes it to the console, and that
- * must not change.
+ * Stores the last error that a client emits about its connection: without a connection its calls may wait and not fail.
+ * Adds no listener to a client without one: such a client ends the program at an error, or writes the error to the
+ * console, and a listener would change that.
  */
 export function recordErrors(client: object): () => unknown {
   const emitter = client as Emitter;

@@ -15,7 +15,7 @@ export function currentContext(): Context {
   return ONLY;
 }
 
-/** @internal Returns no place, because this package does not warn of waits for oneself. */
+/** @internal Returns no place, because this package does not warn of callers that wait for themselves. */
 export function callSite(): undefined {
   return undefined;
 }

@@ -4,7 +4,8 @@
 //                              ▲                                                    │
 //                              └─────── an answer, a message, or a time has come ◄──┘
 //
-// The core never calls JavaScript. After each call of the core a turn is scheduled; all calls of one tick share it.
+// A turn is one run of the engine, which does all pending work. The core never calls JavaScript: after each call of the
+// core, JavaScript schedules a turn. All calls of one tick share a turn.
 
 import type { NativeClient, NativeFailure, NativeHolder, NativeLock, NativeObservation } from './binding.js';
 import { FailedCore } from './failed-core.js';

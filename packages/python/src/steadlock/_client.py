@@ -18,11 +18,11 @@ LockT = TypeVar("LockT", bound=NamedLock[Any, Any])
 ReadWriteT = TypeVar("ReadWriteT")
 SemaphoreT = TypeVar("SemaphoreT")
 MemberT = TypeVar("MemberT", bound=NamedLock[Any, Any])
-"""The common base of locks and semaphores."""
+"""A possible member of a composite lock: a lock or a semaphore."""
 
 
 class ClientBase(ABC, NotCopyable, Generic[ConnectionT, LockT, ReadWriteT, SemaphoreT, MemberT]):
-    """A client, as far as it makes locks."""
+    """The part of a client that makes locks."""
 
     _copy_advice = CLIENT_COPY_ADVICE
 
@@ -33,8 +33,8 @@ class ClientBase(ABC, NotCopyable, Generic[ConnectionT, LockT, ReadWriteT, Semap
         native = self._connection.native
         # A lazy client is not connected before its first use.
         state = "closed" if self.closed else "open" if native.is_started() else "not connected yet"
-        face = type(self).__module__.partition("._")[0]
-        return f"<{face}.{type(self).__name__} of {native.server()}, {state}>"
+        package = type(self).__module__.partition("._")[0]
+        return f"<{package}.{type(self).__name__} of {native.server()}, {state}>"
 
     @property
     def closed(self) -> bool:

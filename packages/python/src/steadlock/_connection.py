@@ -46,7 +46,7 @@ class ConnectionBase(ABC, Generic[L]):
         self.watched.discard(lease._native.id)
 
     def forget_by_id(self, number: int, outcome: str, lost: LostReason | None) -> None:
-        """Removes the lease of this number, which the core has chosen and released with this outcome."""
+        """Removes the lease of this number. The core has chosen the lease, and has released it with this outcome."""
         for lease in self.holds.all():
             if lease.id == number:
                 self.forget(lease)
@@ -59,12 +59,12 @@ class ConnectionBase(ABC, Generic[L]):
             telemetry.ended(number, outcome, lost)
             telemetry.catch_up()
 
-    # The default binds `sys.is_finalizing`, because at the end of the interpreter the names of this module can be gone.
+    # `sys.is_finalizing` is a default argument, because the names of this module can be gone when the interpreter ends.
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if is_finalizing() or getattr(self, "is_closed", True):
             return
         self._stop_listening()
-        # A thread that is about to end can still refer to the telemetry, which must not count this client any more.
+        # A thread that is about to end can keep the telemetry alive. The telemetry must not count this client any more.
         self.set_telemetry(None)
         held = [lease.id for lease in self.holds.all() if lease._native.is_valid()]
         if held:
@@ -93,7 +93,7 @@ class ConnectionBase(ABC, Generic[L]):
     def owners_have_ended(self, numbers: list[int | None]) -> None:
         self.holds.owners_have_ended(numbers)
 
-    def orphaned_leases(self) -> tuple[_native.Client, list[int]]:
+    def leases_without_owner(self) -> tuple[_native.Client, list[int]]:
         return self.native, [
             lease.id
             for lease in self.holds.all()

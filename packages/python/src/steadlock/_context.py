@@ -45,11 +45,12 @@ class Owner(Protocol):
 class Caller:
     """The owner of locks of a blocking client.
 
-    A caller is the task or greenlet that runs in the calling thread, or else the thread itself. A thread that runs jobs
-    of other threads, each in a context of its own (`asyncio.to_thread`, the worker threads of anyio), is another caller
-    for each job: a job must not re-enter a lock that an earlier job has left held.
+    A caller is the task or greenlet that runs in the calling thread, or else the thread itself. Some threads run jobs
+    of other threads, each job in a `contextvars` context of its own (`asyncio.to_thread`, the worker threads of anyio).
+    Such a thread is another caller for each job, because a job must not re-enter a lock that an earlier job has left
+    held.
 
-    A caller also owns a lock of `steadlock.aio` if the method was called outside of an event loop.
+    A caller also owns a lock of `steadlock.aio` that it acquired outside of an event loop.
     """
 
     __slots__ = ("__weakref__", "_fiber", "_has_ended", "_is_watched", "is_fiber", "kind", "number", "thread")
@@ -58,7 +59,9 @@ class Caller:
         self.thread = thread
         self.number = next(_numbers)
         self.is_fiber = fiber is not None
-        """Whether other callers of the same thread cannot run while this caller waits."""
+        """Whether the caller is a fiber, which is a task or a greenlet: other callers of its thread cannot run while it
+        waits.
+        """
         self.kind = "greenlet" if self.is_fiber else "thread"
         self._fiber = None if fiber is None else _FiberRef(fiber, self.number)
         self._is_watched = False
@@ -66,7 +69,7 @@ class Caller:
         thread.callers.add(self)
 
     def fiber_has_ended(self) -> bool:
-        """Whether the task or greenlet has ended. A calling thread has not ended."""
+        """Whether the task or greenlet has ended. Called only in the caller's thread, so a thread has not ended."""
         if self._fiber is None:
             return False
         fiber: Any = self._fiber()
@@ -79,10 +82,10 @@ class Caller:
         return self._has_ended or self.thread.has_ended
 
     def end(self) -> None:
-        """Called when the job has ended. The call can come at any point of other code, and more than once."""
+        """Called when the job has ended, in the middle of any other code, and possibly more than once."""
         if os.getpid() != self.thread.process:
-            # In the child of a fork, the contexts of the parent's other threads are dropped too. The job itself has not
-            # ended.
+            # The child of a fork drops the contexts of the parent's other threads, and so calls this. Their jobs have
+            # not ended.
             return
         self._has_ended = True
         if not self.thread.has_ended:
@@ -102,7 +105,7 @@ class Caller:
         fiber: Any = self._fiber()
         if not _is_task(fiber) and hasattr(fiber, "rawlink"):
             fiber.rawlink(_end_reporter(self.number))
-        # Set last, because an interrupt can occur in between: a second report does no harm.
+        # Set last: after an interrupt in between, the next call adds a second callback, which does no harm.
         self._is_watched = True
 
     def can_run_at_exit(self) -> bool:
@@ -117,13 +120,13 @@ class Thread:
     def __init__(self) -> None:
         thread = threading.current_thread()
         self._thread = weakref.ref(thread)
-        # With patched greenlets, the thread object can be that of one greenlet. The native id identifies the real
-        # thread.
+        # If gevent has patched `threading`, the thread object can be that of one greenlet. The native id identifies
+        # the real thread.
         self._native_id = threading.get_native_id()
         self.interruptible = thread is threading.main_thread()
         """Whether signal handlers run in this thread, so that Ctrl-C must interrupt its waits."""
         self.own_caller: Caller | None = None
-        """The caller for the thread itself, outside of later jobs."""
+        """The caller of the thread's first job, and of callbacks of its event loop."""
         self.has_ended = False
         self.process = os.getpid()
         """The process of the thread. In the child of a fork, all threads of the parent but one are dropped."""
@@ -133,9 +136,9 @@ class Thread:
         return self._native_id == caller.thread._native_id
 
     def end(self) -> None:
-        """Called when the thread has ended. The call can come at any point of other code, and more than once."""
+        """Called when the thread has ended, in the middle of any other code, and possibly more than once."""
         if os.getpid() != self.process:
-            # In the child of a fork, the parent's other threads are dropped too. The thread itself has not ended.
+            # The child of a fork drops the parent's other threads, and so calls this. The threads have not ended.
             return
         self.has_ended = True
         _report_ended([caller.number for caller in self.callers])
@@ -167,11 +170,11 @@ class TaskOwner:
         elif self._is_watched:
             pass
         elif sys.modules["asyncio"]._get_running_loop() is not self._loop:
-            # The task's coroutine runs in another loop, but only the task's own loop may add the callback.
+            # This call does not run in the task's own loop, and only that loop may add the callback.
             self._loop.call_soon_threadsafe(self.watch_end)
         else:
             task.add_done_callback(_end_reporter(number))
-            # Set last, because an interrupt can occur in between: a second report does no harm.
+            # Set last: after an interrupt in between, the next call adds a second callback, which does no harm.
             self._is_watched = True
 
     def can_run_at_exit(self) -> bool:
@@ -179,7 +182,7 @@ class TaskOwner:
 
 
 def current_caller() -> Caller:
-    """Returns the caller of a blocking client."""
+    """Returns the caller for a call of a blocking client."""
     thread = thread_local.thread
     loop = running_loop()
     fiber: object = None
@@ -251,13 +254,13 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def hub_of_thread() -> Any:
-    """Returns gevent's hub in the calling thread, if there is one."""
+    """Returns gevent's hub in the calling thread, if there is one: the greenlet that waits on behalf of the others."""
     hubs = sys.modules.get(_HUBS)
     return None if hubs is None else hubs.get_hub_if_exists()
 
 
 def running_hub() -> Any:
-    """Returns the hub that must run while the caller waits; `None` in a thread without a hub."""
+    """Returns the hub that must run while the caller waits; `None` if the caller may block its thread."""
     if _HUBS not in sys.modules:
         return None
     hub = hub_of_thread()
@@ -344,20 +347,20 @@ def _is_done(task: Any) -> bool:
 
 
 class _FiberRef(weakref.ref[Any]):
-    """A weak reference to a task or a greenlet, which takes turns with others of its thread."""
+    """A weak reference to a fiber: a task or a greenlet, which takes turns with others of its thread."""
 
     __slots__ = ()
 
     def __new__(cls, fiber: object, number: int) -> Self:
-        # The end of a task is not reported: in a notebook, a later task of the thread uses the locks that it left held.
+        # The end of a task is not reported: in a notebook, a later task uses the locks that an ended task left held.
         return super().__new__(cls, fiber, None if _is_task(fiber) else _end_reporter(number))
 
 
 class _ThreadLocal(threading.local):
     thread: Thread
 
-    # Called only if the attribute is not set yet. A finalizer can run this function during itself; `setdefault` makes
-    # both use the object that was stored first.
+    # Called only if the attribute is not set yet. A finalizer can call this function in the middle of a call.
+    # `setdefault` makes both calls use the object that was stored first.
     def __getattr__(self, name: str) -> Thread:
         if name != "thread":
             raise AttributeError(name)
@@ -387,7 +390,8 @@ class _Job:
 
     def __init__(self, caller: Caller, outer: _Job | None) -> None:
         self.caller = caller
-        # The job of another thread from which this job's context was copied, and to which the context can return.
+        # The job of another thread from whose context this job's context was copied. If the context returns to that
+        # thread, `outer` is the running job again.
         self.outer = outer
         self._at_end = _native.AtEnd(caller.end)
 

@@ -32,9 +32,9 @@ def make_holds(native: _native.Client, watched: Watchlist[L]) -> _native.Holds[L
     handlers, finalizers and garbage collections use it in the middle of any other use.
     """
 
-    def on_dropped(number: int, name: str, owner_kind: str, must_report: bool) -> None:
+    def on_dropped(number: int, name: str, owner_kind: str, must_warn: bool) -> None:
         watched.dropped(number)
-        if must_report:
+        if must_warn:
             who = _OWNERS.get(owner_kind, owner_kind)
             text = f"lock {shown(name)!r} was still held by a {who} that has ended, and is released now; "
             text += _ADVICE.get(owner_kind, "use `with`, or release it before the end")

@@ -105,7 +105,7 @@ class LeaseBase(ABC, NotCopyable, Generic[ConnectionT, OwnerT, EventT]):
         try:
             self._watch()
         except UnavailableError:
-            # The caller gets the error instead of the call, unless another thread has made the call already.
+            # The caller gets the error, and the callback is not called, unless another thread has called it already.
             try:
                 self._callbacks.remove(callback)
             except ValueError:

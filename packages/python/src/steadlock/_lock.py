@@ -78,7 +78,7 @@ class ReadWriteLockBase(NotCopyable, Generic[LockT]):
 
 def free_permits(state: _native.State, limit: int) -> int:
     """Returns how many permits are free, from the server's state: the held permits and the limit. While no permit is
-    held, the server has no limit, and `limit` counts.
+    held, the server has no limit, and `limit` applies.
     """
     _, permits = state
     if permits is None:

@@ -1,7 +1,7 @@
 """The log: losses, failing renewals and lost connections, with the core's messages.
 
 A log handler can block for seconds, for example one with a socket in a network partition. Lines are therefore written
-in a thread of their own, for which no report of a loss waits.
+in a thread of their own, and no report of a loss waits for that thread.
 
 The program can configure its logging at any time, so nothing is decided at import: each client checks the level again
 within `CHECK_INTERVAL` seconds.
@@ -27,7 +27,7 @@ _NAME = "steadlock"
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
 _URGENT = ("warn", "error")
 _LIMIT, _URGENT_LIMIT = 1_000, 10_000
-"""How many lines can wait for the handlers. Each lost lock has an urgent line, for which the higher limit counts."""
+"""How many lines can wait for the handlers. The higher limit is for urgent lines. Each lost lock has one of these."""
 FLUSH_LIMIT = 0.1
 """How many seconds a close and the end of the process wait for the handlers."""
 FLUSH_STEP = 0.001
@@ -82,7 +82,7 @@ class Level:
 
 
 class LogListener(Protocol):
-    """A client without a thread that checks the level, because its log is off."""
+    """A client whose log is off. Such a client has no thread that checks the level."""
 
     def on_log_enabled(self) -> None:
         """Called when the log is switched on."""
@@ -187,7 +187,7 @@ class _Writer:
         stop it.
         """
         # The outer loop repeats if lines came after the last check and before `_is_writing` was reset: their callers
-        # left them to this one.
+        # left them to this call.
         while self._lines and not self._is_writing and not self._has_ended:
             try:
                 self._is_writing = True

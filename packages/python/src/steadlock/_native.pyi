@@ -1,7 +1,7 @@
 # The compiled core. Private: use `steadlock` and `steadlock.aio`.
 #
-# Times are in milliseconds. Every operation of `Client` exists twice: `name()` blocks without the GIL; `submit_name()`
-# returns a request number, and `drain()` delivers the result.
+# Times are in milliseconds in arguments, and in seconds in results. Every operation of `Client` exists twice: `name()`
+# blocks without the GIL; `submit_name()` returns a request number, and `drain()` delivers the result.
 
 from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
@@ -83,18 +83,18 @@ LockRef: TypeAlias = (
 
 _L = TypeVar("_L")
 
-# The leases that were not released yet, by owner and lock (`LockSettings.key`). Each method is one atomic step. Code
-# that the interpreter runs in the middle of any method can call the methods too.
+# The leases that were not released yet, by owner and lock (`LockSettings.key`). No other code sees a half-done change.
+# A finalizer that runs in the middle of a method can call the methods too.
 @final
 class Holds(Generic[_L]):
     # Calls `on_left(lease)` for each lease that from now on lives only while the program refers to it, and
-    # `on_dropped(number, name, owner_kind, is_valid)` for each lease that is released because nothing refers to it any
+    # `on_dropped(number, name, owner_kind, must_warn)` for each lease that is released because nothing refers to it any
     # more.
     def __new__(
         cls, client: Client, on_left: Callable[[_L], None], on_dropped: Callable[[int, str, str, bool], None]
     ) -> Self: ...
-    # Adds a lease. Returns whether it swept out forgotten leases. It sweeps when the number of added leases exceeds by
-    # 64 the number that the last sweep left.
+    # Adds a lease. Returns whether it swept out the leases that the core has forgotten. It sweeps after 64 + n added
+    # leases, where n is the number of leases that the last sweep kept.
     def add(self, lease: _L, native: Lease, key: LockRef, owner: int | None) -> bool: ...
     # Removes a lease by its number. Idempotent.
     def discard(self, number: int, key: LockRef, owner: int | None) -> None: ...
@@ -109,8 +109,8 @@ class _Scope(Protocol):
     # The leases whose scopes have not ended.
     @property
     def _entered(self) -> list[Any]: ...
-    # Returns the lease whose scope ends. It is removed from `_entered`, and released by its `_leave`, or by its
-    # `_abandon` if `_leave` raises.
+    # Returns the lease whose scope ends. `ScopeEnd` removes the lease from `_entered`, and releases it by its `_leave`,
+    # or by its `_abandon` if `_leave` raises.
     def _innermost_scope(self) -> _Scoped | None: ...
     # Returns the exception to raise if there is no scope to end and the body did not raise.
     def _not_entered(self) -> Exception | None: ...
@@ -236,7 +236,7 @@ class LockSettings(Protocol):
 OptionValue: TypeAlias = bool | float | str | list[str] | tuple[float, float] | dict[str, str]
 
 # A metric: its name, unit, kind and meaning for OpenTelemetry, the bounds of its buckets in seconds, and its number for
-# each set of labels; for a histogram, how many times it counted.
+# each set of labels; in a histogram, the number of durations.
 Metric: TypeAlias = tuple[str, str, str, str, list[float], dict[tuple[tuple[str, str], ...], int]]
 
 # One connection to one server, or one to each of several primaries, with its engine thread.
@@ -259,7 +259,7 @@ class Client:
     ]: ...
     def metrics(self) -> str: ...
     def metric_rows(self) -> list[Metric]: ...
-    # The label of a lock's group there; of several locks as one, of all names with `, ` between them.
+    # Returns the label of a lock's group in the metrics. For a composite lock, `name` is all names, separated by `, `.
     def metrics_group(self, name: str) -> str: ...
     def ring(self) -> None: ...
     # Returns the server as messages name it, without user and password; all servers if there are several.

@@ -18,5 +18,5 @@ class NotCopyable:
     _copy_advice: ClassVar[str]
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        face = type(self).__module__.partition("._")[0]
-        raise TypeError(f"a {face}.{type(self).__name__} cannot be copied or pickled; {self._copy_advice}")
+        package = type(self).__module__.partition("._")[0]
+        raise TypeError(f"a {package}.{type(self).__name__} cannot be copied or pickled; {self._copy_advice}")

@@ -100,7 +100,7 @@ def with_options(function: Callable[P, R]) -> Callable[P, R]:
     signature = inspect.signature(function)
     named = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
     options = [
-        # The text of an annotation: as here, those of all functions are texts.
+        # The annotation is a text, as all annotations are after `from __future__ import annotations`.
         inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=_FLAGS.get(name), annotation=annotation.__forward_arg__
         )
@@ -144,8 +144,8 @@ def open_native(
     for name, value in options.items():
         if name in _CHECKS and (value is not None or name in _FLAGS):
             check = _CHECKS[name]
-            in_core = f"{name}_ms" if check in (_milliseconds, _retry_bounds) else name
-            given[in_core] = check(value, name)
+            core_name = f"{name}_ms" if check in (_milliseconds, _retry_bounds) else name
+            given[core_name] = check(value, name)
     given["address_map"], function = _addresses(options.get("address_map"))
     return _native.Client({name: value for name, value in given.items() if value is not None}, function)
 
@@ -162,7 +162,7 @@ def _milliseconds(value: Any, what: str) -> float:
 
 
 def _retry_bounds(value: Any, what: str) -> tuple[float, float]:
-    """The bounds in milliseconds."""
+    """Returns the bounds in milliseconds."""
     if not isinstance(value, tuple | list) or len(value) != 2:
         raise TypeError(f"{what} is two durations, the shortest and the longest, not a {type_of(value)}")
     return milliseconds(value[0]), milliseconds(value[1])
@@ -171,7 +171,9 @@ def _retry_bounds(value: Any, what: str) -> tuple[float, float]:
 def _addresses(
     given: AddressMap | None,
 ) -> tuple[dict[str, str] | None, Callable[[str, _native.Answer], None] | None]:
-    """Returns the table, or a function that calls the program's function; `None` for what is not given."""
+    """Returns the table, and a function that starts a call of the program's function. Each is `None` if it is not
+    given.
+    """
     if isinstance(given, Mapping):
         return {_address(key): _address(value) for key, value in given.items()}, None
     if given is not None and not callable(given):
@@ -198,7 +200,7 @@ def _address(value: str) -> str:
 
 
 def _names(value: Any, what: str) -> list[str]:
-    """The names of locks, which one text is not. All other rules are the core's."""
+    """Returns the names of locks as a list. Refuses a single text; the core checks all other rules."""
     if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
         raise TypeError(f"{what} is a list of names, not a {type_of(value)}")
     return [_required_text(name, f"a name of {what}") for name in value]
@@ -220,10 +222,10 @@ def _program() -> str | None:
 
 
 def _integer(value: Any, what: str) -> float:
-    """The number. Its range is the core's affair."""
+    """Returns the number. The core checks its range."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{what} is an int, not a {type_of(value)}")
-    # A float cannot hold every int, and what is larger than this is out of range all the same.
+    # A float cannot hold every int. The core refuses both bounds, so a number beyond them is refused too.
     return float(max(-1, min(value, 2**31)))
 
 
@@ -243,7 +245,7 @@ def _path(value: Any, what: str) -> str:
 
 
 def _required_text(value: Any, what: str) -> str:
-    """The text, if it can be sent at all."""
+    """Returns the text. Refuses text that UTF-8 cannot express."""
     if not isinstance(value, str):
         raise TypeError(f"{what} is a str, not a {type_of(value)}")
     if not is_unicode(value):
@@ -272,8 +274,8 @@ _CHECKS: Final[Mapping[str, Callable[[Any, str], object]]] = {
     "client_info": flag,
     "client_label": _required_text,
 }
-"""The check and conversion of each option, except `address_map`. An option that is missing here never reaches the core,
-which has `_ms` after the name of a time."""
+"""The check and conversion of each option, except `address_map`. An option that is missing here never reaches the core.
+"""
 
 _FLAGS: Final[Mapping[str, bool]] = {"metrics": False, "client_info": True}
 """The options that are either true or false, with their defaults."""

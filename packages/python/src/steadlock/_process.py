@@ -33,8 +33,8 @@ class Connection(Protocol):
     def after_fork(self) -> None: ...
     def stop(self) -> None: ...
     def owners_have_ended(self, numbers: list[int | None]) -> None: ...
-    def orphaned_leases(self) -> tuple[_native.Client, list[int]]:
-        """Returns the leases of owners that cannot run any more."""
+    def leases_without_owner(self) -> tuple[_native.Client, list[int]]:
+        """Returns the valid leases of owners that cannot run any more."""
         ...
 
 
@@ -44,7 +44,9 @@ def register(connection: Connection) -> None:
 
 
 def release_at_exit(native: _native.Client, leases: list[int]) -> None:
-    """Keeps the leases of a client that is garbage, because garbage collection must never release a lock."""
+    """Keeps the leases of a client that is garbage until the end of the process, which releases them. Garbage
+    collection must never release a lock.
+    """
     _abandoned.append((native, leases))
 
 
@@ -67,7 +69,7 @@ def _at_exit() -> None:
     for connection in connections:
         connection.stop()
     _log.end(deadline - time.monotonic())
-    _release([*(connection.orphaned_leases() for connection in connections), *_abandoned], deadline)
+    _release([*(connection.leases_without_owner() for connection in connections), *_abandoned], deadline)
     # Must be last: the releases above can need a new connection, and with it the address map.
     _native.ask_no_more(max(MIN_ADDRESS_MAP_LIMIT_MS, _remaining_ms(deadline)))
 
@@ -82,8 +84,8 @@ def _live_connections() -> list[Connection]:
     return [connection for known in _connections.valuerefs() if (connection := known()) is not None]
 
 
-def _release(orphaned_leases: Iterable[tuple[_native.Client, list[int]]], deadline: float) -> None:
-    work = list(orphaned_leases)
+def _release(leases_by_client: Iterable[tuple[_native.Client, list[int]]], deadline: float) -> None:
+    work = list(leases_by_client)
     if len(work) > 1:
         # All clients begin first, so that a dead server does not use up the time of the others.
         for native, leases in work:
@@ -100,20 +102,20 @@ def _at_child_exit() -> None:
     if all(thread.daemon for thread in others):
         _at_exit()
     else:
-        _release_orphaned_leases()
+        _release_leases_without_owner()
 
 
 def _at_celery_worker_exit(*_: object, **_named: object) -> None:
     """Called at the end of a process of Celery's prefork pool, because such a process ends with `os._exit` too, and
     runs no finalizers of multiprocessing. Handlers of the same signal that run later can still use locks.
     """
-    _release_orphaned_leases()
+    _release_leases_without_owner()
 
 
-def _release_orphaned_leases() -> None:
+def _release_leases_without_owner() -> None:
     deadline = time.monotonic() + EXIT_LIMIT_MS / 1000
     for connection in _live_connections():
-        native, leases = connection.orphaned_leases()
+        native, leases = connection.leases_without_owner()
         if leases:
             native.release_all(leases, _remaining_ms(deadline), False)
 

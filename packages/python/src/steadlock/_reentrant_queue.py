@@ -1,7 +1,8 @@
-"""Queues of items to hand on, without a lock.
+"""Queues of items to pass on, without a lock.
 
-While an item is handed on, a signal handler, a finalizer or another thread can hand on the same item, and an interrupt
-can stop the hand-on. An item is therefore removed only after it was handed on, and handing it on twice must do no harm.
+While one caller passes an item on, a signal handler, a finalizer or another thread can pass on the same item, and an
+interrupt can stop the caller. An item is therefore removed only after it was passed on. To pass it on twice must do no
+harm.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ def first(queue: MutableSequence[T]) -> T | None:
 
 
 def remove_item(queue: MutableSequence[T], item: T) -> None:
-    """Removes an item that was handed on, unless other code has removed it."""
-    # One atomic step: a check before the removal could lead to the removal of the next item.
+    """Removes an item that was passed on, unless other code has removed it."""
+    # One atomic step: between a check and a removal, other code could remove the item, and the next one would go.
     try:  # noqa: SIM105 - a context manager costs four times as much
         queue.remove(item)
     except ValueError:

@@ -16,7 +16,7 @@ def type_of(value: object) -> str:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether UTF-8 can express the text. Returns no exception, because a `UnicodeEncodeError` contains the text."""
+    """Whether UTF-8 can express the text. Never raises, because a `UnicodeEncodeError` contains the text."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -45,8 +45,8 @@ class NameTemplate:
         for field in fields:
             parameter = field.partition(".")[0].partition("[")[0]
             if parameter not in known:
-                # If the template is a URL, the field can be a part of its password. It is shown only if the shown
-                # template contains it.
+                # If the template is a URL, the field can be a part of its password. The message shows the field only if
+                # the shown template contains it.
                 what = repr(parameter) if parameter in template else "something"
                 raise InvalidArgumentError(
                     f"synchronized: {template!r} names {what}, which is not a parameter of "

@@ -44,11 +44,11 @@ class Watchlist(Generic[L]):
         self._leases[lease.id] = lambda: lease
 
     def weaken(self, lease: L) -> None:
-        """From now on keeps the lease, if it is in the list, only while something else refers to it."""
+        """From now on, keeps a lease of the list only while something else refers to it."""
         number = lease.id
         if number in self._leases:
-            # The callback gets the reference as the default argument of `pop`. It runs no Python code, so no interrupt
-            # can end it.
+            # The dropped reference is passed to `pop`, as its default. The callback runs no Python code, so no
+            # interrupt can end it.
             self._leases[number] = weakref.ref(lease, partial(self._leases.pop, number))
 
     def discard(self, number: int) -> None:
@@ -75,9 +75,7 @@ class Watchlist(Generic[L]):
             raise interrupt
 
     def dropped(self, number: int) -> None:
-        """Called when a lease is released because nothing refers to it any more. The call can come at any point of
-        other code.
-        """
+        """Called when a lease is released because nothing refers to it any more, in the middle of any other code."""
         telemetry = self.telemetry
         if telemetry is not None:
             telemetry.dropped(number)

@@ -115,7 +115,7 @@ export function encode(command: readonly string[]): Uint8Array {
  */
 export class Decoder {
   #bytes = new Uint8Array();
-  /** The end of what has been read of the next reply, and the number of values that it announced. */
+  /** How far the next reply has been read, and how many values its arrays have announced. */
   #at = 0;
   #values = 0;
 
@@ -193,7 +193,7 @@ export class Decoder {
   }
 }
 
-/** Parses a number of 64 bits; `BigInt` alone would accept nothing, blanks, and other bases. */
+/** Parses a number of 64 bits; `BigInt` alone would also accept an empty text, blanks, and other bases. */
 function integer(line: string): bigint {
   const number = /^[-+]?\d+$/.test(line) ? BigInt(line) : undefined;
   if (number === undefined || BigInt.asIntN(64, number) !== number) throw unreadable();

@@ -244,6 +244,7 @@ function parse(url: string | URL): { address: Address; greeting: string[][] } {
   const greeting: string[][] = [];
   if (password) greeting.push(user ? ['AUTH', user, password] : ['AUTH', password]);
   if (database) greeting.push(['SELECT', database]);
+  // `URL` leaves out port 80, the default port of `http`.
   const port = parsed.port === '' ? (/^[^/?]*:80([/?]|$)/.test(rest as string) ? 80 : 6379) : Number(parsed.port);
   const tls = /^(rediss|valkeys)$/i.test(scheme as string);
   return { address: { hostname: parsed.hostname.replace(/^\[|\]$/g, ''), port, tls }, greeting };

@@ -14,6 +14,7 @@ from steadlock._context import running_hub
 from steadlock._descriptor import Descriptor
 from steadlock._options import ClientOptions, open_native, refuse_others, url_list, with_options
 from steadlock._settings import Duration, LockSettings, OnBusy, OnUnavailable, checked_on_busy
+from steadlock._synchronized import NameTemplate, is_coroutine_function, is_skipped, refuse_generators
 from steadlock._threads.connection import Connection
 from steadlock._threads.events import wait_for_events
 from steadlock._threads.greenlets import wait_in_hub
@@ -157,9 +158,6 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         outage (`on_unavailable="skip"`, here or for the client), the call returns `None` for either value of `on_busy`.
         The other arguments are those of `lock`.
         """
-
-        # Loaded only here, because it needs `inspect`, which takes as long to load as the rest of this package.
-        from steadlock._synchronized import NameTemplate, is_coroutine_function, is_skipped, refuse_generators
 
         skip_if_busy = checked_on_busy(on_busy)
 

@@ -25,8 +25,8 @@ class Connection(ConnectionBase[L]):
         """Whether a task or a greenlet ever held a lock."""
 
     def call(self, blocking_call: Callable[..., R], submit: Callable[..., int], *args: Any) -> R:
-        """Makes a call to the engine, and returns the result. `blocking_call` blocks the thread;
-        `submit` is used in a hub, so that its other greenlets can run.
+        """Makes a call to the engine, and returns the result. `blocking_call` blocks the thread. In a thread with a hub
+        `submit` is called instead, so that the other greenlets can run.
         """
         hub = running_hub()
         if hub is None:

@@ -45,7 +45,7 @@ class GreenletWaits:
         self, hub: Hub, results: list[Any], submit: Callable[..., int], *args: Any, owner: int | None = None
     ) -> None:
         """Submits a request, and appends its result to `results` as soon as it comes, so that a later interrupt of the
-        caller cannot hide it. Raises a refusal.
+        caller cannot hide it. Raises the error of a request that failed or was refused.
 
         If the greenlet is killed or timed out, or its thread ends, the request is cancelled; a lock that is granted to
         it is released.
@@ -133,8 +133,8 @@ class GreenletWaits:
 class _HubListener:
     """The listener of one hub, with the requests of its greenlets.
 
-    The program can close the descriptor to which it listens. It therefore checks the descriptor regularly, and listens
-    to a new one if necessary.
+    The program can close the descriptor to which the listener listens. The listener therefore checks the descriptor
+    regularly, and listens to a new one if necessary.
     """
 
     __slots__ = ("_deliver", "_descriptor", "_hub", "_timer", "_watcher", "requests")

@@ -61,7 +61,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
             _, outcome, lost = lease._release()
             is_forgotten = lease._native.is_forgotten
         else:
-            # The core also knows leases that are held under another name of the same lock.
+            # The core also finds a lease of the other kind: `lock(name)` and `fair_lock(name)` share their owners.
             native = connection.native
             number, outcome, lost = connection.call(
                 native.release_innermost, native.submit_release_innermost, settings.lock, caller.number

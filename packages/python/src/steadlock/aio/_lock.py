@@ -23,8 +23,8 @@ from steadlock.errors import Holder, InvalidArgumentError, SteadlockError, holde
 
 
 class Scope:
-    """The methods for `async with`. They are plain functions that return a coroutine, because a coroutine that awaits
-    it would cost another one.
+    """The methods for `async with`. They are plain functions that return a coroutine: an `async` function that awaits
+    it would cost a second coroutine.
 
     The release begins with the call of `__aexit__`, so no interrupt of the task can prevent it.
     """
@@ -113,7 +113,9 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
         return self._outcome_or_raise(released, lease._native.is_forgotten)
 
     async def _release_unknown(self, owner: Owner) -> ReleaseOutcome:
-        """Releases a lease that only the core can know, because it is held under another name of the same lock."""
+        """Releases a lease that only the core finds, because it is of the other kind: `lock(name)` and
+        `fair_lock(name)` share their owners.
+        """
         if owner is None:
             raise self._not_owner("it was called in a callback, which owns nothing; use lease.release()")
         connection = self._connection
@@ -266,10 +268,10 @@ class Hold(Scope, NotCopyable):
         self._connection = connection
         self._settings = settings
         self._lease: Lease | None = None
-        # The task inside the scope, its count of cancellations at the start, and its answers when this scope cancelled
-        # it and undid that.
+        # The task inside the scope, and its number of cancellations when the scope began.
         self._task: asyncio.Task[Any] | None = None
         self._cancelling = 0
+        # The results of `Task.cancel` and `Task.uncancel`, after this scope has called them.
         self._cancelled: list[bool] = []
         self._uncancelled: list[int] = []
 

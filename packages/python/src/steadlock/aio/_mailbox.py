@@ -39,8 +39,8 @@ class Mailbox(Generic[L]):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._next_check: asyncio.TimerHandle | None = None
         self._outgoing: deque[Request] = deque()
-        # The callback at the end of this turn of the loop, the number of requests in this turn, and whether turns have
-        # one request each.
+        # The callback at the end of this turn of the loop, the number of requests in this turn, and whether the last
+        # turn had one request.
         self._turn: asyncio.Handle | None = None
         self._posted = 0
         self._submits_at_once = True
@@ -57,8 +57,8 @@ class Mailbox(Generic[L]):
         """Makes a request to the engine. The result comes in the request's future. A request with `must_submit` is
         submitted even if the loop ends before the next flush.
 
-        While turns have one request each, a request is submitted at once. Otherwise all requests of one turn of the
-        loop are submitted together, so that the engine's thread is woken once for them.
+        If the last turn of the loop had one request, the first request of a turn is submitted at once. Otherwise all
+        requests of a turn are submitted together, so that the engine's thread is woken once for them.
         """
         request = self.make(operation, submit, *args, must_submit=must_submit)
         self.send(request)
@@ -88,7 +88,7 @@ class Mailbox(Generic[L]):
             self.flush()
 
     def can_post_here(self) -> bool:
-        """Whether a request can be posted here: inside a loop, unless the client belongs to another running one."""
+        """Whether a request can be posted here: inside a loop, unless another loop that runs has the client."""
         loop, home = asyncio._get_running_loop(), self._loop
         return loop is not None and (loop is home or home is None or not home.is_running())
 
@@ -101,7 +101,7 @@ class Mailbox(Generic[L]):
         except BaseException:
             request = first(self._outgoing)
             if request is not None and request.submit is None and request.number is None:
-                # The request cannot be submitted.
+                # The submission of this request failed, and is not repeated.
                 remove_item(self._outgoing, request)
             if self._outgoing and self._loop is not None and not self._loop.is_closed():
                 self._loop.call_soon(_native.Uninterrupted(self.flush))
@@ -210,7 +210,7 @@ class Mailbox(Generic[L]):
             remove_item(self._settled, one)
 
     def finish_ended_loop(self) -> None:
-        """Completes the requests of a loop that has ended, whose futures nothing reads any more."""
+        """Completes the requests whose loop has ended. Nothing reads their futures any more."""
         if self._loop is not None and self._loop.is_running():
             return
         outgoing, self._outgoing = self._outgoing, deque()

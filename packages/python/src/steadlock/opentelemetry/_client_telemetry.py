@@ -96,9 +96,9 @@ class ClientTelemetry:
         self.ended(number, "unknown", None)
         self._native.ring()
 
-    def defer(self, note: Callable[[], object]) -> None:
+    def defer(self, report: Callable[[], object]) -> None:
         """Stores a call for the next `catch_up`, which comes soon."""
-        self._deferred.append(note)
+        self._deferred.append(report)
         self._native.ring()
 
     def is_behind(self) -> bool:
@@ -108,10 +108,10 @@ class ClientTelemetry:
         # A report that comes while this thread runs a provider's code is processed after that code.
         while self._deferred and threading.get_ident() not in _threads_in_provider:
             try:
-                note = self._deferred.popleft()
+                report = self._deferred.popleft()
             except IndexError:
                 return  # Another thread has taken the last one.
-            self._call(note)
+            self._call(report)
 
     def closed(self) -> None:
         self.is_closed = True
@@ -197,7 +197,7 @@ class _Wait:
         self._span: Span | None = None
         self._is_over = False
         # Whether the core counts this acquisition. It does not count requests that it refuses before anything is sent,
-        # nor requests to a closed client. Such requests would also not be bound by the limit of groups.
+        # nor requests to a closed client. The limit of metrics groups does not bound the names of such requests either.
         self._is_counted = not telemetry.is_closed
         self._lease: int | None = None
         self.context: Context | None = None
@@ -217,7 +217,7 @@ class _Wait:
 
     def failed(self, error: BaseException) -> None:
         if isinstance(error, GeneratorExit):
-            # A garbage collection drops the coroutine, at any point of other code.
+            # A garbage collection drops the coroutine, in the middle of any other code.
             self._telemetry.defer(partial(self._end, "cancelled", None))
             return
         self._telemetry.call_safely(self._end, outcome_of(error), error)
@@ -283,4 +283,4 @@ def _after_fork() -> None:
 
 os.register_at_fork(after_in_child=_after_fork)
 _ERROR_REASONS: Final = ("expired", "removed", "stolen")
-"""The reasons for a loss that are faults."""
+"""The reasons for a loss that the program itself did not cause."""

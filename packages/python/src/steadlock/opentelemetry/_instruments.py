@@ -17,7 +17,7 @@ Labels: TypeAlias = tuple[tuple[str, str], ...]
 
 
 class Metric(NamedTuple):
-    """A metric of the core, and its number for each set of labels; for a histogram, how many times it counted."""
+    """A metric of the core, and its number for each set of labels; in a histogram, the number of durations."""
 
     name: str
     unit: str
@@ -46,7 +46,7 @@ class Counts:
         return reading.metrics[name].numbers
 
     def last(self) -> dict[str, Metric]:
-        """All metrics by their names, with their numbers of now."""
+        """Reads all metrics, and returns them by their names."""
         return {metric[0]: Metric(*metric) for metric in self._read()}
 
 
@@ -72,9 +72,9 @@ class Instruments:
     """
 
     def __init__(self) -> None:
-        # The counted clients by identity: a reference to the client, or the counts of a closed one. These must stay,
-        # because a counter must not fall while other clients still count. A client that the program has dropped counts
-        # no longer.
+        # The counted clients by identity: a reference to the client, or the counts of a closed one. The counts of
+        # closed clients stay, because a counter must not fall while other clients still count. A client that the
+        # program has dropped is not counted any more.
         self._counted: dict[int, ref[Counting] | dict[str, Counter[Labels]]] = {}
         self._is_adding = False
         self._made: dict[str, object] = {}
@@ -82,11 +82,11 @@ class Instruments:
         self.hold: _Recorder = _NoopRecorder()
 
     def make(self, meter: Meter, core: dict[str, Metric]) -> None:
-        """Makes what nobody has made yet. Durations are recorded once their instrument is there."""
+        """Makes the instruments that do not exist yet. Durations are recorded from then on."""
         for name, metric in core.items():
             marker = object()
             try:
-                # One step: of two threads that come at once, one makes it.
+                # One atomic step: if two threads come at the same time, one of them makes the instrument.
                 if self._made.setdefault(name, marker) is marker:
                     self._make(meter, metric)
             except BaseException:
@@ -190,7 +190,7 @@ class _NoopRecorder:
 
 
 def instruments_of(provider: MeterProvider | None, version: str, core: dict[str, Metric]) -> Instruments:
-    """The instruments of this provider, or of the global one. It has them once for all clients."""
+    """Returns the instruments of this provider, or of the global one. All clients share them."""
     chosen = metrics.get_meter_provider() if provider is None else provider
     is_global = chosen is metrics.get_meter_provider()
     known = _by_provider.get(chosen)
