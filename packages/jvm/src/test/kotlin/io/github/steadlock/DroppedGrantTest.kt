@@ -68,7 +68,7 @@ class DroppedGrantTest {
         LockActivity.watch(client).use { activity ->
             lock.lock()
             val ended = end.of(lock.lockAsync().toCompletableFuture())
-            awaitTrue("it is over") { ended.isDone }
+            awaitTrue("the stage is completed") { ended.isDone }
             awaitTrue("the attempt is given up") { activity.waiting().isEmpty() }
             lock.unlock()
             assertTrue(lock.tryLock())
@@ -244,7 +244,7 @@ class DroppedGrantTest {
     private fun sweep() {
         val other = client.lock("other")
         onAnotherThread { other.lock() }
-        awaitTrue("the sweep came by") {
+        awaitTrue("the sweep has run") {
             System.gc()
             !other.isLocked
         }
