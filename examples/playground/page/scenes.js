@@ -178,7 +178,7 @@ export const SCENES = [
       stage.stop(false);
       await until(renewed);
       await rest(800);
-      // Continues right after a renewal, so Ben makes the next call.
+      // The data is lost right after a renewal of Ada, so that Ben polls before Ada's next renewal.
       await until(renewal(ada));
       step('The server loses all its data. Ada does not know yet.');
       await stage.loseData();
@@ -199,7 +199,7 @@ export const SCENES = [
 /** Returns a function that returns whether a client's lease was renewed since this call. */
 function renewal(client) {
   const { until } = client;
-  // Two readings of one deadline differ by less than this.
+  // Two readings of one deadline differ by less than 100 ms.
   return () => client.phase === 'holds' && client.until > until + 100;
 }
 
