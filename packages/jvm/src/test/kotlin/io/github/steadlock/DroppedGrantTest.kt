@@ -64,7 +64,7 @@ class DroppedGrantTest {
 
     @ParameterizedTest
     @EnumSource
-    fun `an acquisition with a completed stage is not granted`(end: End) {
+    fun `an acquisition whose stage the program has completed is not granted`(end: End) {
         LockActivity.watch(client).use { activity ->
             lock.lock()
             val ended = end.of(lock.lockAsync().toCompletableFuture())
@@ -171,7 +171,7 @@ class DroppedGrantTest {
     }
 
     @Test
-    fun `permits with a completed stage are not granted`() {
+    fun `permits whose stage the program has completed are not granted`() {
         val semaphore = client.semaphore("seats", 1)
         semaphore.acquire()
         val dependent = semaphore.acquireAsync().thenApply { it.name }.toCompletableFuture()
