@@ -191,7 +191,7 @@ export const SCENES = [
       ben.finish();
       await until(() => ben.isIdle && ada.isIdle);
       const rises = ben.token > token ? 'higher than' : 'not higher than';
-      return `Both believed for ${seconds(both)}, until Ada’s next renewal. Ben’s token is ${rises} Ada’s, although the server had forgotten that, so a fenced store would have refused Ada from then on.`;
+      return `Both believed for ${seconds(both)}, until Ada’s next renewal. Ben’s token is ${rises} Ada’s, although the server had forgotten Ada’s token. A fenced store would have refused Ada from then on.`;
     },
   },
 ];
