@@ -1,4 +1,4 @@
-"""Shows a program's log of a day with two failovers. Starts its own redis-server; takes about 10 s."""
+"""Shows the log of a program during two failovers. Starts its own redis-server; takes about 10 s."""
 
 import contextlib
 import logging

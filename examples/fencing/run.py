@@ -1,4 +1,4 @@
-"""Shows the use of a fencing token: a paused worker writes late, once without a token and once with one.
+"""Shows the use of a fencing token: a stopped worker writes late, once without a token and once with one.
 
 The exit status is 0 if the late write did damage without the token and was refused with it, and otherwise 1.
 """
@@ -43,7 +43,7 @@ class Worker:
     def __init__(self, name: str, url: str, database: Path, amount: int, options: list[str], report: Report) -> None:
         command = [sys.executable, str(HERE / "worker.py"), url, str(database), str(amount), *options]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.reading = threading.Event()
+        self.has_printed = threading.Event()
         self.reader = threading.Thread(target=self._read, args=(name, report))
         self.reader.start()
 
@@ -51,7 +51,7 @@ class Worker:
         assert self.process.stdout
         for line in self.process.stdout:
             report(f"{name} {line.strip()}")
-            self.reading.set()
+            self.has_printed.set()
 
     def finish(self) -> None:
         """Waits until the worker has ended."""
@@ -81,7 +81,7 @@ def play(url: str, fenced: bool, report: Report) -> int:
             options = ["--fenced"] if fenced else []
             a = Worker("A", url, database, A_ADDS, [*options, "--hold-back"], report)
             workers.callback(a.stop)
-            if not a.reading.wait(TIMEOUT):
+            if not a.has_printed.wait(TIMEOUT):
                 raise RuntimeError("worker A did not get the lock")
             os.kill(a.process.pid, signal.SIGSTOP)
             report("A is stopped")

@@ -1,4 +1,4 @@
-"""Tests both endings of the demonstration, and the code of docs/fencing.md."""
+"""Tests both runs of the demonstration, and the code of docs/fencing.md."""
 
 import re
 import sqlite3

@@ -2,9 +2,9 @@
 
     python worker.py URL DATABASE AMOUNT [--fenced] [--hold-back]
 
-With --fenced, writes have the fencing token, and the account refuses them if it has seen a higher one. With
---hold-back, the worker waits for a line on standard input between its last check of the lease and its first write. The
-worker prints each of its steps.
+With --fenced, each write has the fencing token, and the account refuses the write if it has seen a higher one. With
+--hold-back, the worker waits between its last check of the lease and its first write, until its standard input has a
+line or ends. The worker prints each of its steps.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--fenced", action="store_true")
     parser.add_argument("--hold-back", action="store_true")
     options = parser.parse_args()
-    # The watchdog renews this lease of one second, so it ends only because the whole process is stopped.
+    # The watchdog renews this lease of one second. The lease ends only because the whole process is stopped.
     with steadlock.connect(options.url, lease=1) as client:
         lock, database = client.lock("account:7"), sqlite3.connect(options.database)
         try:

@@ -20,7 +20,7 @@ PACKAGE = ROOT / "packages" / "web" / "dist"
 
 
 def assemble(folder: Path) -> None:
-    """Copies the page and the package that it imports into a folder. The server follows no links out of its folder."""
+    """Copies the page and the package that it imports into a folder: the server follows no links out of its folder."""
     shutil.copytree(HERE / "page", folder, dirs_exist_ok=True)
     shutil.copytree(PACKAGE, folder / "steadlock", ignore=shutil.ignore_patterns("*.d.ts"))
 
@@ -47,7 +47,7 @@ def main() -> int:
         if not needed.exists():
             print(f"{needed} is not built: run ./ci/just playground", file=sys.stderr)
             return 1
-    # SIGTERM must leave nothing behind either.
+    # SIGTERM then ends the program as Ctrl-C does, and leaves nothing behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with tempfile.TemporaryDirectory(prefix="playground-") as name:

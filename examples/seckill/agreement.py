@@ -22,7 +22,7 @@ class Rule(Enum):
 
     POSITIVE = "above zero at some scrape"
     NEVER = "zero at every scrape"
-    EITHER = "one or the other"
+    EITHER = "zero or above zero"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@
     --users N    users who want one; each clicks twice at each service (2,400)
 
 Exit status 0 if every voucher was sold once, each to a different user, every language sold some, and all metrics agree
-with that; else 1.
+with the sales; else 1.
 """
 
 import argparse

@@ -35,7 +35,7 @@ def test_the_stock_is_sold_exactly_on_a_real_server_and_no_record_is_left() -> N
         result = demo({"REDIS_URL": url})
         assert result.returncode == 0
         assert "oversold      0\ndouble sales  0\n" in result.stdout
-        # On purpose, the fencing token stays for a minute after a release, and the description of a client for 90 s.
+        # By design, the fencing token stays for a minute after a release, and the description of a client for 90 s.
         assert all(str(key).endswith((":token", ":client")) for key in store.scan_iter())
 
 

@@ -85,7 +85,7 @@ def run(database: str, boot: str, keep: bool, console: Console) -> bool:
     """Sells in all three variants, shows the results, and returns whether they have no problems."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="seckill-")))
-        # The database can run as another user, which must be able to reach its folder in there.
+        # The database can run as another user, which must be able to reach its own folder inside this one.
         folder.chmod(0o711)
         url = stack.enter_context(redis(folder))
         databases = stack.enter_context(postgresql(folder) if database == "postgresql" else h2(folder, boot))

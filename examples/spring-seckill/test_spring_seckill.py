@@ -150,7 +150,7 @@ def health(instance: Service) -> str:
 
 @pytest.mark.parametrize("boot", BOOTS)
 def test_health_follows_redis_and_prometheus_gets_the_user_locks(boot: str, folder: Path) -> None:
-    # The port is free while Redis is down. No other test starts a server on such a port.
+    # The port must stay free while Redis is down, so it is outside the range of all other tests.
     port = free_port(9_000, 10_000)
     with service("one", folder, boot, {"steadlock.url": f"redis://127.0.0.1:{port}"}) as instance:
         with redis_server(folder, port):
@@ -196,7 +196,7 @@ def test_each_result_has_its_status_and_its_body(folder: Path) -> None:
         bought = json.loads(body)
         assert bought["user"] == 7
         assert bought["token"] > 0
-        assert int(bought["id"]) > 2**53, "the id is a text, as JavaScript's numbers end there"
+        assert int(bought["id"]) > 2**53, "the id is too large for a JavaScript number, so it is a string"
         assert order("7") == (409, ALREADY)
         assert order("8") == (410, SOLD_OUT)
         assert order("8", voucher=2) == (404, "no such voucher")

@@ -45,7 +45,7 @@ export class Client {
   #pause;
   /** Whether its worker has released the lease that it lost last. */
   #isReleased = true;
-  /** The number of its current worker. Messages of an earlier one may still arrive, and are ignored. */
+  /** The number of its current worker. Messages of an earlier worker may still arrive, and are ignored. */
   #run = 0;
 
   constructor(stage, name, frame) {
@@ -58,7 +58,7 @@ export class Client {
     return this.#frame.contentDocument;
   }
 
-  /** Requests its frame to report that it is loaded. */
+  /** Asks the frame to report that it is loaded. */
   requestHello() {
     this.#post({ do: 'hello' });
   }
@@ -93,8 +93,8 @@ export class Client {
   }
 
   /**
-   * Makes the client acquire the lock `turns` times. Without `workMs` it works until `finish`; with `untilFinished`
-   * it does so the first time.
+   * Makes the client acquire the lock `turns` times, and work for `workMs` each time. Without `workMs`, it works until
+   * `finish` is called. With `untilFinished`, this applies to the first time only.
    */
   acquire(options = {}) {
     this.#send({ do: 'acquire', ...options });
@@ -138,7 +138,7 @@ export class Client {
     this.#changed();
   }
 
-  /** Tells its worker that its own connection or the server was stopped or restored. */
+  /** Tells its worker whether it can reach the server. */
   updateConnection() {
     this.#send({ do: 'cut', isCut: this.#isCutFromServer });
   }

@@ -11,7 +11,7 @@ export class Connection {
   /** For each subscription by its number, a function that delivers an event. */
   #subscriptions = new Map();
 
-  /** `page` is informed of calls, and subscribes for this client. */
+  /** `page` has functions that report calls to the page, and that subscribe there for this client. */
   constructor(page) {
     this.#page = page;
   }

@@ -49,7 +49,7 @@ function announce(text) {
 }
 
 function show() {
-  isShown = false;
+  isShowScheduled = false;
   showNow();
   showStore('fenced');
   showStore('unfenced');
@@ -71,13 +71,13 @@ function press(id, isPressed) {
   byId(id).setAttribute('aria-pressed', String(isPressed));
 }
 
-/** Shows the state soon, once for all changes until then. */
+/** Shows the state in the next frame, once for all changes until then. */
 function scheduleShow() {
-  if (isShown) return;
-  isShown = true;
+  if (isShowScheduled) return;
+  isShowScheduled = true;
   requestAnimationFrame(show);
 }
-let isShown = false;
+let isShowScheduled = false;
 
 const PHASES = {
   off: 'starts',

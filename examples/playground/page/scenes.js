@@ -178,7 +178,7 @@ export const SCENES = [
       stage.stop(false);
       await until(renewed);
       await rest(800);
-      // Continues right after a renewal, so Ben makes the next call.
+      // The data is lost right after a renewal of Ada, so that Ben polls before Ada's next renewal.
       await until(renewal(ada));
       step('The server loses all its data. Ada does not know yet.');
       await stage.loseData();
@@ -191,7 +191,7 @@ export const SCENES = [
       ben.finish();
       await until(() => ben.isIdle && ada.isIdle);
       const rises = ben.token > token ? 'higher than' : 'not higher than';
-      return `Both believed for ${seconds(both)}, until Ada’s next renewal. Ben’s token is ${rises} Ada’s, although the server had forgotten that, so a fenced store would have refused Ada from then on.`;
+      return `Both believed for ${seconds(both)}, until Ada’s next renewal. Ben’s token is ${rises} Ada’s, although the server had forgotten Ada’s token. A fenced store would have refused Ada from then on.`;
     },
   },
 ];
@@ -199,7 +199,7 @@ export const SCENES = [
 /** Returns a function that returns whether a client's lease was renewed since this call. */
 function renewal(client) {
   const { until } = client;
-  // Two readings of one deadline differ by less than this.
+  // Two readings of one deadline differ by less than 100 ms.
   return () => client.phase === 'holds' && client.until > until + 100;
 }
 

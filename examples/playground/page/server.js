@@ -86,7 +86,7 @@ function hash(fields, pttl, row) {
   return pairs(fields).map(([owner]) => ({ row, owner, left: pttl }));
 }
 
-/** Returns the owners whose deadline, in milliseconds of the server's clock, is ahead. `limit` is not an owner. */
+/** Returns the owners whose deadline, in milliseconds of the server's clock, is ahead. Skips the entry `limit`. */
 function alive(deadlines, [seconds, micros], row) {
   const time = seconds * 1_000 + micros / 1_000;
   return deadlines
@@ -139,7 +139,7 @@ export class Server {
     this.#timer = undefined;
   }
 
-  /** Reads the client infos on the server, which have the label of each client id. They expire after a while. */
+  /** Reads the labels of new client ids from the client infos on the server. These expire, so the labels are kept. */
   async #readNames(prefix, keys) {
     const unread = keys.filter((key) => !this.#names.has(clientOf(prefix, key)));
     if (unread.length === 0) return;

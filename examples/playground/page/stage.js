@@ -70,16 +70,16 @@ export class Stage extends EventTarget {
     this.isStopped = false;
     for (const client of this.all) client.isCut = false;
     this.server.watch(this.settings.kind, this.#prefix, this.#lock);
-    await Promise.all(this.all.map((client) => client.start(this.#of(client.name))));
+    await Promise.all(this.all.map((client) => client.start(this.#settingsOf(client.name))));
     await this.until(() => this.all.every(({ phase }) => phase === 'idle'));
   }
 
-  #of(name) {
+  #settingsOf(name) {
     const own = { name, amount: AMOUNTS[name], role: ROLES[name] };
     return { ...this.settings, ...own, prefix: this.#prefix, lock: this.#lock, pace: this.#pace };
   }
 
-  /** Makes the server refuse every request of a client, or answer again. It keeps its data, and its clock goes on. */
+  /** Cuts off all clients, as if the server had stopped, or connects them again. The server itself keeps running. */
   stop(isStopped) {
     this.isStopped = isStopped;
     if (isStopped) this.history.begin('server', 'stopped', now());
@@ -159,9 +159,9 @@ export class Stage extends EventTarget {
     const holders = [...this.server.held];
     rows.forEach((row, index) => {
       const lane = `server/${index}`;
-      const now = this.history.current(lane, 'record');
-      const same = holders.findIndex((one) => one.row === row && one.who === now?.who);
-      if (same >= 0) now.until = at + holders.splice(same, 1)[0].left;
+      const current = this.history.current(lane, 'record');
+      const same = holders.findIndex((one) => one.row === row && one.who === current?.who);
+      if (same >= 0) current.until = at + holders.splice(same, 1)[0].left;
       else this.history.end(lane, 'record', at);
     });
     for (const { row, who, left: leftMs } of holders) {

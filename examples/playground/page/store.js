@@ -4,7 +4,7 @@ export class Store {
   #isFenced;
   #opening;
   balance = 0;
-  /** The highest token that the store has highestToken. */
+  /** The highest token that the store has seen. */
   highestToken = 0;
   /** The balance without lost updates: the opening balance and all accepted amounts. */
   expected = 0;

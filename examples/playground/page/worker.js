@@ -53,10 +53,10 @@ const HANDLERS = {
       leaseMs: settings.leaseMs,
       renew: settings.renew,
       commandTimeoutMs: 1_000,
-      // The page shows the name for the owner id in a record.
+      // The page shows this name in place of the owner id in a record.
       clientInfo: true,
       clientLabel: settings.name,
-      // The client can be started while it is cut off.
+      // A client can be started while it is cut off, so it connects at its first call.
       lazy: true,
     });
     acquire = acquirer(client, settings);

@@ -97,8 +97,8 @@ describe('the tour', () => {
   after(() => visited?.close());
 
   /**
-   * Plays a scene and checks it. Repeats that if the scene was slow, at most twice: another program may have kept the
-   * processors busy.
+   * Plays a scene and checks it. Repeats a scene that was slow, at most twice, because another program may have kept
+   * the processors busy.
    */
   async function play(scene, check, isSlow = () => false) {
     const { page, problems } = visited;
@@ -106,7 +106,7 @@ describe('the tour', () => {
       await page.click(`#tab-${scene}`);
       await page.click('#play');
       await page.waitForFunction(isOver);
-      // The page shows changes within a frame.
+      // The page shows all changes in the next frame.
       await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
       const shown = await facts(page);
       check(shown);
@@ -142,7 +142,7 @@ describe('the tour', () => {
       assert.equal(believedAtOnce(holds(shown), 2), 0);
       assertTokensRise(shown);
       const [ada, ben] = holds(shown);
-      // Ada's record lasted longer than Ada and its deadline.
+      // Ada's record lasted beyond Ada's deadline, which comes first.
       assert.ok(ben.from > ada.until, `${ben.from} > ${ada.until}`);
       assert.ok(shown.log.some((line) => line.endsWith('Ada is killed.')));
       assert.match(shown.result, /Ben held the lock \d\.\d\d s after the kill/);
@@ -255,7 +255,7 @@ describe('the tour', () => {
         new Promise((resolve) => {
           const times = [];
           const observer = new MutationObserver(() => {
-            // The time of the frame, whose drawing may be late.
+            // The time of the frame itself, because the frame may be drawn late.
             times.push(document.timeline.currentTime);
             if (times.length < 3) return;
             observer.disconnect();
@@ -398,7 +398,7 @@ describe('axe-core finds no violation, and no page scrolls horizontally', () => 
 
   test(Object.keys(VIEWS).join(', '), () =>
     visit({}, async (page) => {
-      // Fills every place of the page.
+      // Gives every part of the page something to show.
       await page.evaluate(async () => {
         const { stage } = window.playground;
         const { Ada, Ben, Cleo, Dan } = stage.clients;

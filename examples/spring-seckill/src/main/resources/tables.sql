@@ -7,7 +7,7 @@ CREATE TABLE IF NOT EXISTS vouchers (
     stock BIGINT NOT NULL CHECK (stock >= 0)
 );
 
--- Schema adds the unique index of one order for each user and voucher. Two of the three ways sell without this index.
+-- Schema adds the unique index of one order for each user and voucher. Two of the three variants do not have it.
 CREATE TABLE IF NOT EXISTS orders (
     id BIGINT PRIMARY KEY,
     user_id BIGINT NOT NULL,

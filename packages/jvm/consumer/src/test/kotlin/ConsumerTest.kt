@@ -62,13 +62,13 @@ class ConsumerTest {
         logger.addHandler(handler)
         try {
             val lost = CompletableFuture<LostReason>()
-            client.lock("told").lock(Duration.ofMillis(100)).onLost(lost::complete)
+            client.lock("reported").lock(Duration.ofMillis(100)).onLost(lost::complete)
             assertEquals(LostReason.EXPIRED, lost.get(10, TimeUnit.SECONDS))
             client.close()
         } finally {
             logger.removeHandler(handler)
         }
-        val line = lines.single { "lock \"told\" is lost" in it.message }
+        val line = lines.single { "lock \"reported\" is lost" in it.message }
         assertEquals(Level.INFO, line.level)
     }
 
@@ -81,8 +81,8 @@ class ConsumerTest {
             )
         for ((part, missing) in parts) {
             assertThrows(ClassNotFoundException::class.java) { Class.forName(missing.replace('/', '.')) }
-            val said = assertThrows(NoClassDefFoundError::class.java) { Class.forName(part).methods }
-            assertTrue(missing in said.message.orEmpty(), said.message)
+            val failed = assertThrows(NoClassDefFoundError::class.java) { Class.forName(part).methods }
+            assertTrue(missing in failed.message.orEmpty(), failed.message)
         }
         val counting = Steadlock.builder().url("memory://").metrics().connect()
         counting.use { it.lock("stock:1").withLock {} }
@@ -100,7 +100,7 @@ class ConsumerTest {
         assertEquals(42, lock.withLock { 42 })
         assertEquals(1, client.semaphore("permits", 3).withPermits(2) { client.semaphore("permits", 3).available() })
         val lost = CompletableFuture<LostReason>()
-        client.lock("lapses").lock(Duration.ofMillis(100)).onLost(lost::complete)
+        client.lock("expires").lock(Duration.ofMillis(100)).onLost(lost::complete)
         assertEquals(LostReason.EXPIRED, lost.get(10, TimeUnit.SECONDS))
     }
 
@@ -115,8 +115,8 @@ class ConsumerTest {
                 val refused = runCatching { client.withLock("name") {} }.exceptionOrNull()
                 assertTrue(refused is InvalidArgumentException, "$refused")
             }
-            // The check whether a block waits for the caller depends on internals of the coroutines library, so it is
-            // tested with each version.
+            // A nested call is refused if the outer block waits for its caller. This check uses internals of the
+            // coroutines library, so it is tested with each version.
             val numbers = flow { client.withLock("name") { emit(1) } }
             assertEquals(listOf(1), numbers.toList())
             for (context in listOf(Dispatchers.Default, NonCancellable)) {

@@ -82,9 +82,9 @@ class JavaUsageTest {
         assertTrue(registry.getMeters().isEmpty());
     }
 
-    /** Shows why README uses its form and not an unlock in a finally block. */
+    /** Shows why README uses try-with-resources and not an unlock in a finally block. */
     @Test
-    void withLock_keeps_the_exception_of_the_body_unlike_unlock_in_finally() {
+    void try_with_resources_keeps_the_exception_of_the_body_unlike_finally() {
         try (SteadlockClient client = Steadlock.connect("memory://")) {
             NamedLock lock = client.lock("name");
             IOException kept =

@@ -7,8 +7,8 @@ import org.junit.jupiter.api.Test
 import java.time.Duration
 
 /**
- * Tests `addressMap` with a node that announces an address without a server. The tests in `core/client/tests/addresses`
- * cover the rest.
+ * Tests `addressMap` with a node that announces an address at which no server listens. The tests in
+ * `core/client/tests/addresses` cover the rest.
  */
 class AddressesTest {
     @Test
@@ -32,7 +32,7 @@ class AddressesTest {
     private fun builder() = Steadlock.builder().url("redis+cluster://$HERE")
 
     private fun works(builder: SteadlockBuilder, wait: Duration = Duration.ofSeconds(10)) =
-        // The connect timeout ends before the wait, so that the error contains its cause.
+        // The connect timeout is shorter than the wait, so that the error contains the failed connection.
         builder.connectTimeout(wait.dividedBy(2)).connect().use { client ->
             val lock = client.lock("a", LockOptions.DEFAULT.withWait(wait))
             lock.lock()

@@ -17,23 +17,23 @@ import java.util.concurrent.TimeUnit
 
 /** Tests leases whose client is closed before their release, inside and outside a block. */
 class AfterCloseTest {
-    enum class Made(val lock: (SteadlockClient) -> NamedLock) {
+    enum class LockUnderTest(val lock: (SteadlockClient) -> NamedLock) {
         LOCK({ it.lock("a") }),
         MUTEX({ it.mutex("a") }),
         FAIR_LOCK({ it.fairLock("a") }),
         READ_SIDE({ it.readWriteLock("a").readLock() }),
         WRITE_SIDE({ it.readWriteLock("a").writeLock() }),
-        SEVERAL_AS_ONE({ it.multiLock(it.lock("a"), it.mutex("b")) }),
-        OF_FIXED_LEASES({ it.lock("a", LockOptions.DEFAULT.withLease(Duration.ofSeconds(20))) }),
+        COMPOSITE_LOCK({ it.multiLock(it.lock("a"), it.mutex("b")) }),
+        FIXED_LEASE({ it.lock("a", LockOptions.DEFAULT.withLease(Duration.ofSeconds(20))) }),
     }
 
     private class BodyFailed : RuntimeException()
 
     @ParameterizedTest
     @EnumSource
-    fun `a release after close returns released`(made: Made) {
+    fun `a release after close returns released`(tested: LockUnderTest) {
         val client = Steadlock.connect("memory://")
-        val lock = made.lock(client)
+        val lock = tested.lock(client)
         lock.lock()
         val lease = lock.held
         client.close()
@@ -46,9 +46,9 @@ class AfterCloseTest {
 
     @ParameterizedTest
     @EnumSource
-    fun `a thread holds no lock of a closed client`(made: Made) {
+    fun `a thread holds no lock of a closed client`(tested: LockUnderTest) {
         val client = Steadlock.connect("memory://")
-        val lock = made.lock(client)
+        val lock = tested.lock(client)
         lock.lock()
         client.close()
         assertFalse(lock.isHeldByCurrentThread)
@@ -61,7 +61,7 @@ class AfterCloseTest {
         Warnings().use { warnings ->
             val client = Steadlock.connect("memory://")
             repeat(2) { client.lock("mine").lock() }
-            client.lock("nobody's").lockAsync().toCompletableFuture().get(5, TimeUnit.SECONDS)
+            client.lock("without thread").lockAsync().toCompletableFuture().get(5, TimeUnit.SECONDS)
             client.lock("gone").withLock {}
             client.close()
             Steadlock.connect("memory://").close()
@@ -71,7 +71,7 @@ class AfterCloseTest {
             val thread = Thread.currentThread().name
             assertEquals(1, countWarnings("which are released: "))
             assertEquals(1, countWarnings("\"mine\" (thread $thread)"))
-            assertEquals(1, countWarnings("\"nobody's\""))
+            assertEquals(1, countWarnings("\"without thread\""))
             assertEquals(0, countWarnings("gone"))
         }
     }
@@ -87,10 +87,10 @@ class AfterCloseTest {
     @Test
     fun `a release after close returns released for leases of stages and permits`() {
         val client = Steadlock.connect("memory://")
-        val of = client.lock("a").lockAsync().toCompletableFuture().get(5, TimeUnit.SECONDS)
+        val lease = client.lock("a").lockAsync().toCompletableFuture().get(5, TimeUnit.SECONDS)
         val permits = client.semaphore("b", 3).acquire(2)
         client.close()
-        assertEquals(ReleaseOutcome.RELEASED, of.releaseAsync().toCompletableFuture().get(5, TimeUnit.SECONDS))
+        assertEquals(ReleaseOutcome.RELEASED, lease.releaseAsync().toCompletableFuture().get(5, TimeUnit.SECONDS))
         assertEquals(ReleaseOutcome.RELEASED, permits.release())
     }
 
@@ -148,22 +148,22 @@ class AfterCloseTest {
 
     @ParameterizedTest
     @EnumSource
-    fun `closing the client inside a block throws LockLost`(made: Made) {
+    fun `closing the client inside a block throws LockLost`(tested: LockUnderTest) {
         for (hold in holds) {
             val client = Steadlock.connect("memory://")
-            val thrown = assertThrows(LockLostException::class.java) { hold(made.lock(client)) { client.close() } }
+            val thrown = assertThrows(LockLostException::class.java) { hold(tested.lock(client)) { client.close() } }
             assertEquals(LostReason.CLOSED, thrown.reason)
         }
     }
 
     @ParameterizedTest
     @EnumSource
-    fun `closing the client inside a block keeps the exception of the block`(made: Made) {
+    fun `closing the client inside a block keeps the exception of the block`(tested: LockUnderTest) {
         for (hold in holds) {
             val client = Steadlock.connect("memory://")
             val thrown =
                 assertThrows(BodyFailed::class.java) {
-                    hold(made.lock(client)) {
+                    hold(tested.lock(client)) {
                         client.close()
                         throw BodyFailed()
                     }
@@ -174,18 +174,18 @@ class AfterCloseTest {
 
     @ParameterizedTest
     @EnumSource
-    fun `closing the client inside a coroutine throws LockLost or its own exception`(made: Made) {
+    fun `closing the client inside a coroutine throws LockLost or the exception of the block`(tested: LockUnderTest) {
         val client = Steadlock.connect("memory://")
         val thrown =
             assertThrows(LockLostException::class.java) {
-                runBlocking { client.withLock(made.lock(client)) { client.close() } }
+                runBlocking { client.withLock(tested.lock(client)) { client.close() } }
             }
         assertEquals(LostReason.CLOSED, thrown.reason)
         val another = Steadlock.connect("memory://")
         assertNotNull(
             assertThrows(BodyFailed::class.java) {
                 runBlocking {
-                    another.withLock(made.lock(another)) {
+                    another.withLock(tested.lock(another)) {
                         another.close()
                         throw BodyFailed()
                     }

@@ -52,7 +52,7 @@ class BehaviourTest {
         return dynamicContainer("$transport, $callers", tests)
     }
 
-    /** Returns whether this is the first scenario of a kind for which [servers] are enough. */
+    /** Returns whether [scenario] is the first one of [kind], and [servers] servers are enough for the kind. */
     private fun isFirst(scenario: JsonObject, kind: String, servers: Int): Boolean {
         val isPossible = kind != REDLOCK || servers >= SERVERS
         return isPossible && scenario === suite.objects("scenarios").first { kind in it.texts("kinds") }

@@ -39,8 +39,8 @@ import kotlin.time.Duration.Companion.milliseconds
 import kotlin.time.Duration.Companion.seconds
 
 /**
- * Tests that the program's code never runs on the thread that fetches events, so that it cannot block or end anything
- * else.
+ * Tests that the program's code never runs on the thread that fetches events. Code that blocks or fails there would
+ * stop all other calls of the client.
  */
 @Timeout(60, threadMode = ThreadMode.SEPARATE_THREAD)
 class CallbackTest {
@@ -64,8 +64,8 @@ class CallbackTest {
             val warnings = Warnings()
             repeat(Callbacks.MAX_THREADS) { number ->
                 val lock = client.lock("blocked:$number")
-                // The lock is held during `lockAsync`: a stage that is already granted would run its function on this
-                // thread.
+                // The lock is held during `lockAsync`, because the function of a stage that is already granted would
+                // run on this thread.
                 lock.withLock {
                     lock.lockAsync().thenAccept { lease ->
                         blocked.countDown()
@@ -78,7 +78,7 @@ class CallbackTest {
             runBlocking {
                 assertTrue(client.withLock("free", wait = 10.seconds) { it.isValid })
                 assertThrows(LockLostException::class.java) {
-                    runBlocking { client.withLock("lapses", lease = 150.milliseconds) { awaitCancellation() } }
+                    runBlocking { client.withLock("expires", lease = 150.milliseconds) { awaitCancellation() } }
                 }
             }
             var more = 0
@@ -96,7 +96,7 @@ class CallbackTest {
     fun `a listener can wait for a lock with any executor`(trouble: Trouble) {
         connect(trouble.executor()).use { client ->
             val reported = CompletableFuture<LostReason>()
-            client.lock("lapses").lock(SHORT).onLost { reason ->
+            client.lock("expires").lock(SHORT).onLost { reason ->
                 client.lock("other").withLock { reported.complete(reason) }
             }
             assertEquals(LostReason.EXPIRED, reported.get(10, TimeUnit.SECONDS))
@@ -117,12 +117,12 @@ class CallbackTest {
     fun `an Error of a listener has no effect on others`(trouble: Trouble) {
         connect(trouble.executor()).use { client ->
             val reported = CompletableFuture<LostReason>()
-            val lease = client.lock("lapses").lock(SHORT)
+            val lease = client.lock("expires").lock(SHORT)
             lease.onLost { throw StackOverflowError("a broken listener") }
             lease.onLost { error("a broken listener") }
             lease.onLost(reported::complete)
             assertEquals(LostReason.EXPIRED, reported.get(10, TimeUnit.SECONDS))
-            assertEquals(1, client.lock("lapses").withLock { client.lock("lapses").holdCount })
+            assertEquals(1, client.lock("expires").withLock { client.lock("expires").holdCount })
         }
     }
 
@@ -132,12 +132,12 @@ class CallbackTest {
         val before = callbackThreads()
         val (proceed, reported) = CountDownLatch(1) to CountDownLatch(LISTENERS)
         repeat(LISTENERS) {
-            client.lock("lapses-$it").lock(SHORT).onLost {
+            client.lock("expires-$it").lock(SHORT).onLost {
                 proceed.await()
                 reported.countDown()
             }
         }
-        awaitTrue("the last one is lost") { !client.lock("lapses-${LISTENERS - 1}").isLocked }
+        awaitTrue("the last one is lost") { !client.lock("expires-${LISTENERS - 1}").isLocked }
         assertEquals(1, client.lock("other").withLock { client.lock("other").holdCount })
         val threads = (callbackThreads() - before).size
         assertTrue(threads in 1..64, "$threads threads")
@@ -182,7 +182,7 @@ class CallbackTest {
     fun `a lost lock cancels its block even if the executor runs nothing`() {
         connect(Executor { }).use { client ->
             assertThrows(LockLostException::class.java) {
-                runBlocking { client.withLock("lapses", lease = 100.milliseconds) { awaitCancellation() } }
+                runBlocking { client.withLock("expires", lease = 100.milliseconds) { awaitCancellation() } }
             }
         }
     }

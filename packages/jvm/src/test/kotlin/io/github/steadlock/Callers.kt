@@ -7,7 +7,7 @@ import java.util.concurrent.ExecutionException
 import java.util.concurrent.LinkedBlockingQueue
 import java.util.concurrent.TimeUnit
 
-/** Makes the calls of a scenario, in the name of its tasks. */
+/** Makes the calls of a scenario for its tasks. */
 interface Callers : AutoCloseable {
     /** Whether a task owns the locks that it acquires. */
     val areOwners: Boolean
@@ -46,7 +46,7 @@ interface Wanted {
     fun leave()
 }
 
-class Whole(private val lock: NamedLock) : Wanted {
+class WantedLock(private val lock: NamedLock) : Wanted {
     override fun acquire(): Lease {
         lock.lockInterruptibly()
         return lock.held
@@ -63,7 +63,7 @@ class Whole(private val lock: NamedLock) : Wanted {
     override fun leave() = unwrapped(lock::unlock)
 }
 
-class Permits(private val semaphore: NamedSemaphore, private val permits: Int) : Wanted {
+class WantedPermits(private val semaphore: NamedSemaphore, private val permits: Int) : Wanted {
     override fun acquire(): Lease = semaphore.acquire(permits)
 
     override fun tryAcquire(wait: Duration): Lease? =

@@ -12,7 +12,7 @@ import java.time.Duration
 import java.util.concurrent.ExecutionException
 import java.util.concurrent.TimeUnit
 
-/** Tests threads that act as the owner of a lease that no thread or another thread acquired. */
+/** Tests threads that act as the owner of a lease that a stage or another thread acquired. */
 class CurrentLeaseTest {
     private val client = Steadlock.connect("memory://")
 
@@ -153,8 +153,8 @@ class CurrentLeaseTest {
         assertFalse(lock.tryLock(), "the stage still holds it")
         inner.release()
         val own = lock.also { it.lock() }.held
-        val impatient = LockOptions.DEFAULT.withWait(Duration.ZERO)
-        own.makeCurrent().use { assertThrows(ExecutionException::class.java) { granted(lock, impatient) } }
+        val withoutWait = LockOptions.DEFAULT.withWait(Duration.ZERO)
+        own.makeCurrent().use { assertThrows(ExecutionException::class.java) { granted(lock, withoutWait) } }
         lock.unlock()
     }
 

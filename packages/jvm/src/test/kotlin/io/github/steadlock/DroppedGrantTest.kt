@@ -64,11 +64,11 @@ class DroppedGrantTest {
 
     @ParameterizedTest
     @EnumSource
-    fun `an acquisition with a completed stage is not granted`(end: End) {
+    fun `an acquisition whose stage the program has completed is not granted`(end: End) {
         LockActivity.watch(client).use { activity ->
             lock.lock()
             val ended = end.of(lock.lockAsync().toCompletableFuture())
-            awaitTrue("it is over") { ended.isDone }
+            awaitTrue("the stage is completed") { ended.isDone }
             awaitTrue("the attempt is given up") { activity.waiting().isEmpty() }
             lock.unlock()
             assertTrue(lock.tryLock())
@@ -171,7 +171,7 @@ class DroppedGrantTest {
     }
 
     @Test
-    fun `permits with a completed stage are not granted`() {
+    fun `permits whose stage the program has completed are not granted`() {
         val semaphore = client.semaphore("seats", 1)
         semaphore.acquire()
         val dependent = semaphore.acquireAsync().thenApply { it.name }.toCompletableFuture()
@@ -244,7 +244,7 @@ class DroppedGrantTest {
     private fun sweep() {
         val other = client.lock("other")
         onAnotherThread { other.lock() }
-        awaitTrue("the sweep came by") {
+        awaitTrue("the sweep has run") {
             System.gc()
             !other.isLocked
         }

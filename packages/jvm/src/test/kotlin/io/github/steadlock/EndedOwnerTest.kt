@@ -38,7 +38,7 @@ class EndedOwnerTest {
         val other = client.lock("window")
         var lease: Lease? = onAnotherThread { lock.also { it.lock() }.held }
         onAnotherThread { other.lock() }
-        awaitTrue("the sweep came by") { !other.isLocked }
+        awaitTrue("the client has looked for ended threads") { !other.isLocked }
         assertTrue(lock.isLocked && lease?.isValid == true)
         Reference.reachabilityFence(lease)
 
@@ -123,7 +123,7 @@ class EndedOwnerTest {
 
     /** Waits until the library has handled what is garbage now. */
     private fun awaitCleaning() =
-        // The first time, the object of this test can be handled before others that were collected with it.
+        // One round is not enough: the object of a round can be handled before others that were collected with it.
         repeat(2) {
             val cleaned = CountDownLatch(1)
             cleaner.register(Any(), cleaned::countDown)

@@ -3,7 +3,7 @@ package io.github.steadlock
 import java.time.Duration
 import java.util.concurrent.CountDownLatch
 
-/** A program that ends in the way that its first argument names. It prints `ready` when only the end is left. */
+/** A program that ends in the way that its first argument names. It prints `ready` when it only has to end. */
 object ExitProgram {
     @JvmStatic
     fun main(arguments: Array<String>) {

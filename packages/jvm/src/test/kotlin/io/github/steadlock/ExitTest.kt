@@ -53,10 +53,10 @@ class ExitTest {
         program.toHandle().destroy()
         Thread.sleep(2_500)
         assertTrue(program.isAlive, "it drains for 3 s")
-        assertTrue(server.ask { it.exists("held-live") }, "a live thread keeps its lock, five leases long")
+        assertTrue(server.ask { it.exists("held-live") }, "a live thread keeps its lock for longer than two leases")
         assertTrue(program.waitFor(3, TimeUnit.SECONDS))
         assertEquals("drained, still valid: true", program.inputReader().readLine())
-        awaitTrue("the lock lapses when the process is gone", 1_600) { !server.ask { it.exists("held-live") } }
+        awaitTrue("the lock expires after the end of the process", 1_600) { !server.ask { it.exists("held-live") } }
     }
 
     /** Starts the program and waits until it prints `ready`. */

@@ -23,7 +23,7 @@ import java.time.Duration
 import java.util.concurrent.ConcurrentHashMap
 import kotlin.time.Duration.Companion.milliseconds
 
-/** Tests that an expired fixed lease leaves nothing behind that the program does not use. */
+/** Tests that the library forgets an expired fixed lease that the program does not use any more. */
 class ExpiredLeasesTest {
     private val client = Steadlock.connect("memory://")
 
@@ -65,7 +65,7 @@ class ExpiredLeasesTest {
     @Test
     fun `inner levels end with an expired lease`() {
         val lock = client.lock("door")
-        // The inner level is entered long before the outer lease expires.
+        // Long enough to enter the inner level before the outer lease expires.
         val lease = Duration.ofSeconds(1)
         val outer = lock.lock(lease)
         val inner = lock.lock(lease)
@@ -111,7 +111,7 @@ class ExpiredLeasesTest {
         val client = SteadlockClient(Engine.connect(options, Callbacks(null), native))
         val released = expired(client, "released", HeldLease::startRelease)
         val dropped = expired(client, "dropped") {}
-        awaitTrue("the other one is forgotten") {
+        awaitTrue("the dropped lease is forgotten") {
             System.gc()
             dropped in native.forgotten
         }
@@ -119,7 +119,7 @@ class ExpiredLeasesTest {
         client.close()
     }
 
-    /** Returns the number of a lease that expired and that the program no longer has. */
+    /** Returns the id of a lease that has expired and to which the program no longer refers. */
     private fun expired(client: SteadlockClient, name: String, use: (HeldLease) -> Unit): Long {
         val lease = client.lock(name).lock(SHORT)
         awaitTrue("the lease is lost") { lease.lostReason != null && !lease.held.isKept }

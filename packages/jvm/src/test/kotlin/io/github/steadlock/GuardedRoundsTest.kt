@@ -55,7 +55,7 @@ class GuardedRoundsTest {
             }
             begin.countDown()
             done.await(300, TimeUnit.SECONDS)
-            assertEquals(0, done.count, "threads that did not come to their end")
+            assertEquals(0, done.count, "threads that did not end")
             assertEquals(ROUNDS, number.get())
         }
     }

@@ -112,7 +112,7 @@ class InvalidInputTest {
             assertTrue(server.ask { it.dbSize() } == 0L, "another database")
             assertTrue(client.lock("name").tryLock())
         }
-        // Only port and password: the host is localhost then.
+        // Without a host, the server is on localhost.
         Steadlock.builder().port(server.port).password(PASSWORD).connect().close()
     }
 
@@ -131,9 +131,9 @@ class InvalidInputTest {
                 Steadlock.builder().host("localhost").database(-1) to "database -1",
                 Steadlock.builder().host("localhost").username("alice") to "password",
             )
-        for ((builder, said) in bad) {
+        for ((builder, expected) in bad) {
             val refused = assertThrows(InvalidArgumentException::class.java) { builder.connect() }
-            assertTrue(refused.message.orEmpty().contains(said), refused.message)
+            assertTrue(refused.message.orEmpty().contains(expected), refused.message)
             assertFalse(refused.toString().contains("hunter2"), refused.message)
             assertEquals("connect", refused.operation)
         }

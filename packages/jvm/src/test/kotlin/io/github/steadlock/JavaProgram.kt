@@ -6,7 +6,7 @@ import java.nio.file.Path
 val testClassPath: String
     get() = System.getProperty("surefire.test.class.path") ?: System.getProperty("java.class.path")
 
-/** Returns a process that will run a class of the tests in a JVM of its own, with the same stream for errors. */
+/** Returns a process that will run a class of the tests in another JVM. It writes errors to the stream of this JVM. */
 fun javaProgram(
     name: String,
     vararg arguments: String,

@@ -16,7 +16,7 @@ import java.util.concurrent.CompletableFuture
 import java.util.concurrent.CopyOnWriteArrayList
 import java.util.concurrent.TimeUnit
 
-/** Tests the other kinds of lock on every transport, beyond the behaviour suite of all languages. */
+/** Tests the kinds other than `lock` on every transport: the cases that the behaviour suite of all languages lacks. */
 abstract class KindBehaviour {
     protected abstract val url: String
     private val name = "kind-${UUID.randomUUID()}"
@@ -62,7 +62,7 @@ abstract class KindBehaviour {
     fun `a thread that locks its mutex again is refused, and with a bound it times out`() {
         val mutex = client.mutex(name)
         val bounded = client.mutex(name, LockOptions.DEFAULT.withWait(Duration.ofMillis(250)))
-        // In a thread of its own, because a call that is not refused never returns.
+        // Runs in another thread, because a call that is not refused never returns.
         val refusal =
             CompletableFuture.supplyAsync {
                 mutex.lock()

@@ -16,13 +16,13 @@ import kotlin.reflect.KClass
  * Shows that these tests find a known defect of other lock libraries.
  *
  * Each check passes on the real code and fails on a stand-in that has the defect. The tests of the core do the same for
- * defects of the core; here is the one defect that a scope can have.
+ * defects of the core. The defect here is one of scopes, which are part of this library.
  */
 class KnownDefectsTest {
     /** A mishap inside a scope, and the errors that the end of the scope and an `unlock` throw for it. */
     enum class Mishap(
-        val said: KClass<out RuntimeException>,
-        val unlockSays: KClass<out RuntimeException>,
+        val scopeThrows: KClass<out RuntimeException>,
+        val unlockThrows: KClass<out RuntimeException>,
         val happen: (SteadlockClient) -> Unit,
     ) {
         /** The fixed lease expires. */
@@ -38,7 +38,7 @@ class KnownDefectsTest {
         checkExceptionOfTheBody(mishap) { it }
 
         val masked = assertThrows(AssertionError::class.java) { checkExceptionOfTheBody(mishap, ::MaskingLock) }
-        assertInstanceOf(mishap.unlockSays.java, masked.cause)
+        assertInstanceOf(mishap.unlockThrows.java, masked.cause)
     }
 
     @ParameterizedTest
@@ -48,7 +48,7 @@ class KnownDefectsTest {
 
         val masked =
             assertThrows(AssertionError::class.java) { checkExceptionOfTheCoroutine(mishap, ::maskingWithLock) }
-        assertInstanceOf(mishap.said.java, masked.cause)
+        assertInstanceOf(mishap.scopeThrows.java, masked.cause)
     }
 
     private fun checkExceptionOfTheBody(mishap: Mishap, standIn: (NamedLock) -> NamedLock) {
@@ -61,7 +61,7 @@ class KnownDefectsTest {
                         throw ProgramException()
                     }
                 }
-            assertInstanceOf(mishap.said.java, thrown.suppressed.single())
+            assertInstanceOf(mishap.scopeThrows.java, thrown.suppressed.single())
         }
     }
 
@@ -80,7 +80,7 @@ class KnownDefectsTest {
                         }
                     }
                 }
-            assertInstanceOf(mishap.said.java, thrown.suppressed.single())
+            assertInstanceOf(mishap.scopeThrows.java, thrown.suppressed.single())
         }
     }
 

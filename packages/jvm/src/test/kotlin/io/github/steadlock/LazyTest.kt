@@ -51,7 +51,7 @@ class LazyTest {
         val together = CyclicBarrier(callers)
         val attempt = Callable {
             together.await(20, SECONDS)
-            // The holder keeps the lock until all were answered.
+            // The holder keeps the lock until all attempts were answered.
             val isGranted = try {
                 lock.tryLock()
             } finally {

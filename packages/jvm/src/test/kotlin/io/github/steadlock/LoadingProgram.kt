@@ -12,14 +12,14 @@ object LoadingProgram {
         }
     }
 
-    /** Uses everything that could leave something behind: callbacks, owners, waits, losses. */
+    /** Uses everything that could keep a class loader in memory: callbacks, owners, waits, losses. */
     @JvmStatic
     fun use() {
         val lost = CountDownLatch(1)
         Steadlock.connect("memory://").use { client ->
             client.lock("held").lock()
             client.lock("free").lockAsync().thenAccept { it.onLost { } }.toCompletableFuture().join()
-            client.lock("lapses").lock(Duration.ofMillis(100)).onLost { lost.countDown() }
+            client.lock("expires").lock(Duration.ofMillis(100)).onLost { lost.countDown() }
             client.lock("other").withLock { lost.await() }
         }
     }

@@ -26,32 +26,32 @@ class LoadingTest {
             Files.createDirectories(target.parent)
             Files.copy(it.toPath(), target)
         }
-        val said = say(classPath.map { if (it == classes) folder else it })
+        val lines = linesOf(classPath.map { if (it == classes) folder else it })
         assertTwice(
-            said,
+            lines,
             "java.lang.UnsatisfiedLinkError: connect: the native library for ",
             "with the classifier linux-",
         )
     }
 
-    /** Not even root can make a folder in /proc. */
+    /** Uses /proc, because not even root can make a folder there. */
     @Test
     fun `an unwritable folder for temporary files is reported`() {
-        val said = say(classPath, "-Djna.tmpdir=/proc/steadlock", "-Djna.nosys=true")
-        assertTwice(said, "java.lang.UnsatisfiedLinkError: connect: the native library ", "-Djna.tmpdir=FOLDER")
+        val lines = linesOf(classPath, "-Djna.tmpdir=/proc/steadlock", "-Djna.nosys=true")
+        assertTwice(lines, "java.lang.UnsatisfiedLinkError: connect: the native library ", "-Djna.tmpdir=FOLDER")
     }
 
     @Test
     fun `an available library is loaded`() {
-        assertEquals(listOf("connected", "connected"), say(classPath))
+        assertEquals(listOf("connected", "connected"), linesOf(classPath))
     }
 
-    /** Does what an application server does when it undeploys a program while the server's own threads go on. */
+    /** Does what an application server does when it undeploys a program. The threads of the server continue. */
     @Test
     fun `a class loader is unloaded after its clients were closed`() {
         val queue = ReferenceQueue<ClassLoader>()
-        // On a thread of JUnit's pool, a wait of the program could start another thread of this pool, which would refer
-        // to the program's class loader for good.
+        // The program runs outside of JUnit's pool. A wait on a thread of the pool could start another thread of the
+        // pool, which would refer to the program's class loader for ever.
         val loader = PhantomReference(onAnotherThread(::usedAndClosed), queue)
         awaitTrue("the class loader is collected", 60_000) {
             System.gc()
@@ -78,17 +78,17 @@ class LoadingTest {
 
     private fun urls(paths: List<Path>) = paths.map { it.toUri().toURL() }.toTypedArray()
 
-    private fun say(classPath: List<Path>, vararg options: String): List<String> {
+    private fun linesOf(classPath: List<Path>, vararg options: String): List<String> {
         val path = classPath.joinToString(File.pathSeparator)
         val program = "io.github.steadlock.LoadingProgram"
         val process = javaProgram(program, options = options.asList(), classPath = path).start()
-        val said = process.inputReader().readLines()
+        val lines = process.inputReader().readLines()
         assertTrue(process.waitFor(60, TimeUnit.SECONDS))
-        return said
+        return lines
     }
 
-    private fun assertTwice(said: List<String>, begin: String, help: String) {
-        assertEquals(2, said.size, "$said")
-        said.forEach { assertTrue(it.startsWith(begin) && it.contains(help), it) }
+    private fun assertTwice(lines: List<String>, begin: String, help: String) {
+        assertEquals(2, lines.size, "$lines")
+        lines.forEach { assertTrue(it.startsWith(begin) && it.contains(help), it) }
     }
 }

@@ -94,7 +94,7 @@ class LockContractTest {
                     assertFalse(subject.isHeld)
                     assertTrue(subject.isFree())
                 },
-                "every way to take it counts" to { subject ->
+                "every way to acquire the lock counts" to { subject ->
                     subject.lock.lock()
                     subject.lock.lockInterruptibly()
                     assertTrue(subject.lock.tryLock())
@@ -119,7 +119,7 @@ class LockContractTest {
                     subject.lock.unlock()
                     assertThrows(IllegalMonitorStateException::class.java) { subject.lock.unlock() }
                 },
-                "a failed try leaves nothing to release" to { subject ->
+                "a failed attempt leaves nothing to release" to { subject ->
                     subject.whileAnotherHolds {
                         assertFalse(subject.lock.tryLock())
                         assertFalse(subject.lock.tryLock(20, MILLISECONDS))
@@ -128,12 +128,12 @@ class LockContractTest {
                     }
                     assertTrue(subject.isFree())
                 },
-                "a try with a negative time does not wait" to { subject ->
+                "an attempt with a negative time does not wait" to { subject ->
                     subject.whileAnotherHolds { assertFalse(subject.lock.tryLock(Long.MIN_VALUE, DAYS)) }
                     assertTrue(subject.lock.tryLock(-1, SECONDS))
                     subject.lock.unlock()
                 },
-                "a try with the longest time waits" to { subject ->
+                "an attempt with the longest time waits" to { subject ->
                     val granted =
                         subject.whileAnotherHolds {
                             val waiting = waiting { subject.lock.tryLock(Long.MAX_VALUE, DAYS) }
@@ -142,7 +142,7 @@ class LockContractTest {
                         }
                     assertTrue(granted.get(30, SECONDS))
                 },
-                "of many single tries at once exactly one is granted" to { subject ->
+                "exactly one of many attempts at once is granted" to { subject ->
                     val (ready, go, tried) = Triple(
                         CountDownLatch(ATTEMPTS),
                         CountDownLatch(1),
@@ -185,10 +185,10 @@ class LockContractTest {
                     assertTrue(Thread.interrupted())
                     subject.lock.unlock()
                 },
-                "an interrupted thread does not take it interruptibly, though it is free" to { subject ->
-                    for (take in interruptibly(subject.lock)) {
+                "an interrupted thread does not acquire interruptibly, even if the lock is free" to { subject ->
+                    for (acquire in interruptibly(subject.lock)) {
                         Thread.currentThread().interrupt()
-                        assertThrows(InterruptedException::class.java) { take() }
+                        assertThrows(InterruptedException::class.java) { acquire() }
                         assertFalse(Thread.interrupted())
                         assertEquals(0, subject.holds())
                     }
@@ -196,8 +196,8 @@ class LockContractTest {
                 },
                 "an interrupt ends an interruptible wait, and nothing stays behind" to { subject ->
                     subject.whileAnotherHolds {
-                        for (take in interruptibly(subject.lock)) {
-                            val (thread, waiting) = waiting(take)
+                        for (acquire in interruptibly(subject.lock)) {
+                            val (thread, waiting) = waiting(acquire)
                             thread.interrupt()
                             val failed = assertThrows(ExecutionException::class.java) { waiting.get(30, SECONDS) }
                             assertTrue(failed.cause is InterruptedException, "${failed.cause}")
@@ -205,7 +205,7 @@ class LockContractTest {
                     }
                     assertTrue(subject.isFree())
                 },
-                "a hold is left by the thread that entered, though others use the same object" to { subject ->
+                "only the thread that acquired can unlock, even if others use the same object" to { subject ->
                     subject.lock.lock()
                     onAnotherThread {
                         assertFalse(subject.lock.tryLock())
@@ -216,7 +216,7 @@ class LockContractTest {
                     subject.lock.unlock()
                     assertTrue(subject.isFree())
                 },
-                "a thread that gets it after a wait holds it once" to { subject ->
+                "a thread that acquires after a wait has one hold" to { subject ->
                     val (_, waiting) =
                         subject.whileAnotherHolds {
                             waiting {
@@ -226,7 +226,7 @@ class LockContractTest {
                         }
                     assertEquals(1, waiting.get(30, SECONDS))
                 },
-                "our lock has no lease where it is not held" to { subject ->
+                "a NamedLock has a lease only on the thread that holds it" to { subject ->
                     (subject.lock as? NamedLock)?.let { lock ->
                         assertNull(lock.lease)
                         lock.lock()

@@ -23,11 +23,11 @@ class LoggerTest {
     @Test
     fun `a blocking appender delays neither locks nor losses nor close`() {
         val (blocked, proceed) = CountDownLatch(1) to CountDownLatch(1)
-        val said = CopyOnWriteArrayList<String>()
+        val written = CopyOnWriteArrayList<String>()
         val appender = { record: LogRecord ->
             blocked.countDown()
             proceed.await()
-            said += record.message
+            written += record.message
         }
         logging(appender) {
             val client = Steadlock.connect("memory://")
@@ -44,9 +44,9 @@ class LoggerTest {
             assertTrue(lock.tryLock(Duration.ofSeconds(1)))
             val took = millis(client::close)
             assertTrue(took < CLOSE_MS, "close took $took ms")
-            assertEquals(emptyList<String>(), said)
+            assertEquals(emptyList<String>(), written)
             proceed.countDown()
-            awaitTrue("it is written") { said.any { "\"first\"" in it } }
+            awaitTrue("it is written") { written.any { "\"first\"" in it } }
         }
     }
 
@@ -59,7 +59,7 @@ class LoggerTest {
         }
         logging(appender) {
             Steadlock.connect("memory://").use { client ->
-                client.lock("lapses").lock(SHORT)
+                client.lock("expires").lock(SHORT)
                 Thread({ client.lock("door").lock() }, "careless").apply { start() }.join()
                 assertTrue(reported.await(10, TimeUnit.SECONDS))
                 assertTrue(client.lock("door").tryLock(Duration.ofSeconds(10)))
@@ -70,31 +70,31 @@ class LoggerTest {
 
     @Test
     fun `close waits for the last lines`() {
-        val said = CopyOnWriteArrayList<String>()
+        val written = CopyOnWriteArrayList<String>()
         val appender = { record: LogRecord ->
             Thread.sleep(20)
-            said += record.message
+            written += record.message
         }
         logging(appender) {
             val reported = CompletableFuture<LostReason>()
             val client = Steadlock.connect("memory://")
-            client.lock("lapses").lock(SHORT).onLost(reported::complete)
+            client.lock("expires").lock(SHORT).onLost(reported::complete)
             reported.get(10, TimeUnit.SECONDS)
             client.close()
-            assertTrue(said.any { "\"lapses\"" in it }, "$said")
+            assertTrue(written.any { "\"expires\"" in it }, "$written")
         }
     }
 
     @Test
     fun `lines are written in order, excess lines are counted, and the thread ends`() {
         val (blocked, proceed) = CountDownLatch(1) to CountDownLatch(1)
-        val said = CopyOnWriteArrayList<String>()
+        val written = CopyOnWriteArrayList<String>()
         val threads = CopyOnWriteArrayList<Thread>()
         val log =
             LogThread {
                 if (threads.addIfAbsent(Thread.currentThread())) blocked.countDown()
                 proceed.await()
-                said += it.message
+                written += it.message
             }
         log.add(LogLine("info", "0"))
         blocked.await()
@@ -106,12 +106,12 @@ class LoggerTest {
         log.add(LogLine("info", "after"))
         log.flush(10_000)
         val missing = "$EXCESS lines were dropped, because the logger was too slow"
-        assertEquals((0..LogThread.CAPACITY).map(Int::toString) + missing + "after", said)
+        assertEquals((0..LogThread.CAPACITY).map(Int::toString) + missing + "after", written)
         assertTrue(threads.single().isDaemon)
         awaitTrue("the thread ends") { !threads.single().isAlive }
         log.add(LogLine("info", "another thread"))
         log.flush(10_000)
-        assertEquals("another thread", said.last())
+        assertEquals("another thread", written.last())
     }
 
     private fun logging(appender: (LogRecord) -> Unit, work: () -> Unit) {

@@ -13,7 +13,7 @@ import org.junit.jupiter.api.Test
 import java.lang.reflect.Method
 import java.lang.reflect.Modifier
 
-/** Tests that GraalVM's metadata lists all classes that JNA reaches by reflection, and no classes that do not exist. */
+/** Tests that GraalVM's metadata lists all classes that JNA reaches by reflection, and no others. */
 class NativeImageTest {
     private val metadata = parsed("META-INF/native-image/io.github.steadlock/steadlock/reachability-metadata.json")
     private val types = metadata["reflection"].asJsonArray.map { it.asJsonObject }.associateBy { it["type"].asString }

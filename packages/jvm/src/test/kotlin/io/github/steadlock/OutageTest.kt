@@ -148,7 +148,7 @@ class OutageTest {
         return builder.breaker(FAILURES, Duration.ofMillis(400))
     }
 
-    /** Makes several attempts at once, because each one waits for the command timeout. */
+    /** Waits until the breaker opens. Makes several attempts at once, because each waits for the command timeout. */
     private fun awaitOpen(client: SteadlockClient) =
         awaitTrue("the breaker opens", SOON_MS) {
             val attempts = List(FAILURES) { client.lock("canary$it").lockAsync(SKIP.withWait(Duration.ZERO)) }

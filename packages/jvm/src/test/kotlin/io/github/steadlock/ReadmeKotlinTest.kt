@@ -65,8 +65,8 @@ class ReadmeKotlinTest {
 
     @Test
     fun `the README has the tested snippets`() {
-        assertEquals(shown("kotlin"), run(Path.of("src/test/kotlin/io/github/steadlock/ReadmeKotlinTest.kt")))
-        assertEquals(shown("java"), run(Path.of("src/test/java/io/github/steadlock/JavaUsageTest.java")))
+        assertEquals(shown("kotlin"), tested(Path.of("src/test/kotlin/io/github/steadlock/ReadmeKotlinTest.kt")))
+        assertEquals(shown("java"), tested(Path.of("src/test/java/io/github/steadlock/JavaUsageTest.java")))
     }
 
     private fun shown(language: String): List<String> =
@@ -74,7 +74,7 @@ class ReadmeKotlinTest {
             it.substringBefore("```").trimEnd()
         }
 
-    private fun run(file: Path): List<String> =
+    private fun tested(file: Path): List<String> =
         Files.readString(file).split("// README\n").filterIndexed { part, _ -> part % 2 == 1 }
             .map {
                 it.trimEnd().trimIndent().replace(

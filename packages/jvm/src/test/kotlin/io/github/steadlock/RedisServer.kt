@@ -76,7 +76,7 @@ class RedisServer(vararg options: String) : AutoCloseable {
 
     /** Waits until the server accepts connections. Returns false if the server has ended. */
     private fun isReady(): Boolean {
-        // A connection would not tell this server from one of another program that took the port.
+        // Reads the log, because a connection could reach another program that took the port.
         awaitTrue("redis-server starts", withinMs = 20_000) { hasStarted() || !process.isAlive }
         return hasStarted()
     }

@@ -32,7 +32,7 @@ class Scenario(
     fun run() {
         scenario.objects("steps").forEachIndexed { number, step ->
             try {
-                take(step)
+                perform(step)
             } catch (failure: Throwable) {
                 val where = "$kind on $urls: ${scenario.text("name")}: step ${number + 1}, $step"
                 throw AssertionError("$where: $failure", failure)
@@ -52,7 +52,7 @@ class Scenario(
         return (scenario.millis("lease_ms")?.let(builder::lease) ?: builder).connect()
     }
 
-    private fun take(step: JsonObject) {
+    private fun perform(step: JsonObject) {
         when (val verb = step.text("do")) {
             "acquire" -> grant(step) { acquire(step, options(step)) }
             "reenter" -> grant(step) { acquire(step, callers.within(options(step), lease(step, "within"))) }
@@ -67,7 +67,7 @@ class Scenario(
                 assertTrue(outcome.name.lowercase() in outcomes, "$outcome")
             }
             "leave" -> leave(step)
-            "extend" -> failingIfSaid(step) { lease(step).extend(checkNotNull(step.millis("by_ms"))) }
+            "extend" -> runAsExpected(step) { lease(step).extend(checkNotNull(step.millis("by_ms"))) }
             "valid" -> assertEquals(step["is"].asBoolean, lease(step).isValid)
             "held" -> assertEquals(step["is"].asBoolean, isHeld(step))
             "remaining" -> {
@@ -91,7 +91,7 @@ class Scenario(
             "available" -> assertEquals(step["is"].asInt, semaphore(step, LockOptions.DEFAULT).available())
             "force" -> assertEquals(step["is"].asBoolean, client(step).forceRelease(lock(step)))
             "set_limit" ->
-                failingIfSaid(step) {
+                runAsExpected(step) {
                     val wasHeld = client(step).setLimit(name, step["limit"].asInt)
                     assertEquals(step["is"].asBoolean, wasHeld)
                 }
@@ -109,7 +109,7 @@ class Scenario(
     }
 
     private fun grant(step: JsonObject, acquire: () -> Lease) {
-        failingIfSaid(step) {
+        runAsExpected(step) {
             val lease = acquire()
             leases[step.text("as")] = lease
         }
@@ -119,7 +119,7 @@ class Scenario(
         callers.acquire(task(step), wanted(step, options))
 
     private fun tryAcquire(step: JsonObject) {
-        failingIfSaid(step) {
+        runAsExpected(step) {
             val wait = step.millis("wait_ms") ?: Duration.ZERO
             val lease = callers.tryAcquire(task(step), wanted(step, options(step)), wait)
             if (step.has("is")) {
@@ -145,7 +145,7 @@ class Scenario(
     private fun leave(step: JsonObject) {
         val lease = if (step.has("lease")) lease(step) else null
         if (callers.areOwners) {
-            failingIfSaid(step) { callers.run(task(step)) { wanted(step, LockOptions.DEFAULT).leave() } }
+            runAsExpected(step) { callers.run(task(step)) { wanted(step, LockOptions.DEFAULT).leave() } }
         } else if (lease != null) {
             // A stage has no `unlock`. The outcome of its release reports the loss that is an error for a thread.
             val lost = lease.release().takeIf { it == ReleaseOutcome.EXPIRED || it == ReleaseOutcome.STOLEN }
@@ -167,7 +167,7 @@ class Scenario(
 
     private fun await(step: JsonObject) {
         val call = step.text("call")
-        failingIfSaid(step) {
+        runAsExpected(step) {
             try {
                 leases[call] = calls.getValue(call).granted.get(within(step), TimeUnit.MILLISECONDS)
             } catch (failed: ExecutionException) {
@@ -185,7 +185,8 @@ class Scenario(
         }
     }
 
-    private fun failingIfSaid(step: JsonObject, action: () -> Unit) {
+    /** Runs [action], which must fail if the step has an error. */
+    private fun runAsExpected(step: JsonObject, action: () -> Unit) {
         if (step.has("error")) {
             val failed = assertThrows(SteadlockException::class.java, action)
             assertEquals("${step.text("error")}Exception", failed.javaClass.simpleName, failed.message)
@@ -224,7 +225,7 @@ class Scenario(
     private fun wanted(step: JsonObject, options: LockOptions): Wanted {
         val permits = step["permits"]?.asInt ?: 1
         val isSemaphore = kindOf(step) == "semaphore"
-        return if (isSemaphore) Permits(semaphore(step, options), permits) else Whole(lock(step, options))
+        return if (isSemaphore) WantedPermits(semaphore(step, options), permits) else WantedLock(lock(step, options))
     }
 
     private fun kindOf(step: JsonObject): String = step["kind"]?.asString ?: kind
@@ -254,7 +255,7 @@ class Scenario(
     }
 }
 
-/** The kind that a client has, and not a single lock. */
+/** The kind of a client, not of a single lock. */
 const val REDLOCK = "redlock"
 
 /** The methods that make locks, by the core's names of the kinds. */

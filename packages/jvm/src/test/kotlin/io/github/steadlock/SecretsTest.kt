@@ -23,7 +23,7 @@ import java.util.concurrent.TimeUnit
  */
 class SecretsTest {
     private val shapes = JsonParser.parseString(Files.readString(SHAPES)).asJsonObject
-    private val said = StringBuilder()
+    private val seen = StringBuilder()
 
     private val places: Map<String, (String) -> Unit> =
         mapOf(
@@ -47,12 +47,12 @@ class SecretsTest {
             "name of a fair lock" to { given -> use { it.fairLock(given) } },
             "name of a read-write lock" to
                 { given ->
-                    use { client -> client.readWriteLock(given).also(::listen).read }
+                    use { client -> client.readWriteLock(given).also(::collect).read }
                     use { client -> client.readWriteLock(given).write }
                 },
             "name of a semaphore" to
                 { given ->
-                    use { client -> client.semaphore(given, 1).also(::listen).permits(1) }
+                    use { client -> client.semaphore(given, 1).also(::collect).permits(1) }
                     Steadlock.connect("memory://").use { client -> attempt { client.setLimit(given, 0) } }
                 },
             "name of several locks" to
@@ -71,9 +71,9 @@ class SecretsTest {
             dynamicTest(place) {
                 val kind = all("places").single { it["place"].asString == place }["given"].asString
                 for ((given, marks) in given(kind)) {
-                    said.clear()
+                    seen.clear()
                     attempt(given)
-                    assertTrue(marks.none(said::contains)) { "$given: $said" }
+                    assertTrue(marks.none(seen::contains)) { "$given: $seen" }
                 }
             }
         }
@@ -88,8 +88,8 @@ class SecretsTest {
         }
 
     private fun open(builder: SteadlockBuilder) {
-        listen(builder)
-        attempt { builder.connectTimeout(Duration.ofSeconds(1)).connect().use { listen(it) } }
+        collect(builder)
+        attempt { builder.connectTimeout(Duration.ofSeconds(1)).connect().use { collect(it) } }
     }
 
     /** Acquires a lock, and makes all calls that can fail. */
@@ -97,13 +97,13 @@ class SecretsTest {
         val client = Steadlock.connect("memory://")
         val lock = make(client)
         Steadlock.connect("memory://").use { other ->
-            listen(client)
-            listen(lock)
+            collect(client)
+            collect(lock)
             attempt { lock.unlock() }
-            attempt { lock.held.also(::listen) }
+            attempt { lock.held.also(::collect) }
             attempt { lock.lock(Duration.ZERO) }
             attempt { lock.tryLock() }
-            attempt { listen(lock.held) }
+            attempt { collect(lock.held) }
             val stage = lock.lockAsync(LockOptions.DEFAULT.withWait(Duration.ofMillis(1)))
             attempt { stage.toCompletableFuture().get(5, TimeUnit.SECONDS) }
             attempt { other.forceRelease(lock) }
@@ -118,22 +118,22 @@ class SecretsTest {
 
     private fun attempt(call: () -> Any?) {
         try {
-            listen(call())
+            collect(call())
         } catch (thrown: Exception) {
-            listen(thrown)
+            collect(thrown)
         }
     }
 
     /** Collects everything that a program could print of a value. */
-    private fun listen(value: Any?) {
-        said.append(value).append(' ')
+    private fun collect(value: Any?) {
+        seen.append(value).append(' ')
         if (value is Throwable) {
-            said.append(StringWriter().also { value.printStackTrace(PrintWriter(it)) }).append(value.localizedMessage)
+            seen.append(StringWriter().also { value.printStackTrace(PrintWriter(it)) }).append(value.localizedMessage)
             if (value is SteadlockException) {
-                said.append(value.lockName)
+                seen.append(value.lockName)
             }
-            value.suppressed.forEach(::listen)
-            value.cause?.let(::listen)
+            value.suppressed.forEach(::collect)
+            value.cause?.let(::collect)
         }
     }
 

@@ -3,7 +3,7 @@ package io.github.steadlock
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Test
 
-/** Checks the profile of the library's own build. Programs get a newer stdlib from the pom. */
+/** Checks that the library's own build uses the oldest stdlib. Programs get a newer one from the published pom. */
 class StdlibTest {
     @Test
     fun `the library is compiled and tested with the oldest stdlib`() {

@@ -24,7 +24,7 @@ class ThreadsTest {
     fun `without threads a client works, new clients are refused, and callbacks are delayed`() {
         val program = start()
         program.expect("ready")
-        // The stack of a thread does not fit into this. A limit of threads would not apply to root.
+        // The stack of a thread does not fit into this limit. A limit on the number of threads would not apply to root.
         limitMemory(program, "${virtualBytes(program) + STACK_BYTES / 2}")
         program.resume()
         program.expect("refused")

@@ -7,9 +7,9 @@ internal class Exposition(text: String) {
 
     init {
         val (heads, numbers) = text.split('\n').filter(String::isNotEmpty).partition { it.startsWith("# ") }
-        val said = heads.map { it.split(' ', limit = 4).drop(1) }
-        val meanings = said.filter { it[0] == "HELP" }.associate { it[1] to it[2] }
-        families = said.filter { it[0] == "TYPE" }.map { Family(it[1], it[2], meanings[it[1]].orEmpty()) }
+        val words = heads.map { it.split(' ', limit = 4).drop(1) }
+        val meanings = words.filter { it[0] == "HELP" }.associate { it[1] to it[2] }
+        families = words.filter { it[0] == "TYPE" }.map { Family(it[1], it[2], meanings[it[1]].orEmpty()) }
         samples = numbers.map(::sampleOf).filterNot { it.name.endsWith("_bucket") }
     }
 

@@ -43,7 +43,7 @@ class SteadlockMetricsTest {
         Exposition(text).samples.associate { (it.name to it.labels) to it.value }
 
     private fun awaitSame(client: SteadlockClient, registry: PrometheusMeterRegistry) {
-        awaitTrue("all is there") { numbers(registry.scrape()).keys == numbers(client.metrics()).keys }
+        awaitTrue("all series are there") { numbers(registry.scrape()).keys == numbers(client.metrics()).keys }
         awaitTrue("all numbers are there") { numbers(registry.scrape()) == numbers(client.metrics()) }
     }
 
@@ -59,17 +59,17 @@ class SteadlockMetricsTest {
             val lock = client.fairLock("odd \"\\\r\n{x}=,:1").apply { lock() }
             assertFalse(onAnotherThread { lock.tryLock() })
             client.semaphore("printers:1", 2).withPermits(2) { }
-            client.lock("lapses").lock(Duration.ofMillis(100))
+            client.lock("expires").lock(Duration.ofMillis(100))
             awaitTrue("a renewal") { lock.held.isValid && numbers(client.metrics()).any(::isRenewal) }
             client.forceRelease(lock)
             awaitTrue("the losses") {
                 numbers(client.metrics()).filterKeys { it.first == "steadlock_losses_total" }.values.sum() == 2.0
             }
             awaitSame(client, registry)
-            val said = Exposition(registry.scrape())
+            val scraped = Exposition(registry.scrape())
             val own = Exposition(client.metrics())
             val meanings = own.families.associate { it.name to it.meaning }
-            assertEquals(meanings, said.families.associate { it.name to it.meaning })
+            assertEquals(meanings, scraped.families.associate { it.name to it.meaning })
             client.close()
             awaitSame(client, registry)
         }
@@ -163,7 +163,7 @@ class SteadlockMetricsTest {
             Unit
         }
 
-    /** Covers that registries refer only weakly to the objects that they measure. */
+    /** Registries refer only weakly to the objects that they measure. */
     @Test
     fun `bound metrics need no reference, and do not keep the client`() {
         val registry = SimpleMeterRegistry()

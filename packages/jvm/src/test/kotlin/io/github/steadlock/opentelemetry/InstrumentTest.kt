@@ -101,7 +101,7 @@ class InstrumentTest {
         try {
             SteadlockTelemetry.instrument(client, blocking)
             val lost = CountDownLatch(1)
-            client.lock("lapses").lock(Duration.ofMillis(100)).onLost { lost.countDown() }
+            client.lock("expires").lock(Duration.ofMillis(100)).onLost { lost.countDown() }
             assertTrue(lost.await(10, TimeUnit.SECONDS))
             repeat(100) { client.lock("name:$it").withLock { } }
             val took = millis(client::close)
@@ -114,11 +114,11 @@ class InstrumentTest {
     @Test
     fun `a span processor can use the observed client`() =
         counting().connect().use { client ->
-            val (taken, done) = client.lock("of the processor") to CountDownLatch(1)
+            val (lock, done) = client.lock("of the processor") to CountDownLatch(1)
             val processing =
                 sdk(onEnd = {
                     if (done.count == 1L) {
-                        taken.withLock { }
+                        lock.withLock { }
                         done.countDown()
                     }
                 })
@@ -155,7 +155,7 @@ class InstrumentTest {
                     val over = client.numbers("steadlock_held") + client.numbers("steadlock_waiting") == 0L
                     over && waits.toLong() == client.numbers("steadlock_wait_seconds_count")
                 }
-                awaitTrue("what was granted has ended") {
+                awaitTrue("all granted leases have ended") {
                     collected.spans().count { it["outcome"] == "granted" } == collected.spans().count { !it.waits }
                 }
                 telemetry.close()

@@ -21,8 +21,8 @@ class Fence {
     }
 
     /**
-     * Stores the token as the highest of the user. The first step of the transaction: the update
-     * locks the user's row until the end of the transaction.
+     * Stores the token as the highest of the user. This must be the first step of the transaction,
+     * because the update locks the user's row until the end of the transaction.
      *
      * @throws Refusal.Superseded if this token or a higher one was seen before
      */

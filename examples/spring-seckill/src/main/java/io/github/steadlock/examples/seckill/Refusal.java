@@ -31,8 +31,8 @@ abstract class Refusal extends RuntimeException {
     }
 
     /**
-     * A later holder of the user's lock has used the user's orders before this sale, which is
-     * therefore too late.
+     * A later holder of the user's lock was served first, because this sale was paused for longer
+     * than its lease.
      */
     static final class Superseded extends Refusal {
         Superseded() {

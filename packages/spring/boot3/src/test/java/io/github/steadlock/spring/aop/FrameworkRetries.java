@@ -2,7 +2,7 @@ package io.github.steadlock.spring.aop;
 
 import java.util.List;
 
-/** The retries of Spring Framework: version 6 has none of its own. */
+/** The rows of the table for the retries of Spring Framework: version 6 has no retries. */
 final class FrameworkRetries {
     private FrameworkRetries() {}
 

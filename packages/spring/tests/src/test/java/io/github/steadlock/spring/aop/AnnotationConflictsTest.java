@@ -30,7 +30,7 @@ import org.springframework.retry.annotation.RetryConfiguration;
 import org.springframework.retry.annotation.Retryable;
 import org.springframework.transaction.annotation.Transactional;
 
-/** Tests how the start handles other annotations on an annotated method. */
+/** Tests how a program starts if a method has {@code @DistributedLock} and other annotations. */
 @ExtendWith(OutputCaptureExtension.class)
 class AnnotationConflictsTest {
     private static final int LOCK = Ordered.LOWEST_PRECEDENCE - 100;

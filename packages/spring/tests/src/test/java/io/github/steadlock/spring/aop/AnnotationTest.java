@@ -22,7 +22,7 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.core.annotation.AliasFor;
 
-/** Tests the annotation on blocking methods. */
+/** Tests {@code @DistributedLock} on blocking methods. */
 class AnnotationTest {
     @Test
     void a_method_runs_while_it_holds_its_lock_and_releases_it_at_the_end() {
@@ -204,14 +204,14 @@ class AnnotationTest {
                 (shop, client) ->
                         busy(
                                 client,
-                                "patient",
+                                "waiting",
                                 () -> {
-                                    assertThat(interrupted(() -> shop.patient()))
+                                    assertThat(interrupted(() -> shop.waiting()))
                                             .isInstanceOf(LockInterruptedException.class)
-                                            .hasMessageContaining("\"patient\"")
+                                            .hasMessageContaining("\"waiting\"")
                                             .hasSuppressedException(
                                                     new IllegalStateException("interrupt kept"));
-                                    assertThat(interrupted(() -> shop.impatient()))
+                                    assertThat(interrupted(() -> shop.interruptible()))
                                             .isInstanceOf(InterruptedException.class)
                                             .hasNoSuppressedExceptions();
                                 }));
@@ -281,9 +281,9 @@ class AnnotationTest {
                             var shop = context.getBean(Shop.class);
                             busy(
                                     client,
-                                    "patient",
+                                    "waiting",
                                     () ->
-                                            assertThatThrownBy(shop::patient)
+                                            assertThatThrownBy(shop::waiting)
                                                     .isInstanceOf(LockTimeoutException.class));
                         });
     }
@@ -311,8 +311,8 @@ class AnnotationTest {
     }
 
     /**
-     * Returns the exception that {@code action} throws on an interrupted thread. If the thread's
-     * interrupt status is still set afterwards, the exception has a suppressed one.
+     * Returns the exception that {@code action} throws on an interrupted thread. The exception gets
+     * a suppressed one if the thread's interrupt status is still set afterwards.
      */
     private static Throwable interrupted(Action action) throws Exception {
         var thrown = new CompletableFuture<Throwable>();
@@ -413,11 +413,11 @@ class AnnotationTest {
             body.run();
         }
 
-        @DistributedLock(name = "'patient'")
-        public void patient() {}
+        @DistributedLock(name = "'waiting'")
+        public void waiting() {}
 
-        @DistributedLock(name = "'patient'")
-        public void impatient() throws InterruptedException {}
+        @DistributedLock(name = "'waiting'")
+        public void interruptible() throws InterruptedException {}
 
         @Override
         public <T> T byInterface(Supplier<T> body) {

@@ -191,7 +191,7 @@ class BusyTest {
         }
 
         private String busyTwice(long id) {
-            throw new AssertionError("the other knows more");
+            throw new AssertionError("the handler with more parameters has precedence");
         }
 
         private String busyTwice(long id, SteadlockException why) {

@@ -109,7 +109,7 @@ class CommitGuardTest {
         increment(context);
         assertThatThrownBy(() -> shop.add(AnnotationTest::awaitLoss))
                 .isInstanceOf(LockLostException.class);
-        shop.addRenewed(); // The lost lease cannot be re-entered.
+        shop.addRenewed(); // Acquires anew: a lost lease cannot be re-entered.
     }
 
     @Test
@@ -119,7 +119,7 @@ class CommitGuardTest {
                     var client = context.getBean(SteadlockClient.class);
                     var brief = LockOptions.DEFAULT.withLease(Duration.ofSeconds(1));
                     var transaction = context.getBean(TransactionTemplate.class);
-                    // The first use of the database takes long.
+                    // The first use of the database takes long, so it comes before the lease.
                     assertThat(OrderTest.numberIn(context)).isZero();
                     Lease lease = client.lock("own").lockAsync(brief).toCompletableFuture().get();
                     assertThatThrownBy(

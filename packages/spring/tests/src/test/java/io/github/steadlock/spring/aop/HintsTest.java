@@ -74,7 +74,7 @@ class HintsTest {
     }
 
     @Test
-    void a_malformed_name_has_no_hints() {
+    void a_method_with_a_malformed_name_can_be_called() {
         assertCalled(Malformed.class, "run");
     }
 

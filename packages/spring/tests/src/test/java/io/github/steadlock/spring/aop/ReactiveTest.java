@@ -91,7 +91,7 @@ class ReactiveTest {
                             shop.mono(Mono.error(new AssertionError("it ran"))).subscribe();
                     waiting.dispose();
                     lease.release();
-                    free(client);
+                    awaitFree(client);
                     assertThat(shop.count()).isZero();
                 });
     }
@@ -111,7 +111,7 @@ class ReactiveTest {
                     Programs.await(running);
                     call.dispose();
                     Programs.await(cancelled);
-                    free(client);
+                    awaitFree(client);
                 });
     }
 
@@ -128,7 +128,7 @@ class ReactiveTest {
                         }
                         call.dispose();
                     }
-                    free(client);
+                    awaitFree(client);
                 });
     }
 
@@ -181,7 +181,7 @@ class ReactiveTest {
                                     shop.mono(Mono.defer(() -> shop.mono(Mono.just("inner"))))
                                             .block(LONG))
                             .isEqualTo("inner");
-                    free(client);
+                    awaitFree(client);
                 });
     }
 
@@ -199,7 +199,7 @@ class ReactiveTest {
                                                             shop.mono(Mono.just(1)))
                                                     .block(LONG))
                             .isInstanceOf(IllegalStateException.class);
-                    free(client);
+                    awaitFree(client);
                     assertThat(client.mutex("mutex").isLocked()).isFalse();
                 });
     }
@@ -239,7 +239,7 @@ class ReactiveTest {
                             .failsWithin(LONG)
                             .withThrowableThat()
                             .withMessageContaining("no");
-                    free(client);
+                    awaitFree(client);
                 });
     }
 
@@ -253,7 +253,7 @@ class ReactiveTest {
                     assertThat(work).isNotDone();
                     assertThat(client.lock("stock").tryLock()).isFalse();
                     work.complete("done");
-                    free(client);
+                    awaitFree(client);
                     assertThat(result).isCancelled();
                 });
     }
@@ -265,7 +265,7 @@ class ReactiveTest {
                     var work = new CompletableFuture<String>();
                     shop.cancellable(work).cancel(true);
                     assertThat(work).isCancelled();
-                    free(client);
+                    awaitFree(client);
                 });
     }
 
@@ -282,7 +282,7 @@ class ReactiveTest {
                     for (var end : ends) {
                         var work = new CompletableFuture<String>();
                         end.accept(shop.cancellable(work));
-                        free(client);
+                        awaitFree(client);
                         assertThat(work).isCancelled();
                     }
                 });
@@ -295,7 +295,7 @@ class ReactiveTest {
                     var work = new CompletableFuture<String>();
                     var result = shop.minimal(work).toCompletableFuture();
                     result.cancel(true);
-                    free(client);
+                    awaitFree(client);
                     assertThat(work).isNotDone();
                     work.complete("done");
                     assertThat(result).isCancelled();
@@ -319,7 +319,7 @@ class ReactiveTest {
                                     });
                     assertThat(result.get(20, TimeUnit.SECONDS)).isEqualTo(2);
                     assertThat(lock.isHeldByCurrentThread()).isFalse();
-                    free(client);
+                    awaitFree(client);
                 });
     }
 
@@ -338,7 +338,7 @@ class ReactiveTest {
                                         }
                                     });
                     assertThat(result.get(20, TimeUnit.SECONDS)).isEqualTo("inside");
-                    free(client);
+                    awaitFree(client);
                 });
     }
 
@@ -352,10 +352,10 @@ class ReactiveTest {
                                             shop.stage(CompletableFuture.completedFuture("inner"))
                                                     .join());
                     assertThat(inner).isEqualTo("inner");
-                    free(client);
+                    awaitFree(client);
                     var outer = shop.stageOf(() -> shop.blocking(() -> "blocking"));
                     assertThat(outer.get(20, TimeUnit.SECONDS)).isEqualTo("blocking");
-                    free(client);
+                    awaitFree(client);
                 });
     }
 
@@ -402,7 +402,7 @@ class ReactiveTest {
     }
 
     /** Waits until the lock is free. */
-    private static void free(SteadlockClient client) throws Exception {
+    private static void awaitFree(SteadlockClient client) throws Exception {
         client.lock("stock").lockAsync().toCompletableFuture().get(20, TimeUnit.SECONDS).release();
     }
 

@@ -28,7 +28,7 @@ import org.springframework.core.PriorityOrdered;
 import org.springframework.scheduling.annotation.Async;
 import org.springframework.scheduling.annotation.EnableAsync;
 
-/** Tests the warnings at the start. */
+/** Tests the warnings at the start of a program, about annotations that do not work as written. */
 @ExtendWith(OutputCaptureExtension.class)
 class StartScanTest {
     @Test

@@ -22,7 +22,7 @@ import org.springframework.context.annotation.Configuration;
 import org.springframework.core.annotation.Order;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskExecutor;
 
-/** Tests the client as a bean. */
+/** Tests the client that the starter makes as a bean. */
 class ClientTest {
     @Test
     void a_mocked_client_has_no_metrics() {

@@ -19,7 +19,7 @@ class PropertyNamesTest {
     private static final Set<String> NOT_OF_CLIENT =
             Set.of("enabled", "wait", "annotation", "registry", "sentinel", "cluster");
 
-    /** The properties of a group, which the builder sets in one call or by longer names. */
+    /** Methods of the builder, each with a property in a group that has another name. */
     private static final Map<String, String> IN_GROUPS =
             Map.of(
                     "tls-ca-file", "ssl.ca-file",

@@ -91,13 +91,13 @@ class ServiceLinksTest {
 
     @Test
     void service_links_do_not_hide_a_property_of_a_file() {
-        port(runner(service("STEADLOCK")).withPropertyValues("steadlock.port=6380"), 6380);
+        assertPort(runner(service("STEADLOCK")).withPropertyValues("steadlock.port=6380"), 6380);
     }
 
     /** Uses a source that comes after the variables, like application.properties. */
     @Test
     void service_links_do_not_hide_a_property_of_a_later_source() {
-        port(
+        assertPort(
                 runner(service("STEADLOCK"))
                         .withInitializer(
                                 context ->
@@ -167,12 +167,12 @@ class ServiceLinksTest {
 
     @Test
     void links_of_a_service_named_like_spring_properties_are_ignored() {
-        port(
+        assertPort(
                 runner(service("SPRING_DATA_REDIS")).withPropertyValues("steadlock.port=6380"),
                 6380);
     }
 
-    private static void port(ApplicationContextRunner runner, int port) {
+    private static void assertPort(ApplicationContextRunner runner, int port) {
         runner.withPropertyValues("steadlock.lazy=true")
                 .run(
                         context -> {

@@ -152,12 +152,12 @@ class TlsTest {
                 });
     }
 
-    private static RedisServer serverAt(int port, String isStrict) {
+    private static RedisServer serverAt(int port, String clientCertificates) {
         return new RedisServer(
                 "--tls-port",
                 "" + port,
                 "--tls-auth-clients",
-                isStrict,
+                clientCertificates,
                 "--tls-cert-file",
                 file("server.pem"),
                 "--tls-key-file",

@@ -12,7 +12,7 @@ import org.springframework.context.ApplicationContext;
 import org.springframework.context.annotation.Import;
 import org.springframework.stereotype.Component;
 
-/** Tests the slice, in a program whose properties name a server that does not exist. */
+/** Tests the slice of {@link SteadlockTest} in a program whose server does not exist. */
 @SteadlockTest(
         properties = {
             "steadlock.host=nowhere.invalid",

@@ -176,7 +176,7 @@ class ReturnTypesTest {
             if (isCancelled) cancelled else "it runs on"
         }
 
-    /** Returns how many seconds to wait for an outcome: many only if the table has it. */
+    /** Returns how many seconds to wait for an outcome: 20 if the table has it, and 1 to see that it does not come. */
     private fun Type.timeLimitFor(outcome: String): Long {
         val isInTable = Files.readAllLines(README).any { it.startsWith("| $shown |") && outcome in it }
         return if (isInTable) 20 else 1
@@ -204,7 +204,7 @@ class ReturnTypesTest {
         }
     }
 
-    /** The work of a method: in its own code, in the part that runs later, and its end. */
+    /** The work of a method: [own] runs in its own code, [later] where it continues, and [body] is its end. */
     class Work(
         val own: () -> Unit = {},
         val later: () -> Unit = {},

@@ -118,7 +118,7 @@ class SuspendTest {
     fun `a busy lock throws, skips or calls the handler`() =
         with { shop, client ->
             val lease = client.lock("voucher:7").lockAsync().await()
-            assertThat(runCatching { shop.impatient(7) }.exceptionOrNull()).isInstanceOf(LockTimeoutException::class.java)
+            assertThat(runCatching { shop.hurried(7) }.exceptionOrNull()).isInstanceOf(LockTimeoutException::class.java)
             assertThat(shop.skipped(7)).isNull()
             assertThat(shop.skippedOptional(7)).isEmpty
             assertThat(shop.answered(7)).isEqualTo("busy: 7 LockTimeoutException")
@@ -182,7 +182,7 @@ class SuspendTest {
         open suspend fun mutex(body: suspend () -> Boolean): Boolean = body()
 
         @DistributedLock(name = "'voucher:' + #userId", waitTime = "0s")
-        open suspend fun impatient(userId: Long): String = "done"
+        open suspend fun hurried(userId: Long): String = "done"
 
         @DistributedLock(name = "'voucher:' + #userId", waitTime = "0s", onBusy = OnBusy.SKIP)
         open suspend fun skipped(userId: Long): String? = "done"
