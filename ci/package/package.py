@@ -1,6 +1,7 @@
 """Builds the packages for users, checks them, and prints a table of them.
 
     package.py                   builds for this machine
+    package.py --tested          does the same without libraries for musl: what a machine with glibc can run, for CI
     package.py --all             builds for each platform of Linux, with the sources of the Python package; builds each
                                  crate from its package; then installs and runs everything
     package.py --all --unused    does the same without installing and running
@@ -28,11 +29,14 @@ from platforms import PLATFORMS, Platform, this_platform
 from table import Artefact, artefact
 
 
-def platform_artefacts(platform: Platform) -> Iterator[Artefact]:
-    """Builds the artefacts of one platform."""
-    if platform.libc == "musl":
-        program = command.build(platform)
-        yield artefact(command.pack(program, platform), platform.npm, command.check(program, platform))
+def command_artefact(platform: Platform) -> Artefact:
+    """Builds the command, which runs with any C library."""
+    program = command.build(platform)
+    return artefact(command.pack(program, platform), platform.npm, command.check(program, platform))
+
+
+def library_artefacts(platform: Platform) -> Iterator[Artefact]:
+    """Builds the artefacts with native libraries of one platform."""
     library = npm.native(platform)
     yield artefact(npm.build(platform, library), platform.npm, checks.library(library, platform))
     if jars.has_jar(platform):
@@ -55,10 +59,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Builds what users install, checks it, and prints it as a table.")
     parser.add_argument("--all", action="store_true", help="for each platform of Linux, not for this machine alone")
     parser.add_argument("--unused", action="store_true", help="install and run nothing of what was built")
+    parser.add_argument("--tested", action="store_true", help="build no library for musl")
     chosen = parser.parse_args()
     shutil.rmtree(DIST, ignore_errors=True)
     platforms = PLATFORMS if chosen.all else (this_platform("glibc"), this_platform("musl"))
-    built = [artefact for platform in platforms for artefact in platform_artefacts(platform)]
+    built = [command_artefact(platform) for platform in platforms if platform.libc == "musl"]
+    for platform in platforms:
+        if platform.libc == "glibc" or not chosen.tested:
+            built += library_artefacts(platform)
     built += all_artefacts(with_crate_builds=chosen.all)
     if chosen.all:
         built.append(artefact(wheels.sources(), "any", ["twine"]))

@@ -45,7 +45,7 @@ WAITING = ["test-server valkey", "test-server 8.2", "test-server 6.2", "test-cli
 WAITING += words("test-client-longest test-token-expiry test-rigs test-install test-steps")
 #: The build of what users install, and its test on a bare machine, which takes longest. The busy tests begin after this
 #: build, as it would have to share the processors with them.
-PACKED = words("pack test-packed") if IS_LINUX else []
+PACKED = ["pack --tested", "test-packed"] if IS_LINUX else []
 
 #: Tests that assert milliseconds: one by one, after all others.
 LAST = words("test-timed-failovers test-packed-timing test-timing" if IS_LINUX else "test-timed-failovers test-timing")
@@ -71,7 +71,7 @@ AFTER = {
     "test-fleets": ["test-jvm", "test-node"],
     "test-api": ["test-jvm"],
     "test-spring": ["build-spring"],
-    "pack": ["build-jvm", "build-contender", "build-tests"],
+    "pack --tested": ["build-jvm", "build-contender", "build-tests"],
 }
 
 #: Steps of `ci/install` that take long and that one task needs: it runs them itself.
@@ -110,11 +110,11 @@ class Plan:
         needs: set[str] = set()
         self._needs[task] = {*AFTER.get(task, []), *(PACKED[:1] if task in BUSY else [])}
         for dependency in self._recipes[task.split()[0]]["dependencies"]:
+            arguments = [argument for argument in dependency["arguments"] if isinstance(argument, str)]
             if dependency["recipe"] == "install":
-                for argument in dependency["arguments"]:
-                    words |= set(argument.split()) if isinstance(argument, str) else set()
+                words |= set(" ".join(arguments).split())
             else:
-                needs |= set(self._with_commands(dependency["recipe"]))
+                needs |= set(self._with_commands(" ".join([dependency["recipe"], *arguments])))
         self._by_itself[task] = words & OF_ONE_TASK
         self._installed |= words - OF_ONE_TASK - EARLY
         self._needs[task] |= needs | {"install" if words - OF_ONE_TASK - EARLY else "install-early"}
@@ -123,10 +123,11 @@ class Plan:
 
     def _with_commands(self, task: str) -> Iterator[str]:
         """Yields the task, or, if it only names others, these."""
-        if self._recipes[task]["body"]:
+        recipe = self._recipes[task.split()[0]]
+        if recipe["body"]:
             yield task
         else:
-            for dependency in self._recipes[task]["dependencies"]:
+            for dependency in recipe["dependencies"]:
                 yield from self._with_commands(dependency["recipe"])
 
     def steps(self) -> Iterator[Step]:
