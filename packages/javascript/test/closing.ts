@@ -63,7 +63,7 @@ export function closing(open: () => Promise<Client>): void {
           await assert.rejects(other.using(lockOf(other, `${lock.name}-using`), options, bodyOf), /of the body/);
         });
 
-        it('is lost for the end of a scope and for unlock()', async () => {
+        it('is reported as lost at the end of a scope, and as closed by unlock()', async () => {
           const { client, lock, lease } = await held();
           await client.close();
           const unlocking = 'acquire' in lock ? lock.release(lease) : lock.unlock(lease);

@@ -55,7 +55,7 @@ const END = `
 
 /**
  * Runs a program that prints `ready` and its process id, and `refused` later. Between the two lines its limit of a
- * resource is `most`, and its connections are cut once. The program must then end as it should.
+ * resource is `most`, and its connections are cut once. The program must then recover and end with code 0.
  *
  * @param resource the option of `prlimit`, such as `nofile`
  */
