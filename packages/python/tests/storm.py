@@ -46,7 +46,9 @@ from steadlock import aio  # noqa: E402
 
 END = time.monotonic() + SECONDS
 FINALIZERS_WAIT = CALLERS != "greenlets" or sys.version_info < (3, 14)
-"""Whether finalizers may wait. CPython 3.14 crashes when greenlets are switched during a garbage collection, also without this package."""
+"""Whether finalizers may wait. CPython 3.14 crashes when greenlets are switched during a garbage collection, also
+without this package.
+"""
 PACKAGE = str(Path(steadlock.__file__).parent)
 NAMES = [f"storm:{number}" for number in range(6)]
 counts: dict[str, int] = {}
@@ -359,7 +361,7 @@ def held() -> list[steadlock.Lease]:
 
 
 def is_free() -> bool:
-    """Returns whether the server has no record of a lock any more. Ignores the keys of client information and of tokens."""
+    """Returns whether the server has no record of a lock. Ignores the keys of client information and of tokens."""
     server = redis.Redis.from_url(URL)
     left = [key for key in server.scan_iter() if not key.startswith(b"steadlock:")]
     if left:

@@ -1,4 +1,4 @@
-"""Tests that a fixed lease leaves no memory behind after it has expired, except objects that the program still uses."""
+"""Tests of fixed leases that have expired: they leave no memory behind, and a newer lease of the lock stays valid."""
 
 # ruff: noqa: PT012 (the scope that raises is the thing under test)
 
@@ -15,7 +15,7 @@ from steadlock import aio
 
 BATCH, BATCHES = 1_000, 4
 
-# A sweep runs when the number of added leases exceeds by 64 the number that the last sweep left.
+# A sweep runs when the leases that were added since the last sweep outnumber by 64 those that it left.
 MAX_HOLDS = 2 * BATCH + 64
 
 

@@ -245,7 +245,7 @@ def serving(
 def serving_on(
     port: int, server: RedisServer, command: list[str], workers: int, callers: int, lazy: bool
 ) -> Iterator[list[HTTPConnection]]:
-    """Runs the web server on this port, as `serving` does. Raises `EndedError` if the server ends before all connections are made."""
+    """Does what `serving` does, on this port. Raises `EndedError` if the server ends before it has all connections."""
     bind = ["--bind", f"127.0.0.1:{port}"] if command[0] == "gunicorn" else ["--port", str(port)]
     found: defaultdict[int, list[HTTPConnection]] = defaultdict(list)
 
