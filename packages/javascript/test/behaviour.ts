@@ -338,7 +338,7 @@ async function playOne(scenario: Scenario, kind: string, servers: Servers): Prom
   }
 }
 
-/** Checks that the call succeeds, or check with the kind of error that the step names. */
+/** Checks that the call succeeds, or fails with the kind of error that the step names. */
 async function check(step: Step, attempt: Promise<unknown>): Promise<void> {
   if (step.error === undefined) return void (await attempt);
   const error = await attempt.then(

@@ -27,7 +27,7 @@ describe('a cluster whose node announces another address', () => {
   });
 
   async function works(addressMap: ConnectOptions['addressMap'], waitMs = 10_000): Promise<void> {
-    // Connecting must time out before the wait does: only then the error has the cause of the failed connection.
+    // Connecting must time out before the wait does, so that the error has the cause of the failed connection.
     const client = await connect(`redis+cluster://${here}`, { addressMap, connectTimeoutMs: waitMs / 2 });
     try {
       const lease = await client.lock('a').lock({ waitMs });

@@ -12,7 +12,7 @@ function lost(...leases: Lease[]): Promise<unknown> {
   return eventually(5_000, () => leases.every((lease) => lease.lostReason === 'expired' && lease.signal.aborted));
 }
 
-/** Returns whether an owner holds the lock, and an attempt is refused. */
+/** Returns whether an attempt is refused because an owner holds the lock. */
 async function isHeld(client: Client, name: string): Promise<boolean> {
   return (await client.lock(name).tryLock()) === null;
 }

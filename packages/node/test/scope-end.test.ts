@@ -122,7 +122,7 @@ describe('a lost lock', () => {
     };
 
     for (const [when, { lock, body }] of Object.entries(bodies)) {
-      it(`of using() hides no error of the body, and else is an error: ${when}`, async () => {
+      it(`of using() is thrown only if the body throws nothing: ${when}`, async () => {
         const fails = client.using(lock(), async (lease) => {
           await body(lease);
           throw mistake;
@@ -131,7 +131,7 @@ describe('a lost lock', () => {
         await assert.rejects(client.using(lock(), body), LockLostError);
       });
 
-      it(`of await using comes beside the error of the body, and else is an error: ${when}`, async () => {
+      it(`of await using is thrown alone, or with the error of the body: ${when}`, async () => {
         const fails = async () => {
           await using lease = await lock().lock({ waitMs: 5_000 });
           await body(lease);
@@ -150,7 +150,7 @@ describe('a lost lock', () => {
         }, LockLostError);
       });
 
-      it(`of try and finally hides no error of the body, and else is an error: ${when}`, async () => {
+      it(`of try and finally is thrown only if the body throws nothing: ${when}`, async () => {
         const outcomes: string[] = [];
         /** The pattern of the README. */
         const scope = async (work: (lease: Lease) => Promise<void>) => {

@@ -70,10 +70,10 @@ describe('the signal of a lease', () => {
       await once(lease.signal, 'abort');
       console.log(lease.lostReason);
     `;
-    let isReady = false;
+    let isRemoving = false;
     const ended = await run(program, server.url, (output) => {
-      if (!output.includes('held') || isReady) return;
-      isReady = true;
+      if (!output.includes('held') || isRemoving) return;
+      isRemoving = true;
       // By this time a program that nothing keeps alive would have ended.
       setTimeout(() => server.store.del('awaited'), 1_000);
     });

@@ -13,7 +13,7 @@ import asyncio, errno, fcntl, os, socket, sys, threading, time, traceback
 import steadlock
 
 def open_descriptors():
-    # One of them is the descriptor with which `listdir` reads, and is closed again.
+    # The descriptor with which `listdir` reads is one of them, although it is closed by now.
     return {int(number) for number in os.listdir("/proc/self/fd")}
 
 def close(numbers):

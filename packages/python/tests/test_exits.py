@@ -264,7 +264,6 @@ def test_waiters_are_granted_nothing_at_exit(server: RedisServer, store: Store, 
         store.flushall()
 
 
-PATCHED = "import gevent.monkey; gevent.monkey.patch_all()"
 WAITING_LOG_HANDLER = """
 {first}
 import logging, steadlock, sys, threading, time
