@@ -1,5 +1,5 @@
-// Tests of releases after their client was closed: the close has released the locks, and a second release in a
-// `finally` of the program replaces no error.
+// Tests of releases after the close of their client. The close has released the locks, and a release in a `finally`
+// hides no error of the program.
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';

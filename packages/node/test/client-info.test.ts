@@ -1,4 +1,4 @@
-// Tests of the information about clients: a client reports its program and machine, and other clients show them.
+// Tests of the information about clients: a client reports its program and machine, and others read them.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';

@@ -38,7 +38,7 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
       await server?.[Symbol.asyncDispose]();
     });
 
-    it('are separate: one name can be locks of several kinds', async () => {
+    it('are separate: locks of several kinds can have one name', async () => {
       const { read } = client.readWriteLock('one-name');
       const leases = [
         await client.lock('one-name').lock(),

@@ -663,7 +663,7 @@ async def test_an_interrupt_at_the_end_of_a_task_leaves_nothing_held(aclient: ai
         while True:
             interrupt = InterruptAt(next(moments))
             await asyncio.create_task(hold(interrupt))
-            # The client gets the report after this task.
+            # The client learns of the end of that task only after this task has yielded.
             await asyncio.sleep(0)
             sys.setprofile(None)
             gc.collect()

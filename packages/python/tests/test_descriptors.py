@@ -73,7 +73,7 @@ def check_names_open_files(error):
 
 other = redis.Redis.from_url(sys.argv[1])
 other.ping()
-# The client looks its server up by name.
+# By name, so that each connection needs a lookup.
 url = sys.argv[1].replace("127.0.0.1", "localhost")
 deadline = time.monotonic() + 30
 """

@@ -80,7 +80,7 @@ async def test_a_scope_with_an_expired_lease_keeps_a_newer_lease_of_its_task(url
         for scope in (client.lock("door", lease=0.2), lock.hold(lease=0.2)):
             with pytest.raises(steadlock.LockLostError) as caught:
                 async with scope:
-                    # The loss cancels the body of the scope; this body goes on all the same.
+                    # The loss cancels the body of the scope; this body ignores the cancellation.
                     with pytest.raises(asyncio.CancelledError):
                         await asyncio.sleep(5)
                     assert await lock.acquire()

@@ -19,7 +19,7 @@ NOBODY = 1_000_000 + os.getpid()
 _, HARD = resource.getrlimit(resource.RLIMIT_NPROC)
 other = redis.Redis.from_url(sys.argv[1])
 other.ping()
-# The client looks its server up by name.
+# By name, so that each connection needs a lookup.
 url = sys.argv[1].replace("127.0.0.1", "localhost")
 
 def threads_named(name):
