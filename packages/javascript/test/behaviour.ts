@@ -139,14 +139,14 @@ class Run {
       const controller = new AbortController();
       const lease = this.#acquire(step, controller.signal);
       lease.catch(() => {});
-      this.#calls.set(said(step.as), { lease, controller });
+      this.#calls.set(required(step.as), { lease, controller });
     },
     await: (step) => {
       const { lease } = this.#call(step);
       const late = sleep(step.within_ms ?? TIMEOUT_MS, undefined, { ref: false }).then(() =>
         assert.fail('the call is still waiting'),
       );
-      return this.#settle({ ...step, as: said(step.call) }, Promise.race([lease, late]));
+      return this.#settle({ ...step, as: required(step.call) }, Promise.race([lease, late]));
     },
     cancel: async (step) => {
       const { lease, controller } = this.#call(step);
@@ -160,15 +160,15 @@ class Run {
     leave: async (step) => {
       const lock = this.#lock(step);
       const leave = (lease: Lease) => (isSemaphore(lock) ? lock.release(lease) : lock.unlock(lease));
-      // A task that holds nothing passes the `null` of a refused attempt.
+      // A step without a lease passes `null`, as after a refused attempt.
       if (step.lease === undefined) return assert.rejects(leave(null as never), InvalidArgumentError);
       const left = leave(this.#lease(step.lease));
-      await fails(step, left);
+      await check(step, left);
       if (step.error === undefined) return assert.equal(await left, 'released');
       if (step.is === undefined) return;
       await assert.rejects(left, ({ reason }) => asList(step.is).includes(reason));
     },
-    extend: (step) => fails(step, this.#lease(step.lease).extend(step.by_ms)),
+    extend: (step) => check(step, this.#lease(step.lease).extend(step.by_ms)),
     valid: async (step) => assert.equal(this.#lease(step.lease).isValid, step.is),
     held: async (step) => {
       const lock = this.#lock(step);
@@ -186,7 +186,7 @@ class Run {
       const end = performance.now() + (step.ms as number);
       while (performance.now() < end) {
         assert.ok(this.#lease(step.lease).isValid);
-        const remainingMs = (await lock.holder())?.remainingMs ?? assert.fail('nobody holds it');
+        const remainingMs = (await lock.holder())?.remainingMs ?? assert.fail('nobody holds the lock');
         assert.ok(remainingMs <= (step.below as number), `${remainingMs}`);
         await sleep(20);
       }
@@ -202,7 +202,7 @@ class Run {
     locked: async (step) => {
       const end = performance.now() + (step.within_ms ?? 0);
       while ((await this.#isLocked(step)) !== step.is) {
-        assert.ok(performance.now() < end, `it is not ${step.is}`);
+        assert.ok(performance.now() < end, `isLocked is not ${step.is}`);
         await sleep(10);
       }
     },
@@ -210,7 +210,7 @@ class Run {
     force: async (step) => assert.equal(await this.#client(step).forceRelease(this.#lock(step)), step.is),
     set_limit: (step) => {
       const changed = this.#client(step).setLimit(this.#name, step.limit as number);
-      return fails(
+      return check(
         step,
         changed.then((wasHeld) => assert.equal(wasHeld, step.is)),
       );
@@ -248,11 +248,11 @@ class Run {
 
   /** Stores the lease under its name, or checks that the step's error came. */
   async #settle(step: Step, attempt: Promise<Lease | null>): Promise<void> {
-    await fails(step, attempt);
+    await check(step, attempt);
     if (step.error !== undefined) return;
     const lease = await attempt;
-    assert.ok(lease, 'it was refused');
-    this.#leases.set(said(step.as), lease);
+    assert.ok(lease, 'the attempt was refused');
+    this.#leases.set(required(step.as), lease);
   }
 
   #client(step: Step): Client {
@@ -275,11 +275,11 @@ class Run {
   }
 
   #lease(name: string | undefined): Lease {
-    return this.#leases.get(said(name)) ?? assert.fail(`there is no lease ${name}`);
+    return this.#leases.get(required(name)) ?? assert.fail(`there is no lease ${name}`);
   }
 
   #call(step: Step): Call {
-    return this.#calls.get(said(step.call)) ?? assert.fail(`there is no call ${step.call}`);
+    return this.#calls.get(required(step.call)) ?? assert.fail(`there is no call ${step.call}`);
   }
 }
 
@@ -289,7 +289,7 @@ export function play(transports: Readonly<Record<string, Transport>>, { onlyFirs
     describe(`on ${name}`, { concurrency: 4 }, () => {
       let servers: Servers;
       let passed = 0;
-      const left: string[] = [];
+      const skipped: string[] = [];
 
       before(async () => {
         servers = await transport.start();
@@ -299,7 +299,7 @@ export function play(transports: Readonly<Record<string, Transport>>, { onlyFirs
         await servers.stop();
         console.log(`behaviour on ${name}: ${passed} scenarios passed`);
         if (onlyFirst) return;
-        for (const scenario of left)
+        for (const scenario of skipped)
           console.log(`behaviour on ${name}: not for languages without implicit owners: ${scenario}`);
       });
 
@@ -307,7 +307,7 @@ export function play(transports: Readonly<Record<string, Transport>>, { onlyFirs
         for (const kind of scenario.kinds) {
           assert.ok(kinds.includes(kind), `${scenario.name}: ${kind}`);
           if (scenario.skip_without_implicit_owner?.includes(kind)) {
-            left.push(`${scenario.name} (${kind})`);
+            skipped.push(`${scenario.name} (${kind})`);
             continue;
           }
           if (onlyFirst && scenario !== scenarios.find(({ kinds }) => kinds.includes(kind))) continue;
@@ -339,7 +339,7 @@ async function playOne(scenario: Scenario, kind: string, servers: Servers): Prom
 }
 
 /** Checks that the call succeeds, or fails with the kind of error that the step names. */
-async function fails(step: Step, attempt: Promise<unknown>): Promise<void> {
+async function check(step: Step, attempt: Promise<unknown>): Promise<void> {
   if (step.error === undefined) return void (await attempt);
   const error = await attempt.then(
     () => assert.fail(`no ${step.error}`),
@@ -360,6 +360,6 @@ function asList(expected: unknown): unknown[] {
   return Array.isArray(expected) ? expected : [expected];
 }
 
-function said(name: string | undefined): string {
+function required(name: string | undefined): string {
   return name ?? assert.fail('the step names nothing');
 }

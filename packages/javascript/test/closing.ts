@@ -1,5 +1,5 @@
-// Tests of releases after their client was closed: the close has released the locks, and a second release in a
-// `finally` of the program replaces no error.
+// Tests of releases after the close of their client. The close has released the locks, and a release in a `finally`
+// hides no error of the program.
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
@@ -63,7 +63,7 @@ export function closing(open: () => Promise<Client>): void {
           await assert.rejects(other.using(lockOf(other, `${lock.name}-using`), options, bodyOf), /of the body/);
         });
 
-        it('is lost for the end of a scope and for unlock()', async () => {
+        it('is reported as lost at the end of a scope, and as closed by unlock()', async () => {
           const { client, lock, lease } = await held();
           await client.close();
           const unlocking = 'acquire' in lock ? lock.release(lease) : lock.unlock(lease);

@@ -27,7 +27,7 @@ describe('a cluster whose node announces another address', () => {
   });
 
   async function works(addressMap: ConnectOptions['addressMap'], waitMs = 10_000): Promise<void> {
-    // Connecting must end before the wait, so that the error has the cause of its failure.
+    // Connecting must time out before the wait does, so that the error has the cause of the failed connection.
     const client = await connect(`redis+cluster://${here}`, { addressMap, connectTimeoutMs: waitMs / 2 });
     try {
       const lease = await client.lock('a').lock({ waitMs });
@@ -58,14 +58,14 @@ describe('a cluster whose node announces another address', () => {
       const { connect } = require('steadlock');
       connect(workerData.url, { addressMap: () => workerData.here, lazy: true }).then((client) => {
         client.lock('a').lock();
-        // From here on nobody answers.
+        // Blocks the thread, so that nothing answers the client any more.
         Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
       });`;
     const ended = await run(
       `import { readdirSync, readFileSync } from 'node:fs';
       import { setTimeout as sleep } from 'node:timers/promises';
       import { Worker } from 'node:worker_threads';
-      const asking = () =>
+      const blocked = () =>
         readdirSync('/proc/self/task').filter((id) => {
           try {
             return readFileSync('/proc/self/task/' + id + '/comm', 'utf8').startsWith('steadlock-block');
@@ -75,11 +75,11 @@ describe('a cluster whose node announces another address', () => {
         }).length;
       const workerData = { url: process.env.STEADLOCK_URL, here: '${here}' };
       const worker = new Worker(${JSON.stringify(program)}, { eval: true, workerData, execArgv: [] });
-      while (asking() === 0) await sleep(2);
+      while (blocked() === 0) await sleep(2);
       await worker.terminate();
       const limit = performance.now() + 5_000;
-      while (asking() > 0 && performance.now() < limit) await sleep(2);
-      console.log('left', asking());
+      while (blocked() > 0 && performance.now() < limit) await sleep(2);
+      console.log('left', blocked());
       process.exit();`,
       `redis+cluster://${here}`,
     );
@@ -88,11 +88,11 @@ describe('a cluster whose node announces another address', () => {
 
   for (const [what, addressMap, cause] of [
     ['throws', () => assert.fail('hunter2'), /it threw AssertionError/],
-    ['throws what has a symbol for a name', () => raise({ value: Symbol('odd') }), /it threw Symbol\(odd\)/],
-    ['throws what does not tell its name', () => raise({ get: () => assert.fail('hunter2') }), /it threw an error/],
+    ['throws an error whose name is a symbol', () => raise({ value: Symbol('odd') }), /it threw Symbol\(odd\)/],
+    ['throws an error whose name throws', () => raise({ get: () => assert.fail('hunter2') }), /it threw an error/],
     ['gives no address', () => 'hunter2@h', /no address/],
     ['gives no string', () => 7 as unknown as string, /neither a string nor null/],
-    ['says that it is there', () => null, /10\.255\.0\.1:7000/],
+    ['returns null, which keeps the announced address', () => null, /10\.255\.0\.1:7000/],
   ] as const) {
     it(`is not reached by a function that ${what}`, async () => {
       await assert.rejects(works(addressMap, 4_000), (error: Error) => {

@@ -215,7 +215,7 @@ describe('invalid input', () => {
     await client.using('memory', { signal, fencing: false }, ({ token }) => assert.equal(token, null));
   });
 
-  it('each refused argument has the operation', async () => {
+  it('the error for a refused argument has the operation', async () => {
     // A grant writes a token to its server, and nothing must be written to the test's server.
     await using elsewhere = await connect('memory://');
     const refused: [string, () => unknown][] = [
@@ -252,23 +252,23 @@ describe('invalid input', () => {
   });
 
   it('a refused connection is unavailable', async () => {
-    const gone = await RedisServer.start();
-    await gone[Symbol.asyncDispose]();
-    const error = await connect(gone.url, { connectTimeoutMs: 500 }).catch((error) => error);
+    const stopped = await RedisServer.start();
+    await stopped[Symbol.asyncDispose]();
+    const error = await connect(stopped.url, { connectTimeoutMs: 500 }).catch((error) => error);
     assert.ok(error instanceof UnavailableError, `${error}`);
-    assert.ok(error.node?.includes(new URL(gone.url).port) && error.retryable, `${error}`);
+    assert.ok(error.node?.includes(new URL(stopped.url).port) && error.retryable, `${error}`);
     assert.match(error.cause as string, /refused/);
     assert.match(error.message, /is the server running/);
     assert.doesNotMatch(error.cause as string, /is the server running/);
   });
 
-  it('an error without a cause has none', async () => {
+  it('an error without a cause has no property `cause`', async () => {
     const error = await connect('nonsense').catch((error) => error);
     assert.ok(error instanceof MisconfiguredError || error instanceof InvalidArgumentError, `${error}`);
     assert.ok(!('cause' in error), `${error}`);
   });
 
-  it('a wrong password is reported and not repeated', async () => {
+  it('a wrong password is reported, and the error does not contain it', async () => {
     await using guarded = await RedisServer.start('--requirepass', 'the-right-one');
     const url = guarded.url.replace('//', '//:hunter2-wrong@');
     const error = await connect(url, { connectTimeoutMs: 2_000 }).catch((error) => error);

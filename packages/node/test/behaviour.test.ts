@@ -44,7 +44,7 @@ if (urls) {
   play({ urls: transport(async () => ({ urls, stop: async () => {} })) }, { onlyFirst: true });
 } else {
   for (const name of (process.env.STEADLOCK_BEHAVIOUR ?? 'memory,serve,redis').split(',')) {
-    const chosen = ALL[name] ?? assert.fail('STEADLOCK_BEHAVIOUR names memory, serve and redis');
+    const chosen = ALL[name] ?? assert.fail(`STEADLOCK_BEHAVIOUR has ${name}, which is not memory, serve or redis`);
     play({ [name]: chosen });
   }
 }

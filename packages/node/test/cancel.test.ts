@@ -52,10 +52,10 @@ describe('an aborted acquisition', () => {
     const { write } = client.readWriteLock('pages');
     const held = await write.lock({ leaseMs: 3_600_000 });
     await using other = await connect(server.url);
-    const giving = new AbortController();
-    const waiting = other.readWriteLock('pages').write.lock({ signal: giving.signal });
+    const controller = new AbortController();
+    const waiting = other.readWriteLock('pages').write.lock({ signal: controller.signal });
     await eventually(5_000, () => server.store.hexists('steadlock:{pages}:rw', 'mark'));
-    giving.abort();
+    controller.abort();
     await assert.rejects(waiting);
     await held.release();
     for (const key of await server.keys()) {
@@ -114,7 +114,7 @@ describe('an aborted acquisition', () => {
     assert.equal(await server.store.exists('a'), 0);
   });
 
-  it('rejects with a DOMException if the signal has no reason', async () => {
+  it('rejects with the TimeoutError of AbortSignal.timeout()', async () => {
     const lease = await client.lock('a').lock();
     await assert.rejects(client.lock('a').lock({ signal: AbortSignal.timeout(20) }), { name: 'TimeoutError' });
     await assert.rejects(client.lock('a').tryLock({ waitMs: 5_000, signal: AbortSignal.timeout(20) }), {
@@ -124,7 +124,7 @@ describe('an aborted acquisition', () => {
   });
 
   it('leaves no key while the reply is in flight', async () => {
-    // The server receives the call of a script, and runs it only afterwards.
+    // The server receives script calls, but runs none before UNPAUSE.
     await server.store.client('PAUSE', 20_000, 'WRITE');
     const controller = new AbortController();
     const aborted = client.lock('a').lock({ signal: controller.signal });

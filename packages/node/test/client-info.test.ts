@@ -1,4 +1,4 @@
-// Tests of the information about clients: a client reports its program and machine, and other clients show them.
+// Tests of the information about clients: a client reports its program and machine, and others read them.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -25,7 +25,7 @@ const PROGRAM = basename(__filename);
 
 /** Checks that the information is about this process, whose client began to connect at `connectedAt`. */
 function assertIsThisProcess(info: ClientInfo | null | undefined, label: string, connectedAt: number): void {
-  assert.ok(info, 'its name is not known');
+  assert.ok(info, 'the client of the holder is not known');
   const { since, ...rest } = info;
   assert.deepEqual(rest, {
     host: hostname(),
@@ -101,13 +101,13 @@ describe('the client of a holder', () => {
 
   it('is unknown if either client has switched clientInfo off', async () => {
     await server.store.flushall();
-    const said = async () => (await server.store.keys('*:client')).length;
+    const infoKeys = async () => (await server.store.keys('*:client')).length;
     await using silent = await connect(server.url, { clientInfo: false });
     const unnamed = await silent.lock('silent').lock();
-    assert.equal(await said(), 0);
+    assert.equal(await infoKeys(), 0);
     await using client = await connect(server.url, { clientInfo: true });
     const named = await client.lock('named').lock();
-    assert.equal(await said(), 1);
+    assert.equal(await infoKeys(), 1);
     const holder = await client.lock('silent').holder();
     assert.equal(holder?.client, null);
     assert.equal((await silent.lock('named').holder())?.client, null);

@@ -3,7 +3,7 @@
 import { describe, it } from 'node:test';
 import { runWithLimit, skip } from './resource-limits.js';
 
-/** Prints `refused` once each call has failed for want of descriptors. */
+/** Prints `refused` once each call has failed because the process has no descriptor left. */
 const PROGRAM = `
   const isRefused = (message) => message.includes('open files');
   const calls = [() => use(client), () => client.lock('held').isLocked(), () => held.extend()];

@@ -23,7 +23,7 @@ async function assertNoLeak(what: () => Promise<void>): Promise<void> {
   await eventually(20_000, () => nativeClients().left === 0 && threads() <= before.threads);
   assert.ok(nativeClients().opened >= before.opened + MANY);
   const grownMib = (residentMemory() - before.memory) / MIB;
-  // A client needs about 100 kB, so leaked clients of these rounds would exceed this.
+  // A client needs about 100 kB, so leaked clients of these rounds would exceed this limit.
   assert.ok(grownMib < 16, `${grownMib.toFixed(1)} MiB more`);
 }
 
@@ -82,7 +82,7 @@ describe('a client', () => {
       const client = await connect(server.url);
       await (await client.lock('idle').lock()).release();
       // This lease expires and needs no release.
-      await client.lock('lapses').tryLock({ leaseMs: 100, waitMs: 20_000 });
+      await client.lock('expires').tryLock({ leaseMs: 100, waitMs: 20_000 });
     };
     for (let round = 0; round < 5; round += 1) await drop();
     // A garbage collection before the engine has noticed the expiry would warn, so this time is long.
@@ -149,9 +149,9 @@ describe('a client', () => {
 
   it('that was dropped still aborts the signal of its lease', async () => {
     await using client = await connect('memory://');
-    const take = async () => (await client.lock('signal').lock({ leaseMs: 300 })).signal;
+    const keep = async () => (await client.lock('signal').lock({ leaseMs: 300 })).signal;
     const drop = async () => (await (await connect('memory://')).lock('signal').lock({ leaseMs: 300 })).signal;
-    const signals = [await take(), await drop()];
+    const signals = [await keep(), await drop()];
     collectGarbage();
     await eventually(5_000, () => signals.every(({ aborted }) => aborted));
   });

@@ -26,7 +26,7 @@ describe('two clients', () => {
     assert.equal(await store.get('counter'), '800');
   });
 
-  it('with different prefixes have different locks, named without them', async () => {
+  it('with different key prefixes have different locks, whose names have no prefix', async () => {
     await using server = await RedisServer.start();
     await using first = await connect(server.url, { keyPrefix: 'a:' });
     await using second = await connect(server.url, { keyPrefix: 'b:' });

@@ -111,7 +111,7 @@ describe('a program', () => {
     ['an idle client', ''],
     ['a held lock', `await client.lock('gone').lock();`],
   ] as const) {
-    it(`ends soon with ${what} when its server hangs, and when it is gone`, async () => {
+    it(`ends soon with ${what} when its server hangs, and when its server is killed`, async () => {
       const text = `import { connect } from 'steadlock';
         const client = await connect();
         ${program}

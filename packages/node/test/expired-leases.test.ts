@@ -1,4 +1,4 @@
-// Tests that a fixed lease leaves no memory behind after it has expired.
+// Tests of leases after they expired or their client was closed: their memory, and what a late release returns.
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
@@ -6,14 +6,14 @@ import { type Client, ClosedError, connect, type Lease, LockLostError, NotOwnerE
 import { collectGarbage } from './garbage.js';
 import { eventually } from './server.js';
 
-const EXPIRATIONS = { leaseMs: 100 };
+const SHORT_LEASE = { leaseMs: 100 };
 
 function lost(...leases: Lease[]): Promise<unknown> {
   return eventually(5_000, () => leases.every((lease) => lease.lostReason === 'expired' && lease.signal.aborted));
 }
 
-/** Whether another owner holds the lock, so that an attempt is refused. */
-async function isTaken(client: Client, name: string): Promise<boolean> {
+/** Returns whether an attempt is refused because an owner holds the lock. */
+async function isHeld(client: Client, name: string): Promise<boolean> {
   return (await client.lock(name).tryLock()) === null;
 }
 
@@ -22,9 +22,9 @@ describe('expired fixed leases', () => {
     await using client = await connect('memory://');
     const leases: WeakRef<Lease>[] = [];
     for (let number = 0; number < 2_000; number += 1) {
-      leases.push(new WeakRef(await client.lock(`door-${number}`, EXPIRATIONS).lock()));
+      leases.push(new WeakRef(await client.lock(`door-${number}`, SHORT_LEASE).lock()));
     }
-    const seats = client.semaphore('seats', 1_000, EXPIRATIONS);
+    const seats = client.semaphore('seats', 1_000, SHORT_LEASE);
     for (let number = 0; number < 1_000; number += 1) {
       leases.push(new WeakRef(await seats.acquire()));
     }
@@ -41,19 +41,19 @@ describe('expired fixed leases', () => {
     await using client = await connect('memory://');
     const lock = client.lock('door');
     let newer: Lease | undefined;
-    const leaves = { name: 'LockLostError', reason: 'expired' };
-    const take = async (lease: Lease) => {
+    const lostError = { name: 'LockLostError', reason: 'expired' };
+    const loseAndAcquireAgain = async (lease: Lease) => {
       await lost(lease);
       newer = await lock.lock();
     };
-    await assert.rejects(client.using(lock, EXPIRATIONS, take), leaves);
-    assert.ok(newer?.isValid && (await isTaken(client, 'door')));
+    await assert.rejects(client.using(lock, SHORT_LEASE, loseAndAcquireAgain), lostError);
+    assert.ok(newer?.isValid && (await isHeld(client, 'door')));
     assert.equal(await lock.unlock(newer), 'released');
     await assert.rejects(async () => {
-      await using lease = await lock.lock(EXPIRATIONS);
-      await take(lease);
-    }, leaves);
-    assert.ok(newer?.isValid && (await isTaken(client, 'door')));
+      await using lease = await lock.lock(SHORT_LEASE);
+      await loseAndAcquireAgain(lease);
+    }, lostError);
+    assert.ok(newer?.isValid && (await isHeld(client, 'door')));
     assert.equal(await lock.unlock(newer), 'released');
   });
 
@@ -68,11 +68,13 @@ describe('expired fixed leases', () => {
     const newer = await lock.lock();
     assert.equal(await inner.release(), 'expired');
     assert.equal(await outer.release(), 'expired');
-    assert.ok(newer.isValid && (await isTaken(client, 'door')));
+    assert.ok(newer.isValid && (await isHeld(client, 'door')));
     assert.equal(await lock.unlock(newer), 'released');
   });
+});
 
-  it('differ from leases lost by close(), whose release rejects with closed', async () => {
+describe('leases of a closed client', () => {
+  it('cannot be unlocked', async () => {
     const client = await connect('memory://');
     const lock = client.lock('door');
     const lease = await lock.lock();

@@ -1,4 +1,4 @@
-// Helpers for tests of garbage: they collect it, and count the native clients that are left.
+// Helpers for tests of memory: they collect garbage, and count the native clients that are left.
 
 import { readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';

@@ -52,7 +52,7 @@ describe('a closed client', () => {
       };
       await pause();
       const leftSoon = left().filter((type) => type !== 'napi_rs_threadsafe_function');
-      // The engine's thread ends that handle, which a busy machine can delay.
+      // The engine's thread closes the handle of that type, which can take long on a busy machine.
       for (const end = performance.now() + 20_000; left().length > 0 && performance.now() < end; ) await pause();
       hook.disable();
       const after = await client.lock('after').lock().catch(({ name }) => name);

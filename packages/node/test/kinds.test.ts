@@ -38,7 +38,7 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
       await server?.[Symbol.asyncDispose]();
     });
 
-    it('are separate: one name can be locks of several kinds', async () => {
+    it('are separate: locks of several kinds can have one name', async () => {
       const { read } = client.readWriteLock('one-name');
       const leases = [
         await client.lock('one-name').lock(),
@@ -71,8 +71,8 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
         ['errors-s', client.semaphore('errors-s', 1)],
       ];
       for (const [name, lock] of locks) {
-        const lease = await take(lock, {});
-        const refused = await take(lock, { waitMs: 0 }).catch((error) => error);
+        const lease = await acquire(lock, {});
+        const refused = await acquire(lock, { waitMs: 0 }).catch((error) => error);
         assert.ok(refused instanceof LockTimeoutError, name);
         assert.equal(refused.lockName, name);
         assert.ok(refused.message.includes(`"${name}"`), refused.message);
@@ -261,11 +261,11 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
         (client: Client) => client.readWriteLock('force-write').write,
         (client: Client) => client.semaphore('force', 3),
       ];
-      const loses = async (of: (client: Client) => Lock | Semaphore) => {
-        assert.equal(await other.forceRelease(of(other)), false);
-        const lease = await take(of(short), {});
+      const loses = async (lockOf: (client: Client) => Lock | Semaphore) => {
+        assert.equal(await other.forceRelease(lockOf(other)), false);
+        const lease = await acquire(lockOf(short), {});
         const { signal } = lease;
-        assert.equal(await other.forceRelease(of(other)), true);
+        assert.equal(await other.forceRelease(lockOf(other)), true);
         await eventually(20_000, () => signal.aborted);
         assert.ok(signal.reason instanceof LockLostError);
         assert.equal(lease.lostReason, 'removed');
@@ -320,18 +320,18 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
     });
 
     it('an aborted wait leaves no record', async () => {
-      for (const of of [
+      for (const lockOf of [
         (client: Client) => client.mutex('abort-mutex'),
         (client: Client) => client.fairLock('abort-fair'),
         (client: Client) => client.readWriteLock('abort-rw').write,
         (client: Client) => client.semaphore('abort-s', 1),
         (client: Client) => client.multiLock([client.lock('abort-a'), client.mutex('abort-b')]),
       ]) {
-        const lease = await take(of(client), {});
-        const aborted = take(of(other), { signal: AbortSignal.timeout(50) });
+        const lease = await acquire(lockOf(client), {});
+        const aborted = acquire(lockOf(other), { signal: AbortSignal.timeout(50) });
         await assert.rejects(aborted, { name: 'TimeoutError' });
         await lease.release();
-        await (await take(of(client), { waitMs: 5_000 })).release();
+        await (await acquire(lockOf(client), { waitMs: 5_000 })).release();
       }
     });
 
@@ -341,7 +341,7 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
       const all = closed.multiLock(locks);
       await closed.close();
       for (const lock of [...locks, all]) {
-        await assert.rejects(take(lock, {}), ClosedError);
+        await assert.rejects(acquire(lock, {}), ClosedError);
         if (lock !== all) await assert.rejects(closed.forceRelease(lock), ClosedError);
       }
       await assert.rejects(closed.semaphore('c', 1).available(), ClosedError);
@@ -386,6 +386,6 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
   });
 }
 
-function take(lock: Lock | Semaphore, options: { waitMs?: number; signal?: AbortSignal }) {
+function acquire(lock: Lock | Semaphore, options: { waitMs?: number; signal?: AbortSignal }) {
   return 'limit' in lock ? lock.acquire(1, options) : lock.lock(options);
 }

@@ -1,7 +1,7 @@
 // Tests that known defects of other lock libraries are found.
 //
-// Each check passes with the real code, and fails when the defect is put in. The core has such tests for defects in the
-// core; this file has the defect that can be in a scope.
+// Each check passes with the real code, and fails when the defect is put in. Most defects can be only in the core, and
+// the core has such tests of its own. The defect here is in the end of a scope.
 
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';

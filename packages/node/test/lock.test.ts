@@ -60,7 +60,7 @@ for (const transport of ['memory', 'redis'] as const) {
       await (await second).release();
     });
 
-    it('is renewed as the call with a lease says, else as the lock object says', async () => {
+    it('is renewed as the options of the call say, and without them as the lock object says', async () => {
       // 200 ms are too short for an auto-renewed lease, and long enough for a fixed one.
       const renewed = client.lock('renewed', { leaseMs: 5_000, renew: true });
       const fixed = client.lock('renewed', { leaseMs: 200 });
@@ -108,7 +108,7 @@ for (const transport of ['memory', 'redis'] as const) {
       await second.release();
     });
 
-    it("does not take another lock's lease", async () => {
+    it('does not accept the lease of another lock', async () => {
       const lease = await client.lock('mine').lock();
       await assert.rejects(client.lock('yours').unlock(lease), NotOwnerError);
       await assert.rejects(other.lock('mine').unlock(lease), NotOwnerError);
@@ -145,7 +145,7 @@ for (const transport of ['memory', 'redis'] as const) {
       assert.equal(lease.lostReason, 'expired');
     });
 
-    it('with an expired fixed lease is forgotten', async () => {
+    it('can be acquired again after its fixed lease expired, and that lease stays lost', async () => {
       const lock = client.lock('expired', { leaseMs: 150 });
       const lease = await lock.lock();
       await eventually(20_000, () => lease.lostReason === 'expired' && lease.signal.aborted);

@@ -38,7 +38,7 @@ async function use(client: Client, name: string): Promise<void> {
   await lease.release();
 }
 
-describe('many clients of a process', { skip: process.platform !== 'linux' && 'it looks into /proc' }, () => {
+describe('many clients of a process', { skip: process.platform !== 'linux' && 'the test reads /proc' }, () => {
   it('need one thread, 8 descriptors and less than half a MiB each, and nothing after close', async (test) => {
     await using server = await RedisServer.start();
     // The first client creates the parts that all clients share.

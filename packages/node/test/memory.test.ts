@@ -13,14 +13,14 @@ const LEASES = IS_LONG ? 100_000 : 3_000;
 const AT_ONCE = 500;
 
 /**
- * The growth that still counts as flat, in MiB. The limit for JavaScript's heap would show 150 bytes for each of the
- * fewest names. The limit for the process is higher, because its allocators keep pages.
+ * The growth that still counts as flat, in MiB. A leak of 150 bytes for each of 3,000 names exceeds the limit for
+ * JavaScript's heap. The limit for the process is higher, because its allocators keep pages.
  */
 const FLAT = { heap: 0.4, resident: 24 };
 
 /**
- * Runs `batch`, the text of a function, for `count` numbers and then for as many more, and checks that the memory does
- * not grow in between. Runs in a process of its own, because the test runner keeps each of its promises for a while.
+ * Runs `batch`, the text of a function, for `count` numbers and then for as many more, and checks that the second half
+ * adds no memory. Runs in a process of its own, because the test runner keeps each promise of its process for a while.
  */
 async function assertFlatMemory(count: number, batch: string): Promise<void> {
   await using server = await RedisServer.start();
@@ -49,9 +49,9 @@ async function assertFlatMemory(count: number, batch: string): Promise<void> {
     .split('\n')
     .map((line) => JSON.parse(line)) as [typeof FLAT, typeof FLAT];
   for (const what of ['heap', 'resident'] as const) {
-    const said = `${what}: ${before[what].toFixed(1)} MiB, then ${after[what].toFixed(1)} MiB`;
-    console.log(said);
-    assert.ok(after[what] - before[what] < FLAT[what], said);
+    const report = `${what}: ${before[what].toFixed(1)} MiB, then ${after[what].toFixed(1)} MiB`;
+    console.log(report);
+    assert.ok(after[what] - before[what] < FLAT[what], report);
   }
 }
 
@@ -72,7 +72,7 @@ describe('memory stays flat', () => {
       `async (numbers) => {
         globalThis.seats ??= client.semaphore('seats', ${2 * AT_ONCE}, { leaseMs: 100 });
         const signals = await Promise.all(numbers.map(async (number) => {
-          const lock = client.lock('lapses-' + number, { leaseMs: 100, fencing: false });
+          const lock = client.lock('expires-' + number, { leaseMs: 100, fencing: false });
           return (await (number % 2 ? seats.acquire() : lock.lock())).signal;
         }));
         while (!signals.every(({ aborted }) => aborted)) await new Promise((resolve) => setTimeout(resolve, 10));

@@ -1,4 +1,4 @@
-// Compares the table with a Map that gets the same calls.
+// Tests of `NumberTable`: it is compared with a Map that gets the same calls.
 
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';

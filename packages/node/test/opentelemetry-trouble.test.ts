@@ -162,7 +162,7 @@ it('concurrent callers have separate spans, each of which ends once', async () =
   }
 });
 
-it('a dropped client is freed and not read any more', async () => {
+it('a dropped client is freed, and its metrics are not read any more', async () => {
   const recorded = new Recorded();
   await (async () => {
     const client = await connect('memory://', { metrics: true });
@@ -174,7 +174,7 @@ it('a dropped client is freed and not read any more', async () => {
   assert.equal(await recorded.isRead(), false);
 });
 
-it('only this module needs OpenTelemetry, and it reports its absence', async () => {
+it('only steadlock/opentelemetry needs OpenTelemetry, and reports that it is missing', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'steadlock-node-'));
   try {
     const installed = join(folder, 'node_modules', 'steadlock');

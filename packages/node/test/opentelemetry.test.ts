@@ -128,23 +128,23 @@ describe('spans', () => {
       write_lock: [write, 'a:rw'],
       multi_lock: [pair, 'a:1, a:s'],
     } as const;
-    const taken: string[] = [];
+    const expected: string[] = [];
     for (const [kind, [lock, name]] of Object.entries(kinds)) {
       await (await lock.lock()).release();
       await lock.unlock((await lock.tryLock()) ?? assert.fail(kind));
       await client.using(lock, () => {});
       await (await lock.lock())[Symbol.asyncDispose]();
-      taken.push(...Array<string>(4).fill(`${kind} ${name} released`));
+      expected.push(...Array<string>(4).fill(`${kind} ${name} released`));
     }
     await semaphore.release(await semaphore.acquire(2));
     await (await semaphore.tryAcquire())?.release();
     await client.using(semaphore, () => {});
-    taken.push(...Array<string>(3).fill('semaphore a:s released'));
+    expected.push(...Array<string>(3).fill('semaphore a:s released'));
     for (const lock of [client.lock('a:l'), client.fairLock('a:f'), read, write]) {
       await client.using(lock, async (within) => (await lock.lock({ within })).release());
     }
-    taken.push('lock a:l released', 'lock a:l released', 'fair_lock a:f released', 'fair_lock a:f released');
-    taken.push(
+    expected.push('lock a:l released', 'lock a:l released', 'fair_lock a:f released', 'fair_lock a:f released');
+    expected.push(
       'read_lock a:rw released',
       'read_lock a:rw released',
       'write_lock a:rw released',
@@ -155,13 +155,13 @@ describe('spans', () => {
     const holds = spans.filter(({ name }) => name === 'steadlock.hold');
     const words = ({ attributes: of }: RecordedSpan) =>
       `${of['steadlock.kind']} ${of['steadlock.lock']} ${of['steadlock.outcome']}`;
-    assert.deepEqual(holds.map(words), taken);
+    assert.deepEqual(holds.map(words), expected);
     assert.deepEqual(
       waits.map(words),
-      taken.map((one) => one.replace('released', 'granted')),
+      expected.map((one) => one.replace('released', 'granted')),
     );
     const known = TABLE.labels.find(({ name }) => name === 'kind')?.values;
-    assert.deepEqual(new Set(taken.map((one) => one.split(' ')[0])), new Set(known));
+    assert.deepEqual(new Set(expected.map((one) => one.split(' ')[0])), new Set(known));
     await assertAgrees(client, recorded);
     await client.close();
   });
@@ -352,12 +352,12 @@ describe('metrics', () => {
       });
     }
     const ones = [odd, 'second', 'third', 'none'].map((group) => [group, 1] as const);
-    const taken = new Map<unknown, number>([...ones, ['other', 2]]);
+    const expected = new Map<unknown, number>([...ones, ['other', 2]]);
     for (const name of ['steadlock.wait.duration', 'steadlock.hold.duration']) {
-      assert.deepEqual(new Map(numbers[name]), taken, name);
+      assert.deepEqual(new Map(numbers[name]), expected, name);
     }
     const granted = numbers['steadlock.acquisitions']?.filter(([, number]) => number > 0);
-    assert.deepEqual(new Map(granted), taken);
+    assert.deepEqual(new Map(granted), expected);
     await client.close();
   });
 
@@ -393,8 +393,8 @@ describe('metrics', () => {
 describe('instrument', () => {
   it('needs a client with metrics, and instruments it once', async () => {
     await using plain = await connect('memory://');
-    const emptyOutcome = (error: unknown) => error instanceof InvalidArgumentError && error.message.includes('metrics');
-    assert.throws(() => instrument(plain, new Recorded()), emptyOutcome);
+    const needsMetrics = (error: unknown) => error instanceof InvalidArgumentError && error.message.includes('metrics');
+    assert.throws(() => instrument(plain, new Recorded()), needsMetrics);
     const [client, recorded] = await instrumented();
     assert.throws(() => instrument(client, new Recorded()), /instrumented already/);
     assert.throws(() => instrument({} as Client), InvalidArgumentError);

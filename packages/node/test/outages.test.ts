@@ -44,7 +44,7 @@ describe('while a server is unavailable', () => {
   }
 
   /** Makes attempts until the circuit breaker is open, several at once, as each waits for the command timeout. */
-  async function isOpen(client: Client): Promise<void> {
+  async function untilOpen(client: Client): Promise<void> {
     const attempt = async (_: unknown, number: number) => {
       const lock = client.lock(`canary-${number}`);
       const error = await lock.lock({ onUnavailable: 'fail' }).catch((error) => error);
@@ -58,7 +58,7 @@ describe('while a server is unavailable', () => {
   }
 
   /** Makes attempts until the server grants locks again. */
-  async function isClosed(client: Client): Promise<void> {
+  async function untilClosed(client: Client): Promise<void> {
     await eventually(SOON_MS, async () => {
       const lease = await client
         .lock('canary')
@@ -78,7 +78,7 @@ describe('while a server is unavailable', () => {
     const kept = await client.lock('kept').lock();
     assert.equal(kept.degraded, false);
     server.pause();
-    await isOpen(client);
+    await untilOpen(client);
     for (const waitMs of [undefined, 0, SOON_MS]) {
       const call = client.lock('a').lock({ waitMs });
       assert.ok((await elapsed(call)) < SHORT_MS);
@@ -92,7 +92,7 @@ describe('while a server is unavailable', () => {
     );
     assert.ok(kept.isValid);
     server.resume();
-    await isClosed(client);
+    await untilClosed(client);
     assert.equal(await kept.release(), 'released');
     const address = server.url.replace('redis://', '');
     await eventually(SOON_MS, () => events.length === 2);
@@ -102,7 +102,7 @@ describe('while a server is unavailable', () => {
   it('locks are granted locally until the server is back', async () => {
     await using client = await quick({ onUnavailable: 'local' });
     await server.kill();
-    await isOpen(client);
+    await untilOpen(client);
     const here = await client.lock('a').lock();
     assert.deepEqual([here.degraded, here.isValid, here.token, here.lostReason], [true, true, null, null]);
     assert.equal(await client.lock('a').tryLock(), null);
@@ -122,7 +122,7 @@ describe('while a server is unavailable', () => {
 
     const next = client.lock('a').lock();
     await server.restart();
-    await isClosed(client);
+    await untilClosed(client);
     assert.equal(await server.store.exists('a'), 0);
     // The degraded lease excludes other callers of this client until it is released.
     assert.equal(await client.lock('a').tryLock(), null);
@@ -141,7 +141,7 @@ describe('while a server is unavailable', () => {
     const all = client.multiLock([lock, semaphore]);
     const notRun = () => assert.fail('it ran');
     server.pause();
-    await isOpen(client);
+    await untilOpen(client);
     for (const one of [lock, client.mutex('m'), client.fairLock('f'), read, write, all]) {
       await assert.rejects(one.lock(), skipped);
       await assert.rejects(one.lock({ waitMs: SOON_MS }), skipped);
@@ -163,7 +163,7 @@ describe('while a server is unavailable', () => {
     await assert.rejects(client.using('a', { onUnavailable: 'fail' }, notRun), failed);
     assert.equal((await lock.lock({ onUnavailable: 'local' })).degraded, true);
     server.resume();
-    await isClosed(client);
+    await untilClosed(client);
     assert.equal(await client.using('b', () => 42), 42);
   });
 
@@ -177,7 +177,7 @@ describe('while a server is unavailable', () => {
     // The calls wait now: the server has refused the first of them.
     await eventually(SOON_MS, async () => (await server.scriptCalls()) >= 2);
     server.pause();
-    await isOpen(client);
+    await untilOpen(client);
     const [thrown, none, scope] = (await settled) as [
       PromiseRejectedResult,
       PromiseFulfilledResult<null>,
@@ -187,14 +187,14 @@ describe('while a server is unavailable', () => {
     assert.deepEqual([none.value, scope.value], [null, undefined]);
     server.resume();
     await held.release();
-    await isClosed(client);
+    await untilClosed(client);
     assert.equal(await client.using(lock, () => 42), 42);
   });
 
-  it('an error of the body is thrown, even a skip inside it', async () => {
+  it('an error of the body is thrown, even if an acquisition in the body is skipped', async () => {
     await using client = await quick({ onUnavailable: 'local' });
     server.pause();
-    await isOpen(client);
+    await untilOpen(client);
     const inner = (lease: Lease) => {
       assert.ok(lease.degraded);
       return client.lock('inner').lock({ onUnavailable: 'skip' });

@@ -1,4 +1,4 @@
-// Tests of the package as users get it: both module systems, its types, its words, and its README.
+// Tests of the package as users get it: both module systems, its types, its kinds of errors and locks, and its README.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -22,13 +22,13 @@ instrumentation.uninstrument();
 {
   using again = instrument(client);
 }
-// @ts-expect-error a provider, not a tracer
+// @ts-expect-error a tracer is not a provider
 instrument(client, { tracerProvider: trace.getTracer('name') });
 const policy: OnUnavailable = 'local';
 const guarded: Client = await connect('memory://', { onUnavailable: policy, breakerFailures: 3, breakerPauseMs: 500 });
 await guarded.close();
-const voted: Client = await redlock(['memory://a', 'memory://b', 'memory://c'] as const, { leaseMs: 10_000 });
-await voted.close();
+const majority: Client = await redlock(['memory://a', 'memory://b', 'memory://c'] as const, { leaseMs: 10_000 });
+await majority.close();
 const lock: Lock = client.lock('name', { leaseMs: 1_000, renew: true, maxHoldMs: 5_000, waitMs: 100, fencing: true });
 const lease: Lease = await lock.lock({ waitMs: 5, signal: AbortSignal.timeout(5), within: undefined });
 const none: Lease | null = await lock.tryLock({ within: lease });
@@ -70,21 +70,21 @@ try {
 await client.close();
 // @ts-expect-error a wait is a number of milliseconds
 await lock.lock({ waitMs: '5' });
-// @ts-expect-error one of three words
+// @ts-expect-error there is no policy 'wait'
 await lock.lock({ onUnavailable: 'wait' });
-// @ts-expect-error it may be skipped
+// @ts-expect-error a skipped call returns undefined
 const surely: number = await client.using('name', { onUnavailable: 'skip' }, () => 42);
-// @ts-expect-error a lock object has its token, or not, already
+// @ts-expect-error a call cannot change 'fencing' of a lock object
 await client.using(all, { fencing: false }, () => 42);
-// @ts-expect-error a lock object of the client's own
+// @ts-expect-error a name is not a lock object
 client.multiLock(['name']);
-// @ts-expect-error an unlock without a lease
+// @ts-expect-error 'unlock' needs a lease
 await lock.unlock();
-// @ts-expect-error what a failed try gave
+// @ts-expect-error a refused attempt has returned null
 await lock.unlock(none);
-// @ts-expect-error a release without a lease
+// @ts-expect-error 'release' of a semaphore needs a lease
 await semaphore.release();
-// @ts-expect-error several URLs
+// @ts-expect-error 'redlock' needs several URLs
 await redlock('memory://');
 // @ts-expect-error a lease comes from a lock only
 new Lease();

@@ -53,7 +53,7 @@ describe('a lock on a majority of primaries', () => {
   it('works with one server down, and is unavailable with two down', async () => {
     await using client = await redlock(urls);
     const held = await client.lock('before').lock();
-    // The third record must exist: after the kill of one server, a certain release needs the other two.
+    // All three records must exist: with one server killed, only the other two can confirm the release.
     await eventually(5_000, async () => (await keys()) === 3);
     await servers[1].kill();
     assert.ok(held.isValid);

@@ -15,7 +15,7 @@ function block(ms: number): void {
 }
 
 /** Waits for a promise and keeps the process alive meanwhile, because a held lease does not. */
-async function wake<T>(promise: Promise<T>): Promise<T> {
+async function keepAlive<T>(promise: Promise<T>): Promise<T> {
   const alive = setInterval(() => {}, 1_000);
   try {
     return await promise;
@@ -98,7 +98,7 @@ describe('program code that runs during an acquisition', () => {
     await held.release();
   });
 
-  it('provides each option once', async () => {
+  it('is asked for each option once', async () => {
     let reads = 0;
     const options = {
       get waitMs() {
@@ -141,11 +141,11 @@ describe('program code that handles a loss', () => {
           .then(resolve);
       });
     });
-    await wake(done);
+    await keepAlive(done);
     assert.deepEqual(results, [false, 0, 'released', 'expired']);
   });
 
-  it('loses no other answer of the batch if its controller throws', async () => {
+  it('loses no other answer of the batch if an AbortController throws', async () => {
     const before = globalThis.AbortController;
     class ThrowingController extends before {
       override abort(): void {
@@ -188,7 +188,7 @@ describe('program code that handles a loss', () => {
       native.open = open;
     }
     const leases = await Promise.all(
-      Array.from({ length: 8 }, (_, number) => client.lock(`lapses-${number}`).lock({ leaseMs: 100 })),
+      Array.from({ length: 8 }, (_, number) => client.lock(`expires-${number}`).lock({ leaseMs: 100 })),
     );
     const results: number[] = [];
     const answers: Promise<boolean>[] = [];
@@ -203,7 +203,7 @@ describe('program code that handles a loss', () => {
     // All leases expire before JavaScript learns of the first loss.
     block(300);
     const last = leases.at(-1)?.signal;
-    if (!last?.aborted) await wake(new Promise((resolve) => last?.addEventListener('abort', resolve)));
+    if (!last?.aborted) await keepAlive(new Promise((resolve) => last?.addEventListener('abort', resolve)));
     assert.deepEqual([...results].sort(), [0, 1, 2, 3, 4, 5, 6, 7]);
     const all = await Promise.all(answers);
     assert.deepEqual([all.length, all.includes(true)], [64, false]);

@@ -10,12 +10,12 @@ import { RedisServer } from './server.js';
 /** Whether tests of such programs are skipped, and why. */
 export const skip = process.platform === 'linux' ? false : 'only Linux changes the limits of a running process';
 
-/** The beginning of each program: a client, one that has not connected yet, and calls whose failures are awaited. */
+/** The beginning of each program: a client, a client that has not connected yet, and functions that call them. */
 const BEGINNING = `
   import assert from 'node:assert/strict';
   import { connect, UnavailableError } from 'steadlock';
 
-  // The client looks its server up by name.
+  // By name, so that each connection needs a lookup.
   const url = process.env.STEADLOCK_URL.replace('127.0.0.1', 'localhost');
   const options = { commandTimeoutMs: 1_000, connectTimeoutMs: 1_000 };
   const client = await connect(url, { ...options, leaseMs: 60_000 });
@@ -55,7 +55,7 @@ const END = `
 
 /**
  * Runs a program that prints `ready` and its process id, and `refused` later. Between the two lines its limit of a
- * resource is `most`, and its connections are cut once. The program must then end as it should.
+ * resource is `most`, and its connections are cut once. The program must then recover and end with code 0.
  *
  * @param resource the option of `prlimit`, such as `nofile`
  */

@@ -72,7 +72,7 @@ function kinds(client: Client, name: string, leaseMs: number): Acquire[] {
   ];
 }
 
-describe('a server farther away than the lease is long', () => {
+describe('a server whose answers take longer than the lease', () => {
   it('refuses each wait with the reason and advice', { timeout: 3 * LIMIT_MS }, async () => {
     await using server = await RedisServer.start();
     await using far = await DistantServer.of(server);

@@ -12,7 +12,7 @@ export interface Ended {
   readonly lingeredMs: number;
 }
 
-/** Runs an ES module given as text, in a process of its own, with `URL` as the server. */
+/** Runs an ES module given as text, in a process of its own, with `url` as its server. */
 export async function run(program: string, url: string, onOutput?: (output: string) => void): Promise<Ended> {
   const child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
     cwd: join(__dirname, '..', '..'),
@@ -21,9 +21,9 @@ export async function run(program: string, url: string, onOutput?: (output: stri
   });
   let output = '';
   let errors = '';
-  let spokeAt = performance.now();
+  let lastOutputAt = performance.now();
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    spokeAt = performance.now();
+    lastOutputAt = performance.now();
     output += text;
     onOutput?.(output);
   });
@@ -32,5 +32,5 @@ export async function run(program: string, url: string, onOutput?: (output: stri
   });
   const ended = once(child, 'exit').then(() => performance.now());
   const [code] = await once(child, 'close');
-  return { code, output, errors, lingeredMs: (await ended) - spokeAt };
+  return { code, output, errors, lingeredMs: (await ended) - lastOutputAt };
 }

@@ -32,7 +32,7 @@ describe('a lost lock', () => {
   for (const [word, lose] of Object.entries(losses)) {
     const lost = { name: 'LockLostError', code: 'STEADLOCK_LOCK_LOST', reason: word, operation: 'release' };
 
-    it(`is told by the release that finds it ${word}`, async () => {
+    it(`is reported by the release that finds it ${word}`, async () => {
       const lock = client.lock(`finds-${word}`);
       const lease = await lock.lock();
       await lose(lock.name);
@@ -44,7 +44,7 @@ describe('a lost lock', () => {
       assert.equal(await again.release(), word);
     });
 
-    it(`is told when it is unlocked after the loss was told: ${word}`, async () => {
+    it(`is reported by unlock() even after the signal has reported it: ${word}`, async () => {
       const lock = client.lock(`told-${word}`);
       const lease = await lock.lock();
       await lose(lock.name);
@@ -81,7 +81,7 @@ describe('a lost lock', () => {
   });
 
   it('with an expired fixed lease is lost if the loss was not reported yet', async () => {
-    const lock = client.lock('untold', { leaseMs: 100 });
+    const lock = client.lock('unreported', { leaseMs: 100 });
     const lease = await lock.lock();
     const until = performance.now() + 300;
     while (performance.now() < until);
@@ -90,13 +90,13 @@ describe('a lost lock', () => {
 
   it('is not reported if the outcome is unknown', async () => {
     await using paused = await RedisServer.start();
-    const waits = await connect(paused.url, { commandTimeoutMs: 1_000 });
-    const lock = waits.lock('unknown');
+    const pausedClient = await connect(paused.url, { commandTimeoutMs: 1_000 });
+    const lock = pausedClient.lock('unknown');
     const lease = await lock.lock();
     paused.pause();
     assert.equal(await lock.unlock(lease), 'unknown');
     paused.resume();
-    await waits.close();
+    await pausedClient.close();
   });
 
   it('of a closed client is reported as closed', async () => {
@@ -111,18 +111,18 @@ describe('a lost lock', () => {
   describe('at the end of a scope', () => {
     /** A lock that is lost in the body: the release finds the loss, or it was reported before. */
     const bodies: Record<string, { lock: () => Lock; body: (lease: Lease) => Promise<void> }> = {
-      'found out by the release': {
+      'found by the release': {
         lock: () => client.lock('scope'),
         body: async () => void (await server.store.del('scope')),
       },
-      'told before': {
+      'reported before': {
         lock: () => client.lock('scope', { leaseMs: 100 }),
         body: async (lease) => void (await eventually(5_000, () => lease.signal.aborted)),
       },
     };
 
     for (const [when, { lock, body }] of Object.entries(bodies)) {
-      it(`of using() keeps the body’s error, and is an error of its own: ${when}`, async () => {
+      it(`of using() is thrown only if the body throws nothing: ${when}`, async () => {
         const fails = client.using(lock(), async (lease) => {
           await body(lease);
           throw mistake;
@@ -131,7 +131,7 @@ describe('a lost lock', () => {
         await assert.rejects(client.using(lock(), body), LockLostError);
       });
 
-      it(`of await using comes beside the body’s error, and is an error of its own: ${when}`, async () => {
+      it(`of await using is thrown alone, or with the error of the body: ${when}`, async () => {
         const fails = async () => {
           await using lease = await lock().lock({ waitMs: 5_000 });
           await body(lease);
@@ -150,7 +150,7 @@ describe('a lost lock', () => {
         }, LockLostError);
       });
 
-      it(`of try and finally keeps the body’s error, and is an error of its own: ${when}`, async () => {
+      it(`of try and finally is thrown only if the body throws nothing: ${when}`, async () => {
         const outcomes: string[] = [];
         /** The pattern of the README. */
         const scope = async (work: (lease: Lease) => Promise<void>) => {
@@ -169,7 +169,7 @@ describe('a lost lock', () => {
         });
         await assert.rejects(fails, (error) => error === mistake);
         // A fixed lease whose loss was reported has no owner any more.
-        const expected = when === 'told before' ? NotOwnerError : LockLostError;
+        const expected = when === 'reported before' ? NotOwnerError : LockLostError;
         await assert.rejects(scope(body), expected);
         assert.deepEqual(outcomes, ['expired', 'expired']);
       });

@@ -65,18 +65,18 @@ async function use(listen: Listen, make: (client: Client) => unknown): Promise<v
   if (made !== undefined) {
     const other = await connect('memory://');
     for (const lock of made.read === undefined ? [made] : [made.read, made.write]) {
-      const take = lock.lock ? (o?: object) => lock.lock(o) : (o?: object) => lock.acquire(1, o);
+      const acquire = lock.lock ? (o?: object) => lock.lock(o) : (o?: object) => lock.acquire(1, o);
       await listen(() => (lock.unlock ?? lock.release).call(lock, given));
-      await listen(() => take({ leaseMs: 0 }));
+      await listen(() => acquire({ leaseMs: 0 }));
       // biome-ignore lint/suspicious/noExplicitAny: leases of every kind
-      const lease = (await listen(() => take({ waitMs: 0 }))) as any;
+      const lease = (await listen(() => acquire({ waitMs: 0 }))) as any;
       await listen(() => lease.signal);
-      await listen(() => take({ waitMs: 1 }));
+      await listen(() => acquire({ waitMs: 1 }));
       await listen(() => lock.isLocked?.());
       await listen(() => other.forceRelease(lock));
       await listen(() => other.lock('other').unlock(lease));
       await listen(() => client.lock('other').unlock(lease));
-      await listen(() => take({ within: {} }));
+      await listen(() => acquire({ within: {} }));
       await listen(() => lease.release());
       await listen(() => lease.extend());
       await listen(() => lease);
@@ -178,26 +178,26 @@ describe('secrets', () => {
     const attempt = places[place];
     if (attempt === undefined) continue;
     it(`are not repeated: ${place}`, async () => {
-      const isRead = place.startsWith('connect') || place.startsWith('redlock, ');
+      const isParsedAsUrl = place.startsWith('connect') || place.startsWith('redlock, ');
       let number = 0;
       for (const [text, marks] of given(kind)) {
         // For an argument that is not parsed as a URL, every 29th text is enough, in every type.
         const isTurn = number++ % 29 === 0;
-        if (kind === 'urls' && !isRead && !isTurn) continue;
+        if (kind === 'urls' && !isParsedAsUrl && !isTurn) continue;
         for (const wrap of isTurn ? wrappers : wrappers.slice(0, 1)) {
-          let said = '';
+          let shown = '';
           await attempt(async (call) => {
             try {
               const result = await call();
-              said += everything(result);
+              shown += everything(result);
               return result;
             } catch (error) {
-              said += everything(error);
+              shown += everything(error);
               return undefined;
             }
           }, wrap(text));
-          const leaked = marks.some((mark) => said.includes(mark));
-          assert.ok(!leaked, `${inspect(wrap(text))}: ${said}`);
+          const leaked = marks.some((mark) => shown.includes(mark));
+          assert.ok(!leaked, `${inspect(wrap(text))}: ${shown}`);
         }
       }
     });

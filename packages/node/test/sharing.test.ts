@@ -41,7 +41,7 @@ for (const transport of ['memory', 'redis'] as const) {
     });
 
     for (const [kind, make] of Object.entries(KINDS)) {
-      it(`grants one of ${AT_ONCE} single tries at once: ${kind}`, async () => {
+      it(`grants one of ${AT_ONCE} concurrent attempts: ${kind}`, async () => {
         const lock = make(client, `once ${kind}`);
         const answers = await Promise.all(Array.from({ length: AT_ONCE }, () => lock.tryLock()));
         const [lease, ...others] = answers.filter((answer) => answer !== null);
@@ -53,7 +53,7 @@ for (const transport of ['memory', 'redis'] as const) {
         await next.release();
       });
 
-      it(`an unlock after a failed try frees nothing: ${kind}`, async () => {
+      it(`an unlock after a refused attempt releases nothing: ${kind}`, async () => {
         const lock = make(client, `failed ${kind}`);
         const lease = await lock.lock();
         const failed = await lock.tryLock();
@@ -83,7 +83,7 @@ for (const transport of ['memory', 'redis'] as const) {
       await assert.rejects(semaphore.release(lease), NotOwnerError);
       await assert.rejects(other.lock('nothing').unlock(lease), NotOwnerError);
       if (server) {
-        // The one call is the release of the lease from the other client.
+        // The one call is the acquisition of `elsewhere`.
         assert.equal(sent - (calls as number), 1);
         assert.equal(await server.scriptCalls(), sent);
       }
@@ -112,7 +112,7 @@ for (const transport of ['memory', 'redis'] as const) {
       assert.equal(entered, 20);
     });
 
-    it('isHeld while one of its leases is valid', async () => {
+    it('isHeld() is true while one of its leases is valid', async () => {
       const lock = client.lock('held');
       assert.equal(lock.isHeld(), false);
       const fixed = await lock.lock({ leaseMs: 150 });
@@ -137,7 +137,7 @@ for (const transport of ['memory', 'redis'] as const) {
 }
 
 describe('one lock object of several callers, on a majority of primaries', () => {
-  it(`grants one of ${AT_ONCE} single tries at once, and frees it for its lease alone`, async () => {
+  it(`grants one of ${AT_ONCE} concurrent attempts, and only its lease releases the lock`, async () => {
     await using client = await redlock(['memory://sharing-1', 'memory://sharing-2', 'memory://sharing-3']);
     const lock = client.lock('once');
     const answers = await Promise.all(Array.from({ length: AT_ONCE }, () => lock.tryLock()));

@@ -44,6 +44,6 @@ it('end with a grant or a timeout while the server answers', async () => {
     answered += (granted ?? 0) + (busy ?? 0);
     calls += (granted ?? 0) + (busy ?? 0) + (unanswered ?? 0);
   }
-  // The system may keep a server from running for longer than that, but rarely.
+  // The system may keep a server from running for more than 40 ms, but rarely.
   assert.ok(answered >= calls * 0.99, `${answered} of ${calls} calls were answered`);
 });

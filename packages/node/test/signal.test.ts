@@ -51,11 +51,11 @@ describe('the signal of a lease', () => {
     await using client = await connect('memory://');
     const lease = await client.lock('blocked').lock({ leaseMs: 100, waitMs: 20_000 });
     const { signal } = lease;
-    // The event loop cannot tell of the loss in this time.
+    // Blocks the thread, so that the event loop cannot report the loss.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 150);
     assert.equal(lease.isValid, false);
     await lease.release();
-    // The message of the loss was queued before the answer to this.
+    // The report of the loss was queued before the answer to this call.
     assert.equal(await client.lock('blocked').isLocked(), false);
     assert.equal(signal.aborted, false);
   });
@@ -70,10 +70,10 @@ describe('the signal of a lease', () => {
       await once(lease.signal, 'abort');
       console.log(lease.lostReason);
     `;
-    let isTaken = false;
+    let isRemoving = false;
     const ended = await run(program, server.url, (output) => {
-      if (!output.includes('held') || isTaken) return;
-      isTaken = true;
+      if (!output.includes('held') || isRemoving) return;
+      isRemoving = true;
       // By this time a program that nothing keeps alive would have ended.
       setTimeout(() => server.store.del('awaited'), 1_000);
     });

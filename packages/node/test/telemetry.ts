@@ -111,8 +111,8 @@ export class Recorded {
   }
 
   /**
-   * Whether a reading of the client's counts contains data. Uses a reader of changes, because other readers repeat what
-   * they have read once.
+   * Returns whether a reading of the client's counts contains data. Uses a reader of changes, because other readers
+   * repeat the data of earlier readings.
    */
   async isRead(): Promise<boolean> {
     const { resourceMetrics } = await this.#changes.collect();
@@ -137,7 +137,8 @@ export function numbersOf(metric: MetricData): Map<string, number> {
 }
 
 /**
- * Returns the same numbers from `Client.metrics`, or from an earlier text of it. The groups in tests need no escapes.
+ * Returns the numbers of a metric as `numbersOf` does, but from `Client.metrics` or from an earlier text of it. Parses
+ * no escapes, because the groups in tests have none.
  */
 export function counted(from: Client | string, name: string): Map<string, number> {
   const text = typeof from === 'string' ? from : from.metrics();

@@ -3,10 +3,10 @@
 import { describe, it } from 'node:test';
 import { runWithLimit, skip } from './resource-limits.js';
 
-/** Prints `refused` once each call that needs a thread has failed for want of one, and the others go on. */
+/** Prints `refused` once each call that needs a thread has failed, while the other calls still work. */
 const PROGRAM = `
   const lost = await client.lock('lost').lock();
-  // Limits of threads do not apply to root. They count the threads of all processes of a user, so this is a new one.
+  // The limit does not apply to root. It counts the threads of all processes of a user, so this user must be new.
   if (process.getuid() === 0) process.setuid(1_000_000 + process.pid);
   console.log('ready', process.pid);
   const others = [connectAndClose, () => use(lazy)];

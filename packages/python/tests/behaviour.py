@@ -54,12 +54,12 @@ def one_of_each_kind(servers: int) -> list[tuple[dict[str, Any], str]]:
 def run_in_threads(urls: list[str], scenario: dict[str, Any], kind: str) -> None:
     """Runs a scenario whose tasks are threads.
 
-    A task that is cancelled is the main thread, because Python cancels a blocking call with Ctrl-C.
+    The main thread runs the task that the scenario cancels, because Ctrl-C interrupts only the main thread.
     """
     main_thread = ThreadActor()
     done: Future[None] = Future()
 
-    def read() -> None:
+    def play() -> None:
         try:
             Run(Threads(main_thread), urls, scenario, kind).run()
             done.set_result(None)
@@ -68,7 +68,7 @@ def run_in_threads(urls: list[str], scenario: dict[str, Any], kind: str) -> None
         finally:
             main_thread.stop()
 
-    threading.Thread(target=read).start()
+    threading.Thread(target=play).start()
     main_thread.run()
     done.result(TIMEOUT)
 
@@ -108,12 +108,12 @@ class Api(Protocol):
         ...
 
     def actor(self, is_cancelled: bool) -> Actor: ...
-    def take(self, lock: Any) -> Any:
+    def acquire(self, lock: Any) -> Any:
         """Acquires a lock, and returns the lease."""
         ...
 
     def signalling(self, made: threading.Event, work: Work) -> Any:
-        """Runs `work`, and sets `made` when its waiting call was made."""
+        """Runs `work`, whose call waits for a lock, and sets `made` once the engine has the request."""
         ...
 
     def lost(self, lease: Any, seconds: float) -> Any:
@@ -280,7 +280,7 @@ class Run:
         lock = self._lock(step)
         if isinstance(lock, steadlock.Semaphore | aio.Semaphore):
             return lambda: lock.acquire(step.get("permits", 1))
-        return lambda: self._api.take(lock)
+        return lambda: self._api.acquire(lock)
 
     def _is_locked(self, step: Step) -> bool:
         lock = self._lock(step)
@@ -369,7 +369,7 @@ class Threads:
         actor.start()
         return actor
 
-    def take(self, lock: steadlock.Lock) -> steadlock.Lease | None:
+    def acquire(self, lock: steadlock.Lock) -> steadlock.Lease | None:
         if not lock.acquire():
             raise steadlock.LockTimeoutError("acquire() returned false")
         return lock.lease
@@ -439,7 +439,7 @@ class Tasks:
     def actor(self, is_cancelled: bool) -> TaskActor:
         return TaskActor(self._loop)
 
-    async def take(self, lock: aio.Lock) -> aio.Lease | None:
+    async def acquire(self, lock: aio.Lock) -> aio.Lease | None:
         if not await lock.acquire():
             raise steadlock.LockTimeoutError("acquire() returned false")
         return lock.lease

@@ -15,7 +15,7 @@ LIMIT = 10
 
 
 def check_one_thread_is_granted(lock: steadlock.Lock) -> None:
-    """Each thread makes one attempt. The server answers all, so that none raises; one of them is granted the lock."""
+    """Each thread makes one attempt. The server answers all attempts and grants one, so that no thread raises."""
     together = threading.Barrier(CALLERS)
 
     def attempt(_: int) -> bool:

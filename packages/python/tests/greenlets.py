@@ -1,6 +1,6 @@
 """A program of greenlets: `greenlets.py ORDER CHECK URL`.
 
-ORDER tells when the standard library is patched: before the import of steadlock (`patched`), after a client was made
+ORDER says when the standard library is patched: before the import of steadlock (`patched`), after a client was made
 (`late`), or not at all (`unpatched`).
 """
 
@@ -29,7 +29,7 @@ ORDER, CHECK, URL = sys.argv[1:]
 if ORDER == "patched":
     monkey.patch_all()
 
-import steadlock  # noqa: E402 - what is patched counts at its import
+import steadlock  # noqa: E402 - it must be imported after the patch
 
 client = steadlock.connect(URL)
 if ORDER == "late":
@@ -96,7 +96,7 @@ def greenlets_are_owners() -> None:
                 lock.release()
             except steadlock.NotOwnerError:
                 return
-            raise AssertionError("another greenlet released it")
+            raise AssertionError("another greenlet released the lock")
 
         gevent.spawn(leave).get()
         assert lock.owned()
@@ -176,11 +176,11 @@ def outages() -> None:
             refused = error
         assert refused is not None
         assert refused.skipped
-        here = cut_off.lock("door", on_unavailable="local")
-        with here as lease:
+        local = cut_off.lock("door", on_unavailable="local")
+        with local as lease:
             assert lease.degraded
-            waiter = gevent.spawn(here.acquire)
-            assert gevent.spawn(here.try_acquire).get(timeout=20) is None
+            waiter = gevent.spawn(local.acquire)
+            assert gevent.spawn(local.try_acquire).get(timeout=20) is None
         assert waiter.get(timeout=20)
 
 
@@ -202,7 +202,7 @@ def losses_are_reported() -> None:
 
 
 class BlockingHandler(logging.Handler):
-    """A log handler that blocks until the program lets it go on."""
+    """A log handler that blocks until the program sets `is_released`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -343,7 +343,7 @@ def an_event_loop_belongs_to_one_greenlet() -> None:
             lock.acquire()
         except steadlock.InvalidArgumentError:
             return
-        raise AssertionError("it was not refused")
+        raise AssertionError("the acquisition was not refused")
 
     asyncio.run(task())
     assert attempts == [None]
@@ -361,31 +361,31 @@ def waiters_of_an_ended_thread() -> None:
         one = threading.Thread(target=thread)
         one.start()
         one.join()
-    # In that thread no greenlet runs any more that could release the lock.
+    # The waiter cannot run after its thread has ended, so the lock must not be granted to it.
     assert lock.acquire(timeout=10)
     assert not client._connection.events.waits._requests
 
 
 def an_interrupt_during_delivery() -> None:
     waits = client._connection.events.waits
-    answer = waits.deliver
+    deliver = waits.deliver
 
     def interrupted(completed: list[Any]) -> None:
         if any(isinstance(one[1], steadlock._native.Lease) for one in completed):
-            waits.deliver = answer  # type: ignore[method-assign]
+            waits.deliver = deliver  # type: ignore[method-assign]
             signal.raise_signal(signal.SIGINT)
-        answer(completed)
+        deliver(completed)
 
-    def take() -> str:
+    def enter() -> str:
         with lock:
-            return "taken"
+            return "entered"
 
     waits.deliver = interrupted  # type: ignore[method-assign]
-    taking = gevent.spawn(take)
+    entering = gevent.spawn(enter)
     try:
-        taking.join(10)
+        entering.join(10)
     except KeyboardInterrupt:
-        assert taking.get(timeout=10) == "taken"
+        assert entering.get(timeout=10) == "entered"
         return
     raise AssertionError("no interrupt came")
 

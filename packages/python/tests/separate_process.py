@@ -7,7 +7,7 @@ import sys
 
 
 def run_program(program: str, *args: str) -> subprocess.CompletedProcess[str]:
-    """Runs a program, which must come to its end."""
+    """Runs a program, which must reach its last line and end without an error."""
     command = [sys.executable, "-c", program + '\nprint("done")', *args]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

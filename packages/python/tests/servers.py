@@ -85,7 +85,7 @@ class RedisServer:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, stdout=log)
         deadline = time.monotonic() + 20
-        # A connection would not tell this server from one of another program that took the port.
+        # Reads the log, because a connection can lead to another program that took the port.
         while b"Ready to accept connections" not in self._log.read_bytes():
             if self._process.poll() is not None:
                 return False

@@ -39,14 +39,16 @@ if CALLERS == "greenlets":
 
     monkey.patch_all()
 
-import redis  # noqa: E402 - what is patched counts at its import
+import redis  # noqa: E402 - it must be imported after the patch
 
 import steadlock  # noqa: E402
 from steadlock import aio  # noqa: E402
 
 END = time.monotonic() + SECONDS
 FINALIZERS_WAIT = CALLERS != "greenlets" or sys.version_info < (3, 14)
-"""CPython 3.14 crashes when greenlets are switched during a garbage collection, also without this package."""
+"""Whether finalizers may wait. CPython 3.14 crashes when greenlets are switched during a garbage collection, also
+without this package.
+"""
 PACKAGE = str(Path(steadlock.__file__).parent)
 NAMES = [f"storm:{number}" for number in range(6)]
 counts: dict[str, int] = {}
@@ -56,11 +58,11 @@ _inside = threading.local()
 
 
 class InjectedError(Exception):
-    """An exception that is raised in a thread as an interrupt."""
+    """An interrupt: an exception that is raised in a thread at any moment."""
 
 
 class InjectedLockError(steadlock.UnavailableError):
-    """The same from code that uses locks itself."""
+    """An interrupt with an error of the package, as from code that uses locks itself."""
 
     def __init__(self) -> None:
         super().__init__("interrupted")
@@ -73,7 +75,7 @@ EXPECTED: tuple[type[Exception], ...] = (
     steadlock.LockLostError,
     steadlock.NotOwnerError,
     steadlock.ForkedError,
-    # The machine can be busy.
+    # On a busy machine an answer can be late.
     steadlock.UnavailableError,
     InjectedError,
 )
@@ -129,7 +131,7 @@ class CallsInFinalizer:
             # The lease must be released even after an interrupt: its owner can live on, and no other code could release
             # it.
             if self._lease is not None:
-                # If an interrupt comes before the release begins, its caller must repeat it.
+                # At this depth, the signal handler raises no interrupt that would prevent the release.
                 depth, _inside.depth = getattr(_inside, "depth", 0), 1
                 with suppress(*EXPECTED):
                     self._lease.release()
@@ -137,8 +139,8 @@ class CallsInFinalizer:
 
 
 def reenter(what: str) -> None:
-    """The interrupting code: it calls a client, unless it is nested more than three times. At the end it does nothing,
-    because a lock that it holds for a moment would count as left behind.
+    """The interrupting code: it calls a client, unless it is nested three times or the time is over. After the end, a
+    lock that it holds for a moment would count as left behind.
     """
     depth = getattr(_inside, "depth", 0)
     if depth > 2 or not has_time_left():
@@ -188,7 +190,7 @@ def trace(frame: Any, event: str, _: object) -> Any:
     return trace
 
 
-class Logged(logging.Handler):
+class CallingHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if random.random() < 0.2:
             reenter("logs")
@@ -295,7 +297,7 @@ def storm_of_tasks() -> list[BaseException]:
                 if random.random() < 0.2:
                     lease = await one.lock(name).try_acquire(wait=0.2)
                     while lease is not None:
-                        # If an interrupt comes before the release begins, its caller must repeat it.
+                        # If an interrupt comes before the release begins, this code must repeat the call.
                         with suppress(*EXPECTED):
                             await lease.release()
                             break
@@ -359,7 +361,7 @@ def held() -> list[steadlock.Lease]:
 
 
 def is_free() -> bool:
-    """Whether the server has no record of a lock any more. Ignores the keys of client information and of tokens."""
+    """Returns whether the server has no record of a lock. Ignores the keys of client information and of tokens."""
     server = redis.Redis.from_url(URL)
     left = [key for key in server.scan_iter() if not key.startswith(b"steadlock:")]
     if left:
@@ -370,7 +372,7 @@ def is_free() -> bool:
 def main() -> None:
     faulthandler.dump_traceback_later(STALL_LIMIT, exit=True)
     warnings.simplefilter("ignore")
-    logging.getLogger("steadlock").addHandler(Logged())
+    logging.getLogger("steadlock").addHandler(CallingHandler())
     logging.getLogger("steadlock").setLevel(logging.DEBUG)
     if CALLERS != "greenlets":
         threading.Thread(target=watch, daemon=True).start()

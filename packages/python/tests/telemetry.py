@@ -60,7 +60,7 @@ class Collected(SpanProcessor):
         return hold
 
     async def hold_of_tasks(self) -> ReadableSpan:
-        """Does the same without blocking the event loop."""
+        """Does what `hold` does, without blocking the event loop."""
         async with asyncio.timeout(LIMIT):
             # The end of a span notifies no event loop, so this code polls.
             while not self.holds():  # noqa: ASYNC110

@@ -39,7 +39,7 @@ def has_no_record_of_ours(store: Store) -> bool:
 
 
 async def earlier_requests_are_answered(lock: aio.Lock) -> bool:
-    """Whether the lock is held. The server answers in order, so earlier requests of tasks have been answered then."""
+    """Returns whether the lock is held. The server answers in order, so it has answered earlier requests by then."""
     await asyncio.sleep(0)
     return await lock.locked()
 
@@ -49,7 +49,7 @@ async def test_wait_for_times_out_and_leaves_no_record(server: RedisServer, stor
     async with aio.connect(server.url) as client:
         lock = client.lock("door")
         waiting = asyncio.create_task(asyncio.wait_for(lock.acquire(), 0.5))
-        # Before Python 3.12, `wait_for` starts a task, which sends its request after the first of these.
+        # Before Python 3.12, `wait_for` starts a task, which sends its request after the first of these calls.
         for _ in range(2):
             assert await earlier_requests_are_answered(lock)
         with pytest.raises(TimeoutError):
@@ -155,7 +155,7 @@ try:
     {"acquire": lock.acquire, "with": lock.__enter__, "try": lambda: lock.try_acquire(wait=60)}[call]()
 except KeyboardInterrupt:
     print(time.monotonic(), flush=True)
-# Still alive, and nothing of the wait is left: the key belongs to another owner.
+# Stays alive, because the end of the process would clean up after the wait.
 sys.stdin.read()
 """
 
@@ -223,7 +223,7 @@ class InjectedError(Exception):
 
 
 class InterruptAt:
-    """A profiler that raises once, at the moment of this number. The moments are those at which Python would run a
+    """A profiler that raises once, at the moment with this number. The moments are those at which Python would run a
     signal handler: at the start of a function, and after each call of a native one. Counts only moments in these files.
     """
 
@@ -663,7 +663,7 @@ async def test_an_interrupt_at_the_end_of_a_task_leaves_nothing_held(aclient: ai
         while True:
             interrupt = InterruptAt(next(moments))
             await asyncio.create_task(hold(interrupt))
-            # The client gets the report after this task.
+            # The client learns of the end of that task only after this task has yielded.
             await asyncio.sleep(0)
             sys.setprofile(None)
             gc.collect()

@@ -36,7 +36,7 @@ def transport(request: pytest.FixtureRequest) -> Iterator[tuple[str, list[str]]]
             case "urls":
                 urls = URLS
             case _:
-                pytest.fail(f"STEADLOCK_BEHAVIOUR names {name!r}; it knows memory, serve and redis")
+                pytest.fail(f"STEADLOCK_BEHAVIOUR has {name!r}, which is not memory, serve or redis")
         yield name, urls
 
 

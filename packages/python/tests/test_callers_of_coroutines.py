@@ -1,6 +1,6 @@
 """Tests of the owner of a lock that a call of `steadlock.aio` outside of a task acquires."""
 
-# ruff: noqa: PT031 (a warning comes some time after the end of its owner)
+# ruff: noqa: PT031 (the warning comes some time after the owner has ended)
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the information about clients: a client reports its program and machine, and reads those of others."""
+"""Tests of the information about clients: a client reports its program and machine, and others read them."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ async def test_a_connecting_client_cannot_be_copied() -> None:
 
 
 class Named(steadlock.Lock):
-    """A lock class of a program that defines how to copy it."""
+    """A program's own lock class, which defines how its objects are copied."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return str, (self.name,)

@@ -1,5 +1,5 @@
-"""Tests of programs that close descriptors of the client, or that may open no more: calls are still answered, losses
-reported, and the program's files not touched.
+"""Tests of programs that close descriptors of the client, or that have reached their limit of descriptors. Calls are
+still answered, losses are reported, and the program's own files are not touched.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ BEFORE = """
 import asyncio, errno, fcntl, os, socket, sys, threading, time, traceback
 import steadlock
 
-def open_ones():
-    # The descriptor of the list is closed by then.
+def open_descriptors():
+    # The descriptor with which `listdir` reads is one of them, although it is closed by now.
     return {int(number) for number in os.listdir("/proc/self/fd")}
 
 def close(numbers):
@@ -23,8 +23,8 @@ def close(numbers):
         except OSError:
             pass
 
-def others(numbers):
-    # Sockets of the program with just these numbers, and their peers.
+def sockets_at(numbers):
+    # Returns sockets of the program with exactly these numbers, and their peers.
     pairs = {}
     for number in numbers:
         low = [end.detach() for end in socket.socketpair()]
@@ -68,12 +68,12 @@ def cut():
     for kind in ("normal", "pubsub"):
         other.execute_command("CLIENT", "KILL", "TYPE", kind)
 
-def check_is_told(error):
+def check_names_open_files(error):
     assert isinstance(error, steadlock.UnavailableError) and "open files" in str(error), repr(error)
 
 other = redis.Redis.from_url(sys.argv[1])
 other.ping()
-# The client looks its server up by name.
+# By name, so that each connection needs a lookup.
 url = sys.argv[1].replace("127.0.0.1", "localhost")
 deadline = time.monotonic() + 30
 """
@@ -135,13 +135,13 @@ async def other(client):
         pass
 
 async def main():
-    before = open_ones()
+    before = open_descriptors()
     client = await steadlock.aio.connect(sys.argv[1], lease=5)
     async with asyncio.timeout(30):
         async with client.lock("held").hold() as held:
             waits = asyncio.create_task(other(client))
             await asyncio.sleep(0.1)
-            close(open_ones() - before)
+            close(open_descriptors() - before)
             for turn in range(3):
                 while True:
                     try:
@@ -172,7 +172,7 @@ async def main():
         bell, _ = client._connection.native.fd()
         ends = [bell - 1, bell]
         close(ends)
-        pairs = others(ends) if sys.argv[2] == "taken" else {}
+        pairs = sockets_at(ends) if sys.argv[2] == "taken" else {}
         for turn in range(5):
             async with client.lock("door"):
                 pass
@@ -204,7 +204,7 @@ time.sleep(0.2)
 bell, _ = client._connection.native.fd()
 ends = [bell - 1, bell]
 close(ends)
-pairs = others(ends) if sys.argv[2] == "taken" else {}
+pairs = sockets_at(ends) if sys.argv[2] == "taken" else {}
 assert client.force_release(lock)
 assert is_reported.wait(20)
 client.close()
@@ -253,7 +253,7 @@ def test_threads_get_an_error_while_no_descriptor_is_left(server: RedisServer) -
     run_program(
         LIMITED
         + """
-def tells(client):
+def failure(client):
     try:
         lease = client.lock("door").try_acquire(wait=0.05)
     except steadlock.UnavailableError as error:
@@ -261,13 +261,13 @@ def tells(client):
     assert lease is None or lease.release() == "released"
     return ""
 
-def until_told(client):
-    while "open files" not in tells(client):
-        assert time.monotonic() < deadline, "the limit does not show"
+def until_refused(client):
+    while "open files" not in failure(client):
+        assert time.monotonic() < deadline, "the limit is not reported"
 
 def until_granted(client):
-    while tells(client):
-        assert time.monotonic() < deadline, "it does not recover"
+    while failure(client):
+        assert time.monotonic() < deadline, "the client does not recover"
 
 def in_threads(work, *args):
     errors = []
@@ -291,19 +291,19 @@ with lock as held:
     for turn in range(2):
         no_more_descriptors()
         cut()
-        in_threads(until_told, client)
+        in_threads(until_refused, client)
         for call in (client.lock("held").locked, held.extend, lambda: client.lock("door").try_acquire(wait=0.3)):
             try:
                 call()
                 raise AssertionError(f"{call} was answered")
             except steadlock.UnavailableError as error:
-                check_is_told(error)
-        in_threads(until_told, lazy)
+                check_names_open_files(error)
+        in_threads(until_refused, lazy)
         try:
             steadlock.connect(url, connect_timeout=1)
-            raise AssertionError("it connects")
+            raise AssertionError("connect succeeded")
         except steadlock.UnavailableError as error:
-            check_is_told(error)
+            check_names_open_files(error)
         descriptors_again()
         in_threads(until_granted, client)
         in_threads(until_granted, lazy)
@@ -345,13 +345,13 @@ async def main():
         no_more_descriptors()
         cut()
         while "open files" not in str(await failure(calls[0])):
-            assert time.monotonic() < deadline, "the limit does not show"
+            assert time.monotonic() < deadline, "the limit is not reported"
         for call in [*calls, lambda: use(lazy), connect]:
-            check_is_told(await failure(call))
+            check_names_open_files(await failure(call))
         descriptors_again()
         for call in [*calls, lambda: use(lazy), connect]:
             while await failure(call):
-                assert time.monotonic() < deadline, "it does not recover"
+                assert time.monotonic() < deadline, "the client does not recover"
         assert held.is_valid()
     assert await held.release() == "released"
     await client.close()
@@ -386,17 +386,17 @@ def child():
     for turn in range(3):
         try:
             use()
-            raise AssertionError("it was granted")
+            raise AssertionError("the lock was granted")
         except steadlock.UnavailableError as error:
-            check_is_told(error)
+            check_names_open_files(error)
     descriptors_again()
     while True:
         try:
             use()
             break
         except steadlock.UnavailableError:
-            assert time.monotonic() < deadline, "it does not recover"
-    # If nothing signalled the answers, each call would wait for checks, of which there is one a second.
+            assert time.monotonic() < deadline, "the client does not recover"
+    # Without a signal for its answer, each call would wait for the next check, for up to a second.
     start = time.monotonic()
     for turn in range(10):
         use()

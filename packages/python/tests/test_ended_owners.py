@@ -21,7 +21,7 @@ from servers import eventually
 import steadlock
 from steadlock import aio
 
-# ruff: noqa: PT031 (a warning comes some time after the end of its owner)
+# ruff: noqa: PT031 (the warning comes some time after the owner has ended)
 
 ENDED_THREAD = "still held by a thread that has ended"
 ENDED_TASK = "still held by a task that has ended"
@@ -117,7 +117,7 @@ def test_an_expired_lease_of_an_ended_thread_causes_no_warning(client: steadlock
         while lease is not None and lease.is_valid():
             time.sleep(0.01)
 
-    # Warnings are errors here, so no warning came.
+    # A warning would be an error in these tests.
     in_thread(let_lease_expire)
     assert lock.acquire(timeout=10)
 
@@ -132,7 +132,7 @@ def test_garbage_collection_alone_releases_no_lock(client: steadlock.Client) -> 
 
 @pytest.mark.filterwarnings("ignore:lock .* was still held:RuntimeWarning")
 def test_threads_end_while_others_acquire(client: steadlock.Client) -> None:
-    # The reports of ends come at any point of other code. No call may hang, and no lock may stay held.
+    # The report of an ended thread can interrupt other code at any point. No call may hang, and no lock may stay held.
     def leave(number: int) -> None:
         for turn in range(20):
             client.lock(f"door:{number}:{turn}").acquire()
@@ -275,7 +275,7 @@ async def test_an_ended_task_that_held_two_levels_is_reported_once(aclient: aio.
 async def test_a_referenced_lease_outlives_its_task(aclient: aio.Client) -> None:
     lock = aclient.lock("door")
     lease = await asyncio.create_task(lock.try_acquire())
-    # The caller owns the lease; here the caller is a task that ends:
+    # This task owns the first lease, because it made the call. The task of `give` owns the second one, and ends.
 
     async def give() -> aio.Lease | None:
         return await lock.try_acquire(wait=10)
@@ -307,12 +307,12 @@ async def test_a_grant_to_an_ended_task_is_released_with_a_warning(aclient: aio.
     assert await lock.release() == "released"
 
 
-async def test_a_scope_outlives_other_tasks_that_wait_for_it(aclient: aio.Client) -> None:
+async def test_a_lock_acquired_through_wait_for_belongs_to_the_calling_task(aclient: aio.Client) -> None:
     lock = aclient.lock("door")
     assert await asyncio.wait_for(lock.acquire(), 10)
     for _ in range(3):
         await asyncio.sleep(0)
-    # Another task made the call on behalf of this one.
+    # This task made the call, even if `wait_for` awaited it in another task.
     assert lock.owned()
     assert await lock.release() == "released"
 

@@ -181,7 +181,7 @@ def test_a_refused_connection_is_unavailable() -> None:
         asyncio.run(enter(url))
 
 
-def test_a_wrong_password_is_refused_and_not_repeated() -> None:
+def test_the_error_for_a_wrong_password_does_not_contain_it() -> None:
     with RedisServer("--requirepass", "right") as server:
         url = f"redis://:s3cret-guess@127.0.0.1:{server.port}"
         with pytest.raises(steadlock.MisconfiguredError) as caught:

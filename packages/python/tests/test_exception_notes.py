@@ -16,7 +16,7 @@ import steadlock
 from steadlock import aio
 
 Scope = Callable[[Any], Any]
-"""Makes an object of a client that `with` or `async with` enters with a fixed lease."""
+"""Makes an object of a client for `with` or `async with`. Its lease ends after 0.1 s."""
 
 SCOPES: list[Scope] = [
     lambda client: client.lock("door", lease=0.1),
@@ -48,7 +48,7 @@ def notes_raised_in(scope: Any, body: Callable[[steadlock.Lease], object], error
 async def notes_raised_in_task(
     scope: Any, body: Callable[[aio.Lease], Coroutine[Any, Any, object]], error: Exception
 ) -> list[str]:
-    """Does the same in a task."""
+    """Does what `notes_raised_in` does, in a task."""
     with pytest.raises(type(error)) as raised:
         async with scope as lease:
             await body(lease)
@@ -132,7 +132,7 @@ def test_the_exception_of_a_synchronized_function_gets_a_note() -> None:
 
 
 class RefusesNotesError(Exception):
-    """An exception that takes no notes."""
+    """An exception that accepts no notes."""
 
     def add_note(self, note: str, /) -> None:
         raise RuntimeError("none")

@@ -78,7 +78,7 @@ def test_locks_of_a_killed_program_are_free_after_the_lease(server: RedisServer,
                 time.sleep(0.02)
         finally:
             process.kill()
-    # The client's lease of 30 s would keep the lock for longer.
+    # With the client's default lease of 30 s, this wait would time out.
     with steadlock.connect(server.url) as client, client.lock("door", wait=10):
         assert store.hkeys("door") != owner
 
@@ -139,7 +139,7 @@ except ImportError:  # before Python 3.13
     import _xxsubinterpreters as interpreters
     number = interpreters.create(isolated=False)
 interpreters.run_string(number, "import steadlock")
-# What Python 3.14 says of it is no fault.
+# Python 3.14 warns of a live subinterpreter, and this test has one on purpose.
 warnings.filterwarnings("ignore", "remaining subinterpreters")
 print("last")
 """
@@ -156,7 +156,7 @@ def work(n):
     started.wait()
     lock = client.lock("door")
     while True:
-        # Waits that short can end before their first server call.
+        # Such a short wait can end before its first server call.
         with contextlib.suppress(steadlock.UnavailableError):
             lock.acquire(timeout=0.01 * n if n else -1)
 for n in range(8):
@@ -235,7 +235,7 @@ def work():
         pass
     lock = client.lock("door")
     while True:
-        # Waits that short can end before their first server call.
+        # Such a short wait can end before its first server call.
         with contextlib.suppress(steadlock.UnavailableError):
             if lock.acquire(timeout=0.01):
                 lock.release()
@@ -249,22 +249,21 @@ client.lock("door").acquire()
 @pytest.mark.parametrize(
     "program",
     [WAITING_THREADS, WAITING_LOOP, WAITING_GREENLETS, ASKING_THREADS],
-    ids=["threads", "loop", "greenlets", "address map"],
+    ids=["threads", "loop", "greenlets", "asking threads"],
 )
 @pytest.mark.timeout(180)
 def test_waiters_are_granted_nothing_at_exit(server: RedisServer, store: Store, program: str) -> None:
     for _ in range(5):
         done = run(program, server.url)
         # A hub of gevent in a daemon thread crashes if it wakes up at the end of the interpreter, independent of what
-        # it waits for: the thread is ended on the stack of a greenlet. The client does not wake the hub, but its own
-        # timers can.
+        # it waits for: the thread is ended on the stack of a greenlet. The client does not wake the hub, but the
+        # hub's own timers can.
         crashed = program == WAITING_GREENLETS and done.returncode == -signal.SIGSEGV
         assert crashed or (done.returncode, done.stderr) == (0, "")
         assert crashed or not store.exists("door")
         store.flushall()
 
 
-PATCHED = "import gevent.monkey; gevent.monkey.patch_all()"
 WAITING_LOG_HANDLER = """
 {first}
 import logging, steadlock, sys, threading, time
@@ -424,7 +423,7 @@ def test_a_thread_of_a_child_keeps_its_lock_after_the_main_thread(
             held.set()
             time.sleep(0.3)
             assert lease.is_valid()
-            # From Python 3.13 on threads are joined before anything else is done at a child's end.
+            # Since Python 3.13, a child joins its threads before everything else that it does at its end.
             if sys.version_info < (3, 13):
                 assert client.lock("door").acquire(timeout=10)
                 client.lock("door").release()

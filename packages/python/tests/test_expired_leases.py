@@ -1,4 +1,4 @@
-"""Tests that a fixed lease leaves no memory behind after it has expired, except objects that the program still uses."""
+"""Tests of fixed leases that have expired: they leave no memory behind, and a newer lease of the lock stays valid."""
 
 # ruff: noqa: PT012 (the scope that raises is the thing under test)
 
@@ -15,7 +15,7 @@ from steadlock import aio
 
 BATCH, BATCHES = 1_000, 4
 
-# A sweep runs when the number of added leases exceeds by 64 the number that the last sweep left.
+# A sweep runs when the leases that were added since the last sweep outnumber by 64 those that it left.
 MAX_HOLDS = 2 * BATCH + 64
 
 
@@ -80,7 +80,7 @@ async def test_a_scope_with_an_expired_lease_keeps_a_newer_lease_of_its_task(url
         for scope in (client.lock("door", lease=0.2), lock.hold(lease=0.2)):
             with pytest.raises(steadlock.LockLostError) as caught:
                 async with scope:
-                    # The loss cancels the body of the scope; this body goes on all the same.
+                    # The loss cancels the body of the scope; this body ignores the cancellation.
                     with pytest.raises(asyncio.CancelledError):
                         await asyncio.sleep(5)
                     assert await lock.acquire()

@@ -152,7 +152,7 @@ os._exit(0)
 def test_a_fork_is_detected_even_with_the_process_id_of_its_parent(server: RedisServer) -> None:
     as_first = as_first_process()
     if as_first is None:
-        pytest.skip("this machine lets its users make no PID namespaces")
+        pytest.skip("this machine does not allow new PID namespaces")
     command = [*as_first, sys.executable, "-c", SAME_ID, server.url]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -171,7 +171,7 @@ def as_first_process() -> list[str] | None:
     return None
 
 
-def test_a_child_has_its_own_ids_and_tokens(server: RedisServer, store: Store) -> None:
+def test_a_child_has_its_own_client_id(server: RedisServer, store: Store) -> None:
     with steadlock.connect(server.url) as client:
         with client.lock("mine"):
             (mine,) = map(str, store.hgetall("mine"))
@@ -255,7 +255,7 @@ import os, sys, threading, time, traceback
 
 import steadlock
 
-# The threads change places as often as possible.
+# Python switches threads as often as possible.
 sys.setswitchinterval(1e-6)
 client = steadlock.connect(sys.argv[1])
 
@@ -374,7 +374,7 @@ def test_an_inherited_event_loop_works_in_the_child(server: RedisServer) -> None
     loop.run_until_complete(enter(client))
 
     async def enter_for_a_while() -> None:
-        # The client looks after its descriptor once a second.
+        # The client checks its descriptor once a second.
         for _ in range(4):
             async with asyncio.timeout(10):
                 await enter(client)

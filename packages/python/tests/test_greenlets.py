@@ -31,7 +31,7 @@ EVENTLET = """
 import warnings; warnings.simplefilter("ignore")
 import eventlet
 import steadlock
-# Who has imported it and does not use it is not refused.
+# A program that imports eventlet but does not use it is not refused.
 lock = steadlock.connect("memory://").lock("door")
 with lock: pass
 
@@ -42,7 +42,7 @@ def refused(operation, call):
         assert error.operation == operation, error.operation
         assert "eventlet" in str(error) and "gevent" in str(error), error
     else:
-        raise AssertionError("it was not refused")
+        raise AssertionError("the call was not refused")
 
 lease = lock.try_acquire()
 eventlet.spawn(refused, "connect", lambda: steadlock.connect("memory://")).wait()

@@ -1,4 +1,4 @@
-"""Tests of the other kinds of lock with threads. test_behaviour.py tests the common behaviour of all languages."""
+"""Tests of all kinds but `lock`, with threads. test_behaviour.py tests the common behaviour of all languages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the other kinds of lock with asyncio tasks."""
+"""Tests of all kinds but `lock`, with asyncio tasks."""
 
 from __future__ import annotations
 

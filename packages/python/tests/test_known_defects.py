@@ -1,7 +1,7 @@
 """Tests that known defects of other lock libraries are found.
 
-Each check passes with the real code, and fails when the defect is put in. The core has such tests for defects in the
-core; this file has the defects that can be in a scope.
+Each check passes with the real code, and fails when the defect is put in. The core has such tests for its own
+defects. This file has the defects that a binding can have.
 """
 
 # ruff: noqa: PT012 (the scope that raises is the thing under test)
@@ -84,8 +84,8 @@ async def test_finds_ownership_by_thread_across_tasks(monkeypatch: pytest.Monkey
 
     the_task = asyncio.current_task()
     assert the_task is not None
-    the_thread = TaskOwner(the_task)
-    monkeypatch.setattr(aio_lock, "current_owner", lambda: the_thread)
+    one_owner = TaskOwner(the_task)
+    monkeypatch.setattr(aio_lock, "current_owner", lambda: one_owner)
     with pytest.raises(AssertionError, match="another task was let in"):
         await check_tasks_of_one_thread_exclude_each_other()
 
@@ -103,11 +103,11 @@ def test_finds_an_extend_with_a_stale_remaining_time(monkeypatch: pytest.MonkeyP
 
     extend = steadlock.Lease.extend
 
-    def extend_elsewhere(lease: steadlock.Lease, by: float) -> None:
+    def extend_without_update(lease: steadlock.Lease, by: float) -> None:
         until = time.monotonic() + lease.remaining()
         extend(lease, by)
         monkeypatch.setattr(steadlock.Lease, "remaining", lambda _: until - time.monotonic())
 
-    monkeypatch.setattr(steadlock.Lease, "extend", extend_elsewhere)
+    monkeypatch.setattr(steadlock.Lease, "extend", extend_without_update)
     with pytest.raises(AssertionError, match="the lease is stale"):
         check_remaining_of_an_extended_lease()

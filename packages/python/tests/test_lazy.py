@@ -130,7 +130,7 @@ async def test_awaiting_a_lazy_client_returns_the_same_client(url: str) -> None:
     assert client.closed
 
 
-async def test_awaiting_a_lazy_redlock_client_returns_the_same_client() -> None:
+async def test_a_lazy_redlock_client_works_without_being_awaited() -> None:
     urls = [f"memory://{name}" for name in ("lazy-a", "lazy-b", "lazy-c")]
     client = aio.redlock(urls, lazy=True)
     async with client.lock("door"):

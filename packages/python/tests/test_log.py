@@ -20,8 +20,7 @@ from servers import RedisServer, eventually
 import steadlock
 from steadlock import _log, aio
 
-# The server is killed and started again. If that took longer than the lease, the reason for the loss would be
-# `expired`.
+# The tests restart the server. If the restart took longer than the lease, the reason for the loss would be `expired`.
 LEASE = 6
 PASSWORD = "sesame-open-and-more"
 DEMO = Path(__file__).parents[3] / "examples" / "failover" / "run.py"
@@ -34,14 +33,14 @@ def secret_server() -> Iterator[RedisServer]:
         yield server
 
 
-def lines_of(caplog: pytest.LogCaptureFixture, event: str) -> logging.LogRecord | None:
+def record_of(caplog: pytest.LogCaptureFixture, event: str) -> logging.LogRecord | None:
     """Returns the log record of an event."""
     records = [record for record in caplog.records if record.name == "steadlock"]
     return next((record for record in records if vars(record)["event"] == event), None)
 
 
 def check(caplog: pytest.LogCaptureFixture, server: RedisServer) -> None:
-    records = {event: lines_of(caplog, event) for event in ("lost", "disconnected", "connected")}
+    records = {event: record_of(caplog, event) for event in ("lost", "disconnected", "connected")}
     levels = {event: record and record.levelname for event, record in records.items()}
     assert levels == {"lost": "ERROR", "disconnected": "WARNING", "connected": "INFO"}
     lost = records["lost"]
@@ -63,8 +62,8 @@ def test_the_log_reports_a_loss_a_disconnect_and_a_reconnect(
         assert lease is not None
         secret_server.kill()
         secret_server.start()
-        # The test does not ask the lease about the loss.
-        eventually(20, lambda: lines_of(caplog, "lost") and lines_of(caplog, "connected"))
+        # The test makes no call that would report the loss.
+        eventually(20, lambda: record_of(caplog, "lost") and record_of(caplog, "connected"))
         assert lease.release() == "expired"
     check(caplog, secret_server)
 
@@ -78,7 +77,7 @@ async def test_the_log_reports_a_loss_a_disconnect_and_a_reconnect_in_asyncio(
         assert lease is not None
         secret_server.kill()
         secret_server.start()
-        await asyncio.to_thread(eventually, 20, lambda: lines_of(caplog, "lost") and lines_of(caplog, "connected"))
+        await asyncio.to_thread(eventually, 20, lambda: record_of(caplog, "lost") and record_of(caplog, "connected"))
     check(caplog, secret_server)
 
 
@@ -87,8 +86,8 @@ def test_grants_and_releases_are_logged_at_debug_level(caplog: pytest.LogCapture
     with steadlock.connect("memory://") as client, client.lock("door"):
         pass
     eventually(20, lambda: not _log.is_behind())
-    assert lines_of(caplog, "granted")
-    assert lines_of(caplog, "released")
+    assert record_of(caplog, "granted")
+    assert record_of(caplog, "released")
 
 
 def test_ordinary_use_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -156,7 +155,7 @@ def test_dropped_lines_are_counted(blocking_handler: BlockingHandler, caplog: py
     eventually(10, lambda: not _log.is_behind())
     events = Counter(vars(record)["event"] for record in caplog.records)
     assert events == {"first": 1, "ordinary": 1_000, "urgent": 5_000, "left_out": 1}
-    left_out = lines_of(caplog, "left_out")
+    left_out = record_of(caplog, "left_out")
     assert left_out is not None
     assert vars(left_out)["unsaid"] == 4_000
 
@@ -177,12 +176,12 @@ def test_the_log_of_a_client_that_is_never_granted(url: str, caplog: pytest.LogC
         assert holder is not None
 
         def all_logged() -> bool:
-            # Lines that were dropped because the handlers were too slow are counted.
+            # Counts also the lines that were dropped because the handlers were too slow.
             left_out = [int(vars(record).get("unsaid", 0)) for record in list(caplog.records)]
             return len(left_out) + sum(left_out) > 2_000
 
         eventually(10, all_logged)
-        assert lines_of(caplog, "wait_ended")
+        assert record_of(caplog, "wait_ended")
 
 
 def test_the_log_of_a_client_that_holds_a_fixed_lease(
@@ -191,7 +190,7 @@ def test_the_log_of_a_client_that_holds_a_fixed_lease(
     with steadlock.connect(own_server.url) as client:
         assert client.lock("door", lease=60).try_acquire()
         own_server.kill()
-        eventually(10, lambda: lines_of(caplog, "disconnected"))
+        eventually(10, lambda: record_of(caplog, "disconnected"))
 
 
 def test_the_log_of_the_first_wait_in_an_outage(own_server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
@@ -205,7 +204,7 @@ def test_the_log_of_the_first_wait_in_an_outage(own_server: RedisServer, caplog:
 
         waiter = threading.Thread(target=wait)
         waiter.start()
-        eventually(10, lambda: lines_of(caplog, "connect_failing"))
+        eventually(10, lambda: record_of(caplog, "connect_failing"))
         client.close()
         waiter.join()
 
@@ -218,7 +217,7 @@ def test_the_log_of_a_forked_child(server: RedisServer) -> None:
             handler = logging.Handler()
             handler.emit = lambda record: is_logged.set()  # type: ignore[method-assign]
             logging.getLogger("steadlock").addHandler(handler)
-            # The program does not ask for the loss.
+            # The program makes no call that would report the loss.
             client.lock("door", max_hold=0.2).try_acquire(wait=20)
             os._exit(0 if is_logged.wait(10) else 1)
         _, status = os.waitpid(child, 0)
@@ -252,21 +251,21 @@ def test_no_thread_is_started_while_the_log_is_off(caplog: pytest.LogCaptureFixt
         assert not client._connection.events._thread.is_running()
 
 
-def test_two_threads_that_drain_events_lose_none() -> None:
+def test_threads_that_drain_events_lose_none() -> None:
     with steadlock.connect("memory://") as client:
         leases = [client.lock(f"door-{number}", max_hold=0.1).try_acquire(wait=20) for number in range(200)]
         lost = [lease.lost for lease in leases if lease]
         stop = threading.Event()
         raised: list[BaseException] = []
 
-        def take() -> None:
+        def drain() -> None:
             try:
                 while not stop.is_set():
                     client._connection.events.deliver()
             except BaseException as error:
                 raised.append(error)
 
-        threads = [threading.Thread(target=take) for _ in range(3)]
+        threads = [threading.Thread(target=drain) for _ in range(3)]
         for thread in threads:
             thread.start()
         assert all(event.wait(10) for event in lost)

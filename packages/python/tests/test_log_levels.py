@@ -159,7 +159,7 @@ def until_written():
         time.sleep(0.001)
 
 def configure():
-    # By default it disables the loggers that exist and that it does not name.
+    # By default, `dictConfig` disables the existing loggers that it does not name.
     logging.config.dictConfig({
         "version": 1,
         "formatters": {"short": {"format": "%(levelname)s %(name)s %(message)s"}},

@@ -92,7 +92,7 @@ def test_a_stopped_server_is_reported_before_the_record_expires(own_server: Redi
         with store_of(own_server) as store:
             expires = time.monotonic() + store.pttl("door") / 1000
         with own_server.paused():
-            # A renewal can have come between the reading of the TTL and the stop of the server. It moves both ends.
+            # A renewal between the reading of the TTL and the stop of the server extends the record and the lease.
             assert lost.wait(LEASE + 0.2)
             assert time.monotonic() < expires + LEASE / 3
             assert lease.lost_reason == "expired"
@@ -222,7 +222,7 @@ async def test_no_callback_stops_other_notifications_of_a_loop(
     server: RedisServer, monkeypatch: pytest.MonkeyPatch, raised: BaseException
 ) -> None:
     if isinstance(raised, KeyboardInterrupt):
-        pytest.skip("in the main thread that is Ctrl-C")
+        pytest.skip("in the main thread, this exception is Ctrl-C")
     seen: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: seen.append(context["exception"]))
     notified: list[aio.Lease] = []
@@ -248,7 +248,7 @@ def test_ctrl_c_in_a_callback_is_raised_after_all_notifications(server: RedisSer
 
     client = steadlock.connect(server.url)
     leases = [client.lock(f"door-{n}").try_acquire() for n in range(3)]
-    # The main thread must notify the leases.
+    # Stops the event thread, so that the main thread notifies the leases.
     client._connection.events.stop()
     for lease in leases:
         assert lease is not None
@@ -323,7 +323,7 @@ def test_extend_finds_a_loss(client: steadlock.Client) -> None:
     lease = lock.try_acquire()
     assert lease is not None
     assert client.force_release(lock)
-    # For less than the rest of the lease, no server call is made.
+    # An extension that is shorter than the rest of the lease makes no server call.
     lease.extend(1)
     with pytest.raises(steadlock.LockLostError) as caught:
         lease.extend(60)
@@ -385,11 +385,11 @@ async def test_a_release_that_finds_a_loss_raises_lock_lost(server: RedisServer,
             client.fair_lock("door").release()
         store.delete("door")
     async with aio.connect(server.url) as tasks:
-        its = tasks.lock("door")
-        await its.acquire()
+        async_lock = tasks.lock("door")
+        await async_lock.acquire()
         lose()
         with pytest.raises(steadlock.LockLostError) as caught:
-            await its.release()
+            await async_lock.release()
         assert caught.value.reason == outcome
 
 

@@ -34,11 +34,11 @@ class Used:
     blocks: int
     """The number of blocks that Python has allocated."""
     kilobytes: int
-    """The resident memory of the process; 0 if the system does not tell it."""
+    """The resident memory of the process; 0 if the system does not report it."""
 
 
-# The growth that still counts as flat: a block for every ten of the fewest names, because asyncio's own tasks leave
-# names in Python's caches, and pages that allocators keep.
+# The growth that still counts as flat. The blocks are one for ten names, because asyncio's own tasks leave names in
+# Python's caches. The kilobytes allow for pages that allocators keep.
 FLAT = Used(blocks=500, kilobytes=4_000)
 
 
@@ -62,7 +62,7 @@ def measure(caller: str, work: str, url: str) -> list[Used]:
     for begin in (0, COUNT):
         for first in range(begin, begin + COUNT, BATCH):
             batch(range(first, first + BATCH))
-        # Expired leases leave the table of holds in a sweep, which runs after this many further leases.
+        # A sweep removes expired leases from the table of holds. It runs after this many further leases.
         subject.names(range(2 * BATCH + 64))
         gc.collect()
         left = {name: len(table) for name, table in subject.tables().items() if table}

@@ -53,7 +53,7 @@ def test_a_client_counts_its_calls(url: str) -> None:
 
 
 def attempt_in_another_thread(client: steadlock.Client) -> bool:
-    """Whether another thread gets the lock within 250 ms."""
+    """Returns whether another thread gets the lock within 250 ms."""
     got: list[bool] = []
     thread = threading.Thread(target=lambda: got.append(client.lock("stock:42").acquire(timeout=0.25)))
     thread.start()

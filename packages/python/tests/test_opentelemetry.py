@@ -30,7 +30,7 @@ try:
 except ModuleNotFoundError as error:
     assert "steadlock[opentelemetry]" in str(error), error
 else:
-    raise AssertionError("it was imported")
+    raise AssertionError("steadlock.opentelemetry was imported")
 """
 
 
@@ -119,9 +119,9 @@ def each_call(client: steadlock.Client) -> dict[str, Callable[[], None]]:
 
 
 def test_each_kind_and_each_call_has_both_spans(client: steadlock.Client, collected: Collected) -> None:
-    for kind, take in each_call(client).items():
+    for kind, acquire_and_release in each_call(client).items():
         with collected.tracer.start_as_current_span(kind) as under:
-            take()
+            acquire_and_release()
         wait, hold = collected.waits()[-1], collected.holds()[-1]
         for span in (wait, hold):
             assert parent_of(span) == id_of(under)
@@ -351,7 +351,7 @@ def test_spans_of_many_threads_have_the_parents_of_their_own(client: steadlock.C
 
 
 def before_the_span_of_a_hold(client: steadlock.Client, collected: Collected, work: Callable[[], object]) -> None:
-    """Runs `work` between a grant and the start of its span."""
+    """Makes the client run `work` between each grant and the start of its span."""
 
     class Tracer:
         def start_span(self, name: str, *args: Any, **kwargs: Any) -> Any:
@@ -370,13 +370,13 @@ def test_a_loss_can_come_before_the_span_of_its_hold(
     watched = client._connection.watched
     catch_up = watched.catch_up
 
-    def tell() -> None:
+    def catch_up_and_report() -> None:
         lost = watched.telemetry is not None and watched.telemetry.is_behind()
         catch_up()
         if lost:
             is_reported.set()
 
-    monkeypatch.setattr(watched, "catch_up", tell)
+    monkeypatch.setattr(watched, "catch_up", catch_up_and_report)
     before_the_span_of_a_hold(client, collected, lambda: is_reported.wait(20))
     client.lock("stock:42", lease=0.1).acquire()
     assert is_reported.is_set()

@@ -58,7 +58,7 @@ async def test_each_kind_and_each_call_has_both_spans(client: aio.Client, collec
     assert await client.mutex("stock:2").acquire()
     await client.mutex("stock:2").release()
     await client.fair_lock("stock:3").acquire(timeout=5)
-    # The core also knows the lock under this name.
+    # A plain lock also releases a lease of the fair lock of its name.
     await client.lock("stock:3").release()
     async with sides.read.hold(wait=5):
         pass

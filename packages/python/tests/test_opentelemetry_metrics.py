@@ -45,7 +45,7 @@ def collected() -> Collected:
 
 
 def of_the_core(text: str, row: dict[str, Any]) -> Numbers:
-    """Returns the same numbers from the text for Prometheus."""
+    """Returns the numbers of a row's metric from the core's text for Prometheus."""
     name = row["name"] + ("_count" if row["type"] == "histogram" else "")
     return {
         frozenset((f"steadlock.{label}", word) for label, word in sample.labels.items()): sample.value
@@ -82,8 +82,8 @@ def test_every_metric_of_the_table_has_its_name_and_unit_and_the_cores_numbers(
         collected.instrument(client)
         with client.fair_lock("hot"):
             eventually(20, lambda: 'steadlock_fair_queue{queue="hot"} 0' in client.metrics())
-        for take in each_call(client).values():
-            take()
+        for acquire_and_release in each_call(client).values():
+            acquire_and_release()
         with client.lock('odd "group" of\\two\nlines\x85:1'):
             in_thread(lambda: client.lock('odd "group" of\\two\nlines\x85:1').acquire(timeout=0.25))
             client.lock("report").acquire()

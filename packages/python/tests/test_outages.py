@@ -75,17 +75,17 @@ async def aio_attempt(client: aio.Client) -> steadlock.SteadlockError | None:
         return error
 
 
-def until(client: steadlock.Client, is_so: Callable[[steadlock.SteadlockError | None], bool]) -> None:
+def until(client: steadlock.Client, condition: Callable[[steadlock.SteadlockError | None], bool]) -> None:
     """Makes attempts until the result fulfils the condition."""
     end = time.monotonic() + SOON
-    while not is_so(error := attempt(client)):
+    while not condition(error := attempt(client)):
         assert time.monotonic() < end, error
         time.sleep(0.01)
 
 
-async def await_until(client: aio.Client, is_so: Callable[[steadlock.SteadlockError | None], bool]) -> None:
+async def await_until(client: aio.Client, condition: Callable[[steadlock.SteadlockError | None], bool]) -> None:
     end = time.monotonic() + SOON
-    while not is_so(error := await aio_attempt(client)):
+    while not condition(error := await aio_attempt(client)):
         assert time.monotonic() < end, error
         await asyncio.sleep(0.01)
 
@@ -205,7 +205,7 @@ def test_a_skipped_lock_is_returned_or_raised(own_server: RedisServer) -> None:
             assert pay(7) is None
             assert not refusal(lambda: pay_for_sure(7)).skipped
             assert ran == []
-            # A skip inside the function belongs to the function itself.
+            # The decorator passes on a skip inside the function as an error.
             assert refusal(outer).skipped
             assert ran == ["outer"]
         until(client, is_granted)

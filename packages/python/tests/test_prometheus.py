@@ -119,7 +119,7 @@ def test_workers_write_periodically_and_at_exit(folder: Path, how: str) -> None:
             assert worker.stdout is not None
             assert worker.stdin is not None
             assert worker.stdout.readline() == "counted\n"
-            # The thread of the worker writes.
+            # The worker's own thread writes its metrics.
             eventually(10, lambda: granted(metrics) == 2)
             assert number(metrics.text(), "steadlock_held") == 1
             if how == "kill":

@@ -1,4 +1,4 @@
-"""Runs the programs of the README as they are."""
+"""Runs the programs of the README on servers of the tests."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def distant_url(server: RedisServer) -> Iterator[str]:
 
 
 def locks(client: Any, name: str, lease: float) -> list[Any]:
-    """Returns locks of several kinds, each with another name."""
+    """Returns locks of several kinds, each with a name of its own."""
     return [
         client.lock(f"{name}:lock", lease=lease),
         client.fair_lock(f"{name}:fair", lease=lease),

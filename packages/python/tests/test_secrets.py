@@ -20,11 +20,11 @@ from steadlock import aio
 
 FILE = Path(__file__).parents[3] / "ci" / "secrets" / "shapes.json"
 SHAPES: dict[str, Any] = json.loads(FILE.read_text())
-MADE = {"urls": "url", "names": "name"}
+FIELDS = {"urls": "url", "names": "name"}
 
 
 class SecretInTexts:
-    """An object with the secret as each of its texts."""
+    """An object whose every text is the secret."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -109,7 +109,7 @@ def redlock(collect: TextCollector, urls: Any) -> None:
 def use(collect: TextCollector, make: Callable[[Any], Any]) -> None:
     """Acquires a lock, and makes the calls that can fail."""
 
-    def one(client: steadlock.Client, side: Any) -> None:
+    def use_side(client: steadlock.Client, side: Any) -> None:
         collect(side.release)
         collect(lambda: side.try_acquire(lease=0))
         collect(lambda: side.try_acquire())
@@ -126,7 +126,7 @@ def use(collect: TextCollector, make: Callable[[Any], Any]) -> None:
             if lock is None:
                 return
             for side in (getattr(lock, "read", lock), getattr(lock, "write", lock)):
-                collect(partial(one, client, side))
+                collect(partial(use_side, client, side))
         collect(lambda: side.try_acquire())
 
     async def tasks() -> None:
@@ -247,7 +247,7 @@ def shapes(argument: str) -> Iterator[tuple[str, list[str]]]:
     for shape in SHAPES[argument]:
         for secret in SHAPES["secrets"]:
             if shape.get("unless", "\0") not in secret["raw"]:
-                made = shape[MADE[argument]].replace("{raw}", secret["raw"]).replace("{encoded}", secret["encoded"])
+                made = shape[FIELDS[argument]].replace("{raw}", secret["raw"]).replace("{encoded}", secret["encoded"])
                 yield made, secret["marks"]
 
 
@@ -259,12 +259,12 @@ def test_each_place_of_the_table_is_tested() -> None:
 def test_no_secret_is_repeated(place: str) -> None:
     (argument,) = [one["given"] for one in SHAPES["places"] if one["place"] == place]
     # For an argument that is not parsed as a URL, every 29th text is enough, in every type.
-    is_read = place.startswith(("connect", "redlock, "))
+    is_parsed_as_url = place.startswith(("connect", "redlock, "))
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         for number, (text, marks) in enumerate(shapes(argument)):
             is_turn = number % 29 == 0 or argument == "keys"
-            if argument == "urls" and not is_read and not is_turn:
+            if argument == "urls" and not is_parsed_as_url and not is_turn:
                 continue
             kinds = WRAPPERS if is_turn else WRAPPERS[:1]
             for wrap in kinds:

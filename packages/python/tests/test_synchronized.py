@@ -1,4 +1,4 @@
-"""Tests of functions that run while a lock is held whose name contains their arguments."""
+"""Tests of `synchronized`: a function runs under a lock, and the lock's name contains the function's arguments."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_busy_lock_is_skipped_if_asked_for(client: steadlock.Client) -> None:
     assert ran == [7, 7, 8]
 
 
-def test_a_skipped_call_waits_for_its_wait(client: steadlock.Client) -> None:
+def test_a_call_is_skipped_only_after_its_wait(client: steadlock.Client) -> None:
     @client.synchronized("door", wait=30, on_busy="skip")
     def enter() -> bool:
         return True

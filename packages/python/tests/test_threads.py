@@ -104,7 +104,7 @@ def test_try_acquire_returns_a_lease_or_none(client: steadlock.Client) -> None:
     assert lease.release() == "released"
 
 
-def test_hold_raises_after_its_wait_and_says_who_holds_the_lock(client: steadlock.Client) -> None:
+def test_hold_raises_after_its_wait_and_names_the_lock(client: steadlock.Client) -> None:
     lock = client.lock("door")
 
     def enter() -> None:

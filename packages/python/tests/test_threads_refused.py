@@ -1,4 +1,4 @@
-"""Tests of a process that gets no more threads: what needs a new one is refused by name, everything else works."""
+"""Tests of a process that gets no more threads. A call that needs a new one raises an error, and other calls work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOBODY = 1_000_000 + os.getpid()
 _, HARD = resource.getrlimit(resource.RLIMIT_NPROC)
 other = redis.Redis.from_url(sys.argv[1])
 other.ping()
-# The client looks its server up by name.
+# By name, so that each connection needs a lookup.
 url = sys.argv[1].replace("127.0.0.1", "localhost")
 
 def threads_named(name):
@@ -62,7 +62,7 @@ def threads_of_this_user():
             count += int(lines["Threads"])
     return count
 
-def check_refused():
+def check_no_thread_starts():
     try:
         threading.Thread(target=int).start()
         raise AssertionError("the limit does not hold")
@@ -76,14 +76,14 @@ def cut():
     for kind in ("normal", "pubsub"):
         other.execute_command("CLIENT", "KILL", "TYPE", kind)
 
-def is_refused(call):
+def check_refused(call):
     try:
         call()
     except steadlock.UnavailableError as error:
         assert "threads" in str(error), error
         assert error.retryable
     else:
-        raise AssertionError("it is not refused")
+        raise AssertionError("the call is not refused")
 
 def recovers(call):
     deadline = time.monotonic() + 20
@@ -98,14 +98,14 @@ def use(client):
         pass
 
 def without_log():
-    # With its log off, a client starts no thread before it is needed.
+    # With its log off, a client starts no thread before a call needs one.
     logging.getLogger("steadlock").setLevel(logging.CRITICAL + 1)
     return steadlock.connect(url, lease=3)
 """
 
 
 def run_program(program: str, server: RedisServer) -> None:
-    """Runs a program, which must print nothing more than that it has come to its end."""
+    """Runs a program, which must print nothing but `done`."""
     done = separate_process.run_program(BEFORE + program, server.url)
     assert done.stdout == "done\n", done.stdout + done.stderr
     assert done.stderr == "", done.stderr
@@ -120,9 +120,9 @@ held = client.lock("held").try_acquire()
 is_reported = threading.Event()
 held.on_lost(lambda _: is_reported.set())
 refuse_threads()
-check_refused()
-is_refused(lambda: steadlock.connect(url))
-is_refused(lambda: use(lazy))
+check_no_thread_starts()
+check_refused(lambda: steadlock.connect(url))
+check_refused(lambda: use(lazy))
 for turn in range(3):
     cut()
     recovers(lambda: use(client))
@@ -146,11 +146,11 @@ async def main():
     is_reported = asyncio.Event()
     held.on_lost(lambda _: is_reported.set())
     refuse_threads()
-    check_refused()
+    check_no_thread_starts()
     for turn in range(3):
         try:
             await steadlock.aio.connect(url)
-            raise AssertionError("it is not refused")
+            raise AssertionError("the call is not refused")
         except steadlock.UnavailableError as error:
             assert "threads" in str(error), error
         cut()
@@ -177,15 +177,15 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("more", [0, 1])
 def test_waiting_for_a_loss_is_refused_without_threads(server: RedisServer, more: int) -> None:
-    """`more` is the number of threads that the process still gets. The client needs two to start one."""
+    """The process still gets `more` threads. The client needs two: a helper thread starts the thread that waits."""
     run_program(
         f"""
 client = without_log()
 held = client.lock("held").try_acquire()
 refuse_threads({more})
 called = []
-is_refused(lambda: held.on_lost(called.append))
-is_refused(lambda: held.lost)
+check_refused(lambda: held.on_lost(called.append))
+check_refused(lambda: held.lost)
 use(client)
 threads_again()
 is_reported = threading.Event()

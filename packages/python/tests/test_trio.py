@@ -16,10 +16,10 @@ def refused(call):
         call()
     except steadlock.InvalidArgumentError:
         return
-    raise AssertionError("it would have waited for another task of its loop")
+    raise AssertionError("the call would have waited for another task of its loop")
 
 async def two_tasks():
-    # What was acquired before must not make the tasks that inherit its context one owner.
+    # An earlier acquisition must not make the tasks that inherit its context one owner.
     with client.lock("config"):
         pass
     lock = client.lock("job")

@@ -69,12 +69,12 @@ def protocols() -> None:
     scope = client.semaphore("a", 3)
     scope = client.multi_lock([client.lock("a")])
     whatever: AbstractContextManager[object] = client
-    either: AbstractContextManager[steadlock.Lease | None] = client.lock("a") if names_of(scope) else nullcontext()
+    either: AbstractContextManager[steadlock.Lease | None] = client.lock("a") if number_of(scope) else nullcontext()
     with scope, whatever, either as lease:
         assert_type(lease, steadlock.Lease | None)
 
 
-def names_of(*scopes: AbstractContextManager[Any]) -> int:
+def number_of(*scopes: AbstractContextManager[Any]) -> int:
     return len(scopes)
 
 

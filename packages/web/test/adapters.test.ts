@@ -100,7 +100,7 @@ for (const [name, make] of Object.entries(MAKERS)) {
       assert.equal(await run("return ''"), '');
     });
 
-    it("tells a refusal of the server by its name and the server's own words", async () => {
+    it("reports a refusal of the server as a ReplyError with the server's own words", async () => {
       await store.set('text', 'a');
       const refused = await run("return redis.call('HGET', KEYS[1], 'a')", ['text']).catch((error) => error);
       assert.equal(refused.name, 'ReplyError');
@@ -282,7 +282,7 @@ describe('upstash', () => {
           requests.push(init ?? {});
           if (status > 0) return new Response(JSON.stringify(body), { status });
           // The timer keeps the program alive, as a socket does.
-          const socket = setTimeout(() => assert.fail('it was not given up'), 5_000);
+          const socket = setTimeout(() => assert.fail('the request was not given up'), 5_000);
           return new Promise<Response>((_, reject) => {
             init?.signal?.addEventListener('abort', () => {
               clearTimeout(socket);

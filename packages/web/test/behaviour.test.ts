@@ -65,5 +65,6 @@ const ALL: Record<string, Transport> = {
 };
 
 for (const name of (process.env.STEADLOCK_BEHAVIOUR ?? 'redis,poll,http').split(',')) {
-  play({ [name]: ALL[name] ?? assert.fail('STEADLOCK_BEHAVIOUR names redis, poll and http') });
+  const chosen = ALL[name] ?? assert.fail(`STEADLOCK_BEHAVIOUR has ${name}, which is not redis, poll or http`);
+  play({ [name]: chosen });
 }

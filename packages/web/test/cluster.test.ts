@@ -53,20 +53,20 @@ describe('a cluster behind ioredis', () => {
       assert.equal(await client.lock(`shard-${number}`).tryLock(), null);
       if (number % 2 === 0) await lease.release();
     }
-    for (const node of nodes) assert.ok((await node.keys()).length > 0, 'a shard holds none');
+    for (const node of nodes) assert.ok((await node.keys()).length > 0, 'a shard has no key');
     await client.close();
   });
 
   it('and the native client notify each other of releases, without a poll', async () => {
-    const behind = await connect(ioredis(redis, listener), NO_POLL);
-    const own = await native.connect(`redis+cluster://${new URL(nodes[0]?.url as string).host}`, NO_POLL);
+    const viaIoredis = await connect(ioredis(redis, listener), NO_POLL);
+    const viaNative = await native.connect(`redis+cluster://${new URL(nodes[0]?.url as string).host}`, NO_POLL);
     for (const kind of ['lock', 'fairLock'] as const) {
       for (const [holder, waiter] of [
-        [behind, own],
-        [own, behind],
+        [viaIoredis, viaNative],
+        [viaNative, viaIoredis],
       ] as const) {
         for (let number = 0; number < 6; number += 1) {
-          const name = `${kind}-${number}-${holder === own}`;
+          const name = `${kind}-${number}-${holder === viaNative}`;
           const held = await holder[kind](name, { leaseMs: 30_000 }).lock();
           const waiting = waiter[kind](name, { leaseMs: 30_000, waitMs: 20_000 }).lock();
           await eventually(5_000, () => isListenedTo(nodes, name));
@@ -77,8 +77,8 @@ describe('a cluster behind ioredis', () => {
         }
       }
     }
-    await behind.close();
-    await own.close();
+    await viaIoredis.close();
+    await viaNative.close();
   });
 });
 
@@ -93,7 +93,7 @@ async function meet(node: RedisServer, other: RedisServer): Promise<void> {
   await node.store.call('CLUSTER', 'MEET', hostname, port, bus);
 }
 
-/** Whether a channel of this lock has a subscriber, on any node. */
+/** Returns whether a channel of this lock has a subscriber, on any node. */
 async function isListenedTo(nodes: RedisServer[], name: string): Promise<boolean> {
   const replies = nodes.flatMap(({ store }) =>
     ['CHANNELS', 'SHARDCHANNELS'].map((what) => store.call('PUBSUB', what, `*${name}*`) as Promise<string[]>),

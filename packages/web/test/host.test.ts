@@ -26,7 +26,7 @@ import { elapsed, eventually, RedisServer } from './server.js';
 let server: RedisServer;
 let redis: Redis;
 let subscriber: Redis;
-let clients = 0;
+let names = 0;
 
 before(async () => {
   server = await RedisServer.start();
@@ -42,8 +42,8 @@ after(async () => {
 
 /** Returns a new name. */
 function fresh(): string {
-  clients += 1;
-  return `host-${clients}`;
+  names += 1;
+  return `host-${names}`;
 }
 
 /** Opens a client; `around` can replace calls of its Redis client. */
@@ -116,7 +116,7 @@ describe('leases', () => {
 });
 
 describe('connecting', () => {
-  it('makes one server call, and reports a refusal', async () => {
+  it('reports a refusal by the server', async () => {
     const refusing = { eval: () => Promise.reject(new ReplyError('NOAUTH Authentication required.')) };
     const error = await connect({ name: 'shop:6379', ...refusing }).catch((error) => error);
     assert.ok(error instanceof MisconfiguredError, `${error}`);
@@ -163,7 +163,7 @@ describe('connecting', () => {
 });
 
 describe('a client that fails', () => {
-  it('with an unknown outcome: the lock is released again', async () => {
+  it('with an unknown outcome: a lock that was granted is released', async () => {
     const name = fresh();
     let isCut = false;
     const cut: RedisClient['eval'] = async (...call) => {
@@ -207,7 +207,7 @@ describe('a client that fails', () => {
     thrown = undefined;
     await (await client.lock(fresh()).lock()).release();
     const guessed = client.lock(fresh()) as unknown as { acquire?: unknown };
-    assert.equal(guessed.acquire, undefined, 'internals have no names');
+    assert.equal(guessed.acquire, undefined, 'an internal member has no public name');
   });
 
   it('and reorders calls: abandoned waiters leave the queue and hold no lock', async () => {
@@ -230,12 +230,12 @@ describe('a client that fails', () => {
     for (const kind of ['fairLock', 'lock', 'mutex'] as const) {
       const name = fresh();
       const held = kind === 'fairLock' ? await other[kind](name).lock() : undefined;
-      const giving = new AbortController();
+      const controller = new AbortController();
       [isNextLate, abandon, ran] = [true, undefined, 0];
-      const given = client[kind](name).lock({ signal: giving.signal });
+      const aborted = client[kind](name).lock({ signal: controller.signal });
       await eventually(5_000, () => abandon !== undefined);
-      giving.abort();
-      await assert.rejects(given);
+      controller.abort();
+      await assert.rejects(aborted);
       await eventually(5_000, () => ran === 1);
       (abandon as unknown as () => void)();
       await eventually(5_000, () => ran >= 2);
@@ -323,8 +323,10 @@ describe('a mistake', () => {
     }
     assert.equal(ran, 0);
   });
+});
 
-  it('is complete in an error as JSON', async () => {
+describe('an error', () => {
+  it('has all fields in JSON', async () => {
     await using client = await open();
     const name = fresh();
     const held = await client.lock(name).lock();
@@ -368,7 +370,7 @@ describe('several primaries', () => {
 });
 
 describe('a server that refuses', () => {
-  it('because it is out of memory is retried', async () => {
+  it('because it has too many clients is asked again', async () => {
     let attempts = 0;
     await using client = await open({
       eval: (...call) => {
@@ -433,7 +435,7 @@ describe('a core that fails', () => {
       5_000,
       async () => ((await redis.pubsub('NUMSUB', `redisson_lock__channel:{${wanted}}`))[1] as number) > 0,
     );
-    // The exception ends a call of the core in the middle, as a trap does.
+    // The exception ends a call of the core in the middle, as a trap of WebAssembly does.
     const clock = test.mock.method(performance, 'now', () => {
       throw new Error('trapped');
     });
@@ -468,8 +470,8 @@ describe('a program', () => {
       cwd: `${ROOT}/packages/web`,
       stdio: ['ignore', 'pipe', 'inherit'],
     });
-    const [said] = await once(child.stdout.setEncoding('utf8'), 'data');
+    const [output] = await once(child.stdout.setEncoding('utf8'), 'data');
     const [code] = await once(child, 'exit');
-    assert.deepEqual([said, code], ['true\n', 0]);
+    assert.deepEqual([output, code], ['true\n', 0]);
   });
 });

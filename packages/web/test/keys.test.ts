@@ -1,5 +1,5 @@
-// Tests of clients that rename keys: their locks would exclude no other service, so they are refused, whether the
-// client or a proxy renames.
+// Tests of clients that rename keys, themselves or by a proxy. Such a client is refused, because its locks would
+// exclude no other service.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';

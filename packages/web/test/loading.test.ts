@@ -1,4 +1,4 @@
-// Tests of the core's source: beside its script, inside a script if a bundler left the file behind, or missing.
+// Tests of where the core comes from: a file beside its script, a script that contains the core, or nowhere.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -87,7 +87,7 @@ main().then((text) => console.log(text));
     }
   });
 
-  it('causes an error if `useCore` got something else', async () => {
+  it('causes an error if `useCore` gets something that is not the core', async () => {
     const use = "import { useCore } from 'steadlock-web';";
     for (const [given, cause] of [
       ['new Uint8Array([1, 2, 3])', /expected 4 bytes/],
@@ -101,7 +101,7 @@ main().then((text) => console.log(text));
     }
   });
 
-  it('can be loaded later if its file cannot be fetched now', async () => {
+  it('causes a retryable error if its file cannot be fetched', async () => {
     const use = "import { useCore } from 'steadlock-web';";
     const text = await outputOf('esm', 'browser', use, "useCore('http://127.0.0.1:1/steadlock.wasm');");
     assert.match(text, /^Unavailable true true .*could not be fetched.*/);

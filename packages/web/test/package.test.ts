@@ -13,8 +13,8 @@ import { ROOT } from './package.js';
 
 const PACKAGE = join(ROOT, 'packages', 'web');
 /**
- * The limit for the files that a page loads: the core and the glue, gzipped. One kilobyte of it is the price of one
- * source: the core tells the names of the options, and has the metrics as rows.
+ * The limit for the files that a page loads: the core and the glue, gzipped. One kilobyte of it is for the names of the
+ * options and the rows of the metrics. They are in the core, so that they are written only once.
  */
 const LIMIT_BYTES = 214_000;
 

@@ -1,4 +1,4 @@
-// Reads the replies and writes the commands that all parts share: see `ci/resp/README.md`.
+// Reads the replies and writes the commands that all readers and writers of RESP share: see `ci/resp/README.md`.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ interface Row {
   readonly resp2?: string;
   readonly resp3?: string;
   readonly words: readonly string[];
-  /** The value that this package reads instead. */
+  /** The value that this package reads instead of `value`. */
   readonly web?: { readonly value: Value };
 }
 
@@ -48,24 +48,24 @@ function read(sent: Uint8Array, size = sent.length || 1): unknown[] {
 
 /** Returns the nearest value that this package has. */
 function nearest(value: Value): unknown {
-  const [[type, of] = []] = Object.entries(value);
+  const [[type, content] = []] = Object.entries(value);
   switch (type) {
     case 'nil':
       return null;
     case 'int':
-      return BigInt(of as string);
+      return BigInt(content as string);
     case 'boolean':
-      return of ? 1n : 0n;
+      return content ? 1n : 0n;
     case 'error':
-      return { error: of };
+      return { error: content };
     case 'array':
     case 'set':
     case 'push':
-      return (of as Value[]).map(nearest);
+      return (content as Value[]).map(nearest);
     case 'map':
-      return (of as Value[][]).flat().map(nearest);
+      return (content as Value[][]).flat().map(nearest);
     default:
-      return utf8.decode(bytes(of as string));
+      return utf8.decode(bytes(content as string));
   }
 }
 
@@ -108,7 +108,7 @@ describe('RESP', () => {
     const text = new TextDecoder('utf-8', { fatal: true });
     let count = 0;
     for (const row of vectors.commands) {
-      // This package writes text only.
+      // Skips a command that is not text, because this package writes only text.
       try {
         for (const word of row.words) text.decode(bytes(word));
       } catch {

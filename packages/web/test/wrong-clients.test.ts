@@ -1,5 +1,5 @@
-// Tests of wrong arguments of adapters and of `connect`: each client in each adapter, closed, unconnected, or of no
-// type at all. Each is refused at once, with an error that says what to do.
+// Tests of wrong arguments of adapters and of `connect`: clients of other adapters, closed or unconnected clients, and
+// values that are no client. Each is refused at once, with an error that says what to do.
 
 import assert from 'node:assert/strict';
 import { mkdtempSync, writeFileSync } from 'node:fs';
@@ -155,8 +155,8 @@ const ADAPTERS: Record<string, Given> = {
 };
 
 /**
- * The valid arguments, and those that count as left out; all others are refused. A test with the cluster that does not
- * exist is skipped.
+ * The valid arguments of each adapter; all others are refused. `nothing` counts as an argument that is left out. The
+ * tests skip a valid cluster, because its node does not exist.
  */
 const VALID: Record<string, readonly string[]> = {
   ioredis: [
@@ -228,7 +228,7 @@ async function connectWith(adapter: Given, client: unknown): Promise<unknown> {
   const started = performance.now();
   try {
     await (await connect(adapter(client as never), { connectTimeoutMs: 30_000 })).close();
-    return 'well';
+    return 'connected';
   } catch (error) {
     assert.ok(performance.now() - started < 10_000, `${error}`);
     return error;
@@ -244,7 +244,7 @@ describe('each client, given', () => {
       if (isValid && name === 'a Cluster of ioredis') continue;
       it(`to ${adapter}: ${name} is ${isValid ? 'accepted' : 'refused at once'}`, async () => {
         const end = await connectWith(given, clients[name]);
-        if (isValid) return assert.equal(end, 'well');
+        if (isValid) return assert.equal(end, 'connected');
         assert.ok(end instanceof SteadlockError, `${end}`);
         assert.match(end.kind, /^(InvalidArgument|Misconfigured)$/, `${end}`);
         assert.equal(end.operation, 'connect');
@@ -254,7 +254,7 @@ describe('each client, given', () => {
     }
   }
 
-  it('is refused with the right adapter', async () => {
+  it('is refused with an error that says what to use', async () => {
     for (const [adapter, name, advice] of [
       ['connect', 'a Redis of ioredis', /`ioredis` of steadlock-web\/ioredis/],
       ['connect', 'a client of node-redis', /`nodeRedis` of steadlock-web\/node-redis/],
@@ -397,7 +397,7 @@ describe('a server that is down', () => {
     node.destroy();
   });
 
-  it('or closes each connection, like a load balancer without servers', async () => {
+  it('is reported if it closes each connection, like a load balancer without servers', async () => {
     const sockets = new Set<NodeSocket>();
     const balancer = createServer((socket) => {
       sockets.add(socket);

@@ -1,6 +1,4 @@
-"""The program of a Celery worker. It makes the client at import: in the worker's main process, before that forks its
-pool.
-"""
+"""The program of a Celery worker. The worker's main process makes the client at import, before it forks its pool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adds to a number by a separate read and write. Without a lock around this, updates are lost."""
+"""Adds to a number by a separate read and write. Without a lock around both, updates are lost."""
 
 from __future__ import annotations
 

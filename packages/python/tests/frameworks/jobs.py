@@ -29,7 +29,7 @@ def waits() -> None:
     try:
         lock.acquire()
     except BaseException as error:
-        tell(error, start)
+        report(error, start)
 
 
 def holds() -> None:
@@ -39,7 +39,7 @@ def holds() -> None:
             while True:
                 time.sleep(0.01)
     except BaseException as error:
-        tell(error, start)
+        report(error, start)
 
 
 def leaves() -> None:
@@ -47,5 +47,5 @@ def leaves() -> None:
     assert lock.acquire()
 
 
-def tell(error: BaseException, start: float) -> None:
+def report(error: BaseException, start: float) -> None:
     store().rpush("ended", json.dumps([type(error).__name__, time.monotonic() - start]))

@@ -45,7 +45,7 @@ class Workers:
     number: int
     callers: int = CALLERS
     fewest_at_once: int = 1
-    """The number of concurrent requests that one worker must have had."""
+    """The number of concurrent requests that at least one worker must reach."""
     options: list[str] = field(default_factory=list)
 
 
@@ -184,7 +184,7 @@ def test_a_celery_process_releases_its_locks_at_exit(server: RedisServer, store:
     with running(server, worker, lazy=True), steadlock.connect(server.url) as client:
         with celery.Celery(broker=server.url, backend=server.url) as app:
             app.send_task("leaves").get(timeout=TIMEOUT)
-        # The wait is much shorter than a lease.
+        # The wait is much shorter than a lease, so only a release can free the lock.
         assert client.lock("door").try_acquire(wait=8) is not None
 
 
@@ -228,7 +228,7 @@ class EndedError(Exception):
 def serving(
     server: RedisServer, command: list[str], workers: int, callers: int, lazy: bool
 ) -> Iterator[list[HTTPConnection]]:
-    """Runs a web server, and yields `callers` connections, equally many to each of its workers."""
+    """Runs a web server, and yields `callers` connections, the same number to each of its workers."""
     with ExitStack() as stack:
         for attempts_left in reversed(range(ATTEMPTS)):
             try:
@@ -245,7 +245,7 @@ def serving(
 def serving_on(
     port: int, server: RedisServer, command: list[str], workers: int, callers: int, lazy: bool
 ) -> Iterator[list[HTTPConnection]]:
-    """Does the same on this port. Raises `EndedError` if the server ends before all connections are made."""
+    """Does what `serving` does, on this port. Raises `EndedError` if the server ends before it has all connections."""
     bind = ["--bind", f"127.0.0.1:{port}"] if command[0] == "gunicorn" else ["--port", str(port)]
     found: defaultdict[int, list[HTTPConnection]] = defaultdict(list)
 
@@ -270,7 +270,7 @@ def serving_on(
 
 @contextmanager
 def running(server: RedisServer, command: list[str], lazy: bool) -> Iterator[subprocess.Popen[bytes]]:
-    """Runs a Python module. The process must end when it gets a signal, and must print no traceback."""
+    """Runs a Python module. The process must end on SIGTERM, and must print no traceback."""
     environment = os.environ | {"STEADLOCK_URL": server.url, "STEADLOCK_TEST_LAZY": "yes" if lazy else "no"}
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(

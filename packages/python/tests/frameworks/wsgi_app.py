@@ -1,5 +1,5 @@
-"""The program for gunicorn. It makes the client and the lock at import: with `--preload` in the master, before that
-forks.
+"""The program for gunicorn. It makes the client and the lock at import. With `--preload`, gunicorn's master imports it
+before the fork.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import { scenario } from './scenario.mjs';
 const [url, unreachable] = process.argv.slice(2);
 const open = (url) => createClient({ url, socket: { reconnectStrategy: false } }).on('error', () => {});
 const [client, listener] = await Promise.all([open(url).connect(), open(url).connect()]);
-// This client goes on trying to connect and never succeeds.
+// This client keeps trying to connect and never succeeds.
 const down = createClient({ url: unreachable }).on('error', () => {});
 down.connect().catch(() => {});
 console.log(JSON.stringify(await scenario(steadlock, nodeRedis(client, listener), nodeRedis(down))));

@@ -5,7 +5,7 @@ import * as steadlock from '../../dist/index.js';
 import { scenario } from './scenario.mjs';
 
 const [url, unreachable] = Deno.args;
-const [redis, nobody] = [deno(url), deno(unreachable)];
-console.log(JSON.stringify(await scenario(steadlock, redis, nobody)));
+const [redis, down] = [deno(url), deno(unreachable)];
+console.log(JSON.stringify(await scenario(steadlock, redis, down)));
 redis.close();
-nobody.close();
+down.close();

@@ -25,14 +25,14 @@ export async function scenario({ connect, LockLostError, LockTimeoutError, Unava
   lines.push(`handed over ${second.token > first.token}`);
   lines.push(`released ${await second.release()}`);
 
-  const giving = new AbortController();
+  const controller = new AbortController();
   const held = await lock.lock();
-  const given = other
+  const aborted = other
     .lock(name)
-    .lock({ signal: giving.signal })
+    .lock({ signal: controller.signal })
     .catch((reason) => reason);
-  giving.abort('given up');
-  lines.push(`cancelled ${await given}`);
+  controller.abort('given up');
+  lines.push(`cancelled ${await aborted}`);
   await held.release();
 
   const short = await client.lock(name, { leaseMs: 300 }).lock();

@@ -17,10 +17,10 @@ export default {
     if (http !== null) {
       return Response.json(await scenario(steadlock, upstash({ url: http }), upstash({ url: unreachable })));
     }
-    const [redis, nobody] = [workers(url), workers(unreachable)];
-    const lines = await scenario(steadlock, redis, nobody);
+    const [redis, down] = [workers(url), workers(unreachable)];
+    const lines = await scenario(steadlock, redis, down);
     redis.close();
-    nobody.close();
+    down.close();
     return Response.json(lines);
   },
 };
