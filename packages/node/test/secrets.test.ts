@@ -58,7 +58,7 @@ async function openRedlock(listen: Listen, urls: unknown): Promise<void> {
 }
 
 /** Acquires a lock, and makes the calls that can fail. */
-async function use(listen: Listen, make: (client: Client) => unknown): Promise<void> {
+async function use(listen: Listen, given: unknown, make: (client: Client) => unknown): Promise<void> {
   const client = await connect('memory://');
   // biome-ignore lint/suspicious/noExplicitAny: locks of every kind
   const made = (await listen(() => make(client))) as any;
@@ -118,13 +118,13 @@ const places: Record<string, Place> = {
       await open(listen, 'redis+cluster://127.0.0.1:1', { addressMap });
     }
   },
-  'name of a lock': (listen, given) => use(listen, (client) => client.lock(given as string)),
-  'name of a mutex': (listen, given) => use(listen, (client) => client.mutex(given as string, { waitMs: 0 })),
-  'name of a fair lock': (listen, given) => use(listen, (client) => client.fairLock(given as string)),
-  'name of a read-write lock': (listen, given) => use(listen, (client) => client.readWriteLock(given as string)),
-  'name of a semaphore': (listen, given) => use(listen, (client) => client.semaphore(given as string, 1)),
+  'name of a lock': (listen, given) => use(listen, given, (client) => client.lock(given as string)),
+  'name of a mutex': (listen, given) => use(listen, given, (client) => client.mutex(given as string, { waitMs: 0 })),
+  'name of a fair lock': (listen, given) => use(listen, given, (client) => client.fairLock(given as string)),
+  'name of a read-write lock': (listen, given) => use(listen, given, (client) => client.readWriteLock(given as string)),
+  'name of a semaphore': (listen, given) => use(listen, given, (client) => client.semaphore(given as string, 1)),
   'name of several locks': (listen, given) =>
-    use(listen, (client) => client.multiLock([client.lock(given as string), client.lock('other')])),
+    use(listen, given, (client) => client.multiLock([client.lock(given as string), client.lock('other')])),
   "name of a function's lock": (listen, given) =>
     using(listen, (client) =>
       client.using(given as string, { waitMs: 0 }, (lease) => client.using(lease.name, { waitMs: 1 }, () => lease)),
