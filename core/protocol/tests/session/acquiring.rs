@@ -279,7 +279,7 @@ fn an_outage_during_a_wait_is_survived() {
     world.connect(1);
     let (_, took) = world
         .outcome_within(1, ticket, ms(20))
-        .expect("tried at once on the new connection");
+        .expect("asked at once on the new connection");
     assert!(took <= 3 * LATENCY, "{took:?}");
 }
 
