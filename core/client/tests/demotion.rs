@@ -195,7 +195,7 @@ async fn a_promoted_server_whose_clock_is_ahead_ends_records_early() {
         panic!("the difference is reported once: {observed:?}")
     };
     let by = i64::try_from(by.as_millis()).unwrap();
-    // The difference is the least that is certain: the time that the calls took is subtracted.
+    // The client reports a lower bound: it subtracts the time that its calls took.
     assert!((AHEAD - took.max(1_000)..=AHEAD).contains(&by), "{by} ms, {took} ms");
     lease.release().await.unwrap();
 }

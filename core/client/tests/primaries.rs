@@ -388,7 +388,7 @@ async fn a_full_server_is_accepted_if_it_was_identified_before() {
     check_lock(&connect(urls_without_info_right(&setup.servers)).await.unwrap()).await;
 }
 
-/// A primary with a known run id is checked again when another primary hides its run id, also behind sentinels.
+/// A primary that sentinels name, and whose run id is known, is checked again when another primary hides its run id.
 #[tokio::test]
 async fn a_server_that_sentinels_name_is_not_another_primary_that_comes_later() {
     let servers = three();

@@ -1,4 +1,4 @@
-//! Limits of this process, and functions that close its descriptors behind the client's back.
+//! Limits of this process, and functions that close its descriptors without the client's knowledge.
 
 use std::fs::File;
 use std::io::Read as _;

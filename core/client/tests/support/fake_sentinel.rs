@@ -100,7 +100,7 @@ impl FakeSentinel {
         *locked(&self.shared.others) = others.iter().map(known).collect();
     }
 
-    /// Stops replying, like a machine that is gone, or replies again.
+    /// Makes the sentinel stop replying, like a machine that is gone, or reply again.
     pub fn set_silent(&self, is_silent: bool) {
         self.shared.is_silent.store(is_silent, Ordering::Relaxed);
     }

@@ -76,8 +76,8 @@ impl Server {
 
 /// Returns a path for a server's files: in memory if the system has `/dev/shm` and TMPDIR is not set.
 ///
-/// Cluster nodes and sentinels send no replies while they write their state to disk, and on a busy disk that takes
-/// seconds.
+/// Cluster nodes and sentinels send no replies while they write their state to disk, which can take seconds on a busy
+/// disk.
 pub fn temporary(name: &str) -> PathBuf {
     let memory = PathBuf::from("/dev/shm");
     let is_chosen = std::env::var_os("TMPDIR").is_some();

@@ -141,7 +141,7 @@ impl Node {
         }
     }
 
-    /// Whether the server says that it is a primary. A server that does not answer says nothing.
+    /// Whether the server says that it is a primary. Returns false if the server does not answer.
     pub fn is_primary(&self) -> bool {
         self.has_role("master")
     }

@@ -435,7 +435,7 @@ impl Shared {
         self.count(&format!("{call}: {}", error.kind().name()));
     }
 
-    /// Records that a call begins, which may take at most this time.
+    /// Records the start of a call, which may take at most this time.
     pub fn begin(&self, what: &str, most: Duration) -> u64 {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
