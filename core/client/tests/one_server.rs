@@ -26,11 +26,7 @@ fn subscribers(server: &Redis) -> Vec<String> {
 }
 
 async fn refused(builder: Builder) -> Error {
-    let error = builder
-        .connect()
-        .await
-        .map(drop)
-        .expect_err("a refusal");
+    let error = builder.connect().await.map(drop).expect_err("a refusal");
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     error
 }

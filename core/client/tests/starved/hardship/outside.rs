@@ -215,7 +215,7 @@ impl Holds {
                     let missing_since = *hold.missing_since.get_or_insert_with(Instant::now);
                     if missing_since.elapsed() > hold.lease + STALL {
                         println!(
-                            "FAILED: the record of {} is gone, and hold {id} is not lost",
+                            "FAILED: the record of {} is gone, but hold {id} is not reported lost",
                             hold.lock
                         );
                         std::process::exit(1);
