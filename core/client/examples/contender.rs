@@ -10,7 +10,7 @@ use steadlock::{Builder, Client};
 use steadlock_protocol::Script;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
-/// Runs for this long, and returns the number of pairs of acquire and release.
+/// A function that works for the given time, and returns the number of pairs of acquire and release.
 type Contender = Box<dyn FnMut(Duration) -> Outcome<u32>>;
 
 fn main() -> Outcome<()> {

@@ -9,7 +9,7 @@ use steadlock::{Client, Lease};
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// The number of tasks that acquire at the same time.
-const TAKERS: usize = 64;
+const WORKERS: usize = 64;
 
 fn main() -> Outcome<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -23,12 +23,12 @@ fn main() -> Outcome<()> {
 
 async fn run(url: &str, number: usize, length: Duration) -> Outcome<()> {
     let client = Client::connect(url).await?;
-    // The first lock makes the parts that a client has anyway, so they do not count as a lease's.
+    // The first lock creates the parts that every client has, whose memory must not count as that of the leases.
     client.lock("first").acquire().await?.release().await?;
     let empty = memory()?;
-    let taking = Instant::now();
-    let leases = take(&client, number).await?;
-    println!("taken in         {:.1} s", taking.elapsed().as_secs_f64());
+    let start = Instant::now();
+    let leases = acquire(&client, number).await?;
+    println!("acquired in      {:.1} s", start.elapsed().as_secs_f64());
     println!("memory for each  {} bytes", (memory()? - empty) / number);
 
     // The measurement begins here, after all leases were acquired: it covers renewals only.
@@ -36,8 +36,7 @@ async fn run(url: &str, number: usize, length: Duration) -> Outcome<()> {
     let mut least = Duration::MAX;
     while start.elapsed() < length {
         tokio::time::sleep(Duration::from_secs(3)).await;
-        let looking = leases.iter().map(Lease::remaining).min().unwrap_or_default();
-        least = least.min(looking);
+        least = leases.iter().map(Lease::remaining).fold(least, Duration::min);
     }
     let used = processor_time()?.saturating_sub(cpu);
     println!(
@@ -49,17 +48,17 @@ async fn run(url: &str, number: usize, length: Duration) -> Outcome<()> {
         "lost             {}",
         leases.iter().filter(|lease| !lease.is_valid()).count()
     );
-    // The server removes the records by itself. Releasing this many would be another measurement.
+    // The records end by their TTLs. Releasing this many leases would be another measurement.
     std::process::exit(0);
 }
 
-async fn take(client: &Client, number: usize) -> Outcome<Vec<Lease>> {
-    let takers: Vec<_> = (0..TAKERS)
-        .map(|taker| {
+async fn acquire(client: &Client, number: usize) -> Outcome<Vec<Lease>> {
+    let workers: Vec<_> = (0..WORKERS)
+        .map(|worker| {
             let client = client.clone();
             tokio::spawn(async move {
                 let mut leases = Vec::new();
-                for lock in (taker..number).step_by(TAKERS) {
+                for lock in (worker..number).step_by(WORKERS) {
                     leases.push(client.lock(format!("order:{lock}")).acquire().await?);
                 }
                 Ok::<_, steadlock::Error>(leases)
@@ -67,8 +66,8 @@ async fn take(client: &Client, number: usize) -> Outcome<Vec<Lease>> {
         })
         .collect();
     let mut leases = Vec::new();
-    for taker in takers {
-        leases.extend(taker.await??);
+    for worker in workers {
+        leases.extend(worker.await??);
     }
     Ok(leases)
 }
@@ -81,7 +80,8 @@ fn memory() -> Outcome<usize> {
 
 /// Returns the processor time of this process.
 fn processor_time() -> Outcome<Duration> {
-    // Hundredths of a second, in user space and in the kernel; the name before them has no spaces.
+    // The two fields are hundredths of a second in user space and in the kernel. Fields can be split at spaces, because
+    // the program's name, the only text among them, has none.
     let ticks: u64 = field("/proc/self/stat", 13)?.parse::<u64>()? + field("/proc/self/stat", 14)?.parse::<u64>()?;
     Ok(Duration::from_millis(ticks * 10))
 }

@@ -69,7 +69,7 @@ async fn every_scenario_holds_for_every_kind_on_every_transport() {
     }
 }
 
-/// Writes one file with the authorities of all servers, since each rig has its own.
+/// Writes one file with the certificates of all authorities, since each rig has its own authority.
 fn authorities(servers: &[Server]) -> Option<PathBuf> {
     let own = servers.iter().filter_map(Server::authority);
     let texts: Vec<String> = own.map(|file| std::fs::read_to_string(file).expect("PEM")).collect();
@@ -124,9 +124,7 @@ impl Server {
             Self::Rig(rig) => rig.url.clone(),
         }
     }
-}
 
-impl Server {
     fn authority(&self) -> Option<&Path> {
         match self {
             Self::Rig(rig) => rig.authority.as_deref(),
@@ -387,7 +385,7 @@ impl Run {
                 self.hold(format!("{}{granted}", text(step, "as")), lease);
             }
         }
-        assert_eq!(Some(granted), number_of(&step["is"]), "{at}: so many are granted");
+        assert_eq!(Some(granted), number_of(&step["is"]), "{at}: the number of grants");
     }
 
     async fn release(&mut self, step: &Value, at: &str) {

@@ -31,7 +31,7 @@ const ROLE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// The longest time from the change of the address until a client uses the new primary. With other load: [`SOON`].
 const TIME_LIMIT: Duration = Duration::from_secs(2);
 /// The time from the demotion to the change of the address. A client that only waits learns of the demotion at its next
-/// check of the role, and then it connects.
+/// check of the role. That check comes at most 1.5 s after the change, so that the client can connect within the limit.
 const ADDRESS_CHANGE_DELAY: Duration = Duration::from_millis(3_500);
 
 async fn client(proxy: &Proxy) -> Client {
@@ -192,17 +192,17 @@ async fn a_promoted_server_whose_clock_is_ahead_ends_records_early() {
     let took = i64::try_from((first_took + start.elapsed()).as_millis()).unwrap();
     let observed = differences.0.lock().unwrap().clone();
     let [by] = observed[..] else {
-        panic!("it is reported once: {observed:?}")
+        panic!("the difference is reported once: {observed:?}")
     };
     let by = i64::try_from(by.as_millis()).unwrap();
-    // The difference is the least that is certain: the time that the calls took is subtracted.
+    // The client reports a lower bound: it subtracts the time that its calls took.
     assert!((AHEAD - took.max(1_000)..=AHEAD).contains(&by), "{by} ms, {took} ms");
     lease.release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_leaves_a_demoted_primary_and_keeps_the_replicated_locks() {
-    let times = std::env::var("STEADLOCK_DEMOTIONS").map_or(2, |times| times.parse().unwrap());
+    let demotions = std::env::var("STEADLOCK_DEMOTIONS").map_or(2, |count| count.parse().unwrap());
     let limit = if is_timed() { TIME_LIMIT } else { SOON };
     let (mut primary, mut replica) = (Redis::start(), Redis::start());
     replicate(&primary, &replica).await;
@@ -219,7 +219,7 @@ async fn a_client_leaves_a_demoted_primary_and_keeps_the_replicated_locks() {
     let mut held: Vec<Lease> = join_all(held).await;
     let load = Load::start(&clients, 16);
     let mut longest = Duration::ZERO;
-    for time in 0..times {
+    for turn in 0..demotions {
         let awaited = clients[0].lock("awaited").acquire().await.unwrap();
         let waiter = spawn_waiter(&waiting_client, "awaited");
         eventually("the waiter subscribes", SOON, || {
@@ -231,7 +231,7 @@ async fn a_client_leaves_a_demoted_primary_and_keeps_the_replicated_locks() {
         fail_over(&primary, &replica).await;
         tokio::time::sleep(ADDRESS_CHANGE_DELAY).await;
         // Deletes one record, as if it had not been replicated.
-        let not_replicated = held.swap_remove(time % held.len());
+        let not_replicated = held.swap_remove(turn % held.len());
         replica.run(&["DEL", not_replicated.name()]);
 
         proxy.lead_to(replica.port);
@@ -246,7 +246,7 @@ async fn a_client_leaves_a_demoted_primary_and_keeps_the_replicated_locks() {
         std::mem::swap(&mut primary, &mut replica);
 
         let rounds = load.rounds();
-        eventually("the others take turns", SOON, || load.rounds() > rounds + 100).await;
+        eventually("the load continues", SOON, || load.rounds() > rounds + 100).await;
         assert_eq!(awaited.release().await.unwrap(), ReleaseOutcome::Released);
         let granted = tokio::time::timeout(SOON, waiter)
             .await
@@ -259,18 +259,18 @@ async fn a_client_leaves_a_demoted_primary_and_keeps_the_replicated_locks() {
         assert_eq!(reason, LostReason::Removed);
         drop(not_replicated);
         for lease in &held {
-            assert!(lease.is_valid(), "{time}: {}: {:?}", lease.name(), lease.lost_reason());
+            assert!(lease.is_valid(), "{turn}: {}: {:?}", lease.name(), lease.lost_reason());
             assert!(
                 primary.run(&["EXISTS", lease.name()]) == Reply::Int(1),
                 "{}",
                 lease.name()
             );
         }
-        let again = clients[1].lock(format!("again-{time}")).acquire().await.unwrap();
+        let again = clients[1].lock(format!("again-{turn}")).acquire().await.unwrap();
         held.push(again);
-        println!("demotion {time}: all on the new primary {took:?} after the address changed");
+        println!("demotion {turn}: all on the new primary {took:?} after the address changed");
     }
-    println!("{times} demotions, the longest took {longest:?}");
+    println!("{demotions} demotions, the longest took {longest:?}");
     load.end().await;
     for lease in held {
         assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);

@@ -40,7 +40,7 @@ async fn a_lease_shorter_than_the_round_trip_is_refused_with_a_reason() {
     let client = Client::connect(proxy.url()).await.unwrap();
     for lock in locks(&client) {
         check_advice(&refused(&lock).await);
-        // A single attempt fails with the same error, and a wait with a limit does at its end.
+        // A single attempt fails with the same error. A wait with a limit does too, once the limit is over.
         let tried = tokio::time::timeout(LIMIT, lock.try_acquire())
             .await
             .expect("the wait ends");
@@ -73,7 +73,7 @@ async fn an_auto_renewed_lease_that_is_too_short_is_refused_with_the_same_reason
         check_advice(&refused(&lock.clone().wait(Duration::from_secs(2))).await);
     });
     join_all(refusals).await;
-    // A longer lease is renewed for longer than it would last by itself.
+    // A longer lease stays valid beyond its own length, because it is renewed.
     let long = Duration::from_secs(6);
     let lease = client.lock("lock").lease(long).renewed().acquire().await.unwrap();
     tokio::time::sleep(long + Duration::from_secs(1)).await;

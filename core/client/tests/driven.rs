@@ -34,7 +34,7 @@ struct Program {
     store: Embedded,
     subscriber: Subscriber,
     messages: Receiver<(Vec<u8>, Vec<u8>)>,
-    wanted: Arc<WakeCounter>,
+    turns_requested: Arc<WakeCounter>,
 }
 
 fn options(url: &str) -> Options {
@@ -59,7 +59,7 @@ impl Program {
             store: store.clone(),
             subscriber,
             messages,
-            wanted: Arc::default(),
+            turns_requested: Arc::default(),
         }
     }
 
@@ -86,7 +86,7 @@ impl Program {
 
     /// Drives the engine until it has nothing to do, and returns its events.
     fn events(&mut self) -> Vec<Event> {
-        let waker = Waker::from(Arc::clone(&self.wanted));
+        let waker = Waker::from(Arc::clone(&self.turns_requested));
         loop {
             let _ = self.engine.turn(&waker);
             let mut is_idle = true;
@@ -115,7 +115,7 @@ impl Program {
             if !events.is_empty() {
                 return events;
             }
-            assert!(clock_micros() < deadline, "nothing comes");
+            assert!(clock_micros() < deadline, "no event comes");
             let due = self.engine.due().unwrap();
             std::thread::sleep(Duration::from_micros(due.saturating_sub(clock_micros())));
         }
@@ -199,10 +199,10 @@ fn a_release_message_wakes_a_waiter() {
 #[test]
 fn a_command_requests_a_turn() {
     let mut program = Program::connected(&Embedded::new());
-    let before = program.wanted.0.load(Ordering::Relaxed);
+    let before = program.turns_requested.0.load(Ordering::Relaxed);
     let acquire = program.acquire(None);
     program.host.submit(acquire);
-    assert_eq!(program.wanted.0.load(Ordering::Relaxed), before + 1);
+    assert_eq!(program.turns_requested.0.load(Ordering::Relaxed), before + 1);
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn the_watchdog_renews_while_callers_drive() {
         lock_and_unlock(&client, "other", 10);
         assert!(lease.is_valid());
         let now = lease.remaining();
-        // Only a renewal makes the lease last longer.
+        // Only a renewal increases the remaining time.
         renewals += u32::from(now > before);
         before = now;
     }

@@ -52,7 +52,7 @@ async fn behind_500_killed_waiters_the_next_live_one_is_granted_within_4_seconds
         let start = Instant::now();
         let lock = two.fair_lock("f").wait(Duration::from_secs(30));
         let waiter = tokio::spawn(async move { lock.acquire().await });
-        eventually("the live one waits, too", Duration::from_secs(20), || {
+        eventually("the live waiter is in the queue", Duration::from_secs(20), || {
             server.run(&["ZCARD", QUEUE]) == Reply::Int(501)
         })
         .await;
@@ -73,7 +73,7 @@ async fn a_single_attempt_is_granted_when_all_waiters_are_dead() {
         for count in [1, 32, 33, 400] {
             killed_waiters(&server, count, clock(&server) - 3_100_000);
             let lease = client.fair_lock("f").try_acquire().await.unwrap();
-            let lease = lease.unwrap_or_else(|| panic!("not granted behind {count} dead"));
+            let lease = lease.unwrap_or_else(|| panic!("not granted behind {count} dead waiters"));
             lease.release().await.unwrap();
         }
         client.close().await;
@@ -125,24 +125,24 @@ async fn ten_thousand_forged_messages_grant_nothing_and_block_nobody() {
         let held = of(&one).acquire().await.unwrap();
         let lock = of(&two).wait(Duration::from_secs(60));
         let waiter = tokio::spawn(async move { lock.acquire().await });
-        let listened = |word: &str| match server.run(&["PUBSUB", "CHANNELS", &format!("*{{{kind}}}{word}*")]) {
+        let subscribed = |word: &str| match server.run(&["PUBSUB", "CHANNELS", &format!("*{{{kind}}}{word}*")]) {
             Reply::Array(channels) => channels,
             other => panic!("{other:?}"),
         };
         eventually("the client has subscribed", Duration::from_secs(20), || {
-            !listened("").is_empty()
+            !subscribed("").is_empty()
         })
         .await;
         if kind == "fair" {
             eventually(
                 "the client has subscribed to its grants",
                 Duration::from_secs(20),
-                || !listened(":grants:").is_empty(),
+                || !subscribed(":grants:").is_empty(),
             )
             .await;
         }
         let mut channels = vec![];
-        for channel in listened("") {
+        for channel in subscribed("") {
             let Reply::Bytes(channel) = channel else {
                 panic!("no text")
             };

@@ -33,8 +33,8 @@ async fn every_kind(client: &Client) -> Vec<Lease> {
 }
 
 /// Cuts one of a client's connections and refuses a new one for the time of two leases. Checks that no lease is lost in
-/// the meantime, and that everything works once the connection is restored.
-async fn check_one_connection_lost(usage: ConnectionUse, refusing: impl Fn(&Redis, &Proxy, bool)) {
+/// the meantime, and that everything works once the connection is restored. `set_refusing` begins and ends the refusal.
+async fn check_one_connection_lost(usage: ConnectionUse, set_refusing: impl Fn(&Redis, &Proxy, bool)) {
     let server = Redis::start();
     let proxy = Proxy::to(server.port);
     let lease = Duration::from_secs(3);
@@ -51,7 +51,7 @@ async fn check_one_connection_lost(usage: ConnectionUse, refusing: impl Fn(&Redi
     })
     .await;
 
-    refusing(&server, &proxy, true);
+    set_refusing(&server, &proxy, true);
     proxy.cut(usage);
     tokio::time::sleep(lease * 2).await;
     assert_eq!(proxy.count(usage), 0);
@@ -63,7 +63,7 @@ async fn check_one_connection_lost(usage: ConnectionUse, refusing: impl Fn(&Redi
             lease.lost_reason()
         );
     }
-    refusing(&server, &proxy, false);
+    set_refusing(&server, &proxy, false);
 
     theirs.release().await.unwrap();
     let theirs = tokio::time::timeout(SOON, waiter).await.unwrap().unwrap().unwrap();
@@ -79,17 +79,17 @@ async fn check_one_connection_lost(usage: ConnectionUse, refusing: impl Fn(&Redi
 
 #[tokio::test]
 async fn a_connection_that_is_not_restored_costs_no_lock() {
-    let full = |server: &Redis, proxy: &Proxy, is_refusing: bool| match is_refusing {
+    let block = |server: &Redis, proxy: &Proxy, is_refusing: bool| match is_refusing {
         true => proxy.refuse(),
         false => proxy.lead_to(server.port),
     };
-    join_all(ConnectionUse::ALL.map(|usage| check_one_connection_lost(usage, full))).await;
+    join_all(ConnectionUse::ALL.map(|usage| check_one_connection_lost(usage, block))).await;
 }
 
 #[tokio::test]
 async fn a_changed_password_costs_no_lock() {
-    let rotated = |server: &Redis, _: &Proxy, is_refusing: bool| {
-        // Uses the password that is valid at this moment: this connection is a new one too.
+    let change_password = |server: &Redis, _: &Proxy, is_refusing: bool| {
+        // This connection is new too, so it needs the password that is valid before the change.
         let password = if is_refusing { "another" } else { "" };
         let url = match is_refusing {
             true => server.url(),
@@ -101,7 +101,7 @@ async fn a_changed_password_costs_no_lock() {
             .query(&mut connection);
         let () = set.unwrap();
     };
-    check_one_connection_lost(ConnectionUse::Commands, rotated).await;
+    check_one_connection_lost(ConnectionUse::Commands, change_password).await;
 }
 
 #[tokio::test]

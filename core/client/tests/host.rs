@@ -56,7 +56,7 @@ impl Client {
             self.woken.recv_timeout(Duration::from_secs(10)).expect("a wake-up");
             let mut drained = Vec::new();
             self.host.drain(&mut drained);
-            // A cancel removes the event for which the wake-up was sent.
+            // A cancel can remove an event whose wake-up was already sent.
             assert!(self.cancels || !drained.is_empty(), "a wake-up without an event");
             self.events.append(&mut drained);
         }
@@ -171,11 +171,11 @@ fn a_batch_of_completions_has_one_wake_up() {
     while done.len() < requests.len() {
         client.woken.recv_timeout(Duration::from_secs(10)).expect("a wake-up");
         wakes += 1;
-        // One drain returns every event that was queued since the last one.
+        // A drain returns every event that was queued since the previous drain.
         client.host.drain(&mut done);
     }
     assert!(wakes <= requests.len());
-    assert!(client.woken.try_recv().is_err(), "an empty queue wakes nobody");
+    assert!(client.woken.try_recv().is_err(), "an empty queue sends no wake-up");
     let mut answered: Vec<u64> = done
         .iter()
         .map(|event| match event {
@@ -192,7 +192,8 @@ fn a_cancelled_request_leaves_no_lock() {
     let server = Server::memory();
     let mut client = Client::connect(&server.url());
     client.cancels = true;
-    // The delay of the cancel varies from zero until after the answer, so some cancels meet the grant in the engine.
+    // The delay of the cancel varies from zero until after the answer, so some cancels arrive while the engine handles
+    // the grant.
     for round in 0..2_000 {
         let request = client.host.submit(Op::Acquire(single_attempt(None)));
         let begun = Instant::now();

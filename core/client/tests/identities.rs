@@ -29,7 +29,8 @@ async fn labelled(url: &str) -> Client {
     builder.connect().await.unwrap()
 }
 
-/// Checks that another client can query the holder of each kind of lock, and that a waiter which times out is given it.
+/// Checks that another client can query the holder of each kind of lock, and that the error of a waiter that times out
+/// names the holder.
 async fn check_holder_is_named(url: &str) {
     let (holder, other) = (labelled(url).await, labelled(url).await);
     let kinds = |client: &Client| {
@@ -94,8 +95,8 @@ async fn the_holder_of_a_redlock_has_a_name_too() {
 async fn check_first_refusal(connect: impl AsyncFn() -> Client) {
     let holder = connect().await;
     let mutex = holder.mutex("a").acquire().await.unwrap();
-    for attempt in [Duration::ZERO, Duration::from_nanos(1)] {
-        let refusal = connect().await.mutex("a").wait(attempt).acquire().await.map(drop);
+    for wait in [Duration::ZERO, Duration::from_nanos(1)] {
+        let refusal = connect().await.mutex("a").wait(wait).acquire().await.map(drop);
         check_is_this_process(refusal.unwrap_err().holder().unwrap().client.as_ref().unwrap());
     }
     mutex.release().await.unwrap();

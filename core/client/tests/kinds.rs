@@ -89,7 +89,7 @@ async fn fair_waiters_are_served_in_order_of_arrival_across_clients() {
         }
         assert!(
             start.elapsed() < on_time(Duration::from_millis(400)),
-            "each waiter gets an error: {:?}",
+            "each release wakes the next waiter: {:?}",
             start.elapsed()
         );
         for waiter in waiters {
@@ -280,7 +280,7 @@ async fn the_watchdog_renews_permits_of_an_old_limit() {
             tokio::time::sleep(Duration::from_millis(20)).await;
             assert!(held.is_valid(), "{:?}", held.lost_reason());
             let now = held.remaining();
-            // Only a renewal makes a lease last longer.
+            // Only a renewal increases the remaining time.
             renewals += u32::from(now > before);
             before = now;
         }

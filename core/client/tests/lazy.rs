@@ -103,7 +103,8 @@ async fn a_majority_of_primaries_may_start_later() {
     }
 }
 
-/// Eight callers attempt to acquire one lock at once, at the first use of a client. Exactly one of them is granted it.
+/// Lets eight callers attempt to acquire one lock at once, and checks that exactly one is granted it. The client must
+/// not have been used before.
 async fn check_one_of_eight_is_granted(client: &Client) {
     let attempts = join_all((0..8).map(|_| {
         let lock = client.lock("a");

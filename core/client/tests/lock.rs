@@ -60,7 +60,7 @@ async fn the_lock_of_a_killed_process_is_free_after_its_own_lease() {
     let start = Instant::now();
     // The process acquires the lock first and the permit last.
     while semaphore.available().await.unwrap() > 0 {
-        assert!(start.elapsed() < Duration::from_secs(20), "the lock is free");
+        assert!(start.elapsed() < Duration::from_secs(20), "the permit is free");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let owner = lock.holder().await.unwrap().expect("held").owner;
@@ -234,7 +234,7 @@ on_every_server! {
         let inner = lock.within(&outer).acquire().await.unwrap();
         assert_eq!(inner.token(), outer.token());
         outer.release().await.unwrap();
-        assert!(inner.is_valid() && server.exists("a"), "the last level holds it");
+        assert!(inner.is_valid() && server.exists("a"), "the inner level still holds the lock");
         inner.release().await.unwrap();
         assert!(!server.exists("a"));
     }
@@ -276,7 +276,7 @@ on_every_server! {
         let lease = client.lock("a").lease(Duration::from_millis(150)).acquire().await.unwrap();
         let lost = tokio::time::timeout(SOON, lease.lost()).await.unwrap();
         assert_eq!(lost, LostReason::Expired);
-        eventually("the record has lapsed", SOON, || !server.exists("a")).await;
+        eventually("the record has expired", SOON, || !server.exists("a")).await;
         // The engine has forgotten the lease, but the lease object still knows that it expired.
         assert_eq!(lease.extend(None).await.unwrap_err().kind(), ErrorKind::LockLost);
         let inside = client.lock("a").within(&lease).acquire().await;
@@ -510,7 +510,7 @@ on_every_server! {
         let counter = std::sync::Arc::new(std::sync::Mutex::new(0_u32));
         let mut tasks = Vec::new();
         for number in 0..16 {
-            let client = if number % 4 == 0 { connect(server).await } else { tasks_client(&tasks) };
+            let client = if number % 4 == 0 { connect(server).await } else { client_of_last_task(&tasks) };
             let counter = std::sync::Arc::clone(&counter);
             let own = client.clone();
             tasks.push((client, tokio::spawn(async move {
@@ -534,6 +534,6 @@ async fn poll_once<F: Future>(mut future: std::pin::Pin<&mut F>) -> Poll<F::Outp
     std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
 }
 
-fn tasks_client<T>(tasks: &[(Client, T)]) -> Client {
+fn client_of_last_task<T>(tasks: &[(Client, T)]) -> Client {
     tasks.last().expect("a task before").0.clone()
 }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use steadlock::host::{Acquire, Completion, Event, Host, Kind, LockRef, Op, Options};
 
-/// The factor by which memory may exceed that after the warm-up. Allocators keep some free pages.
+/// The factor by which the memory may grow after the warm-up. Allocators keep some free pages.
 const FLAT: f64 = 1.25;
-/// Bytes. A smaller growth is always allowed, as it can come from other parts of the process.
+/// A growth by fewer bytes than this is always allowed, because it can come from other parts of the process.
 const FLOOR: usize = 4 << 20;
 
 fn count(long: usize) -> usize {
@@ -102,8 +102,8 @@ fn changing_names_and_expired_leases_leak_no_memory() {
     expiring_leases(&host, 0, warm);
     let before = resident();
     changing_names(&host, warm, count(1_000_000));
-    check_flat(before, "names in turn");
+    check_flat(before, "changing names");
     expiring_leases(&host, warm, count(100_000));
-    check_flat(before, "leases that lapse");
+    check_flat(before, "expired leases");
     host.close_blocking();
 }

@@ -68,7 +68,6 @@ async fn each_acquisition_is_counted_by_how_it_ended() {
     waiter.abort();
     reaches(&client, "steadlock_acquisitions_total", &["outcome=\"cancelled\""], 1.0).await;
     lease.release().await.unwrap();
-    // A multi-lock.
     let both = client.multi_lock([&client.lock("a:1"), &client.lock("b:2")]);
     both.acquire().await.unwrap().release().await.unwrap();
 
@@ -270,7 +269,7 @@ async fn a_redlock_counts_as_one_lock_however_many_servers_it_has() {
         server.run(&["FLUSHALL"]);
     }
     lost.lost().await;
-    // The metric changes after the holder was informed.
+    // The metric changes only after the holder has learnt of the loss.
     reaches(&client, "steadlock_losses_total", &lock, 1.0).await;
     let text = client.metrics().unwrap();
     assert_eq!(number(&text, "steadlock_losses_total", &lock), 1.0, "{text}");

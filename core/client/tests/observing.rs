@@ -125,7 +125,7 @@ fn the_log_tells_a_failover_in_order() {
     client.acquire("report", Some(2_000.0));
     assert!(
         client.lines.is_empty(),
-        "an ordinary day has no lines: {:?}",
+        "a log without trouble has no lines: {:?}",
         client.lines
     );
 
@@ -202,7 +202,7 @@ fn the_owner_text_of_another_program_stays_within_one_log_line() {
     }
     client.line("mutex \"busy\" was not granted within");
     client.line("lock \"odd\" failed after");
-    // The text is the owner of a lock that was held, and the name of one.
+    // The same text as the owner in a record that replaced ours, and as the name of a lock.
     client.acquire("stolen", None);
     redis.run(&["DEL", "stolen"]);
     redis.run(&["HSET", "stolen", OWNER, "1"]);
@@ -269,7 +269,7 @@ async fn an_observer_gets_waits_attempts_grants_and_releases() {
     assert!(timed_out.is_some_and(|(waited, kind)| waited >= Duration::from_millis(50) && kind == "lock"));
 }
 
-/// An observer that asks only for trouble, and panics at its first observation.
+/// An observer that asks only for observations of trouble, and panics at the first one.
 struct PanickingObserver(Arc<Mutex<u32>>);
 
 impl Observer for PanickingObserver {

@@ -26,11 +26,7 @@ fn subscribers(server: &Redis) -> Vec<String> {
 }
 
 async fn refused(builder: Builder) -> Error {
-    let error = builder
-        .connect()
-        .await
-        .map(drop)
-        .expect_err("the server is unreachable");
+    let error = builder.connect().await.map(drop).expect_err("a refusal");
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     error
 }
@@ -274,7 +270,7 @@ async fn an_address_that_leads_elsewhere_is_followed_with_all_connections() {
         eventually("the loss is reported", SOON, || !lease.is_valid()).await;
         check_lock(&client, "b").await;
         let left = || proxy.connections_to(two.servers[0].port) == 0;
-        eventually("nothing leads there", SOON, left).await;
+        eventually("no connection leads there", SOON, left).await;
     }
 }
 
@@ -324,7 +320,7 @@ async fn a_primary_of_redlock_may_have_several_addresses() {
         let client = Client::builder().primaries(urls).lease(LEASE).connect().await.unwrap();
         let lease = client.lock("a").acquire().await.unwrap();
         for server in [&two.servers[1], &others[0], &others[1]] {
-            eventually("the primary is found", SOON, || {
+            eventually("the primary has the record", SOON, || {
                 server.run(&["EXISTS", "a"]) == Reply::Int(1)
             })
             .await;

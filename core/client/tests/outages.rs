@@ -93,7 +93,7 @@ async fn while_a_server_hangs_calls_fail_at_once_and_held_locks_are_kept_and_rel
     acquire_when_closed(&client, "a").await.release().await.unwrap();
     // The release has returned `Unknown`, unless the reply came in time.
     release.await.unwrap().unwrap();
-    eventually("the lock is still released", SOON, || {
+    eventually("the lock is released in the background", SOON, || {
         server.run(&["EXISTS", "left"]) == steadlock_protocol::Reply::Int(0)
     })
     .await;
@@ -125,8 +125,8 @@ async fn locks_are_granted_locally_during_an_outage_and_by_the_server_afterwards
     before.release().await.unwrap();
     server.stop();
     wait_until_open(&client, "canary").await;
-    let here = client.lock("a").acquire().await.unwrap();
-    assert!(here.is_degraded() && here.is_valid() && here.token().is_none());
+    let local = client.lock("a").acquire().await.unwrap();
+    assert!(local.is_degraded() && local.is_valid() && local.token().is_none());
     assert!(client.lock("a").try_acquire().await.unwrap().is_none());
     let fair = client.fair_lock("fair").acquire().await.unwrap();
     let next = client.fair_lock("fair");
@@ -138,14 +138,14 @@ async fn locks_are_granted_locally_during_an_outage_and_by_the_server_afterwards
     let error = refusal(client.semaphore("s", 2).acquire(1).await);
     assert!(says_breaker_is_open(&error), "{error}");
     server.start_again();
-    let elsewhere = acquire_when_closed(&client, "canary").await;
+    let canary = acquire_when_closed(&client, "canary").await;
     assert!(counts("steadlock_breakers_open 0") && counts("steadlock_breakers_opened_total 1"));
-    assert!(!elsewhere.is_degraded());
+    assert!(!canary.is_degraded());
     // A degraded lease excludes other callers of this client until it is released.
     assert!(client.lock("a").try_acquire().await.unwrap().is_none());
-    assert_eq!(here.release().await.unwrap(), ReleaseOutcome::Released);
-    let there = client.lock("a").acquire().await.unwrap();
-    assert!(!there.is_degraded() && there.token() > token);
+    assert_eq!(local.release().await.unwrap(), ReleaseOutcome::Released);
+    let granted = client.lock("a").acquire().await.unwrap();
+    assert!(!granted.is_degraded() && granted.token() > token);
     fair.release().await.unwrap();
     assert!(!next.await.unwrap().unwrap().is_degraded());
 }
@@ -220,7 +220,7 @@ async fn an_outage_policy_needs_a_breaker() {
     }
 }
 
-/// An observer that keeps why connections were lost, and how long the answers to renewals took.
+/// An observer that keeps every observation.
 #[derive(Clone, Default)]
 struct RecordedObservations(Arc<Mutex<Vec<Observation>>>);
 
@@ -254,7 +254,7 @@ impl RecordedObservations {
     }
 }
 
-/// While a short lease is held, its renewals cannot wait long for an answer. After its end the others can again.
+/// While a short lease is held, no renewal may wait long for an answer. After its end other renewals may wait longer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_ended_short_lease_no_longer_shortens_the_silence_timeout_of_renewals() {
     const LEASE: Duration = Duration::from_secs(9);
@@ -278,7 +278,7 @@ async fn an_ended_short_lease_no_longer_shortens_the_silence_timeout_of_renewals
     // The short lease has ended by its release, if it did not expire before.
     let _ = short.release().await;
 
-    // At each moment one of these leases is renewed soon.
+    // These leases begin at different times, so that at each moment one of them is about to be renewed.
     let mut leases = Vec::new();
     for number in 0..10 {
         leases.push(client.lock(format!("long:{number}")).acquire().await.unwrap());
@@ -288,7 +288,7 @@ async fn an_ended_short_lease_no_longer_shortens_the_silence_timeout_of_renewals
     let start = Instant::now();
     // On a busy machine a pause of the server can pass without a renewal.
     while observed.slowest_renewal() <= SILENCE * 3 / 2 {
-        assert!(start.elapsed() < SOON, "no renewal was longer without an answer");
+        assert!(start.elapsed() < SOON, "no renewal waited longer for its answer");
         server.pause();
         tokio::time::sleep(SILENCE * 4).await;
         server.resume();

@@ -77,8 +77,8 @@ async fn check_refused(urls: impl IntoIterator<Item = String>) {
         .await
     {
         Err(error) => error,
-        // The other two form a majority and connected long before it, so connecting succeeds. The client reports it
-        // later.
+        // If the other two connected long before this one, they are a majority, so connecting succeeds. The client then
+        // reports the refusal later.
         Ok(_client) => return causes.wait_until_same_server_is_reported().await,
     };
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
@@ -129,7 +129,7 @@ async fn nothing_is_written_if_all_servers_report_their_run_ids() {
     let asked_before: Vec<u64> = servers.iter().map(|server| server.calls("info")).collect();
     let client = connect(servers.iter().map(Redis::url)).await.unwrap();
     for (server, before) in servers.iter().zip(asked_before) {
-        // Each reading asks for INFO too, and is counted by the next one.
+        // Each reading sends an INFO too, which the next reading counts.
         let mut readings = 0;
         eventually("both lanes have sent a call", SOON, || {
             readings += 1;
@@ -163,7 +163,7 @@ async fn one_server_is_refused_also_if_only_one_of_two_users_can_read_its_run_id
         check_refused([other.clone(), a.url(), b.url()]).await;
         check_refused([other.clone(), without_info_right(&b.url()), a.url()]).await;
     }
-    // The client cannot notice that two URLs lead to one server before both are connected.
+    // A third server is accepted. A third address of one of the two servers is refused.
     let proxy = Proxy::to(a.port);
     check_lock(
         &connect([a.url(), b.url(), without_info_right(&server().url())])
@@ -232,7 +232,7 @@ async fn a_user_without_info_and_without_writes_learns_which_rights_are_missing(
     }
 }
 
-/// Three servers setup proxies that a test can lead to other servers, and a client of these.
+/// Three servers behind proxies that a test can lead to other servers, and a client of the proxies.
 struct ProxiedServers {
     servers: Vec<Redis>,
     proxies: Vec<Proxy>,
@@ -348,7 +348,7 @@ async fn a_cluster_is_identified_by_its_nodes_and_gets_no_key() {
     ]);
     let client = client.await.unwrap();
     check_lock(&client).await;
-    // Two of the three are enough for the client to connect and for a grant.
+    // The client needs only two of the three to connect and for a grant, so this waits for the third one.
     let held = client.lock("held").acquire().await.unwrap();
     for server in [&cluster, &singles[0], &singles[1]] {
         eventually("all servers have the record", SOON, || {
@@ -366,13 +366,13 @@ async fn a_cluster_is_identified_by_its_nodes_and_gets_no_key() {
 #[tokio::test]
 async fn a_full_server_is_accepted_if_it_was_identified_before() {
     let setup = ProxiedServers::start().await;
-    let most = |bytes: &str| {
+    let set_maxmemory = |bytes: &str| {
         for server in &setup.servers {
             server.run(&["CONFIG", "SET", "maxmemory", bytes]);
         }
     };
     let held = setup.client.lock("held").acquire().await.unwrap();
-    most("1");
+    set_maxmemory("1");
     for (address, server) in setup.servers.iter().enumerate() {
         for key in keys(server).iter().filter(|key| key.ends_with(":primary")) {
             server.run(&["DEL", key]);
@@ -384,11 +384,11 @@ async fn a_full_server_is_accepted_if_it_was_identified_before() {
     let error = error.expect_err("no key can be set");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("OOM"), "{error}");
-    most("0");
+    set_maxmemory("0");
     check_lock(&connect(urls_without_info_right(&setup.servers)).await.unwrap()).await;
 }
 
-/// A primary with a known run id is checked again when another primary hides its run id, also setup sentinels.
+/// A primary that sentinels name, and whose run id is known, is checked again when another primary hides its run id.
 #[tokio::test]
 async fn a_server_that_sentinels_name_is_not_another_primary_that_comes_later() {
     let servers = three();

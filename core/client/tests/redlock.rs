@@ -168,8 +168,8 @@ async fn a_stopped_server_does_not_delay_the_others() {
     eventually("nothing is left", Duration::from_secs(10), || five.holders("a") == 0).await;
 }
 
-/// Acquires a lock that two servers grant at once and three servers only 100 ms later. Returns the time of the first two
-/// grants, and the lease.
+/// Acquires a lock that two servers grant at once and three servers only 100 ms later. Returns the time of the first
+/// two grants, and the lease.
 async fn granted_late(five: &FiveServers, client: &Client) -> (Instant, Lease) {
     let (began, mut number) = (Instant::now(), 0);
     loop {
@@ -282,7 +282,7 @@ async fn a_lock_that_a_majority_lost_is_lost() {
     // All renewals come within a third of the lease.
     tokio::time::sleep(Duration::from_millis(1_800)).await;
     assert!(lease.is_valid());
-    assert_eq!(five.holders("a"), 3, "a renewal takes nothing again");
+    assert_eq!(five.holders("a"), 3, "a renewal creates no record");
     five.servers[2].run(&["DEL", "a"]);
     let reason = tokio::time::timeout(SOON, lease.lost()).await.unwrap();
     assert_eq!(reason, LostReason::Removed);
@@ -346,9 +346,9 @@ async fn a_forced_release_does_not_affect_the_next_owner() {
     let slow = &five.servers[4];
     slow.pause();
     let mut forced = tokio::spawn(async move { operator.force_release(&operator.lock("a")).await });
-    let taken = |server: &Redis| server.run(&["EXISTS", "a"]) == Reply::Int(0);
-    eventually("four are free", SOON, || five.servers[..4].iter().all(taken)).await;
-    // Until the last server has run it, it could take the record of another owner there.
+    let is_free = |server: &Redis| server.run(&["EXISTS", "a"]) == Reply::Int(0);
+    eventually("four are free", SOON, || five.servers[..4].iter().all(is_free)).await;
+    // The call waits for the last server. Otherwise it could remove the record of the next owner there.
     let soon = tokio::time::timeout(Duration::from_millis(300), &mut forced);
     assert!(soon.await.is_err());
     slow.resume();

@@ -120,7 +120,7 @@ fn a_call_that_would_block_the_engine_is_refused_at_once_and_leaves_nothing_behi
         own.set(client.clone()).unwrap();
         *lease.lock().unwrap() = Some(client.lock("held").acquire().unwrap());
         let outer = client.lock("outer").acquire().unwrap();
-        let refused = receiver.recv_timeout(SOON).expect("the observer came back");
+        let refused = receiver.recv_timeout(SOON).expect("the observer has returned");
         assert!(
             refused.iter().all(|kind| *kind == Some(ErrorKind::InvalidArgument)),
             "{refused:?}"
@@ -177,7 +177,7 @@ fn an_observer_that_blocks_is_refused_also_where_a_caller_drives_the_engine() {
         let builder = Client::builder().url(server.url()).observer(observer);
         let client = builder.connect_blocking().unwrap();
         own.set(client.clone()).unwrap();
-        // Many fast calls by one thread, which makes the thread drive the engine.
+        // After many fast calls, the calling thread drives the engine.
         for _ in 0..500 {
             client.lock("outer").acquire().unwrap().release().unwrap();
         }
@@ -197,9 +197,9 @@ fn an_observer_may_drop_a_lease_and_the_last_client() {
         let server = Server::memory();
         let all: Arc<Mutex<Vec<Box<dyn Send>>>> = Arc::default();
         let (sender, receiver) = mpsc::channel();
-        let (ends, bag) = (SendOnDrop(sender), Arc::clone(&all));
+        let (on_drop, bag) = (SendOnDrop(sender), Arc::clone(&all));
         let observer = Calls(move |observation: &Observation| {
-            let _of_the_observer = &ends;
+            let _captured = &on_drop;
             if matches!(observation, Observation::Lost { .. }) {
                 let all = std::mem::take(&mut *bag.lock().unwrap());
                 drop(all);
@@ -256,7 +256,7 @@ fn panicking_observers_affect_nobody_else() {
     struct PanicOnDrop;
     impl Drop for PanicOnDrop {
         fn drop(&mut self) {
-            panic!("what was thrown fails, too");
+            panic!("the payload of the panic panics, too");
         }
     }
     struct PanickingObserver {
@@ -298,7 +298,7 @@ fn panicking_observers_affect_nobody_else() {
             client.lock("a").acquire().unwrap().release().unwrap();
         }
         let [receiver, in_detail, in_observe] = calls.map(|calls| calls.load(Ordering::SeqCst));
-        assert_eq!((in_detail, in_observe), (0, 1), "one that panics is not called again");
+        assert_eq!((in_detail, in_observe), (0, 1), "none is called after a panic");
         assert!(receiver >= 9, "{receiver}");
     });
 }
@@ -311,7 +311,8 @@ fn a_waker_of_a_result_may_call_the_client_when_it_is_dropped() {
         let held = block_on(client.lock("a").acquire()).unwrap();
         let lock = client.lock("a");
         let mut waits = pin!(lock.acquire());
-        // The engine drops this waker while it delivers the result of `waits`, and has to serve this call meanwhile.
+        // The next poll of `waits` replaces this waker and drops it. The poll has to return although the drop makes a
+        // call and waits for its result.
         let waker = CallOnWakerDrop::waker(move || {
             block_on(held.release()).unwrap();
         });
@@ -439,8 +440,8 @@ fn a_thread_local_destructor_may_call_the_client_and_costs_no_connection() {
             LAST.set(Some(CallOnThreadExit(None)));
             // This first call creates the client's own thread-local values, which are dropped before `LAST`.
             last.lock("a").acquire().unwrap().release().unwrap();
-            LAST.with_borrow_mut(|will| {
-                will.as_mut().unwrap().0 = Some(Box::new(move || {
+            LAST.with_borrow_mut(|value| {
+                value.as_mut().unwrap().0 = Some(Box::new(move || {
                     for _ in 0..200 {
                         last.lock("a").acquire().unwrap().release().unwrap();
                     }
@@ -503,10 +504,10 @@ mod subscribers {
             let server = Server::memory();
             let client = blocking::Client::connect(server.url()).unwrap();
             // The subscriber panics from its first call on, or only once a wait has begun.
-            for good in [0, 1, 2] {
+            for calls_before_panic in [0, 1, 2] {
                 let calls = AtomicUsize::new(0);
                 let subscriber = CallOnSpanEvent(move || {
-                    if calls.fetch_add(1, Ordering::SeqCst) >= good {
+                    if calls.fetch_add(1, Ordering::SeqCst) >= calls_before_panic {
                         panic!("a defect of the subscriber");
                     }
                 });
@@ -534,11 +535,11 @@ mod subscribers {
                 let mut waits = pin!(lock.acquire());
                 assert!(poll_once(waits.as_mut()).is_pending());
                 let _lease = block_on(client.lock("b").acquire()).unwrap();
-                panic!("the caller's own");
+                panic!("the caller's own panic");
             }));
             drop(guard);
             let payload = unwound.unwrap_err();
-            assert_eq!(payload.downcast_ref::<&str>(), Some(&"the caller's own"));
+            assert_eq!(payload.downcast_ref::<&str>(), Some(&"the caller's own panic"));
             block_on(held.release()).unwrap();
             for name in ["a", "b"] {
                 let free = block_on(client.lock(name).wait(SOON).try_acquire()).unwrap();

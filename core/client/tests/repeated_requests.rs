@@ -1,5 +1,5 @@
 //! A caller that waits for one lock twice at the same time. This happens when a signal handler waits for the lock
-//! inside a wait of its thread: the thread cannot go on before the handler returns. Whichever wait is granted, the
+//! inside a wait of its thread: the thread cannot continue before the handler returns. Whichever wait is granted, the
 //! other one must return too.
 
 mod support;
@@ -141,7 +141,7 @@ fn a_bounded_wait_for_a_mutex_lasts_until_its_bound() {
         let lease = granted(first.wait(SOON));
         assert!(
             second.wait(WAITING_AFTER).is_none(),
-            "another thread may release the first"
+            "another thread may release the first lease"
         );
         release(&ours, &lease);
         release(&ours, &granted(second.wait(SOON)));

@@ -112,7 +112,7 @@ async fn one_sentinel_is_enough_and_the_others_are_learnt_from_it() {
             .count()
             > 0
     };
-    eventually("the others are listened to", SOON, || {
+    eventually("the client listens to the others", SOON, || {
         sentinels[1..].iter().all(has_a_listener)
     })
     .await;

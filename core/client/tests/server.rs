@@ -46,7 +46,7 @@ async fn idle_waiters_of_one_process_poll_at_most_twice_a_second() {
             tokio::spawn(async move { lock.acquire().await.map(drop) })
         })
         .collect();
-    eventually("the first tries are over", Duration::from_secs(5), || {
+    eventually("the first attempts are over", Duration::from_secs(5), || {
         // Some of the calls are not attempts: both clients write their client info, and one reads that of the other.
         server.calls("evalsha") >= 6
     })
@@ -234,12 +234,9 @@ async fn a_restarted_server_is_found_again_and_tokens_rise() {
         .await
         .unwrap();
     assert!(matches!(lost, LostReason::Removed | LostReason::Expired), "{lost:?}");
-    let next = client.lock("a").wait(Duration::from_secs(5)).acquire().await;
     // The lost lease must not block this acquisition.
-    let next = match next {
-        Ok(next) => next,
-        Err(error) => panic!("{error}"),
-    };
+    let next = client.lock("a").wait(Duration::from_secs(5)).acquire().await;
+    let next = next.unwrap_or_else(|error| panic!("{error}"));
     assert!(next.token() > token);
 }
 

@@ -129,8 +129,8 @@ async fn a_hold_is_linked_to_its_wait() {
     held.release().await.unwrap();
     waiting.await.unwrap().release().await.unwrap();
     for name in [WAIT, HOLD] {
-        let span = spans.named(name);
-        assert_eq!(span[1].parent, caller.id().map(|id| id.into_u64()));
+        let named = spans.named(name);
+        assert_eq!(named[1].parent, caller.id().map(|id| id.into_u64()));
     }
 }
 
@@ -149,9 +149,9 @@ async fn a_wait_for_another_owner_times_out_or_is_cancelled() {
     assert!(client.lock("a").try_acquire().await.unwrap().is_none());
     {
         let lock = client.lock("a");
-        let mut going = pin!(lock.acquire());
+        let mut waiting = pin!(lock.acquire());
         let mut context = Context::from_waker(Waker::noop());
-        assert!(going.as_mut().poll(&mut context).is_pending());
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
         assert_eq!(spans.named(WAIT).len(), 3);
         assert_eq!(spans.named(WAIT)[2].closed, 0);
     }
@@ -186,7 +186,7 @@ async fn a_forced_release_ends_a_hold_as_lost_once() {
     let inner = client.lock("a").within(&lease).acquire().await.unwrap();
     server.run(&["DEL", "a"]);
     assert_eq!(lease.lost().await, LostReason::Removed);
-    assert_eq!(spans.named(HOLD)[0].closed, 1, "whoever is told finds it ended");
+    assert_eq!(spans.named(HOLD)[0].closed, 1, "the span ends before the report");
     assert_eq!(inner.lost().await, LostReason::Removed);
     let _ = inner.release().await;
     let _ = lease.release().await;
@@ -296,7 +296,7 @@ async fn every_kind_has_both_and_a_name_shows_no_secret() {
     ];
     for name in [WAIT, HOLD] {
         let closed = spans.closed(name);
-        let span: Vec<_> = closed
+        let recorded: Vec<_> = closed
             .iter()
             .map(|span| {
                 (
@@ -305,7 +305,7 @@ async fn every_kind_has_both_and_a_name_shows_no_secret() {
                 )
             })
             .collect();
-        assert_eq!(span, shown);
+        assert_eq!(recorded, shown);
     }
     assert!(!format!("{:?}", spans.all()).contains("sesame"));
 }
@@ -344,11 +344,11 @@ async fn without_its_server_a_lock_is_skipped_or_granted_locally() {
     let skipping = lock.clone().on_unavailable(OnUnavailable::Skip);
     assert!(skipping.try_acquire().await.unwrap().is_none());
     assert!(skipping.acquire().await.unwrap_err().is_skipped());
-    let here = lock.on_unavailable(OnUnavailable::Local).acquire().await.unwrap();
-    assert!(here.is_degraded());
+    let local = lock.on_unavailable(OnUnavailable::Local).acquire().await.unwrap();
+    assert!(local.is_degraded());
     assert_eq!(spans.one(HOLD).field("steadlock.degraded"), Some("true"));
     assert_eq!(spans.one(HOLD).field("steadlock.token"), None);
-    here.release().await.unwrap();
+    local.release().await.unwrap();
     assert_eq!(
         outcomes(&spans, WAIT),
         ["unavailable", "skipped", "skipped", "degraded"]
@@ -387,7 +387,7 @@ async fn a_subscriber_that_refuses_spans_gets_none() {
     let client = connected(&server).await;
     let caller = info_span!("caller");
     let lease = client.lock("a").acquire().instrument(caller).await.unwrap();
-    assert_eq!(spans.closed("caller").len(), 1, "nothing keeps the caller's open");
+    assert_eq!(spans.closed("caller").len(), 1, "the caller's span is closed");
     lease.release().await.unwrap();
     assert_eq!(spans.all().len(), 1);
 }

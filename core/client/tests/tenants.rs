@@ -10,7 +10,7 @@ use steadlock_protocol::Reply;
 use support::{Redis, eventually, on_time};
 
 const SOON: Duration = Duration::from_secs(20);
-/// A poll interval so long that anything sooner must have come by a notification.
+/// A poll interval so long that an earlier grant must come from a notification.
 const POLL: Duration = Duration::from_secs(60);
 const NAMES: [&str; 3] = ["x", "order:{7}:item", "{all}"];
 

@@ -42,10 +42,11 @@ async fn a_waiter_of_another_client_is_woken_by_a_message() {
             let lease = lock.acquire().await.unwrap();
             (Instant::now(), lease)
         });
-        // The first waiter is refused, subscribes, and is refused once more before it sleeps.
-        let asleep = if times.is_empty() { 2 } else { 1 };
+        // The first waiter is refused, subscribes, and is refused once more before it sleeps. Later waiters are refused
+        // once, because the client is still subscribed.
+        let refusals = if times.is_empty() { 2 } else { 1 };
         eventually("the waiter waits", Duration::from_secs(5), || {
-            server.calls("evalsha") >= calls + asleep
+            server.calls("evalsha") >= calls + refusals
         })
         .await;
         let released = Instant::now();
@@ -156,7 +157,7 @@ async fn a_stopped_server_makes_a_lease_lost_before_its_record_expires() {
 async fn a_removed_record_is_noticed_within_a_third_of_the_lease_and_half_a_second() {
     let server = Redis::start();
     let client = connect(&server).await;
-    for (round, take) in [
+    for (round, removal) in [
         &["DEL", "a0"][..],
         &["FLUSHALL"],
         &[
@@ -170,13 +171,13 @@ async fn a_removed_record_is_noticed_within_a_third_of_the_lease_and_half_a_seco
     .enumerate()
     {
         let lease = client.lock(format!("a{round}")).acquire().await.unwrap();
-        server.run(take);
-        let taken = Instant::now();
+        server.run(removal);
+        let removed = Instant::now();
         lease.lost().await;
         assert!(
-            taken.elapsed() < LEASE / 3 + Duration::from_millis(500),
+            removed.elapsed() < LEASE / 3 + Duration::from_millis(500),
             "{:?}",
-            taken.elapsed()
+            removed.elapsed()
         );
     }
 }
@@ -278,7 +279,7 @@ async fn an_unreachable_server_fails_the_connect_within_its_timeout() {
 #[tokio::test]
 async fn two_clients_take_turns() {
     let server = Redis::start();
-    let runtime_share = |client: Client, until: Instant| async move {
+    let count_grants = |client: Client, until: Instant| async move {
         let tasks: Vec<_> = (0..8)
             .map(|_| {
                 let lock = client.lock("a");
@@ -300,7 +301,7 @@ async fn two_clients_take_turns() {
     };
     let (one, other) = (connect(&server).await, connect(&server).await);
     let until = Instant::now() + Duration::from_secs(3);
-    let (first, second) = tokio::join!(runtime_share(one, until), runtime_share(other, until));
+    let (first, second) = tokio::join!(count_grants(one, until), count_grants(other, until));
     let share = f64::from(first) / f64::from(first + second);
     assert!((0.35..=0.65).contains(&share), "{first} and {second}");
 }
@@ -318,7 +319,7 @@ async fn with_a_circuit_breaker_open_an_acquisition_takes_less_than_ten_millisec
     server.pause();
     let is_open = |error: &steadlock::Error| error.to_string().contains("circuit breaker");
     while !client.lock("canary").acquire().await.as_ref().is_err_and(is_open) {}
-    // Lasts longer than a probe, for which no caller waits.
+    // The loop lasts longer than the pause before a probe, because no caller may wait for the probe either.
     let (start, mut times) = (Instant::now(), Vec::new());
     while start.elapsed() < Duration::from_secs(3) {
         let start = Instant::now();

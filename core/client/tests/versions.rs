@@ -1,5 +1,5 @@
-//! Tests of replies that differ between server versions and that Steadlock reads alike. `STEADLOCK_TEST_SERVER` names
-//! the version.
+//! Tests of replies that differ between server versions, and that Steadlock must read alike. `STEADLOCK_TEST_SERVER`
+//! names the version.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! The entries of a session do not grow with the work that it has done.
+//! The number of entries of a session does not grow with the work that it has done.
 //!
 //! With `STEADLOCK_LONG=1` the tests use a million names and 100,000 leases (`./ci/just test-long`).
 #![allow(

@@ -256,7 +256,7 @@ async fn a_user_who_can_read_a_queue_and_publish_on_its_channel_can_forge_grants
             .query(&mut member)
             .unwrap();
         let Some(seen) = seen else { return };
-        // Uses that time as the token, since the server could have drawn it just then.
+        // The same time also serves as the token: the server could have granted this token at that moment.
         let seen = seen.split(' ').next().unwrap();
         let forged = format!("{first} {seen} {seen}");
         let channel = format!("{grants}{}", first.split(':').next().unwrap());

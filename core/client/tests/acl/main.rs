@@ -134,9 +134,9 @@ async fn check_each_right(user: &str, purpose: Use) {
             let mut failure = None;
             // By chance, a waiter can make an attempt just after a release and need no notification. Hence several
             // runs.
-            let times = if is_optional(&right) { 5 } else { 1 };
-            for time in 0..times {
-                let name = format!("orders:{number}-{time}-");
+            let runs = if is_optional(&right) { 5 } else { 1 };
+            for run in 0..runs {
+                let name = format!("orders:{number}-{run}-");
                 failure = purpose.run(server, &weaker, &name, Notice::Messages).await.err();
                 if failure.is_some() {
                     break;

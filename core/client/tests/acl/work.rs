@@ -105,7 +105,7 @@ impl Work<'_> {
         expect(at("is seen"), in_step(at("inspect"), other.is_locked()).await?)?;
         let waiter = self.waiter(&other, &name).await;
         release(at("release"), first).await?;
-        let second = self.await_grant(at("wait"), waiter).await?;
+        let second = await_grant(at("wait"), waiter).await?;
         expect(at("a higher token"), second.token() > token)?;
         release(at("second release"), second).await
     }
@@ -128,7 +128,7 @@ impl Work<'_> {
         let writing = in_step("write", one.write.acquire()).await?;
         let reader = self.waiter(&two.read, &name).await;
         release("write: release", writing).await?;
-        let reading = self.await_grant("read: wait", reader).await?;
+        let reading = await_grant("read: wait", reader).await?;
         let other_reader = in_step("read with another reader", one.read.try_acquire()).await?;
         in_step("read: extend", reading.extend(Some(Duration::from_secs(40)))).await?;
         expect("read: is seen", in_step("read: inspect", one.read.is_locked()).await?)?;
@@ -137,7 +137,7 @@ impl Work<'_> {
         if let Some(other_reader) = other_reader {
             release("read: release", other_reader).await?;
         }
-        let writing = self.await_grant("write: wait", writer).await?;
+        let writing = await_grant("write: wait", writer).await?;
         let inside = in_step("read inside", one.read.within(&writing).acquire()).await?;
         release("write: release", writing).await?;
         release("read inside: release", inside).await
@@ -158,7 +158,7 @@ impl Work<'_> {
         in_step("permits: extend", two_permits.extend(Some(Duration::from_secs(40)))).await?;
         let waiter = self.waiter(&two.permits(3), &name).await;
         release("permits: release", two_permits).await?;
-        let all = self.await_grant("permits: wait", waiter).await?;
+        let all = await_grant("permits: wait", waiter).await?;
         release("permits: release", all).await
     }
 
@@ -180,23 +180,15 @@ impl Work<'_> {
         // Waits for both concurrently. A waiter that has made no attempt for 3 s is skipped. After a stall of the
         // machine, the third one may therefore hold the lock before the second.
         let served = |step: &'static str, waiter| async move {
-            release("fair: release", self.await_grant(step, waiter).await?).await
+            release("fair: release", await_grant(step, waiter).await?).await
         };
         try_join(served("fair: second", second), served("fair: third", third)).await?;
         Ok(())
     }
 
-    /// Starts a waiter. Returns once it listens to the name's channels, or after a while if it has no right to.
+    /// Starts a waiter. Returns once it listens to the name's channels, or after 400 ms, as it may have no right to.
     async fn waiter(&self, lock: &Lock, name: &str) -> JoinHandle<Result<Lease, Error>> {
         wait(self.server, lock, name, self.notice).await
-    }
-
-    async fn await_grant(
-        &self,
-        step: impl Into<String>,
-        waiter: JoinHandle<Result<Lease, Error>>,
-    ) -> Result<Lease, Failure> {
-        await_grant(step, waiter).await
     }
 
     /// Checks that the fair lock's queue soon has `count` waiters.
@@ -272,8 +264,8 @@ async fn force_release(
     let seen = lock(operator, kind, &name);
     expect(at("is seen"), in_step(at("inspect"), seen.is_locked()).await?)?;
     // A reader does not block other readers, so a writer waits for it.
-    let waits_for = if kind == "read_lock" { "write_lock" } else { kind };
-    let waiter = wait(server, &lock(&other, waits_for, &name), &name, Notice::Messages).await;
+    let waiting_kind = if kind == "read_lock" { "write_lock" } else { kind };
+    let waiter = wait(server, &lock(&other, waiting_kind, &name), &name, Notice::Messages).await;
     expect(
         at("is forced"),
         in_step(at("force"), operator.force_release(&seen)).await?,
@@ -295,7 +287,7 @@ async fn change_limit(server: &Redis, operator: &Client, holder: &Client, name: 
     expect("limit: is changed", changed)?;
     let error_kind = waiter.await.expect("no panic").err().map(|error| error.kind());
     expect(
-        "limit: the waiter is told",
+        "limit: the waiter is refused",
         error_kind == Some(ErrorKind::Misconfigured),
     )?;
     release("limit: release", held).await?;
@@ -303,7 +295,7 @@ async fn change_limit(server: &Redis, operator: &Client, holder: &Client, name: 
     Ok(())
 }
 
-/// Does everything that users do who only inspect locks.
+/// Does everything that a user who only inspects locks does.
 pub async fn run_as_watcher(url: &str, holder: &Client, name: &str) -> Result<(), Failure> {
     let watcher = Notice::Messages.connect(url, "").await?;
     for tag in ["", "{tag}"] {
@@ -394,8 +386,8 @@ pub async fn release(step: impl Into<String>, lease: Lease) -> Result<(), Failur
 /// Returns whether a condition becomes true within the time.
 pub async fn within(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + limit;
-    // Makes a minimum number of checks, because none ran while the machine stalled. The checks become rarer, because a
-    // hundred tasks that check at the same time would slow the server down.
+    // Makes a minimum number of checks, because the machine may stall for the whole time. The checks become rarer,
+    // because a hundred tasks that check at the same time would slow the server down.
     let (mut checks, mut gap) = (0, Duration::from_millis(5));
     while checks < 8 || Instant::now() < end {
         if holds() {

@@ -188,15 +188,15 @@ async fn sentinels_and_the_primary_that_they_name_get_the_client_certificate() {
         .collect();
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     let _server = Redis::start_version(Version::System, &options, None);
-    let asked = free_node_port();
-    let mut lines: Vec<String> = requiring_client_certificate(&asked.to_string())
+    let sentinel_port = free_node_port();
+    let mut lines: Vec<String> = requiring_client_certificate(&sentinel_port.to_string())
         .iter()
         .map(|line| line.join(" "))
         .collect();
     lines.push(format!("sentinel monitor mymaster 127.0.0.1 {port} 1"));
     let _sentinel = Sentinel::start(Ipv4Addr::LOCALHOST.into(), &lines);
     let builder = || {
-        let url = format!("rediss+sentinel://localhost:{asked}/mymaster");
+        let url = format!("rediss+sentinel://localhost:{sentinel_port}/mymaster");
         Client::builder().url(url).tls_ca_file(&ca).tls_server_name("localhost")
     };
     let error = no_lock(builder()).await;

@@ -131,7 +131,7 @@ async fn messages_and_the_log_show_the_names_of_pods_and_of_one_that_is_not_mapp
     let mapped = format!("cache-1.cache:6379: mapped to localhost:{nobody}: Connection refused");
     for (pod, words) in [(1, mapped.as_str()), (2, "cache-2.cache:6379")] {
         let lock = client.lock(name_at(pod)).wait(SOON / 2);
-        let error = lock.acquire().await.map(drop).expect_err("no proxy");
+        let error = lock.acquire().await.map(drop).expect_err("no such pod");
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         assert!(error.message().contains(words), "{error}");
     }
@@ -191,7 +191,7 @@ async fn servers_that_announce_names_to_sentinels_are_mapped_also_after_a_failov
         }
     })
     .await;
-    check_lock_until(&client, "b", "not at the promoted one", || {
+    check_lock_until(&client, "b", "not at the promoted server", || {
         proxies[1].connections_to(servers[1].port) >= 2
     })
     .await;

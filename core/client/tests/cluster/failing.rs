@@ -135,7 +135,7 @@ impl Hanging {
         }
         // Otherwise a failover could happen between the grant and the release of a lock, and its record would be lost.
         eventually("no node takes another for failed", PROMOTED, || {
-            // Some nodes have the flag `nofailover`.
+            // The comma leaves out the flag `nofailover`, which some nodes have.
             let sees_all = |node: &Node| !node.text(&["CLUSTER", "NODES"]).contains(",fail");
             self.cluster.nodes.iter().all(sees_all) && self.cluster.owner(self.theirs.name()).is_some()
         })

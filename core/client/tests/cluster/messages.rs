@@ -108,11 +108,11 @@ async fn an_observer_learns_which_node_is_lost() {
         let name = cluster.name_at(node, "observed");
         client.lock(name).acquire().await.unwrap().release().await.unwrap();
     }
-    for (node, command) in [(&primaries[0], "normal"), (&primaries[1], "pubsub")] {
-        node.run(&["CLIENT", "KILL", "TYPE", command]);
+    for (node, kind) in [(&primaries[0], "normal"), (&primaries[1], "pubsub")] {
+        node.run(&["CLIENT", "KILL", "TYPE", kind]);
     }
     let server = format!("127.0.0.1:{}", primaries[0].port);
-    eventually("both are recorded", SOON, || {
+    eventually("the loss and the return are recorded", SOON, || {
         let lines = log.0.lock().unwrap();
         lines.contains(&format!("lost {server}")) && lines.contains(&format!("back {server}"))
     })

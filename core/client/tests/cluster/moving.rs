@@ -57,7 +57,7 @@ async fn every_kind_is_held_while_its_slot_migrates_and_handed_over_afterwards()
             for ((kind, lease), (before, renewals)) in held.iter().zip(&mut renewed) {
                 assert!(lease.is_valid(), "{has_moved}: {kind}: {:?}", lease.lost_reason());
                 let now = lease.remaining();
-                // Only a renewal makes a lease last longer.
+                // Only a renewal increases the remaining time.
                 *renewals += u32::from(now > *before);
                 *before = now;
             }

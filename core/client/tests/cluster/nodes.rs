@@ -33,7 +33,7 @@ async fn a_node_is_connected_when_one_of_its_slots_is_needed() {
         assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
         for (number, node) in primaries.iter().enumerate() {
             let count = connections(node);
-            // The node of the URL is connected too, to ask it for the owners of slots.
+            // The client also connects to the node of the URL, to ask it for the owners of slots.
             assert!((count > 0) == (number < needed), "{needed}: {number}: {count}");
         }
     }
@@ -90,7 +90,7 @@ async fn a_call_that_a_migrating_slot_refuses_is_unavailable_after_the_command_t
     assert!(start.elapsed() >= TIMEOUT, "{:?}", start.elapsed());
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("TRYAGAIN"), "{error}");
-    // A free semaphore can be acquired meanwhile.
+    // A free semaphore can be acquired meanwhile, because its calls have only one key.
     let permit = client.semaphore(format!("{{{name}}}-permits"), 1).permits(1);
     assert_eq!(
         permit.acquire().await.unwrap().release().await.unwrap(),
@@ -128,7 +128,7 @@ async fn redissons_sharded_channel_wakes_a_waiter_and_its_plain_channel_leaves_i
     let notified_waiter = spawn_waiter(woken.lock(&notified), SOON);
     wait_until_subscribed(node, &notified).await;
     // After subscribing, a waiter makes another attempt, because the lock may have been released before.
-    eventually("it has made two attempts", SOON, || node.scripts_called() >= before + 2).await;
+    eventually("two attempts were made", SOON, || node.scripts_called() >= before + 2).await;
     let polling_waiter = spawn_waiter(polling.lock(&polled), SOON);
     wait_until_subscribed(node, &polled).await;
     for name in [&notified, &polled] {
@@ -137,7 +137,7 @@ async fn redissons_sharded_channel_wakes_a_waiter_and_its_plain_channel_leaves_i
     let lease = polling_waiter.await.unwrap();
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
     if has_sharded_channels() {
-        assert!(!notified_waiter.is_finished(), "the plain channel woke it");
+        assert!(!notified_waiter.is_finished(), "the plain channel woke the waiter");
         release_by_redisson(node, "SPUBLISH", &notified);
     }
     let lease = notified_waiter.await.unwrap();

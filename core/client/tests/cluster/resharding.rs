@@ -15,14 +15,15 @@ use crate::support::eventually;
 use crate::support::rig::Node;
 use crate::{LEASE, SOON};
 
-/// A wait longer than any number of moves.
+/// A wait that is longer than all moves together.
 const LONG: Duration = Duration::from_secs(3_600);
 /// One in this many moves also moves the queue of a fair lock.
 const QUEUE_MOVES: usize = 50;
 /// The weight of a holder that excludes all others.
 const EXCLUSIVE: u32 = 1_000;
 
-/// One side of a lock. Each holder adds `weight`, and the sum of all holders is at most `most`.
+/// One side of a lock, such as its readers. Each holder of the lock adds the `weight` of its side to `inside`. The sum
+/// must then be at most `most`.
 struct Side {
     kind: &'static str,
     lock: Lock,

@@ -25,7 +25,7 @@ fn printed_rule() -> Vec<String> {
         .filter(|word| word.starts_with('+'))
         .map(|word| word.replace('\\', ""));
     let known = |word: &String| has_sharded_channels() || !RIGHTS_FOR_SHARDED_CHANNELS.contains(&word.as_str());
-    // The rule tells readers to replace this pattern by the beginning of their lock names.
+    // SECURITY.md tells readers to replace this pattern by the beginning of their lock names.
     let rule = rule.replace("~orders:*", "~{orders:*");
     rule.split(' ').map(str::to_owned).chain(more.filter(known)).collect()
 }

@@ -156,7 +156,7 @@ pub async fn check(trouble: Trouble, word: &str, expected: impl Fn(Operation, Ki
     let server = TroubledServer::start(trouble);
     let url = server.url(trouble);
     let other = client(&server.redis().url()).await;
-    let mut blocking_kind = Vec::new();
+    let mut holders = Vec::new();
     let mut cells = Vec::new();
     for operation in Operation::ALL {
         // Each operation has its own client: an error can make a client close a connection that other operations share.
@@ -165,7 +165,7 @@ pub async fn check(trouble: Trouble, word: &str, expected: impl Fn(Operation, Ki
             let name = format!("{operation:?}-{kind:?}");
             if operation == Operation::Behind {
                 let lock = kind.blocking_kind().lock(&other, &name);
-                blocking_kind.push(lock.lease(Duration::from_secs(60)).acquire().await.expect("the holder"));
+                holders.push(lock.lease(Duration::from_secs(60)).acquire().await.expect("the holder"));
             }
             cells.push(Cell {
                 operation,
@@ -286,7 +286,8 @@ impl Cell {
         self.lease.as_ref().expect("a lease")
     }
 
-    /// Watches the auto-renewed lease: if it should be renewed, until it is, and otherwise until a renewal is overdue.
+    /// Watches the auto-renewed lease until it is renewed, if that is expected, and otherwise until a renewal is
+    /// overdue.
     async fn renewal(&self, expected: OperationResult) -> OperationResult {
         let lease = self.lease();
         let overdue = Instant::now() + lease.remaining().saturating_sub(OVERDUE);
@@ -325,11 +326,11 @@ impl Cell {
             return Some("the error has a place in a script");
         }
         if message.contains("did not answer") {
-            return Some("a server answered, or none was connected");
+            return Some("the error blames a missing answer");
         }
         let is_in_message = |cause: &str| message.contains(cause) && !cause.contains("; ");
         if !error.cause().is_some_and(is_in_message) {
-            return Some("the error has no cause without advice");
+            return Some("the error has no cause, or one with advice");
         }
         match error.kind() {
             ErrorKind::LockTimeout if error.holder().is_none_or(|holder| holder.owner.is_empty()) => {

@@ -142,7 +142,7 @@ macro_rules! each_error {
             assert_eq!((rows.as_slice(), tested.as_slice()), (Trouble::ALL, Trouble::ALL));
             for row in TABLE {
                 let known = |(operations, _, _): &(&[Operation], &[Kind], OperationResult)| !operations.contains(&SetLimit);
-                assert!(row.exceptions.iter().all(known), "{:?}: one kind alone has a limit", row.error);
+                assert!(row.exceptions.iter().all(known), "{:?}: only semaphores have a limit", row.error);
             }
         }
     };

@@ -82,7 +82,7 @@ fn cluster_url(node: &Redis) -> String {
 }
 
 /// Starts a sentinel that watches a server and promotes none, as there is no replica. Returns it and its URL.
-fn rig(server: &Redis) -> (Sentinel, String) {
+fn start_sentinel(server: &Redis) -> (Sentinel, String) {
     let monitor = format!("sentinel monitor {SERVICE} 127.0.0.1 {} 1", server.port);
     let sentinel = Sentinel::start(Ipv4Addr::LOCALHOST.into(), &[monitor]);
     let url = SentinelRig::url_of(&[sentinel.port], SERVICE);
@@ -94,7 +94,7 @@ fn rig(server: &Redis) -> (Sentinel, String) {
 async fn clients_by_sentinels_get_an_error_and_their_leases_end() {
     for is_forgotten in [false, true] {
         let (mut server, bus) = Redis::start_with_reserved_bus_port();
-        let (sentinel, url) = rig(&server);
+        let (sentinel, url) = start_sentinel(&server);
         let before = connect(&url, LEASE).await;
         if is_forgotten {
             sentinel.node().run(&["SENTINEL", "REMOVE", SERVICE]);
@@ -125,7 +125,7 @@ async fn clients_by_sentinels_get_an_error_and_their_leases_end() {
     }
 }
 
-/// Whether a sentinel answers, and what it says of the primary contains `text`.
+/// Whether a sentinel answers, and its reply about the primary contains `text`.
 fn reports(sentinel: &Sentinel, text: &str) -> bool {
     let reply = sentinel.node().try_run(&["INFO", "sentinel"]);
     matches!(reply, Ok(Reply::Bytes(info)) if String::from_utf8_lossy(&info).contains(text))
@@ -151,8 +151,8 @@ async fn sentinels_that_still_monitor_the_server_promote_a_replica_that_grants_i
     .await;
     let before = connect(&SentinelRig::url_of(&[sentinel.port], SERVICE), LEASE).await;
     stop_with_data(&mut server);
-    // A sentinel that got no processor for 2 s does nothing for the next 30 s. If the server came back meanwhile, the
-    // sentinel would give up the failover.
+    // A sentinel that got no processor for 2 s does nothing for the next 30 s. If the server were restarted in that
+    // time, the sentinel would give up the failover.
     let address = format!("address=127.0.0.1:{}", replica.port);
     eventually("the sentinel names the replica", 3 * SOON, || {
         reports(&sentinel, &address)
@@ -189,7 +189,7 @@ async fn join(node: &Redis, first: &Redis) {
 async fn a_cluster_that_was_one_server_gets_a_second_node_and_moved_slots_keep_their_locks() {
     let (mut first, bus) = Redis::start_with_reserved_bus_port();
     let before = connect(&first.url(), LEASE).await;
-    // These leases are not released. Their records are kept by the restart, and expire.
+    // These leases are not released. Their records survive the restart, and expire.
     let mut from_before = Vec::new();
     for (_, lock) in kinds(&before, "grown") {
         from_before.push(lock.lease(LEASE).acquire().await.unwrap());

@@ -181,12 +181,12 @@ async fn a_client_of_the_demoted_servers_address_gets_an_error_and_its_leases_en
         .try_acquire()
         .await
         .unwrap()
-        .expect("the old server is asked");
+        .expect("the old server grants it");
     let both = granted_at(&after, "both", &promoted).await;
     assert!(ours.is_valid() && both.is_valid(), "there were two owners");
     let next = spawn_waiter(after.lock("held"), SOON);
     eventually("the old primary is a replica", SOON, || primary.is_replica()).await;
-    println!("the old primary was one for {:?} more", start.elapsed());
+    println!("the old primary became a replica {:?} later", start.elapsed());
     assert_eq!(lost_within(&ours, LEASE + NOTICE_DELAY).await, LostReason::Expired);
     // A renewal may have succeeded just before, so the loss can take a whole lease.
     assert_eq!(lost_within(&held, LEASE + NOTICE_DELAY).await, LostReason::Expired);
@@ -209,15 +209,15 @@ async fn a_client_of_the_demoted_servers_address_gets_an_error_and_its_leases_en
 async fn a_client_whose_host_name_leads_to_the_promoted_server_keeps_its_locks() {
     let rig = start_without_replication();
     let primary = rig.primary();
-    let name = Proxy::to(primary.port);
-    let before = connect(&name.url(), Duration::from_secs(30)).await;
+    let proxy = Proxy::to(primary.port);
+    let before = connect(&proxy.url(), Duration::from_secs(30)).await;
     let held = before.lock("held").acquire().await.unwrap();
     let token = held.token();
     put_under_sentinels(&rig).await;
     let promoted = fail_over(&rig).await;
-    name.lead_to(promoted.port);
-    eventually("all connections lead to the new one", SOON, || {
-        name.connections_to(primary.port) == 0 && name.connections_to(promoted.port) > 1
+    proxy.lead_to(promoted.port);
+    eventually("all connections lead to the promoted server", SOON, || {
+        proxy.connections_to(primary.port) == 0 && proxy.connections_to(promoted.port) > 1
     })
     .await;
     assert!(held.is_valid(), "{:?}", held.lost_reason());

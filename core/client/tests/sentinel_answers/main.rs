@@ -116,12 +116,12 @@ async fn waiters_follow_a_switch_at_once_although_the_old_primary_is_up() {
     let listens = || matches!(old.run(&["PUBSUB", "CHANNELS", "*held*"]), Reply::Array(of) if !of.is_empty());
     eventually("the waiter subscribes", SOON, listens).await;
     new.run(&["REPLICAOF", "127.0.0.1", &old.port.to_string()]);
-    eventually("the replica has it", SOON, || has_key(&new, "held")).await;
+    eventually("the replica has the record", SOON, || has_key(&new, "held")).await;
     new.run(&["REPLICAOF", "NO", "ONE"]);
     sentinel.switch(new.port, 2);
     let listens = || matches!(new.run(&["PUBSUB", "CHANNELS", "*held*"]), Reply::Array(of) if !of.is_empty());
     // A client that does not notice the switch asks its sentinel 10 s after it has connected.
-    eventually("the waiter waits there", Duration::from_secs(6), listens).await;
+    eventually("the waiter subscribes there", Duration::from_secs(6), listens).await;
     wait_until_used(&client, &new, "moved").await;
     assert!(held.is_valid());
     let before = old.calls("evalsha") + old.calls("eval");
@@ -154,7 +154,7 @@ async fn losing_the_sentinels_costs_no_lease_while_the_primary_is_up() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert!(held.is_valid());
-    // The client asks the sentinel as soon as it is reachable again, since it may know a newer primary.
+    // The client asks a sentinel as soon as it is reachable again, since that sentinel may know a newer primary.
     let new = Redis::start();
     sentinel.name(new.port, 2);
     proxy.lead_to(sentinel.port);
@@ -176,14 +176,14 @@ async fn a_lost_connection_is_not_opened_again_before_a_sentinel_has_answered() 
         acquire(&client, "before").await.release().await.unwrap(),
         ReleaseOutcome::Released
     );
-    eventually("both have a subscription", SOON, || {
+    eventually("the client is connected to both", SOON, || {
         to_sentinel.count(ConnectionUse::Subscriptions) > 0 && to_primary.count(ConnectionUse::Commands) > 0
     })
     .await;
     to_sentinel.refuse();
     to_sentinel.cut(ConnectionUse::Subscriptions);
     let before = to_sentinel.accepted();
-    eventually("the sentinel is tried in vain", SOON, || {
+    eventually("the client retries the sentinel", SOON, || {
         to_sentinel.accepted() > before + 2
     })
     .await;

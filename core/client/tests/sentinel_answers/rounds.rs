@@ -11,11 +11,12 @@ use super::{SERVICE, SOON, SentinelRig, acquire, connect, has_key, url};
 
 /// The delay of the slow sentinels, which know more than the fast one.
 const DELAY: Duration = Duration::from_millis(120);
-/// The time limit of a round, half of the connect timeout. A later reply does not count.
+/// The time limit of a round, in which a client asks every sentinel: half of the connect timeout. A later reply does
+/// not count.
 const ROUND_LIMIT: Duration = Duration::from_millis(2_500);
-/// A connect timeout whose rounds have a limit slow above [`SHORT_ROUND`].
+/// A connect timeout whose rounds have a limit far above [`SHORT_ROUND`].
 const LONG_CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
-/// The longest time of steps with a round that does not wait until its limit.
+/// The longest time of a test's steps if no round in them waits until its limit.
 const SHORT_ROUND: Duration = Duration::from_millis(1_250);
 
 /// Checks that this server grants a lock to the client.
@@ -231,7 +232,7 @@ async fn one_sentinel_that_is_cut_off_does_not_lead_back_to_an_older_primary() {
 async fn one_sentinel_does_not_lead_away_from_a_working_primary_within_one_epoch() {
     let (old, new) = (Redis::start(), Redis::start());
     let fast = FakeSentinel::naming(new.port, 0);
-    // The replies of these two acquire longer than a round waits while a primary is in use.
+    // The replies of these two take longer than a round waits while a primary is in use.
     let slow = [(); 2].map(|()| FakeSentinel::delayed(Duration::from_millis(600), new.port, 0));
     let client = connect(&[&fast, &slow[0], &slow[1]]).await;
     check_granted_by(&new, &client, "before").await;

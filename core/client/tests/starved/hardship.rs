@@ -28,7 +28,7 @@ use outside::Outside;
 
 use crate::support::hosts::Hosts;
 
-/// The variable with the server's port. Only the process of the clients has it.
+/// The environment variable with the server's port. Only the process of the clients has it.
 const PORT: &str = "STEADLOCK_TEST_HARDSHIP_PORT";
 const SECONDS: &str = "STEADLOCK_TEST_HARDSHIP_SECONDS";
 /// The host name of the server.

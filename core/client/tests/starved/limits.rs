@@ -1,4 +1,4 @@
-//! Limits of this process, and functions that close its descriptors behind the client's back.
+//! Limits of this process, and functions that close its descriptors without the client's knowledge.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -14,7 +14,7 @@ use rustix::thread::set_thread_res_uid;
 /// The user id of `nobody`, which has no privileges and usually no processes.
 const NOBODY: u32 = 65_534;
 
-/// Makes this thread an unprivileged user until it is dropped. Limits of threads do not apply to root.
+/// Gives this thread an unprivileged user until the value is dropped. The limit of threads does not apply to root.
 pub struct Unprivileged;
 
 impl Unprivileged {
@@ -26,12 +26,12 @@ impl Unprivileged {
     fn set(uid: u32) {
         if Uid::ROOT == getuid() || uid == 0 {
             let uid = Uid::from_raw(uid);
-            set_thread_res_uid(uid, uid, Uid::ROOT).expect("root may be anybody");
+            set_thread_res_uid(uid, uid, Uid::ROOT).expect("root may become any user");
         }
     }
 }
 
-/// Switches back to root, which can stop the server.
+/// Switches back to root. The test's server runs as root, so no other user could stop it.
 impl Drop for Unprivileged {
     fn drop(&mut self) {
         if getuid() == Uid::from_raw(NOBODY) {
@@ -58,19 +58,19 @@ impl Limited {
 
 impl Drop for Limited {
     fn drop(&mut self) {
-        setrlimit(self.0, self.1).expect("the limit of before");
+        setrlimit(self.0, self.1).expect("the previous limit");
     }
 }
 
-/// Waits until a client has two threads: its engine and one of the pool. The system keeps the memory of a thread that
-/// has ended, so a client could start a thread although there is no other memory.
+/// Waits until only two threads of clients are left: an engine and one of its pool. The system reuses the memory of a
+/// thread that has ended, so a client could start a thread there although no other memory is left.
 pub fn wait_for_ended_threads() {
     while threads_of_clients() > 2 {
         thread::yield_now();
     }
 }
 
-/// Counts a new thread as well: it has the name of the thread that started it until it runs.
+/// Also counts a thread that does not run yet: until it runs, it has the name of the thread that started it.
 fn threads_of_clients() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").expect("a list");
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());

@@ -22,11 +22,12 @@ use support::Redis;
 
 const SOON: Duration = Duration::from_secs(30);
 const LEASE: Duration = Duration::from_secs(9);
-/// Bytes: enough for the allocations of a call, too little for a thread's stack.
+/// A number of bytes that is enough for the allocations of a call, and too little for a thread's stack.
 const LITTLE_MEMORY: u64 = 1 << 20;
 
-/// Set in the process that runs a single test.
+/// The environment variable that is set in the process that runs a single test.
 const ALONE: &str = "STEADLOCK_TEST_ALONE";
+
 /// Runs the scenario of this test in a separate process, because limits and descriptors belong to a process.
 fn run_alone(test: &str, scenario: impl FnOnce()) {
     if std::env::var_os(ALONE).is_some() {
@@ -148,7 +149,7 @@ fn without_memory_for_a_thread_a_new_client_says_so_and_running_clients_continue
             cut(&mut connection);
             wait_until_recovered(&client, "a");
             wait_for_ended_threads();
-            let _threads_in_their_memory = ManyThreads::as_many_as_possible();
+            let _more_threads = ManyThreads::as_many_as_possible();
             check_error_names(&lazy, "threads");
             assert!(held.is_valid());
             drop(limited);
@@ -164,7 +165,7 @@ fn a_name_that_no_thread_can_resolve_is_resolved_later() {
         let server = Redis::start();
         let _unprivileged = Unprivileged::new();
         let lazy = by_name(&server).lazy().connect_blocking().unwrap();
-        // This thread and the engine's. The limit counts the threads of all processes with this user id.
+        // Two threads: this one and the engine's. The limit counts the threads of all processes with this user id.
         let limited = Limited::to(Resource::Nproc, 2);
         let error = check_unavailable(lazy.lock("a").try_acquire());
         assert!(error.to_string().contains("thread"), "{error}");
@@ -191,7 +192,7 @@ fn without_a_free_descriptor_a_client_is_unavailable_until_there_is_one() {
                 .try_acquire()
                 .is_err_and(|error| error.to_string().contains("open files"))
             {
-                assert!(start.elapsed() < SOON, "the limit does not show");
+                assert!(start.elapsed() < SOON, "no error names the limit");
             }
             check_error_names(&lazy, "open files");
             drop(limited);

@@ -21,7 +21,7 @@ pub struct Pair {
     pub key: PathBuf,
 }
 
-/// The time at which a certificate is valid.
+/// When a certificate is valid: now, only in the past, or only in the future.
 #[derive(Clone, Copy)]
 pub enum Valid {
     Now,

@@ -1,5 +1,5 @@
-//! A server whose wall clock is wrong. The tests compile `ci/support/clock_offset.c` with `cc`, which Rust needs
-//! anyway.
+//! A server whose wall clock is wrong. The tests compile `ci/support/clock_offset.c` with `cc`, which Rust needs anyway
+//! as its linker.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

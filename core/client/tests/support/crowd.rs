@@ -70,7 +70,7 @@ impl ResourceUse {
         }
     }
 
-    /// Waits until the process has no more files and threads than at this moment.
+    /// Waits until the process has no more files and threads than when `self` was measured.
     ///
     /// Does nothing unless failovers are repeated: other tests in this process would change the numbers.
     pub async fn wait_until_not_above(&self) {
@@ -130,8 +130,8 @@ pub async fn connect_with_rare_polls(url: &str) -> Client {
         .unwrap()
 }
 
-/// Releases a lock for which a [`connect_with_rare_polls`] client waits at `node`, and checks that a notification hands
-/// it over.
+/// Lets `other_lock` wait until `lease` is released, and checks that a notification hands the lock over. The client of
+/// `other_lock` must be one of [`connect_with_rare_polls`]; it subscribes at `node`.
 pub async fn check_hand_over(kind: &str, lease: Lease, other_lock: Lock, node: &Node, name: &str) {
     let waiter = spawn_waiter(other_lock, SOON);
     wait_until_subscribed(node, name).await;

@@ -20,7 +20,7 @@ struct Shared {
     /// The port of the primary in its replies, or 0 if it knows none, and the config epoch (the number of the
     /// failover).
     named: Mutex<(u16, u64)>,
-    /// The ports of the other sentinels that it knows, and their ids if its replies have these.
+    /// The port of each other sentinel that it knows, and the id if its replies give one.
     others: Mutex<Vec<(u16, Option<String>)>>,
     /// The delay of each reply, as from a distant machine.
     delay: Duration,
@@ -100,7 +100,7 @@ impl FakeSentinel {
         *locked(&self.shared.others) = others.iter().map(known).collect();
     }
 
-    /// Stops replying, like a machine that is gone, or replies again.
+    /// Makes the sentinel stop replying, like a machine that is gone, or reply again.
     pub fn set_silent(&self, is_silent: bool) {
         self.shared.is_silent.store(is_silent, Ordering::Relaxed);
     }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use rustix::process::getuid;
 
-/// The variable with the path of that file. Only the process in the namespace has it.
+/// The environment variable with the path of the test's hosts file. Only the process in the namespace has it.
 const FILE: &str = "STEADLOCK_TEST_HOSTS";
 /// The length of the file in bytes; no list of names may be longer.
 const LENGTH: usize = 1_000;
@@ -29,7 +29,7 @@ impl Hosts {
         std::fs::write(&file, "").expect("a file");
         let program = std::env::current_exe().expect("this program");
         let command = format!("mount --bind {} /etc/hosts && exec \"$0\" \"$@\"", file.display());
-        // Root needs no user namespace, which would have no other user to switch to.
+        // Root may mount without a user namespace. In one, no process could switch to another user.
         let root = if getuid().is_root() {
             None
         } else {

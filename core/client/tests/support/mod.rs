@@ -76,8 +76,8 @@ impl Server {
 
 /// Returns a path for a server's files: in memory if the system has `/dev/shm` and TMPDIR is not set.
 ///
-/// Cluster nodes and sentinels send no replies while they write their state to disk, and on a busy disk that takes
-/// seconds.
+/// Cluster nodes and sentinels send no replies while they write their state to disk, which can take seconds on a busy
+/// disk.
 pub fn temporary(name: &str) -> PathBuf {
     let memory = PathBuf::from("/dev/shm");
     let is_chosen = std::env::var_os("TMPDIR").is_some();
@@ -119,8 +119,8 @@ impl Redis {
         Self::start_as(free_port, (Version::System, clock), args, None)
     }
 
-    /// Starts a server that can be started again as a node of a cluster. The listener reserves the port of the bus
-    /// until it is dropped.
+    /// Starts a server that can be started again as a node of a cluster. The returned listener reserves the port of the
+    /// bus for that node, until the listener is dropped.
     pub fn start_with_reserved_bus_port() -> (Self, TcpListener) {
         let server = Self::start_at(free_node_port, Version::chosen(), &[], None);
         match TcpListener::bind(("127.0.0.1", server.port + BUS)) {
@@ -151,7 +151,7 @@ impl Redis {
         self.run(&add);
     }
 
-    /// Waits until the node's cluster serves all slots. A node waits for a moment after its start.
+    /// Waits until the node's cluster serves all slots. A node refuses commands for a moment after its start.
     pub fn wait_until_served(&self) {
         let start = Instant::now();
         let is_ok =
@@ -162,7 +162,7 @@ impl Redis {
         }
     }
 
-    /// Starts a server at a port that `port` returns, or at the next one if another program takes that port first.
+    /// Starts a server at a port that `port` returns. If another program takes that port first, calls `port` again.
     fn start_at(port: fn() -> u16, version: Version, args: &[&str], password: Option<&str>) -> Self {
         Self::start_as(port, (version, ClockOffset::default()), args, password)
     }
@@ -278,8 +278,8 @@ impl Redis {
         let _ = kill_process(pid.expect("a process id"), signal);
     }
 
-    /// Waits until the log of this process reports that it is ready. A connection would not prove that: another process
-    /// may have its port. Returns the log as an error if the process has ended.
+    /// Waits until the server's log reports that the server is ready. A connection would not prove that: another
+    /// process may have the port. Returns the log as an error if the server has ended.
     fn wait_until_up(&mut self) -> Result<(), String> {
         let start = Instant::now();
         let log = self.directory.join(LOG);

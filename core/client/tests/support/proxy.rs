@@ -42,10 +42,10 @@ struct Shared {
 struct Inner {
     /// The port to which a new connection leads. With `None` it is refused.
     target: Option<u16>,
-    /// The port to which the connection after it leads, if the ports alternate.
+    /// The port to which the connection after that leads, if the ports alternate.
     next: Option<u16>,
     connections: Vec<Connection>,
-    last: u64,
+    last_number: u64,
     /// How often all connections were cut.
     cuts: u64,
 }
@@ -81,7 +81,7 @@ impl Proxy {
                 target: Some(target),
                 next: None,
                 connections: Vec::new(),
-                last: 0,
+                last_number: 0,
                 cuts: 0,
             }),
             is_over: AtomicBool::new(false),
@@ -182,15 +182,16 @@ impl Shared {
             };
             let server = target.and_then(|target| Some((target, TcpStream::connect(("127.0.0.1", target)).ok()?)));
             if let Some((target, server)) = server {
-                // Without this, Nagle's algorithm would delay an acquisition from tens of microseconds to tens of
-                // milliseconds.
+                // Otherwise an acquisition would take tens of milliseconds instead of tens of microseconds, because of
+                // Nagle's algorithm.
                 let _ = (client.set_nodelay(true), server.set_nodelay(true));
                 self.join(target, client, server, cuts);
             }
         }
     }
 
-    /// Forwards all data between the client and the server, unless all connections were cut since the cut `cuts`.
+    /// Forwards all data between the client and the server. `cuts` is the number of cuts when the client was accepted:
+    /// if a test has cut all connections since then, this one is closed too.
     fn join(self: &Arc<Self>, target: u16, client: TcpStream, server: TcpStream, cuts: u64) {
         let both = (|| Some((client.try_clone().ok()?, server.try_clone().ok()?)))();
         let Some((client_too, server_too)) = both else { return };
@@ -199,8 +200,8 @@ impl Shared {
             if inner.cuts != cuts {
                 return;
             }
-            inner.last += 1;
-            let number = inner.last;
+            inner.last_number += 1;
+            let number = inner.last_number;
             inner.connections.push(Connection {
                 number,
                 target,
@@ -231,7 +232,7 @@ impl Shared {
         let Some(usage) = use_shown_by(bytes) else { return };
         let mut inner = self.lock();
         let connection = inner.connections.iter_mut().find(|one| one.number == number);
-        // A connection for commands can carry renewals too, so it keeps its use then.
+        // Renewals may also go over a connection for commands. Such a connection keeps its use.
         if let Some(connection) =
             connection.filter(|one| one.usage.is_none_or(|before| before == ConnectionUse::Renewals))
         {
@@ -283,7 +284,7 @@ fn pass_on(mut from: TcpStream, to: TcpStream, delay: Duration, mut record: impl
     }
 }
 
-/// One end of a connection. Data that is written to it can arrive later.
+/// One end of a connection. It can delay the data that is written to it.
 enum Delayed {
     AtOnce(TcpStream),
     Later(Duration, Sender<(Instant, Vec<u8>)>),

@@ -13,7 +13,7 @@ use super::convert;
 use super::version::Version;
 
 /// The longest time that a server may take to reply.
-const START_TIMEOUT: Duration = Duration::from_secs(2);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The servers of one rig. Dropping this stops them.
 pub struct Rig {
@@ -109,8 +109,8 @@ impl Node {
 
     fn try_connection(&self) -> redis::RedisResult<redis::Connection> {
         let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port))?;
-        let connection = client.get_connection_with_timeout(START_TIMEOUT)?;
-        connection.set_read_timeout(Some(START_TIMEOUT))?;
+        let connection = client.get_connection_with_timeout(REPLY_TIMEOUT)?;
+        connection.set_read_timeout(Some(REPLY_TIMEOUT))?;
         Ok(connection)
     }
 
@@ -141,7 +141,7 @@ impl Node {
         }
     }
 
-    /// Whether the server says that it is a primary. A server that does not answer says nothing.
+    /// Whether the server says that it is a primary. Returns false if the server does not answer.
     pub fn is_primary(&self) -> bool {
         self.has_role("master")
     }

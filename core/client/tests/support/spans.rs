@@ -55,9 +55,9 @@ impl Visit for RecordedSpan {
 #[derive(Clone, Default)]
 pub struct Spans {
     spans: Arc<(Mutex<Vec<RecordedSpan>>, Condvar)>,
-    /// Whether it refuses the spans of this crate.
+    /// Whether the subscriber refuses the spans of this crate.
     is_refusing: bool,
-    /// Whether it panics on the engine's thread.
+    /// Whether the subscriber panics on the engine's thread.
     is_broken: bool,
 }
 
@@ -87,7 +87,7 @@ impl Spans {
         self.lock().clone()
     }
 
-    /// Returns the spans of this name, in the order of their begin.
+    /// Returns the spans of this name, in the order in which they began.
     pub fn named(&self, name: &str) -> Vec<RecordedSpan> {
         self.all().into_iter().filter(|span| span.name == name).collect()
     }
@@ -118,9 +118,9 @@ impl Spans {
     fn change<T>(&self, id: &Id, change: impl FnOnce(&mut RecordedSpan) -> T) -> T {
         let mut spans = self.lock();
         let place = usize::try_from(id.into_u64()).unwrap() - 1;
-        let changed = change(&mut spans[place]);
+        let result = change(&mut spans[place]);
         self.spans.1.notify_all();
-        changed
+        result
     }
 }
 

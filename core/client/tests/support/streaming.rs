@@ -1,4 +1,4 @@
-//! A way to a server that can begin to stream messages to its clients without end.
+//! A proxy that can flood its clients with messages.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -13,8 +13,8 @@ const MESSAGE: &[u8] = b">3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$1\r\nx\r\n";
 /// The number of messages in one write.
 const BURST: usize = 1_000;
 
-/// Forwards calls and replies. Once [`Streaming::begin`] was called, it also sends messages on every connection, as fast
-/// as the client reads them.
+/// Forwards calls and replies. After [`Streaming::begin`], it also sends messages on every connection, as fast as the
+/// client reads them.
 pub struct Streaming {
     port: u16,
     shared: Arc<Shared>,
@@ -104,7 +104,8 @@ impl Shared {
     }
 }
 
-/// Reads whole replies: those of the scripts are much shorter than the buffer.
+/// Reads the server's replies. Each read returns whole replies, because those of the scripts are much shorter than the
+/// buffer.
 fn replies_of(mut server: TcpStream) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel();
     thread::spawn(move || {

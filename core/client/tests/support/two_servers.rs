@@ -76,8 +76,8 @@ impl TwoServers {
         self.proxies[server].connections_to(self.servers[server].port) > 0
     }
 
-    /// Waits until no connection leads to this server. One that only checked the server may still be closing.
+    /// Waits until no connection leads to this server. A connection that only checked the server may still be closing.
     pub async fn wait_until_unused(&self, server: usize) {
-        eventually("nothing leads there", SOON, || !self.is_used(server)).await;
+        eventually("no connection leads there", SOON, || !self.is_used(server)).await;
     }
 }

@@ -279,7 +279,7 @@ fn an_outage_during_a_wait_is_survived() {
     world.connect(1);
     let (_, took) = world
         .outcome_within(1, ticket, ms(20))
-        .expect("tried at once on the new connection");
+        .expect("asked at once on the new connection");
     assert!(took <= 3 * LATENCY, "{took:?}");
 }
 
@@ -288,7 +288,8 @@ fn a_release_before_the_subscription_was_confirmed_is_found_at_once() {
     let mut world = World::new(2);
     let grant = world.hold(0, wants("a"));
     let ticket = world.acquire(1, wants("a"));
-    // The waiter is refused after 100 µs and subscribed after 300 µs, so the message of this release does not reach it.
+    // The waiter is refused after 100 µs and subscribed after 300 µs, so it does not receive the message of this
+    // release.
     world.run_for(LATENCY);
     world.release(0, grant.lease);
     let (_, took) = world.outcome_within(1, ticket, Duration::from_secs(2)).unwrap();

@@ -1,5 +1,5 @@
-//! In one client, degraded leases of a lock and leases that a server granted exclude each other. Each test tries one way
-//! in which a caller could be granted a lock of which another caller has a degraded lease.
+//! In one client, degraded leases of a lock and leases that a server granted exclude each other. Each test tries one
+//! way in which a caller could be granted a lock of which another caller has a degraded lease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,6 +71,7 @@ fn text(text: &str) -> Reply {
     Reply::Bytes(text.as_bytes().to_vec())
 }
 
+/// Returns the server's clock, in µs.
 fn shown(millis: u64) -> String {
     (EPOCH + millis * 1_000).to_string()
 }
@@ -90,7 +91,7 @@ fn held(millis: u64) -> Reply {
 }
 
 /// Returns the reply to a poll: this owner holds the lock.
-fn stands(owner: &str, millis: u64) -> Reply {
+fn polled(owner: &str, millis: u64) -> Reply {
     let token = shown(millis - 10);
     Reply::Array(vec![Reply::Int(2_900), text(owner), text(&token), text(&shown(millis))])
 }
@@ -143,7 +144,7 @@ fn queued(session: &mut Session, request: AcquireRequest) -> (Ticket, String, Op
         session.on_subscribed(NODE, channel, at(2));
     }
     for poll in calls(session, 2) {
-        session.on_reply(poll.id, Ok(stands("other:1", 20)), at(2));
+        session.on_reply(poll.id, Ok(polled("other:1", 20)), at(2));
     }
     (ticket, owner(&attempt), channels.first().cloned())
 }
@@ -164,9 +165,9 @@ fn late_grants_of_a_fair_queue_are_released_and_no_waiter_relies_on_them() {
         let message = format!("{owner} {} {}", shown(760), shown(790));
         session.on_message(NODE, channel.as_ref().unwrap(), message.as_bytes(), at(810));
     }
-    session.on_reply(polls[0].id, Ok(stands(&two, 780)), at(820));
+    session.on_reply(polls[0].id, Ok(polled(&two, 780)), at(820));
     assert_eq!(grants(&mut session), []);
-    // The reply has closed the breaker. The second waiter asks once the degraded lease is released.
+    // The reply has closed the breaker. The second waiter asks only after the degraded lease is released.
     assert!(!calls(&mut session, 820).iter().any(asks));
     session.on_timeout(at(3_000));
     assert!(!calls(&mut session, 3_000).iter().any(asks));
@@ -249,7 +250,7 @@ fn a_holder_that_enters_again_has_the_hold_that_it_had_before() {
     let outer = session.acquire(mine(LeaseTerms::fixed(ms(60_000)).unwrap()), at(11));
     let outer = degraded(&mut session, outer);
     is_back(&mut session, 12);
-    // A degraded lease stays one, even if it is made longer.
+    // A degraded lease stays degraded, even if it is extended.
     session.extend(outer.lease, by_ms(120_000), at(13));
     let reported: Vec<Event> = std::iter::from_fn(|| session.poll_event()).collect();
     let is_extended = |event: &Event| {
@@ -266,7 +267,7 @@ fn a_holder_that_enters_again_has_the_hold_that_it_had_before() {
     assert_eq!(degraded(&mut session, inner).levels, 2);
     session.on_timeout(at(60_000));
     assert_eq!(calls(&mut session, 60_000), []);
-    // In an outage, a lease of the server stays one.
+    // A lease that the server granted does not become degraded in an outage.
     let mut session = client();
     session.acquire(mine(renewed(60_000)), at(0));
     let attempt = calls(&mut session, 0).remove(0);
@@ -321,7 +322,8 @@ fn a_multi_lock_and_a_caller_of_one_of_its_locks_wait_for_each_others_degraded_l
         granted.len() == 1 && granted[0].0 == one && !granted[0].1.degraded,
         "{granted:?}"
     );
-    // The multi-lock waits for a lock that another caller has here, even if the server could grant the other one.
+    // The multi-lock waits for a lock that another caller of this client holds, even if the server could grant the
+    // other one.
     let mut session = client();
     outage(&mut session, SERVER, 10);
     let ticket = session.acquire(named("x"), at(11));

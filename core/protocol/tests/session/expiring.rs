@@ -32,7 +32,7 @@ fn unlock(world: &mut World, name: &str) -> Outcome {
     world.outcome(0, ticket)
 }
 
-fn take_all(world: &mut World, requests: Vec<AcquireRequest>) -> Ticket {
+fn acquire_all(world: &mut World, requests: Vec<AcquireRequest>) -> Ticket {
     let now = world.now;
     let ticket = world.clients[0].session.acquire_all(requests, now);
     world.drain(0);
@@ -74,7 +74,7 @@ fn an_extension_after_a_deadline_says_whether_the_lease_was_fixed() {
     }
 }
 
-/// The client's clock is set forward, and the server's clock runs on as before.
+/// The client's clock is set forward, and the server's clock is not.
 #[test]
 fn a_fixed_lease_that_ended_by_a_leap_of_the_clock_leaves_no_record() {
     let mut world = World::new(1);
@@ -109,7 +109,7 @@ fn its_context_acquires_the_lock_again_at_the_deadline_before_any_timer_has_run(
     let mut world = World::new(1);
     let old = world.hold(0, short("a"));
     let both = vec![short("b"), short("c")];
-    let whole = take_all(&mut world, both.clone());
+    let whole = acquire_all(&mut world, both.clone());
     let whole = granted(world.outcome(0, whole));
     world.server.stopped = true;
     let now = old.deadline.max(whole.deadline);
@@ -293,9 +293,9 @@ fn a_client_that_closes_does_not_wait_to_release_expired_leases() {
 fn several_fixed_leases_are_forgotten_as_one() {
     let mut world = World::new(1);
     let both = || vec![short("a"), short("b")];
-    let outer = take_all(&mut world, both());
+    let outer = acquire_all(&mut world, both());
     let outer = granted(world.outcome(0, outer));
-    let inner = take_all(&mut world, both());
+    let inner = acquire_all(&mut world, both());
     let inner = granted(world.outcome(0, inner));
     world.run_for(ms(300));
     let lost_leases: Vec<_> = world.lost(0).iter().map(|lost| lost.1).collect();
@@ -303,7 +303,7 @@ fn several_fixed_leases_are_forgotten_as_one() {
     assert!(world.clients[0].session.is_empty());
     let ticket = world.release(0, inner.lease);
     assert_eq!(error(world.outcome(0, ticket)).kind(), ErrorKind::NotOwner);
-    let again = take_all(&mut world, both());
+    let again = acquire_all(&mut world, both());
     assert_eq!(granted(world.outcome(0, again)).levels, 1);
 }
 
@@ -311,7 +311,7 @@ fn several_fixed_leases_are_forgotten_as_one() {
 fn a_hold_around_a_fixed_multi_lock_stays_when_that_expires() {
     let mut world = World::with(1, auto_renewed(1_000));
     let around = world.hold(0, from(1, "a"));
-    let both = take_all(&mut world, vec![short("a"), short("b")]);
+    let both = acquire_all(&mut world, vec![short("a"), short("b")]);
     let both = granted(world.outcome(0, both));
     world.run_for(ms(3_000));
     let lost_leases: Vec<_> = world.lost(0).iter().map(|lost| lost.1).collect();
@@ -338,7 +338,7 @@ fn a_fixed_lease_around_several_stays_fixed_whether_they_are_granted_or_not() {
             wait: Some(Duration::ZERO),
             ..short(name)
         };
-        let both = take_all(&mut world, vec![once("a"), once("b")]);
+        let both = acquire_all(&mut world, vec![once("a"), once("b")]);
         match world.outcome(0, both) {
             Outcome::Granted(both) if is_granted => drop(world.release(0, both.lease)),
             Outcome::NotGranted(_) if !is_granted => {}
@@ -355,15 +355,15 @@ fn a_fixed_lease_around_several_stays_fixed_whether_they_are_granted_or_not() {
 fn several_that_are_renewed_are_kept_until_they_are_left() {
     let mut world = World::with(1, auto_renewed(1_000));
     let both = || vec![from(1, "a"), from(1, "b")];
-    let held = take_all(&mut world, both());
+    let held = acquire_all(&mut world, both());
     let held = granted(world.outcome(0, held));
     world.server.records.clear();
     world.run_for(ms(500));
-    let again = take_all(&mut world, both());
+    let again = acquire_all(&mut world, both());
     assert_eq!(why_lost(world.outcome(0, again)), Some(LostReason::Removed));
     let ticket = world.release(0, held.lease);
     assert_eq!(world.outcome(0, ticket), Outcome::Released(ReleaseOutcome::Expired));
-    let again = take_all(&mut world, both());
+    let again = acquire_all(&mut world, both());
     granted(world.outcome(0, again));
 }
 
@@ -374,7 +374,7 @@ fn the_other_members_of_a_fixed_multi_lock_are_released_when_one_is_lost() {
         lease: fixed(20_000),
         ..from(1, name)
     };
-    let held = take_all(&mut world, vec![long("a"), long("b")]);
+    let held = acquire_all(&mut world, vec![long("a"), long("b")]);
     let held = granted(world.outcome(0, held));
     world.server.records.remove("b");
     let ticket = extend(&mut world, held.lease, 25_000);
@@ -424,7 +424,7 @@ fn a_renewal_that_is_answered_when_it_is_over_lets_nobody_in_again_and_extends_n
         assert_eq!(events.iter().filter(|event| is_lost(event)).count(), 1, "{events:?}");
         let refused = events.into_iter().find_map(|event| match event {
             Event::Completed { ticket: of, outcome } if of == ticket => Some(outcome),
-            Event::Renewed { .. } => panic!("it is over"),
+            Event::Renewed { .. } => panic!("the lease has expired"),
             _ => None,
         });
         assert_eq!(why_lost(refused.expect("it is refused")), Some(LostReason::Expired));

@@ -31,7 +31,7 @@ fn cancelling_a_waiter_keeps_the_others_in_the_queue() {
     world.run_for(ms(30));
     world.cancel(1, first);
     world.release(0, held.lease);
-    granted(world.outcome_within(1, second, ms(10)).expect("next in line").0);
+    granted(world.outcome_within(1, second, ms(10)).expect("its turn").0);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_release_that_is_to_be_sent_once_more_is_not_hurried_by_a_reconnect() {
     world.connect(0);
     world.run_for(ms(5));
     let release = steadlock_protocol::Script::LockRelease;
-    assert_eq!(world.calls(release), 1, "what was cut off may still be on its way");
+    assert_eq!(world.calls(release), 1, "the first release may still arrive");
     world.run_for(Duration::from_secs(4));
     assert_eq!(world.calls(release), 2, "once more a command timeout later");
     assert!(world.clients[0].session.is_empty());
@@ -268,12 +268,12 @@ fn a_wait_without_bound_outlasts_the_poll_when_the_lease_is_shorter() {
     world.run_for(Duration::from_secs(10));
     assert!(world.clients[1].events.is_empty(), "{:?}", world.clients[1].events);
     world.release(0, held.lease);
-    granted(world.outcome_within(1, waiter, ms(10)).expect("next in line").0);
+    granted(world.outcome_within(1, waiter, ms(10)).expect("its turn").0);
 }
 
 #[test]
 fn an_unbounded_wait_continues_between_two_holders_of_its_own_client() {
-    // The response timeout is over after 3,750 ms, and once more while the next attempt is in flight.
+    // The silence timeout of 3,750 ms ends once before, and a second time while the next attempt is in flight.
     let mut world = World::with(1, auto_renewed(300));
     let first = world.hold(0, wants("a"));
     let second = world.acquire(0, wants("a"));

@@ -49,7 +49,7 @@ fn held(kind: Kind, owner: &str, millis: u64) -> Reply {
 }
 
 /// Returns the reply to a poll.
-fn stands(owner: &str, token: u64, millis: u64) -> Reply {
+fn polled(owner: &str, token: u64, millis: u64) -> Reply {
     let ttl = left(owner, millis);
     Reply::Array(vec![
         Reply::Int(ttl),
@@ -97,7 +97,7 @@ fn settle(session: &mut Session, holder: &str, millis: u64) -> usize {
         for call in calls {
             count += 1;
             let reply = match call.script {
-                Script::FairPoll => stands(holder, 0, millis),
+                Script::FairPoll => polled(holder, 0, millis),
                 Script::FairAcquire => held(Kind::Fair, holder, millis),
                 Script::FairRelease => Reply::Array(vec![Reply::Int(2)]),
                 _ => held(Kind::Lock, holder, millis),
@@ -304,7 +304,7 @@ fn a_poll_that_names_one_who_has_left_as_the_holder_releases_it() {
     settle(&mut session, "other:1", 10);
     session.on_timeout(at(800));
     let (poll, _) = sent(&mut session, at(800));
-    session.on_reply(poll[0].id, Ok(stands(&name, shown(700), 800)), at(801));
+    session.on_reply(poll[0].id, Ok(polled(&name, shown(700), 800)), at(801));
     let (calls, _) = sent(&mut session, at(801));
     assert_eq!(
         (calls.len(), calls[0].script, released(&calls[0])),
@@ -323,7 +323,7 @@ fn a_grant_to_an_unknown_owner_is_left_alone() {
     session.on_timeout(at(800));
     for poll in sent(&mut session, at(800)).0 {
         assert_eq!(poll.script, Script::FairPoll);
-        session.on_reply(poll.id, Ok(stands(&others, shown(700), 800)), at(801));
+        session.on_reply(poll.id, Ok(polled(&others, shown(700), 800)), at(801));
     }
     let (calls, _) = sent(&mut session, at(801));
     assert!(calls.iter().all(|call| call.script != Script::FairRelease), "{calls:?}");
@@ -394,12 +394,12 @@ fn a_free_lock_behind_dead_waiters_is_asked_for_at_once() {
             now += 1;
         }
         assert_eq!((polls.len(), polls[0].script), (1, Script::FairPoll));
-        session.on_reply(polls[0].id, Ok(stands("", 0, now)), at(now));
+        session.on_reply(polls[0].id, Ok(polled("", 0, now)), at(now));
     }
-    assert!(now < 100, "20 questions took {now} ms");
+    assert!(now < 100, "20 polls took {now} ms");
     session.on_timeout(at(now + 2));
     let (polls, _) = sent(&mut session, at(now + 2));
-    session.on_reply(polls[0].id, Ok(stands(&name, shown(now + 2), now + 2)), at(now + 3));
+    session.on_reply(polls[0].id, Ok(polled(&name, shown(now + 2), now + 2)), at(now + 3));
     assert!(matches!(
         events(&mut session).as_slice(),
         [Event::Completed {
@@ -464,7 +464,7 @@ fn a_message_that_overtakes_the_answer_queued_makes_the_waiter_ask_again() {
     // A holder of the plain lock releases it after the call has run. The message overtakes the answer.
     session.on_message(NODE, &plain, b"0", at(101));
     let (poll, _) = sent(&mut session, at(101));
-    session.on_reply(poll[0].id, Ok(stands("other:1", 0, 100)), at(102));
+    session.on_reply(poll[0].id, Ok(polled("other:1", 0, 100)), at(102));
     session.on_reply(calls[0].id, Ok(held(Kind::Fair, "other:1", 100)), at(103));
     let (calls, _) = sent(&mut session, at(103));
     assert_eq!((calls.len(), calls[0].script), (1, Script::FairAcquire));
@@ -494,7 +494,7 @@ fn a_queued_grant_counts_as_a_wait_even_if_it_lasts_about_as_long_as_the_lease()
 
     let message = format!("{} {} {}", owner(&calls[0]), shown(2), shown(200));
     session.on_message(NODE, &channels[0], message.as_bytes(), at(201));
-    assert_eq!(events(&mut session), [], "what was held for 200 ms may be gone");
+    assert_eq!(events(&mut session), [], "a lock held for 200 ms may be lost");
     let (calls, _) = sent(&mut session, at(201));
     let scripts: Vec<Script> = calls.iter().map(|call| call.script).collect();
     assert_eq!(scripts, [Script::LockRenew]);

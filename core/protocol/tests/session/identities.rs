@@ -1,4 +1,4 @@
-//! The identities of clients: what a client tells and when, and who learns about other clients.
+//! The identities of clients: what a client stores about itself and when, and how other clients learn of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use steadlock_protocol::{
 
 use crate::world::{LATENCY, World, error, ms, wants};
 
+/// The interval at which a client stores its identity again.
 const EVERY: Duration = Duration::from_secs(30);
 
 /// Returns a world whose clients have identities: `orders.py, pid 1 on worker`, and so on.
@@ -240,7 +241,7 @@ fn a_refusal_waits_forty_milliseconds_for_a_name_and_no_longer() {
     let (error, took) = refusal(&mut world, 1, Duration::ZERO);
     assert!(!error.message().contains("orders.py"), "{error}");
     assert_eq!(took, LATENCY + ms(45) + grace);
-    // If the wait has ended before, the 40 ms are for the answer and the name together.
+    // If the wait ends before the answer, the 40 ms are for the answer and the name together.
     let mut world = self::world(2);
     world.hold(0, wants("a"));
     world.reply_latency = ms(25);
@@ -358,15 +359,11 @@ fn a_name_is_awaited_no_longer_than_an_answer_and_its_refusal_is_not_reported() 
     world.server.stopped = false;
     world.run_for(ms(10));
 
-    let refused = |world: &mut World| {
-        let denied = || CallError::Server {
-            code: "NOPERM".into(),
-            message: "no".into(),
-        };
-        world.server.errors.extend([denied()]);
-    };
     let mut world = self::world(2);
-    refused(&mut world);
+    world.server.errors.push_back(CallError::Server {
+        code: "NOPERM".into(),
+        message: "no".into(),
+    });
     world.hold(0, wants("a"));
     assert_eq!(world.server.clients.len(), 0);
     assert_eq!(holder(&mut world, 1), None);

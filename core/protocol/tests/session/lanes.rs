@@ -1,4 +1,4 @@
-//! The connections of a node, each of which opens and closes on its own.
+//! The lanes of a node. A lane is a connection that opens and closes on its own.
 
 use std::time::Duration;
 
@@ -236,7 +236,7 @@ fn released_by_both_lanes() -> (Session, Ticket, [CallId; 2]) {
     (session, ticket, [first[0].id, again[0].id])
 }
 
-/// Returns the reply to a release that did not find its record; the number says what it found.
+/// Returns the reply to a release that found no record (0) or that of another owner (2).
 fn found(what: i64) -> Result<Reply, CallError> {
     Ok(Reply::Array(vec![Reply::Int(what)]))
 }
@@ -347,8 +347,8 @@ fn a_lost_lane_takes_no_subscription_with_it() {
             }) => grant.lease,
             other => panic!("{other:?}"),
         };
-        // One connection receives the release message. If the client is still subscribed, that connection is its own,
-        // and no other client must come before its next waiter.
+        // The reply says that one connection received the message. If the client is still subscribed, that is its own
+        // connection, so no other client waits and the next waiter of this client need not pause.
         session.release(lease, at(12));
         let calls = sent(&mut session, at(12));
         session.on_reply(

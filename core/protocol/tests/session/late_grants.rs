@@ -1,5 +1,5 @@
-//! Networks on which a grant takes longer than its lease can be relied on. In the end callers get an error that says
-//! so.
+//! Networks that are so slow that each grant arrives after its deadline. After several such grants, callers get an
+//! error that says so.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -490,7 +490,7 @@ fn several_locks_of_which_the_server_granted_one_before_it_fell_silent_are_grant
 
 #[test]
 fn a_server_that_answers_in_time_keeps_its_breaker_closed() {
-    // Renewals of short leases are repeated before the command timeout, which does not count against the server.
+    // Renewals of short leases are repeated before the command timeout. This does not count as a failure of the server.
     let mut world = with_breakers(1);
     for n in 0..8 {
         let lease = crate::world::renewed(600);

@@ -28,7 +28,7 @@ fn held(server_now: &str) -> Reply {
 }
 
 /// Returns the reply to a poll: the holder, and the last token.
-fn stands(holder: &str, token: &str, server_now: &str) -> Reply {
+fn polled(holder: &str, token: &str, server_now: &str) -> Reply {
     Reply::Array(vec![Reply::Int(3_000), text(holder), text(token), text(server_now)])
 }
 
@@ -141,8 +141,8 @@ fn a_grant_from_before_its_channel_was_confirmed_is_found_at_once() {
     session.on_subscribed(NODE, &channels[0], at(2));
     let (calls, _) = sent(&mut session, at(2));
     assert_eq!((calls.len(), calls[0].script), (1, Script::FairPoll));
-    session.on_reply(calls[0].id, Ok(stands(&owner(&asked[0]), "76", "1001000")), at(3));
-    assert!(session.poll_event().is_some(), "it has it");
+    session.on_reply(calls[0].id, Ok(polled(&owner(&asked[0]), "76", "1001000")), at(3));
+    assert!(session.poll_event().is_some(), "the waiter has the lock");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_lock_with_one_waiter_after_another_stays_subscribed_until_it_is_idle() {
         let (calls, _) = sent(&mut session, at(start + 10));
         for call in calls {
             let reply = match call.script {
-                Script::FairPoll => stands("other:1", "0", "6"),
+                Script::FairPoll => polled("other:1", "0", "6"),
                 _ => Reply::Array(vec![Reply::Int(2)]),
             };
             session.on_reply(call.id, Ok(reply), at(start + 10));
@@ -204,7 +204,7 @@ fn a_grant_message_concerns_only_the_lock_of_its_channel() {
     sent(&mut session, at(2));
     let message = format!("{} 1000000 1000000", owner(&asked[1]));
     session.on_message(NODE, &of_x, message.as_bytes(), at(3));
-    assert!(session.poll_event().is_none(), "nobody granted y");
+    assert!(session.poll_event().is_none(), "y is not granted");
     let of_y = of_x.to_vec();
     let of_y = String::from_utf8(of_y).unwrap().replace("{x}", "{y}");
     session.on_message(NODE, of_y.as_bytes(), message.as_bytes(), at(4));
@@ -227,14 +227,14 @@ fn a_poll_says_nothing_of_a_waiter_whose_answer_came_after_it_was_sent() {
         (1, Script::FairPoll, 2)
     );
     session.on_reply(second[0].id, Ok(held("1000500")), at(4));
-    session.on_reply(poll[0].id, Ok(stands("other:1", "0", "1001000")), at(4));
+    session.on_reply(poll[0].id, Ok(polled("other:1", "0", "1001000")), at(4));
     assert!(session.poll_event().is_none());
 
     // The server last saw the second waiter when its attempt arrived.
     let message = format!("{} 1000500 1000500", owner(&second[0]));
     session.on_message(NODE, &own, message.as_bytes(), at(5));
     let granted = session.poll_event();
-    assert!(granted.is_some(), "it waits for the next poll");
+    assert!(granted.is_some(), "granted without another poll");
 }
 
 #[test]
@@ -249,13 +249,13 @@ fn a_poll_that_says_whose_turn_it_is_speaks_of_those_behind_it_too() {
     let own = listens(&mut session, at(1), at(2));
     let (poll, _) = sent(&mut session, at(2));
     // The server's clock was set back, and the first waiter was granted the lock.
-    let turn = stands(&owner(&asked[0]), "76", "1000000");
+    let turn = polled(&owner(&asked[0]), "76", "1000000");
     session.on_reply(poll[0].id, Ok(turn), at(3));
-    assert!(session.poll_event().is_some(), "the first has it");
+    assert!(session.poll_event().is_some(), "the first waiter has the lock");
 
     let message = format!("{} 1000000 1000000", owner(&asked[1]));
     session.on_message(NODE, &own, message.as_bytes(), at(4));
-    assert!(session.poll_event().is_some(), "the second waits for the next poll");
+    assert!(session.poll_event().is_some(), "granted without another poll");
 }
 
 #[test]

@@ -176,9 +176,7 @@ impl World {
         };
         self.events.iter().filter_map(lost).collect()
     }
-}
 
-impl World {
     /// Delivers the answers of a primary that are in transit. Its next answers take no time.
     fn answers_arrive(&mut self, node: usize) {
         self.primaries[node].is_slow = false;
@@ -317,7 +315,7 @@ fn primaries_that_stay_away_do_not_delay_a_majority() {
 
 #[test]
 fn a_single_attempt_without_a_majority_is_unavailable_after_the_response_timeout() {
-    for (lease, share) in [(30_000, 500), (1_000, 100), (300, 50)] {
+    for (lease, timeout) in [(30_000, 500), (1_000, 100), (300, 50)] {
         let mut world = World::with(5, |config| {
             config.lease = steadlock_protocol::LeaseDuration::auto_renewed(ms(lease)).unwrap()
         });
@@ -326,7 +324,7 @@ fn a_single_attempt_without_a_majority_is_unavailable_after_the_response_timeout
         let ticket = world.try_once();
         assert_eq!(world.records(), 2);
         let (error, took) = world.refusal(ticket);
-        assert_eq!((error.kind(), took), (ErrorKind::Unavailable, ms(share)));
+        assert_eq!((error.kind(), took), (ErrorKind::Unavailable, ms(timeout)));
         assert!(error.message().contains("not connected (refused)"), "{error}");
         assert!(!error.message().contains("within"), "{error}");
         assert_eq!(world.records(), 0);
@@ -420,7 +418,7 @@ fn a_cancelled_single_attempt_asks_no_primary_that_connects_later() {
 }
 
 #[test]
-fn a_stuck_primary_and_one_that_is_away_together_cost_one_share() {
+fn a_stuck_primary_and_one_that_is_away_together_cost_one_response_timeout() {
     let mut world = World::new(3);
     world.connect(0..2);
     world.primaries[1].is_stuck = true;
@@ -442,13 +440,7 @@ fn answers_that_come_when_the_lease_is_over_grant_nothing() {
     assert_eq!(world.records(), 3);
     // The process is paused in the meantime.
     world.now += lease;
-    for node in 0..3 {
-        world.primaries[node].is_slow = false;
-        for (call, reply) in std::mem::take(&mut world.primaries[node].under_way) {
-            world.session.on_reply(call, Ok(reply), world.now);
-        }
-        world.drain();
-    }
+    (0..3).for_each(|node| world.answers_arrive(node));
     // The late grants were released, and the client asked for the lock again.
     let grant = granted(world.outcome(ticket).expect("all granted it then"));
     assert_eq!(grant.deadline, world.now + lease - ms(3 + 20));
@@ -468,7 +460,7 @@ fn an_extension_tells_the_deadline_of_the_majority_not_that_of_a_member() {
     let asked = world.now;
     let extension = world.extend(&grant, Duration::from_secs(60));
     world.answers_arrive(0);
-    // The first one extended the lock and loses it; another extension reports the loss.
+    // The first primary extends its record and then loses it. Another extension discovers the loss.
     world.primaries[0].owner = None;
     world.extend(&grant, Duration::from_secs(61));
     world.run_for(ms(100));
@@ -476,7 +468,7 @@ fn an_extension_tells_the_deadline_of_the_majority_not_that_of_a_member() {
     assert_eq!(
         world.outcome(extension),
         None,
-        "of the two that are left one was extended"
+        "only one of the two that are left was extended"
     );
     assert_eq!(world.renewed(&grant), grant.deadline);
     world.answers_arrive(2);
@@ -484,7 +476,7 @@ fn an_extension_tells_the_deadline_of_the_majority_not_that_of_a_member() {
     assert_eq!(world.outcome(extension), Some(Outcome::Extended(until)));
     let renewed = world.renewed(&grant);
     // The other extension was sent 100 ms later, with a TTL that is 100 ms shorter.
-    assert_eq!(renewed, asked + ms(61_000 - 609 - 20), "the other extension goes on");
+    assert_eq!(renewed, asked + ms(61_000 - 609 - 20), "the other one continues");
 }
 
 #[test]

@@ -44,12 +44,12 @@ fn an_auto_renewed_lease_of_its_own_length_is_kept_beyond_it_and_never_longer_on
         assert!(least > ms(lease / 2), "{lease}: {least:?} on record");
         assert_eq!(world.lost(0), []);
         let took = world.now.saturating_since(start).as_secs_f64();
-        let renewals = took / (world.calls(Script::LockRenew) as f64);
+        let interval = took / (world.calls(Script::LockRenew) as f64);
         let third = lease as f64 / 3_000.0;
         // Each renewal is up to a tenth of its interval early.
         assert!(
-            (third * 0.9..third * 1.01).contains(&renewals),
-            "renewed every {renewals} s"
+            (third * 0.9..third * 1.01).contains(&interval),
+            "renewed every {interval} s"
         );
         let ticket = world.release(0, held.lease);
         assert_eq!(world.outcome(0, ticket), Outcome::Released(ReleaseOutcome::Released));

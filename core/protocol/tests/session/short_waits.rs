@@ -133,8 +133,8 @@ fn one_whose_time_is_over_asks_if_it_comes_first_meanwhile() {
     session.on_timeout(at(1));
     session.cancel(first, at(3));
     let (calls, _) = sent(&mut session, at(3));
-    let asks = calls.iter().find(|call| call.script == Script::LockAcquire).unwrap();
-    session.on_reply(asks.id, Ok(yours("1")), at(5));
+    let attempt = calls.iter().find(|call| call.script == Script::LockAcquire).unwrap();
+    session.on_reply(attempt.id, Ok(yours("1")), at(5));
     let reported = outcomes(&mut session);
     assert!(
         matches!(&reported[..], [(ticket, Outcome::Granted(_))] if *ticket == behind),
@@ -210,7 +210,7 @@ fn single_attempts_wait_for_one_command_timeout_when_the_first_connecting_fails(
     let before: Vec<Ticket> = (0..3).map(|_| session.acquire(bounded(Kind::Lock, 0), at(0))).collect();
     session.on_disconnected(NODE, "refused", at(5));
     assert_eq!(outcomes(&mut session), []);
-    // After the failure it is known that an attempt cannot be sent.
+    // After the failure the session knows that it cannot send an attempt.
     let after = session.acquire(bounded(Kind::Lock, 0), at(6));
     assert_eq!(kinds_of(outcomes(&mut session)), [(after, ErrorKind::Unavailable)]);
     session.on_timeout(at(3_000));

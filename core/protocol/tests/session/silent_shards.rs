@@ -40,7 +40,7 @@ fn the_breaker_of_one_shard_leaves_the_others_alone() {
     sent(&mut session, at(2));
     assert_eq!(first_answer(&mut session, wants("b"), 2), None);
     let (calls, _) = sent(&mut session, at(2));
-    assert_eq!(calls.len(), 1, "it is asked: {calls:?}");
+    assert_eq!(calls.len(), 1, "the server is asked: {calls:?}");
     session.on_reply(
         calls[0].id,
         Ok(Reply::Array(vec![Reply::Int(1), Reply::Bytes(b"7".to_vec())])),
@@ -57,7 +57,7 @@ fn all_slots_of(primary: u16) -> Arc<[u16]> {
     vec![primary; 16_384].into()
 }
 
-fn opens(session: &mut Session, number: u16, now: u64) {
+fn open_breaker(session: &mut Session, number: u16, now: u64) {
     let primary = Primary { node: NODE, number };
     for _ in 0..5 {
         session.on_primary(primary, Some(&"refused".into()), at(now));
@@ -67,7 +67,7 @@ fn opens(session: &mut Session, number: u16, now: u64) {
 #[test]
 fn a_primary_that_lost_its_slots_and_has_them_again_is_asked_again() {
     let mut session = of_a_cluster();
-    opens(&mut session, 1, 1);
+    open_breaker(&mut session, 1, 1);
     assert!(first_answer(&mut session, wants("a"), 2).is_some());
     // The primary's replica is promoted, and later the primary gets its slots back.
     session.on_slots(NODE, all_slots_of(7), at(3));
@@ -80,7 +80,7 @@ fn a_primary_that_lost_its_slots_and_has_them_again_is_asked_again() {
 #[test]
 fn a_probe_whose_slot_moved_leaves_no_breaker_open() {
     let mut session = of_a_cluster();
-    opens(&mut session, 1, 1);
+    open_breaker(&mut session, 1, 1);
     assert!(first_answer(&mut session, wants("a"), 2).is_some());
     session.on_timeout(at(10_001));
     let (probes, _) = sent(&mut session, at(10_001));
@@ -98,7 +98,7 @@ fn a_probe_whose_slot_moved_leaves_no_breaker_open() {
 fn a_request_without_a_degraded_lease_gets_none_when_the_slot_moves_to_a_silent_primary() {
     for policy in [OnUnavailable::Fail, OnUnavailable::Skip] {
         let mut session = of_a_cluster();
-        opens(&mut session, 2, 1);
+        open_breaker(&mut session, 2, 1);
         let request = AcquireRequest {
             on_unavailable: policy,
             ..wants("a")

@@ -72,11 +72,11 @@ fn a_member_that_is_lost_during_the_wait_is_acquired_again() {
     let right = world.hold(1, wants("right"));
     let ticket = world.acquire_all(0, locks(["left", "right"]));
     world.run_for(ms(100));
-    let before = world.owner_of("left").expect("it is won");
+    let before = world.owner_of("left").expect("acquired");
     world.server.records.remove("left");
     // The next renewal discovers the loss.
     world.run_for(ms(1_100));
-    let after = world.owner_of("left").expect("it is won again");
+    let after = world.owner_of("left").expect("acquired again");
     assert_ne!(
         before, after,
         "nothing is asked for under an owner id that was given up"
@@ -130,7 +130,7 @@ fn a_whole_whose_last_renewals_took_long_is_not_granted_with_a_lock_that_was_los
     // The record of the first lock already lasts for its whole hour.
     world.server.stopped = true;
     world.run_for(Duration::from_secs(15));
-    let first = world.owner_of("left").expect("it was won");
+    let first = world.owner_of("left").expect("acquired");
     world.server.records.remove("left");
     world.server.stopped = false;
     granted(world.outcome(0, ticket));
@@ -200,8 +200,7 @@ fn a_hold_that_is_reentered_with_renewal_stays_renewed_when_the_same_answer_ends
     let mut fixed_one = from(1, "left");
     fixed_one.lease = fixed(10_000);
     world.hold(0, fixed_one);
-    // One renewal is answered for both callers. It completes the multi-lock first, and then lets the other caller
-    // enter.
+    // One renewal serves both callers. Its answer completes the multi-lock first, and then lets the other caller enter.
     let several = world.acquire_all(0, with_lease(locks(["left"]), fixed(20_000)));
     let mut renewed_one = from(1, "left");
     renewed_one.lease = renewed(15_000);
@@ -236,7 +235,7 @@ fn each_member_of_a_fixed_whole_has_its_full_length_when_it_is_granted() {
             let acquired = world.server.calls.iter();
             let acquired = acquired.filter(|(_, _, script)| *script == Script::LockAcquire);
             let last_sent = acquired.map(|(arrived, _, _)| *arrived - LATENCY).max().unwrap();
-            // The wire has whole milliseconds.
+            // TTLs are sent in whole milliseconds.
             let margin = ms(1);
             for name in names {
                 let expires = world.server.records[name].expires;

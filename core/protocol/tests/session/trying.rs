@@ -118,7 +118,7 @@ fn a_single_attempt_to_read_is_sent_beside_waiting_readers() {
 
 #[test]
 fn a_single_attempt_does_not_overtake_waiters() {
-    // The waiters may want more permits than there are.
+    // The waiters may need more permits than are free.
     for kind in [permits(), Kind::Lock, Kind::Mutex, Kind::Write] {
         let mut session = with_a_waiter(kind);
         let (_, calls) = single_attempt(&mut session, kind, 2);

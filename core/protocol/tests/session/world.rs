@@ -94,7 +94,7 @@ impl Server {
                 Some(record) => (held(record, now), None),
                 None => (Reply::Array(vec![Reply::Int(1)]), None),
             },
-            // The model of a semaphore has only its limit, while any permit is held.
+            // The model of a semaphore has only a limit, which exists while any permit is held.
             Script::SemaphoreLimit => match self.limits.get_mut(&key) {
                 Some(limit) => {
                     *limit = text(&call.args[0]).parse().unwrap();
@@ -233,7 +233,7 @@ impl World {
         self.travelling.insert(arrival, (client, what));
     }
 
-    /// Drains both polls, as the driver contract requires after any input.
+    /// Drains calls and events, as the driver contract requires after any input. Tests drain the observations.
     pub(crate) fn drain(&mut self, client: usize) {
         while let Some(transmit) = self.clients[client].session.poll_transmit() {
             match transmit {

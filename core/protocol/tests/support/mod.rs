@@ -37,7 +37,7 @@ impl Client {
         }
     }
 
-    /// Takes all calls and events. Returns the outcome of the ticket, if one of the events has it.
+    /// Collects all calls and events. Returns the outcome of the ticket, if one of the events has it.
     pub(crate) fn drain(&mut self, wanted: Option<Ticket>) -> Option<Outcome> {
         while let Some(transmit) = self.session.poll_transmit() {
             if let Transmit::Call(call) = transmit {

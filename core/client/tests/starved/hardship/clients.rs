@@ -16,14 +16,14 @@ use super::worker::{Place, SeededRandom, Shared, Worker, builder, poll_ready, pr
 use crate::limits::{Limited, Unprivileged, close_at_once, descriptors, open_files};
 
 /// The longest time until a client works again after a hardship.
-const RECOVERED: Duration = Duration::from_secs(20);
+const RECOVERY_LIMIT: Duration = Duration::from_secs(20);
 pub const LONGEST_LEASE: Duration = Duration::from_secs(3);
 /// Clients are idle after this time without calls.
 const IDLE: Duration = Duration::from_millis(60);
 /// The number of workers that share a client.
 const WORKERS: usize = 2;
 
-/// The kinds of trouble that the process of the clients is put through.
+/// The kinds of trouble that the process of the clients has to survive.
 #[derive(Clone, Copy, Debug)]
 enum Hardship {
     NoThreads,
@@ -245,7 +245,7 @@ impl Trouble {
             let files = (self.random.below(2) == 0).then(files);
             self.wait_random(0, 400);
             // A client that was in the middle of a call may have closed some of these files.
-            files.into_iter().flatten().for_each(Numbered::close);
+            files.into_iter().flatten().for_each(ProgramFile::close);
             self.wait_random(0, 1_500);
         }
     }
@@ -266,7 +266,7 @@ impl Trouble {
                 self.shared.fail("an idle client has closed a file of the program");
             }
         }
-        files.into_iter().for_each(Numbered::close);
+        files.into_iter().for_each(ProgramFile::close);
     }
 
     /// Ends the hardship and waits until every client works.
@@ -276,7 +276,7 @@ impl Trouble {
         for place in self.places.clone() {
             while !place.was_granted_since(start) {
                 self.wait(Duration::from_millis(1));
-                if start.elapsed() > RECOVERED {
+                if start.elapsed() > RECOVERY_LIMIT {
                     self.shared.fail(&format!("{} does not recover", place.name));
                 }
             }
@@ -299,16 +299,16 @@ impl Trouble {
     }
 }
 
-/// A file whose descriptor other code may have closed.
-struct Numbered {
+/// A file of the program. A client may have closed its descriptor by mistake.
+struct ProgramFile {
     file: File,
     identity: Option<(u64, u64, i64)>,
 }
 
-fn files() -> Vec<Numbered> {
+fn files() -> Vec<ProgramFile> {
     let files = open_files().into_iter();
     files
-        .map(|file| Numbered {
+        .map(|file| ProgramFile {
             identity: identity(&file),
             file,
         })
@@ -320,11 +320,12 @@ fn identity(file: &File) -> Option<(u64, u64, i64)> {
     Some((known.dev(), known.ino(), known.mtime()))
 }
 
-impl Numbered {
+impl ProgramFile {
     fn is_open(&self) -> bool {
         self.file.as_raw_fd() > 2 && identity(&self.file) == self.identity
     }
 
+    /// Closes the file, unless its descriptor belongs to other code by now.
     fn close(self) {
         if !self.is_open() {
             let _ = self.file.into_raw_fd();

@@ -1,4 +1,4 @@
-//! The server of the clients, with the proxies and names that lead to it, and the hardships of these.
+//! The server of the clients, the proxies and the host name that lead to it, and the hardships that strike them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,12 +26,12 @@ const STALL: Duration = Duration::from_secs(3);
 pub struct Outside {
     hosts: Hosts,
     server: Arc<Redis>,
-    /// A replica of the server. Some names lead to it for a while.
+    /// A replica of the server. In some hardships the host name leads to it.
     _replica: Redis,
     proxies: Vec<Proxy>,
     port: u16,
     holds: Arc<Holds>,
-    /// The thread that checks the records; it keeps the server alive too. `None` only during the drop of this.
+    /// The thread that checks the records; it keeps the server alive too. `None` only while `Outside` is dropped.
     checker: Option<JoinHandle<()>>,
 }
 
@@ -146,7 +146,7 @@ impl Outside {
     }
 }
 
-/// Ends the thread, because the server stops only when both have dropped it.
+/// Ends the thread that checks the records. The server stops only when that thread has dropped it too.
 impl Drop for Outside {
     fn drop(&mut self) {
         self.server.resume();
@@ -215,7 +215,7 @@ impl Holds {
                     let missing_since = *hold.missing_since.get_or_insert_with(Instant::now);
                     if missing_since.elapsed() > hold.lease + STALL {
                         println!(
-                            "FAILED: the record of {} has gone, and hold {id} was not told",
+                            "FAILED: the record of {} is gone, but hold {id} is not reported lost",
                             hold.lock
                         );
                         std::process::exit(1);

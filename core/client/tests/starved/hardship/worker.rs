@@ -292,7 +292,7 @@ impl Worker {
         }
     }
 
-    /// Makes one acquisition. Returns whether to go on with this client.
+    /// Makes one acquisition. Returns whether to continue with this client.
     async fn attempt(&mut self, handle: &ClientHandle, request: &Request) -> bool {
         let start = Instant::now();
         let call = self.shared.begin("acquire", request.wait + COMMAND_TIMEOUT);
@@ -366,7 +366,7 @@ impl Worker {
         }
         shared.leave(&request.lock, &held);
         let Ok(held) = Arc::try_unwrap(held) else {
-            return shared.fail("another owner has a lease");
+            return shared.fail("a lease is still shared");
         };
         if self.random.below(10) == 0 {
             drop(held);
@@ -435,7 +435,7 @@ impl Shared {
         self.count(&format!("{call}: {}", error.kind().name()));
     }
 
-    /// Records the begin of a call that may take at most this time.
+    /// Records the start of a call, which may take at most this time.
     pub fn begin(&self, what: &str, most: Duration) -> u64 {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -477,7 +477,7 @@ impl Shared {
         }
     }
 
-    #[expect(clippy::unused_self, reason = "it is the end of all that is shared")]
+    #[expect(clippy::unused_self, reason = "called like the other methods")]
     pub fn fail(&self, what: &str) {
         print_line(&format!("FAILED: {what}"));
         std::process::exit(1);
@@ -498,5 +498,5 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub fn poll_ready(future: impl Future<Output = ()>) {
     let mut future = std::pin::pin!(future);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    assert!(future.as_mut().poll(&mut context).is_ready(), "the waiter waits");
+    assert!(future.as_mut().poll(&mut context).is_ready(), "the future waits");
 }
