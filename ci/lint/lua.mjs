@@ -37,7 +37,7 @@ for (const file of process.argv.slice(2)) {
     report(file, error.line ?? 1, error.message);
   }
 }
-console.log(`${process.argv.length - 2} Lua files checked,  errors`);
+console.log(`${process.argv.length - 2} Lua files checked, ${failed} errors`);
 process.exitCode = failed === 0 ? 0 : 1;
 
 /** Looks at the lines of a file. */
