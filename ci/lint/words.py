@@ -4,7 +4,7 @@
 
 The table "Replaced words" of docs/glossary.md says which word to use, and what it replaces. A phrase is found as whole
 words, in upper and lower case, and across line breaks. Code is not checked: fenced blocks, code spans, targets of
-links. Tables that are made from code and the released versions of a changelog are not checked either. Of programs, the
+links. Tables that are made from code and the released versions of a changelog are not checked either. In programs, the
 comments and string literals are checked.
 """
 

@@ -29,7 +29,7 @@ class Step(NamedTuple):
     #: The titles of other steps.
     needs: frozenset[str] = frozenset()
     environment: Mapping[str, str] = {}
-    #: `run` limits how many steps of a lane run at once. Those that are ready begin in the order of the list.
+    #: `run` limits how many steps of a lane run at once. Steps that are ready begin in the order of the list.
     lane: str = ""
 
 

@@ -110,7 +110,7 @@ fn a_dead_head_is_passed_over(mistake: Mistake) -> Result<(), String> {
     world.run_for(seconds(10));
     world.release(0, held.lease);
     let granted = world.granted(2, second, POLL);
-    granted.map_err(|refusal| format!("the lock is free, and a dead waiter is first in the queue: {refusal}"))?;
+    granted.map_err(|refusal| format!("the lock is free behind a dead waiter: {refusal}"))?;
     Ok(())
 }
 
