@@ -23,7 +23,7 @@ JVM = ROOT / "packages" / "jvm" / "target" / "classes"
 WITH_DETAILS = ("LockLost", "LockTimeout")
 """The kinds of errors that have more fields than message, lock and operation."""
 
-MADE_BY = ("new", "caused", "closed", "lost", "lost_and_forgotten")
+CONSTRUCTORS = ("new", "caused", "closed", "lost", "lost_and_forgotten")
 """The constructors of errors. The core uses these; programs do not need them."""
 
 Surface = dict[str, set[str]]
@@ -33,13 +33,13 @@ def rust() -> Surface:
     """Returns the names of the async API of the crate `steadlock`."""
     error = ROOT / "core" / "protocol" / "src" / "error.rs"
     surface = _rust("client.rs", "kinds.rs", "lease.rs", "lock.rs", str(error))
-    surface["Error"] = {name for name in surface["Error"] if name not in MADE_BY and not name.startswith("with_")}
+    surface["Error"] = {name for name in surface["Error"] if name not in CONSTRUCTORS and not name.startswith("with_")}
     surface["Builder"] |= _rust("blocking.rs")["Builder"]
     return surface
 
 
 def rust_blocking() -> Surface:
-    """Returns the names of its blocking API."""
+    """Returns the names of the blocking API of the crate `steadlock`."""
     return _rust("blocking.rs")
 
 

@@ -10,7 +10,7 @@ from surface import ROOT
 from tables import API
 
 SOURCES = [ROOT / "core" / "protocol" / "src", ROOT / "core" / "protocol" / "lua", ROOT / "core" / "client" / "src"]
-# Programs receive the texts of these sources unchanged. The names in the core's messages are translated.
+# Names in the messages of these sources are not translated, unlike those in the core's messages.
 JAVASCRIPT = [
     ROOT / "bindings" / "node" / "src",
     ROOT / "bindings" / "wasm" / "src",
@@ -70,7 +70,7 @@ def literals() -> list[str]:
 
 
 def messages() -> list[str]:
-    """Returns the strings that people read."""
+    """Returns the strings of the core that are messages: those with a space."""
     return [text for text in literals() if " " in text]
 
 

@@ -96,7 +96,7 @@ class Contender:
         return self.process.stdout.readline().strip()
 
     def _cpu_seconds(self) -> float:
-        """Returns the processor time of the process, in user mode and in the kernel, ended threads among it.
+        """Returns the processor time of the process in user mode and in the kernel, including its ended threads.
 
         Returns 0 on systems other than Linux."""
         if sys.platform != "linux":

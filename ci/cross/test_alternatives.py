@@ -186,7 +186,7 @@ def test_a_row_lock_blocks_a_second_reader_until_the_commit(shop: Postgres) -> N
     with shop.session() as one, shop.session() as other:
         assert send(one, read, answers=1) == [str(STOCK)]
         send(other, read)
-        wait_until("the second one waits", lambda: shop.run(WAITING) == "1")
+        wait_until("the second session waits", lambda: shop.run(WAITING) == "1")
         send(one, write.replace(":left", str(STOCK - 1)))
         # The second session reads the value that the first one has written.
         assert send(other, answers=1) == [str(STOCK - 1)]
@@ -203,7 +203,7 @@ def test_an_advisory_lock_blocks_a_second_one_until_the_commit(shop: Postgres) -
             target=shop.run, args=[UNDER_ADVISORY_LOCK], kwargs={"order": 2, "user": 43, "voucher": 7}
         )
         second.start()
-        wait_until("the second one waits", lambda: shop.run(WAITING) == "1")
+        wait_until("the second session waits", lambda: shop.run(WAITING) == "1")
         assert shop.run("SELECT count(*) FROM orders") == "0"
         values = {":order": "1", ":user": "42", ":voucher": "7"}
         send(one, "INSERT" + re.sub(r":\w+", lambda found: values[found[0]], write))

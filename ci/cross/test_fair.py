@@ -21,9 +21,10 @@ RING = [("python-threads", "node"), ("node", "jvm"), ("jvm", "rust")]
 LEASE_MS = 1000
 # The number of acquisitions of a contender before its time is measured: a JVM at first only interprets code.
 WARM_UP = 2000
-# The largest ratio of a fair lock's hand-over to a bare one.
+# The largest ratio of the time of a fair lock's hand-over to that of a bare one (`BARE`).
 MOST_TO_BARE = 2.0
-# Seconds within which the queue goes on. A dead waiter is passed over after 3 s; its lease would last 30 s.
+# Seconds within which the next waiter must be granted the lock. A dead waiter is skipped after 3 s. If it were granted
+# the lock, its lease would last 30 s.
 SOON = 10
 
 
@@ -40,7 +41,7 @@ def contest(server: Server, name: str, release: Callable[[], object], warm_up: i
     )
     with together(contenders) as ready:
         start_round(ready)
-        queued(server, name, WAITERS * len(ready))
+        wait_until_queued(server, name, WAITERS * len(ready))
         release()
         results = [turns(contender.read()) for contender in ready]
         done = time.monotonic()
@@ -120,7 +121,7 @@ def fair_hand_overs(server: Server, name: str) -> HandOvers:
     return HandOvers(done - started, held, sum(sum(one.grants) for one in results))
 
 
-# The minimum of every release that notifies the next owner.
+# A release that notifies the next owner needs at least these two commands.
 BARE = """
 redis.call('SET', KEYS[1], ARGV[1], 'PX', 30000)
 return redis.call('PUBLISH', ARGV[1], ARGV[1])
@@ -238,7 +239,7 @@ def waiting(server: Server, name: str, *languages: str) -> Iterator[list[Contend
         waiters = []
         for place, language in enumerate(languages, 1):
             waiters.append(stack.enter_context(Contender(language, "hold", server, name, kind="fair")))
-            queued(server, name, place, waiters[-1])
+            wait_until_queued(server, name, place, waiters[-1])
         yield waiters
 
 
@@ -248,8 +249,8 @@ def granted_within(seconds: float, waiter: Contender) -> None:
     print(f"granted after {time.monotonic() - started:.2f} s")
 
 
-def queued(server: Server, name: str, count: int, newest: Contender | None = None) -> None:
+def wait_until_queued(server: Server, name: str, count: int, newest: Contender | None = None) -> None:
     """Waits until the queue has `count` waiters. Fails if the newest contender prints a line instead."""
     queue = f"steadlock:{{{name}}}:fair"
-    wait_until(f"{count} wait", lambda: server.store.zcard(queue) == count or (newest and newest.has_printed()))
+    wait_until(f"{count} are queued", lambda: server.store.zcard(queue) == count or (newest and newest.has_printed()))
     assert not newest or not newest.has_printed(), f"{newest.language} does not wait"

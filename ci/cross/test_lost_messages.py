@@ -22,7 +22,7 @@ def test_without_messages_a_waiter_is_granted_by_a_poll(server: Server, kind: st
         lease = hold_against(holder, kind, name)
         with together(Contender(language, "turns", muted, name, **options) for language in PROCESSES) as ready:
             start_round(ready)
-            wait_until("all wait", lambda: server.subscribers(name) == len(ready))
+            wait_until("all contenders wait", lambda: server.subscribers(name) == len(ready))
             free_since = server.time()
             lease.release()
             results = [turns(line) for line in finish(ready)]
@@ -34,7 +34,7 @@ def test_without_messages_a_waiter_is_granted_by_a_poll(server: Server, kind: st
     assert proxy.dropped > 0
     assert gap < STALL
     if kind == "read":
-        assert max(first.values()) - free_since < STALL, "each reader finds out by itself"
+        assert max(first.values()) - free_since < STALL, "each reader must be granted by its own poll"
     else:
         assert most_holders_at_once(log) <= (LIMIT if kind == "semaphore" else 1)
 

@@ -1,4 +1,4 @@
-"""Tests that readers and writers of several languages let each other in, also if some of them die."""
+"""Tests that readers and writers of several languages do not starve each other, also if some of them die."""
 
 import time
 from contextlib import ExitStack
@@ -11,7 +11,7 @@ import steadlock
 from programs import LANGUAGES, Contender, Server, finish, start_round, together, turns, wait_until
 
 LEASE_MS = 2000
-# Seconds. The readers go on for READING. A writer that they keep out would wait until then.
+# Seconds. Readers acquire the lock again and again for READING. A writer that they kept out would wait until its end.
 READING, WRITER_WITHIN = 6, 4
 RING = list(zip(LANGUAGES, LANGUAGES[1:] + LANGUAGES[:1], strict=True))
 
@@ -55,7 +55,7 @@ def test_a_writer_follows_20_killed_reader_processes_within_a_lease(server: Serv
         killed = time.monotonic()
         assert lock.try_acquire(wait=20)
         waited = time.monotonic() - killed
-    print(f"the writer came {waited:.2f} s after them")
+    print(f"the writer was granted the lock {waited:.2f} s after the readers were killed")
     # The machine is busy, because all the readers have just ended. A default lease would last 30 s.
     assert waited < LEASE_MS / 1000 + 4
 
@@ -79,7 +79,7 @@ def test_a_downgrade_grants_waiting_readers_within_100_ms(server: Server, writer
             assert client.read_write_lock(name).write.try_acquire() is None
             waiting.start_round()
             waiting.expect("released")
-            assert client.read_write_lock(name).write.try_acquire() is None, "the downgraded read goes on"
+            assert client.read_write_lock(name).write.try_acquire() is None, "the downgraded reader holds the lock"
             downgrading.start_round()
             downgrading.expect("released")
             commands = [command for command in monitor.commands() if command.by_script]

@@ -26,7 +26,7 @@ def test_50_contenders_that_are_killed_at_random_never_exceed_the_limit(server: 
         while time.monotonic() < until:
             time.sleep(random.uniform(0.2, 1.0))
             victim = random.randrange(len(running))
-            assert all(one.process.poll() is None for one in running), "one ended by itself"
+            assert all(one.process.poll() is None for one in running), "a contender ended by itself"
             running[victim].kill()
             kills += 1
             running[victim] = contender(server, running[victim].language)
@@ -41,5 +41,5 @@ def test_50_contenders_that_are_killed_at_random_never_exceed_the_limit(server: 
     assert len({step.process for step in log}) > len(PROCESSES), "no later process was granted a permit"
     with steadlock.connect(server.url) as client:
         semaphore = client.semaphore("permits", LIMIT)
-        wait_until("all permits are back", lambda: semaphore.available() == LIMIT, within=20)
-        print(f"all permits back after {time.monotonic() - killed:.2f} s")
+        wait_until("all permits are free", lambda: semaphore.available() == LIMIT, within=20)
+        print(f"all permits free after {time.monotonic() - killed:.2f} s")

@@ -35,8 +35,8 @@ POLL = 1.0
 # Seconds: waiting writers block readers for two seconds at a time, and then a reader polls.
 READERS_TURN = 2 + POLL
 ROUNDS = 120
-# The number of grants to contenders between two steps of the clock. All steps are over before a language that lags can
-# have the lock alone, because the others have finished their rounds.
+# The number of grants to contenders between two steps of the clock. It is so small that all steps are over before the
+# fast languages have finished their rounds and a slow one has the lock alone.
 GRANTS = 25
 # All tests use one lock name, as each test has its own server.
 NAME = "stepped"
@@ -224,11 +224,11 @@ def test_fair_waiters_keep_their_order_after_their_first_poll_after_a_step(
         held_with_waiter(stepped, "fair", "fair", lease=3 * LEASE) as (lease, first),
         Waiter(stepped, "fair") as second,
     ):
-        in_queue(stepped, 2)
+        wait_until_queued(stepped, 2)
         stepped.step(seconds)
         stepped_at = stepped.time()
         with Waiter(stepped, "fair") as third:
-            in_queue(stepped, 3)
+            wait_until_queued(stepped, 3)
             wait_until(
                 "the server has polls of all waiters",
                 lambda: all(stepped_at <= polled <= stepped.time() for polled in last_polls(stepped)),
@@ -246,7 +246,7 @@ def test_fair_waiters_keep_their_order_after_their_first_poll_after_a_step(
 def test_a_release_right_after_a_step_drops_no_fair_waiter(stepped: SteppedServer, seconds: float) -> None:
     with held_with_waiter(stepped, "fair", "fair") as (lease, first), ExitStack() as stack:
         waiters = [first, *(stack.enter_context(Waiter(stepped, "fair")) for _ in range(3))]
-        in_queue(stepped, len(waiters))
+        wait_until_queued(stepped, len(waiters))
         stepped.step(seconds)
         lease.release()
         while waiters:
@@ -397,8 +397,8 @@ def has_length(server: SteppedServer, key: str, count: int) -> bool:
     return int(server.store.llen(key)) >= count
 
 
-def in_queue(server: SteppedServer, count: int) -> None:
-    wait_until(f"{count} wait", lambda: server.store.zcard(f"steadlock:{{{NAME}}}:fair") == count)
+def wait_until_queued(server: SteppedServer, count: int) -> None:
+    wait_until(f"{count} are queued", lambda: server.store.zcard(f"steadlock:{{{NAME}}}:fair") == count)
 
 
 def last_polls(server: SteppedServer) -> list[float]:

@@ -12,7 +12,7 @@ TEXTS = {"LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY-LICENSES.txt"}
 
 
 def test_the_python_package_has_the_licences(tmp_path: Path) -> None:
-    # Writes what a wheel says of itself, without building it.
+    # Writes the metadata of the wheel without building it.
     maturin = Path(sys.prefix) / "bin" / "maturin"
     subprocess.run(
         [maturin, "pep517", "write-dist-info", "--metadata-directory", tmp_path],

@@ -98,7 +98,7 @@ def test_a_release_of_redisson_wakes_our_waiter(cluster: Cluster, start: Callabl
 
         waiter = threading.Thread(target=work)
         cluster.begin_wait(waiter.start)
-        cluster.until(lambda: cluster.subscribers(channel(name)) == 1, "ours has not subscribed")
+        cluster.until(lambda: cluster.subscribers(channel(name)) == 1, "our waiter has not subscribed")
         assert theirs.call("unlock", name) == "released"
         assert granted.wait(10)
         waiter.join()

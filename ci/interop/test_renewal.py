@@ -1,4 +1,4 @@
-"""Tests that our auto-renewed lease excludes the others beyond its first length, and hands over at its release."""
+"""Tests that our auto-renewed lease excludes other libraries after its first length, until it is released."""
 
 from collections.abc import Callable
 

@@ -71,7 +71,7 @@ def test_a_release_of_redisson_wakes_our_waiter_long_before_its_next_poll(pair: 
 
         waiter = threading.Thread(target=work)
         pair.server.begin_wait(waiter.start)
-        pair.server.until(lambda: pair.server.subscribers(channel(pair)) == 1, "ours has not subscribed")
+        pair.server.until(lambda: pair.server.subscribers(channel(pair)) == 1, "our waiter has not subscribed")
         pair.release(pair.theirs)
         assert granted.wait(10)
         waiter.join()

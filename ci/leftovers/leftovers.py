@@ -77,7 +77,7 @@ def remaining() -> list[Process]:
 
 
 def wait(command: "subprocess.Popen[bytes]") -> int:
-    """Waits for the command, and reaps orphans in the meantime. Tests check whether a process id is still in use."""
+    """Waits for the command, and reaps orphans in the meantime, because tests check whether a process id is in use."""
     while True:
         pid, status = os.wait()
         if pid == command.pid:
@@ -102,7 +102,7 @@ def run(command: Sequence[str]) -> int:
         started = subprocess.Popen(command)
         status = wait(started)
     except BaseException:
-        # SIGTERM can arrive after the start of the command and before `started` is set: `remaining` finds it then.
+        # SIGTERM can arrive when the command runs but `started` is not set yet. Then `remaining` finds the command.
         if started is not None:
             started.terminate()
         end(remaining())

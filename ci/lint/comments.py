@@ -1,4 +1,4 @@
-"""The comments of a source file as prose, or its code. All else is blank, so each word keeps its line and column."""
+"""Reads the comments of a source file, or its code. All else becomes blank, so each word keeps its line and column."""
 
 import ast
 import io
@@ -11,12 +11,12 @@ Reader = Callable[[str], str]
 
 
 def blank(text: str) -> str:
-    """As many blanks, in as many lines: what follows keeps its line."""
+    """Returns as many blanks in as many lines, so that the text after them keeps its line."""
     return re.sub(r"[^\n]", " ", text)
 
 
 def _language(comment: str, literal: str) -> re.Pattern[str]:
-    """Returns the pattern of a language's tokens. Literals may hold the signs of comments, and comments quotes."""
+    """Returns the pattern of a language's tokens. A literal may have comment signs in it, and a comment quotes."""
     return re.compile(rf"(?P<comment>{comment})|(?P<literal>{literal})|\w+|\s+|.", re.DOTALL)
 
 
@@ -61,7 +61,7 @@ rust_code, jvm_code, script_code, lua_code = map(_code, (_RUST, _JVM, _SCRIPT, _
 
 
 def hash_comments(text: str) -> str:
-    """The comments that have a line of their own: of scripts of the shell, and of settings."""
+    """Returns the comments of shell scripts and settings that have a line of their own."""
     return re.sub(
         r"(?m)^(?:([ \t]*#+!?)(.*)|(.*))$",
         lambda line: blank(line[3]) if line[3] is not None else blank(line[1]) + line[2],
@@ -115,7 +115,7 @@ class Sentence(NamedTuple):
 
 
 def sentences(prose: str) -> Iterator[Sentence]:
-    """The sentences of each paragraph: of lines one below the other, or of one item of a list."""
+    """Yields the sentences of each paragraph. A paragraph is a block of lines or one item of a list."""
     paragraph: list[tuple[int, str]] = []
     for number, line in enumerate([*prose.split("\n"), ""], 1):
         is_item = re.match(r"\s*([-*•]|\d+\.|[└├]─)\s", line) is not None

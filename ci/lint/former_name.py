@@ -8,12 +8,12 @@ import sys
 from collections.abc import Iterator, Sequence
 
 FORMER = "leasehold"
-#: Where it may stand, and on how many lines.
+#: The files that may have the name, and on how many lines.
 KEPT = {"CHANGELOG.md": 1, "docs/architecture/decisions.md": 1, "ci/lint/former_name.py": 1}
 
 
 def hits(paths: Sequence[str], lines: Sequence[str]) -> Iterator[str]:
-    """The paths that have the name, and the lines `PATH:NUMBER:TEXT` with it beyond those that are kept."""
+    """Yields the paths with the name, and the lines `PATH:NUMBER:TEXT` with it that a file has beyond its kept ones."""
     yield from (path for path in paths if FORMER in path.lower())
     left = dict(KEPT)
     for line in lines:

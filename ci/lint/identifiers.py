@@ -21,7 +21,7 @@ from words import GLOSSARY, Hit, hits, listed, replaced_words
 HEADING = "### In identifiers"
 #: Words that are right in the files below a folder, each with the reason.
 ALLOWED = {
-    ("", "watched"): "objects, descriptors and servers are watched, if leases are not",
+    ("", "watched"): "only leases are not watched but renewed; objects, descriptors and servers may be watched",
     ("packages/spring", "candidate"): "a bean or a leader can be a candidate in Spring",
     ("packages/spring", "candidates"): "as above",
     ("ci/interop/jvm", "tries"): "`setIdleBetweenTries` is a method of Spring",

@@ -1,10 +1,10 @@
 """Finds modules of a Python package that import one another in a circle.
 
-    python ci/lint/imports.py FOLDER...     the folders that packages lie in
+    python ci/lint/imports.py FOLDER...     the folders of the packages
 
-An import for types alone counts, and so do one inside of a function and those of a stub, `.pyi`. `from package import
-name` imports the module of that name, if there is one, else the package. The import of a module's own packages before
-it does not count.
+Imports for types alone count, and so do imports inside of functions and in stubs (`.pyi`). `from package import name`
+imports the module of that name if there is one, else the package. Before a module Python imports its parent packages;
+these imports do not count.
 """
 
 import ast
@@ -21,7 +21,7 @@ def modules(folder: Path) -> dict[str, Path]:
 
 
 def imported(name: str, file: Path, known: dict[str, Path]) -> Iterator[tuple[str, int]]:
-    """The modules that one imports, each with the line."""
+    """The modules that a module imports, each with the line."""
     package = name if file.stem == "__init__" else name.rpartition(".")[0]
     for node in ast.walk(ast.parse(file.read_text(), file)):
         if isinstance(node, ast.Import):
@@ -45,7 +45,7 @@ def circle(folder: Path) -> list[str]:
     try:
         TopologicalSorter(lines).prepare()
     except CycleError as error:
-        # Each is imported by the next one.
+        # Each module of this path is imported by the next one.
         path: list[str] = error.args[1]
         pairs = zip(path[1:], path[:-1], strict=True)
         return [f"{known[name]}:{lines[name][target]}: {name} imports {target}" for name, target in pairs]

@@ -1,6 +1,6 @@
-// Checks the Lua files that a server runs: syntax of Lua 5.1, no global but what Redis offers a script, no
-// unused local, and a head comment that says what the script promises. A script is checked together with the parts
-// that it says it uses.
+// Checks the Lua files that a server runs: syntax of Lua 5.1, no globals except those that Redis offers, no unused
+// local, and a head comment that says what the script promises. A script is checked together with the parts that its
+// head comment names.
 //
 //   node ci/lint/lua.mjs FILE…
 
@@ -37,7 +37,7 @@ for (const file of process.argv.slice(2)) {
     report(file, error.line ?? 1, error.message);
   }
 }
-console.log(`${process.argv.length - 2} Lua files checked,  errors`);
+console.log(`${process.argv.length - 2} Lua files checked, ${failed} errors`);
 process.exitCode = failed === 0 ? 0 : 1;
 
 /** Looks at the lines of a file. */
@@ -49,7 +49,7 @@ function checkForm(file) {
   });
 }
 
-/** Parses a script behind its parts, and looks at each name of its own that is read or written. */
+/** Parses a script with its parts before it, and checks each name that the script reads or writes. */
 function checkNames(file, text, parts) {
   const locals = new Set();
   const tree = luaparse.parse(parts + text, {

@@ -13,12 +13,12 @@ from words import listed
 
 #: No sentence opens with these: a reader learns only at its end what it is about.
 CLAUSE = re.compile(r"[\"'`“(*]*(Who|What|So|Those|Of|That|Whom|Whose|Whoever|Whatever)\b")
-#: Nor does a paragraph open with these, as no noun stands before them.
+#: No paragraph opens with these, because there is no noun before them.
 PRONOUN = re.compile(r"[\"'`“(*]*(It|Its|They|Their|Them|He|She)\b")
 
 
 def wrong_opening(text: str, *, is_first: bool) -> str | None:
-    """The words with which this sentence must not open."""
+    """Returns the word with which this sentence opens, if no sentence may open with it."""
     found = CLAUSE.match(text) or (PRONOUN.match(text) if is_first else None)
     return found[1] if found else None
 

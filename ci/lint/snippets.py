@@ -1,9 +1,9 @@
-"""Writes the Python programs of the documents to a folder, each to a file of its own, for type checkers to read.
+"""Writes each Python program of the documents to a file in a folder, for type checkers.
 
     python ci/lint/snippets.py FOLDER
 
-The snippets are whole programs, except for those of `docs/migrate`, which tests complete. Django has no types:
-pyright, which guesses them, is not asked about it (`snippets.json`).
+The snippets are whole programs, except for those of `docs/migrate`, which tests complete. Django has no types, and
+pyright would guess them, so `snippets.json` leaves Django out.
 """
 
 import re

@@ -32,7 +32,7 @@ def words(prose: str) -> list[tuple[int, str]]:
         (hash_comments, '#!/bin/sh\n# A\necho "# no" # neither\n  # B\n', ["/bin/sh", "A", "B"]),
     ],
 )
-def test_of_a_source_only_its_comments_are_left(read: Callable[[str], str], text: str, expected: list[str]) -> None:
+def test_only_the_comments_of_a_source_are_left(read: Callable[[str], str], text: str, expected: list[str]) -> None:
     assert [line for _, line in words(read(text))] == expected
 
 

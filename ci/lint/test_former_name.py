@@ -1,4 +1,4 @@
-"""Where the project's former name is found."""
+"""Tests where the project's former name is found."""
 
 from former_name import FORMER, KEPT, hits
 

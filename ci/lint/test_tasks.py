@@ -14,7 +14,7 @@ def just(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_tasks_that_forward_their_arguments_get_no_empty_one() -> None:
-    """A dependency gets `options` as one string, so with none it gets an empty one, which `"$@"` hands to a program."""
+    """A dependency gets `options` as one string. If this is empty, `"$@"` passes an empty argument to the program."""
     recipes = json.loads(just("--dump", "--dump-format", "json").stdout)["recipes"]
     depended_on = {
         dependency["recipe"]

@@ -65,7 +65,7 @@ def test_a_changelog_is_checked_down_to_its_released_versions() -> None:
     assert found(document_prose(text)) == [Hit(3, "give back", "release")]
 
 
-def test_of_a_program_the_string_literals_are_checked() -> None:
+def test_the_string_literals_of_a_program_are_checked() -> None:
     rust = 'f("give back"); // "give back"\nlet mark = \'"\';\ng(r#"give "back" or give back"#, "give \\\n    back");\n'
     assert [hit.line for hit in found(string_literals(rust))] == [1, 3, 3]
     script = "f('give back', `give\nback`); // 'give back'\n/* \"give back\" */ give(back);\n"

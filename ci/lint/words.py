@@ -3,9 +3,9 @@
     python ci/lint/words.py [FILE...]     without files, all that git lists
 
 The table "Replaced words" of docs/glossary.md says which word to use, and what it replaces. A phrase is found as whole
-words, in upper and lower case, and across line breaks. Code is not looked at: fenced blocks, code spans, targets of
-links. Neither are tables that are made from code, and the released versions of a changelog. Programs are checked in
-their comments and string literals.
+words, in upper and lower case, and across line breaks. Code is not checked: fenced blocks, code spans, targets of
+links. Tables that are made from code and the released versions of a changelog are not checked either. In programs, the
+comments and string literals are checked.
 """
 
 import io
@@ -50,12 +50,13 @@ RELEASED = re.compile(r"^## \[\d.*", re.DOTALL | re.MULTILINE)
 
 
 def document_prose(text: str) -> str:
-    """The prose of a document."""
+    """The text of a document, without the released versions of a changelog."""
     return RELEASED.sub(lambda versions: blank(versions[0]), text)
 
 
 def strings(quotations: str) -> re.Pattern[str]:
-    """A string literal, or what stands between two of them: comments, and characters of Rust, may have such marks."""
+    """Returns the pattern of a string literal, or of the text between two. Comments and characters of Rust are part of
+    that text, because they may have quotation marks."""
     return re.compile(
         rf"""(?P<other>[^{quotations}'/r]+|//[^\n]*|/\*.*?\*/|'(?:\\.|[^'\\\n])')"""
         rf"""|(?P<raw>\br(?P<signs>\#*)")(?P<rough>.*?)"(?P=signs)"""
@@ -73,7 +74,7 @@ def string_literals(text: str, literals: re.Pattern[str] = STRINGS) -> str:
 
     def prose(found: re.Match[str]) -> str:
         if found["plain"] is not None:
-            # A line that goes on at the next one.
+            # A backslash at the end of a line continues the literal on the next line.
             return " " + found["plain"].replace("\\\n", " \n") + " "
         if found["rough"] is not None:
             signs = found["signs"]
@@ -93,7 +94,7 @@ def python_literals(text: str) -> str:
     lines = [""] * (text.count("\n") + 1)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.STRING:
-            # Several may begin on one line.
+            # Several literals may begin on one line.
             for number, part in enumerate(token.string.split("\n"), token.start[0] - 1):
                 lines[number] += " " + part
     return "\n".join(lines)
@@ -129,7 +130,7 @@ def hits(prose: str, words: dict[str, str]) -> Iterator[Hit]:
     """The replaced phrases in this prose. If two begin at one place, the longer one is returned."""
     prose = CODE.sub(lambda code: blank(code[0]), prose)
     phrases = (r"\s+".join(map(re.escape, phrase.split())) for phrase in sorted(words, key=len, reverse=True))
-    # Most of it is blank, where the search for a letter is over sooner.
+    # Most of the text is blank, and the search for a letter passes blanks quickly.
     for found in re.finditer(rf"(?<![\w'-])(?=\w)(?:{'|'.join(phrases)})(?![\w-])", prose, re.IGNORECASE):
         phrase = " ".join(found[0].split())
         yield Hit(prose.count("\n", 0, found.start()) + 1, phrase, words[phrase.lower()])
@@ -142,7 +143,7 @@ def main(files: list[Path]) -> int:
         for file in listed(pattern):
             if files and file not in files:
                 continue
-            # The table has each of them.
+            # The table in the glossary has each phrase.
             text = file.read_text().partition(HEADING)[0] if file == GLOSSARY else file.read_text()
             for line, phrase, instead in hits(prose_of(text), words):
                 print(f"{file}:{line}: “{phrase}”: say {instead}")

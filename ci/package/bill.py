@@ -28,7 +28,7 @@ def crates(package: str, triple: str = "") -> Iterator[dict[str, Any]]:
 
 
 def dependencies(components: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the components without dependencies among themselves: all of them are listed as parts of the library."""
+    """Returns an entry without dependencies for each component, because the library depends on all of them directly."""
     return [{"ref": component["bom-ref"], "dependsOn": []} for component in components]
 
 

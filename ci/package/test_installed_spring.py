@@ -84,7 +84,7 @@ def boot(request: pytest.FixtureRequest) -> str:
 def project(
     request: pytest.FixtureRequest, boot: str, local: Path, url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """A compiled program with this source for its versions of Spring, with all dependencies in lib/."""
+    """A compiled program with all dependencies in lib/. The parameter says what chooses its versions of Spring."""
     managed = BOM.format(boot=boot) if "Boot's" in request.param else ""
     spring = starters.PACKAGE / "README.md"
     (dependencies,) = blocks(spring, "xml", url)

@@ -2,7 +2,7 @@
 
 When a process exits, Python before 3.14 ends each daemon thread that returns from native code: it unwinds the thread's
 stack with glibc's libgcc_s. By default Zig links its own unwinder into a library. Neither unwinder knows the frames of
-the other one, so the process crashed. With musl, Python unwinds no stacks there.
+the other one, so the process crashed. With musl, Python unwinds no stacks.
 """
 
 import sys

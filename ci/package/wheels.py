@@ -35,7 +35,7 @@ def build(platform: Platform) -> Path:
 
 
 def sources() -> Path:
-    """Packs the sources, from which pip builds where no wheel fits."""
+    """Packs the sources. If no wheel fits a machine, pip builds from them."""
     folder = DIST / "python"
     run([VENV / "maturin", "sdist", "--out", folder], PACKAGE)
     (sdist,) = folder.glob("*.tar.gz")

@@ -63,10 +63,10 @@ Lookup = Callable[[str, Path], Found | None]
 
 def pypi(name: str, folder: Path) -> Found | None:
     # A package for a newer Python counts too. Nothing is built, because that would run another project's code.
-    found = ["--dry-run", "--no-deps", "--ignore-installed", "--pre", "--ignore-requires-python"]
+    options = ["--dry-run", "--no-deps", "--ignore-installed", "--pre", "--ignore-requires-python"]
     files = ["--only-binary", ":all:", "--report", str(folder / "report.json")]
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-vv", "install", "--index-url", PYPI]
-    ran = client([*command, *found, *files, name], folder)
+    ran = client([*command, *options, *files, name], folder)
     if ran.returncode == 0:
         (package,) = json.loads((folder / "report.json").read_text())["install"]
         urls = [url.partition(", ")[2] for url in package["metadata"].get("project_url", [])]

@@ -242,10 +242,10 @@ def main() -> int:
     checked.add_argument("tag", nargs="?", help="such as v0.2.0; without it only the version is checked")
     assembled = commands.add_parser("assemble", help="all artefacts are there and no others; writes SHA256SUMS")
     assembled.add_argument("folder", type=Path)
-    published = commands.add_parser("publish", help="what is not published yet")
+    published = commands.add_parser("publish", help="publishes what is not published yet")
     published.add_argument("registry", choices=REGISTRIES)
-    published.add_argument("--dry-run", action="store_true", help="only say by which commands")
-    rehearsed = commands.add_parser("dry-run", help="all of that as far as it goes here, and a table of it")
+    published.add_argument("--dry-run", action="store_true", help="only prints the commands")
+    rehearsed = commands.add_parser("dry-run", help="rehearses all of that as far as this machine can")
     rehearsed.add_argument("--cargo", action="store_true", help="`cargo publish --dry-run` too, which builds")
     chosen = parser.parse_args()
     if chosen.command == "names":

@@ -208,7 +208,7 @@ def test_a_port_that_another_server_uses_is_not_used(rig: str, tmp_path: Path) -
         [ "$1" != --version ] || exec redis-server --version
         mkdir {tmp_path}/taken 2>/dev/null || exec redis-server "$@"
         {other} --port "$6" --daemonize yes --pidfile {tmp_path}/pid >/dev/null
-        # It listens before it writes that.
+        # The other server listens before it writes its pid file.
         until [ -s {tmp_path}/pid ]; do sleep 0.01; done
         exec redis-server "$@"
     """)

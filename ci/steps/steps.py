@@ -29,7 +29,7 @@ class Step(NamedTuple):
     #: The titles of other steps.
     needs: frozenset[str] = frozenset()
     environment: Mapping[str, str] = {}
-    #: At most so many steps of one lane run at once as `run` is told. The steps that were listed first begin first.
+    #: `run` limits how many steps of a lane run at once. Steps that are ready begin in the order of the list.
     lane: str = ""
 
 
@@ -56,10 +56,10 @@ def run(
 ) -> None:
     """Runs all steps. The first failure stops all other steps and is raised. An interrupt does the same.
 
-    `lanes` says how many steps of a lane run at once; a lane that is not named has no limit. `prints_output` prints
-    that a step begins, what each of its commands has written when the command has ended, also if it was stopped, and
-    its processor time. With `keeps_going` a failure leaves out only the steps that need the failed one, and is raised
-    at the end.
+    `lanes` says how many steps of a lane run at once; a lane that is not named has no limit. With `prints_output` a
+    line says that a step begins, the output of each command is printed when the command has ended or was stopped, and
+    the line of a step has its processor time. With `keeps_going` a failure leaves out only the steps that need the
+    failed one, and is raised at the end.
     """
     all_steps = Run(steps, folder, console, lanes or {}, prints_output, keeps_going)
     threads = [threading.Thread(target=all_steps.run_when_ready, args=[step]) for step in steps]
@@ -124,14 +124,14 @@ class Run:
         try:
             self._run(step)
         except BaseException as failure:
-            # `run` raises it.
+            # `run` raises the failure.
             if self.keeps_going and isinstance(failure, StepError):
                 self._end(step, failure)
             else:
                 self.stop(failure)
 
     def _is_next(self, step: Step) -> bool:
-        """Returns whether nothing that the step needs is missing, and no earlier step should begin in its stead."""
+        """Returns whether the steps that this one needs have ended, and its lane has room for it."""
         if step.lane not in self._room:
             return not self._waiting_for[step.title]
         if self._room[step.lane] == 0:

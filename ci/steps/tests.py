@@ -1,4 +1,4 @@
-"""Runs the tasks of a run of all tests side by side, each as soon as all that it needs is there.
+"""Runs the tasks of a run of all tests side by side, each as soon as the tasks that it needs have ended.
 
 The justfile says what a task needs: this program asks `just` for the dependencies of each task below, and runs each of
 them once. It prints the output of a task when the task has ended, and then its seconds. After a failure it leaves out
@@ -44,7 +44,7 @@ BUSY = words("""
 WAITING = ["test-server valkey", "test-server 8.2", "test-server 6.2", "test-client-most"]
 WAITING += words("test-client-longest test-token-expiry test-rigs test-install test-steps")
 #: The build of what users install, and its test on a bare machine, which takes longest. The busy tests begin after this
-#: build, as it would have to share the processors with them.
+#: build. Otherwise the build would share the processors with them.
 PACKED = ["pack --tested", "test-packed"] if IS_LINUX else []
 
 #: Tests that assert milliseconds: one by one, after all others.
@@ -74,7 +74,7 @@ AFTER = {
     "pack --tested": ["build-jvm", "build-contender", "build-tests"],
 }
 
-#: Steps of `ci/install` that take long and that one task needs: it runs them itself.
+#: Steps of `ci/install` that take long and that only one task needs. This task runs them itself.
 OF_ONE_TASK = {"wasm-bindgen", "newest-python"}
 #: Steps of `ci/install` that lints and builds of Rust need at once.
 EARLY = {"rust-lints", "wasm-target", "python-just"}
@@ -100,7 +100,7 @@ class Plan:
         for task in chosen or [*BUILDS, *BUSY, *WAITING, *PACKED]:
             self._add(task)
         for needs in self._needs.values():
-            # Without this, a chosen task would bring those that only come before it in a run of all.
+            # A run of chosen tasks does not wait for tasks of `AFTER` and `PACKED` that are not part of it.
             needs &= {*self._needs, "install", "install-early"}
 
     def _add(self, task: str) -> None:
@@ -122,7 +122,7 @@ class Plan:
             self._add(needed)
 
     def _with_commands(self, task: str) -> Iterator[str]:
-        """Yields the task, or, if it only names others, these."""
+        """Yields the task, or the tasks that it depends on if it has no commands itself."""
         recipe = self._recipes[task.split()[0]]
         if recipe["body"]:
             yield task
@@ -144,7 +144,7 @@ class Plan:
             yield Step(task, commands, frozenset(self._needs[task]), lane=lane)
         before = frozenset(self._needs)
         for task in self._last:
-            # `just` runs what a task without commands names.
+            # A task without commands only runs its dependencies, so `just` must not leave them out.
             options = ["--no-deps"] if self._recipes[task]["body"] else []
             yield Step(task, [[JUST, *options, task]], before)
             before = frozenset({task})

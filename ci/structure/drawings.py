@@ -128,13 +128,13 @@ def is_no_heading(text: str) -> bool:
     return not text.startswith("#")
 
 
-def names(lines: Numbered, in_queue: Callable[[str], list[str]]) -> list[Name]:
+def names(lines: Numbered, names_in: Callable[[str], list[str]]) -> list[Name]:
     """Returns the names of a drawing, each with its layer, counted from the top."""
     found: list[Name] = []
     level = 0
     for number, line in lines:
         if line.strip(ARROWS):
-            found += [Name(written, level, number) for written in in_queue(line)]
+            found += [Name(written, level, number) for written in names_in(line)]
         elif found:
             level = found[-1].level + 1
     return found

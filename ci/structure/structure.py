@@ -27,7 +27,7 @@ def circles(root: Path) -> Iterator[str]:
         for group in groups(edges):
             circle = shortest_circle(edges, group)
             drawn = " → ".join(str(module) for module in (*circle, circle[0]))
-            more = f" (one of those among {len(group)} modules)" if len(group) > len(circle) else ""
+            more = f" (one of the circles among {len(group)} modules)" if len(group) > len(circle) else ""
             steps = zip(circle, (*circle[1:], circle[0]), strict=True)
             places = [f"\n  {edges[module][imported]}" for module, imported in steps]
             yield f"{root}: a circle of imports: {drawn}{more}{''.join(places)}"

@@ -15,7 +15,7 @@ def in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 DOCUMENT = Path("A.md")
 LOCKS = """
-  session.rs            verbs, for whoever calls,
+  session.rs            verbs of callers,
                         as session.rs is called
      │
   groups/, machines/    waiters · holds (who has it)

@@ -193,7 +193,7 @@ def test_the_shortest_circle_of_each_group_is_reported() -> None:
         y="use crate::x::X;",
     )
     assert [text.splitlines()[0] for text in found] == [
-        "src: a circle of imports: crate::b → crate::c → crate::b (one of those among 3 modules)",
+        "src: a circle of imports: crate::b → crate::c → crate::b (one of the circles among 3 modules)",
         "src: a circle of imports: crate::x → crate::y → crate::x",
     ]
 

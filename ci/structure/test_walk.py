@@ -1,4 +1,4 @@
-"""Which walks walk.py believes."""
+"""Tests which walks walk.py accepts."""
 
 from pathlib import Path
 

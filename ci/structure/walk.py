@@ -1,12 +1,12 @@
-"""Follows the names in ARCHITECTURE.md through which an acquire and its answer pass.
+"""Checks the files and functions that an acquire and its answer pass, as ARCHITECTURE.md lists them.
 
     python ci/structure/walk.py
 
 A row of the tables "down" and "back" names a file and the functions that the call or the answer passes there, in order.
 A row is true if its file has all of these functions, and if the walk can go on from it. It can if a file up to this row
 mentions the first function of the next row, which it calls; or if the file of the next row mentions a function of this
-row, whose result it takes. Values, such as `instant.rs`, are no steps: the call does not pass through them. The
-document also has the numbers of files.
+row, whose result it takes. Values, such as `instant.rs`, are no steps: the call does not pass through them. The numbers
+of files in the document are checked, too.
 
 The rows of the tables "grant" and "loss" name files and functions too. Only the names in these rows are checked.
 """

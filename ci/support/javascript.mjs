@@ -1,7 +1,7 @@
 // Installs the packages for JavaScript as users do, and starts a server for their programs.
 
 import { spawn } from 'node:child_process';
-import { cpSync, readdirSync, writeFileSync } from 'node:fs';
+import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -15,11 +15,12 @@ export function install(modules, ...folders) {
     const name = folder === 'web' ? 'steadlock-web' : 'steadlock';
     for (const part of ['dist', 'package.json']) copy(`${folder}/${part}`, `${name}/${part}`);
   }
-  // Each platform's native library is a separate package.
+  // Each platform's native library is a separate package of the same version.
+  const { version } = JSON.parse(readFileSync(join(ROOT, 'packages', 'node', 'package.json'), 'utf8'));
   for (const file of readdirSync(join(ROOT, 'packages', 'node', 'native')).filter((file) => file.endsWith('.node'))) {
     const name = file.replace(/^steadlock\.(.*)\.node$/, 'steadlock-$1');
     copy(`node/native/${file}`, `${name}/${file}`);
-    writeFileSync(join(modules, name, 'package.json'), JSON.stringify({ name, version: '0.1.0', main: file }));
+    writeFileSync(join(modules, name, 'package.json'), JSON.stringify({ name, version, main: file }));
   }
 }
 

@@ -21,7 +21,8 @@ from scenario import Scenario  # noqa: E402
 from redis_server import redis_process  # noqa: E402  (found by the line above)
 
 Rounds = list[dict[str, float]]
-# Our kinds of locks and those of other libraries that do the same work. SAME has the steps with other names there.
+# Our kinds of locks, each with a kind of another library that does the same work. SAME has our names of the steps that
+# other libraries name differently.
 PAIRS = [
     ("lock", "Redisson lock"),
     ("fair_lock", "Redisson fair"),

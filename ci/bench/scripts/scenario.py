@@ -50,7 +50,7 @@ class Scenario:
         assert self.record
         found = meter.count([self.record(name) for name in names])
         if found != records:
-            raise RuntimeError(f"{found} records in place of {records}: what was sent does not lock, or not release")
+            raise RuntimeError(f"{found} records instead of {records}: the commands do not lock, or do not release")
 
 
 def _check(step: Step, replies: Sequence[object]) -> None:

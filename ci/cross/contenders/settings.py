@@ -32,7 +32,7 @@ class Settings:
         return None if self.lease_ms is None else self.lease_ms / 1000
 
     def should_continue(self, rounds: int, started: float) -> bool:
-        """Whether there is another round after this many."""
+        """Whether a worker starts another round after `rounds` rounds."""
         return rounds < self.rounds and time.monotonic() - started < self.seconds
 
 

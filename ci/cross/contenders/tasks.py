@@ -12,7 +12,7 @@ import steadlock.aio
 
 
 async def run(workers: int, work: Callable[[int], Awaitable[None]]) -> None:
-    """Prints `ready`, waits for a line, and runs `work` in that many tasks."""
+    """Prints `ready`, waits for a line, and runs `work` in `workers` tasks."""
     print("ready", flush=True)
     await read_line()
     await asyncio.gather(*(work(worker) for worker in range(workers)))

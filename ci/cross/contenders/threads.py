@@ -12,7 +12,7 @@ import steadlock
 
 
 def run(workers: int, work: Callable[[int], None]) -> None:
-    """Prints `ready`, waits for a line, and runs `work` on that many threads."""
+    """Prints `ready`, waits for a line, and runs `work` on `workers` threads."""
     print("ready", flush=True)
     input()
     threads = [threading.Thread(target=work, args=(worker,)) for worker in range(workers)]

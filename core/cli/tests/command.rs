@@ -24,11 +24,11 @@ fn wait(child: &mut Child) -> i32 {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
         if let Some(status) = child.try_wait().unwrap() {
-            return status.code().expect("it ends by itself");
+            return status.code().expect("the process ends by itself");
         }
         if Instant::now() > deadline {
             let _ = child.kill();
-            panic!("it does not end");
+            panic!("the process does not end");
         }
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -51,7 +51,7 @@ impl Served {
         let line = first_line(&mut BufReader::new(process.stdout.take().unwrap()));
         let port = line.strip_prefix("steadlock: listening on redis://");
         let port = port.and_then(|address| address.rsplit_once(':'));
-        let (_, port) = port.unwrap_or_else(|| panic!("it says {line:?}"));
+        let (_, port) = port.unwrap_or_else(|| panic!("serve printed {line:?}"));
         let port = port.parse().unwrap();
         Self { process, port }
     }
@@ -184,8 +184,7 @@ fn serve_asks_for_the_password_of_its_file() {
     std::fs::remove_file(path).unwrap();
 }
 
-/// Quotes and spaces around a URL, as secret managers and environment files write them, by the option and by the
-/// variable.
+/// Secret managers and environment files write quotes and spaces around a URL.
 #[test]
 fn spaces_and_quotes_around_a_url_are_dropped_or_named() {
     let served = Served::start(&[]);
@@ -235,7 +234,7 @@ fn spaces_and_quotes_around_a_url_are_dropped_or_named() {
     }
 }
 
-/// In the demo, clients of each language use the server.
+/// Other Redis clients use the server, too, such as those of the demo's programs.
 #[test]
 fn redis_cli_talks_to_serve() {
     let served = Served::start(&[]);
@@ -434,7 +433,7 @@ fn a_loss_found_by_the_release_is_reported() {
     let served = Served::start(&[]);
     let (mut child, _output) = served.run_until_ready(&["stock", "--", "sh", "-c", "echo ready; cat > /dev/null"]);
     assert_eq!(served.send_inline("DEL stock"), ":1");
-    // Long before the next renewal could find the loss.
+    // The command ends long before the next renewal could find the loss.
     drop(child.stdin.take());
     assert_eq!(wait(&mut child), 74);
 }
@@ -459,7 +458,7 @@ fn a_signal_while_waiting_ends_the_wait() {
     // A waiter has subscribed to the lock's channel.
     let deadline = Instant::now() + Duration::from_secs(10);
     while served.send_inline("PUBLISH redisson_lock__channel:{stock} x") != ":1" {
-        assert!(Instant::now() < deadline, "it does not wait");
+        assert!(Instant::now() < deadline, "the command does not wait");
     }
     send(&child, Signal::TERM);
     assert_eq!(wait(&mut child), 143);
@@ -499,7 +498,7 @@ fn each_failure_to_run_has_its_exit_status() {
         assert!(!errors(&output).contains(['\u{1b}', '\u{9b}']), "{:?}", errors(&output));
     }
     assert_eq!(served.send_inline("EXISTS stock"), ":0");
-    let left = "nothing is left but the token, and who the three were that took the lock";
+    let left = "only the token and the descriptions of the three holders are left";
     assert_eq!(served.send_inline("DBSIZE"), ":4", "{left}");
 }
 
@@ -538,7 +537,7 @@ fn a_signal_ignored_from_the_start_ends_nothing() {
     let mut output = BufReader::new(child.stdout.take().unwrap());
     assert_eq!(first_line(&mut output), "ready");
     send(&child, Signal::HUP);
-    assert_eq!(served.send_inline("EXISTS stock"), ":1", "it goes on");
+    assert_eq!(served.send_inline("EXISTS stock"), ":1", "the lock is held");
     drop(child.stdin.take());
-    assert_eq!(wait(&mut child), 4, "and so did the command");
+    assert_eq!(wait(&mut child), 4, "the command ended by itself");
 }

@@ -58,7 +58,7 @@ impl Served {
         let mut stream = self.connect();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
-        // A refusal can close the connection before the whole request is read, which resets it.
+        // If the server refuses a request before it has read all of it, the connection is reset.
         let _ = stream.read_to_string(&mut answer);
         answer
     }
@@ -149,7 +149,7 @@ fn silent_clients_are_disconnected_and_others_answered() {
             stream.write_all(b"GET /met").unwrap();
         }
     }
-    // The request waits until the time of one silent client is over.
+    // The silent clients occupy all places, so this request waits until one of them is disconnected.
     assert!(served.page().contains("steadlock_server_uptime_seconds"));
     for mut stream in silent {
         let mut rest = Vec::new();

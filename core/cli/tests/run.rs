@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// Starts processes that try in many ways to escape from a program that wants to end them. Each prints "up" once it has
-/// escaped. The last two chains of processes only start the next one and end, for half a minute at most.
+/// escaped. In the last two chains each process only starts the next one and ends. A chain lasts half a minute at most.
 const TREE: &str = r#"
     trap '' TERM
     (trap '' TERM HUP INT; echo up; while :; do sleep 0.05; done) &
@@ -154,9 +154,9 @@ impl Run {
     }
 
     fn end(&mut self) -> i32 {
-        until("it ends", || self.process.try_wait().unwrap())
+        until("the process ends", || self.process.try_wait().unwrap())
             .code()
-            .expect("it ends by itself")
+            .expect("the process ends by itself")
     }
 
     fn has_ended_all(&self) -> bool {
@@ -202,7 +202,7 @@ fn send(pid: u32, signal: Signal) {
 /// Stops a process, and waits until it has stopped.
 fn stop(pid: u32) {
     send(pid, Signal::STOP);
-    until("it has stopped", || {
+    until("the process has stopped", || {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         stat.contains(") T ").then_some(())
     });
@@ -220,7 +220,7 @@ fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(Instant::now() < deadline, "in vain waited until {what}");
+        assert!(Instant::now() < deadline, "not within 20 s: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -282,7 +282,7 @@ fn the_command_gets_the_url_only_with_pass_url() {
     }
 }
 
-/// In a container that was entered from outside, the process group has no number.
+/// If a container was entered from outside, the process group has no number in the container's namespace.
 #[test]
 fn orphans_end_even_if_the_process_group_is_outside_the_namespace() {
     let namespace = ["--pid", "--fork", "--mount-proc"];
@@ -313,9 +313,9 @@ fn the_kernel_kills_the_command_if_neither_holder_nor_supervisor_can() {
     let run = served.run_script(&[], "trap '' TERM; echo up; while :; do sleep 0.05; done", 1);
     let supervisor = run.supervisor();
     stop(run.pid());
-    assert!(run.others().len() > 1, "nobody ends it");
+    assert!(run.others().len() > 1, "the processes still run");
     send(supervisor, Signal::KILL);
-    until("it has ended", || run.has_ended_all().then_some(()));
+    until("all have ended", || run.has_ended_all().then_some(()));
 }
 
 /// When a process group has lost its last parent outside the group, the kernel continues its stopped processes.
@@ -328,7 +328,7 @@ fn a_stopped_supervisor_continues_when_the_holder_is_killed() {
     assert_eq!(line(&mut run.output), "up");
     stop(run.supervisor());
     run.send(Signal::KILL);
-    until("it has ended", || run.has_ended_all().then_some(()));
+    until("all have ended", || run.has_ended_all().then_some(()));
 }
 
 #[test]
@@ -358,7 +358,7 @@ fn a_lock_that_cannot_be_renewed_ends_all_before_another_owner_can_hold_it() {
     let mut run = served.run_script(&["--lease", "5"], TREE, ESCAPED);
     send(served.process.id(), Signal::STOP);
     let stopped = Instant::now();
-    until("it has ended all", || run.has_ended_all().then_some(()));
+    until("all have ended", || run.has_ended_all().then_some(()));
     // The last renewal was before the server was stopped.
     assert!(stopped.elapsed() < Duration::from_secs(5), "{:?}", stopped.elapsed());
     assert_eq!(run.end(), 74);
@@ -411,7 +411,7 @@ fn a_signal_ends_leftover_processes_at_once() {
         let others = run.others();
         (!others.iter().any(|pid| *pid != supervisor && shell(pid))).then_some(())
     });
-    until("it has ended", || {
+    until("steadlock run has ended", || {
         let _ = kill_process(to_pid(run.pid()), Signal::TERM);
         run.process.try_wait().unwrap()
     });
@@ -482,7 +482,7 @@ fn children_are_left_alone_with_leave_children() {
     let script = "setsid sleep 60 > /dev/null & exit 7";
     let mut run = served.run_script(&["--leave-children"], script, 0);
     assert_eq!(run.end(), 7);
-    assert_eq!(run.others().len(), 1, "it goes on");
+    assert_eq!(run.others().len(), 1, "the child still runs");
     assert!(served.is_free());
 }
 
@@ -500,7 +500,7 @@ fn children_are_not_left_alone_when_the_lock_is_lost() {
 }
 
 #[test]
-fn a_signal_ends_the_connecting() {
+fn a_signal_ends_a_connection_attempt() {
     for (signal, expected) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("redis://{}", silent.local_addr().unwrap());
@@ -520,14 +520,14 @@ fn a_signal_during_the_wait_leaves_no_record_even_if_the_server_is_stopped() {
     served.send_inline("HSET stock 00000000-0000-4000-8000-000000000002:1 1");
     let mut run = served.run(&["stock", "--", "true"]);
     let is_waiting = || served.send_inline("PUBLISH redisson_lock__channel:{stock} x") == ":1";
-    until("it waits", || is_waiting().then_some(()));
-    // The waiter sends its next attempt when this TTL ends, or earlier as a poll. The server, once it continues after
-    // the end of the TTL, grants it.
+    until("the waiter has subscribed", || is_waiting().then_some(()));
+    // The waiter sends its next attempt when this TTL ends, or earlier as a poll. The server grants the attempt when it
+    // continues after the end of the TTL.
     served.send_inline(&format!("PEXPIRE stock {}", TTL.as_millis()));
     let set = Instant::now();
     served.send_inline("PUBLISH redisson_lock__channel:{stock} 0");
     stop(served.process.id());
-    until("it has asked", || served.has_unread().then_some(()));
+    until("an attempt has arrived", || served.has_unread().then_some(()));
     let asked = Instant::now();
     run.send(Signal::TERM);
     run.send(Signal::TERM);
@@ -548,12 +548,12 @@ fn a_signal_during_the_release_does_not_wait_for_the_server() {
     send(served.process.id(), Signal::STOP);
     until("the command has ended", || run.has_ended_all().then_some(()));
     let asked = Instant::now();
-    until("it has ended", || {
+    until("steadlock run has ended", || {
         let _ = kill_process(to_pid(run.pid()), Signal::TERM);
         run.process.try_wait().unwrap()
     });
     assert!(asked.elapsed() < PROMPTLY, "{:?}", asked.elapsed());
-    assert_eq!(run.end(), 7, "the command's own");
+    assert_eq!(run.end(), 7, "the status is the command's own");
     send(served.process.id(), Signal::CONT);
     until("the lock is free", || served.is_free().then_some(()));
 }
@@ -564,7 +564,7 @@ fn the_command_inherits_no_file_of_ours() {
     let list = "for file in /proc/$$/fd/*; do echo ${file##*/}; done; echo end";
     let mut run = served.run_script(&[], list, 0);
     let mut under_lock = BTreeSet::new();
-    until("it has listed them", || {
+    until("all files are listed", || {
         let number = line(&mut run.output);
         (number == "end" || !under_lock.insert(number)).then_some(())
     });

@@ -3,7 +3,7 @@
 use steadlock_protocol::Script;
 use steadlock_store::{Reply, ServerTime, Store};
 
-/// The microseconds have one digit, so as text they must be padded.
+/// The microseconds of this time have one digit, so as text they must be padded.
 const NOW: u64 = 1_795_000_000_000_007;
 
 /// An owner id.
@@ -159,7 +159,7 @@ fn a_repeated_attempt_never_gets_the_token_of_another_kind_of_lock() {
             first < other && other < own,
             "{script:?}, {again:?}: {first}, {other}, {own}"
         );
-        // A caller that receives no token must not draw one.
+        // A poll whose reply has no token must not use one up.
         let before = store.execute(&["GET", "token"], now);
         if again == Script::FairPoll {
             for question in [[ME, "0"], [THEY, "1"]] {

@@ -94,7 +94,7 @@ fn a_lock_is_released_on_a_full_store() {
     assert!(!matches!(renewed, Reply::Error(_)), "{renewed:?}");
     store.subscribe(SubscriberId(1), b"channel");
     let released = store.run_script(Script::LockRelease, &["stock"], &["me", "channel"], NOW);
-    assert_eq!(released, Reply::Array(vec![Reply::Int(1), Reply::Int(1)]), "and told");
+    assert_eq!(released, Reply::Array(vec![Reply::Int(1), Reply::Int(1)]), "notified");
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn a_budget_of_steps_ends_a_script_at_the_same_step_each_time() {
             assert_eq!(
                 eval(&mut store, "return 1"),
                 Reply::Int(1),
-                "the next has a budget of its own"
+                "the next script has its own budget"
             );
             call(&mut store, &["GET", "n"])
         })
@@ -356,4 +356,4 @@ fn a_script_does_not_affect_the_next_one() {
 // CVE-2021-32626 (the stack grew in replies and arguments without a check) are defects of Redis' own C code. Similar
 // attacks on this store, by deep replies and many arguments, are among the scripts of `core/cli/tests/hostile`.
 // CVE-2024-31449, CVE-2020-14147 and CVE-2015-8080 are defects of the libraries `bit` and `struct`, and CVE-2024-46981
-// needs `newproxy` and `collectgarbage`. The sandbox has none of these, as those scripts show.
+// needs `newproxy` and `collectgarbage`. The sandbox has none of these, as the scripts in that folder show.

@@ -77,7 +77,7 @@ fn a_lower_limit_revokes_no_permit_and_grants_none_until_enough_are_released() {
     assert_eq!(semaphore.set_limit("1"), ints(&[1, 0]));
     assert_eq!(semaphore.permits(), Some((3, 1)));
     assert_eq!(semaphore.acquire("c", "1", "3"), Err("STEADLOCK_LIMIT".into()));
-    assert_eq!(semaphore.renew("a", "2"), ints(&[1]), "holders go on");
+    assert_eq!(semaphore.renew("a", "2"), ints(&[1]), "holders keep their permits");
     assert_eq!(semaphore.acquire("c", "1", "1"), Ok(false));
     assert_eq!(semaphore.release("a", "2"), ints(&[1, 0]));
     assert_eq!(semaphore.permits(), Some((1, 1)));
@@ -113,9 +113,9 @@ fn without_a_held_permit_there_is_no_limit_to_change() {
     semaphore.now += 10_000;
     assert_eq!(semaphore.acquire("live", "1", "3"), Ok(true));
     semaphore.now += 20_000;
-    assert_eq!(semaphore.set_limit("2"), ints(&[1, 0]), "one is held still");
+    assert_eq!(semaphore.set_limit("2"), ints(&[1, 0]), "one permit is still held");
     assert_eq!(semaphore.release("live", "1"), ints(&[1, 0]));
-    assert_eq!(semaphore.set_limit("4"), ints(&[0]), "what is left has ended");
+    assert_eq!(semaphore.set_limit("4"), ints(&[0]), "the last permit has expired");
     assert_eq!(semaphore.acquire("next", "5", "5"), Ok(true));
 }
 
@@ -133,7 +133,7 @@ fn a_limit_out_of_its_range_is_refused_before_the_first_write() {
 }
 
 #[test]
-fn permits_that_a_clock_that_went_back_has_left_do_not_block_their_owner() {
+fn permits_that_are_left_when_the_clock_goes_back_do_not_block_their_owner() {
     for others in [None, Some("b")] {
         let mut semaphore = Semaphore::new();
         // This hold keeps the key alive.

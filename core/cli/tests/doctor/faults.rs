@@ -138,7 +138,7 @@ fn a_replica_whose_clock_is_off_is_named() {
         (0, "30", None),
         (2_000, "30", Some("ahead of its primary's")),
         (400, "30", Some("ahead of its primary's")),
-        // The margin of such a lease, about a hundredth of it, is larger.
+        // The margin of a lease of 60 s, about a hundredth of it, is larger than 400 ms.
         (400, "60", None),
         (-400, "30", None),
         (-3_000, "30", Some("behind its primary's")),
@@ -178,7 +178,7 @@ fn a_paused_replica_is_behind() {
     Report::of(&[&server.url()], &[]).lacks("replica-behind");
     replica.pause();
     let lag = || line().rsplit_once("lag=").and_then(|(_, lag)| lag.parse().ok());
-    block_on(eventually("it is behind", LONG, || {
+    block_on(eventually("the replica is behind", LONG, || {
         lag().is_some_and(|lag: u64| lag > 6)
     }));
     Report::of(&[&server.url()], &[]).has("replica-behind", "s ago");

@@ -110,7 +110,7 @@ async fn a_client_has_three_connections_and_makes_two_calls_for_a_lock() {
     let lease = client.lock("orders:1").acquire().await.unwrap();
     let other = client.mutex("orders:1");
     let waiting = tokio::spawn(async move { other.wait(Duration::from_secs(20)).acquire().await });
-    eventually("somebody listens", Duration::from_secs(10), || {
+    eventually("the waiter subscribes", Duration::from_secs(10), || {
         text(&server, "clients").contains("pubsub_clients:1") || clients(&server) == 3
     })
     .await;
@@ -149,7 +149,7 @@ async fn a_held_lock_takes_no_more_memory_than_documented() {
             leases.push(client.lock(format!("orders:{number:09}")).acquire().await.unwrap());
         }
         let each = (used() - before) / 2_000;
-        // The tolerance is for the buffers of connections and for scripts, which here are divided by only 2,000 locks.
+        // The 100 bytes more are for the buffers of connections and for scripts, which this measurement includes.
         assert!(each < 500 + 100, "{version}: {each} bytes for a lock");
         client.close().await;
     }

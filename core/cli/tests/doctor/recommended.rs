@@ -40,7 +40,7 @@ fn pair() -> (Redis, Redis) {
 }
 
 #[test]
-fn a_good_server_has_no_finding_above_info_and_its_tier() {
+fn a_good_server_has_its_tier_and_no_finding_above_info() {
     let (primary, replica) = pair();
     let mut rule = tenant();
     rule.extend(["+info", "+config|get", "+client|setinfo"].map(Into::into));
@@ -54,7 +54,7 @@ fn a_good_server_has_no_finding_above_info_and_its_tier() {
 }
 
 #[test]
-fn the_user_of_security_md_alone_sees_no_fault_and_learns_what_it_cannot_see() {
+fn a_report_for_the_user_of_security_md_has_no_fault_and_says_what_it_cannot_tell() {
     let (primary, _replica) = pair();
     let report = Report::of(&[&url_of(&primary, "tenant", &tenant())], &["--key-prefix", "tenant:"]);
     assert_eq!(report.warnings_and_errors(), Vec::<&str>::new(), "{:#}", report.json);

@@ -53,7 +53,7 @@ fn thousands_of_idle_and_slow_clients_keep_nobody_out() {
             "a new client"
         );
     }
-    monitor.end(&format!("{count} idle and slow idle_clients"));
+    monitor.end(&format!("{count} idle and slow clients"));
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn clients_without_the_password_are_disconnected_after_a_while() {
     assert_eq!(known.call(&["AUTH", "s3cret"]).as_deref(), Some("+OK"));
     for stream in [&mut idle, &mut slow] {
         stream.set_read_timeout(Some(Duration::from_secs(15))).unwrap();
-        assert_eq!(stream.read(&mut [0; 10]).unwrap(), 0, "it is closed");
+        assert_eq!(stream.read(&mut [0; 10]).unwrap(), 0, "the connection is closed");
     }
     assert_eq!(
         known.call(&["PING"]).as_deref(),
@@ -83,7 +83,7 @@ fn an_endless_first_request_ends_the_connection() {
     let mut slow = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
     slow.write_all(b"*2\r\n$4\r\nPI").unwrap();
     slow.set_read_timeout(Some(Duration::from_secs(15))).unwrap();
-    assert_eq!(slow.read(&mut [0; 10]).unwrap(), 0, "it is closed");
+    assert_eq!(slow.read(&mut [0; 10]).unwrap(), 0, "the connection is closed");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn subscribers_that_do_not_read_are_disconnected() {
     let deadline = Instant::now() + Duration::from_secs(20);
     // The messages pile up, and then the server closes the subscribers' connections.
     while publisher.call(&["PUBLISH", "channel", &message]).as_deref() != Some(":0") {
-        assert!(Instant::now() < deadline, "they are still there");
+        assert!(Instant::now() < deadline, "the subscribers are still connected");
     }
     assert!(non_readers.iter_mut().all(RawClient::is_closed), "each is closed");
     monitor.end("50 subscribers that do not read");

@@ -1,7 +1,7 @@
 //! Hostile clients against a real `steadlock serve`.
 //!
-//! Meanwhile a monitor pings, writes and reads on its own connections. Each of its commands must be answered within a
-//! second, and the process must stay below 512 MB.
+//! While they are active, a monitor pings, writes and reads on its own connections. Each of its commands must be
+//! answered within a second, and the process must stay below 512 MB.
 
 #![cfg(target_os = "linux")]
 
@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use support::{Monitor, RawClient, Served};
 
-/// A script of the file.
+/// A script of `scripts.txt`.
 struct Hostile {
     what: &'static str,
     expected: &'static str,
@@ -127,7 +127,7 @@ fn ten_thousand_heavy_scripts_in_a_pipeline_starve_nobody() {
 }
 
 #[test]
-fn a_transaction_of_slow_scripts_is_one_piece_of_work() {
+fn a_transaction_of_endless_scripts_starves_nobody() {
     let served = Served::start(&[]);
     let monitor = Monitor::start(&served);
     let mut client = RawClient::connect(served.port);
@@ -151,7 +151,7 @@ fn a_large_value_read_many_times_takes_no_memory() {
     let value = "x".repeat(4_000_000);
     let mut writer = RawClient::connect(served.port);
     assert_eq!(writer.call(&["SET", "large", &value]).as_deref(), Some("+OK"));
-    // Pipelines of many clients that do not read.
+    // Many clients send pipelines and do not read.
     let non_readers: Vec<_> = (0..50)
         .map(|_| {
             let mut client = RawClient::connect(served.port);
@@ -159,7 +159,7 @@ fn a_large_value_read_many_times_takes_no_memory() {
             client
         })
         .collect();
-    // A transaction of one client that reads.
+    // One client sends a transaction and reads.
     writer.send_raw(format!("MULTI\r\n{}EXEC\r\n", "GET large\r\n".repeat(100)).as_bytes());
     let _ = (0..102).map_while(|_| writer.reply()).count();
     let keys = ["large"; 100];

@@ -40,7 +40,7 @@ fn too_large_requests_are_refused() {
         answer.error()
     );
     assert_eq!(served.ask("POST /pipeline", transaction.as_bytes()).status, 200);
-    // The limit counts for the announced length as well as for the bytes that arrive.
+    // The limit applies to the announced length and to the bytes that arrive.
     let mut stream = served.connect();
     let head = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
@@ -137,7 +137,7 @@ fn several_requests_use_one_connection() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn large_requests_and_replies_of_many_take_no_more_than_512_mb() {
+fn large_requests_and_replies_of_many_clients_take_no_more_than_512_mb() {
     const CLIENTS: usize = 24;
     let served = Served::start(&[]);
     for key in 0..8 {

@@ -146,7 +146,7 @@ fn files_outside_the_folder_are_not_served() {
 }
 
 #[test]
-fn files_need_no_token_and_its_pages_are_of_the_same_origin() {
+fn files_need_no_token_and_their_pages_are_of_the_same_origin() {
     let folder = Folder::make("token");
     let file = secret("files-token", "s3cret");
     let served = folder.serve(&["--http-token-file", &file]);
@@ -155,7 +155,7 @@ fn files_need_no_token_and_its_pages_are_of_the_same_origin() {
     let own = format!("Origin: http://localhost:{0}\nHost: localhost:{0}", served.http);
     let answer = served.ask(&format!("POST /?_token=s3cret\n{own}"), b"[\"PING\"]");
     assert_eq!(answer.status, 200);
-    // A user follows a link from another site: the browser requests the page itself and nothing else.
+    // If a user follows a link from another site, the browser requests only the page itself.
     let link = "Sec-Fetch-Site: cross-site\nSec-Fetch-Dest: document";
     assert_eq!(served.ask(&format!("GET /\n{link}"), b"").status, 200);
     assert_eq!(served.ask(&format!("GET /ping?_token=s3cret\n{link}"), b"").status, 403);

@@ -36,7 +36,7 @@ fn without_the_token_no_command_runs() {
     let answer = served.ask("GET /exists/k", b"");
     assert_eq!(answer.error(), "WRONGPASS invalid or missing auth token");
     let exists = served.ask("GET /exists/k?_token=s3cret", b"");
-    assert_eq!(exists.json()["result"], 0, "a refused command was done");
+    assert_eq!(exists.json()["result"], 0, "a refused command ran");
     for path in ["/pipeline", "/multi-exec", "/"] {
         assert_eq!(
             served.ask(&format!("POST {path}"), b"[[\"PING\"]]").status,
@@ -143,7 +143,8 @@ fn a_page_of_another_origin_is_refused() {
         &served,
         &format!("GET /ping\nOrigin: {own}\nSec-Fetch-Site: same-origin")
     ));
-    // A browser's request for a link or an image has no `Origin`, but `Sec-Fetch-Site` tells the site.
+    // A browser's request for a link or an image has no `Origin`, but its `Sec-Fetch-Site` says whether the page is of
+    // the same site.
     for (site, expected) in [
         ("cross-site", false),
         ("same-site", false),
@@ -156,7 +157,7 @@ fn a_page_of_another_origin_is_refused() {
             "{site}"
         );
     }
-    // The page must be able to read an error, too.
+    // A page of an allowed origin must be able to read errors, too.
     let answer = served.ask("GET /nosuch\nOrigin: https://app.example", b"");
     assert_eq!(answer.status, 400);
     assert_eq!(
@@ -165,8 +166,8 @@ fn a_page_of_another_origin_is_refused() {
     );
 }
 
-/// To a plain address in the network, browsers do not send the site of a link or an image, and a rebound name looks
-/// like our own.
+/// Over plain HTTP in the network, browsers send no `Sec-Fetch-Site`, and the server cannot recognize a DNS name that
+/// was rebound to it. It can therefore not tell which page a GET comes from.
 #[test]
 fn over_the_network_without_a_token_commands_by_get_are_refused() {
     let served = Served::start_at("0.0.0.0", &["--insecure", "--http-origin", "https://app.example"]);
@@ -178,7 +179,7 @@ fn over_the_network_without_a_token_commands_by_get_are_refused() {
         }
     }
     assert!(!is_allowed(&served, "HEAD /set/k/v"));
-    assert_eq!(served.result(r#"["EXISTS","k"]"#), 0, "a refused command was done");
+    assert_eq!(served.result(r#"["EXISTS","k"]"#), 0, "a refused command ran");
     assert!(is_allowed(&served, "POST /set/k/v"));
     assert!(!is_allowed(
         &served,

@@ -141,7 +141,7 @@ fn completions_are_scripts_that_name_the_commands() {
         }
         assert!(
             !script.contains("supervise"),
-            "{shell}: what is hidden is no command of a user"
+            "{shell}: users must not see a hidden command"
         );
     }
     let script = text(&run("", &["completions", "bash"]));
@@ -149,7 +149,7 @@ fn completions_are_scripts_that_name_the_commands() {
         .args(["-n", "-c", &script])
         .status()
         .unwrap();
-    assert!(checked.success(), "bash understands it");
+    assert!(checked.success(), "bash refuses the script");
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn the_command_and_each_subcommand_have_a_page_for_man() {
     let page = text(&run("", &["manual", "run"]));
     assert!(page.contains(r"<\fINAME\fR> \-\- <\fICOMMAND\fR>..."), "{page}");
     for hidden in ["supervise", "hunter2"] {
-        assert!(!whole.contains(hidden), "what is hidden is no command of a user");
+        assert!(!whole.contains(hidden), "users must not see a hidden command");
         let output = run("", &["manual", hidden]);
         assert_eq!(status(&output), 2);
         assert!(output.stdout.is_empty() && !String::from_utf8_lossy(&output.stderr).contains(hidden));

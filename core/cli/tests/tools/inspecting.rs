@@ -88,7 +88,7 @@ async fn the_waiters_of_a_fair_lock_are_shown_in_order() {
     for count in 1..=3 {
         let lock = client.fair_lock("a");
         waiters.push(tokio::spawn(async move { lock.acquire().await }));
-        eventually("it waits", || {
+        eventually("the waiter is in the queue", || {
             json(&server.url, &["inspect", "a"])["servers"][0]["fair_queue"]["length"] == count
         })
         .await;
@@ -229,7 +229,7 @@ async fn a_name_is_searched_with_the_key_prefix() {
     assert_eq!(
         status(&run(&server.url, &arguments)),
         0,
-        "the command looks while it runs under the lock"
+        "the command inspects the lock under which it runs"
     );
 }
 
@@ -247,7 +247,7 @@ async fn a_majority_of_several_primaries_is_inspected() {
     // The grant needs only three of the five.
     let granted = || json(&all.join(" "), &["list"])["locks"][0]["primaries"]["granted"].as_u64();
     eventually("all five have the record", || granted() == Some(5)).await;
-    // These primaries are down now, and with them a minority of the records.
+    // Three of five primaries are left: a majority.
     rig.nodes[0].kill();
     rig.nodes[1].kill();
     let output = command(&all, &["inspect", "a", "--json"]).output().unwrap();
@@ -280,7 +280,7 @@ async fn run_list_and_release_work_with_several_primaries() {
     let all: Vec<&str> = urls.iter().map(String::as_str).collect();
     let mut holder = command(&all, &["run", "a", "--", "sleep", "60"]).spawn().unwrap();
     let run = |arguments: &[&str]| command(&all, arguments).output().unwrap();
-    eventually("it is held", || status(&run(&["inspect", "a"])) == 0).await;
+    eventually("the lock is held", || status(&run(&["inspect", "a"])) == 0).await;
     let output = run(&["list"]);
     assert!(text(&output).contains("of 5"), "{output:?}");
     assert_eq!(
@@ -291,7 +291,7 @@ async fn run_list_and_release_work_with_several_primaries() {
     let output = run(&["release", "--force", "a"]);
     assert_eq!(status(&output), 0, "{output:?}");
     assert!(text(&output).contains("was taken from"), "{output:?}");
-    eventually("its holder has noticed", || holder.try_wait().unwrap().is_some()).await;
+    eventually("the holder has ended", || holder.try_wait().unwrap().is_some()).await;
     assert_eq!(holder.wait().unwrap().code(), Some(74));
     assert_eq!(status(&run(&["inspect", "a"])), 1);
     let output = run(&["wait", "a"]);
@@ -302,7 +302,7 @@ async fn run_list_and_release_work_with_several_primaries() {
 async fn wait_ends_when_the_lock_is_free_and_not_before() {
     let server = Served::start();
     let client = Client::connect(&*server.url).await.unwrap();
-    assert_eq!(status(&run(&server.url, &["wait", "a"])), 0, "nobody has it");
+    assert_eq!(status(&run(&server.url, &["wait", "a"])), 0, "the lock is free");
     let lease = client.lock("a").acquire().await.unwrap();
     let output = run(&server.url, &["wait", "a", "--timeout", "0.3"]);
     assert_eq!(status(&output), 75, "{output:?}");
@@ -314,11 +314,11 @@ async fn wait_ends_when_the_lock_is_free_and_not_before() {
         .unwrap();
     let before = Instant::now();
     while before.elapsed() < Duration::from_millis(300) {
-        assert!(waiting.try_wait().unwrap().is_none(), "it is held");
+        assert!(waiting.try_wait().unwrap().is_none(), "the lock is held");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     lease.release().await.unwrap();
-    eventually("it ends", || waiting.try_wait().unwrap().is_some()).await;
+    eventually("the command ends", || waiting.try_wait().unwrap().is_some()).await;
     assert_eq!(waiting.wait().unwrap().code(), Some(0));
     let waited = json(&server.url, &["wait", "a"]);
     assert_eq!((&waited["name"], &waited["free"]), (&"a".into(), &true.into()));
@@ -347,7 +347,7 @@ async fn release_needs_force_and_names_the_holder() {
     assert_eq!(
         status(&run(&server.url, &["release", "--force", "a"])),
         1,
-        "nobody has it"
+        "the lock is free"
     );
     assert_eq!(
         status(&run(&server.url, &["release", "--force", "a", "--kind", "mutex"])),
@@ -424,7 +424,7 @@ async fn holders_and_waiters_are_shown_by_the_names_of_their_programs() {
     let unnamed = silent.lock("b").acquire().await.unwrap();
     let pid = std::process::id();
     let waits = || json(&server.url, &["inspect", "shop:a"])["servers"][0]["fair_queue"]["length"] == 1;
-    eventually("it waits", waits).await;
+    eventually("the waiter is in the queue", waits).await;
 
     let inspected = json(&server.url, &["inspect", "shop:a"]);
     let info = &inspected["servers"][0]["holds"][0]["holder"]["info"];
@@ -440,7 +440,7 @@ async fn holders_and_waiters_are_shown_by_the_names_of_their_programs() {
     );
     let waiting = &inspected["servers"][0]["fair_queue"]["first"][0]["owner"]["info"];
     assert_eq!(waiting["label"], "green", "{inspected}");
-    // The same result with the name that the programs use.
+    // With the key prefix, the name that the program uses has the same result.
     let inspected = text(&run(&server.url, &["inspect", "a", "--key-prefix", "shop:"]));
     assert!(inspected.contains(&format!("(blue), pid {pid} on ")), "{inspected}");
 

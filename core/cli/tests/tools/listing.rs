@@ -47,7 +47,7 @@ async fn every_kind_is_listed_on_every_sort_of_server() {
             let fair = client.fair_lock("fair");
             tokio::spawn(async move { fair.acquire().await })
         };
-        crate::support::eventually("it waits", || lock(&json(url, &["list"]), "fair")["waiters"] == 1).await;
+        crate::support::eventually("a waiter", || lock(&json(url, &["list"]), "fair")["waiters"] == 1).await;
         let listing = json(url, &["list"]);
         let expected = [
             ("fair", "fair_lock"),
@@ -208,7 +208,7 @@ fn keys_that_only_look_like_locks_are_not_listed() {
     assert_eq!(
         lock(&listing, "lock")["left_ms"],
         serde_json::Value::Null,
-        "it has no TTL"
+        "the record has no TTL"
     );
 }
 

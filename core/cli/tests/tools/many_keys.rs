@@ -83,7 +83,7 @@ async fn locks_are_found_among_ten_times_as_many_keys_that_look_like_them() {
             }
             pages += calls(node, "scan");
         }
-        assert!(pages >= keys.len() / 1_000, "{pages} pages: each is of some 500 keys");
+        assert!(pages >= keys.len() / 1_000, "{pages} pages of some 500 keys");
         slow = primaries
             .iter()
             .map(|node| slow_calls(node))

@@ -78,7 +78,7 @@ async fn wait_continues_after_a_failover() {
     let mut waiting = command(&[&server.url], &["wait", "a", "--interval", "0.05"])
         .spawn()
         .unwrap();
-    eventually("it has looked, and it is replicated", || {
+    eventually("the command has looked, and the lock is replicated", || {
         let looks = primary.text(&["INFO", "commandstats"]).contains("cmdstat_hlen");
         let replicas = server.nodes.iter().filter(|node| node.role == "replica");
         let offset = primary.offset();
@@ -90,15 +90,15 @@ async fn wait_continues_after_a_failover() {
         let output = run(&server.url, &["inspect", "a", "--json"]);
         (status(&output) == 0).then(|| serde_json::from_slice(&output.stdout).unwrap())
     };
-    eventually("another is the primary", || {
+    eventually("another server is the primary", || {
         seen().is_some_and(|seen| seen["servers"][0]["server"] != format!("127.0.0.1:{}", primary.port))
     })
     .await;
-    assert!(waiting.try_wait().unwrap().is_none(), "it is still held");
+    assert!(waiting.try_wait().unwrap().is_none(), "the lock is still held");
     tokio::time::timeout(Duration::from_secs(20), lease.release())
         .await
         .unwrap()
         .unwrap();
-    eventually("it ends", || waiting.try_wait().unwrap().is_some()).await;
+    eventually("the command ends", || waiting.try_wait().unwrap().is_some()).await;
     assert_eq!(waiting.wait().unwrap().code(), Some(0));
 }

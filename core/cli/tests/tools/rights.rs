@@ -39,7 +39,7 @@ async fn a_watcher_with_the_rights_of_the_tools_can_use_them_and_needs_each() {
         client.read_write_lock("orders:4").write.acquire().await.unwrap(),
         client.semaphore("orders:5", 2).acquire(1).await.unwrap(),
     ];
-    // A key of another user, which this one may not read.
+    // The watcher may not read this key.
     node.run(&["SET", "other", "x"]);
     let url = user(node, &["watcher", "--tools"], "enough", None);
     for command in [INSPECT, LIST, TOP, WAIT] {
@@ -50,7 +50,7 @@ async fn a_watcher_with_the_rights_of_the_tools_can_use_them_and_needs_each() {
     assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 6, "{output:?}");
     assert!(errors(&output).contains("1 keys may be locks"), "{output:?}");
     let output = run(&url, &["list", "orders:"]);
-    assert_eq!(errors(&output), "", "what is not asked for is not missed");
+    assert_eq!(errors(&output), "", "a key with another prefix needs no right");
     for (number, (right, commands)) in RIGHTS.into_iter().enumerate() {
         let name = format!("without-{number}");
         let url = user(node, &["watcher", "--tools"], &name, Some(right));
@@ -71,7 +71,7 @@ async fn a_watcher_with_the_rights_of_the_tools_can_use_them_and_needs_each() {
 }
 
 #[tokio::test]
-async fn an_operator_can_take_any_lock_without_more_rights() {
+async fn an_operator_can_force_any_release_without_more_rights() {
     let server = Rig::start("standalone");
     let url = user(&server.nodes[0], &["operator"], "chief", None);
     let client = Client::connect(&*server.url).await.unwrap();

@@ -184,12 +184,12 @@ async fn a_terminal_shows_changes_of_locks_and_is_restored_afterwards() {
         first.release().await.unwrap();
         // The terminal receives the end of a picture later than its beginning.
         terminal
-            .shows("the first is gone, and nothing is left of what was there", |lines| {
+            .shows("the first lock and its line are gone", |lines| {
                 !has(lines, "first") && has(lines, "1 held") && lines.len() == 4
             })
             .await;
         send(&child, signal);
-        eventually("it ends", || child.try_wait().unwrap().is_some()).await;
+        eventually("the command ends", || child.try_wait().unwrap().is_some()).await;
         let expected = if signal == Signal::INT { 0 } else { 143 };
         assert_eq!(child.wait().unwrap().code(), Some(expected));
         eventually("the terminal is as it was", || {
@@ -209,7 +209,7 @@ async fn the_output_fits_into_the_terminal_even_after_a_resize() {
     for number in 0..30 {
         leases.push(client.lock(format!("a-lock-{number}")).acquire().await.unwrap());
     }
-    // The interval is far longer than this test, so a new picture is due to the change of the terminal.
+    // The interval is far longer than this test, so only the new size of the terminal can cause a new picture.
     let (terminal, mut child) = Terminal::run(&server.url, &["top", "--interval", "600"], 60, 10);
     let fits = |lines: &[String], columns: usize, rows: usize| {
         lines.len() == rows && lines.iter().all(|line| line.chars().count() <= columns)
@@ -226,12 +226,12 @@ async fn the_output_fits_into_the_terminal_even_after_a_resize() {
         })
         .await;
     send(&child, Signal::INT);
-    eventually("it ends", || child.try_wait().unwrap().is_some()).await;
+    eventually("the command ends", || child.try_wait().unwrap().is_some()).await;
     drop(leases);
 }
 
 #[tokio::test]
-async fn without_a_terminal_each_refresh_is_some_lines_or_one_of_json() {
+async fn without_a_terminal_each_refresh_prints_lines_or_one_line_of_json() {
     let server = Served::start();
     let client = Client::connect(&*server.url).await.unwrap();
     let lease = client.lock("a").acquire().await.unwrap();
@@ -252,7 +252,7 @@ async fn without_a_terminal_each_refresh_is_some_lines_or_one_of_json() {
         assert!(look["servers"][0]["round_trip_us"].is_u64(), "{look}");
     }
     send(&child, Signal::INT);
-    eventually("it ends", || child.try_wait().unwrap().is_some()).await;
+    eventually("the command ends", || child.try_wait().unwrap().is_some()).await;
     lease.release().await.unwrap();
 }
 
@@ -271,7 +271,7 @@ async fn a_server_that_goes_away_is_shown_and_found_again() {
     terminal.shows("the lock", |lines| has(lines, "1 held")).await;
     let before = format!("127.0.0.1:{} ", primary.port);
     // The grant must be on a replica before the primary fails.
-    eventually("it is replicated", || {
+    eventually("the grant is replicated", || {
         let replicas = server.nodes.iter().filter(|node| node.role == "replica");
         replicas
             .map(|node| node.offset())
@@ -286,7 +286,7 @@ async fn a_server_that_goes_away_is_shown_and_found_again() {
         .await;
     assert!(has(&lines, " a"), "{lines:#?}");
     send(&child, Signal::INT);
-    eventually("it ends", || child.try_wait().unwrap().is_some()).await;
+    eventually("the command ends", || child.try_wait().unwrap().is_some()).await;
     drop(lease);
 }
 

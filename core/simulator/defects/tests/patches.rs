@@ -1,4 +1,4 @@
-//! A patch that does not fit must fail, or the tests of its defect would look for it in vain.
+//! A patch that does not fit must fail. Otherwise the tests would run without its defect.
 
 #[path = "../patches.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the build scripts use the rest")]

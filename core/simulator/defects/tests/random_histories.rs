@@ -1,11 +1,11 @@
-//! Proves that random histories find defects: with a defect switched on, some history among a few thousand breaks a
-//! promise, and the same history breaks none without the defect.
+//! Proves that random histories find defects: with a defect switched on, one of a few thousand histories breaks a
+//! promise. Without the defect the same history breaks no promise.
 
 use steadlock_defects::{Family, run_engine, run_of};
 use steadlock_protocol::defects::{Defect, with};
 
-/// Defects of sessions, with the locks that show each of them, the promises that it can break, and the number of seeds
-/// within which it must be found.
+/// Defects of sessions. Each has the locks that show it, the promises that it can break, and the number of seeds within
+/// which it must be found.
 const OF_SESSIONS: &[(Defect, Family, &[&str], u64)] = &[
     (Defect::LostMemberIsGranted, Family::Several, &["I1"], 5_000),
     (Defect::SilenceOfTheHolder, Family::RedLock, &["I9"], 5_000),
@@ -51,11 +51,11 @@ fn every_defect_of_sessions_is_found_by_the_promise_that_it_breaks() {
             None => unseen.push((defect, seeds)),
         }
     }
-    assert!(unseen.is_empty(), "not found within so many seeds: {unseen:?}");
+    assert!(unseen.is_empty(), "not found within these seeds: {unseen:?}");
 }
 
-/// Checks that one of the first histories of whole clients finds the defect, and that the same history breaks no promise
-/// without it.
+/// Checks that one of the first `seeds` histories of whole clients finds the defect, and that the same history breaks
+/// no promise without it.
 fn found(defect: Defect, promises: &[&str], seeds: u64) {
     let broken = with(Some(defect), || {
         (0..seeds).find_map(|seed| Some((seed, run_engine(seed, None, false).broken?)))
@@ -70,7 +70,7 @@ fn found(defect: Defect, promises: &[&str], seeds: u64) {
 }
 
 #[test]
-fn a_demoted_server_that_a_client_stays_with_is_found() {
+fn a_client_that_stays_at_a_demoted_server_is_found() {
     found(Defect::DemotedServerStays, &["a demoted server is left"], 500);
 }
 
@@ -80,7 +80,7 @@ fn a_watchdog_that_stops_with_the_command_lane_is_found() {
 }
 
 #[test]
-fn a_shard_that_holds_up_the_others_is_found() {
+fn a_shard_that_delays_the_others_is_found() {
     found(
         Defect::StuckShardDelaysOthers,
         &["a shard delays its own calls only", "who waits is woken"],
@@ -89,7 +89,7 @@ fn a_shard_that_holds_up_the_others_is_found() {
 }
 
 #[test]
-fn a_cluster_s_word_that_a_slot_has_moved_and_that_is_not_followed_is_found() {
+fn a_redirect_to_the_new_node_of_a_slot_that_is_ignored_is_found() {
     found(
         Defect::MovedIsNotFollowed,
         &["errors have a reason", "a renewed lease is kept"],
@@ -98,7 +98,7 @@ fn a_cluster_s_word_that_a_slot_has_moved_and_that_is_not_followed_is_found() {
 }
 
 #[test]
-fn a_call_to_where_its_slot_is_on_its_way_that_does_not_say_so_is_found() {
+fn a_call_to_an_importing_node_without_asking_is_found() {
     found(
         Defect::AskingIsLeftOut,
         &["errors have a reason", "a renewed lease is kept"],
@@ -107,12 +107,12 @@ fn a_call_to_where_its_slot_is_on_its_way_that_does_not_say_so_is_found() {
 }
 
 #[test]
-fn a_call_that_runs_after_what_undoes_it_is_found() {
+fn a_call_that_runs_after_the_call_that_undoes_it_is_found() {
     found(Defect::UndoneCallsRunLate, &["what undoes a call comes after it"], 300);
 }
 
 #[test]
-fn a_sentinel_that_is_believed_since_it_was_first_is_found() {
+fn a_sentinel_that_is_believed_because_it_is_first_is_found() {
     found(
         Defect::FirstSentinelWins,
         &["at most one holder", "a valid lease has its record"],

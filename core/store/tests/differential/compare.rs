@@ -12,7 +12,7 @@ pub(crate) enum Check {
     Unordered,
     /// In everything but times: TTLs and tokens may differ by the time between two calls.
     Times,
-    /// Like `Times`, and a string may be any other one: a time, or a random value.
+    /// Like `Times`, and strings are not compared, because they may be random.
     TimesAndDrawn,
     /// In type and length only, because the value is random.
     Shape,

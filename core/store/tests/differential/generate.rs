@@ -11,7 +11,7 @@ use crate::compare::Check;
 pub(crate) struct Step {
     pub(crate) words: Vec<Vec<u8>>,
     pub(crate) check: Check,
-    /// How long to wait afterwards, so that a short TTL has surely expired.
+    /// How long to wait after the call, so that a short TTL has surely expired.
     pub(crate) wait: Option<Duration>,
 }
 
@@ -117,7 +117,7 @@ impl Generator {
         let mut words = owned(&["EVAL", script.text(), &count]);
         words.extend(owned(&keys));
         words.extend(owned(&args));
-        // From a hash with several fields the script names any of them as the holder.
+        // Such a script reports a random field of a hash as the holder.
         let is_drawn = is_strange || script.text().contains("HRANDFIELD");
         exactly(words, if is_drawn { Check::TimesAndDrawn } else { Check::Times })
     }

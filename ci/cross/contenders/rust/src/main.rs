@@ -147,7 +147,7 @@ fn lock_of(client: &Client, settings: &Settings) -> Outcome<Lock> {
     })
 }
 
-/// Prints `ready`, waits for a line, and runs `work` on that many threads.
+/// Prints `ready`, waits for a line, and runs `work` on `workers` threads.
 fn run(workers: usize, work: impl Fn(usize) -> Outcome + Sync) -> Outcome {
     println!("ready");
     wait_for_line()?;

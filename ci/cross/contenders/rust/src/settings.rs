@@ -54,7 +54,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Whether there is another round after this many.
+    /// Whether a worker starts another round after `rounds` rounds.
     pub(crate) fn should_continue(&self, rounds: u64, started: Instant) -> bool {
         rounds < self.rounds && started.elapsed() < Duration::from_secs(self.seconds)
     }

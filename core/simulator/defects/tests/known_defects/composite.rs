@@ -1,4 +1,4 @@
-//! Defects of composite locks: multi-locks and the lock of a majority.
+//! Defects of composite locks: multi-locks and RedLocks.
 
 use steadlock_protocol::defects::Defect;
 use steadlock_protocol::{AcquireRequest, Context, ErrorKind, Kind, Outcome, Script};
@@ -6,7 +6,7 @@ use steadlock_protocol::{AcquireRequest, Context, ErrorKind, Kind, Outcome, Scri
 use crate::known::{Known, Mistake, Switch, ensure};
 use crate::world::{Way, World, ms, seconds, wants, wants_for};
 
-/// Adds the context of the only caller, which may re-enter its locks.
+/// Adds a context to the request: callers with the same context may re-enter their locks.
 fn own(request: AcquireRequest) -> AcquireRequest {
     AcquireRequest {
         context: Some(Context::from_u64(1)),
@@ -17,11 +17,11 @@ fn own(request: AcquireRequest) -> AcquireRequest {
 pub(crate) const REENTRY: Known = Known {
     what: "re-entered multi-lock not renewed",
     switches: &[(Switch::Patch(Defect::ReentryLeavesMembers), "Expired")],
-    check: several_locks_that_are_entered_again_without_a_lease_are_renewed,
+    check: a_multi_lock_that_is_re_entered_without_a_lease_is_renewed,
 };
 
-/// The first lease may last nearly as long as the second one, because of its longest hold time.
-fn several_locks_that_are_entered_again_without_a_lease_are_renewed(mistake: Mistake) -> Result<(), String> {
+/// The maximum hold time also limits the re-entry, so it ends at 0.9 s: only a little later than the first lease would.
+fn a_multi_lock_that_is_re_entered_without_a_lease_is_renewed(mistake: Mistake) -> Result<(), String> {
     let mut world = World::auto_renewed(mistake, 1, ms(2_500));
     let request = |name| AcquireRequest {
         max_hold: Some(ms(900)),
@@ -34,17 +34,17 @@ fn several_locks_that_are_entered_again_without_a_lease_are_renewed(mistake: Mis
     world.granted(0, again, ms(10))?;
     world.run_for(ms(800));
     ensure(world.lost(0).is_empty(), || {
-        format!("it may last for 0.9 s, and after 0.8 s it is lost: {:?}", world.lost(0))
+        format!("after 0.8 s of at most 0.9 s, leases are lost: {:?}", world.lost(0))
     })
 }
 
 pub(crate) const LOST_MEMBER: Known = Known {
     what: "multi-lock granted with a lost member",
-    switches: &[(Switch::Patch(Defect::LostMemberIsGranted), "granted with it")],
-    check: several_locks_are_not_granted_when_one_was_lost_meanwhile,
+    switches: &[(Switch::Patch(Defect::LostMemberIsGranted), "multi-lock was granted")],
+    check: a_multi_lock_is_not_granted_while_a_member_is_lost,
 };
 
-fn several_locks_are_not_granted_when_one_was_lost_meanwhile(mistake: Mistake) -> Result<(), String> {
+fn a_multi_lock_is_not_granted_while_a_member_is_lost(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 2);
     let right = world.hold(1, wants(Kind::Lock, "right"))?;
     let ticket = world.acquire_all(0, ["left", "right"].map(|name| wants(Kind::Lock, name)).into());
@@ -53,7 +53,7 @@ fn several_locks_are_not_granted_when_one_was_lost_meanwhile(mistake: Mistake) -
     let left = world.hold(1, wants(Kind::Lock, "left"))?;
     world.release(1, right.lease);
     ensure(world.outcome(0, ticket, seconds(5)).is_none(), || {
-        "another has one of the locks, and the whole is granted with it".into()
+        "another client holds a member, and the multi-lock was granted".into()
     })?;
     world.release(1, left.lease);
     world.granted(0, ticket, seconds(2)).map(|_| ())
@@ -61,12 +61,12 @@ fn several_locks_are_not_granted_when_one_was_lost_meanwhile(mistake: Mistake) -
 
 pub(crate) const EXTENSION: Known = Known {
     what: "extension of a majority counts lost members",
-    switches: &[(Switch::Patch(Defect::ExtensionOfMembers), "last so long on 1")],
-    check: an_extension_tells_what_a_majority_keeps,
+    switches: &[(Switch::Patch(Defect::ExtensionOfMembers), "as long on 1")],
+    check: a_majority_keeps_its_records_until_the_reported_deadline,
 };
 
-/// The first primary extends its record and then loses it. The reply of the third one is late.
-fn an_extension_tells_what_a_majority_keeps(mistake: Mistake) -> Result<(), String> {
+/// The first primary extends its record and then loses it. The reply of the third primary is late.
+fn a_majority_keeps_its_records_until_the_reported_deadline(mistake: Mistake) -> Result<(), String> {
     let mut world = World::of_a_majority(mistake, 3, seconds(30));
     let held = world.hold(0, wants_for(seconds(20), Kind::Mutex, "door"))?;
     world.run_for(ms(100));
@@ -79,13 +79,13 @@ fn an_extension_tells_what_a_majority_keeps(mistake: Mistake) -> Result<(), Stri
     // The refusal of this extension shows that the record is gone.
     world.extend(0, held.lease, seconds(61));
     let Some((Outcome::Extended(until), at)) = world.outcome(0, extension, seconds(4)) else {
-        return Err("it was not extended".into());
+        return Err("the lease was not extended".into());
     };
     let promised = until.saturating_since(at);
     let kept = (0..3).filter(|node| world.left(*node, "door").is_some_and(|left| left >= promised));
     let kept = kept.count();
     ensure(kept >= 2, || {
-        format!("it is extended to {promised:?} from now, and records last so long on {kept} of 3")
+        format!("the lease is extended to {promised:?} from now, and its records last as long on {kept} of 3")
     })
 }
 
@@ -104,22 +104,22 @@ fn silence_counts_from_the_first_question(mistake: Mistake) -> Result<(), String
     world.release(0, held.lease);
     // From here on the waiter sends requests.
     ensure(world.outcome(0, waiter, seconds(3)).is_none(), || {
-        "a caller that asked for less than a lease gets the answer that the servers are silent".into()
+        "less than one lease after its first request, a waiter gets the answer that the servers are silent".into()
     })?;
     let outcome = world.outcome(0, waiter, seconds(2));
     ensure(
         matches!(&outcome, Some((Outcome::Failed(error), _)) if error.kind() == ErrorKind::Unavailable),
-        || format!("a caller without an answer for longer than a lease got {outcome:?}"),
+        || format!("a waiter without an answer for longer than a lease got {outcome:?}"),
     )
 }
 
 pub(crate) const SELF_WAIT: Known = Known {
     what: "composite lock waits for its own caller",
     switches: &[(Switch::Patch(Defect::CompositeWaitsForItself), "waits for itself")],
-    check: nobody_waits_for_a_composite_lock_that_it_keeps_from_itself,
+    check: a_caller_that_would_wait_for_itself_is_refused,
 };
 
-fn nobody_waits_for_a_composite_lock_that_it_keeps_from_itself(mistake: Mistake) -> Result<(), String> {
+fn a_caller_that_would_wait_for_itself_is_refused(mistake: Mistake) -> Result<(), String> {
     let is_refused = |outcome: &Option<(Outcome, _)>| matches!(outcome, Some((Outcome::Failed(error), _)) if error.kind() == ErrorKind::InvalidArgument);
     let both = || vec![own(wants(Kind::Lock, "left")), own(wants(Kind::Mutex, "right"))];
     let mut world = World::new(mistake, 1);
@@ -127,7 +127,7 @@ fn nobody_waits_for_a_composite_lock_that_it_keeps_from_itself(mistake: Mistake)
     let whole = world.acquire_all(0, both());
     let outcome = world.outcome(0, whole, seconds(10));
     ensure(is_refused(&outcome), || {
-        format!("who has one of them and wants both waits for itself: {outcome:?}")
+        format!("a holder of one member that requests both waits for itself: {outcome:?}")
     })?;
     world.release(0, alone.lease);
     let whole = world.acquire_all(0, both());
@@ -135,7 +135,7 @@ fn nobody_waits_for_a_composite_lock_that_it_keeps_from_itself(mistake: Mistake)
     let member = world.acquire(0, own(wants(Kind::Mutex, "right")));
     let outcome = world.outcome(0, member, seconds(10));
     ensure(is_refused(&outcome), || {
-        format!("who has both and wants one waits for itself: {outcome:?}")
+        format!("a holder of both members that requests one waits for itself: {outcome:?}")
     })?;
 
     let mut world = World::of_a_majority(mistake, 3, seconds(3));
@@ -143,7 +143,7 @@ fn nobody_waits_for_a_composite_lock_that_it_keeps_from_itself(mistake: Mistake)
     let again = world.acquire(0, own(wants(Kind::Lock, "door")));
     let outcome = world.outcome(0, again, seconds(10));
     ensure(is_refused(&outcome), || {
-        format!("who has a majority's lock and wants it again waits for itself: {outcome:?}")
+        format!("a holder of a RedLock that requests it again waits for itself: {outcome:?}")
     })
 }
 
@@ -161,11 +161,11 @@ fn a_majoritys_lock_lasts_as_long_as_its_majority(mistake: Mistake) -> Result<()
         world.hold_up(Script::MutexRenew, Way::There, ms(late));
     }
     world.run_for(ms(1_100));
-    let until = world.deadline(0, held.lease).ok_or("it was not granted")?;
+    let until = world.deadline(0, held.lease).ok_or("no deadline was reported")?;
     let promised = until.saturating_since(world.now);
     let kept = (0..3).filter(|node| world.left(*node, "door").is_some_and(|left| left >= promised));
     let kept = kept.count();
     ensure(kept >= 2, || {
-        format!("one of 3 was renewed, and it is relied on for {promised:?}, which {kept} of 3 keep")
+        format!("one of 3 was renewed, and the deadline is {promised:?} ahead, which {kept} of 3 records reach")
     })
 }

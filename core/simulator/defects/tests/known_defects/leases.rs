@@ -9,13 +9,13 @@ use crate::world::{Way, World, ms, seconds, wants, wants_for};
 pub(crate) const WRONG_UNITS: Known = Known {
     what: "multi-lock TTL in wrong units",
     switches: &[(Switch::Patch(Defect::MultiLockUnits), "lasts 9999")],
-    check: several_locks_last_as_long_as_asked,
+    check: a_multi_lock_lasts_as_long_as_requested,
 };
 
-fn several_locks_last_as_long_as_asked(mistake: Mistake) -> Result<(), String> {
+fn a_multi_lock_lasts_as_long_as_requested(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 2);
-    // One lock is acquired at once. The other is held by another client for so long that less than the requested lease
-    // is left of the first.
+    // The left lock is acquired at once, and the right one after 6 s. By then less than the requested lease is left of
+    // the first.
     let other = world.hold(1, wants(Kind::Lock, "right"))?;
     let both = ["left", "right"].map(|name| wants_for(seconds(10), Kind::Lock, name));
     let ticket = world.acquire_all(0, both.into());
@@ -25,7 +25,7 @@ fn several_locks_last_as_long_as_asked(mistake: Mistake) -> Result<(), String> {
     for name in ["left", "right"] {
         let left = world.left(0, name).ok_or_else(|| format!("{name} is not held"))?;
         ensure(left > seconds(8) && left <= seconds(10), || {
-            format!("10 s were asked for, and {name} lasts {} s", left.as_secs())
+            format!("10 s were requested, and {name} lasts {} s", left.as_secs())
         })?;
     }
     Ok(())
@@ -44,17 +44,17 @@ pub(crate) const TOKEN: Known = Known {
             "does not rise",
         ),
     ],
-    check: a_token_and_a_lease_keep_to_themselves,
+    check: a_token_and_a_lease_are_independent,
 };
 
-/// A new token does not change the lease. The end of the lease does not end the lower bound for later tokens, even if a
-/// clock is set back.
-fn a_token_and_a_lease_keep_to_themselves(mistake: Mistake) -> Result<(), String> {
+/// A lock with a fencing token has the requested lease. After its end the next token is higher, even if the server's
+/// clock was set back.
+fn a_token_and_a_lease_are_independent(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 2);
     let first = world.hold(0, wants_for(seconds(2), Kind::Lock, "door"))?;
     let left = world.left(0, "door").unwrap_or_default();
     ensure(left <= seconds(2), || {
-        format!("2 s were asked for, and the lock lasts {left:?}")
+        format!("2 s were requested, and the lock lasts {left:?}")
     })?;
     world.kill(0);
     world.run_for(seconds(5));
@@ -120,14 +120,14 @@ fn nothing_shortens_a_lease(mistake: Mistake) -> Result<(), String> {
         (Kind::Write, Script::WriteAcquire),
         (one_permit, Script::SemaphoreAcquire),
     ] {
-        a_late_try_never_shortens(mistake, kind, script)?;
+        a_late_attempt_never_shortens(mistake, kind, script)?;
     }
     Ok(())
 }
 
 /// For the server, a second attempt is a re-entry of the same owner. An attempt requests at most 30 s, so a late one
 /// requests less than a renewal has already set.
-fn a_late_try_never_shortens(mistake: Mistake, kind: Kind, script: Script) -> Result<(), String> {
+fn a_late_attempt_never_shortens(mistake: Mistake, kind: Kind, script: Script) -> Result<(), String> {
     let mut world = World::new(mistake, 2);
     world.hold_up(script, Way::There, seconds(4));
     world.hold_up(script, Way::There, seconds(5));
@@ -135,13 +135,13 @@ fn a_late_try_never_shortens(mistake: Mistake, kind: Kind, script: Script) -> Re
     let held = world.hold(0, wants_for(seconds(60), kind, "door"))?;
     world.run_for(seconds(50));
     let asked = world.ran(script, 0, start);
-    ensure(asked == 2, || format!("{kind:?}: asked {asked} times"))?;
+    ensure(asked == 2, || format!("{kind:?}: {asked} attempts"))?;
     ensure(!world.lost(0).contains_key(&held.lease), || {
         format!("{kind:?}: the lease was lost")
     })?;
     let excluded = if kind == Kind::Read { Kind::Write } else { kind };
     ensure(!world.is_free(1, wants(excluded, "door")), || {
-        format!("{kind:?}: beside a lease of 60 s another was granted after 50 s")
+        format!("{kind:?}: beside a lease of 60 s another one was granted after 50 s")
     })
 }
 
@@ -153,29 +153,29 @@ fn a_re_entry_never_shortens(mistake: Mistake) -> Result<(), String> {
     };
     let outer = world.hold(0, here(seconds(10)))?;
     let inner = world.hold(0, here(seconds(1)))?;
-    ensure(inner.levels == 2, || "the second is no re-entry".into())?;
+    ensure(inner.levels == 2, || "the second acquire is no re-entry".into())?;
     world.release(0, inner.lease);
     world.run_for(seconds(5));
     ensure(world.lost(0).is_empty(), || {
         format!(
-            "10 s were asked for, and after 5 s the outer lease was lost: {:?}",
+            "10 s were requested, and after 5 s the outer lease was lost: {:?}",
             world.lost(0)
         )
     })?;
     ensure(outer.deadline > world.now && inner.deadline >= outer.deadline, || {
         "a deadline was shortened".into()
     })?;
-    ensure(world.left(0, "door").is_some(), || "its record is gone".into())
+    ensure(world.left(0, "door").is_some(), || "the record is gone".into())
 }
 
 pub(crate) const REENTRY_LENGTH: Known = Known {
     what: "re-entry with a longer auto-renewed lease keeps the shorter one",
     switches: &[(Switch::Patch(Defect::ReentryKeepsLength), "lasts")],
-    check: a_re_entry_lasts_as_long_as_it_asks_for,
+    check: a_re_entry_lasts_as_long_as_requested,
 };
 
 /// The server is paused for longer than the outer lease but shorter than the inner one.
-fn a_re_entry_lasts_as_long_as_it_asks_for(mistake: Mistake) -> Result<(), String> {
+fn a_re_entry_lasts_as_long_as_requested(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 1);
     let renewed = |length| AcquireRequest {
         lease: LeaseTerms::renewed(length).unwrap(),
@@ -186,7 +186,7 @@ fn a_re_entry_lasts_as_long_as_it_asks_for(mistake: Mistake) -> Result<(), Strin
     let inner = world.hold(0, renewed(seconds(20)))?;
     let lasts = inner.deadline.saturating_since(world.now);
     ensure(inner.levels == 2 && lasts > seconds(19), || {
-        format!("20 s were asked for, and the re-entry lasts {lasts:?}")
+        format!("20 s were requested, and the re-entry lasts {lasts:?}")
     })?;
     for _ in 0..3 {
         world.run_for(seconds(15));
@@ -196,7 +196,7 @@ fn a_re_entry_lasts_as_long_as_it_asks_for(mistake: Mistake) -> Result<(), Strin
     }
     ensure(world.lost(0).is_empty(), || {
         format!(
-            "a server stood still for 10 s, and of 20 s was lost: {:?}",
+            "the server was paused for 10 s, and leases of 20 s were lost: {:?}",
             world.lost(0)
         )
     })
@@ -205,27 +205,27 @@ fn a_re_entry_lasts_as_long_as_it_asks_for(mistake: Mistake) -> Result<(), Strin
 pub(crate) const EXPIRED_GRANT: Known = Known {
     what: "expired grant returned as held",
     switches: &[(Switch::Patch(Defect::ExpiredGrantIsHeld), "had ended")],
-    check: a_granted_lock_is_held,
+    check: a_granted_lease_has_not_expired,
 };
 
-fn a_granted_lock_is_held(mistake: Mistake) -> Result<(), String> {
+fn a_granted_lease_has_not_expired(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 1);
     world.hold_up(Script::LockAcquire, Way::Back, ms(500));
     let ticket = world.acquire(0, wants_for(ms(300), Kind::Lock, "door"));
     let grant = world.granted(0, ticket, seconds(5))?;
     let has_record = world.left(0, "door").is_some();
     ensure(grant.deadline > world.now && has_record, || {
-        format!("granted at {} what had ended at {}", world.now, grant.deadline)
+        format!("granted at {}, but it had ended at {}", world.now, grant.deadline)
     })
 }
 
 pub(crate) const STALE: Known = Known {
     what: "extend returns a stale object",
     switches: &[(Switch::Patch(Defect::ExtendIsStale), "is stale")],
-    check: an_extension_says_until_when_it_lasts,
+    check: an_extension_returns_the_new_deadline,
 };
 
-fn an_extension_says_until_when_it_lasts(mistake: Mistake) -> Result<(), String> {
+fn an_extension_returns_the_new_deadline(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 1);
     let held = world.hold(0, wants_for(seconds(2), Kind::Lock, "door"))?;
     world.run_for(seconds(1));
@@ -235,21 +235,21 @@ fn an_extension_says_until_when_it_lasts(mistake: Mistake) -> Result<(), String>
     };
     let lasts = deadline.saturating_since(at);
     ensure(lasts > seconds(9), || {
-        format!("the extension by 10 s is stale: it says that {lasts:?} are left")
+        format!("the deadline after an extension of 10 s is stale: it is {lasts:?} ahead")
     })?;
     world.run_for(seconds(5));
     ensure(world.lost(0).is_empty() && world.left(0, "door").is_some(), || {
-        "it was extended, and did not last".into()
+        "the extended lease did not last".into()
     })
 }
 
 pub(crate) const EXPIRED: Known = Known {
-    what: "expired lease bars its own owner",
+    what: "expired lease keeps its owner from the lock",
     switches: &[(Switch::Patch(Defect::ExpiredLeaseStays), "is kept from the lock")],
-    check: an_expired_lease_bars_nobody,
+    check: the_owner_of_an_expired_lease_can_acquire_the_lock,
 };
 
-fn an_expired_lease_bars_nobody(mistake: Mistake) -> Result<(), String> {
+fn the_owner_of_an_expired_lease_can_acquire_the_lock(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 1);
     let here = || AcquireRequest {
         context: Some(Context::from_u64(1)),
@@ -268,17 +268,17 @@ fn an_expired_lease_bars_nobody(mistake: Mistake) -> Result<(), String> {
     let is_not_owner = matches!(&outcome, Some(Outcome::Failed(error)) if error.kind() == ErrorKind::NotOwner);
     ensure(is_not_owner, || format!("a later release says {outcome:?}"))?;
     ensure(new.deadline > world.now && world.left(0, "door").is_some(), || {
-        "the new lease went with the old one".into()
+        "the new lease ended with the release of the old one".into()
     })
 }
 
 pub(crate) const OUTLIVING: Known = Known {
     what: "extension outlives its expired lease",
     switches: &[(Switch::Patch(Defect::ExpiredRecordStays), "still has")],
-    check: nothing_outlives_an_expired_lease,
+    check: no_record_outlives_an_expired_lease,
 };
 
-fn nothing_outlives_an_expired_lease(mistake: Mistake) -> Result<(), String> {
+fn no_record_outlives_an_expired_lease(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 1);
     let held = world.hold(0, wants_for(seconds(1), Kind::Lock, "door"))?;
     // The server runs the extension, but its replies reach the holder too late.
@@ -292,6 +292,6 @@ fn nothing_outlives_an_expired_lease(mistake: Mistake) -> Result<(), String> {
     })?;
     let left = world.left(0, "door");
     ensure(left.is_none(), || {
-        format!("the lease expired, and the server still has {left:?} of it")
+        format!("the lease expired, and the server still has its record for {left:?}")
     })
 }

@@ -28,27 +28,27 @@ if redis.call('HDEL', lock, owner) == 0 then",
         ]),
         "is not free",
     )],
-    check: asking_again_gives_one_hold,
+    check: a_repeated_attempt_gives_one_hold,
 };
 
-fn asking_again_gives_one_hold(mistake: Mistake) -> Result<(), String> {
+fn a_repeated_attempt_gives_one_hold(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 2);
     // The delay is longer than the command timeout, so the session sends the attempt again.
     world.hold_up(Script::LockAcquire, Way::Back, seconds(4));
     let start = world.now;
     let held = world.hold(0, wants(Kind::Lock, "door"))?;
     let asked = world.ran(Script::LockAcquire, 0, start);
-    ensure(asked == 2, || format!("asked {asked} times"))?;
+    ensure(asked == 2, || format!("{asked} attempts"))?;
     world.release(0, held.lease);
     world.run_for(ms(10));
     ensure(world.is_free(1, wants(Kind::Lock, "door")), || {
-        "asked twice, granted once, released once, and the lock is not free".into()
+        "after two attempts, one grant and one release the lock is not free".into()
     })
 }
 
 pub(crate) const ONE_THREAD: Known = Known {
     what: "thread-id ownership crosses coroutines",
-    switches: &[(Switch::Patch(Defect::OwnerIsTheThread), "was let in")],
+    switches: &[(Switch::Patch(Defect::OwnerIsTheThread), "granted the lock")],
     check: tasks_of_one_thread_exclude_each_other,
 };
 
@@ -60,11 +60,11 @@ fn tasks_of_one_thread_exclude_each_other(mistake: Mistake) -> Result<(), String
     };
     let first = world.hold(0, task(1))?;
     let again = world.hold(0, task(1))?;
-    ensure(again.levels == 2, || "the task itself is not let in again".into())?;
+    ensure(again.levels == 2, || "the task did not re-enter its lock".into())?;
     let other = world.acquire(0, task(2));
     world.run_for(seconds(1));
     ensure(world.outcome(0, other, ms(0)).is_none(), || {
-        "another task of the thread was let in beside the holder".into()
+        "another task of the thread was granted the lock beside the holder".into()
     })?;
     world.release(0, again.lease);
     world.release(0, first.lease);
@@ -75,19 +75,19 @@ fn tasks_of_one_thread_exclude_each_other(mistake: Mistake) -> Result<(), String
 pub(crate) const RELEASE_FAILS: Known = Known {
     what: "release error masks the program's own",
     switches: &[(Switch::Patch(Defect::ReleaseFails), "the release says")],
-    check: releasing_what_was_lost_is_no_error,
+    check: the_release_of_a_lost_lease_is_no_error,
 };
 
-/// The core's part of leaving a scope: the release reports no error that could replace an error of the program. How a
-/// scope uses the result is up to each language, and tested there.
-fn releasing_what_was_lost_is_no_error(mistake: Mistake) -> Result<(), String> {
+/// A scope releases its lock at its end. If that failed, the error could replace one that the program has raised in the
+/// scope. The tests of each language check how its scopes use the result.
+fn the_release_of_a_lost_lease_is_no_error(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 1);
     let held = world.lose(0, wants(Kind::Lock, "door"))?;
     let release = world.release(0, held.lease);
     match world.outcome(0, release, seconds(1)) {
         Some((Outcome::Released(ReleaseOutcome::Expired), _)) => Ok(()),
         Some((Outcome::Failed(error), _)) => Err(format!("the release says: {error}")),
-        other => Err(format!("the release came to {other:?}")),
+        other => Err(format!("the outcome of the release is {other:?}")),
     }
 }
 
@@ -108,7 +108,7 @@ fn a_cancelled_acquire_leaves_nothing(mistake: Mistake) -> Result<(), String> {
         world.run_for(seconds(1));
         let left = world.left(0, "door");
         ensure(left.is_none() && world.is_free(1, wants(Kind::Lock, "door")), || {
-            format!("the caller went away, and its record is left for {left:?}")
+            format!("the caller has cancelled, and its record is left for {left:?}")
         })?;
     }
     Ok(())
@@ -138,20 +138,20 @@ pub(crate) const OTHER_OWNER: Known = Known {
             "Fair: the next holder's",
         ),
     ],
-    check: a_late_release_takes_only_its_own,
+    check: a_late_release_removes_only_its_own_record,
 };
 
-fn a_late_release_takes_only_its_own(mistake: Mistake) -> Result<(), String> {
+fn a_late_release_removes_only_its_own_record(mistake: Mistake) -> Result<(), String> {
     for kind in [Kind::Lock, Kind::Mutex, Kind::Fair] {
         let mut world = World::new(mistake, 2);
         let held = world.lose(0, wants(kind, "door"))?;
         world.hold(1, wants(kind, "door"))?;
-        let others = world.owners(kind, "door");
-        ensure(others.len() == 1, || format!("{kind:?}: held by {others:?}"))?;
+        let next = world.owners(kind, "door");
+        ensure(next.len() == 1, || format!("{kind:?}: held by {next:?}"))?;
         world.release(0, held.lease);
         world.run_for(ms(100));
-        ensure(world.owners(kind, "door") == others, || {
-            format!("{kind:?}: the next holder's record went with a late release")
+        ensure(world.owners(kind, "door") == next, || {
+            format!("{kind:?}: the next holder's record was removed by a late release")
         })?;
     }
     Ok(())

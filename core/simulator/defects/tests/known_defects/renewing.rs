@@ -1,4 +1,4 @@
-//! Defects of renewal: a lease is not renewed although it should be, or the other way round.
+//! Defects of renewal: a lease is not renewed although it is held, or is renewed although it is not.
 
 use steadlock_protocol::defects::Defect;
 use steadlock_protocol::{Kind, Lane, LostReason, Script};
@@ -9,10 +9,10 @@ use crate::world::{Way, World, ms, seconds, wants, wants_for};
 pub(crate) const STUCK_NODE: Known = Known {
     what: "healthy nodes not renewed while one is stuck",
     switches: &[(Switch::Patch(Defect::StuckNodeStopsRenewals), "is stuck")],
-    check: a_stuck_node_keeps_nobody_from_the_others,
+    check: a_stuck_node_delays_no_renewal_on_the_others,
 };
 
-fn a_stuck_node_keeps_nobody_from_the_others(mistake: Mistake) -> Result<(), String> {
+fn a_stuck_node_delays_no_renewal_on_the_others(mistake: Mistake) -> Result<(), String> {
     let mut world = World::of_a_majority(mistake, 3, seconds(3));
     world.hold(0, wants(Kind::Mutex, "door"))?;
     world.run_for(seconds(10));
@@ -55,11 +55,11 @@ fn each_lane_is_lost_by_itself(mistake: Mistake) -> Result<(), String> {
 pub(crate) const OUTLIVES: Known = Known {
     what: "renewal outlives unlock",
     switches: &[(Switch::Patch(Defect::RenewalOutlivesUnlock), "is renewed")],
-    check: nothing_renews_what_was_released,
+    check: a_released_lease_is_not_renewed,
 };
 
-/// The release is delayed on its way. Until it arrives the record may last for one lease, but must not be renewed.
-fn nothing_renews_what_was_released(mistake: Mistake) -> Result<(), String> {
+/// The release is delayed on its way. Until it arrives, the record may last for one lease, but must not be renewed.
+fn a_released_lease_is_not_renewed(mistake: Mistake) -> Result<(), String> {
     let lease = seconds(3);
     let mut world = World::auto_renewed(mistake, 2, lease);
     let held = world.hold(0, wants(Kind::Lock, "door"))?;
@@ -71,7 +71,7 @@ fn nothing_renews_what_was_released(mistake: Mistake) -> Result<(), String> {
     let granted = world.granted(1, waiter, lease + ms(800));
     let renewals = world.ran(Script::LockRenew, 0, released);
     ensure(granted.is_ok() && renewals == 0, || {
-        format!("what was released is renewed {renewals} times, and {granted:?}")
+        format!("the released lease is renewed {renewals} times, and the waiter has {granted:?}")
     })
 }
 
@@ -122,7 +122,7 @@ fn a_renewal_creates_nothing(mistake: Mistake) -> Result<(), String> {
         world.command(0, &["DEL", "door"]);
         world.run_for(seconds(2));
         ensure(world.owners(kind, "door").is_empty(), || {
-            format!("{kind:?}: the record that was removed is there again")
+            format!("{kind:?}: the removed record is there again")
         })?;
         let reason = world.lost(0).get(&held.lease).copied();
         ensure(reason == Some(LostReason::Removed), || {
@@ -133,9 +133,9 @@ fn a_renewal_creates_nothing(mistake: Mistake) -> Result<(), String> {
         let held = world.hold(0, wants(kind, "door"))?;
         world.command(0, &["DEL", "door"]);
         world.hold(1, wants_for(seconds(60), kind, "door"))?;
-        let others = world.owners(kind, "door");
+        let next = world.owners(kind, "door");
         world.run_for(seconds(2));
-        ensure(world.owners(kind, "door") == others && world.lost(1).is_empty(), || {
+        ensure(world.owners(kind, "door") == next && world.lost(1).is_empty(), || {
             format!("{kind:?}: the next holder's record was overwritten")
         })?;
         let reason = world.lost(0).get(&held.lease).copied();

@@ -8,7 +8,7 @@ use steadlock_protocol::{AcquireRequest, Context, Kind, Permits, Script};
 use crate::known::{Known, Mistake, Switch, ensure};
 use crate::world::{World, ms, seconds, wants};
 
-/// A poll, and the way to the server and back.
+/// Within this time a waiter polls and gets the reply.
 const POLL: Duration = ms(800);
 
 pub(crate) const STALL: Known = Known {
@@ -25,17 +25,17 @@ fn a_lost_message_costs_one_poll(mistake: Mistake) -> Result<(), String> {
     world.loses_messages = true;
     world.release(0, held.lease);
     let granted = world.granted(1, waiter, POLL);
-    granted.map_err(|waiting| format!("the message was lost, and the free lock is {waiting}"))?;
+    granted.map_err(|refusal| format!("the message was lost, and the lock is free: {refusal}"))?;
     Ok(())
 }
 
 pub(crate) const PARKED: Known = Known {
     what: "semaphore waiter parked for ever",
     switches: &[(Switch::Patch(Defect::WaiterParks), "the holder is dead")],
-    check: the_permit_of_a_dead_holder_is_taken,
+    check: the_permit_of_a_dead_holder_is_granted,
 };
 
-fn the_permit_of_a_dead_holder_is_taken(mistake: Mistake) -> Result<(), String> {
+fn the_permit_of_a_dead_holder_is_granted(mistake: Mistake) -> Result<(), String> {
     let lease = seconds(3);
     let mut world = World::auto_renewed(mistake, 2, lease);
     let only_one = AcquireRequest {
@@ -48,17 +48,17 @@ fn the_permit_of_a_dead_holder_is_taken(mistake: Mistake) -> Result<(), String> 
     // No message is published when a permit expires.
     world.kill(0);
     let granted = world.granted(1, waiter, lease + POLL);
-    granted.map_err(|waiting| format!("the holder is dead, and its permit {waiting}"))?;
+    granted.map_err(|refusal| format!("the holder is dead, and its permit has expired: {refusal}"))?;
     Ok(())
 }
 
-pub(crate) const BESIDE: Known = Known {
-    what: "try refused beside others though there is room",
-    switches: &[(Switch::Patch(Defect::SharedAttemptQueues), "there was room for all")],
-    check: simultaneous_attempts_are_granted_all_that_is_free,
+pub(crate) const ROOM_FOR_ALL: Known = Known {
+    what: "attempt refused although there is room",
+    switches: &[(Switch::Patch(Defect::SharedAttemptQueues), "there was room for")],
+    check: simultaneous_attempts_are_granted_while_there_is_room,
 };
 
-fn simultaneous_attempts_are_granted_all_that_is_free(mistake: Mistake) -> Result<(), String> {
+fn simultaneous_attempts_are_granted_while_there_is_room(mistake: Mistake) -> Result<(), String> {
     let permits = Kind::Semaphore(Permits::new(1, 8).unwrap());
     for (kind, room) in [(permits, 8), (Kind::Read, 12)] {
         let mut world = World::new(mistake, 1);
@@ -72,7 +72,7 @@ fn simultaneous_attempts_are_granted_all_that_is_free(mistake: Mistake) -> Resul
             .filter(|ticket| world.granted(0, *ticket, seconds(1)).is_ok());
         let granted = granted.count();
         ensure(granted == room, || {
-            format!("{kind:?}: of 12 at once {granted} were granted, and there was room for all {room}")
+            format!("{kind:?}: {granted} of 12 attempts were granted, and there was room for {room}")
         })?;
     }
     Ok(())
@@ -87,7 +87,7 @@ pub(crate) const DEAD_HEAD: Known = Known {
             (Script::FairRelease, HEAD, HEAD_IS_KEPT),
             (Script::FairForce, HEAD, HEAD_IS_KEPT),
         ]),
-        "behind a dead one",
+        "a dead waiter",
     )],
     check: a_dead_head_is_passed_over,
 };
@@ -110,7 +110,7 @@ fn a_dead_head_is_passed_over(mistake: Mistake) -> Result<(), String> {
     world.run_for(seconds(10));
     world.release(0, held.lease);
     let granted = world.granted(2, second, POLL);
-    granted.map_err(|waiting| format!("the free lock, behind a dead one in the line, is {waiting}"))?;
+    granted.map_err(|refusal| format!("the lock is free behind a dead waiter: {refusal}"))?;
     Ok(())
 }
 
@@ -140,8 +140,8 @@ fn a_downgrade_wakes_the_readers(mistake: Mistake) -> Result<(), String> {
     world.hold(0, by_one(Kind::Read))?;
     world.release(0, write.lease);
     let granted = world.granted(1, reader, ms(10));
-    granted.map_err(|waiting| format!("anybody may read again, and the read side is {waiting}"))?;
-    ensure(world.lost(0).is_empty(), || "the read inside the write was lost".into())
+    granted.map_err(|refusal| format!("all may read again: {refusal}"))?;
+    ensure(world.lost(0).is_empty(), || "the holder lost its read lock".into())
 }
 
 pub(crate) const SILENT_RELEASE: Known = Known {
@@ -200,7 +200,7 @@ fn a_release_wakes_waiters(mistake: Mistake) -> Result<(), String> {
             world.release(0, lease);
         }
         let granted = world.granted(1, waiter, ms(10));
-        granted.map_err(|waiting| format!("{held:?} was released, and {wanted:?} is {waiting}"))?;
+        granted.map_err(|refusal| format!("{held:?} was released, and {wanted:?} was {refusal}"))?;
     }
     Ok(())
 }

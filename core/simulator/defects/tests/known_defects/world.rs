@@ -14,7 +14,7 @@ use steadlock_store::{Reply as StoreReply, ServerTime, Store, SubscriberId};
 
 use crate::known::Mistake;
 
-/// The time that anything takes to arrive.
+/// How long a call, a reply or a message takes to arrive.
 const LATENCY: Duration = Duration::from_micros(500);
 /// The time that every server's clock shows when a world begins.
 const EPOCH: u64 = 1_795_000_000_000_000;
@@ -39,7 +39,7 @@ impl Entropy for Seeded {
     }
 }
 
-/// The direction in which something is delayed.
+/// Which of a call and its reply is delayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// The call, on its way to the server.
@@ -53,7 +53,7 @@ struct Node {
     store: Store,
     /// How far its clock was set back.
     set_back: Duration,
-    /// Whether the server is paused. Everything for it waits meanwhile.
+    /// Whether the server is paused. While it is, everything sent to it waits.
     is_stopped: bool,
 }
 
@@ -81,7 +81,7 @@ enum Travelling {
 }
 
 impl Travelling {
-    /// Returns the server that it is sent to.
+    /// Returns the server that this is sent to, unless it is sent to a client.
     const fn to(&self) -> Option<NodeId> {
         match self {
             Self::Call(call) => Some(call.node),
@@ -184,32 +184,32 @@ impl World {
         self.nodes[0].set_back += by;
     }
 
-    /// Closes one lane of a client for good, with the loss of everything on its way.
+    /// Closes one lane of a client for good. Calls and replies that are on their way on it are lost.
     pub(crate) fn cut(&mut self, client: usize, lane: Lane) {
         let node = NodeId(0);
         self.closed.insert((client, node, lane));
         let lanes = &self.lanes;
-        let on_it = |of: usize, call: CallId| {
+        let is_on_lane = |of: usize, call: CallId| {
             of == client
                 && lanes
                     .get(&(client, call))
                     .is_some_and(|(to, of, _)| (*to, *of) == (node, lane))
         };
-        let mut answered = Vec::new();
+        let mut lost = Vec::new();
         self.travelling.retain(|_, (of, what)| {
             let call = match what {
                 Travelling::Call(call) => call.id,
                 Travelling::Reply(call, _) => *call,
                 _ => return true,
             };
-            let is_cut = on_it(*of, call);
-            if is_cut {
-                answered.push(call);
+            let is_lost = is_on_lane(*of, call);
+            if is_lost {
+                lost.push(call);
             }
-            !is_cut
+            !is_lost
         });
         self.tell(client, |session, now| session.on_lane_closed(node, lane, "cut", now));
-        for call in answered {
+        for call in lost {
             let cut = Err(CallError::Disconnected("cut".into()));
             self.tell(client, |session, now| session.on_reply(call, cut, now));
         }
@@ -256,7 +256,7 @@ impl World {
         self.tell(client, |session, now| session.cancel(ticket, now));
     }
 
-    /// Gives a session an input, and keeps the driver contract: drain both polls.
+    /// Gives a session an input, then drains both of its polls as the driver contract demands.
     fn tell<T>(&mut self, client: usize, input: impl FnOnce(&mut Session, Instant) -> T) -> T {
         let now = self.now;
         let result = input(&mut self.clients[client].session, now);
@@ -293,7 +293,7 @@ impl World {
         self.travelling.insert((arrival, self.departed), (client, what));
     }
 
-    /// Returns when something sent now arrives: after everything that was sent before it.
+    /// Returns when something that is sent now arrives. It never overtakes what was sent earlier on the same lane.
     fn arrival(&mut self, line: (usize, NodeId, Lane, bool), script: Script, way: Way) -> Instant {
         let held_up = |(of, to, _): &(Script, Way, Duration)| *of == script && *to == way;
         let delay = self.delays.iter().position(held_up).map(|at| self.delays.remove(at).2);
@@ -334,7 +334,7 @@ impl World {
         }
     }
 
-    /// Runs the script of a call, or the defective text of it.
+    /// Runs the script of a call, in its defective text if the mistake has one.
     fn run(&mut self, node: usize, call: &Call) -> Result<Reply, CallError> {
         let clock = self.clock(node);
         let store = &mut self.nodes[node].store;
@@ -367,11 +367,11 @@ impl World {
 
     // The passing of time.
 
-    /// Advances to the next event, up to `end`. Returns false if there is none.
+    /// Advances to the next event, or to `end` if there is none before it. Returns whether there was one.
     fn step(&mut self, end: Instant) -> bool {
         let nodes = &self.nodes;
-        let waits = |what: &Travelling| what.to().is_some_and(|node| nodes[usize::from(node.0)].is_stopped);
-        let arrival = self.travelling.iter().find(|(_, (_, what))| !waits(what));
+        let is_paused = |what: &Travelling| what.to().is_some_and(|node| nodes[usize::from(node.0)].is_stopped);
+        let arrival = self.travelling.iter().find(|(_, (_, what))| !is_paused(what));
         let arrival = arrival.map(|(key, _)| *key);
         let alive = self.clients.iter().enumerate().filter(|(_, client)| client.is_alive);
         let timeout = alive.filter_map(|(number, client)| Some((client.session.poll_timeout()?, number)));
@@ -399,7 +399,7 @@ impl World {
 
     // Results.
 
-    /// Returns the outcome of a ticket within `limit`, and its time.
+    /// Waits at most `limit` for the outcome of a ticket. Returns it and when it came.
     pub(crate) fn outcome(&mut self, client: usize, ticket: Ticket, limit: Duration) -> Option<(Outcome, Instant)> {
         let end = self.now + limit;
         loop {
@@ -414,7 +414,7 @@ impl World {
         }
     }
 
-    /// Returns the grant of a ticket within `limit`.
+    /// Waits at most `limit` for the grant of a ticket.
     pub(crate) fn granted(&mut self, client: usize, ticket: Ticket, limit: Duration) -> Result<Grant, String> {
         match self.outcome(client, ticket, limit) {
             Some((Outcome::Granted(grant), _)) => Ok(grant),
@@ -423,7 +423,7 @@ impl World {
         }
     }
 
-    /// Returns the last deadline of a lease that its client reported.
+    /// Returns the deadline of a lease that its client reported last.
     pub(crate) fn deadline(&self, client: usize, lease: LeaseId) -> Option<Instant> {
         let events = self.clients[client].events.iter().rev();
         events.map(|(_, event)| event).find_map(|event| match event {
@@ -436,13 +436,13 @@ impl World {
         })
     }
 
-    /// Acquires a lock that is free.
+    /// Acquires a lock, and waits for it for at most 120 s.
     pub(crate) fn hold(&mut self, client: usize, request: AcquireRequest) -> Result<Grant, String> {
         let ticket = self.acquire(client, request);
         self.granted(client, ticket, seconds(120))
     }
 
-    /// Lets a client acquire an auto-renewed lease and lose it because the server is paused.
+    /// Has a client acquire an auto-renewed lease and lose it while the server is paused.
     pub(crate) fn lose(&mut self, client: usize, request: AcquireRequest) -> Result<Grant, String> {
         let held = self.hold(client, request)?;
         self.stop(0, true);
@@ -474,13 +474,13 @@ impl World {
         lost.collect()
     }
 
-    /// Returns how often servers ran a script for a client since then.
+    /// Returns how often servers have run a script for a client since `since`.
     pub(crate) fn ran(&self, script: Script, client: usize, since: Instant) -> usize {
         let is_it = |ran: &&Ran| ran.script == script && ran.client == client && ran.at >= since;
         self.ran.iter().filter(is_it).count()
     }
 
-    /// Returns the rest of a key's TTL; `None` if there is no such key.
+    /// Returns what is left of a key's TTL, or `None` if there is no such key.
     pub(crate) fn left(&mut self, node: usize, key: &str) -> Option<Duration> {
         match self.command(node, &["PTTL", key]) {
             StoreReply::Int(left) => u64::try_from(left).ok().map(ms),
@@ -509,7 +509,7 @@ impl World {
     }
 }
 
-/// Returns a request that waits without a bound.
+/// Returns a request that waits without a limit.
 pub(crate) fn wants(kind: Kind, name: &str) -> AcquireRequest {
     AcquireRequest {
         kind,
