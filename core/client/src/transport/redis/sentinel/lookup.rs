@@ -70,7 +70,7 @@ pub(in crate::transport::redis) async fn ask(settings: &Arc<Settings>, target: &
     })
 }
 
-/// A round in progress.
+/// The round of questions in progress.
 struct Lookup<'a> {
     settings: &'a Settings,
     target: &'a Target,
@@ -172,7 +172,7 @@ struct SentinelReply {
     answer: Result<Option<Answer>, Error>,
     /// The sentinel's id.
     id: Option<Arc<str>>,
-    /// The other sentinels that it knows.
+    /// The other sentinels that this one knows.
     others: Vec<OtherSentinel>,
 }
 
