@@ -5,7 +5,7 @@
 //! begins and when it wakes up, at most once per `CHECK_INTERVAL`. tokio can meet a closed descriptor before the check
 //! only while an engine is busy or spins (`spin.rs`).
 //!
-//! Another thread that wakes the runtime checks here, too: tokio would panic in that thread of the program.
+//! Another thread that wakes the runtime checks here, too: otherwise tokio would panic in that thread of the program.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -98,7 +98,7 @@ impl Driven {
     }
 
     /// Returns the time of the next turn if nothing is reported before, as a time of
-    /// [`clock_micros`](crate::host::clock_micros).
+    /// [`clock_micros`](crate::host::clock_micros). `None` if only a report or the waker makes a turn necessary.
     #[must_use]
     pub fn due(&mut self) -> Option<u64> {
         let due = self.engine.as_mut()?.sources().due()?;

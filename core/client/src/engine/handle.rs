@@ -62,7 +62,8 @@ impl Handle {
         }
     }
 
-    /// Marks a client whose engine has not started as closed, so the engine never starts. Later calls change nothing.
+    /// Marks a client whose engine has not started as closed, so the engine never starts. Has no effect after the
+    /// start.
     pub(crate) fn close_unstarted(&self) {
         let _starting = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = self.started.set(Err(closed()));

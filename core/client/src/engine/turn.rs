@@ -396,8 +396,9 @@ impl Engine {
         lease
     }
 
-    /// Adds what the session does not know: the caller's name for the lock, the name of the server, and the reason why
-    /// the engine never connected to that server. `default_name` is the name of the lock if the error has none.
+    /// Adds what the session does not know: the caller's name for the lock, and the name of the server. If the first
+    /// connection failed or the client was closed, that reason replaces an `Unavailable` error. `default_name` is the
+    /// name of the lock if the error has none.
     fn add_context(&self, error: Error, default_name: Option<&str>) -> Error {
         let named = error.lock_name().map(|name| self.settings.without_prefix(name));
         let name = named.or(default_name).map(str::to_owned);

@@ -85,7 +85,7 @@ pub(super) enum FirstFailure {
     Fatal,
     /// The client tries again, unless a retry cannot help.
     Retryable,
-    /// The failure is an ordinary outage: the client was connected before.
+    /// The failure is an ordinary outage, as after a lost connection.
     Outage,
 }
 

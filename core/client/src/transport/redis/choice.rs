@@ -33,8 +33,8 @@ use super::server_kind::ServerKind;
 use super::wire::Wire;
 use crate::sleep::timeout_at;
 
-/// After the first primary has answered, the other addresses have this long to answer.
-const WAIT_FOR_OTHERS: Duration = Duration::from_millis(250);
+/// The choice waits this long for the other addresses after the first primary has answered.
+const CHOICE_DELAY: Duration = Duration::from_millis(250);
 /// The lifetime, in milliseconds, of the key that shows whether two connections go to one server.
 const KEY_TTL: &[u8] = b"10000";
 
@@ -96,7 +96,7 @@ impl Connector {
         let mut end: Option<Instant> = None;
         loop {
             // A primary may be slower than a replica, so the replica waits almost until the end of the attempt.
-            let wait_end = end.or_else(|| replica.is_some().then(|| attempt.deadline.before_end(WAIT_FOR_OTHERS)));
+            let wait_end = end.or_else(|| replica.is_some().then(|| attempt.deadline.before_end(CHOICE_DELAY)));
             let next = match wait_end {
                 None => attempts.next().await,
                 Some(wait_end) => timeout_at(wait_end, attempts.next()).await.flatten(),
@@ -110,7 +110,7 @@ impl Connector {
                     return Ok(connection);
                 }
                 Some((_, Ok(connection))) => {
-                    end.get_or_insert_with(|| Instant::now() + WAIT_FOR_OTHERS);
+                    end.get_or_insert_with(|| Instant::now() + CHOICE_DELAY);
                     found.push(connection);
                 }
                 Some((route, Err(failure))) => failures.push((route, failure)),

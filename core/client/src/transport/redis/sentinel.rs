@@ -70,7 +70,8 @@ pub(in crate::transport) struct Sentinel {
     /// The answer that the client followed last.
     known: Option<Answer>,
     round: Option<Round>,
-    /// Whether another round is needed: a sentinel names another primary than before, or no primary is known.
+    /// Whether another round is needed: a sentinel names another primary than before, or the primary is not known or
+    /// not confirmed.
     is_round_requested: bool,
     /// The earliest time of the next round.
     not_before: Instant,

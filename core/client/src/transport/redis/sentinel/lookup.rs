@@ -27,7 +27,8 @@ pub(in crate::transport::redis) struct Found {
     pub(in crate::transport::redis) sentinels: Vec<Link>,
 }
 
-/// Longer than any attempt to connect: all sentinels are waited for until one has named a primary.
+/// Stands for no limit, because it is longer than any attempt to connect. Until a sentinel has named a primary, all are
+/// waited for.
 const NO_TIMEOUT: Duration = Duration::from_secs(86_400);
 
 /// Asks the sentinels of the URL, and those that they name, in one [`Round`].
