@@ -73,8 +73,9 @@ impl Requests {
     }
 }
 
-/// Every lease that the session knows: held, or lost and not yet released. The session forgets a lost fixed lease. Its
-/// object still knows how the lease ended, for as long as the program keeps that object.
+/// Every lease that the session knows: held, lost and not yet released, or with a release that is not answered yet. The
+/// session forgets a lost fixed lease. The lease's object still knows how the lease ended, for as long as the program
+/// keeps that object.
 #[derive(Default)]
 pub(super) struct Leases {
     known: Table<LeaseId, Arc<Lease>>,
