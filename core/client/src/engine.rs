@@ -1,6 +1,7 @@
-//! The engine: one thread for each client, which owns the session and the connections. The program's observers, wakers
-//! and subscribers of `tracing` run on this thread, too, so they must not block. No other code of the program runs
-//! here. Without the feature `native` there is no thread: the program runs the engine itself.
+//! The engine of a client: it owns the session and the connections, and has a thread of its own. A caller that waits
+//! can drive the engine in place of that thread (`driver.rs`). The program's observers, wakers and subscribers of
+//! `tracing` run on the thread that drives, so they must not block. No other code of the program runs there. Without
+//! the feature `native` there is no thread: the program turns the engine itself.
 //!
 //! One turn of the engine:
 //!
@@ -10,7 +11,7 @@
 //!   the clock ─────────┘                       └─► completions: one wake-up for a batch
 //! ```
 //!
-//! A lane is a connection for calls: commands have one, and renewals have another.
+//! A lane is a connection to a server for calls: commands have one, and renewals have another.
 
 mod connecting;
 #[cfg(feature = "native")]

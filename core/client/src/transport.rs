@@ -1,9 +1,9 @@
 //! Carries calls to servers, and their replies back.
 //!
 //! A [`Transport`] takes the items that the session wants to send, one by one, and reports what it saw. It fulfils the
-//! transport's part of the driver contract: the calls of one lane stay in order, a call waits while its node is not
-//! connected, and every call is answered once. The engine does not know whether it talks to one server, a cluster or
-//! several primaries.
+//! transport's part of the driver contract: the calls of one lane stay in order, a call waits for its lane to open, but
+//! no longer than the response timeout, and every call is answered once. The engine does not know whether it talks to
+//! one server, a cluster or several primaries.
 
 #[cfg(not(feature = "native"))]
 mod external;
@@ -39,7 +39,7 @@ pub(crate) enum TransportEvent {
         node: NodeId,
         lane: Lane,
     },
-    /// The lane is no longer open, or could not be opened. If there are several nodes, the cause names this one.
+    /// The lane is no longer open, or could not be opened. If there are several nodes, the cause names the node.
     LaneClosed {
         node: NodeId,
         lane: Lane,
@@ -73,7 +73,7 @@ pub(crate) enum TransportEvent {
     #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "only clusters have slots"))]
     Slots {
         node: NodeId,
-        /// For each slot the number of its primary. Each primary keeps its number.
+        /// For each slot the number of its primary; `u16::MAX` if it has none. Each primary keeps its number.
         primary_of_slot: Arc<[u16]>,
         /// The names of the primaries, by number.
         primaries: Arc<[Arc<str>]>,
@@ -81,9 +81,9 @@ pub(crate) enum TransportEvent {
     /// A call that was held back can be sent now, or at another time than before.
     #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "only clusters hold back"))]
     Sendable,
-    /// The client can be used: its node has both lanes, or a majority of several nodes has.
+    /// The client can be used: both lanes of its node are open, or those of a majority of several nodes.
     Ready,
-    /// The first attempt to connect failed. No further events follow.
+    /// The first attempt to connect failed, and the client cannot be used. The engine ends.
     Unreachable(Error),
     Reply {
         call: CallId,
@@ -112,8 +112,8 @@ pub(crate) trait Transport: Send {
     /// Advances the connections and appends their events. Wakes the task of `context` when there may be more.
     fn poll(&mut self, context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>);
 
-    /// Sets whether anything is held, waited for or owed. While this is true, the transport regularly checks whether
-    /// its servers are still primaries.
+    /// Sets whether the client is in use: it holds, waits for or owes something. While it is, the transport regularly
+    /// checks whether its servers are still primaries.
     fn set_in_use(&mut self, _is_in_use: bool) {}
 
     /// Sets the length of the shortest auto-renewed lease that is held or waited for, among those with a length of
@@ -140,6 +140,6 @@ pub(crate) enum FirstConnection {
     Awaited,
     /// The first operation connects, and waits for the connection as it would in an outage.
     Lazy,
-    /// This process is a fork, and the client connected before, in the process that was forked.
+    /// This process is a fork, and the client was made in the process that was forked. Failures are an ordinary outage.
     Inherited,
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   Pending ──── connected ────────────► Done
 //!   Pending ──── cannot be connected ──► Failed
-//!   any state ── the client is closed ─► Failed
+//!   any state ── the client is closed, or its engine fails ─► Failed
 //! ```
 
 use steadlock_protocol::Error;
@@ -31,7 +31,7 @@ impl Connecting {
     }
 
     /// Adds a caller that wants the result. Returns the answer to this caller if the result is known.
-    pub(super) fn add_waiter(&mut self, sink: Sink) -> Option<(Sink, Result<Completion, Error>)> {
+    pub(super) fn add_caller(&mut self, sink: Sink) -> Option<(Sink, Result<Completion, Error>)> {
         match self {
             Self::Pending(sinks) => {
                 sinks.push(sink);
@@ -42,7 +42,7 @@ impl Connecting {
         }
     }
 
-    /// Returns the error of a first connection that failed.
+    /// Returns the error of a first connection that failed, of a closed client, or of a failed engine.
     pub(super) const fn failure(&self) -> Option<&Error> {
         match self {
             Self::Failed(error) => Some(error),

@@ -1,10 +1,11 @@
 //! Notices that the program closed descriptors that it did not open, as `os.closerange` does.
 //!
-//! tokio panics when it uses closed descriptors. Afterwards it closes their numbers, which may belong to files of the
-//! program by now. Each thread that drives a runtime therefore checks here when it begins and when it wakes up. tokio
-//! can meet a closed descriptor before the check only while an engine is busy or spins (`spin.rs`).
+//! tokio panics when it uses a closed descriptor. When the runtime is dropped, it closes the descriptor's number again,
+//! which may belong to a file of the program by then. Each thread that drives a runtime therefore checks here when it
+//! begins and when it wakes up, at most once per `CHECK_INTERVAL`. tokio can meet a closed descriptor before the check
+//! only while an engine is busy or spins (`spin.rs`).
 //!
-//! Another thread that wakes the runtime checks here, too: tokio would panic in that thread of the program.
+//! Another thread that wakes the runtime checks here, too: otherwise tokio would panic in that thread of the program.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

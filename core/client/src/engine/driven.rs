@@ -17,8 +17,8 @@ use crate::transport::{self, FirstConnection, NodeLink};
 
 /// An engine without a thread: the program opens its connections and turns it.
 ///
-/// Call [`turn`](Self::turn) once at the start, after each report (the other methods with `&mut self`), when its waker
-/// is woken, and at the time [`due`](Self::due). After each turn, send everything that
+/// Call [`turn`](Self::turn) once at the start, after each report (`lane_opened` and the methods after it), when the
+/// waker that `turn` got is woken, and at the time [`due`](Self::due). After each turn, send everything that
 /// [`poll_transmit`](Self::poll_transmit) returns. Before the first turn no request to a [`Host`](crate::host::Host) is
 /// answered.
 ///
@@ -98,7 +98,7 @@ impl Driven {
     }
 
     /// Returns the time of the next turn if nothing is reported before, as a time of
-    /// [`clock_micros`](crate::host::clock_micros).
+    /// [`clock_micros`](crate::host::clock_micros). `None` if only a report or the waker makes a turn necessary.
     #[must_use]
     pub fn due(&mut self) -> Option<u64> {
         let due = self.engine.as_mut()?.sources().due()?;

@@ -53,7 +53,7 @@ const LONGEST_DRIVE: Duration = Duration::from_millis(5);
 /// The engine's runtime, and the decision which thread drives it.
 #[derive(Debug, Default)]
 pub(crate) struct Driver {
-    /// `None` before the engine starts and after it ends.
+    /// `None` before the engine starts, after it ends, and while a broken runtime is replaced.
     runtime: RwLock<Option<Arc<GuardedRuntime>>>,
     state: DrivingState,
     /// The signal for the engine's thread to stand by: to wait without driving.
@@ -76,7 +76,7 @@ impl GuardedRuntime {
         &self.monitor
     }
 
-    /// Runs this future and the other tasks of the runtime. Returns `None` if the runtime is unusable.
+    /// Runs the tasks of the runtime until this future is complete. Returns `None` if the runtime is unusable.
     fn block_on<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         if !self.monitor.check() {
             return None;
@@ -107,7 +107,7 @@ pub(crate) fn is_driving() -> bool {
     IS_DRIVING.get()
 }
 
-/// Marks the thread as one that drives an engine, until this is dropped.
+/// Marks the thread as one that drives an engine, from `begin` to the drop.
 struct Driving {
     before: bool,
 }
@@ -161,19 +161,20 @@ impl Driver {
         drop(before);
     }
 
-    /// Tells callers whether they may drive: while every lane is open, and until shortly before the next renewal. The
-    /// engine calls this before it delivers the results of a turn.
+    /// Lets callers drive while every lane is open, until shortly before the next renewal. The engine calls this before
+    /// it delivers the results of a turn.
     pub(super) fn allow_callers(&self, readiness: Readiness) {
         self.state.allow_callers(readiness, clock::now);
     }
 
-    /// Makes the engine's thread drive again: the engine has work, and no waiting caller drives it.
+    /// Makes the engine's thread drive again, unless it drives already. Needed for work that is not left to a waiting
+    /// caller.
     pub(crate) fn request_engine(&self) {
         self.state.request_engine();
     }
 
     /// Registers a thread that begins to wait for a result. Call `drive` on the returned `Caller`, and drop the
-    /// `Caller` when the result is there.
+    /// `Caller` when the thread has the result or gives up.
     pub(crate) fn enter(&self) -> Caller<'_> {
         Caller {
             is_alone: self.state.enter(),
@@ -214,8 +215,8 @@ pub(crate) struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    /// Drives the engine until `poll` is ready, if this thread may drive. Returns `None` if it may not, or if the
-    /// result took too long: the caller then waits without driving.
+    /// Drives the engine until `poll` is ready, if this thread may drive. Returns `None` if it may not, if the result
+    /// took too long, or if the runtime is unusable: the caller then waits without driving.
     pub(crate) fn drive<T>(&self, timeout: Duration, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
         if !self.is_alone || !may_enter_a_runtime() {
             self.driver.request_engine();
@@ -255,7 +256,8 @@ impl Drop for Caller<'_> {
 
 /// The engine's thread drives again when no call came for this long.
 const IDLE_LIMIT: Duration = Duration::from_millis(1);
-/// A thread drives the engine after this many consecutive fast calls.
+/// A thread drives the engine after this many calls, each of which began within `IDLE_LIMIT` after the end of the one
+/// before.
 const FAST_CALLS: u32 = 8;
 /// The engine's thread drives again this long before a renewal is due.
 const BEFORE_RENEWAL: Duration = Duration::from_millis(50);
@@ -279,7 +281,7 @@ pub(super) struct DrivingState {
     callers_may_drive_until: AtomicU64,
     /// The number of threads that wait for a result.
     callers: AtomicUsize,
-    /// The number of consecutive fast calls of threads that were the only caller.
+    /// The number of calls that count for `FAST_CALLS`. A second caller at the same time resets it.
     fast_calls: AtomicU32,
     /// The time at which the last caller left, by the engine's clock.
     last_call_end: AtomicU64,
@@ -306,8 +308,8 @@ impl DrivingState {
         self.fast_calls.store(0, Ordering::Relaxed);
     }
 
-    /// Tells callers whether they may drive: while every lane is open, and until shortly before the next renewal. The
-    /// engine calls this before it delivers the results of a turn.
+    /// Lets callers drive while every lane is open, until shortly before the next renewal. The engine calls this before
+    /// it delivers the results of a turn.
     pub(super) fn allow_callers(&self, readiness: Readiness, now: impl Fn() -> Instant) {
         let until = match readiness.next_renewal {
             _ if !readiness.every_lane_is_open => Instant::ZERO,
@@ -320,7 +322,8 @@ impl DrivingState {
         }
     }
 
-    /// Makes the engine's thread drive again: the engine has work, and no waiting caller drives it.
+    /// Makes the engine's thread drive again, unless it drives already. Needed for work that is not left to a waiting
+    /// caller.
     pub(super) fn request_engine(&self) {
         if self.by_callers.swap(false, Ordering::SeqCst) {
             drop(self.standing_by.lock().unwrap_or_else(PoisonError::into_inner));
@@ -344,7 +347,8 @@ impl DrivingState {
         self.callers.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Returns the role of a thread that began to wait alone. The thread drives after a run of fast calls.
+    /// Returns the role of a thread that began to wait alone. The thread drives after a run of fast calls
+    /// (`FAST_CALLS`).
     pub(super) fn choose_role(&self, now: impl Fn() -> Instant) -> CallerRole {
         if !self.may_be_driven(&now) {
             self.fast_calls.store(0, Ordering::Relaxed);
@@ -395,7 +399,7 @@ mod tests {
     use super::*;
     use crate::clock;
 
-    /// Calls fast and often enough to drive. Returns whether it drove.
+    /// Makes the calls of one thread, fast and often enough to drive. Returns whether the thread drove.
     fn becomes_driver(state: &DrivingState) -> bool {
         // One run may not be enough: the operating system may pause a thread for longer than a run of fast calls
         // allows.
@@ -470,7 +474,7 @@ mod tests {
         let state = DrivingState::default();
         allow_callers(&state, Some(one_hour_from_now()));
         assert!(becomes_driver(&state));
-        // The engine had no turn in between, but the time of the renewal has come.
+        // The engine had no turn in between, but the time shortly before the renewal has come.
         state
             .callers_may_drive_until
             .store(clock::now().as_micros(), Ordering::SeqCst);

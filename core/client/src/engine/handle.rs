@@ -55,14 +55,15 @@ impl Handle {
         self.started.get().is_some()
     }
 
-    /// Tells the engine that nothing uses its client any more.
+    /// Tells the engine, if it has started, that nothing uses its client any more.
     pub(crate) fn shut_down(&self) {
         if self.started.get().is_some() {
             self.send(Command::Shutdown);
         }
     }
 
-    /// Marks a client that was never used as closed, without a connection.
+    /// Marks a client whose engine has not started as closed, so the engine never starts. Has no effect after the
+    /// start.
     pub(crate) fn close_unstarted(&self) {
         let _starting = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = self.started.set(Err(closed()));
@@ -121,12 +122,13 @@ impl Handle {
         commands.take()
     }
 
-    /// Makes the engine's thread drive again: the engine has work, and no waiting caller drives it.
+    /// Makes the engine's thread drive again, unless it drives already. Needed for work that is not left to a waiting
+    /// caller.
     pub(crate) fn request_engine(&self) {
         self.driver.request_engine();
     }
 
-    /// Returns the engine, which the program then turns. Only the first call returns it.
+    /// Returns the engine, which the program then turns. Only the first call after the start returns it.
     #[cfg(not(feature = "native"))]
     pub(crate) fn take_driven(&self) -> Option<Driven> {
         self.driver.take()

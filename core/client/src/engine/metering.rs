@@ -13,7 +13,8 @@ use crate::observe::Link;
 use crate::observe::metrics::{self, Groups, Metrics, Series};
 use crate::world::World;
 
-/// The counters of one engine. Dropping it ends all waits and leases that are left.
+/// The counters of one engine. When it is dropped, all waits and leases that are left are counted as ended by the
+/// close.
 pub(super) struct Metering {
     metrics: Arc<Metrics>,
     groups: Groups,
@@ -42,7 +43,7 @@ impl Metering {
         }
     }
 
-    /// Counts a connection that opened after it was lost or an attempt to connect had failed.
+    /// Counts a connection that opened after an earlier one was lost, or after a failed attempt to connect.
     pub(super) fn reconnected(&self, link: Link) {
         self.metrics.link(link).reconnects.add(1);
     }
@@ -134,7 +135,8 @@ impl Metering {
 }
 
 impl Drop for Metering {
-    /// Ends the remaining leases, which nothing renews any more, and the remaining waits, which nothing answers.
+    /// Counts the remaining leases as lost, because nothing renews or releases them any more, and the remaining waits
+    /// as ended, because nothing answers them.
     fn drop(&mut self) {
         let now = self.world.now();
         for wait in mem::take(&mut self.waits).into_values() {

@@ -34,7 +34,7 @@ pub(super) struct Observing {
     /// The names of the primaries of each node that is a cluster, by primary number.
     primaries: SortedMap<NodeId, Arc<[Arc<str>]>>,
     links: SortedMap<(Arc<str>, Lane), LinkState>,
-    /// The waiters, each with the time when its wait began. This table and `held` are kept only with
+    /// The waiters, each with the time when its wait began. This table, `held` and `releases` are kept only with
     /// `Detail::Everything`.
     waits: Table<Ticket, Ongoing>,
     held: Table<LeaseId, Ongoing>,
@@ -283,8 +283,8 @@ impl Observing {
         }
     }
 
-    /// Reports a loss to observers and the log, when its holder is informed. A composite lock is lost together with its
-    /// members, whose losses the session observed before.
+    /// Reports the loss of a lease to observers, the log and the metrics when its holder is informed. A composite lock
+    /// is lost together with its members, whose losses the session observed before.
     pub(super) fn lost(&mut self, id: LeaseId, lease: &Lease, why: LostReason, now: Instant) {
         if let Some(metering) = &mut self.metering {
             metering.lost(id, why, now);
@@ -423,7 +423,7 @@ impl Observing {
         ObservedLock::new(kind, shown(self.settings.without_prefix(name)).into())
     }
 
-    /// Returns a composite lock: a multi-lock, or one lock on several servers.
+    /// Returns a composite lock of this name: a multi-lock, or one lock on several servers.
     fn composite(&self, name: &str) -> ObservedLock {
         ObservedLock::new(self.composite_kind(), shown(name).into())
     }

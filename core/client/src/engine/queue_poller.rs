@@ -9,10 +9,10 @@ use steadlock_protocol::{Instant, Outcome, Session, Ticket};
 use crate::observe::metrics::Metrics;
 use crate::settings::CountedQueue;
 
-/// The interval between two rounds of requests.
+/// The time from one set of requests, one for each lock, to the next.
 const INTERVAL: Duration = Duration::from_secs(15);
 
-/// Requests the lengths for one engine. At least one lock is chosen.
+/// Requests the lengths of the chosen locks for one engine.
 pub(super) struct QueuePoller {
     metrics: Arc<Metrics>,
     locks: Vec<CountedQueue>,
@@ -32,12 +32,12 @@ impl QueuePoller {
         })
     }
 
-    /// Returns the time of the next round.
+    /// Returns the time of the next requests.
     pub(super) const fn due(&self) -> Instant {
         self.due
     }
 
-    /// Sends a round of requests if it is due and the previous round is answered.
+    /// Requests the length for each lock if that is due and all previous requests are answered.
     pub(super) fn request_lengths(&mut self, session: &mut Session, now: Instant) {
         if now < self.due {
             return;
@@ -102,7 +102,7 @@ mod tests {
         assert!(poller.record_outcome(first, &Outcome::State(state)));
         assert!(metrics.text().contains("steadlock_fair_queue{queue=\"hot\"} 4\n"));
         poller.request_lengths(&mut session, start + INTERVAL + INTERVAL / 2);
-        assert_eq!(ticket(&poller), None, "the next round is not due yet");
+        assert_eq!(ticket(&poller), None, "the next request is not due yet");
         poller.request_lengths(&mut session, start + 2 * INTERVAL);
         let second = ticket(&poller).unwrap();
         assert!(!poller.record_outcome(first, &Outcome::Forced(true)));

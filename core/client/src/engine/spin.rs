@@ -63,8 +63,9 @@ pub(super) struct Spin {
     /// Whether another thread can run during a spin.
     others_can_run: bool,
     last_command: Option<Instant>,
-    /// Whether a spin helped, or would have helped, in the last wait for a command and for a reply.
+    /// Whether a spin helped, or would have helped, in the last wait for a command.
     commands_are_quick: bool,
+    /// The same for the last wait for a reply.
     replies_are_quick: bool,
 }
 
@@ -170,10 +171,10 @@ mod tests {
     #[test]
     fn quick_replies_do_not_cause_spins_for_slow_callers() {
         let mut spin = Spin::on(2);
-        for round in 0..3 {
-            let start = round * 900;
+        for repeat in 0..3 {
+            let start = repeat * 900;
             spin.on_command(at(start));
-            assert_eq!(spin.spin_until(Arrival::Reply, at(start)).is_some(), round > 0);
+            assert_eq!(spin.spin_until(Arrival::Reply, at(start)).is_some(), repeat > 0);
             spin.record_sleep(Arrival::Reply, at(start), at(start + 90));
             assert_eq!(spin.spin_until(Arrival::Command, at(start + 90)), None);
             spin.record_sleep(Arrival::Command, at(start + 90), at(start + 900));

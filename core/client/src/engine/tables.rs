@@ -73,8 +73,9 @@ impl Requests {
     }
 }
 
-/// Every lease that the session knows: held, or lost and not yet released. The session forgets a lost fixed lease. Its
-/// object still knows how the lease ended, for as long as the program keeps that object.
+/// Every lease that the session knows: held, lost and not yet released, or with a release that is not answered yet. The
+/// session forgets a lost fixed lease. The lease's object still knows how the lease ended, for as long as the program
+/// keeps that object.
 #[derive(Default)]
 pub(super) struct Leases {
     known: Table<LeaseId, Arc<Lease>>,
@@ -92,7 +93,8 @@ impl Leases {
         self.known.get(&id)
     }
 
-    /// Returns the object of a lease if the program still has it, even if the session has forgotten the lease.
+    /// Returns the object of a lease. If the session has forgotten the lease, returns the object only of a lost one,
+    /// and only while the program has it.
     pub(super) fn find(&self, id: LeaseId) -> Option<Arc<Lease>> {
         let forgotten = || self.forgotten.get(&id).and_then(Weak::upgrade);
         self.get(id).cloned().or_else(forgotten)
@@ -144,8 +146,8 @@ impl Leases {
         known.chain(forgotten).collect()
     }
 
-    /// Marks all leases as lost, because nothing renews them any more. Returns an event for each that was not lost
-    /// before.
+    /// Marks all leases as lost, because the engine ends and they cannot be renewed or released any more. Returns an
+    /// event for each that was not lost before.
     pub(super) fn lose_all(&mut self, reason: LostReason) -> Vec<Event> {
         let loss = Loss {
             reason,
@@ -216,7 +218,8 @@ impl ShortLeases {
         }
     }
 
-    /// Returns the length of the shortest lease. A lease that has ended can still count for up to a second.
+    /// Returns the length of the shortest of these leases. One that has ended, or whose request has, can still count
+    /// for up to a second.
     pub(super) fn shortest(
         &mut self,
         now: Instant,

@@ -356,7 +356,7 @@ impl Inbox {
 /// could fire much too late.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// A tokio timer that is reset only to fire earlier.
+/// A tokio timer that is reset only to fire earlier, or after it was due.
 #[derive(Default)]
 pub(super) struct Timer {
     sleep: Option<Sleep>,

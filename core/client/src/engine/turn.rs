@@ -38,7 +38,7 @@ pub(super) struct Readiness {
     pub(super) next_renewal: Option<Instant>,
 }
 
-/// The session and connections of one client, and the requests that wait for them.
+/// The session and the connections of one client, and its requests without an answer.
 pub(super) struct Engine {
     settings: Arc<Settings>,
     port: Arc<Port>,
@@ -50,7 +50,7 @@ pub(super) struct Engine {
     requests: Requests,
     leases: Leases,
     short_leases: ShortLeases,
-    /// The length of the shortest lease, as last passed to the transport.
+    /// The length that `set_shortest_lease` of the transport was last given.
     passed_shortest_lease: Option<Duration>,
     connecting: Connecting,
     closing: Option<Closing>,
@@ -84,7 +84,7 @@ impl Engine {
             breaker: settings.breaker,
             identity: settings.identity(),
         };
-        // The host learns the result of its first connection. A lazy client and a forked child do not wait for it.
+        // A host that waits for the first connection gets its result as an event.
         let connecting = match first {
             FirstConnection::Awaited => vec![Sink::Queue(CONNECT)],
             FirstConnection::Lazy | FirstConnection::Inherited => Vec::new(),
@@ -223,8 +223,8 @@ impl Engine {
         }
     }
 
-    /// Tells the circuit breaker of a cluster's primary that its lane opened, or closed by this failure. Only the
-    /// command lane counts, because a breaker stops only acquisitions.
+    /// Tells the circuit breaker of a cluster's primary that a lane to the primary opened, or closed by this failure.
+    /// Only the command lane counts, because a breaker stops only acquisitions.
     fn on_shard_lane(&mut self, server: &str, lane: Lane, failure: Option<&Cause>, now: Instant) {
         if lane == Lane::Command
             && let Some(primary) = self.primary(server)
@@ -354,7 +354,8 @@ impl Engine {
             }
             Outcome::State(state) => Ok(Completion::State(state)),
             Outcome::Forced(was_held) => Ok(Completion::Forced(was_held)),
-            // The lease was released before, or is lost and forgotten. Its object knows which.
+            // The lease was released before, or is lost and forgotten. Its object knows which, if the program still has
+            // it.
             Outcome::Failed(error) if released.is_some() && error.kind() == ErrorKind::NotOwner => {
                 Ok(self.release_result(released, lease.as_deref(), ReleaseOutcome::Released))
             }
@@ -395,8 +396,9 @@ impl Engine {
         lease
     }
 
-    /// Adds what the session does not know: the caller's name for the lock, the name of the server, and the reason why
-    /// the engine never connected to that server. `default_name` is the name of the lock if the error has none.
+    /// Adds what the session does not know: the caller's name for the lock, and the name of the server. If the first
+    /// connection failed or the client was closed, that reason replaces an `Unavailable` error. `default_name` is the
+    /// name of the lock if the error has none.
     fn add_context(&self, error: Error, default_name: Option<&str>) -> Error {
         let named = error.lock_name().map(|name| self.settings.without_prefix(name));
         let name = named.or(default_name).map(str::to_owned);
@@ -453,7 +455,8 @@ impl Engine {
         }
     }
 
-    /// Whether the engine has no work left. Its drop then answers every remaining caller.
+    /// Whether the engine ends now: its first connection failed, or the close is complete or out of time. The drop of
+    /// the engine then answers every remaining caller.
     pub(super) fn is_over(&self) -> bool {
         if self.connecting.failure().is_some() && self.closing.is_none() {
             return true;
@@ -464,7 +467,8 @@ impl Engine {
     }
 }
 
-/// The engine ends when it is dropped: at the end of its loop, or in a panic.
+/// The engine ends when it is dropped: at the end of its loop, in a panic, or when the program drops an engine that it
+/// turns.
 impl Drop for Engine {
     /// Answers every caller that still waits, and prepares the answer for later ones.
     fn drop(&mut self) {
@@ -482,7 +486,7 @@ impl Drop for Engine {
             .set_ended(error.clone(), was_closed.then_some(closing.close_outcomes));
         self.commands.close();
         self.answer_connecting(Err(error.clone()));
-        // A lease whose loss the close has already reported adds no event here.
+        // A lease that was lost before adds no event here.
         self.outbox.add_events(self.leases.lose_all(LostReason::Closed));
         for request in self.requests.take_all() {
             let released = match request.operation {
@@ -514,7 +518,8 @@ impl Drop for Engine {
 }
 
 /// Returns the error to report instead of `error`, if the operation relied on a lease that was lost and that the
-/// session has forgotten. To the session such a lease was never acquired, so its own error would mislead.
+/// session has forgotten. To the session such a lease looks as if it had never been acquired, so the session's own
+/// error would mislead.
 fn error_of_forgotten_lease(lease: Option<&Lease>, error: &Error) -> Option<Error> {
     let is_of_lease = matches!(error.kind(), ErrorKind::NotOwner | ErrorKind::InvalidArgument);
     lease.filter(|_| is_of_lease)?.lost_error(error.operation())
@@ -526,7 +531,7 @@ impl Engine {
         match command {
             Command::Run { request, op, sink } => self.start(request, op, sink, now),
             Command::AwaitConnected(sink) => {
-                if let Some((sink, result)) = self.connecting.add_waiter(sink) {
+                if let Some((sink, result)) = self.connecting.add_caller(sink) {
                     self.outbox.answer(sink, result);
                 }
             }
@@ -663,7 +668,7 @@ impl Engine {
                     }
                 }
             }
-            // The request was answered before its caller went away: the result is still in the queue.
+            // The request was answered before its caller went away: the result may still be in the queue.
             None => {
                 if let Some(Ok(Completion::Granted(lease))) = self.port.take_event(request) {
                     self.discard(&lease, now);
@@ -710,7 +715,7 @@ struct Closing {
     /// The releases that the close requested, each with the leases that it ends. A composite lock has no entry, because
     /// its members are released.
     releases: Table<Ticket, Vec<LeaseId>>,
-    /// The outcomes of these releases.
+    /// The outcomes of these releases, and the reasons for which other leases were lost before.
     close_outcomes: CloseOutcomes,
     /// The callers that released a lease after the close had requested its release. They are answered when the close
     /// ends.

@@ -98,7 +98,7 @@ impl NodeLink {
         }
     }
 
-    /// Reports that a lane is closed or could not be opened. Answers the calls of that lane.
+    /// Reports that a lane is closed or could not be opened. Answers the calls of that lane that were reported as sent.
     pub(crate) fn lane_closed(&self, lane: Lane, cause: &str) {
         let mut node = lock(&self.0);
         if node.open.remove(&lane) {

@@ -13,7 +13,7 @@ pub(super) struct Quorum {
     nodes: Vec<Box<dyn Transport>>,
     names: Vec<String>,
     connected: SortedSet<usize>,
-    /// The nodes that failed, and the causes, until the client is ready.
+    /// The nodes that failed before the result was reported, and the causes.
     failed: SortedSet<usize>,
     causes: Vec<Cause>,
     /// Whether the result of the first connection was reported.
@@ -68,8 +68,8 @@ impl Quorum {
                 self.failed.remove(&node);
                 return;
             }
-            // A retry cannot repair this failure. Until the first connection was reported, the failure ends the client,
-            // even if the other nodes can be reached.
+            // A retry cannot repair this failure. Until the result of the first connection is reported, the failure
+            // ends the client, even if the other nodes can be reached.
             TransportEvent::Unreachable(error) if self.is_reported => TransportEvent::LaneClosed {
                 node: id,
                 lane: Lane::Command,

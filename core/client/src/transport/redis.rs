@@ -4,7 +4,7 @@
 //! a subscription cannot be mistaken for the reply to a command.
 //!
 //! ```text
-//!             ┌──────── fails: wait 0–50 ms, then 50 ms … 1 s ◄───────┐
+//!             ┌──────── fails: wait 0–50 ms, then 25 ms … 1 s ◄───────┐
 //!             ▼                                                       │
 //!   Connecting ── handshake, version, role ──► Open ── closed, silent,┘
 //!                                                      no primary
@@ -13,9 +13,10 @@
 //! All three connections go to the same server (`identity.rs`), whichever of a name's addresses that server has
 //! (`choice.rs`).
 //!
-//! All three are closed together only if the client must leave the server, mostly because the server was demoted. A
-//! server that is demoted to a replica keeps its connections, and the address may lead to another server by now. While
-//! the client holds or waits for locks, it therefore asks regularly whether the server is still a primary.
+//! All three are closed together only if the client must leave the server, mostly because the server was demoted, or if
+//! the program has closed their descriptors. A server that is demoted to a replica keeps its connections, and the
+//! address may lead to another server by now. While the client holds or waits for locks, or owes a release, it
+//! therefore asks regularly whether the server is still a primary.
 
 mod address;
 mod address_mapping;
@@ -82,9 +83,9 @@ pub(super) struct Redis {
 pub(super) enum FirstFailure {
     /// The client cannot be used.
     Fatal,
-    /// The client tries again, unless locks cannot work with the server.
+    /// The client tries again, unless a retry cannot help.
     Retryable,
-    /// The failure is an ordinary outage: the client was connected before.
+    /// The failure is an ordinary outage, as after a lost connection.
     Outage,
 }
 
@@ -138,7 +139,7 @@ impl Redis {
         let was_reported = link.is_reported();
         let failure = link.poll(context, now, events)?;
         if !was_reported && self.state == State::Reported {
-            // The cause can become clearer with each attempt.
+            // Each failed attempt is reported, because the cause can become clearer.
             events.push(TransportEvent::LaneClosed {
                 node: NODE,
                 lane,

@@ -33,7 +33,7 @@ impl Address {
     }
 
     /// Returns the address that a node announces for another one. An empty host stands for the node's own host,
-    /// `asked_host`.
+    /// `asked_host`, and `?` for an unknown one.
     pub(super) fn from_reply(host: &str, port: u16, asked_host: &str) -> Option<Self> {
         match host {
             "?" => None,

@@ -5,7 +5,7 @@
 //!     ├─ the client is at a server ─► the first connection to that server
 //!     └─ it is at none
 //!          ├─ a connection is to the server where it was last ─► that connection
-//!          └─ else, after the round: the primaries that answered
+//!          └─ else, after a short wait: the primaries that answered
 //!               ├─ are one server ──────► the first connection
 //!               └─ are several servers ─► refused
 //! ```
@@ -33,8 +33,8 @@ use super::server_kind::ServerKind;
 use super::wire::Wire;
 use crate::sleep::timeout_at;
 
-/// A round ends this long after the first primary has answered.
-const ROUND: Duration = Duration::from_millis(250);
+/// The choice waits this long for the other addresses after the first primary has answered.
+const CHOICE_DELAY: Duration = Duration::from_millis(250);
 /// The lifetime, in milliseconds, of the key that shows whether two connections go to one server.
 const KEY_TTL: &[u8] = b"10000";
 
@@ -96,10 +96,10 @@ impl Connector {
         let mut end: Option<Instant> = None;
         loop {
             // A primary may be slower than a replica, so the replica waits almost until the end of the attempt.
-            let round_end = end.or_else(|| replica.is_some().then(|| attempt.deadline.before_end(ROUND)));
-            let next = match round_end {
+            let wait_end = end.or_else(|| replica.is_some().then(|| attempt.deadline.before_end(CHOICE_DELAY)));
+            let next = match wait_end {
                 None => attempts.next().await,
-                Some(round_end) => timeout_at(round_end, attempts.next()).await.flatten(),
+                Some(wait_end) => timeout_at(wait_end, attempts.next()).await.flatten(),
             };
             match next {
                 None => break,
@@ -110,7 +110,7 @@ impl Connector {
                     return Ok(connection);
                 }
                 Some((_, Ok(connection))) => {
-                    end.get_or_insert_with(|| Instant::now() + ROUND);
+                    end.get_or_insert_with(|| Instant::now() + CHOICE_DELAY);
                     found.push(connection);
                 }
                 Some((route, Err(failure))) => failures.push((route, failure)),
@@ -129,7 +129,7 @@ impl Connector {
         Ok(chosen)
     }
 
-    /// Verifies that two primaries found in one round are the same server.
+    /// Verifies that two primaries that one attempt has found are the same server.
     async fn check_same_server(
         &self,
         chosen: &mut Connection,
@@ -264,7 +264,7 @@ enum KeyCheck {
     NoServer,
 }
 
-/// Whether this is the server where the client is or, if the client is at none, where it was last.
+/// Whether the mark is that of the server where the client is or, if the client is at none, where it was last.
 fn is_preferred(mark: &Mark, current_server: Option<&Mark>, last: Option<&Mark>) -> bool {
     match current_server {
         Some(current_server) => mark

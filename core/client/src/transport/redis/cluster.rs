@@ -8,9 +8,10 @@
 //!             └── TRYAGAIN, CLUSTERDOWN: later      ◄─┘
 //! ```
 //!
-//! The session sees the cluster as one node, whose lanes are open while those of any cluster node are. The client
-//! connects to a node when a call or a channel needs it. A node that is lost, slow or silent delays only the calls of
-//! its slots. They wait in the queue, no longer than the response timeout, for the node that has the slot next.
+//! The session sees the cluster as one node. A lane of that node counts as open while any cluster node has its lane
+//! open, or some node with slots has not failed yet. The client connects to a node when a call or a channel needs it. A
+//! node that is lost, slow or silent delays only the calls of its slots. They wait in the queue, no longer than the
+//! response timeout, for the node that has the slot next.
 
 mod channels;
 #[cfg(feature = "admin")]
@@ -58,13 +59,13 @@ pub(in crate::transport) struct Cluster {
     queue: Queue,
     channels: Channels,
     primary_numbers: PrimaryNumbers,
-    /// Whether a slot has changed its owner since the channels were placed.
+    /// Whether a slot may have changed its owner since the channels were placed.
     has_moved: bool,
     /// The lanes that the session considers open.
     open: BTreeSet<Lane>,
-    /// The lanes that a node has lost since the session was told that they are open.
+    /// The lanes that some node has lost, until every node has its lane open again.
     lost: BTreeSet<Lane>,
-    /// The reason why the topology is unknown, or why a node has no connection.
+    /// The last reason why the topology was unknown, or why a node had no connection.
     cause: Option<Cause>,
     is_in_use: bool,
     shortest_lease: Option<Duration>,
@@ -298,7 +299,7 @@ impl Cluster {
         self.queue.on_rejected(call, retry, now)
     }
 
-    /// Returns the node at this address.
+    /// Returns the node at this address, and adds it if it is unknown.
     fn shard(&mut self, address: &Address, now: Instant) -> &mut Shard {
         let shard = self.shards.entry(address.clone()).or_insert_with(|| {
             let target = self.target.node_target(&address.host, address.port);

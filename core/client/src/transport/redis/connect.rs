@@ -346,8 +346,8 @@ impl Connector {
         })
     }
 
-    /// Writes the login and the questions that show the kind and the identity of the server. The first connection for
-    /// calls also loads a script: if the user lacks that right, the client fails at once and not when it first needs a
+    /// Writes the login and the questions that show the kind and the identity of the server. The first connection of a
+    /// lane also loads a script: if the user lacks that right, the client fails at once and not when it first needs a
     /// script.
     fn send_hello(&self, wire: &mut Wire, purpose: Purpose, asks_run_id: bool) {
         self.login.write(wire.out());
@@ -413,7 +413,7 @@ impl Connector {
         self.login.database
     }
 
-    /// Whether sentinels or cluster nodes announce the server's address.
+    /// Whether sentinels or cluster nodes announce the server's address, or the server is one of them.
     pub(super) const fn has_named_address(&self) -> bool {
         matches!(self.dialer, Dialer::SentinelPrimary(_) | Dialer::Announced(_))
             || !matches!(self.server_kind, ServerKind::Standalone)
@@ -431,7 +431,7 @@ impl Login {
             let username = self.username.as_deref().unwrap_or("default");
             hello.extend([b"AUTH", username.as_bytes(), password.as_bytes()]);
         }
-        // Needs no right of its own, unlike `CLIENT SETNAME`.
+        // As a part of `HELLO`, `SETNAME` needs no right of its own, unlike `CLIENT SETNAME`.
         hello.extend([b"SETNAME", self.name.as_bytes()]);
         command(out, &hello);
         for (what, value) in LIBRARY_INFO {
@@ -443,8 +443,8 @@ impl Login {
     }
 }
 
-/// Whether the user lacks the right to a command. Such a command is not repeated, because the server would log each
-/// refusal.
+/// Whether the reply says that the user lacks the right to the command. Such a command is not repeated, because the
+/// server would log each refusal.
 pub(super) fn is_forbidden(reply: &Result<Reply, ServerError>) -> bool {
     reply.as_ref().is_err_and(|error| error.code == "NOPERM")
 }

@@ -38,7 +38,7 @@ impl Tcp {
         Ok(addresses)
     }
 
-    /// Connects to one of the addresses.
+    /// Connects to one of the host's addresses.
     pub(super) async fn connect(&self, address: SocketAddr) -> io::Result<Socket<TcpStream>> {
         let tcp = TcpStream::connect(address).await.inspect_err(note_if_closed)?;
         tcp.set_nodelay(true)?;

@@ -17,7 +17,7 @@ pub(super) struct Failure {
     cause: Cause,
     /// Whether the cause repeats words of the server.
     quotes: bool,
-    /// Whether the server itself gave this answer. If so, it is running, and the address is right.
+    /// Whether the failure is an answer of the server itself. If so, the server is running, and the address is right.
     is_answer: bool,
     /// Whether the server was the right primary and no longer is.
     is_demotion: bool,
@@ -27,7 +27,7 @@ const WITHOUT_TLS: &str = "if the server has none, the URL begins with redis, no
 
 /// The number of failures that a message lists.
 const SHOWN: usize = 3;
-/// A text with this many first characters of a secret repeats the secret.
+/// A text that contains the first characters of a secret, up to this many, counts as repeating the secret.
 const SHOWN_START: usize = 8;
 
 impl Failure {
@@ -176,7 +176,7 @@ impl Failure {
             return self;
         }
         for user in secrets {
-            // Errors about rights always have the user's name here, and stay useful without it.
+            // Errors about rights that name the user do so in these words, and stay useful without the name.
             self.cause = self
                 .cause
                 .reworded(|text| text.replace(&format!("User {user} has"), "it has"));
@@ -231,7 +231,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Returns the failure for a server's error during the login.
+/// Returns the failure for a server's error that is no reply to a call.
 impl From<ServerError> for Failure {
     fn from(error: ServerError) -> Self {
         match error.code.as_str() {
@@ -242,7 +242,8 @@ impl From<ServerError> for Failure {
             "NOPERM" => Self::misconfigured(format!("the server's user lacks a permission ({})", error.message))
                 .with_advice("SECURITY.md has the rights that locks need")
                 .quoting(),
-            // Texts are compared because these errors have no code. The next error ends when other clients disconnect.
+            // Texts are compared because these errors have no code of their own. The next error ends when other clients
+            // disconnect.
             "ERR" if error.message.starts_with("max number of clients") => {
                 Self::unavailable("the server has as many connections as it takes (max number of clients reached)")
                     .with_advice("close clients that are not needed, or raise the server's maxclients")

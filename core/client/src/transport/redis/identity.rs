@@ -1,4 +1,5 @@
-//! The server that a client is at: all its connections go to one server, even if its name leads to several.
+//! The server that a client is at: all connections of the client go to one server, even if the host name leads to
+//! several.
 //!
 //! ```text
 //!   nowhere ── the first connection for calls ─► at a server ── the last of them is lost ─► nowhere
@@ -10,7 +11,8 @@
 //!
 //! A server tells its run id to users with the right to ask. For other users, and behind a proxy that returns the run
 //! ids of different servers, a key identifies the server: the new connection sets it, and an open connection reads it
-//! (`lane.rs`).
+//! (`lane.rs`). If the user may do neither, servers with the same address count as one, and a new connection to another
+//! address is closed.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -64,7 +66,7 @@ pub(super) struct Question {
 }
 
 impl Mark {
-    /// Whether both marks are one server by their run ids. `None` if the run ids do not show it.
+    /// Whether both marks are of one server by their run ids. `None` if the run ids do not show it.
     pub(super) fn is_same_server(&self, other: &Self) -> Option<bool> {
         match (&self.run_id, &other.run_id) {
             (Some(a), Some(b)) => Some(a == b),
@@ -102,7 +104,7 @@ impl Identity {
         self.state().current.upgrade()
     }
 
-    /// Makes this the client's server. Returns `None` if another connection keeps the client at one.
+    /// Makes this the client's server. Returns `None` if another connection keeps the client at a server.
     pub(super) fn join(&self, mark: Mark) -> Option<Arc<Server>> {
         let mut state = self.state();
         if state.current.strong_count() > 0 {

@@ -139,7 +139,7 @@ impl LaneLink {
         });
     }
 
-    /// Sends all waiting calls in one write.
+    /// Sends all waiting calls in one write, if the connection is open and no script has to be loaded again first.
     pub(super) fn flush(&mut self, now: Instant, sent: &mut dyn FnMut(CallId)) {
         for waiting in self.waiting.iter_mut().rev() {
             if waiting.since != Instant::ZERO {
@@ -291,7 +291,8 @@ impl LaneLink {
         }
     }
 
-    /// Gives up the connection, or the attempt to open one, and connects to the server's new address.
+    /// Gives up the connection, or the attempt to open one, and connects again soon, because the server may have a new
+    /// address.
     pub(super) fn follow(&mut self, failure: &Failure, now: Instant, events: &mut Vec<TransportEvent>) {
         self.close(failure, now, events);
         self.outage.moved();
@@ -392,7 +393,7 @@ pub(super) struct InFlight {
     rejected: Option<Vec<RejectedCall>>,
     /// Whether messages use sharded channels.
     is_sharded: bool,
-    /// Scripts whose text was sent on any connection of this lane.
+    /// Scripts whose text was sent on any connection of this lane and was not refused.
     loaded: BTreeSet<Script>,
     /// Scripts that the server refused when they were last sent, with its error.
     refused: BTreeMap<Script, ServerError>,

@@ -27,7 +27,7 @@ pub(crate) struct Link {
     purpose: Purpose,
     /// Whether any server is accepted if the address leads to several.
     accepts_any: bool,
-    /// The reason why the address does not lead to one server, if the last connection went to any.
+    /// The reason why the address does not lead to one server, if the last connection went to one of several.
     ambiguity: Option<String>,
     wire: Option<Wire>,
 }
@@ -79,7 +79,7 @@ impl Link {
         self.accepts_any = true;
     }
 
-    /// Returns why the address does not lead to one server, if the last connection went to any.
+    /// Returns why the address does not lead to one server, if the last connection went to one of several.
     pub(crate) fn ambiguity(&self) -> Option<&str> {
         self.ambiguity.as_deref()
     }
@@ -138,7 +138,7 @@ impl Link {
                 Ok(wire) => return Ok(Connected { wire, ambiguity: None }),
                 Err(failure) => failure,
             };
-            // A failure of another sort, such as a wrong password, fails this attempt as well.
+            // A failure of another sort, such as a wrong password, makes the second attempt fail as well.
             if accepts_any
                 && failure.is_lasting()
                 && let Ok(wire) = open(Purpose::Topology).await
@@ -155,7 +155,7 @@ impl Link {
 
 struct Connected {
     wire: Wire,
-    /// The reason why the address does not lead to one server, if the connection goes to any.
+    /// The reason why the address does not lead to one server, if the connection goes to one of several.
     ambiguity: Option<String>,
 }
 

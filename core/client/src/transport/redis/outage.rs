@@ -12,7 +12,8 @@ use crate::world::World;
 
 /// A connection that lived at least this long was good: the count of failures begins again.
 const GOOD_LIFETIME: Duration = Duration::from_secs(1);
-/// The longest pause before the first attempt after a good connection. The pause doubles with every further attempt.
+/// The longest pause before each of the first two attempts after a good connection. It doubles with every further
+/// attempt.
 const BACK_OFF: Duration = Duration::from_millis(50);
 /// The limit of the pause, for most servers.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -88,9 +89,9 @@ impl AttemptLimits {
         self.shortest_lease.store(micros(shortest), Ordering::Relaxed);
     }
 
-    /// Returns the time limit of one attempt. While a lease may still be held, the limit is a third of that lease, but
-    /// at least half a second, so that a later attempt can still save the lease. Otherwise an attempt may take the
-    /// whole connect timeout, as a slow network can require.
+    /// Returns the time limit of one attempt. While an auto-renewed lease may still be held, the limit is a third of
+    /// that lease, but at least half a second, so that a later attempt can still save the lease. Otherwise, and at the
+    /// most, an attempt may take the whole connect timeout, as a slow network can require.
     pub(super) fn limit(&self, outage: &Outage, now: Instant) -> Duration {
         let shortest = Duration::from_micros(self.shortest_lease.load(Ordering::Relaxed));
         let may_be_held = |lease: &Duration| outage.since.is_some_and(|since| now < since + *lease);

@@ -1,7 +1,7 @@
 //! Checks again, on a connection of its own, that a server is none of the other primaries.
 //!
 //! ```text
-//!   idle ── another primary asks ───► connecting ── good ──────────► idle
+//!   idle ── a check is requested ───► connecting ── good ──────────► idle
 //!    ▲                                  │ │ └─ another primary's ──► the server is left
 //!    └── later again ◄── no connection ─┘ └─── a lasting failure ──► idle
 //! ```
@@ -17,7 +17,7 @@ use super::failure::Failure;
 use super::outage::Outage;
 use super::wire::Wire;
 
-/// The repeated check, which runs when another primary asks for it.
+/// The repeated check, which runs when another primary requests it (`peers.rs`).
 pub(super) struct PeerCheck {
     connector: Arc<Connector>,
     /// The number of the last request that this check followed; `None` if the check must be repeated.

@@ -55,7 +55,7 @@ struct Shared {
     /// Created when it is first needed.
     key: OnceLock<Arc<[u8]>>,
     state: Mutex<PeerState>,
-    /// Notified when a primary has proved its key.
+    /// Notified when a primary has verified that its server has the primary's own key.
     proved: Notify,
 }
 
@@ -76,7 +76,7 @@ struct PeerState {
 }
 
 impl Peers {
-    /// Creates one for each of the primaries.
+    /// Creates a `Peers` for each of the primaries.
     pub(in crate::transport) fn new(settings: &Arc<Settings>) -> Vec<Self> {
         let shared = Arc::new(Shared {
             settings: Arc::clone(settings),
@@ -91,7 +91,7 @@ impl Peers {
         (0..settings.targets.len()).map(peer).collect()
     }
 
-    /// Verifies by the ids of its nodes that a cluster is none of the others.
+    /// Verifies by the ids of its nodes that a cluster is none of the other primaries.
     pub(super) fn check_nodes(&self, own: BTreeSet<String>) -> Result<(), Failure> {
         if own.is_empty() {
             return Err(Failure::misconfigured(
@@ -107,8 +107,8 @@ impl Peers {
         Ok(())
     }
 
-    /// Verifies that a server is none of the others: by its run id, or by the key if any server hides its run id. A
-    /// primary that is connected already (not `is_new_connection`) waits for no others, because they wait for it.
+    /// Verifies that a server is none of the other primaries: by its run id, or by the key if any server hides its run
+    /// id. A primary that is connected already (not `is_new_connection`) waits for no others, because they wait for it.
     pub(super) async fn check(
         &self,
         run_id: Option<String>,

@@ -5,8 +5,9 @@
 //!     ▲ └───── none does ──► Unknown ──────── the next attempt ───────────────────┘
 //! ```
 //!
-//! Connections are only made in [`PrimaryAddress::Known`]: an attempt waits in [`PrimaryAddress::Pending`], and fails
-//! in [`PrimaryAddress::Unknown`].
+//! In a round all sentinels are asked once (`sentinel/round.rs`). Connections are only made in
+//! [`PrimaryAddress::Known`]: an attempt waits in [`PrimaryAddress::Pending`], and fails in
+//! [`PrimaryAddress::Unknown`].
 
 use tokio::sync::watch;
 

@@ -7,13 +7,13 @@
 //!   connected ── a round names another server ──────────────► calls and subscriptions go to that one
 //! ```
 //!
-//! The client connects to every sentinel, including those that the others name; one of them in the URL is enough. A
-//! sentinel is asked in each round, when it reports a switch, when it is connected again, and at intervals. While the
-//! client is connected, a round begins when an answer is newer than the known one, or changes to another primary. No
-//! answer counts before its [`Round`] is over. The client only uses a server whose own greeting says that it is a
-//! primary.
+//! The client connects to every sentinel of the URL, and to at most 16 others that they name; one sentinel in the URL
+//! is enough. In a round of questions, all sentinels are asked. A sentinel is also asked when it reports a switch, when
+//! it is connected again, and at intervals while the client is in use. While the client is connected, a round begins
+//! when an answer is newer than the known one, or changes to another primary. No answer counts before its [`Round`] is
+//! over. The client only uses a server whose own greeting says that it is a primary.
 //!
-//! A single sentinel may announce a newer epoch, the number of a failover, than all others. A majority of the sentinels
+//! A single sentinel may announce a newer epoch (the number of a failover) than all others. A majority of the sentinels
 //! granted that epoch, and every other sentinel adopts the epoch when it learns of it. The newest answer of a round is
 //! therefore followed, even if only one sentinel gives it.
 
@@ -67,10 +67,11 @@ pub(in crate::transport) struct Sentinel {
     watchers: BTreeMap<Address, Watcher>,
     /// The primary's address, as the connections to the primary see it.
     primary_address: watch::Sender<PrimaryAddress>,
-    /// The last primary that was named.
+    /// The answer that the client followed last.
     known: Option<Answer>,
     round: Option<Round>,
-    /// Whether another round is needed, because the sentinels disagree.
+    /// Whether another round is needed: a sentinel names another primary than before, or the primary is not known or
+    /// not confirmed.
     is_round_requested: bool,
     /// The earliest time of the next round.
     not_before: Instant,
@@ -183,7 +184,8 @@ impl Sentinel {
         }
     }
 
-    /// Watches the sentinels that others name, beside those of the URL. Returns whether some are new.
+    /// Watches the sentinels that others name, beside those of the URL, and leaves those without a connection that are
+    /// named no more. Returns whether some are new.
     fn update_watchers(&mut self) -> bool {
         let others = self.watchers.values().flat_map(Watcher::others);
         let named: Vec<Address> = others.map(|other| other.address.clone()).collect();

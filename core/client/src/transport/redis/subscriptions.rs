@@ -29,7 +29,7 @@ pub(super) struct SubscriptionLink {
     /// The changes to send with the next flush, in order.
     changes: Vec<Change>,
     outage: Outage,
-    /// The interval between two pings, and the time limit for their answers.
+    /// The interval between two pings, and the time limit for the answer to each.
     ping_interval: Duration,
 }
 
@@ -92,7 +92,7 @@ impl SubscriptionLink {
             channels: BTreeSet::new(),
             changes: Vec::new(),
             outage,
-            // A dead connection is noticed after at most two intervals, a third of the lease.
+            // A dead connection is noticed after at most two intervals: a third of the lease, within limits.
             ping_interval: (settings.lease.get() / 6).clamp(Duration::from_millis(250), Duration::from_secs(10)),
         }
     }

@@ -65,7 +65,7 @@ impl TlsDialer {
         &self.tcp
     }
 
-    /// Connects to one of the host's addresses.
+    /// Connects to the host at this address.
     pub(super) async fn connect(
         &self,
         address: SocketAddr,

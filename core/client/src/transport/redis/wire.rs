@@ -1,6 +1,6 @@
 //! One connection: writes commands through one buffer, and takes replies one by one from another.
 //!
-//! `Socket` is a socket that never uses a descriptor of another owner.
+//! `Socket` is a socket that notices when its descriptor number belongs to another owner.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -196,7 +196,7 @@ impl Wire {
         Poll::Ready(Ok(some))
     }
 
-    /// Waits for the next reply. The caller must have sent every command that has no reply yet.
+    /// Waits for the next reply. It belongs to the oldest command without a reply, so no other caller may wait for one.
     pub(super) async fn reply(&mut self) -> Result<Result<steadlock_protocol::Reply, replies::ServerError>, Failure> {
         loop {
             if let Frame::Reply(reply) = poll_fn(|context| self.poll(context)).await? {

@@ -18,7 +18,8 @@ struct Placement {
     slot: u16,
     node: Option<Address>,
     is_confirmed: bool,
-    /// Whether the node lost the channel's slot. The next topology shows where the channel belongs.
+    /// Whether the node lost the channel's slot, or refused the channel. The next topology shows where the channel
+    /// belongs.
     has_moved: bool,
 }
 
@@ -85,7 +86,7 @@ impl Channels {
         })
     }
 
-    /// Moves each channel to the node that has its slot.
+    /// Moves each channel to the node that has its slot, except those that wait for the next topology.
     pub(super) fn assign_nodes(&mut self, slots: &Slots, events: &mut Vec<TransportEvent>) -> Vec<Change> {
         let mut changes = Vec::new();
         for (channel, placement) in &mut self.0 {

@@ -57,7 +57,7 @@ struct Sent {
     last_error: Option<ServerError>,
 }
 
-/// The node to which a slot's calls were sent, and their number.
+/// The node to which the calls of a slot and lane were sent, and their number.
 struct Destination {
     node: Address,
     count: usize,
@@ -146,8 +146,8 @@ impl Queue {
             if waiting.since == Instant::ZERO {
                 waiting.since = now;
             }
-            // A call that waits for its next attempt blocks no other call. If a later call undoes it, `on_reply` drops
-            // it.
+            // A call that waits for its next attempt blocks no other call. If a later call may undo it, `on_reply`
+            // answers it with an error, and it is not sent again.
             if now < waiting.not_before {
                 remaining.push_back(waiting);
                 continue;
@@ -201,8 +201,8 @@ impl Queue {
         sendable
     }
 
-    /// Handles the reply to a call. An earlier call of the same lock that was rejected must not run after it,
-    /// because the later call may be the one that undoes it.
+    /// Handles the reply to a call. A call of the same lock that came earlier and was rejected must not run after this
+    /// one, because this one may be the call that undoes it.
     pub(super) fn on_reply(&mut self, id: CallId, events: &mut Vec<TransportEvent>) {
         let Some(sent) = self.remove_sent(id) else { return };
         let is_overtaken = |waiting: &Waiting| waiting.last_error.is_some() && waiting.is_overtaken_by(id, &sent);
@@ -218,8 +218,8 @@ impl Queue {
         });
     }
 
-    /// Handles a call that a node did not run. The call is sent again. A cluster can be down for long, so its error
-    /// becomes the answer after a few attempts.
+    /// Handles a call that a node did not run: the call is sent again. A cluster can be down for long, so after a few
+    /// attempts `CLUSTERDOWN` becomes the answer, which is returned.
     pub(super) fn on_rejected(
         &mut self,
         rejected: RejectedCall,

@@ -98,12 +98,13 @@ impl Slots {
         &self.ids
     }
 
-    /// Returns all nodes that have slots, as far as is known.
+    /// Returns the nodes that have slots, by the last topology and the owners that nodes named since. A node that has
+    /// lost its last slot since then is still among them.
     pub(super) fn owners(&self) -> impl Iterator<Item = &Address> {
         self.owners.iter()
     }
 
-    /// Whether a node has a slot, as far as is known.
+    /// Whether a node is among the [`owners`](Self::owners).
     pub(super) fn has(&self, node: &Address) -> bool {
         self.owners.contains(node)
     }

@@ -1,7 +1,7 @@
 //! Asks a cluster which node has which slot.
 //!
-//! Several nodes are asked at once, and a few more if those are slow, so a node that hangs delays nothing. The first
-//! good answer is used. If it is wrong, MOVED replies correct it.
+//! Several nodes are asked at once, and a few more after 250 ms if those are slow, so nodes that hang delay the answer
+//! only briefly. The first good answer is used. If it is wrong, MOVED replies correct it.
 
 use std::mem;
 use std::sync::Arc;
@@ -24,12 +24,12 @@ pub(super) const QUESTION: &[&[u8]] = &[b"CLUSTER", b"SLOTS"];
 const NODES_AT_ONCE: usize = 3;
 /// The time without an answer after which more nodes are asked.
 const SLOW_AFTER: Duration = Duration::from_millis(250);
-/// The shortest pause between two rounds.
+/// The shortest pause between two rounds of questions.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause between two rounds.
+/// The longest pause between two rounds of questions.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Asks the cluster for its topology in rounds.
+/// Asks the cluster for its topology in rounds of questions to its nodes.
 pub(super) struct Topology {
     settings: Arc<Settings>,
     target: Target,

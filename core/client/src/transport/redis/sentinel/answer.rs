@@ -25,7 +25,7 @@ pub(super) struct OtherSentinel {
     pub(super) id: Option<Arc<str>>,
 }
 
-/// The decision on the answers of a round.
+/// The decision on the answers of one round of questions to the sentinels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     /// The known primary stays.
@@ -40,18 +40,19 @@ pub(super) fn is_newer(answer: &Answer, known: Option<&Answer>) -> bool {
     known.is_none_or(|known| answer.epoch > known.epoch)
 }
 
-/// The answers that are followed, beside one that is newer than the known one.
+/// Which answers are followed. A newer answer than the known one always is; each variant says which others are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Trust {
     /// No others: no majority of the sentinels has answered, and there are connections to the known primary.
     Newer,
     /// Another primary with the known epoch.
     Other,
-    /// Also an older epoch: the primary is missing, and the sentinels may have been set up anew.
+    /// Also an older epoch: a majority has answered and there is no connection to the primary, so the sentinels may
+    /// have been set up anew.
     Older,
 }
 
-/// Chooses the [`best`] answer when a round is over.
+/// Decides, when a round is over, whether the [`best`] answer is followed or the known primary stays.
 pub(super) fn choose<'a>(answers: impl Iterator<Item = &'a Answer>, known: Option<&Answer>, trust: Trust) -> Choice {
     let Some(BestAnswer { answer: best, .. }) = best(answers, known) else {
         return Choice::NoPrimary;

@@ -27,7 +27,8 @@ pub(in crate::transport::redis) struct Found {
     pub(in crate::transport::redis) sentinels: Vec<Link>,
 }
 
-/// Longer than any attempt to connect: all sentinels are waited for until one has named a primary.
+/// Stands for no limit, because it is longer than any attempt to connect. Until a sentinel has named a primary, all are
+/// waited for.
 const NO_TIMEOUT: Duration = Duration::from_secs(86_400);
 
 /// Asks the sentinels of the URL, and those that they name, in one [`Round`].
@@ -70,7 +71,7 @@ pub(in crate::transport::redis) async fn ask(settings: &Arc<Settings>, target: &
     })
 }
 
-/// A round in progress.
+/// The round of questions in progress.
 struct Lookup<'a> {
     settings: &'a Settings,
     target: &'a Target,
@@ -172,7 +173,7 @@ struct SentinelReply {
     answer: Result<Option<Answer>, Error>,
     /// The sentinel's id.
     id: Option<Arc<str>>,
-    /// The other sentinels that it knows.
+    /// The other sentinels that this one knows.
     others: Vec<OtherSentinel>,
 }
 

@@ -18,9 +18,9 @@ use super::answer::{self, Answer};
 use crate::transport::redis::address::Address;
 use crate::transport::redis::failure::Failure;
 
-/// Sentinels that are down have this long to come back after the first answer. While there are connections to a
-/// primary, the other sentinels have no longer than this, because the first answer shows that the primary may have been
-/// replaced.
+/// Sentinels that are down have this long to come back after the first answer that names a primary. While there are
+/// connections to a primary, the other sentinels have no longer than this, because that answer shows that the primary
+/// may have been replaced.
 const DOWN_SENTINEL_WAIT: Duration = Duration::from_millis(250);
 
 /// A known sentinel at one of its addresses.
@@ -37,7 +37,7 @@ pub(super) struct KnownSentinel<'a> {
 pub(super) struct Outcome {
     /// One answer from each sentinel that names a primary.
     pub(super) answers: Vec<Answer>,
-    /// Whether most of the known sentinels have answered.
+    /// Whether a majority of the known sentinels has answered.
     pub(super) has_majority_answered: bool,
 }
 

@@ -29,7 +29,7 @@ use crate::transport::redis::wire::Wire;
 const EVENTS: [&[u8]; 2] = [b"+switch-master", b"+promoted-slave"];
 /// The number of frames of one sentinel that are read before other tasks get their turn.
 const FRAMES_PER_POLL: usize = 64;
-/// The interval at which a sentinel is asked while the client is in use, whatever events it sends.
+/// The interval at which a sentinel is asked while the client is in use, even if the sentinel sends no events.
 const ASK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The source of a sentinel's address.
@@ -81,9 +81,10 @@ struct Open {
     last_asked: Instant,
     /// Whether the sentinel has answered, even with an error.
     has_answered: bool,
-    /// Whether something has happened since the question was sent.
+    /// Whether the sentinel is to be asked again, because an event or a new round came while the questions were
+    /// pending.
     is_outdated: bool,
-    /// The epoch of the answer that arrives in parts.
+    /// The epoch from the reply to `Question::Epoch`, kept until the reply to `Question::Address` completes the answer.
     epoch: u64,
     ask_due: Instant,
 }
@@ -119,7 +120,7 @@ pub(super) struct WatcherReply {
     pub(super) answer: Option<Answer>,
     /// Whether the answer differs from the previous one, or is the first.
     pub(super) is_changed: bool,
-    /// Whether the sentinel is asked again, because something has happened since the question was sent.
+    /// Whether the sentinel is asked again, because an event or a new round came while the questions were pending.
     pub(super) is_outdated: bool,
 }
 
@@ -151,8 +152,9 @@ impl Watcher {
         matches!(self.origin, Origin::Url)
     }
 
-    /// Whether a round need not wait for this sentinel. A sentinel of the URL is never skipped, because it is tried
-    /// again soon; another one may be tried much later.
+    /// Whether a round of questions (see `Round`) counts this sentinel as down from its start, and waits only briefly
+    /// for it. Never for a sentinel of the URL, which is tried again within 500 ms; another one may be tried only after
+    /// 10 s.
     pub(super) const fn is_down(&self) -> bool {
         self.is_down && !self.is_configured()
     }
@@ -162,12 +164,12 @@ impl Watcher {
         self.last_replies.id.as_deref()
     }
 
-    /// Returns the other sentinels that it knows.
+    /// Returns the other sentinels that this one has named.
     pub(super) fn others(&self) -> &[OtherSentinel] {
         &self.last_replies.others
     }
 
-    /// Asks the sentinel if it is connected. A new connection asks by itself.
+    /// Asks the sentinel the questions, unless there is no connection: a new connection asks by itself.
     pub(super) fn ask(&mut self, now: Instant) {
         if let State::Open(open) = &mut self.state {
             open.ask(&self.service, now);
@@ -258,7 +260,7 @@ impl Open {
         self.wire.write();
     }
 
-    /// Asks the questions. If they are being answered, asks them again afterwards.
+    /// Asks the questions. If they are pending, asks them again after the replies.
     fn ask(&mut self, service: &str, now: Instant) {
         if self.pending.iter().any(|pending| *pending == Question::Address) {
             self.is_outdated = true;
@@ -337,8 +339,8 @@ impl Open {
         self.has_answered |= pending == Some(Question::Address);
         match (pending, reply) {
             // A missing right is no failure. Without events the sentinel is only asked at intervals. Without ids each
-            // address of a sentinel counts. Without `SENTINELS` it names no others. Without epochs all answers count as
-            // equally new.
+            // address counts as a sentinel of its own. Without the reply to `SENTINEL SENTINELS` the sentinel names no
+            // others. Without epochs all answers count as equally new.
             (Some(Question::Subscribe(_)), _) | (Some(Question::Others), Err(_)) => {}
             (Some(Question::Id), reply) => last_replies.id = reply.ok().as_ref().and_then(answer::id),
             (Some(Question::Epoch), reply) => self.epoch = reply.ok().as_ref().map_or(0, answer::epoch),
