@@ -120,7 +120,8 @@ pub struct Holder {
     /// The holder's owner id, as the server has it. Another program may have written any text there, so the text is
     /// cut, and control characters are escaped.
     pub owner: String,
-    /// The rest of the record's TTL; `None` if the record has no TTL.
+    /// The rest of the record's TTL; `None` if the record has no TTL. For a degraded lease, which has no record, the
+    /// rest of the lease, or its length if it is auto-renewed.
     pub remaining: Option<Duration>,
     /// The program and the machine of the holder, if known. The holder's client says so itself, and nothing verifies
     /// it. Other libraries do not provide it.
@@ -334,7 +335,7 @@ impl Error {
     }
 
     /// Returns the server that did not answer, or whose configuration does not allow locks to work: its address without
-    /// user and password. If there are several primaries, all of them are listed. `None` if no server is involved.
+    /// user and password. For a RedLock, all its primaries are listed. `None` if no server is involved.
     #[must_use]
     pub fn node(&self) -> Option<&str> {
         self.0.node.as_deref()

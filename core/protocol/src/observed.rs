@@ -52,7 +52,7 @@ pub enum Attempted {
     Granted,
     /// Another owner holds the lock, or comes first.
     Refused,
-    /// No answer came in time, the answer is an error, or the grant came too late to be useful.
+    /// No useful answer came: none in time, an error, or a grant that came too late.
     Failed,
 }
 

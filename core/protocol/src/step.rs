@@ -91,11 +91,11 @@ pub(crate) enum WaiterInput {
     Published { lock: LockId, others: u32 },
     /// The command lane of a node has opened.
     Connected(NodeId),
-    /// The command lane of a node has closed, for this reason.
+    /// The command lane of a node has closed or could not be opened, for this reason.
     Disconnected(NodeId, Cause),
     /// The circuit breaker of a primary is open, so no request may wait for the primary.
     Outage(Primary),
-    /// The primary serves again.
+    /// The circuit breaker of a primary has closed.
     OutageOver(Primary),
     /// The lock is no longer in use.
     Forget(LockId),

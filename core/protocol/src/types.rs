@@ -32,7 +32,7 @@ pub struct Config {
     /// Whether servers run the calls of one lane in the order in which they were sent. If the calls go through a client
     /// of the program itself, a later call can overtake an earlier one.
     pub keeps_order: bool,
-    /// The bounds of the random time after which a waiter asks again if no message makes it ask earlier.
+    /// The bounds of the random time after which a waiter asks again if nothing makes it ask earlier.
     pub retry_interval: RangeInclusive<Duration>,
     /// The circuit breaker of each primary; `None` for none.
     pub breaker: Option<Breaker>,

@@ -12,6 +12,8 @@
 //!   {1, listeners, grant}            the same, and a waiter of this client was granted the lock
 //!   {0}                              there is no record
 //!   {2}                              the record belongs to another owner
+//! the length of a fair lock's queue
+//!   {1, length}                      parsed as `Record::Mine`
 //! ```
 
 use std::sync::Arc;
