@@ -6,7 +6,8 @@
 -- KEYS[4]  the waiters, see parts/fair.lua
 -- ARGV[1]  the channel of releases, to which waiters of `lock` and `fair_lock` subscribe
 --
--- Reply    {1, listeners}       removed; how many connections received the message that the lock is free
+-- Reply    {1, listeners}       removed; how many connections received the message that the lock is free: none if
+--                               the lock was granted to a waiter
 --          {0}                  there was no record
 --
 -- Uses parts/token.lua, parts/publish.lua, parts/form.lua, parts/fair.lua

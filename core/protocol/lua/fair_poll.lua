@@ -1,4 +1,5 @@
--- Records that waiters of the fair lock are alive, and returns who holds the lock.
+-- Records that waiters of the fair lock are alive, grants the lock to the first live waiter if the lock is free, and
+-- returns who holds it.
 --
 -- KEYS[1]  the lock: HASH {owner -> 1}; its TTL is the lease
 -- KEYS[2]  the fencing token: STRING
@@ -14,8 +15,8 @@
 --
 -- Uses parts/token.lua, parts/publish.lua, parts/form.lua, parts/fair.lua, parts/fair_wait.lua
 --
--- A grant message goes also to the client of this call: if the call does not name the waiter, only the message has the
--- waiter's token.
+-- The script publishes a grant message even for a waiter of the calling client: if the call does not name this waiter,
+-- the reply has no token for it.
 --
 -- Invariant: a waiter keeps its place; a waiter that the server no longer knows is appended to the queue. PEXPIRE is
 -- the first write, so that a full server does not refuse the call.

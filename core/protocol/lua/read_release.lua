@@ -6,7 +6,7 @@
 -- ARGV[2]  the channel that waiters subscribe to
 --
 -- Reply    {1, listeners}       released; how many connections received the message
---          {0}                  the hold had expired
+--          {0}                  the hold had expired, or there was none
 --
 -- Uses parts/publish.lua, parts/time.lua, parts/form.lua, parts/read_write.lua
 --

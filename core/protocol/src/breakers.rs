@@ -9,9 +9,10 @@
 //!            a call to that primary is answered: the probe, a renewal, a release
 //! ```
 //!
-//! While a breaker is not closed, no request waits for its primary: `OnUnavailable` decides what happens instead.
-//! Releases and renewals go on. Only signs of unavailability count as failures: an overdue answer, a connection that is
-//! lost or cannot be made, and an error that says that the server cannot serve.
+//! While a breaker is not closed, no request waits for its primary: `OnUnavailable` decides what happens instead. A
+//! RedLock continues with the other primaries while they are a majority. Releases and renewals go on. Only signs of
+//! unavailability count as failures: an overdue answer, a connection that is lost or cannot be made, and an error that
+//! says that the server cannot serve.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,7 +100,7 @@ impl Breakers {
         }
     }
 
-    /// Disables the breakers. Returns the primaries that had a state.
+    /// Disables the breakers. Returns the primaries that may have a probe timer.
     pub(crate) fn close(&mut self) -> Vec<Primary> {
         self.terms = None;
         std::mem::take(&mut self.by_primary).into_keys().collect()

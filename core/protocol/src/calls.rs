@@ -25,7 +25,7 @@ impl Unresolved {
         !self.open.is_empty() || self.cut || self.failed
     }
 
-    /// Adds a call that was sent.
+    /// Adds a call.
     pub(crate) fn sent(&mut self, call: CallId) {
         self.open.push(call);
     }
@@ -71,13 +71,13 @@ pub(crate) enum Purpose {
     Acquire {
         /// The request.
         ticket: Ticket,
-        /// The TTL that the record gets.
+        /// The TTL that the attempt asks for.
         ttl: Duration,
     },
     /// The renewal of a hold.
     Renew {
         hold: HoldId,
-        /// The TTL that the record gets.
+        /// The TTL that the renewal asks for.
         ttl: Duration,
     },
     /// A release that is owed.
@@ -108,7 +108,7 @@ pub(crate) enum Successor {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InFlight {
     pub(crate) purpose: Purpose,
-    /// When the bytes of the call were written to the socket; `None` before that.
+    /// When the driver was about to write the bytes of the call to the socket; `None` before that.
     pub(crate) sent: Option<Instant>,
     /// The primary that must answer the call.
     pub(crate) primary: Primary,

@@ -1,12 +1,12 @@
 //! The locks of a client, and the events for its callers.
 //!
-//! An event that leaves the machines is for a caller, or for the composite lock of a member. The composite locks take
-//! theirs when the events are passed on.
+//! An event that leaves the machines is for a caller, or for a composite lock if it is the event of a member. Composite
+//! locks keep their events when `change` passes the events on.
 //!
-//! Some refusals wait for the name of the holder. A refusal has only the holder's owner id. If the client does not know
-//! the program of this owner id, it asks the server, and the answer arrives one round trip later. The refusal is
-//! reported with the name, or without it when the time limit is over. The lock is not delayed, because the caller has
-//! already left its queue.
+//! Some refusals wait for the name of the holder: which program on which machine it is. At first a refusal has only the
+//! holder's owner id. If the client does not know the program of this owner id, it asks the server, and the answer
+//! arrives one round trip later. The refusal is reported with the name, or without it if the question fails or the time
+//! limit is over. The lock is not delayed, because the caller has already left its queue.
 
 use std::collections::VecDeque;
 
@@ -68,7 +68,7 @@ impl Client {
         }
     }
 
-    /// Passes an event to its caller.
+    /// Passes an event to its caller. A refusal may be kept first, until the name of the holder is known.
     pub(crate) fn emit(&mut self, event: Event) {
         self.events.extend(self.unnamed.keep(self.locks.io(), event));
     }
@@ -82,7 +82,7 @@ impl Client {
         self.events.pop_front()
     }
 
-    /// Completes the refusals whose holders' names have arrived, or whose time limit for the name is over.
+    /// Completes the refusals that need not wait any longer for the name of the holder.
     pub(crate) fn complete_refusals(&mut self, now: Instant) {
         if self.unnamed.len() > 0 {
             let due = self.unnamed.take_due(self.locks.io_mut(), self.is_closed, now);

@@ -33,7 +33,8 @@ impl ClientInfo {
     /// The maximum number of characters of a text; the rest is cut.
     pub const MOST_CHARACTERS: usize = 200;
 
-    /// Whether other clients show a text unchanged: it has one line, is not too long, and cannot harm a terminal.
+    /// Whether other clients show a text whole: it has one line, is not too long, and cannot harm a terminal. They hide
+    /// the userinfo of a URL all the same.
     #[must_use]
     pub fn is_read_whole(text: &str) -> bool {
         text.chars().count() <= Self::MOST_CHARACTERS && !text.chars().any(is_harmful)

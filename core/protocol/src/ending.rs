@@ -3,13 +3,14 @@
 /// The outcome of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleaseOutcome {
-    /// This release removed the record, or an outer level still holds the lock.
+    /// The release ended the hold, or one level of it while others remain.
     Released,
-    /// There was no record any more.
+    /// The lease had ended before, or there was no record any more.
     Expired,
     /// The record belongs to another owner.
     Stolen,
-    /// The server did not answer in time. The release is retried in the background until the record's TTL has passed.
+    /// The server did not answer in time, or its answer does not say whether this release removed the record. A release
+    /// without an answer is retried in the background until the record's TTL has passed.
     Unknown,
 }
 
@@ -43,7 +44,7 @@ impl ReleaseOutcome {
 /// The reason why a hold was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostReason {
-    /// The deadline came before the server confirmed a renewal.
+    /// The deadline came: the lease was fixed, or the server confirmed no renewal in time.
     Expired,
     /// The server has no record of the hold: DEL, FLUSHALL, eviction, failover.
     Removed,

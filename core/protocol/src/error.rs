@@ -1,5 +1,5 @@
-//! The one error type of Steadlock, and its words: what went wrong, the cause, and what to do. Only this file joins them
-//! to one text.
+//! The one error type of Steadlock, and its words: what went wrong, the cause, and what to do. Only this file joins the
+//! words to one text.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::shown::shown;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// An argument is out of range. No call was sent.
+    /// An argument is not valid, or the caller would wait for itself.
     InvalidArgument,
     /// The caller no longer waited when the answer came.
     Cancelled,
@@ -24,9 +24,10 @@ pub enum ErrorKind {
     Forked,
     /// The lease ended before its holder released it.
     LockLost,
-    /// The wait timed out: another owner still holds the lock.
+    /// The wait timed out: another owner still holds the lock, or comes first.
     LockTimeout,
-    /// The server's configuration does not allow locks to work.
+    /// The server's configuration, or a value that another program stored under a key of the lock, does not allow the
+    /// lock to work.
     Misconfigured,
     /// The caller does not hold the lock that it wants to release or extend.
     NotOwner,
@@ -119,7 +120,8 @@ pub struct Holder {
     /// The holder's owner id, as the server has it. Another program may have written any text there, so the text is
     /// cut, and control characters are escaped.
     pub owner: String,
-    /// The rest of the record's TTL; `None` if the record has no TTL.
+    /// The rest of the record's TTL; `None` if the record has no TTL. For a degraded lease, which has no record, the
+    /// rest of the lease, or its length if it is auto-renewed.
     pub remaining: Option<Duration>,
     /// The program and the machine of the holder, if known. The holder's client says so itself, and nothing verifies
     /// it. Other libraries do not provide it.
@@ -148,8 +150,8 @@ struct Parts {
 }
 
 impl Error {
-    /// Makes an error of `kind` in `operation`. `what` says what went wrong, with advice if the error has no other
-    /// cause.
+    /// Makes an error of `kind` in `operation`. `what` says what went wrong, and what to do if no cause is added to the
+    /// error.
     #[must_use]
     pub fn new(kind: ErrorKind, operation: Operation, what: impl Into<String>) -> Self {
         Self(Box::new(Parts {
@@ -314,13 +316,13 @@ impl Error {
         self.0.operation
     }
 
-    /// Returns the name of the lock, if one was involved. As in messages, the userinfo of a URL is hidden.
+    /// Returns the name of the lock, if one was involved. If the name is a URL, its userinfo is hidden, as in messages.
     #[must_use]
     pub fn lock_name(&self) -> Option<&str> {
         self.0.lock.as_deref()
     }
 
-    /// Returns the holder of the lock at the server's last answer, if known.
+    /// Returns the last known holder of the lock, if there is one.
     #[must_use]
     pub const fn holder(&self) -> Option<&Holder> {
         self.0.holder.as_ref()
@@ -333,7 +335,7 @@ impl Error {
     }
 
     /// Returns the server that did not answer, or whose configuration does not allow locks to work: its address without
-    /// user and password. If there are several primaries, all of them are listed. `None` if no server is involved.
+    /// user and password. For a RedLock, all its primaries are listed. `None` if no server is involved.
     #[must_use]
     pub fn node(&self) -> Option<&str> {
         self.0.node.as_deref()
@@ -353,8 +355,8 @@ impl Error {
         self.0.is_skipped
     }
 
-    /// Returns the text of the server or the network, or why no answer came, without advice; for `LockLost`, how the
-    /// lease was lost. `None` if there is no such cause, as with a bad argument.
+    /// Returns the cause without advice: the text of the server or the network, why no answer came, who holds the lock,
+    /// or how the lease was lost. `None` if there is no such cause, as with a bad argument.
     #[must_use]
     pub fn cause(&self) -> Option<&str> {
         self.0.words.cause()
@@ -400,7 +402,7 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// Makes a cause from the text of the server or the network, or from the reason why no answer came.
+    /// Makes a cause without advice; [`Error::cause`] lists what its text can be.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self {
@@ -436,7 +438,7 @@ impl Cause {
         }
     }
 
-    /// Returns the text of the server or the network, or the reason why no answer came.
+    /// Returns the text, without the advice.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text

@@ -1,11 +1,10 @@
 //! Text of other programs, made safe for people to read.
 //!
 //! Every user that may write to a server can choose the text of a record, a channel or an error. Such text is made safe
-//! here, once, where it enters: no terminal and no log can mistake a part of it for a command or for a line of its own,
-//! and its length is limited.
+//! here, once, where it enters the client: no terminal and no log can mistake a part of the text for a command or for a
+//! line of its own, and the length of the text is limited.
 
-/// The maximum length of a shown owner, or of a member of another program's data, in bytes. An owner id of Steadlock
-/// has at most 57 bytes.
+/// The maximum length of a shown owner, in bytes. An owner id of Steadlock has at most 57 bytes.
 const MOST_OWNER: usize = 200;
 /// The maximum length of a shown error of a server, in bytes.
 const MOST_SAID: usize = 1_000;

@@ -22,7 +22,7 @@ use crate::script::Script;
 pub(crate) const EVERY: Duration = Duration::from_secs(30);
 /// How long the server keeps an identity: two repetitions may fail.
 const TTL_MILLIS: &str = "90000";
-/// How long the identity of another client is used before the client asks again.
+/// How long the identity of another client is used before this client asks again.
 const BELIEVED: Duration = Duration::from_secs(60);
 /// The maximum number of other clients that are known.
 const MOST: usize = 1_000;
@@ -96,7 +96,7 @@ impl Identities {
     }
 
     /// Forgets that a node has received this client's identity, because another server may be there by now. Returns
-    /// whether it had received it.
+    /// whether the node had received the identity.
     pub(crate) fn forget_what_was_said_at(&mut self, node: NodeId) -> bool {
         self.said.remove(&node)
     }

@@ -87,13 +87,13 @@ own_ids! {
     /// One lock of this client, while a caller of this client waits for it or holds it, or the client is subscribed to
     /// it.
     LockId,
-    /// One hold: a record of this client on the server.
+    /// One hold: a record of this client on the server, or a degraded lease.
     HoldId,
     /// One release that is owed.
     ReleaseId,
 }
 
-/// A server. A client with one primary has only node 0; several nodes are the primaries of a RedLock.
+/// A server, or a cluster. If a client has several nodes, its locks are RedLocks on them; otherwise it has only node 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct NodeId(pub u16);
 

@@ -1,14 +1,14 @@
 //! The state that all machines of a session share: the configuration, the source of random numbers, the open
 //! connections, the calls in flight, the timers, and the calls to send.
 //!
-//! A node has three connections: one for each lane, and one for the subscriptions. Each opens and closes independently
-//! of the others, and a call waits only for the connection that it needs:
+//! For the session, a node has three connections: one for each lane, and one for the subscriptions. Each opens and
+//! closes independently of the others, and a call waits only for the connection that it needs:
 //!
 //! | operation | connection |
 //! |---|---|
 //! | an attempt, a poll, a question | the command lane |
 //! | a release | the command lane; while it is closed, the renewal lane if no earlier call of the owner can run later |
-//! | a renewal | the renewal lane; the command lane while the renewal lane is closed, or has just failed a renewal |
+//! | a renewal | the renewal lane; the command lane when it opens, or after the other closed or failed a renewal |
 //! | notifications of releases and grants | the subscriptions; waiters also poll, because a message can be lost |
 
 use std::collections::VecDeque;
@@ -100,8 +100,8 @@ impl Io {
         self.limits = limits;
     }
 
-    /// Returns how long a wait without a bound lasts while no answer arrives: one lease, but at least the longest retry
-    /// interval plus the command timeout, because the next answer may take that long.
+    /// Returns how long a wait without a bound lasts while no answer arrives: the client's lease, but at least the
+    /// longest retry interval plus the command timeout, because the next answer may take that long.
     pub(crate) fn silence_timeout(&self) -> Duration {
         let longest_pause = self.config.retry_interval.end();
         let next_answer = longest_pause.saturating_add(self.config.command_timeout);
@@ -195,7 +195,7 @@ impl Io {
         self.outbox.pop_front()
     }
 
-    /// Adds a step for another machine.
+    /// Adds a step for the router.
     pub(crate) fn step(&mut self, step: Step) {
         self.added.push(step);
     }
@@ -205,7 +205,7 @@ impl Io {
         self.step(Step::Emit(Event::Completed { ticket, outcome }));
     }
 
-    /// Returns the next step. All consequences of a step come before the next step.
+    /// Returns the next step. Steps that were added since the last call come before all others.
     pub(crate) fn next_step(&mut self) -> Option<Step> {
         for step in self.added.drain(..).rev() {
             self.steps.push_front(step);
@@ -322,7 +322,7 @@ impl Io {
         self.links.is_open(node, Lane::Command)
     }
 
-    /// Whether the first command lane is being opened, and no attempt to connect has failed so far.
+    /// Whether the command lane has never opened, and no attempt to connect has failed so far.
     pub(crate) fn is_connecting(&self, node: NodeId) -> bool {
         self.links.is_connecting(node)
     }
@@ -377,7 +377,7 @@ impl Io {
         for primary in self.breakers.set_slots(node, slots) {
             self.answered_by(primary, now);
         }
-        // A slot may have moved to a primary with an open breaker. For its waiters, the breaker opens now.
+        // A slot may have moved to a primary with an open breaker. For the waiters of the slot, the breaker opens now.
         for primary in self.breakers.open_at(node) {
             self.step(Step::Waiter(WaiterInput::Outage(primary)));
         }
@@ -401,7 +401,7 @@ impl Io {
         }
     }
 
-    /// Notes a failure of a primary: a call, or an attempt to connect.
+    /// Notes a failure of a primary: a call that failed, or a connection that was lost or could not be made.
     pub(crate) fn failed_at(&mut self, primary: Primary, cause: &Cause, now: Instant) {
         if self.breakers.failed(primary, cause, now) {
             self.set(Timer::Probe(primary), now + self.breakers.pause());
@@ -413,7 +413,7 @@ impl Io {
         }
     }
 
-    /// Notes that a primary answered a call.
+    /// Notes that a primary serves, and closes its breaker.
     pub(crate) fn answered_by(&mut self, primary: Primary, now: Instant) {
         if let Some(outage) = self.breakers.answered(primary) {
             self.stop(Timer::Probe(primary));
@@ -458,7 +458,7 @@ impl Io {
         }
     }
 
-    /// Probes all primaries of a node with an open breaker, because a connection to the node opened.
+    /// Probes the primaries of a node whose breakers are open, because a connection to the node opened.
     pub(crate) fn breakers_connected(&mut self, node: NodeId, now: Instant) {
         self.breakers.connected(Primary::only(node));
         for primary in self.breakers.open_at(node) {
@@ -468,7 +468,7 @@ impl Io {
 }
 
 impl Io {
-    /// Notes the token of a call that was sent at `sent`. Reports a server's clock that is ahead.
+    /// Notes the token of a call that was sent at `sent`. Reports a server's clock that has jumped ahead.
     pub(crate) fn note_token(&mut self, keys: &Keys, token: Token, sent: Instant, now: Instant) {
         if self.detail < Detail::Trouble {
             return;
@@ -487,7 +487,7 @@ impl Io {
 }
 
 impl Io {
-    /// Tells a node which program this client is, before the client first uses the node and at intervals after that.
+    /// Tells a node which program this client is, unless the node was told since the timer last fired.
     pub(crate) fn identify(&mut self, node: NodeId, now: Instant) {
         if let Some(invocation) = self.identities.say(node) {
             self.call(Purpose::Identify, node, Lane::Command, invocation, None);
@@ -521,7 +521,7 @@ impl Io {
         self.identities.of_owner(owner)
     }
 
-    /// Asks the server for the program of an owner id, unless it is known.
+    /// Asks the server for the program of an owner id, unless the program is known or the question is in flight.
     pub(crate) fn ask_identity(&mut self, node: NodeId, owner: &str, now: Instant) {
         if let Some((client, invocation)) = self.identities.question(owner, now) {
             let call = self.call(Purpose::Identity, node, Lane::Command, invocation, None);
@@ -614,7 +614,7 @@ impl Links {
         &self.commands
     }
 
-    /// Whether the first command lane of a node is being opened, and no attempt to connect has failed so far.
+    /// Whether the command lane of a node has never opened, and no attempt to connect has failed so far.
     pub(crate) fn is_connecting(&self, node: NodeId) -> bool {
         !self.commands.contains(&node) && !self.close_causes.contains_key(&node)
     }

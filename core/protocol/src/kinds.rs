@@ -39,8 +39,8 @@ macro_rules! kinds {
             /// its index in this list.
             pub const NAMES: [&'static str; [$($spec.name),*].len()] = [$($spec.name),*];
 
-            /// Returns the table of the kind. Outside of `kinds`, only the wording of errors, RedLock and the limits of
-            /// a semaphore distinguish kinds.
+            /// Returns the table of the kind. Outside of `kinds`, a kind is named only by the wording of errors, by
+            /// RedLock, and by the questions that one kind alone supports.
             pub(crate) const fn spec(self) -> &'static Spec {
                 match self {
                     $(Self::$kind { .. } => &$spec,)*
@@ -101,7 +101,8 @@ impl Kind {
         matches!(self.spec().again, Again::Enters)
     }
 
-    /// Returns why `within` cannot name a lease of a lock of this kind, which is not reentrant.
+    /// Returns why a request for a lock of this kind can neither re-enter the lease that `within` names nor be granted
+    /// inside it.
     pub(crate) const fn refusal_within(self) -> &'static str {
         if self.is_exclusive() {
             "the lease given as `within` holds this lock, which is not reentrant; release it first"
@@ -142,7 +143,7 @@ impl Kind {
 
     /// Returns the permits that are wanted, if the kind counts permits.
     pub(crate) const fn permits(self) -> Option<Permits> {
-        // The match reads a value of this variant. All rules of kinds are in their tables.
+        // The match only reads the value of this variant. All rules of kinds are in their tables.
         let Self::Semaphore(permits) = self else { return None };
         Some(permits)
     }
@@ -188,14 +189,16 @@ pub(crate) struct Spec {
     pub(crate) acquire: Form,
     /// The call that extends a hold.
     pub(crate) renew: Form,
-    /// The call that removes a hold, or a waiter's mark. It wakes the waiters, or grants a fair lock to the next one.
+    /// The call that removes a hold, or a waiter's mark. The call wakes the waiters, or grants a fair lock to the next
+    /// waiter.
     pub(crate) release: Form,
     /// The call that asks who holds the lock.
     pub(crate) inspect: Form,
-    /// The call that removes the record, no matter which owner holds it, and wakes the waiters.
+    /// The call that removes the record, no matter who holds the lock. The call wakes the waiters, or grants a fair
+    /// lock to the next waiter.
     pub(crate) force: Form,
-    /// The additional parts of the reply to `acquire` and `inspect` about a held lock. All other replies have the same
-    /// form for all kinds.
+    /// The additional parts that the reply to `acquire` or `inspect` about a held lock can have. All other replies have
+    /// the same form for all kinds.
     pub(crate) held_reply: HeldReply,
 }
 
@@ -256,7 +259,7 @@ pub(crate) enum Again {
 /// The treatment of a caller that holds the other side of the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inside {
-    /// The caller is granted the lock in addition to that hold.
+    /// The caller can be granted the lock in addition to that hold.
     LetIn,
     /// The caller would wait for itself, and is refused at once with this message.
     Refused(&'static str),

@@ -30,7 +30,7 @@ impl Lateness {
         self.0 = self.0.saturating_add(1);
     }
 
-    /// Resets the number, because an answer came in time.
+    /// Resets the number, because a grant would have come in time.
     pub(crate) const fn over(&mut self) {
         self.0 = 0;
     }
@@ -76,7 +76,7 @@ impl LateGrant {
         ));
         let least = whole_millis(used_up_by(took));
         cause.with_advice(match least {
-            // A longer lease is also granted for only `MAX_ATTEMPT` at first.
+            // An attempt asks for at most `MAX_ATTEMPT`, so a longer lease would not help.
             least if least >= MAX_ATTEMPT => "the server has to answer sooner".into(),
             least if self.is_cut => format!("max_hold must be longer than {least:?}"),
             least => format!("the lease must be longer than {least:?}"),

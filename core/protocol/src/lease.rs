@@ -100,7 +100,7 @@ impl LeaseTerms {
     /// `InvalidArgument` below 300 ms or above 24 h.
     pub fn renewed(length: Duration) -> Result<Self, Error> {
         if length < LeaseDuration::MIN_AUTO_RENEWED.0 {
-            // A shorter lease can be valid as a fixed one, so the message says what is wrong with this one.
+            // A fixed lease may be that short, so the message says that only the renewal needs a longer one.
             return Err(out_of_range(&format!(
                 "a lease of {length:?} is too short to be renewed; give {:?} to 24 h, or a fixed lease, which is not renewed",
                 LeaseDuration::MIN_AUTO_RENEWED.0
@@ -131,8 +131,8 @@ fn out_of_range(message: &str) -> Error {
 
 /// Returns the instant until which the holder may rely on a record that a call sent at `sent` has set.
 ///
-/// The time counts from before the request. It is shorter than the TTL by 1 % (for clocks that run at different rates)
-/// and by 20 ms (for late timers), so that the holder stops before the server removes the record.
+/// The time counts from before the call was sent. It is shorter than the TTL by 1 % (for clocks that run at different
+/// rates) and by 20 ms (for late timers), so that the holder stops before the server removes the record.
 #[must_use]
 pub(crate) fn deadline(sent: Instant, ttl: Duration) -> Instant {
     sent + reliable(ttl)
@@ -155,7 +155,7 @@ pub(crate) fn used_up_by(answer: Duration) -> Duration {
 /// How late a timer may fire.
 const LATE_TIMERS: Duration = Duration::from_millis(20);
 
-/// The length of a hold, and whether it is renewed.
+/// The length of the lease of a hold, and whether the lease is renewed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeasePlan {
     /// The length of the lease.

@@ -9,16 +9,16 @@
 //!
 //! **After any input, drain the polls**: [`Session::poll_transmit`] until it is empty, then [`Session::poll_event`]
 //! until it is empty. A driver that wants observations drains [`Session::poll_observed`] before the events. An input is
-//! any method that takes `now`. Then sleep until [`Session::poll_timeout`] or until the transport has the next input.
+//! any method that takes `now`. Then sleep until [`Session::poll_timeout`] or until the next input.
 //!
 //! # Duties of a driver
 //!
 //! 1. Pass every command of a caller to the session ([`Session::acquire`], [`Session::release`], [`Session::cancel`],
 //!    …), and every event of the transport (`on_…`).
 //! 2. Send the results of `poll_transmit` in their order. During the life of one connection, calls of one [`Lane`] of
-//!    one node must reach the server in that order. A node has three connections: one for each lane, and one for the
-//!    subscriptions. The driver opens and reports each connection separately: [`Session::on_lane_opened`],
-//!    [`Session::on_lane_closed`], [`Session::on_subscriptions_lost`].
+//!    one node must reach the server in that order, unless [`Config::keeps_order`] is false. For the session, a node
+//!    has three connections: one for each lane, and one for the subscriptions. The driver reports each of them
+//!    separately: [`Session::on_lane_opened`], [`Session::on_lane_closed`], [`Session::on_subscriptions_lost`].
 //! 3. Call [`Session::on_sent`] just before a call's bytes are written to the socket. A call waits in the driver while
 //!    its lane is closed. The deadline of a grant counts from `on_sent`, so an early report is safe and a late one is
 //!    not.
@@ -28,7 +28,7 @@
 //!    receives NOSCRIPT.
 //!
 //! Calls, subscriptions and tickets stay valid across reconnects. On a new connection the driver subscribes again to
-//! every channel that is still subscribed to, and calls [`Session::on_subscribed`] for each.
+//! every channel that is still subscribed to, and calls [`Session::on_subscribed`] when the server has confirmed one.
 
 #![warn(clippy::too_many_lines)]
 

@@ -1,12 +1,13 @@
 //! The locks of a client: the machines, and the one router between them.
 //!
 //! A machine takes inputs and answers with steps. The router gives each step to the machine that has the rule. All that
-//! follows from a step is done before the next step, so the order of calls on the wire is the order of the rules.
+//! follows from a step is done before the next step, so the calls are sent in the order in which the rules ask for
+//! them.
 //!
-//! The router also has the rules that need several machines. A caller that holds the lock re-enters it or is refused. A
-//! caller can have two waits at once, because a signal handler runs during a wait of its thread. Once one of these
-//! waits is granted the lock, the others are decided as if they began now: otherwise the thread would wait for itself.
-//! The result of every call tells the circuit breaker whether the primary serves.
+//! The router also has the rules that need several machines. A caller that holds the lock re-enters it, waits, or is
+//! refused. A caller can have two waits at once, because a signal handler runs during a wait of its thread. Once one of
+//! these waits is granted the lock, the others are decided anew where the thread would otherwise wait for itself. The
+//! result of a call can tell the circuit breaker whether the primary serves.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -65,7 +66,7 @@ enum Relation {
     Reenter(HoldId),
     /// The caller holds the write lock with this owner id and wants to read inside it.
     Inside(OwnerId),
-    /// The caller holds nothing of the lock.
+    /// The caller requests the lock like any other caller.
     Outside,
 }
 
@@ -205,14 +206,14 @@ impl Locks {
         }
     }
 
-    /// Returns the tickets of all requests that wait for a lock or for an answer.
+    /// Returns the tickets of all requests that wait for a lock or for the answer to a question.
     pub(crate) fn waiting(&self) -> Vec<Ticket> {
         let mut waiting = self.waiters.tickets();
         waiting.append(&mut self.inspections.tickets());
         waiting
     }
 
-    /// Sends all releases now that are scheduled for later, because the client closes.
+    /// Sends the releases that wait for the TTL of an expired lease, because the client closes.
     pub(crate) fn release_at_once(&mut self, now: Instant) {
         self.pass_to_releases(releases::Input::Closed, now);
     }
@@ -328,7 +329,7 @@ impl Locks {
             opened: opened.to_vec(),
         };
         self.pass_to_releases(input, now);
-        // The holds are also informed if the other lane stayed open. The new connection may lead to another server,
+        // The holds are informed even if the other lane stayed open: the new connection may lead to another server,
         // which then answers that it has no record.
         for lane in opened {
             self.pass_to_holds(holds::Input::Connected(node, *lane), now);
@@ -416,7 +417,7 @@ impl Locks {
     }
 
     /// Forgets a lock that is no longer in use. The lock is kept for `LINGER` first if the client is subscribed to its
-    /// channel, or if other clients wait for the lock.
+    /// channel, or if other clients wait for the lock. A lock that a context holds is kept.
     fn forget_if_unused(&mut self, lock: LockId, now: Instant) {
         if self.waiters.is_unused(lock) != Some(true) {
             return;
@@ -428,7 +429,8 @@ impl Locks {
         }
     }
 
-    /// Forgets a lock that has been idle for `LINGER`, unless it is in use again.
+    /// Ends the subscriptions of a lock that has been idle for `LINGER`, and forgets the lock unless a context holds
+    /// it. Does nothing if the lock is in use again.
     fn linger_over(&mut self, lock: LockId, now: Instant) {
         if self.waiters.is_unused(lock) != Some(true) {
             return;
@@ -481,14 +483,14 @@ impl Locks {
         }
     }
 
-    /// Returns the hold that encloses a new one of `context`: its own hold of the lock, or its hold of the other side
-    /// of a read-write lock.
+    /// Returns the hold that encloses a new one of `context`: the context's hold of the lock, or its hold of the other
+    /// side of a read-write lock.
     pub(crate) fn held_by(&self, keys: &Keys, context: Context) -> Option<HoldId> {
         let at = |gate| self.holds.of_context(self.waiters.find_at(keys, gate)?, context);
         keys.kind.spec().gates_around().find_map(at)
     }
 
-    /// Answers the other requests of a caller for a lock that it was just granted.
+    /// Decides anew the other waits of a caller for a lock that it was just granted.
     fn answer_other_waits(&mut self, granted: &Keys, context: Option<Context>, now: Instant) {
         let Some(context) = context.filter(|context| HAS_CALLERS && self.waiters.has_waits_of(*context)) else {
             return;
@@ -551,7 +553,7 @@ impl Locks {
             Purpose::Acquire { ticket, .. } => self.pass_to_waiters(waiters::Input::Overdue(ticket, id), now),
             Purpose::Renew { hold, .. } => self.pass_to_holds(holds::Input::RenewalOverdue(hold, id), now),
             Purpose::Release(release) => self.pass_to_releases(releases::Input::Overdue(release, id), now),
-            // The caller's own timer ends its wait at the same time, and the next poll has a timer of its own.
+            // These calls have no `CallTimeout`. A question has a timer for its caller (`Timer::Answer`).
             Purpose::Inspect(_) | Purpose::Poll(_) | Purpose::Identify | Purpose::Identity => {}
             Purpose::Probe(primary) => self.io.probe_failed(primary, id, now),
         }
@@ -633,13 +635,14 @@ impl Locks {
 }
 
 impl Locks {
-    /// Repeats the identity of this client when its interval is over, if any lock is wanted or held here.
+    /// Repeats the identity of this client, if any lock is wanted or held here.
     fn identify_again(&mut self, now: Instant) {
         let is_in_use = self.waiters.len() > 0 || self.holds.len() > 0;
         self.io.identify_again(is_in_use, now);
     }
 
-    /// Repeats the identity on a new connection, which may lead to another server.
+    /// Repeats the identity on a new connection, which may lead to another server. Does nothing if the node never
+    /// received it.
     fn identify_there(&mut self, node: NodeId, now: Instant) {
         if self.io.forget_identity(node) {
             self.io.identify(node, now);

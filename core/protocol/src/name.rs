@@ -1,12 +1,13 @@
 //! Lock names, and the keys and channels that are derived from them.
 //!
-//! The keys and channels of Steadlock have the form `steadlock:{NAME}:WORD`, or `steadlock::NAME:WORD` if the name has
-//! braces. This form has three properties:
+//! The keys and channels of a lock have the form `steadlock:{NAME}:WORD`, or `steadlock::NAME:WORD` if the name has
+//! braces. The exceptions are the name itself, which is a key of some kinds, and Redisson's channel. This form has
+//! three properties:
 //!
 //! - A cluster keeps all keys of a lock in one slot.
 //! - No two names share a key.
-//! - All keys of the names with one prefix start with `steadlock:{PREFIX` or `steadlock::PREFIX`, and no other keys do.
-//!   Two patterns of an access list therefore confine a client to its prefix.
+//! - All keys of this form whose names begin with PREFIX start with `steadlock:{PREFIX` or `steadlock::PREFIX`, and no
+//!   other keys do. Two patterns of an access list are therefore enough for them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -251,7 +252,7 @@ pub struct Scratch {
     pub name: Arc<[u8]>,
     /// A key in the form of all other keys of a lock.
     pub key: Arc<[u8]>,
-    /// A channel in the form of the channel that Redisson shares.
+    /// A channel in the form of the one that is shared with Redisson.
     pub redisson_channel: Arc<[u8]>,
     /// A channel in the form of all other channels.
     pub channel: Arc<[u8]>,

@@ -52,7 +52,7 @@ pub enum Attempted {
     Granted,
     /// Another owner holds the lock, or comes first.
     Refused,
-    /// No answer came in time, or the answer says that the server cannot serve.
+    /// No useful answer came: none in time, an error, or a grant that came too late.
     Failed,
 }
 
@@ -71,13 +71,14 @@ impl Attempted {
 /// An observation of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Observed {
-    /// An attempt to acquire a lock was answered, or was given up.
+    /// An attempt to acquire a lock was answered, was cut off, or is overdue. A later answer to an overdue attempt is
+    /// observed as well.
     Attempt {
         /** The lock. */
         place: Place,
         /** The result. */
         outcome: Attempted,
-        /** The time until the answer; `None` if the call was not sent. */
+        /** The time from the call to this observation; `None` if the call was not sent. */
         took: Option<Duration>,
     },
     /// The server confirmed a renewal.
@@ -100,21 +101,21 @@ pub enum Observed {
         /** The number of failures in a row, with this one. */
         failures: u32,
     },
-    /// The circuit breaker of a primary opened, after several failures in a row.
+    /// The circuit breaker of a primary opened, after enough failures in a row.
     BreakerOpened {
         /** The primary. */
         primary: Primary,
         /** The reason, in words. */
         why: String,
     },
-    /// The circuit breaker of a primary closed, because the primary serves again.
+    /// The circuit breaker of a primary closed: the primary serves again, or no lock is known to ask it about.
     BreakerClosed {
         /** The primary. */
         primary: Primary,
         /** How long the breaker was open. */
         open: Duration,
     },
-    /// The clock of a primary has jumped ahead, or a server with a faster clock has become the primary. Records that
+    /// The clock of a primary has jumped ahead, or a server whose clock is ahead has become the primary. Records that
     /// were made before that expire early.
     ClockAhead {
         /** The primary. */

@@ -51,7 +51,7 @@ impl fmt::Debug for ClientId {
 }
 
 /// The owner id of one hold: `<client uuid>:<n>`, where n is 63 random bits that are drawn for one request. All
-/// attempts of the request use this id. After a release for the id has been sent, no attempt uses the id again.
+/// attempts of the request use this id, until a release for the id is owed: later attempts use a new one.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OwnerId {
     client: Arc<ClientId>,
@@ -84,7 +84,7 @@ impl OwnerId {
 
     /// Splits the owner id of a record into client and number. Accepts the ids of Steadlock, and those of Redisson,
     /// whose number is that of a thread. A negative number, which a program with Redisson can choose, becomes 0.
-    /// `lua/parts/form.lua` has the same rule.
+    /// `is_owner` of `lua/parts/form.lua` is the rule of the scripts, which also accepts numbers in other forms.
     #[must_use]
     pub fn parts(text: &str) -> Option<(&str, u64)> {
         let (client, digits) = text.split_once(':')?;
@@ -102,7 +102,7 @@ impl OwnerId {
         is_number.then_some((client, if is_negative { 0 } else { number }))
     }
 
-    /// Returns the bytes for the wire. They are made anew for each call, because a client may have many owner ids.
+    /// Returns the bytes for the wire. They are not stored, because a client may have many owner ids.
     #[must_use]
     pub fn wire(&self) -> Arc<[u8]> {
         let digits = Digits::of(self.number);

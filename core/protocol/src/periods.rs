@@ -8,5 +8,5 @@ pub(crate) const MIN_GAP: Duration = Duration::from_millis(2);
 pub(crate) const MAX_ATTEMPT: Duration = Duration::from_secs(30);
 /// How long a grant to a waiter in a fair lock's queue lasts. Must equal `PROVISIONAL` in `parts/fair.lua`.
 pub(crate) const PROVISIONAL: Duration = Duration::from_secs(3);
-/// How long after the end of its wait a caller may be kept waiting for the first answer or for the holder's name.
+/// The longest time by which the wait of a caller is prolonged, for the first answer or for the name of the holder.
 pub(crate) const FIRST_ANSWER_GRACE: Duration = Duration::from_millis(40);

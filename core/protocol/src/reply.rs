@@ -16,7 +16,7 @@ pub enum Reply {
     Array(Vec<Self>),
 }
 
-/// The reason why a call has no reply.
+/// The reason why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallError {
     /// The server answered with an error.

@@ -2,7 +2,7 @@
 //! unless an earlier token was higher.
 //!
 //! If another server takes over and its clock is ahead, the records that it has taken over end early. The client has no
-//! connection to the former server any more, but knows when the last token of that server arrived.
+//! connection to the former server any more, but knows the last token of that server and when it arrived.
 
 use std::time::Duration;
 

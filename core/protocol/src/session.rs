@@ -40,7 +40,7 @@ impl Session {
         }
     }
 
-    /// Sets lower limits for one call than users have, so that a simulator reaches the limits.
+    /// Lowers the limits on the size of a server call, so that a simulator reaches them. Users cannot set them.
     pub const fn set_limits(&mut self, limits: Limits) {
         self.client.io_mut().set_limits(limits);
     }
@@ -50,8 +50,7 @@ impl Session {
         self.client.io_mut().set_detail(detail);
     }
 
-    /// Requests a lock. Completes with [`Outcome::Granted`], [`Outcome::NotGranted`] (the wait is over and another
-    /// owner holds the lock), or [`Outcome::Failed`].
+    /// Requests a lock. Completes with [`Outcome::Granted`], [`Outcome::NotGranted`] or [`Outcome::Failed`].
     pub fn acquire(&mut self, request: AcquireRequest, now: Instant) -> Ticket {
         let ticket = self.client.ticket(Verb::Acquire);
         if self
@@ -72,8 +71,8 @@ impl Session {
         ticket
     }
 
-    /// Requests several locks, all or none. The kind and the name of each request count; all other settings are those
-    /// of the first request. Completes like [`Session::acquire`]. The locks share one lease, which has no token.
+    /// Requests several locks, all or none. The requests may differ only in kind and name. Completes like
+    /// [`Session::acquire`]. The locks share one lease, which has no token.
     pub fn acquire_all(&mut self, requests: Vec<AcquireRequest>, now: Instant) -> Ticket {
         let ticket = self.client.ticket(Verb::Acquire);
         if self.client.fail_if_closed(ticket, Operation::Acquire, None) {
@@ -84,9 +83,9 @@ impl Session {
         ticket
     }
 
-    /// Releases one lease. Completes with [`Outcome::Released`], or fails with `NotOwner` if the session does not know
-    /// the lease. The lease was then released before, or it was a fixed lease that was lost and forgotten. Releasing is
-    /// idempotent.
+    /// Releases one lease. Completes with [`Outcome::Released`], or fails with `Misconfigured` if the server does not
+    /// permit the release. Fails with `NotOwner` if the session does not know the lease: the lease was released before,
+    /// or it was a fixed lease that was lost and forgotten. A second release changes nothing.
     pub fn release(&mut self, lease: LeaseId, now: Instant) -> Ticket {
         let ticket = self.client.ticket(Verb::Release);
         self.release_any(ticket, lease, now);
@@ -104,8 +103,8 @@ impl Session {
         self.settle(now);
     }
 
-    /// Releases the innermost lease of `context`. Completes with [`Outcome::Released`], or fails with `NotOwner` if the
-    /// context has no lease of the subject.
+    /// Releases the innermost lease of `context` on `subject`. Completes like [`Session::release`], and also fails with
+    /// `NotOwner` if there is no such lease.
     pub fn release_innermost(&mut self, subject: &Subject, context: Context, now: Instant) -> Ticket {
         let ticket = self.client.ticket(Verb::Release);
         if self.client.fail_if_closed(ticket, Operation::Release, subject.name()) {
@@ -118,9 +117,9 @@ impl Session {
         ticket
     }
 
-    /// Extends a lease to `by` from now; `None` stands for the length that the lease was granted with. A call never
-    /// shortens a lease. Completes with [`Outcome::Extended`], or fails with `LockLost`, `NotOwner` (the lease was
-    /// released, or was lost and forgotten) or `Unavailable`.
+    /// Extends a lease to `by` from now, but not beyond the end of `max_hold`; `None` stands for the length of the
+    /// lease. A call never shortens a lease. Completes with [`Outcome::Extended`], or fails with `LockLost`, `NotOwner`
+    /// (the lease was released, or was lost and forgotten), `Unavailable` or `Misconfigured`.
     pub fn extend(&mut self, lease: LeaseId, by: Option<crate::LeaseDuration>, now: Instant) -> Ticket {
         let ticket = self.client.ticket(Verb::Extend);
         if !self.client.fail_if_closed(ticket, Operation::Extend, None) {
@@ -141,8 +140,8 @@ impl Session {
         self.group.has(lease) || self.client.locks().has_lease(lease)
     }
 
-    /// Cancels the request of a ticket; no event follows for it. A cancelled acquisition leaves no record behind. A
-    /// release or an extension goes on.
+    /// Cancels the request of a ticket; no event follows for it. If a cancelled acquisition was granted, or may have
+    /// been, the lock is released again. A release or an extension goes on, and so does a question that was sent.
     pub fn cancel(&mut self, ticket: Ticket, now: Instant) {
         self.composite(groups::Input::Cancel(ticket), now);
         self.client.forget_refusal(ticket);
@@ -150,15 +149,15 @@ impl Session {
         self.settle(now);
     }
 
-    /// Ends the session: all waiting requests fail with `Closed`, and all holds are lost with [`LostReason::Closed`]
-    /// and then released. Idempotent.
+    /// Ends the session: waits for a lock fail with `Closed`, and all holds are released. A hold that is not lost yet
+    /// is first lost with [`LostReason::Closed`]. After that, [`Session::release`] fails with `NotOwner`, and every
+    /// other request with `Closed`. Idempotent.
     pub fn close(&mut self, now: Instant) {
         self.end(|_| None, now);
     }
 
-    /// Ends the session like [`Session::close`], and reports the outcomes of the releases. Each release completes with
-    /// [`Outcome::Released`] if the server answers. Returns the ticket of each release, with the leases that it ends.
-    /// The result does not say which leases are those of a composite lock's members.
+    /// Ends the session like [`Session::close`], and reports the outcomes of the releases. Returns the ticket of each
+    /// release, with the leases that the release ends. For a composite lock, these are the leases of its members.
     pub fn close_with_outcomes(&mut self, now: Instant) -> Vec<(Ticket, Vec<LeaseId>)> {
         self.end(|client| Some(client.ticket(Verb::Release)), now)
     }
@@ -172,7 +171,7 @@ impl Session {
             ticket,
             outcome: Outcome::Failed(Error::closed(Operation::Acquire)),
         };
-        // Composite locks come first, so that their members are cancelled with them. In each loop the newest waiter is
+        // Composite locks come first, so that their members are cancelled with them. The newest waiter is always
         // cancelled first: after the end of an older one, the next waiter would send an attempt.
         for ticket in self.group.waiting().into_iter().rev() {
             self.client.emit(closed(ticket));
@@ -180,7 +179,8 @@ impl Session {
         }
         let waiting = self.client.locks().waiting();
         for ticket in &waiting {
-            // The ticket may be that of a question to one of several primaries.
+            // The ticket may be that of a RedLock's question to one primary; `divert` then keeps its event from the
+            // callers.
             if let Some(event) = self.group.divert(Output::Event(closed(*ticket))) {
                 self.client.emit(event);
             }
@@ -203,7 +203,7 @@ impl Session {
         releases
     }
 
-    /// Changes the locks, and passes on the events that follow. The events of members go to their composite locks.
+    /// Changes the locks, and passes on the events that follow. The events of members are kept for [`Session::settle`].
     fn with(&mut self, change: impl FnOnce(&mut Locks)) {
         self.client.change(change, |output| self.group.divert(output));
     }
@@ -216,8 +216,8 @@ impl Session {
         self.group.input(&mut self.client, input, now);
     }
 
-    /// Reports the events of members to their composite locks, and completes the refusals that waited to learn
-    /// which program the holder is.
+    /// Passes the kept events of members on to their composite locks, and completes the refusals that need not wait any
+    /// longer to learn which program the holder is.
     fn settle(&mut self, now: Instant) {
         self.group.settle(&mut self.client, now);
         self.client.complete_refusals(now);
@@ -229,14 +229,14 @@ impl Session {
         self.client.locks().is_drained()
     }
 
-    /// Whether a caller is already refused, but not informed yet: the refusal waits for the name of the holder. For
-    /// observers of a session.
+    /// Whether a caller is already refused, but not informed yet: the refusal waits to learn which program the holder
+    /// is. For observers of a session.
     #[must_use]
     pub fn awaits_name(&self, ticket: Ticket) -> bool {
         self.client.awaits_name(ticket)
     }
 
-    /// Returns how many levels `context` holds of the lock, or of several locks together.
+    /// Returns how many levels `context` holds of `subject`.
     #[must_use]
     pub fn levels(&self, subject: &Subject, context: Context) -> u32 {
         let levels = match (subject, self.group.composites()) {
@@ -248,7 +248,7 @@ impl Session {
         u32::try_from(levels).unwrap_or(u32::MAX)
     }
 
-    /// Returns the innermost lease of `context` on the lock, or on several locks together.
+    /// Returns the innermost lease of `context` on `subject`.
     #[must_use]
     pub fn innermost(&self, subject: &Subject, context: Context) -> Option<LeaseId> {
         match (subject, self.group.composites()) {
@@ -259,7 +259,7 @@ impl Session {
         }
     }
 
-    /// Returns the names of the locks of a lease that no server granted. A lease with such a lock is degraded.
+    /// Returns which locks of a lease no server granted, by name. A lease with such a lock is degraded.
     #[must_use]
     pub fn degraded_locks(&self, lease: LeaseId) -> Vec<LockName> {
         let members = match self.group.composites() {
@@ -273,8 +273,8 @@ impl Session {
         local.map(|hold| hold.keys().name.clone()).collect()
     }
 
-    /// Returns the leases of `context` on the lock, outermost first. Leases of a composite lock's members are left out:
-    /// they belong to the composite lock.
+    /// Returns the leases of `context` on the lock, outermost first. Leaves out the leases of the members of granted
+    /// composite locks, because only the composite lock releases them.
     fn leases_of(&self, kind: Kind, name: &LockName, context: Context) -> impl Iterator<Item = LeaseId> {
         let holds = self.client.locks().holds_of(kind, name, context);
         let leases = holds.flat_map(Hold::levels).copied();
@@ -287,7 +287,7 @@ impl Session {
     }
 
     /// Notes that a node has no connection, or none yet; `cause` says why. The driver also answers every call that was
-    /// on the connection.
+    /// on a connection of the node.
     pub fn on_disconnected(&mut self, node: NodeId, cause: impl Into<Cause>, now: Instant) {
         let cause = cause.into();
         self.lane_closed(node, Lane::Command, cause.clone(), now);
@@ -319,13 +319,13 @@ impl Session {
     }
 
     /// Notes which primary of a cluster has each of the 16,384 slots. Each primary has a number that does not change.
-    /// Only the circuit breakers need this.
+    /// The circuit breakers need this, and the observation of the servers' clocks.
     pub fn on_slots(&mut self, node: NodeId, slots: Arc<[u16]>, now: Instant) {
         self.with(|locks| locks.slots_seen(node, slots, now));
         self.settle(now);
     }
 
-    /// Notes that a connection to a primary of a cluster has opened, or with `failure` that it closed or could not be
+    /// Notes that a connection to a primary of a cluster has opened or, with `failure`, that it closed or could not be
     /// made. Only the circuit breakers need this.
     pub fn on_primary(&mut self, primary: Primary, failure: Option<&Cause>, now: Instant) {
         self.with(|locks| locks.primary_seen(primary, failure, now));
@@ -377,8 +377,8 @@ impl Session {
         }
     }
 
-    /// Returns when the next renewal is due, even if another timer is due earlier. A hold whose renewal is in flight
-    /// has no such time. The result may change with any input.
+    /// Returns when the next scheduled renewal is due, even if another timer is due earlier; `None` if no renewal is
+    /// scheduled, for example because all are in flight or wait for a connection. The result may change with any input.
     #[must_use]
     pub fn next_renewal(&self) -> Option<Instant> {
         self.client.io().next_renewal()
@@ -417,7 +417,7 @@ impl Session {
     }
 
     /// Returns how many entries of any kind the session keeps: zero when no request waits, no lock is held, no release
-    /// is owed, and no channel is subscribed to.
+    /// is owed, no call is in flight, no timer is set, and no channel is subscribed to.
     #[must_use]
     pub fn len(&self) -> usize {
         self.client.len().saturating_add(self.group.len())
@@ -464,8 +464,9 @@ impl Session {
         self.ask_single_primary(Operation::Inspect, Kind::Fair, name, Question::Length, now)
     }
 
-    /// Removes a lock from its holder: for operators. The holder learns of the loss at its next renewal. Completes with
-    /// [`Outcome::Forced`].
+    /// Removes the record of a lock, no matter who holds the lock: for operators. The holder learns of the loss at its
+    /// next renewal; the holder of a fixed lease learns of it at the deadline, unless it extends or releases the lease
+    /// before. Completes with [`Outcome::Forced`].
     pub fn force_release(&mut self, kind: Kind, name: &LockName, now: Instant) -> Ticket {
         let ticket = self.client.ticket(Verb::Inspect);
         if !self.client.fail_if_closed(ticket, Operation::Release, Some(name)) {
@@ -474,8 +475,8 @@ impl Session {
         ticket
     }
 
-    /// Changes the limit of a semaphore whose permits are held to the limit of `permits`: for operators. No holder
-    /// loses a permit. Completes with [`Outcome::Forced`], which is false if no permit is held.
+    /// Sets the limit of a semaphore to that of `permits`, while permits of it are held: for operators. No holder loses
+    /// a permit. Completes with [`Outcome::Forced`], which is false if no permit is held.
     pub fn set_limit(&mut self, permits: Permits, name: &LockName, now: Instant) -> Ticket {
         let question = Question::Limit(permits.limit());
         self.ask_single_primary(Operation::SetLimit, Kind::Semaphore(permits), name, question, now)

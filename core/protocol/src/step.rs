@@ -1,6 +1,5 @@
 //! Steps: the requests of one machine to another. The router (`locks.rs`) gives each step to the machine that has the
-//! rule for it. The inputs of the waiters and of the fair queue are defined here, because other machines send most of
-//! them.
+//! rule for it. The inputs of the waiters and of the fair queue are defined here, because steps carry most of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +26,7 @@ pub(crate) enum Step {
     ForgetIfUnused(LockId),
     /// An input of the waiters.
     Waiter(WaiterInput),
-    /// An input of the waiters in the server's queue.
+    /// An input of the fair queue.
     Fair(FairInput),
     /// A request is granted.
     Granted(Ticket, NewHold),
@@ -35,11 +34,11 @@ pub(crate) enum Step {
     Entered(Reentry),
     /// A waiter needs the messages of a channel.
     Listen(Listen),
-    /// This many connections received the message about a release.
+    /// `listeners` connections received the message about a release.
     Published { lock: LockId, listeners: u32 },
     /// The reply to a release has a grant message for a waiter of this client.
     GrantReplied { keys: Arc<Keys>, payload: Vec<u8> },
-    /// An owner id of this client holds a fair lock.
+    /// A reply or a message says that an owner id of this client holds a lock.
     OwnerSeen(OwnerSeen),
 }
 
@@ -65,7 +64,7 @@ pub(crate) enum WaiterInput {
     Silence(Ticket),
     /// A caller no longer waits.
     Cancelled(Ticket),
-    /// An attempt was refused, and the fair queue has noted whether the waiter is in the server's queue.
+    /// An attempt was refused. If the attempt put the waiter into the server's queue, the fair queue has noted that.
     Refused(Refused),
     /// A refused waiter goes to sleep, now that the client has subscribed to the channel of the lock.
     Sleep {
@@ -78,7 +77,7 @@ pub(crate) enum WaiterInput {
     /// The answer to the current attempt of a waiter may be stale: the client may have missed a message before it
     /// subscribed, or a grant message for the waiter arrived during the attempt.
     AnswerMayBeStale(Ticket),
-    /// The first waiter of this client sends an attempt, if no caller of this client holds the lock.
+    /// The first waiter of the local queue may send an attempt, if no caller of this client holds the lock.
     Advance(LockId),
     /// A caller of this client was granted a lock that has one holder at a time.
     Held(LockId, HoldId),
@@ -88,15 +87,15 @@ pub(crate) enum WaiterInput {
     MayBeFree(LockId),
     /// A message says that the lock may be free. A grant message that is not plausible counts as such a message.
     ReleaseMessage(LockId),
-    /// This many other connections received the message about a release by this client.
+    /// `others` connections of other clients received the message about a release by this client.
     Published { lock: LockId, others: u32 },
     /// The command lane of a node has opened.
     Connected(NodeId),
-    /// The command lane of a node has closed, for this reason.
+    /// The command lane of a node has closed or could not be opened, for this reason.
     Disconnected(NodeId, Cause),
     /// The circuit breaker of a primary is open, so no request may wait for the primary.
     Outage(Primary),
-    /// The primary serves again.
+    /// The circuit breaker of a primary has closed.
     OutageOver(Primary),
     /// The lock is no longer in use.
     Forget(LockId),
@@ -154,13 +153,13 @@ pub(crate) enum FairInput {
     Forget(LockId),
 }
 
-/// The request of a caller for a lock that it does not hold.
+/// The request of a caller that does not re-enter a hold.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     pub(crate) ticket: Ticket,
     pub(crate) request: AcquireRequest,
     pub(crate) keys: Arc<Keys>,
-    /// The owner id of the write hold inside which the caller reads.
+    /// The owner id of the write hold inside which the caller reads, if any.
     pub(crate) inside: Option<OwnerId>,
     pub(crate) plan: LeasePlan,
 }
@@ -194,7 +193,7 @@ pub(crate) struct HolderSeen {
     pub(crate) sent: Instant,
 }
 
-/// A report that an owner id of this client holds a lock whose waiters queue on the server.
+/// A report that an owner id of this client holds a lock. The report matters only for a fair lock.
 #[derive(Debug)]
 pub(crate) struct OwnerSeen {
     pub(crate) lock: LockId,
@@ -238,7 +237,7 @@ pub(crate) enum Topic {
     Grants,
 }
 
-/// The waiter that needs the messages about releases, and asks the server if it may have missed one.
+/// The waiters that need the messages about releases, and how they ask the server after one may have been lost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Listener {
     /// This waiter. It asks by an attempt.
@@ -251,7 +250,8 @@ pub(crate) enum Listener {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Granted {
     pub(crate) token: Option<Token>,
-    /// When the client sent the call from which the lease counts. The grant cannot have begun earlier.
+    /// When the client sent the call from which the lease counts; for a degraded lease, when the client granted it. The
+    /// grant cannot have begun earlier.
     pub(crate) sent: Instant,
     /// The TTL of the grant, counted from `sent`.
     pub(crate) ttl: Duration,
@@ -319,6 +319,6 @@ pub(crate) struct Ended {
     pub(crate) deadline: Instant,
     /// When the TTL of the record has certainly passed.
     pub(crate) until: Instant,
-    /// The earliest time to send the release: the TTL of an expired lease must pass first.
+    /// The earliest time to send the release, if the TTL of an expired lease must pass first.
     pub(crate) not_before: Option<Instant>,
 }

@@ -40,7 +40,7 @@ pub(crate) enum Timer {
     ReleaseWait(ReleaseId),
     /// The next poll is due, which keeps waiters in the server's queue alive.
     Poll(LockId),
-    /// A message was delayed because earlier ones changed nothing; now it may make waiters ask.
+    /// A message was delayed because the calls after earlier messages found no change. Now it may make waiters ask.
     DelayedMessage(LockId),
     /// The response timeout of a round is over. This timer comes after `QuorumWait`: if a wait and its round end at the
     /// same instant, the round must not count as failed for the waiters behind this caller.
@@ -321,9 +321,9 @@ mod tests {
         let mut timers = Timers::default();
         let mut sorted = std::collections::BTreeMap::new();
         let mut random = 1_u64;
-        for round in 0..50_000 {
+        for step in 0..50_000 {
             random = random * 48_271 % 2_147_483_647;
-            let (number, time) = (random % 300, at(round + random / 300 % 1_000));
+            let (number, time) = (random % 300, at(step + random / 300 % 1_000));
             match random % 7 {
                 0 | 1 => {
                     timers.stop(timer(number));
@@ -331,8 +331,8 @@ mod tests {
                 }
                 2 => {
                     let first = sorted.iter().map(|(timer, time)| (*time, *timer)).min();
-                    let due = first.filter(|(time, _)| *time <= at(round)).map(|(_, timer)| timer);
-                    assert_eq!(timers.take_due(at(round)), due);
+                    let due = first.filter(|(time, _)| *time <= at(step)).map(|(_, timer)| timer);
+                    assert_eq!(timers.take_due(at(step)), due);
                     due.map(|timer| sorted.remove(&timer));
                 }
                 _ => {

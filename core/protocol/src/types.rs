@@ -24,20 +24,20 @@ pub struct Config {
     pub client: ClientId,
     /// The length of auto-renewed leases whose requests name none.
     pub lease: LeaseDuration,
-    /// The number of primaries; their nodes are numbered from 0. With more than one primary, every lock is a RedLock,
-    /// which a majority of them grants.
+    /// The number of nodes, which are numbered from 0; a cluster is one node. If there are several, every lock is a
+    /// RedLock, which a majority of the nodes grants.
     pub primaries: u16,
     /// How long an answer may take.
     pub command_timeout: Duration,
     /// Whether servers run the calls of one lane in the order in which they were sent. If the calls go through a client
     /// of the program itself, a later call can overtake an earlier one.
     pub keeps_order: bool,
-    /// The bounds of the random time between two attempts of a waiter.
+    /// The bounds of the random time after which a waiter asks again if nothing makes it ask earlier.
     pub retry_interval: RangeInclusive<Duration>,
     /// The circuit breaker of each primary; `None` for none.
     pub breaker: Option<Breaker>,
-    /// The information that this client gives to others about itself, for their users. With `None` the client neither
-    /// gives nor requests any.
+    /// The information that this client gives about itself, for people who read the errors of other clients. With
+    /// `None` the client neither gives nor requests any.
     pub identity: Option<Identity>,
 }
 
@@ -64,14 +64,15 @@ impl Config {
     }
 }
 
-/// The policy for acquisitions while the circuit breaker of their primary is open.
+/// The policy for acquisitions while the circuit breaker of their primary is open. For a RedLock, the policy applies
+/// while so many breakers are open that no majority is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnUnavailable {
     /// The acquisition fails at once, as `Unavailable`.
     #[default]
     Fail,
     /// The acquisition is granted a *degraded* lease: it has no token, and excludes only other callers of this client.
-    /// If this client already holds the lock by a lease that a server granted, the caller waits.
+    /// While this client holds the lock, the caller waits. A read-write lock, a semaphore or a RedLock fails instead.
     Local,
     /// The acquisition is not granted, and the caller goes on without the lock: [`Outcome::NotGranted`], with an error
     /// that says why.
@@ -99,7 +100,7 @@ impl OnUnavailable {
     }
 }
 
-/// The limits of one call.
+/// The limits on the size of a server call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The maximum number of waiters of a fair lock in one poll, 1 to 128.
@@ -115,9 +116,10 @@ impl Default for Limits {
 /// The connection of a node on which a call is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {
-    /// The calls that callers wait for.
+    /// For all calls but renewals, and for renewals while the other lane is closed or has just failed one.
     Command,
-    /// The renewals of the watchdog. They do not wait behind commands while this lane is open.
+    /// For the renewals of the watchdog, so that they do not wait behind commands; also for releases while the other
+    /// lane is closed.
     Renewal,
 }
 
@@ -179,7 +181,8 @@ pub struct AcquireRequest {
     pub name: LockName,
     /// The context that can re-enter without naming a lease; `None` for none.
     pub context: Option<Context>,
-    /// The held lease to re-enter explicitly.
+    /// A held lease of the same lock, which the request re-enters. A request to read can also name a lease of the write
+    /// lock, and then reads inside it.
     pub within: Option<LeaseId>,
     /// How long to wait: zero for a single attempt; `None` to wait as long as the server answers.
     pub wait: Option<Duration>,
@@ -187,9 +190,10 @@ pub struct AcquireRequest {
     pub lease: LeaseTerms,
     /// The maximum length of the hold, counted from its first grant.
     pub max_hold: Option<Duration>,
-    /// Whether the lease gets a fencing token.
+    /// Whether the lease gets a fencing token. Only a lock that has one holder at a time, and is no RedLock, has
+    /// tokens.
     pub fencing: bool,
-    /// The policy for this request while the circuit breaker of its primary is open.
+    /// The policy for this request while its primary is unavailable.
     pub on_unavailable: OnUnavailable,
     /// Other contexts of the caller's thread, which cannot run until the request is answered. A wait that only these
     /// contexts could end is refused at once.
@@ -201,20 +205,21 @@ pub struct AcquireRequest {
 pub struct Grant {
     /// The lease.
     pub lease: LeaseId,
-    /// The fencing token of the lease.
+    /// The fencing token of the lease, if it has one.
     pub token: Option<Token>,
     /// The end of the lease if nothing renews it.
     pub deadline: Instant,
     /// How many levels the hold has now.
     pub levels: u32,
-    /// Whether the lease excludes only other callers of this client; see [`OnUnavailable::Local`].
+    /// Whether no server granted the lock, or one of several locks; see [`OnUnavailable::Local`].
     pub degraded: bool,
 }
 
 /// A lock's state on the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockState {
-    /// The holder; `None` if the lock is free. If there are several holders, the one whose hold ends last.
+    /// The holder; `None` if the lock is free, or if the caller asked only for `waiting`. If there are several holders,
+    /// the one whose hold ends last.
     pub holder: Option<Holder>,
     /// The permits of a semaphore: how many are held, and how many there are. `None` while no permit is held, and for
     /// other kinds.
@@ -228,8 +233,9 @@ pub struct LockState {
 pub enum Outcome {
     /// The lock is held.
     Granted(Grant),
-    /// The wait is over and another owner holds the lock; the error is the `LockTimeout` for callers that want to raise
-    /// one. If the acquisition was skipped, the error is `Unavailable`, and [`Error::is_skipped`] is true.
+    /// The wait is over, and another owner holds the lock or comes first. The error is the `LockTimeout` for callers
+    /// that want to raise one. If the acquisition was skipped, the error is `Unavailable`, and [`Error::is_skipped`] is
+    /// true.
     NotGranted(Error),
     /// The release is done.
     Released(ReleaseOutcome),
@@ -253,14 +259,14 @@ pub enum Event {
         /** The outcome. */
         outcome: Outcome,
     },
-    /// A lease is lost for good. Every lost lease has exactly one such event, which never follows its release.
+    /// A lease is lost for good. A lease has at most one such event, which never follows its release.
     Lost {
         /** The lease. */
         lease: LeaseId,
         /** The reason. */
         reason: LostReason,
     },
-    /// The deadline of a lease has changed. For a RedLock it can be earlier than before.
+    /// The deadline of the lease is now this one. For a RedLock it can be earlier than before.
     Renewed {
         /** The lease. */
         lease: LeaseId,

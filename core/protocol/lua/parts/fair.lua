@@ -26,8 +26,8 @@ end
 
 -- Grants the lock, which must be free, to the first live waiter. Returns the waiter's owner id, the grant message for
 -- its client ("<owner> <last seen> <token>") and the token; returns nil if no live waiter is among the first MOST_DEAD
--- members. Skips dead waiters, and members that are not owner ids. Also skips a waiter that was last seen in the
--- future: the server's clock was set back since then, so the waiter's client could not check the grant message.
+-- members. Skips dead waiters, and members that are not owner ids. Also skips a waiter whose last-seen time is ahead of
+-- the clock, because the clock was set back since then: its client would not trust a grant message with such a time.
 local function grant_next(stored, time)
   local now = microseconds(time)
   for _ = 1, MOST_DEAD do

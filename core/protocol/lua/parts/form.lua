@@ -1,8 +1,9 @@
 -- Prepended to the scripts that read a record which another program may have written.
 --
 -- A key counts as a lock only if it has the form of a lock: the right type, number of fields, owner ids and numbers.
--- The scripts refuse everything else with STEADLOCK_FORM and a description of the value, before their first write.
--- Each function in this file adds about 60 ns to every call of these scripts, so there are few of them.
+-- The scripts refuse everything else with STEADLOCK_FORM and a description of the value. A script that grants a lock
+-- checks the form before it writes the hold. Each function in this file adds about 60 ns to every call of these
+-- scripts, so there are few of them.
 
 -- The maximum number of bytes of another program's text that a script returns. An owner id has at most 57 bytes.
 local MOST_TEXT = 256

@@ -3,6 +3,7 @@
 -- The state is a HASH:
 --   writer, writer_until     the owner id of the writer that holds the lock, and its deadline
 --   mark, mark_until         the owner id of a waiting writer, and when its mark expires; a mark blocks new readers
+--                            for a while (PHASE)
 --   blocked_since            when marks began to block new readers
 --   refused                  '1' if a reader was refused during this write
 --   readers_until            until when readers have precedence over writers

@@ -10,8 +10,8 @@ use crate::script::Script;
 pub(super) const QUEUE: Key = Key::Own(Word::new("fair"));
 /// When the server last saw each waiter.
 pub(super) const ALIVE: Key = Key::Own(Word::new("alive"));
-/// All keys of the lock. A call that ends a hold or adds a waiter to the queue needs all of them, because it may grant
-/// the lock to the next waiter.
+/// All keys of the lock. A call that ends a hold or adds a waiter to the queue needs all of them, because the call may
+/// grant the lock to a waiter.
 const ALL: &[Key] = &[Key::Name, Key::Own(Word::TOKEN), QUEUE, ALIVE];
 
 pub(super) const SPEC: Spec = Spec {

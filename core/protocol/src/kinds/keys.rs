@@ -8,10 +8,12 @@
 //!   {0, left, holder, now}           the same, with a queue on the server (`HeldReply::Queued`)
 //!   {0, left, holder, held, limit}   the same, with permits (`HeldReply::Permits`)
 //! a renewal, a release, or the operation of an operator
-//!   {1}, {1, listeners}              the record was the owner's
+//!   {1}, {1, listeners}              the record was the owner's, or for an operator any owner's
 //!   {1, listeners, grant}            the same, and a waiter of this client was granted the lock
 //!   {0}                              there is no record
 //!   {2}                              the record belongs to another owner
+//! the length of a fair lock's queue
+//!   {1, length}                      parsed as `Record::Mine`
 //! ```
 
 use std::sync::Arc;
@@ -131,8 +133,8 @@ impl Keys {
         self.call(&self.kind.spec().renew, &values)
     }
 
-    /// Returns the call that removes the hold of `owner`, or its mark. The call wakes the waiters, or grants a fair
-    /// lock to the next one.
+    /// Returns the call that removes the hold or the mark of `owner`. The call wakes the waiters, or grants a fair lock
+    /// to the next waiter.
     pub(crate) fn release(&self, owner: &OwnerId) -> Invocation {
         let values = Values {
             owner: Some(owner),
@@ -146,7 +148,8 @@ impl Keys {
         self.call(&self.kind.spec().inspect, &self.values())
     }
 
-    /// Returns the call that removes the record, no matter which owner holds it, and wakes the waiters.
+    /// Returns the call that removes the record, no matter who holds the lock. The call wakes the waiters, or grants a
+    /// fair lock to the next waiter.
     pub(crate) fn force(&self) -> Invocation {
         self.call(&self.kind.spec().force, &self.values())
     }
@@ -289,8 +292,7 @@ pub enum LockKey {
     Queue,
     /// When the server last saw each waiter of a fair lock: HASH {owner → µs, and whether it wants a token}.
     Alive,
-    /// The writer: HASH with `writer`, `writer_until`, and, if a writer waits, `mark`, `mark_until`; times are ms of
-    /// the server's clock.
+    /// The writer, and the mark of a waiting writer: HASH with the fields that `lua/parts/read_write.lua` lists.
     ReadWrite,
     /// The readers: ZSET {owner → deadline in ms of the server's clock}.
     Readers,
@@ -370,7 +372,8 @@ impl LockKey {
 pub(crate) enum Answer {
     /// The asking owner holds the lock; for a question, the lock is free.
     Granted(Option<Token>),
-    /// An owner holds the lock; `ttl` is `None` for a record without a TTL.
+    /// Another owner holds the lock, or comes first; for a question, an owner holds the lock. `ttl` is `None` for a
+    /// record without a TTL.
     Held {
         owner: String,
         ttl: Option<Duration>,
@@ -384,8 +387,8 @@ pub(crate) enum Answer {
 /// The server's answer to a renewal or a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
-    /// The record was the owner's, and was renewed or removed. For a release, `listeners` is the number of connections
-    /// that received the message.
+    /// The record was the owner's, or for an operator any owner's, and was changed or removed. For a release,
+    /// `listeners` is the number of connections that received the message.
     Mine { listeners: u32 },
     /// There is no record.
     Absent,

@@ -319,7 +319,8 @@ fn the_names_of_another_tenant_are_outside_however_they_are_written() {
     for name in ["b:{a:x}", "b:a:x", "b:{a:}", ":a:x", "aa:x", "::{a:x}", "b:}{a:x}"] {
         assert_eq!(tenant(name), Vec::<String>::new(), "{name}");
     }
-    // A client without a prefix can reach only Redisson's channel, where an extra message wakes waiters for nothing.
+    // Only Redisson's channel of this name matches the patterns. An extra message on that channel wakes waiters for
+    // nothing.
     assert_eq!(tenant("{a:x}"), ["redisson_lock__channel:{a:x}"]);
 }
 
