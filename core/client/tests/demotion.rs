@@ -31,7 +31,7 @@ const ROLE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// The longest time from the change of the address until a client uses the new primary. With other load: [`SOON`].
 const TIME_LIMIT: Duration = Duration::from_secs(2);
 /// The time from the demotion to the change of the address. A client that only waits learns of the demotion at its next
-/// check of the role. That check comes at most 1.5 s after the change, so that the client can connect within the limit.
+/// check of the role. This check comes at most 1.5 s after the change, so that the client can connect within the limit.
 const ADDRESS_CHANGE_DELAY: Duration = Duration::from_millis(3_500);
 
 async fn client(proxy: &Proxy) -> Client {

@@ -117,8 +117,8 @@ impl TroubledServer {
                 self.run(&["REPLICAOF", "127.0.0.1", "1"]);
             }
             Trouble::Loading => {
-                // The load takes so many microseconds for each of about 200 keys. That is long enough for renewals to
-                // be overdue, and too short for a lease to expire.
+                // The load takes so many microseconds for each of about 200 keys. The load is long enough for renewals
+                // to be overdue, and too short for a lease to expire.
                 self.set("key-load-delay", "17000");
                 if Version::chosen() != Version::Redis62 {
                     self.set("loading-process-events-interval-bytes", "1024");

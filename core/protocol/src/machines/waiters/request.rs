@@ -105,7 +105,7 @@ pub(super) struct Request {
     unresolved: Unresolved,
 }
 
-/// What a request abandons together with its owner id.
+/// The things that a request abandons together with its owner id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Renounced {
     /// A grant, whose record is certainly on the server.
