@@ -39,7 +39,7 @@ pub(crate) enum Input {
     Extend {
         ticket: Ticket,
         lease: LeaseId,
-        /// The new length, from now; `None` stands for the length that the lease was granted with.
+        /// The new length, from now; `None` stands for the length of each member's plan.
         by: Option<LeaseDuration>,
     },
     /// A caller asks a question about a RedLock.

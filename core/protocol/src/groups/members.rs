@@ -328,7 +328,7 @@ impl Members<'_> {
         self.with(|locks| locks.acquire(ticket, request, node, plan, now));
     }
 
-    /// Releases one lease. The release of the last lease of a hold removes the record on the server.
+    /// Releases one lease. With the last lease of a hold, the release of its record is owed.
     pub(crate) fn release(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) {
         self.hold(holds::Input::Release(ticket, lease), now);
     }

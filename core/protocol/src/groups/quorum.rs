@@ -165,7 +165,7 @@ impl Quorum {
         }
     }
 
-    /// Decides a round, if possible.
+    /// Decides a round, if possible, and handles the result.
     fn decide(&mut self, members: &mut Members<'_>, ticket: Ticket, wait: Wait, now: Instant) {
         match self.attempts.decide(members, ticket, wait, now) {
             Decision::Open => {}

@@ -223,7 +223,7 @@ pub(crate) enum Input {
     Extend {
         ticket: Ticket,
         lease: LeaseId,
-        /// The new length, from now; `None` stands for the length of the lease.
+        /// The new length, from now; `None` stands for the length of the hold's plan.
         by: Option<LeaseDuration>,
     },
     /// The wait for an extension is over.

@@ -245,8 +245,9 @@ impl Releases {
         }
     }
 
-    /// Sends the releases that waited for a lane. When the command lane opens, sends again the releases that are in
-    /// flight on the renewal lane, because that connection may be dead.
+    /// Sends the releases that are not in flight, even those whose pause after an error is not over. When the command
+    /// lane of a node opens, also sends again its releases in flight on the renewal lane, because that connection may
+    /// be dead.
     fn connected(&mut self, io: &mut Io, node: NodeId, opened: &[Lane], now: Instant) {
         for id in self.by_id.keys() {
             let release = self.by_id.get_mut(&id);

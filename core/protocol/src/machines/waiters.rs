@@ -311,7 +311,8 @@ impl Waiters {
         self.queues.ids()
     }
 
-    /// Whether no caller of this client requests or holds the lock; `None` if the lock is not known.
+    /// Whether no caller of this client requests the lock, and no hold here blocks the waiters; `None` if the lock is
+    /// not known.
     pub(crate) fn is_unused(&self, lock: LockId) -> Option<bool> {
         self.queues.get(lock).map(Queue::is_unused)
     }

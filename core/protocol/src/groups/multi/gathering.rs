@@ -1,9 +1,9 @@
 //! The acquisition of a multi-lock: one caller acquires several locks one after the other, until all are held.
 //!
-//! Until the multi-lock is granted, no program relies on its locks. A loss therefore only costs the caller time: all
-//! locks are released and acquired again. If the caller had to wait for a lock, the server confirms the earlier ones
-//! once more before the multi-lock is granted. Otherwise the client would notice a removed record only at the next
-//! renewal.
+//! Until the multi-lock is granted, no program relies on its locks. A loss therefore harms no program: all locks are
+//! released, and acquired again if the caller still waits. If the caller had to wait for a lock, the server confirms
+//! the earlier ones once more before the multi-lock is granted. Otherwise the client would notice a removed record only
+//! at the next renewal.
 //!
 //! `Gatherings` has all such callers, and handles the grants, renewals, refusals and losses of their members.
 

@@ -216,7 +216,7 @@ impl Attempts {
         }
     }
 
-    /// Removes and returns a quorum attempt that a majority granted.
+    /// Removes a quorum attempt that a majority granted, and returns the data of its hold.
     pub(super) fn granted(&mut self, members: &mut Members<'_>, ticket: Ticket) -> Option<NewHold> {
         let attempt = self.by_ticket.remove(&ticket)?;
         self.leave_queue(members, ticket, &attempt.request.name);
@@ -272,7 +272,7 @@ impl Attempts {
     }
 
     /// Prolongs the wait of a quorum attempt whose wait is over, once. Returns whether it did. The wait is prolonged if
-    /// no round has had a result for this waiter yet, a round for the lock is in progress, and a majority of the
+    /// this waiter knows the result of no round yet, a round for the lock is in progress, and a majority of the
     /// primaries is connected or connecting.
     pub(super) fn prolong_once(&mut self, members: &Members<'_>, ticket: Ticket) -> bool {
         let io = members.io();
@@ -391,14 +391,14 @@ impl Attempts {
     }
 }
 
-/// The shortest response timeout of a round.
+/// The shortest response timeout of a round, unless the command timeout is shorter.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
 /// The longest response timeout of a round.
 const LONGEST_TIMEOUT: Duration = Duration::from_millis(500);
 /// The ratio of the lease to the response timeout, within these bounds.
 const LEASE_BY_TIMEOUT: u32 = 10;
 
-/// Returns the response timeout of a round for a lease, which is never longer than the command timeout.
+/// Returns the response timeout of a round for a lease.
 pub(super) fn response_timeout(io: &Io, lease: Duration) -> Duration {
     let timeout = lease.checked_div(LEASE_BY_TIMEOUT).unwrap_or_default();
     let timeout = timeout.clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
@@ -460,7 +460,7 @@ impl Round {
         self.granted.len().saturating_add(self.refused)
     }
 
-    /// Returns the deadline of the granted mutexes; `None` without a majority.
+    /// Returns the deadline until which a majority of the granted mutexes can be relied on; `None` without a majority.
     pub(super) fn deadline(&self, majority: usize) -> Option<Instant> {
         last_of_majority(self.granted.values(), majority)
     }

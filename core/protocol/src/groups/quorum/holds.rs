@@ -241,7 +241,8 @@ impl QuorumHolds {
         }
     }
 
-    /// Handles the loss of a hold, and reports it to the caller. Returns the lock; `None` if the hold was lost before.
+    /// Handles the loss of a hold, and reports it to the caller. Returns the lock; `None` if the hold was lost before,
+    /// or is not known.
     pub(super) fn lose(
         &mut self,
         members: &mut Members<'_>,
@@ -545,8 +546,8 @@ enum Answers {
     Missing,
 }
 
-/// Returns the good answer of a majority, if there is one by now. Once all primaries have answered without one, returns
-/// the answer that the caller must know.
+/// Returns the answer of a majority by now, if it is good: released, held, or removed by force. Once all primaries have
+/// answered without such a majority, returns the answer that the caller must know.
 fn result_of(outcomes: &[Outcome], majority: usize, answers: Answers) -> Option<Outcome> {
     let is_all = answers == Answers::Complete;
     let count = |is_it: fn(&Outcome) -> bool| outcomes.iter().filter(|outcome| is_it(outcome)).count();

@@ -303,7 +303,8 @@ impl Waiters {
     }
 }
 
-/// The meaning of the answer to an attempt.
+/// The meaning of the answer to an attempt. `may_be_granted` says whether the server may have granted the lock although
+/// the answer does not say so.
 pub(super) enum Verdict {
     /// The lock was granted.
     Granted(Granted),
@@ -315,9 +316,9 @@ pub(super) enum Verdict {
         /// The server's clock when the call ran; `None` if waiters do not queue on the server.
         found: Option<ClockReading>,
     },
-    /// Another attempt cannot help, for this reason. This one may have been granted all the same.
+    /// Another attempt cannot help, for this reason.
     Useless { why: Cause, may_be_granted: bool },
-    /// Another attempt may help. This one may have been granted.
+    /// Another attempt may help.
     Failed { failure: CallError, may_be_granted: bool },
 }
 
@@ -421,8 +422,8 @@ impl Waiters {
         }
     }
 
-    /// Ends a wait without a bound if the server has not answered for `Io::silence_timeout`. Otherwise sets the timer
-    /// for the next check.
+    /// Ends a wait without a bound if the server has not answered for `Io::silence_timeout`, and no hold here has
+    /// blocked the waiters in that time. Otherwise sets the timer for the next check.
     pub(super) fn silence(&mut self, io: &mut Io, ticket: Ticket, now: Instant) {
         let Some(request) = self.request(ticket) else {
             return;

@@ -58,15 +58,15 @@ type RecordGate = (NodeId, Gate, Arc<[u8]>);
 pub(super) struct Queue {
     /// The keys of the first caller. All callers contend for the same record.
     keys: Arc<Keys>,
-    /// The hold that blocks the waiters while it is valid; `None` for a lock with several holders.
+    /// The hold that blocks the waiters while it is valid; `None` for a lock that can have several holders.
     holding: Option<HoldId>,
     /// Earlier holds that are not known to be lost yet. A server that has lost a record may grant the lock to this
     /// client once more.
     older: Vec<HoldId>,
     /// The present turn of this client, which says when other clients come first.
     turn: Turn,
-    /// When the server last answered an attempt or a poll, or when the lock was last held here. While it is held here,
-    /// no waiter has to ask.
+    /// When the server last answered an attempt or a poll, or when a hold here last stopped blocking the waiters. While
+    /// a hold blocks them, no waiter has to ask.
     last_contact: Option<Instant>,
     /// The waiters; `None` if there are none, and nothing is kept for later ones.
     waiters: Option<Box<Waiting>>,
@@ -79,7 +79,7 @@ struct Waiting {
     local: VecDeque<Ticket>,
     /// The waiters whose kind queues on the server, whether or not the server has confirmed their place.
     on_server: SortedSet<Ticket>,
-    /// The requests in no queue: reads inside a write, and single attempts for a lock with several holders.
+    /// The requests in no queue: reads inside a write, and single attempts for a lock that can have several holders.
     alone: SortedSet<Ticket>,
     /// The waiters of the local queue whose wait ends with the next answer that names the holder, or when the lock is
     /// held here.
@@ -347,8 +347,8 @@ impl Queue {
         self.waiters.as_deref().is_some_and(would_ask)
     }
 
-    /// Whether no caller of this client requests or holds the lock. A lock that is held twice is in use until both
-    /// holds have ended.
+    /// Whether no caller of this client requests the lock, and no hold blocks the waiters. A lock that is held twice is
+    /// in use until both holds have ended.
     pub(super) fn is_unused(&self) -> bool {
         self.is_idle() && !self.is_held_twice() && self.waiters.as_ref().is_none_or(|waiters| waiters.alone.is_empty())
     }
@@ -524,7 +524,7 @@ pub(super) struct Wakes {
     fruitless: u32,
     /// When a message last caused a call.
     last: Option<Instant>,
-    /// The number of calls that are not answered yet.
+    /// The number of calls for which no answer was counted yet.
     open: u32,
 }
 

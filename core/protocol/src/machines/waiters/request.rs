@@ -22,7 +22,7 @@
 //!  any state ── the circuit breaker of its primary opens ──► refused, or Queued in this
 //!                                                  client, where the first one is
 //!                                                  granted a degraded lease ──► a Hold
-//!  Queued in an outage ── the primary serves again ──► Asking, if waiters queue on the server
+//!  Queued in an outage ── the primary serves again ──► Asking, if first or of a fair lock
 //!  any state ── wait is over, cancelled, closed ──► gone; a compensating release is owed
 //!                                                  if an attempt is unresolved
 //! ```
@@ -82,7 +82,7 @@ pub(super) struct Request {
     on_unavailable: OnUnavailable,
     /// Whether the request is a single attempt, which does not wait.
     once: bool,
-    /// Whether the wait is bounded.
+    /// Whether the wait has a bound; `false` for a single attempt, which does not wait.
     bounded: bool,
     /// How many grants in a row came too late.
     lateness: Lateness,
@@ -223,7 +223,7 @@ impl Request {
         self.max_hold
     }
 
-    /// Whether the wait is bounded.
+    /// Whether the wait has a bound; `false` for a single attempt, which does not wait.
     pub(super) const fn is_bounded(&self) -> bool {
         self.bounded
     }
@@ -433,8 +433,8 @@ impl Request {
         self.unresolved.sent(call);
     }
 
-    /// Abandons the owner id, and returns the compensating release that is owed for it, if any. If one is owed, the
-    /// request gets a new owner id, because an id is never used again after a release was sent for it.
+    /// Abandons the owner id if a compensating release is owed for it, and returns that release. The request then gets
+    /// a new owner id, because an id is never used again after a release was sent for it.
     pub(super) fn renounce(&mut self, io: &mut Io, renounced: Renounced) -> Option<Owed> {
         let fresh = io.owner_id();
         let unresolved = std::mem::take(&mut self.unresolved);
