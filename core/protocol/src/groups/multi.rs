@@ -358,7 +358,7 @@ impl Endings {
     }
 }
 
-/// Returns the worse of two outcomes, because the caller must know that one. Of two extensions, returns the earlier
+/// Returns the worse of two outcomes, because the caller must know that one. For two extensions, that is the earlier
 /// deadline.
 fn worse(a: Outcome, b: Outcome) -> Outcome {
     let rank = |outcome: &Outcome| match outcome {

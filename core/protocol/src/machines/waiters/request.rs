@@ -106,7 +106,7 @@ pub(super) struct Request {
     unresolved: Unresolved,
 }
 
-/// What a request abandons together with its owner id.
+/// The part of a request that is abandoned together with its owner id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Renounced {
     /// A grant, whose record is certainly on the server.
