@@ -1,7 +1,8 @@
 //! Composite locks: several locks as one (multi-lock), and one lock on several primaries (RedLock).
 //!
-//! Composite locks use single locks as callers do. The events of a member reach its composite lock (`members`) instead
-//! of a caller. A client has one of the two kinds: with several primaries, every lock is a RedLock.
+//! Composite locks use single locks as callers do. `members` passes the events of a member to its composite lock
+//! instead of a caller. A client has composite locks of one kind only: with several primaries, every lock is a RedLock,
+//! and there are no multi-locks.
 
 mod members;
 mod multi;
@@ -29,16 +30,16 @@ use crate::types::{AcquireRequest, Event, Outcome};
 pub(crate) enum Input {
     /// A caller requests a RedLock.
     Acquire(Ticket, AcquireRequest),
-    /// A caller requests several locks as one, in the order of their places. The wait, the lease and the context are
-    /// those of the first one.
+    /// A caller requests several locks as one, in the order of `multi::in_order`. The wait, the lease and the context
+    /// are those of the first one.
     AcquireAll(Ticket, Vec<AcquireRequest>),
-    /// A caller releases one lease.
+    /// A caller releases one lease of a composite lock.
     Release(Ticket, LeaseId),
-    /// A caller extends a lease.
+    /// A caller extends a lease of a composite lock.
     Extend {
         ticket: Ticket,
         lease: LeaseId,
-        /// The new length, from now; `None` stands for the length that the lease was granted with.
+        /// The new length, from now; `None` stands for the length of each member's plan.
         by: Option<LeaseDuration>,
     },
     /// A caller asks a question about a RedLock.
@@ -47,7 +48,8 @@ pub(crate) enum Input {
         name: LockName,
         question: Question,
     },
-    /// The caller of a ticket no longer waits. The release or the extension of a RedLock, or a question, goes on.
+    /// The caller of a ticket no longer waits. A release or an extension goes on, and so does a question about a
+    /// RedLock.
     Cancel(Ticket),
     /// A timer of a RedLock has fired.
     Timer(Timer),
@@ -97,12 +99,12 @@ impl Group {
         }
     }
 
-    /// Whether a lease is that of a member of a composite lock.
+    /// Whether a lease is that of a member of a composite lock that was granted.
     pub(crate) fn has_member(&self, lease: LeaseId) -> bool {
         self.members.composite(lease).is_some()
     }
 
-    /// Returns the tickets of the callers that wait for a composite lock.
+    /// Returns the tickets of the callers that wait for a multi-lock, or for a majority of the primaries.
     pub(crate) fn waiting(&self) -> Vec<Ticket> {
         match &self.composites {
             Composites::Multi(multi) => multi.waiting(),
@@ -119,7 +121,7 @@ impl Group {
         composites.saturating_add(self.members.len())
     }
 
-    /// Keeps an event for a composite lock, and returns one for a caller.
+    /// Keeps an event that is for a composite lock, and returns an event that is for a caller.
     pub(crate) fn divert(&mut self, output: Output) -> Option<Event> {
         self.members.divert(output)
     }
@@ -134,7 +136,7 @@ impl Group {
         Members::new(client, &mut self.members).self_wait_error(request, now)
     }
 
-    /// Handles an input. The locks are those of `client`.
+    /// Handles an input. The members are locks of `client`.
     pub(crate) fn input(&mut self, client: &mut Client, input: Input, now: Instant) {
         let members = &mut Members::new(client, &mut self.members);
         match &mut self.composites {

@@ -1,5 +1,5 @@
-//! The state machines of a client's locks. Each machine owns its state, takes inputs and returns steps, which are
-//! requests to other machines.
+//! The state machines of a client's locks. Each machine owns its state, takes inputs, and adds steps to `Io`: requests
+//! to other machines, and events for callers.
 
 mod abandoned_owners;
 #[cfg(test)]

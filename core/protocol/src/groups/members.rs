@@ -1,8 +1,9 @@
 //! The members of composite locks: which tickets and leases belong to members, and how their events reach the composite
 //! lock.
 //!
-//! A member is acquired and held like any other lock, but its events go to the composite lock instead of a caller. The
-//! events of all other locks only pass `Table::divert`, which leaves them to the callers.
+//! A member is acquired and held like any other lock, but its events go to the composite lock instead of a caller.
+//! `Table::divert` leaves the events of all other locks to their callers. It also keeps each re-entry of a hold by a
+//! caller (`Output::Entered`), because a multi-lock that is being acquired may have the same hold.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -25,7 +26,7 @@ use crate::step::Reentry;
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Event, Grant, Outcome};
 
-/// The locks of a client and their members, as composite locks use them.
+/// The locks of a client and the table of members, as composite locks use them.
 pub(crate) struct Members<'a> {
     client: &'a mut Client,
     table: &'a mut Table,
@@ -50,18 +51,18 @@ impl Table {
         self.tickets.len().saturating_add(self.leases.len())
     }
 
-    /// Returns the composite lock of a member.
+    /// Returns the composite lock of a member, if it was granted.
     pub(super) fn composite(&self, member: LeaseId) -> Option<LeaseId> {
         self.leases.get(&member).copied().flatten()
     }
 
-    /// Keeps an event for a composite lock, and returns one for a caller.
+    /// Keeps an event that is for a composite lock, and returns an event that is for a caller.
     pub(super) fn divert(&mut self, output: Output) -> Option<Event> {
         match output {
             Output::Event(event) if !self.is_members(&event) => return Some(event),
             event @ Output::Event(_) => self.events.push_back(event),
-            // This event goes to the front, because an earlier event of the same answer can end the gathering that must
-            // receive this one.
+            // This event goes to the front, because an earlier event of the same answer can end the multi-lock's
+            // acquisition that must receive this one.
             entered @ Output::Entered(_) => self.events.push_front(entered),
         }
         None
@@ -87,11 +88,11 @@ pub(crate) enum MemberEvent {
     Completed(Completed),
     /// A member of a composite lock is lost.
     Lost(MemberLease, LostReason),
-    /// A lease was lost before its composite lock was granted.
+    /// A lease was lost before its composite lock was granted, or after the composite lock had ended.
     LostBefore(LeaseId, LostReason),
     /// The deadline of a member has changed.
     Renewed { of: MemberLease, deadline: Instant },
-    /// A caller re-entered a hold.
+    /// A caller, and not a composite lock, re-entered a hold.
     Entered(Reentry),
 }
 
@@ -139,7 +140,7 @@ impl Members<'_> {
         self.client.io_mut()
     }
 
-    /// Returns the earliest deadline of these leases; an instant in the past if one of them is lost.
+    /// Returns the earliest deadline of these leases; an instant in the past if one of them is lost or not known.
     pub(crate) fn earliest_deadline(&self, leases: &[LeaseId]) -> Instant {
         let holds = self.locks().holds();
         let deadline = |lease: &LeaseId| {
@@ -180,7 +181,7 @@ impl Members<'_> {
         self.emit(Event::Completed { ticket, outcome });
     }
 
-    /// Grants the caller of a composite lock one more lease of it, without a token.
+    /// Grants the caller of a composite lock a lease of it, without a token.
     pub(crate) fn grant(&mut self, ticket: Ticket, granted: CompositeLease<'_>) {
         let holds = self.locks().holds();
         let is_degraded = |lease: &LeaseId| {
@@ -200,7 +201,8 @@ impl Members<'_> {
         self.complete(ticket, Outcome::Granted(grant));
     }
 
-    /// Returns the next event of a member. Every input of a session ends by handling all of them.
+    /// Returns the next event of a member. `Session::settle` handles all these events after each input that can cause
+    /// one.
     pub(crate) fn next_member_event(&mut self, now: Instant) -> Option<MemberEvent> {
         loop {
             let event = match self.table.events.pop_front()? {
@@ -244,22 +246,23 @@ impl Members<'_> {
         })
     }
 
-    /// Returns a ticket for a member of the composite lock of `caller`, or with `None` for an operation that no caller
-    /// waits for.
+    /// Returns a ticket for an operation on a member. `caller` waits for the composite lock; `None` if no caller waits
+    /// for the operation.
     pub(crate) fn ticket_for(&mut self, caller: Option<Ticket>, verb: Verb) -> Ticket {
         let ticket = self.client.ticket(verb);
         self.table.tickets.insert(ticket, caller);
         ticket
     }
 
-    /// Notes that no caller waits for a member any more. The member goes on, and a grant is released.
+    /// Notes that no caller waits for an operation on a member any more. The operation goes on, but a grant is
+    /// released.
     pub(crate) fn disown(&mut self, member: Ticket) {
         if let Some(caller) = self.table.tickets.get_mut(&member) {
             *caller = None;
         }
     }
 
-    /// Cancels members that are in progress; late grants are released.
+    /// Cancels operations on members. Late grants are released, and releases and extensions go on.
     pub(crate) fn cancel_all<'a>(&mut self, members: impl IntoIterator<Item = &'a Ticket>, now: Instant) {
         for member in members {
             self.table.tickets.remove(member);
@@ -272,7 +275,8 @@ impl Members<'_> {
         self.table.leases.insert(member, Some(composite));
     }
 
-    /// Makes a lease a member whose events go to no composite lock.
+    /// Makes a lease a member of no granted composite lock: its loss is a `LostBefore`, and its renewals are not
+    /// reported.
     pub(crate) fn include_silently(&mut self, member: LeaseId) {
         self.table.leases.insert(member, None);
     }
@@ -282,7 +286,7 @@ impl Members<'_> {
         self.table.leases.remove(&member);
     }
 
-    /// Returns the composite lock of a member.
+    /// Returns the composite lock of a member, if it was granted.
     pub(crate) fn composite(&self, member: LeaseId) -> Option<LeaseId> {
         self.table.composite(member)
     }
@@ -324,7 +328,7 @@ impl Members<'_> {
         self.with(|locks| locks.acquire(ticket, request, node, plan, now));
     }
 
-    /// Releases one lease. The release of the last lease of a hold removes the record on the server.
+    /// Releases one lease. With the last lease of a hold, the release of its record is owed.
     pub(crate) fn release(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) {
         self.hold(holds::Input::Release(ticket, lease), now);
     }
@@ -333,7 +337,7 @@ impl Members<'_> {
         self.hold(holds::Input::Extend { ticket, lease, by }, now);
     }
 
-    /// Asks the server a question.
+    /// Asks one server a question.
     pub(crate) fn inspect(&mut self, ticket: Ticket, keys: Arc<Keys>, question: Question, now: Instant) {
         let input = inspections::Input::Asked { ticket, keys, question };
         self.with(|locks| locks.pass_to_inspections(input, now));

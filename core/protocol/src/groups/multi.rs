@@ -11,14 +11,14 @@
 //! ```
 //!
 //! The locks of a multi-lock, its members, are acquired one after the other in the order of their keys. The order is
-//! the same in every client, so two clients never wait for each other. While the next member is acquired, the earlier
-//! ones are renewed, even if the lease is fixed.
+//! the same in every client, so two callers that hold no other lock never wait for each other. While the next member is
+//! acquired, the earlier ones are renewed, even if the lease is fixed.
 //!
-//! If a member is lost before the multi-lock is granted, all are released and acquired again. If a member is lost
-//! later, the multi-lock is lost. A holder re-enters a multi-lock as a whole, even if its members are not reentrant. A
-//! member is released only with the multi-lock.
+//! If a member is lost before the multi-lock is granted, all are released, and acquired again unless the wait is over
+//! or that would be useless. If a member is lost later, the multi-lock is lost. A holder re-enters a multi-lock as a
+//! whole, even if its members are not reentrant. A member is released only with the multi-lock.
 //!
-//! The release or extension of a multi-lock ends when the server has answered for all members.
+//! The release of the last level, or an extension, ends when it has ended for all members.
 
 mod gathering;
 mod held;
@@ -89,7 +89,7 @@ impl Multi {
         self.held.has(lease)
     }
 
-    /// Returns the members of a multi-lock.
+    /// Returns the leases of the members of the multi-lock that this lease belongs to, if there is one.
     pub(crate) fn members_of(&self, lease: LeaseId) -> &[LeaseId] {
         let held = self.held.first_level(lease).and_then(|first| self.held.get(first));
         held.map_or(&[], |held| held.members())
@@ -129,7 +129,8 @@ impl Multi {
         self.gathered(members, ticket, gathered, now);
     }
 
-    /// Returns the multi-lock that these requests re-enter; `Err` if the requests cannot be granted.
+    /// Returns the multi-lock that these requests re-enter, if there is one; `Err` if the requests can never be
+    /// granted.
     fn entered_again(
         &mut self,
         members: &mut Members<'_>,
@@ -245,7 +246,7 @@ pub(crate) fn in_order(requests: Vec<AcquireRequest>) -> Result<Vec<AcquireReque
     Ok(by_place.into_values().collect())
 }
 
-/// Returns the place for which requests compete. Two requests for one place would wait for each other.
+/// Returns the record and the gate of a request. Two requests that agree in both want the same lock.
 fn place(request: &AcquireRequest) -> (Arc<[u8]>, Gate) {
     let keys = Keys::new(request.kind, &request.name, NodeId::default());
     (keys.record, request.kind.gate())
@@ -285,7 +286,7 @@ impl Endings {
         self.by_ticket.contains_key(&ticket)
     }
 
-    /// Releases members, the newest first. `outcome` is the result unless a server reports a worse one.
+    /// Releases members, the newest first. `outcome` is the result, unless the release of a member has a worse one.
     fn release(
         &mut self,
         members: &mut Members<'_>,
@@ -349,7 +350,7 @@ impl Endings {
         })
     }
 
-    /// Cancels a release or an extension whose caller no longer waits.
+    /// Stops waiting for a release or an extension, because its caller no longer waits. The calls go on.
     fn cancel(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) {
         if let Some(ending) = self.by_ticket.remove(&ticket) {
             members.cancel_all(&ending.under_way, now);
@@ -357,7 +358,8 @@ impl Endings {
     }
 }
 
-/// Returns the one of two outcomes that the caller must know.
+/// Returns the worse of two outcomes, because the caller must know that one. For two extensions, that is the earlier
+/// deadline.
 fn worse(a: Outcome, b: Outcome) -> Outcome {
     let rank = |outcome: &Outcome| match outcome {
         // Another owner may have held the lock. No other failure may hide that.

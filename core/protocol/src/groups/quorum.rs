@@ -6,17 +6,21 @@
 //!                                     │  ▲
 //!                 no majority, or late│  │ 10–200 ms at random
 //!                 what was granted    ▼  │
-//!                 is released        Pausing ── wait is over ──► refused
+//!                 is released        Pausing
+//!
+//!  any state ── the wait is over, cancelled, closed ──► gone; what was granted is released
 //! ```
 //!
 //! Each primary has an ordinary mutex, which is held and renewed on its own. These mutexes are the members.
 //!
-//! A primary that does not answer does not delay the others. A primary that is not connected is asked as soon as it is
-//! connected. A round waits for such a primary only while no majority has answered, and no longer than the response
-//! timeout.
+//! A primary that does not answer does not delay the others. A primary without a connection is asked as soon as it is
+//! connected, if the round is still open. A round waits for such a primary only while no majority has answered, and no
+//! longer than the response timeout. After several rounds in a row for which the primaries were too slow, the pause is
+//! longer, and finally a wait without a bound fails.
 //!
-//! A holder can rely on a quorum hold while it can rely on a majority of the members. The deadline is therefore that of
-//! the last member of the majority. A mutex that was lost is not acquired again, and no longer counts in this hold.
+//! A holder can rely on a quorum hold while it can rely on a majority of the members. Its deadline is therefore the
+//! earliest one in the majority of members whose deadlines are latest. A mutex that was lost is not acquired again, and
+//! no longer counts in this hold.
 
 mod attempts;
 mod holds;
@@ -40,7 +44,7 @@ use crate::periods::FIRST_ANSWER_GRACE;
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Outcome};
 
-/// The error for kinds that several primaries do not support.
+/// The error for kinds and questions that several primaries do not support.
 pub(crate) const SIMPLE_LOCKS_ONLY: &str = "a majority of primaries keeps simple locks only; use lock() or mutex()";
 
 /// The locks of a client with several primaries.
@@ -135,7 +139,8 @@ impl Quorum {
         }
     }
 
-    /// Handles the answer of a primary to a quorum attempt or a broadcast. Its round may have been granted already.
+    /// Handles the answer of a primary: to a broadcast, to the round of a quorum attempt, or to a round that was
+    /// granted before.
     fn primary_answered(&mut self, members: &mut Members<'_>, completed: Completed, now: Instant) {
         let ticket = completed.caller;
         if self.broadcasts.has(ticket) {
@@ -160,7 +165,7 @@ impl Quorum {
         }
     }
 
-    /// Decides a round, if possible.
+    /// Decides a round, if possible, and handles the result.
     fn decide(&mut self, members: &mut Members<'_>, ticket: Ticket, wait: Wait, now: Instant) {
         match self.attempts.decide(members, ticket, wait, now) {
             Decision::Open => {}
@@ -178,7 +183,7 @@ impl Quorum {
     }
 
     /// Handles the end of a caller's wait. If no majority has answered yet and the first answers are still due, the
-    /// wait is prolonged by `FIRST_ANSWER_GRACE`.
+    /// wait is prolonged once, by `FIRST_ANSWER_GRACE`.
     fn wait_over(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) {
         let is_held = self.is_held(ticket);
         let outcome = self.attempts.refusal(members, ticket, is_held, now);
@@ -208,14 +213,15 @@ impl Quorum {
         }
     }
 
-    /// Removes a caller that no longer waits; the next one in its queue starts a round.
+    /// Removes a caller that no longer waits, and lets the first waiter of its lock ask.
     fn withdraw(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) {
         if let Some(name) = self.attempts.remove(members, ticket, now) {
             self.advance(members, &name, now);
         }
     }
 
-    /// Starts a round for the first waiter of a lock, if this client does not hold the lock.
+    /// Starts a round for the first waiter of a lock, if this client does not hold the lock and the waiter does not ask
+    /// or pause already.
     fn advance(&mut self, members: &mut Members<'_>, name: &LockName, now: Instant) {
         if !self.holds.is_held(name) {
             self.attempts.ask_for_first(members, name, now);
@@ -295,9 +301,10 @@ fn outage(io: &Io, request: &AcquireRequest, now: Instant) -> Option<Outcome> {
     Some(refused_unasked(oldest, &request.name, request.on_unavailable, now))
 }
 
-/// Returns the deadline of the last member of the majority: the `majority`-th latest. `None` without a majority.
+/// Returns the deadline until which a majority of the members can be relied on: the `majority`-th latest. `None`
+/// without a majority.
 fn last_of_majority<'a>(deadlines: impl IntoIterator<Item = &'a Instant>, majority: usize) -> Option<Instant> {
-    // There are at most fifteen primaries.
+    // There are at most fifteen primaries, so sorting by insertion is fast enough.
     let mut latest_first: Vec<Instant> = Vec::new();
     for deadline in deadlines {
         let at = latest_first.partition_point(|later| later > deadline);

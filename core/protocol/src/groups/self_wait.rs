@@ -1,18 +1,18 @@
 //! Waits that no other caller could end, because a caller would wait for itself or for tasks that it blocks. Such waits
 //! are refused at once.
 //!
-//! A holder can re-enter a lock only if its kind is reentrant. A mutex is not reentrant, and neither are a RedLock, a
-//! write inside a read, and permits beyond the limit. A thread or task that holds such a lock and waits for it would
-//! wait until its time is over, or forever.
+//! A holder can re-enter a lock only if its kind is reentrant. A mutex and a RedLock are not reentrant, a reader cannot
+//! become the writer, and a holder of permits can acquire more only up to the limit. If a thread or task holds such a
+//! lock and waits for it, its wait ends only at the wait limit, or never.
 //!
 //! A composite lock belongs to the thread or task that acquired it, and its members are released only with it. Two
 //! kinds of waits are therefore refused: a wait for a composite lock, if the caller holds one of its members and cannot
-//! re-enter it; and a wait for a single lock, if the caller holds that lock as a member.
+//! re-enter it; and a wait for a single lock, if the caller holds that lock as a member and cannot re-enter it.
 //!
-//! A wait without a bound for a plain mutex that the caller holds is refused too. A wait with a bound is not refused:
-//! another thread that has the lease may release it, and otherwise the wait ends by itself. A wait for permits is not
-//! refused either, because several callers of one thread may hold permits. A caller that does not wait, or that has no
-//! context, gets the answer of the server.
+//! A wait without a bound for a single mutex that the caller holds is refused too. With a bound, the wait for such a
+//! mutex is not refused: another thread that has the lease may release it, and otherwise the wait ends by itself. A
+//! wait for permits is not refused either, because several callers of one thread may hold permits. A single attempt is
+//! not refused for these reasons, and neither is a caller without a context.
 //!
 //! A call that blocks a thread also stops the other tasks of the event loop in this thread. The caller names these
 //! tasks (`blocked`), and a wait for a lock that they hold is refused, because no other caller would end it. Two calls
@@ -112,7 +112,7 @@ impl Members<'_> {
         message.map(|message| refusal(request, message))
     }
 
-    /// Returns the holds of a thread or task on a lock, at one of the lock's gates, that are not lost.
+    /// Returns the holds of a thread or task on a lock, at one of the lock's gates, on which it may still rely.
     fn valid_holds(&self, keys: &Keys, gate: Gate, context: Context, now: Instant) -> impl Iterator<Item = &Hold> {
         let holds = self.locks().holds_at(keys, gate, context);
         holds.filter(move |hold| hold.is_valid(now))

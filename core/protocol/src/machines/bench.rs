@@ -91,7 +91,7 @@ impl Bench {
         self.now += Duration::from_millis(millis);
     }
 
-    /// Returns the calls that no earlier call of this method has returned, and marks them as sent now.
+    /// Returns the script calls that are new since this method last ran, and marks them as sent now.
     pub(super) fn calls(&mut self) -> Vec<Call> {
         let transmits = std::iter::from_fn(|| self.io.next_transmit());
         let calls = transmits.filter_map(|transmit| match transmit {

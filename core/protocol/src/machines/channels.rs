@@ -9,10 +9,10 @@
 //!      └──────────────────────────────┴─────────────────────────────┘
 //! ```
 //!
-//! A subscription counts only after the server has confirmed it. After a confirmation the waiters ask the server,
-//! because messages that were published earlier are lost. On the channel for releases, a message reports that the lock
-//! may be free. On the channel for grants, a message reports that a waiter in the server's queue was granted the lock.
-//! If a message is lost, the next poll has the same effect.
+//! The client relies on a subscription only after the server has confirmed it. After a confirmation the waiters ask the
+//! server, because messages that were published earlier are lost. On the channel for releases, a message reports that
+//! the lock may be free. On the channel for grants, a message reports that a waiter in the server's queue was granted
+//! the lock. If a message is lost, the next poll has the same effect.
 
 #[cfg(any(test, feature = "transitions"))]
 mod drawing;
@@ -148,8 +148,8 @@ impl Channels {
         })
     }
 
-    /// Subscribes to the channel for releases of a lock. If the channel was confirmed earlier, for another lock, a
-    /// message for this lock may have arrived already, so the waiters ask the server.
+    /// Subscribes to the channel for releases of a lock. If the channel was confirmed earlier, for another lock that
+    /// uses it, a message for this lock may have arrived already, so the waiters ask the server.
     fn subscribe_to_releases(&mut self, io: &mut Io, to: Listen, listener: Listener) {
         let lock = to.lock;
         if self.is_listening(lock) {
@@ -170,7 +170,7 @@ impl Channels {
     }
 
     /// Subscribes to the channel for grants. Grant messages may be lost until the server confirms the subscription.
-    /// Then the waiters ask the server.
+    /// After the confirmation the waiters ask the server.
     fn subscribe_to_grants(&mut self, io: &mut Io, to: &Listen) {
         let subscriptions = self.subscriptions(to);
         if subscriptions.grants.is_none() {

@@ -1,15 +1,16 @@
-//! The waiters of fair locks. All of them queue on the server, not in this client: the client keeps them alive there by
-//! polls, and receives their grants.
+//! The waiters of fair locks. They queue on the server, not in this client, except in an outage and while this client
+//! has a degraded lease of the lock (`waiters/outage.rs`). The client keeps them alive there by polls, and receives
+//! their grants.
 //!
 //! ```text
 //!            queued                  granted, by a message or by a poll
 //!  Asking ──────────► in the queue ──────────────────────────────────► a Hold
 //!    ▲                  │   │ ▲
-//!    │ asks under a     │   └─┘ every 500–750 ms one poll keeps all waiters alive
+//!    │ asks under a     │   └─┘ a poll, by default every 500–750 ms, keeps all waiters alive
 //!    └── new owner id ──┘
 //!
 //!  either state ── a poll reports a grant ──► a Hold
-//!               ── a poll reports a grant that expires too soon ──► asks again, in the same state
+//!               ── the grant expires too soon, or lacks its token ──► asks again, in the same state
 //!               ── the wait ends ──► gone
 //! ```
 //!
@@ -17,8 +18,10 @@
 //! client does not know when it began. The grant cannot be older than the last call that found the waiter in the queue,
 //! so the deadline counts from when the client sent that call.
 //!
-//! The script of a release (`fair_release.lua`) grants the lock to the next waiter, without a call of that waiter's
-//! client. The grant arrives in the reply to that release, in a message, or in the reply to a poll.
+//! The script of a release (`fair_release.lua`), for example, grants the lock to the next waiter, without a call of
+//! that waiter's client. If the waiter's own client released the lock, the reply to the release has the grant message;
+//! otherwise the server publishes it. If the message is lost, the reply to the next poll names the waiter as the
+//! holder.
 
 #[cfg(any(test, feature = "transitions"))]
 mod drawing;
@@ -220,7 +223,7 @@ impl FairQueue {
     fn answered(&mut self, io: &mut Io, lock: LockId, poll: Answered, now: Instant) {
         let queue = self.by_lock.get_mut(&lock);
         let polled = queue.and_then(|queue| queue.polls.remove(&poll.id)).unwrap_or_default();
-        // A poll that was cut off may run after the release of a waiter that has left.
+        // The requests note this, because a poll that was cut off may run after the release of a waiter that has left.
         io.step(Step::Waiter(WaiterInput::PollAnswered {
             poll: poll.resolved(),
             waiters: polled.clone(),
@@ -300,13 +303,13 @@ impl FairQueue {
                 let granted = Granted::provisional(message.token, found.sent, PROVISIONAL);
                 self.accept_grant(io, lock, ticket, granted, now);
             }
-            // The message is old or forged. The lock may be free all the same.
+            // The message may be old or forged. The lock may be free all the same.
             Some(_) => io.step(Step::Waiter(WaiterInput::ReleaseMessage(lock))),
         }
     }
 
-    /// Handles a grant message for an owner id that no waiter here has: the waiter has left, or a call of the waiter
-    /// returned the grant first.
+    /// Handles a grant message for an owner id that no waiter here has: the waiter has left, a call of the waiter
+    /// returned the grant first, or the message is forged.
     fn grant_to_unknown_owner(&self, io: &mut Io, lock: LockId, owner: OwnerId, now: Instant) {
         let last_abandoned = self.by_lock.get(&lock).and_then(|queue| queue.last_abandoned);
         if last_abandoned.is_some_and(|last| now < last + ABANDONED_GAP) {
@@ -323,7 +326,8 @@ impl FairQueue {
         let Some(waiter) = queue.and_then(|queue| queue.waiting.get(&ticket)) else {
             return;
         };
-        // A poll draws a token only for a waiter that it names. The holder may be another waiter, and then has none.
+        // A poll draws a token only for a waiter that it names. The holder may be another waiter of this client, and
+        // then the reply has no token.
         let has_token = granted.token.is_some() || !waiter.entry.fencing;
         let is_usable = has_token && deadline(granted.sent, granted.ttl) > now + MIN_TIME_LEFT;
         io.step(Step::Waiter(if is_usable {

@@ -6,16 +6,16 @@
 //!    │ deadline without a confirmed renewal,
 //!    │ the record removed or stolen,
 //!    │ max_hold over, client closed
-//!    ▼            last level released
+//!    ▼   last level released, or client closed
 //!   Lost ──────────────────────────────────► gone; the caller is answered at once,
 //!      │                                     and a release is owed all the same
-//!      │ the lease is fixed
-//!      └───────────────────────────────────► forgotten; a release is sent once its TTL has
-//!                                            passed, in case something extended the record
+//!      │ the lease is fixed, and the client does not close
+//!      └───────────────────────────────────► forgotten; a release is owed (`forget_lost`)
 //! ```
 //!
-//! `Lost` is final: nothing renews a lost hold. A context that lost an auto-renewed hold cannot acquire the lock again
-//! until it has released the outermost level, because a holder that was promised renewal must learn of the loss.
+//! `Lost` is final: nothing renews a lost hold. A context that lost an auto-renewed hold of a reentrant lock cannot
+//! acquire the lock again until it has released all levels of that hold, because a holder that was promised renewal
+//! must learn of the loss. For a degraded hold no release is owed, because no server has a record of it.
 //!
 //! The client forgets a lost fixed hold as soon as it has reported the loss, because the holder of a fixed lease need
 //! not release it. The context can then acquire the lock again, and a later release or extension fails with `NotOwner`.
@@ -215,7 +215,7 @@ pub(crate) enum Input {
     Granted(Ticket, NewHold),
     /// The context of a hold, or a caller that names its lease, re-enters the hold.
     Enter(Reentry),
-    /// A member of a composite lock is held, and the server must confirm how long.
+    /// A member of a multi-lock is held, and the server must confirm how long.
     Confirm(Ticket, Confirm),
     /// A caller releases one lease.
     Release(Ticket, LeaseId),
@@ -223,16 +223,17 @@ pub(crate) enum Input {
     Extend {
         ticket: Ticket,
         lease: LeaseId,
-        /// The new length, from now; `None` stands for the length of the lease.
+        /// The new length, from now; `None` stands for the length of the hold's plan.
         by: Option<LeaseDuration>,
     },
     /// The wait for an extension is over.
     ExtensionOver(Ticket),
     /// The caller of an extension no longer waits.
     Cancelled(Ticket),
-    /// The composite lock of this member is re-entered by this plan. If the plan is auto-renewed, so is the member.
+    /// The multi-lock of this member is re-entered with this plan. If the plan is auto-renewed, so is the member from
+    /// now on.
     Watch(LeaseId, LeasePlan),
-    /// The hold is renewed by this plan from now on.
+    /// The hold has this plan from now on.
     Plan(HoldId, LeasePlan),
     /// A fixed hold whose record lasts long enough needs no renewal any more.
     StopRenewing(HoldId),
@@ -269,7 +270,8 @@ pub(crate) struct Confirm {
     pub(crate) hold: HoldId,
     /// Until when the record must last.
     pub(crate) until: Instant,
-    /// When the ticket is completed at the latest.
+    /// When the ticket is completed at the latest. The command timeout counts if it is over earlier, or if this is
+    /// `None`.
     pub(crate) answer_by: Option<Instant>,
 }
 
@@ -309,7 +311,7 @@ impl Holds {
         holds.filter_map(|hold| self.by_id.get(hold))
     }
 
-    /// Whether any context holds the lock.
+    /// Whether any context has a hold of the lock, even a lost one.
     pub(crate) fn is_held_by_any(&self, lock: LockId) -> bool {
         self.reentry.any(lock)
     }
@@ -381,8 +383,9 @@ impl Holds {
 }
 
 impl Holds {
-    /// Marks a hold as lost for good, and reports the loss. Sends no release, because the program may still be in its
-    /// critical section. Forgets a fixed hold; `forget_lost` says when its release is sent.
+    /// Marks a hold as lost for good, and reports the loss. No release is sent for an auto-renewed hold, because the
+    /// program may still be in its critical section. A fixed hold is forgotten, unless the client closes; `forget_lost`
+    /// says when its release is sent.
     fn lose(&mut self, io: &mut Io, id: HoldId, reason: LostReason, now: Instant) {
         let Some(hold) = self.hold_mut(id) else { return };
         if !hold.watchdog_mut().lose(io, id, reason) {
@@ -422,7 +425,7 @@ impl Holds {
         owe(io, hold, None, send, now);
     }
 
-    /// Releases one lease. The release of the last lease of a hold removes the record.
+    /// Releases one lease. With the last lease of a hold, the release of its record is owed.
     fn release(&mut self, io: &mut Io, ticket: Ticket, lease: LeaseId, now: Instant) {
         let Some((id, hold)) = self.remove_level(lease) else {
             io.complete(ticket, Outcome::Released(ReleaseOutcome::Released));
@@ -454,7 +457,7 @@ impl Holds {
         }
     }
 
-    /// Removes a hold from all tables, and stops its renewals.
+    /// Removes a hold from all tables, stops its renewals, and fails its extensions.
     fn end(&mut self, io: &mut Io, id: HoldId) -> Option<Hold> {
         let hold = self.take(id)?;
         hold::stop(io, id);
@@ -480,10 +483,11 @@ fn owe(io: &mut Io, hold: Hold, ticket: Option<Ticket>, send: Send, now: Instant
     io.step(Step::Owes(owed));
 }
 
-/// A map from a lock and a context to the holds of that context, newest last. Only a semaphore allows several holds.
+/// A map from a lock and a context to the holds of that context, newest last. A context can have several holds of a
+/// semaphore. If it lost a hold of a mutex, it can have another one beside it.
 ///
-/// A lost auto-renewed hold stays in the map until its outermost level is released, so that its context cannot re-enter
-/// as if nothing had happened. A lost fixed hold leaves the map when the loss is reported, because its holder need not
+/// A lost auto-renewed hold stays in the map until all its levels are released, so that its context cannot re-enter as
+/// if nothing had happened. A lost fixed hold leaves the map when the loss is reported, because its holder need not
 /// release it.
 #[derive(Debug, Default)]
 struct ReentryMap {
@@ -521,7 +525,7 @@ impl ReentryMap {
         self.holds.len()
     }
 
-    /// Whether any context holds the lock.
+    /// Whether any context has a hold of the lock, even a lost one.
     fn any(&self, lock: LockId) -> bool {
         let first = self.holds.first_from(&(lock, Context::from_u64(0)));
         first.is_some_and(|(other, _)| *other == lock)
@@ -533,9 +537,9 @@ impl ReentryMap {
 enum Aim {
     /// A caller extends its lease.
     Extend,
-    /// A caller re-enters the lock. The hold is renewed by this plan if its lease is longer.
+    /// A caller re-enters the lock with this plan.
     Enter(LeasePlan),
-    /// A composite lock is granted when the server has confirmed each member.
+    /// A multi-lock is granted only after the server has confirmed this member.
     Confirm,
 }
 
@@ -656,7 +660,7 @@ fn observe_lost(io: &mut Io, hold: &Hold, reason: LostReason, now: Instant) {
     io.observe(Detail::Trouble, |io| {
         let node = hold.keys().node;
         let is_unrenewed = reason == LostReason::Expired && hold.plan().renewed;
-        // While there is no connection, that is the cause, and not an older failure of a renewal.
+        // While there is no connection, its loss is the cause, and not an older failure of a renewal.
         let why = || {
             hold.watchdog()
                 .failure()

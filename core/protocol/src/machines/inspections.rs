@@ -8,6 +8,7 @@
 //!         (a forced release       └───────► Unnamed ─────┘
 //!         is completed)            the program of the holder is not known yet
 //!
+//!   asked who holds the lock, in an outage ──► completed at once: unavailable
 //!   overdue ──────► completed: no reply came
 //!   cancelled ────► gone
 //! ```
@@ -56,7 +57,7 @@ pub(crate) enum Input {
         keys: Arc<Keys>,
         question: Question,
     },
-    /// A connection has opened.
+    /// The command lane of a node has opened.
     Connected,
     /// A question was answered, or its connection closed.
     Answered(Ticket, Result<Reply, CallError>),
@@ -105,7 +106,8 @@ impl Inspections {
                 io.set(Timer::Answer(ticket), io.timeout(now));
                 self.ask(io, ticket);
             }
-            // Sending a question or a limit twice is idempotent. `ask` never sends a forced release twice.
+            // A question or a limit may be sent twice, because both are idempotent. `ask` never sends a forced release
+            // twice.
             Input::Connected => {
                 for ticket in self.tickets() {
                     self.ask(io, ticket);

@@ -57,7 +57,7 @@ const DISCONNECTED_PAUSE: Duration = Duration::from_millis(1);
 pub(crate) enum Input {
     /// A release is owed.
     Owed(Owed),
-    /// A release must be sent again.
+    /// The timer of a release has fired: the release must be sent, or the TTL of its record has passed.
     Due(ReleaseId),
     /// The bytes of a release are about to be written to the socket.
     Sent(ReleaseId),
@@ -107,7 +107,7 @@ struct Release {
     lane: Lane,
     /// When the release was first sent.
     first_sent: Option<Instant>,
-    /// Whether an earlier call was sent and not answered. Such a call may have removed the record.
+    /// Whether an earlier call was sent and its connection closed. Such a call may have removed the record.
     unanswered: bool,
     /// An earlier call on the renewal lane that may still be answered.
     other_lane: Option<CallId>,
@@ -245,8 +245,9 @@ impl Releases {
         }
     }
 
-    /// Sends the releases that waited for a lane. When the command lane opens, sends again the releases that are in
-    /// flight on the renewal lane, because that connection may be dead.
+    /// Sends the releases that are not in flight, even those whose pause after an error is not over. When the command
+    /// lane of a node opens, also sends again its releases in flight on the renewal lane, because that connection may
+    /// be dead.
     fn connected(&mut self, io: &mut Io, node: NodeId, opened: &[Lane], now: Instant) {
         for id in self.by_id.keys() {
             let release = self.by_id.get_mut(&id);
@@ -349,7 +350,8 @@ impl Releases {
             return;
         };
         if release.call == Some(call) {
-            // The wait of the caller has ended by now, so the outcome of the overdue call no longer matters.
+            // The wait of the caller is over by now, so it does not matter that the overdue call may have removed the
+            // record.
             release.call = None;
             self.send(io, id, now);
         }
@@ -416,8 +418,8 @@ impl Releases {
 
 impl Release {
     /// Whether the release may be sent on the renewal lane: no earlier call of its owner can run after it, on the next
-    /// connection of the command lane. The release of a fair lock never is, because a poll that runs after it would put
-    /// its owner back into the server's queue.
+    /// connection of the command lane. The release of a fair lock may never be sent there, because a poll that runs
+    /// after it would put its owner back into the server's queue.
     fn may_overtake(&self) -> bool {
         let is_settled = !self.unresolved.is_any() && self.not_before.is_none();
         self.deadline.is_some() && is_settled && !self.keys.kind.queues_on_server()
@@ -458,7 +460,7 @@ impl Release {
 fn record_of(result: &Result<Reply, CallError>) -> Option<Record> {
     match result {
         Ok(reply) => parse_record(reply),
-        // The key has a value that is not the record of such a lock.
+        // The key has a value that is not the record of this kind of lock.
         Err(error) => error.is_of_no_lock().then_some(Record::Others),
     }
 }

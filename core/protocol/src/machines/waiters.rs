@@ -1,5 +1,5 @@
 //! The waiters of a client: the callers that request a lock which they do not hold. This machine decides which of them
-//! asks the server, when, and with what outcome the wait ends.
+//! asks the server and when, and how each wait ends.
 //!
 //! This file has the effect of each input and the tables of all waiters. `request` has the state diagram of one
 //! acquisition, and the errors of waits that end without the lock. `queue` is the local wait queue of a lock: when
@@ -39,7 +39,7 @@ use crate::wording::cut_off;
 
 /// The pause of a client whose turn is over, in which other clients can acquire the lock.
 const TURN_PAUSE: RangeInclusive<Duration> = Duration::from_millis(2)..=Duration::from_millis(5);
-/// The pause after an attempt that failed, so that the client does not know whether the lock is held.
+/// The pause after an attempt that failed. The client does not know then whether the lock is held.
 const FAILURE_PAUSE: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_millis(200);
 /// The longest time between two attempts of a waiting writer. Its mark on the server expires after 2 s.
 const LONGEST_HEARTBEAT: Duration = Duration::from_secs(1);
@@ -93,7 +93,8 @@ impl Waiters {
                 if request.is_asking() {
                     request.mark_stale();
                 } else {
-                    // The server answers this attempt with the same hold, the full lease and a token.
+                    // The server has already granted the lock to this waiter. It answers the attempt with that same
+                    // grant, now with the full lease and, if the waiter wants one, a token.
                     request.attempt(io, ticket, now);
                 }
             }),
@@ -158,8 +159,8 @@ impl Waiters {
     /// Returns the place for a new request.
     ///
     /// A read inside a write waits for no other caller, because the caller is the writer. A single attempt for a lock
-    /// with several holders waits for none either: the attempt may succeed although other callers of this client wait,
-    /// and only the server knows whether it does.
+    /// that can have several holders waits for none either: the attempt may succeed although other callers of this
+    /// client wait, and only the server knows whether it does.
     fn place(&self, io: &Io, holds: &Holds, lock: LockId, wanted: &Wanted) -> Place {
         let kind = wanted.keys.kind;
         // While a caller of this client has a degraded lease of the lock, all waiters queue in this client, even those
@@ -178,7 +179,8 @@ impl Waiters {
     }
 
     /// Returns the outcome of a single attempt that is not first in this client. Returns `None` while the first
-    /// connection is being made: no waiter could ask yet, and the answer to the first waiter will arrive soon.
+    /// connection is being made and no caller here holds the lock: no waiter could ask yet, and the answer to the first
+    /// waiter will arrive soon.
     fn refusal_behind_others(
         &self,
         io: &Io,
@@ -193,7 +195,8 @@ impl Waiters {
         (!is_too_early).then(|| others_first(queue, local, io))
     }
 
-    /// Lets the first waiter of a local queue ask the server, if no caller of this client holds the lock.
+    /// Lets the first waiter of a local queue ask the server, if no caller of this client holds the lock. In an outage,
+    /// this waiter is granted a degraded lease or refused instead.
     fn advance(&mut self, io: &mut Io, lock: LockId, now: Instant) {
         let Some((queue, first)) = self.queue_and_first(lock) else {
             return;
@@ -213,8 +216,9 @@ impl Waiters {
         } else if request.keys().kind.queues_on_server() {
             self.go_to_server(io, lock, now);
         } else if request.is_sleeping() && io.due(Timer::Wake(ticket)).is_none() {
-            // This waiter sleeps without a timer, until a connection opens. A connection that opens while the lock is
-            // held here, by a fair waiter of this client for example, does not wake the waiter, so it asks now.
+            // This waiter sleeps without a timer, until a connection opens. While a caller of this client holds the
+            // lock, for example as a `fair_lock`, a connection that opens wakes no waiter here. The first one therefore
+            // asks now.
             request.attempt_after_gap(io, ticket, now);
         } else if request.is_queued() {
             if queue.passes_on(now) {
@@ -297,7 +301,7 @@ impl Waiters {
         self.queues.find(keys, keys.kind.gate())
     }
 
-    /// Returns the lock with these keys at another gate of its record.
+    /// Returns the lock at this gate of the record of these keys. The gate need not be that of their kind.
     pub(crate) fn find_at(&self, keys: &Keys, gate: Gate) -> Option<LockId> {
         self.queues.find(keys, gate)
     }
@@ -307,12 +311,13 @@ impl Waiters {
         self.queues.ids()
     }
 
-    /// Whether no caller of this client requests or holds the lock; `None` if the lock is not known.
+    /// Whether no caller of this client requests the lock, and no hold here blocks the waiters; `None` if the lock is
+    /// not known.
     pub(crate) fn is_unused(&self, lock: LockId) -> Option<bool> {
         self.queues.get(lock).map(Queue::is_unused)
     }
 
-    /// Whether clients elsewhere wait for the lock.
+    /// Whether other clients listened to the last message about a release of the lock.
     pub(crate) fn is_shared(&self, lock: LockId) -> bool {
         self.queues.get(lock).is_some_and(Queue::is_shared)
     }
@@ -327,7 +332,7 @@ impl Waiters {
         self.by_caller.contains_key(&context)
     }
 
-    /// Returns all waits of this caller, oldest first. Searches the waits of all callers.
+    /// Returns all waits of this caller, oldest first. Slow: it looks at every waiter of the client.
     pub(crate) fn of_caller(&self, context: Context) -> Vec<CallerWait> {
         let tickets = self.requests.keys().into_iter();
         let wait = |ticket| {
@@ -406,7 +411,7 @@ impl Waiters {
         }
     }
 
-    /// Whether a single attempt is refused because other callers of this client come first.
+    /// Whether other callers of this client come before a single attempt at this place.
     fn comes_after_others(&self, lock: LockId, place: Place) -> bool {
         let Some(queue) = self.queues.get(lock) else {
             return false;

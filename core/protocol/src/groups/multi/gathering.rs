@@ -1,9 +1,9 @@
 //! The acquisition of a multi-lock: one caller acquires several locks one after the other, until all are held.
 //!
-//! Until the multi-lock is granted, no program relies on its locks. A loss therefore only costs the caller time: all
-//! locks are released and acquired again. If the caller had to wait for a lock, the server confirms the earlier ones
-//! once more before the multi-lock is granted. Otherwise the client would notice a removed record only at the next
-//! renewal.
+//! Until the multi-lock is granted, no program relies on its locks. A loss therefore harms no program: all locks are
+//! released, and acquired again if the caller still waits. If the caller had to wait for a lock, the server confirms
+//! the earlier ones once more before the multi-lock is granted. Otherwise the client would notice a removed record only
+//! at the next renewal.
 //!
 //! `Gatherings` has all such callers, and handles the grants, renewals, refusals and losses of their members.
 
@@ -38,19 +38,19 @@ pub(super) struct Gathering {
     all: Vec<AcquireRequest>,
     /// The locks that are not requested yet, in order.
     todo: VecDeque<AcquireRequest>,
-    /// When the first lock was requested.
+    /// When the first lock was requested; after a restart, when it was requested again.
     began: Instant,
     /// When the current lock was requested.
     asked: Instant,
-    /// How many times in a row a lock expired before all were held, although the caller did not have to wait.
+    /// How many times in a row a lock expired before all were held; `expired` counts.
     lateness: Lateness,
     /// Whether the caller waited for a lock while it held others.
     waited: bool,
-    /// Whether the last renewals failed before, and are being repeated.
+    /// Whether the final renewals failed before, and are being repeated.
     renewal_failed: bool,
     /// The leases of the locks that were granted.
     leases: Vec<LeaseId>,
-    /// The tickets in progress: one acquisition, or the last renewals.
+    /// The tickets in progress: one acquisition, or the final renewals (`renew_all`).
     under_way: Vec<Ticket>,
     plan: LeasePlan,
     /// When the caller's wait is over.
@@ -59,7 +59,8 @@ pub(super) struct Gathering {
     locks: LockSet,
     /// The multi-lock that is re-entered, by its first lease. No lock is acquired for it.
     again: Option<LeaseId>,
-    /// The holds that the caller had before, with their plans. All of them are renewed while the locks are acquired.
+    /// The holds of these locks that the caller had before, with their plans. A hold that is re-entered is renewed
+    /// while the other locks are acquired.
     around: SortedMap<HoldId, LeasePlan>,
 }
 
@@ -129,12 +130,12 @@ impl Gathering {
         self.until.is_some_and(|until| until <= now)
     }
 
-    /// Whether a ticket is in progress.
+    /// Whether an acquisition or a renewal is in progress.
     pub(super) const fn is_under_way(&self) -> bool {
         !self.under_way.is_empty()
     }
 
-    /// Whether one of the acquired locks has expired in the meantime.
+    /// Whether one of the acquired locks has expired or was lost in the meantime.
     pub(super) fn has_expired(&self, members: &Members<'_>, now: Instant) -> bool {
         self.again.is_none() && members.earliest_deadline(&self.leases) <= now
     }
@@ -157,7 +158,8 @@ impl Gathering {
         let Some(mut request) = self.todo.pop_front() else {
             return false;
         };
-        // A caller that waits must not become a single attempt, because a single attempt may take longer.
+        // The request of a caller that waits must not become a single attempt, because a single attempt may last for
+        // the whole command timeout.
         let least = if self.is_single_attempt() {
             Duration::ZERO
         } else {
@@ -202,7 +204,8 @@ impl Gathering {
         self.waited |= self.leases.len() > 1 && (waited || is_late);
     }
 
-    /// Renews all locks, now that they are held. Each gets its full length, counted from the last lock's call or later.
+    /// Starts the final renewals, now that all locks are held: renews each lock that does not last until `enough`, or
+    /// that may be lost.
     pub(super) fn renew_all(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) {
         let enough = self.enough(members, now);
         let leases = self.leases.iter();
@@ -211,7 +214,7 @@ impl Gathering {
             .collect();
     }
 
-    /// Renews one lock, unless it lasts long enough. Returns the ticket of the renewal.
+    /// Renews one lock, unless it lasts long enough and is certainly held. Returns the ticket of the renewal.
     fn renew(
         &self,
         members: &mut Members<'_>,
@@ -226,7 +229,7 @@ impl Gathering {
         let is_own = self.again.is_none() && hold.levels().len() == 1;
         let renewed = if is_own { self.plan } else { hold.plan() };
         let lasts = renewed.renews_for(self.plan) || hold.lasts(hold.capped(enough));
-        // A primary that does not answer any more cannot confirm its grants.
+        // A primary whose circuit breaker is open cannot confirm its grants.
         let is_unanswered = members.io().outage(hold.keys()).is_some();
         let is_enough = is_unanswered || (lasts && self.is_known(lease));
         if is_own {
@@ -269,21 +272,22 @@ impl Gathering {
         !waited || is_newest
     }
 
-    /// Whether the last renewals must be repeated after one of them failed: all locks were granted, and the caller
-    /// still waits.
+    /// Whether the final renewals may be repeated after one of them failed with `error`: all locks were granted for a
+    /// new multi-lock, the error may pass, and the caller still waits.
     pub(super) fn may_renew_again(&self, error: &Error, now: Instant) -> bool {
         let is_complete = self.leases.len() == self.all.len();
         let is_worth_it = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::LockLost);
         is_worth_it && self.again.is_none() && is_complete && !self.is_over(now)
     }
 
-    /// Notes that one of the last renewals failed. The others are cancelled.
+    /// Notes that one of the final renewals failed. The others are cancelled.
     pub(super) fn renewal_failed(&mut self, members: &mut Members<'_>, now: Instant) {
         self.renewal_failed = true;
         members.cancel_all(&std::mem::take(&mut self.under_way), now);
     }
 
-    /// Notes that a lock expired before all were held. Returns whether it would be useless to acquire them again.
+    /// Notes that a lock expired before all were held. Returns whether the request ends, because its wait is over or
+    /// because another acquisition would be useless.
     pub(super) fn expired(&mut self, now: Instant) -> bool {
         // Locks that were held for twice the lease have been renewed, so the network is fast enough for the lease.
         if now.saturating_since(self.began) > self.plan.length.saturating_mul(2) {
@@ -294,7 +298,7 @@ impl Gathering {
         self.is_over(now) || (is_endless && self.lateness.is_lasting())
     }
 
-    /// Returns the cause of the failure, if the locks have expired before all were held.
+    /// Returns the cause of the failure, if a lock has expired before all were held.
     pub(super) fn lateness(&self) -> Option<Cause> {
         let length = self.plan.length;
         let cause = Cause::new(format!(
@@ -315,7 +319,8 @@ impl Gathering {
         members.discard_all(&std::mem::take(&mut self.leases), now);
     }
 
-    /// Ends the request of a caller that no longer waits or cannot get the locks. All acquired locks are released.
+    /// Ends the request of a caller that no longer waits or cannot get the locks. All locks that were acquired for it
+    /// are released.
     pub(super) fn stop(self, members: &mut Members<'_>, now: Instant) {
         members.cancel_all(&self.under_way, now);
         if self.again.is_none() {
@@ -340,8 +345,8 @@ impl Gathering {
         }
     }
 
-    /// Notes that a caller re-entered a hold that this multi-lock has also acquired. The hold then stays renewed for
-    /// that caller.
+    /// Notes that a caller re-entered a hold that this multi-lock has also acquired. If the plan of the re-entry is
+    /// auto-renewed, the hold stays renewed for that caller.
     pub(super) fn stays_renewed(&mut self, reentry: Reentry) {
         let plan = reentry.plan;
         let before = self.around.get_mut(&reentry.hold);
@@ -440,8 +445,7 @@ impl Gatherings {
         }
     }
 
-    /// Notes that a caller re-entered a hold. The hold stays renewed for that caller, even if a multi-lock that is
-    /// being acquired has the same hold.
+    /// Notes that a caller re-entered a hold, which a multi-lock that is being acquired may also have.
     pub(super) fn stays_renewed(&mut self, reentry: Reentry) {
         for gathering in self.by_ticket.values_mut() {
             gathering.stays_renewed(reentry);
@@ -476,7 +480,8 @@ impl Gatherings {
         Some(gathering.finish(members, now))
     }
 
-    /// Handles the expiry of a lock before all were held: acquires all of them again, unless that would be useless.
+    /// Handles the expiry of a lock before all were held: acquires all of them again, unless the wait is over or that
+    /// would be useless.
     fn expired(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) {
         let Some(gathering) = self.by_ticket.get_mut(&ticket) else {
             return;
@@ -491,7 +496,7 @@ impl Gatherings {
         }
     }
 
-    /// Acquires all locks again, unless the caller's wait is over.
+    /// Releases all locks and acquires them again. If the caller's wait is over, the request fails instead.
     fn restart(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) {
         let Some(gathering) = self.by_ticket.get_mut(&ticket) else {
             return;
@@ -509,7 +514,7 @@ impl Gatherings {
     }
 }
 
-/// Returns the outcome for a caller, if its locks have expired before all were held.
+/// Returns the outcome for a caller, if one of its locks has expired before all were held.
 fn too_late(gathering: &Gathering) -> Option<Outcome> {
     let error = Error::new(ErrorKind::Unavailable, Operation::Acquire, "not granted");
     Some(Outcome::Failed(error.with_cause(gathering.lateness()?)))

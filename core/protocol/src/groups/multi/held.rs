@@ -47,7 +47,7 @@ pub(super) enum Released {
     All {
         /// The members, which must be released.
         leases: Vec<LeaseId>,
-        /// The outcome, unless a server reports a worse one.
+        /// The outcome, unless the release of a member has a worse one.
         outcome: Outcome,
     },
 }
@@ -67,7 +67,7 @@ impl MultiLock {
             .or_else(|| (self.deadline <= now).then_some(LostReason::Expired))
     }
 
-    /// Returns the error of an operation that needs the multi-lock.
+    /// Returns the error of an operation on the multi-lock after its loss.
     pub(super) fn lost_error(&self, operation: Operation, reason: Option<LostReason>) -> Error {
         match self.is_renewed {
             true => Error::lost(operation, reason),
@@ -75,7 +75,7 @@ impl MultiLock {
         }
     }
 
-    /// Returns the outcome of a release, unless a server reports a worse one.
+    /// Returns the outcome of a release, unless the release of a member has a worse one.
     fn released(&self) -> Outcome {
         let outcome = self.lost.map_or(ReleaseOutcome::Released, LostReason::outcome);
         Outcome::Released(outcome)
@@ -184,7 +184,8 @@ impl HeldLocks {
         })
     }
 
-    /// Handles the loss of one member: all members are lost, and the loss is reported to the caller.
+    /// Handles the loss of one member: the multi-lock is lost, and so are its other members. Reports the loss to each
+    /// level.
     pub(super) fn member_lost(&mut self, members: &mut Members<'_>, first: LeaseId, reason: LostReason, now: Instant) {
         let Some(multi) = self.by_lease.get_mut(&first).filter(|multi| multi.lost.is_none()) else {
             return;
@@ -196,7 +197,7 @@ impl HeldLocks {
             members.emit(Event::Lost { lease: *level, reason });
         }
         for member in &lost {
-            // A lock that the holder also holds outside the multi-lock is kept.
+            // A hold that also has a level outside the multi-lock is kept.
             let is_alone = |id: &HoldId| {
                 let hold = members.locks().holds().get(*id);
                 hold.is_some_and(|hold| hold.levels().len() == 1)
@@ -211,7 +212,7 @@ impl HeldLocks {
         }
     }
 
-    /// Handles a later deadline of a member. The multi-lock lasts as long as the member that ends first.
+    /// Handles a new deadline of a member. The multi-lock lasts as long as the member that ends first.
     pub(super) fn member_renewed(&mut self, members: &mut Members<'_>, first: LeaseId) {
         let Some(multi) = self.by_lease.get_mut(&first) else {
             return;
@@ -233,7 +234,7 @@ impl HeldLocks {
         match self.by_lease.get(&first) {
             Some(multi) if multi.lost.is_none() => Ok(multi.deadline),
             Some(multi) => Err(multi.lost_error(Operation::Extend, multi.lost)),
-            // A lost multi-lock with a fixed lease is forgotten.
+            // The multi-lock was released meanwhile, or was lost and forgotten because its lease is fixed.
             None => Err(Error::lost_and_forgotten(Operation::Extend, None)),
         }
     }

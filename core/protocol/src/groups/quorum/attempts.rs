@@ -1,5 +1,5 @@
-//! Quorum attempts: the callers that want a lock, their queue, and the rounds of the first caller. In a round every
-//! primary is asked for its mutex once.
+//! Quorum attempts: the callers that want a lock, their queue, and the rounds of the first one in the queue. In a round
+//! every primary is asked for its mutex once.
 
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::RangeInclusive;
@@ -24,7 +24,7 @@ use crate::wording::brief;
 
 /// The bounds of the random pause after a round without a majority.
 const PAUSE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_millis(200);
-/// How recent an answer must be so that a single attempt uses its round trip.
+/// The maximum age of an answer whose round trip can explain why a single attempt found no majority.
 const RECENT: Duration = Duration::from_secs(1);
 
 /// The quorum attempts of a client.
@@ -42,14 +42,15 @@ struct Attempt {
     started: Instant,
     /// The round in progress.
     round: Option<Round>,
-    /// The result of the last full round of any waiter of this client for the lock.
+    /// Why the last round of any waiter of this client for the lock had no majority. If a lease of this client held the
+    /// lock after that, `NoMajority::held_here`.
     last: NoMajority,
     /// When a majority last answered a waiter of this client for the lock, or when a lease of this client last held the
-    /// lock, so that no waiter had to ask.
+    /// lock, so that no waiter had to ask. At first, when the wait began.
     last_contact: Instant,
     /// The number of rounds in a row for which a majority answered too late.
     lateness: Lateness,
-    /// Whether the wait is over, and was prolonged until the end of the first round.
+    /// Whether the wait is over, and was prolonged by `FIRST_ANSWER_GRACE` for the result of the first round.
     is_graced: bool,
 }
 
@@ -136,7 +137,8 @@ impl Attempts {
             context: None,
             wait: Some(Duration::ZERO),
             fencing: false,
-            // A single primary just fails. The policy of the caller applies to the lock as a whole, not to one primary.
+            // A primary whose circuit breaker is open fails for this round. The policy of the caller applies to the
+            // lock as a whole, not to one primary.
             on_unavailable: OnUnavailable::Fail,
             ..attempt.request.clone()
         };
@@ -163,7 +165,7 @@ impl Attempts {
         }
     }
 
-    /// Starts the next round after a pause.
+    /// Starts the next round after a pause, if the caller is still the first in its queue.
     pub(super) fn pause_over(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) {
         let is_idle = |attempt: &Attempt| attempt.round.is_none();
         if self.by_ticket.get(&ticket).is_some_and(is_idle) && self.is_first(ticket) {
@@ -214,7 +216,7 @@ impl Attempts {
         }
     }
 
-    /// Removes and returns a quorum attempt that a majority granted.
+    /// Removes a quorum attempt that a majority granted, and returns the data of its hold.
     pub(super) fn granted(&mut self, members: &mut Members<'_>, ticket: Ticket) -> Option<NewHold> {
         let attempt = self.by_ticket.remove(&ticket)?;
         self.leave_queue(members, ticket, &attempt.request.name);
@@ -228,8 +230,8 @@ impl Attempts {
         })
     }
 
-    /// Handles a round without a majority. The next round follows after a pause. Returns `true` if no round follows,
-    /// because it would be useless or the caller does not wait for it.
+    /// Handles a round without a majority, and schedules the next round after a pause. Returns `true` if no round
+    /// follows, because it would be useless or the caller does not wait for it.
     pub(super) fn round_failed(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) -> bool {
         let attempt = self.by_ticket.get_mut(&ticket);
         let Some((attempt, round)) = attempt.and_then(|attempt| attempt.round.take().map(|round| (attempt, round)))
@@ -259,7 +261,7 @@ impl Attempts {
         let ends = is_over || is_too_slow || no_majority.is_fatal() || is_outage;
         let name = attempt.request.name.clone();
         self.note(&name, &no_majority);
-        // The first waiter asks for all waiters.
+        // The first waiter asks for all waiters, so they share the count.
         self.for_all(&name, |attempt| attempt.lateness = lateness);
         if !ends {
             let longer = lateness.pause().map(|range| members.random_between(range));
@@ -270,7 +272,7 @@ impl Attempts {
     }
 
     /// Prolongs the wait of a quorum attempt whose wait is over, once. Returns whether it did. The wait is prolonged if
-    /// no round has had a result for this waiter yet, a round for the lock is in progress, and a majority of the
+    /// this waiter knows the result of no round yet, a round for the lock is in progress, and a majority of the
     /// primaries is connected or connecting.
     pub(super) fn prolong_once(&mut self, members: &Members<'_>, ticket: Ticket) -> bool {
         let io = members.io();
@@ -340,7 +342,7 @@ impl Attempts {
         })
     }
 
-    /// Removes a quorum attempt, and returns its lock. Its grants, also late ones, are released.
+    /// Removes a quorum attempt, and returns its lock. The grants of its round are released, late ones too.
     pub(super) fn remove(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) -> Option<LockName> {
         let attempt = self.by_ticket.remove(&ticket)?;
         if let Some(round) = attempt.round {
@@ -362,14 +364,14 @@ impl Attempts {
         }
     }
 
-    /// Notes that a lease of this client held the lock until now, so that no waiter asked. For the waiters, the silence
-    /// of the servers counts from now, not from the beginning of their wait.
+    /// Notes that a lease of this client held the lock until now, so that no waiter asked.
     pub(super) fn was_held_here(&mut self, name: &LockName, now: Instant) {
         self.note_contact(name, now);
         self.note(name, &NoMajority::held_here());
     }
 
-    /// Notes that a majority answered, or that no waiter had to ask. The silence ends for all waiters of the lock.
+    /// Notes that a majority answered, or that no waiter had to ask. For all waiters of the lock, the silence of the
+    /// servers counts from now.
     fn note_contact(&mut self, name: &LockName, now: Instant) {
         self.for_all(name, |attempt| attempt.last_contact = now);
     }
@@ -389,7 +391,7 @@ impl Attempts {
     }
 }
 
-/// The shortest response timeout of a round.
+/// The shortest response timeout of a round, unless the command timeout is shorter.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
 /// The longest response timeout of a round.
 const LONGEST_TIMEOUT: Duration = Duration::from_millis(500);
@@ -458,12 +460,13 @@ impl Round {
         self.granted.len().saturating_add(self.refused)
     }
 
-    /// Returns the deadline of the granted mutexes; `None` without a majority.
+    /// Returns the deadline until which a majority of the granted mutexes can be relied on; `None` without a majority.
     pub(super) fn deadline(&self, majority: usize) -> Option<Instant> {
         last_of_majority(self.granted.values(), majority)
     }
 
-    /// Whether the missing answers can still lead to a majority, or to the reason why there is none.
+    /// Whether the round waits for missing answers: because too few primaries have answered, and enough still can; or
+    /// because a majority can still grant the lock.
     pub(super) fn is_open(&self, majority: usize, connected: &SortedSet<NodeId>) -> bool {
         if self.answers() < majority {
             return self.answers().saturating_add(self.unanswered.len()) >= majority;
@@ -474,8 +477,9 @@ impl Round {
         self.granted.len().saturating_add(to_come.count()) >= majority
     }
 
-    /// Returns the cause if the primaries are too slow for the response timeout. There would then be a majority with
-    /// the missing primaries that have answered a call since `since`, but took longer. `lease` is the requested lease.
+    /// Returns the cause, if the primaries are too slow for the response timeout: a majority would have answered if the
+    /// round had waited as long as the last round trips of the missing primaries. Only round trips that ended at
+    /// `since` or later count. `lease` is the requested lease.
     pub(super) fn slowness(&self, io: &Io, lease: Duration, since: Instant) -> Option<Cause> {
         let missing = majority(io).checked_sub(self.answers())?;
         let late = self.unanswered.values().filter_map(|node| io.round_trip(*node, since));
@@ -520,7 +524,7 @@ impl Round {
         }
     }
 
-    /// Releases all grants of the round, and cancels the calls that are not answered.
+    /// Releases all grants of the round, and cancels the requests that are not answered.
     pub(super) fn undo(self, members: &mut Members<'_>, now: Instant) {
         members.cancel_all(self.unanswered.keys(), now);
         for lease in self.granted.into_keys() {
@@ -558,7 +562,7 @@ impl NoMajority {
         }
     }
 
-    /// Whether this is the result of a round, and not only of a hold of this client.
+    /// Whether a round has named a holder or a failure. A hold of this client alone names neither.
     pub(super) const fn is_of_a_round(&self) -> bool {
         self.holder.is_some() || self.failure.is_some()
     }

@@ -2,7 +2,7 @@
 //! are releases and extensions of all members, and questions to all primaries.
 //!
 //! The caller of a broadcast is answered as soon as a majority agrees, or when all primaries have answered. The other
-//! calls then go on.
+//! calls then go on. The caller of a forced release always waits for all primaries.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub(super) struct QuorumHold {
     /// Whether the watchdog renews the hold.
     is_renewed: bool,
     lost: Option<LostReason>,
-    /// The deadline of a majority of the members.
+    /// The deadline until which a majority of the members can be relied on.
     deadline: Instant,
 }
 
@@ -227,7 +227,8 @@ impl QuorumHolds {
         is_lost
     }
 
-    /// Sets the deadline of the hold to that of the last member of the majority.
+    /// Sets the deadline of the hold to that of a majority of its members, and reports a change. A lost hold keeps its
+    /// deadline.
     fn recount(&mut self, members: &mut Members<'_>, lease: LeaseId, now: Instant) {
         let Some(hold) = self.by_lease.get_mut(&lease) else {
             return;
@@ -240,7 +241,8 @@ impl QuorumHolds {
         }
     }
 
-    /// Handles the loss of a hold, and reports it to the caller. Returns the lock; `None` if the hold was lost before.
+    /// Handles the loss of a hold, and reports it to the caller. Returns the lock; `None` if the hold was lost before,
+    /// or is not known.
     pub(super) fn lose(
         &mut self,
         members: &mut Members<'_>,
@@ -261,7 +263,8 @@ impl QuorumHolds {
         members.cancel_all(&unanswered, now);
         members.emit(Event::Lost { lease, reason });
         for member in lost.keys() {
-            // The records stay until the release, because the program may still rely on them.
+            // The loss of a member is not reported again. The record of an auto-renewed member stays until the release,
+            // because the program may still be in its critical section.
             members.include_silently(*member);
             if let Some(id) = members.locks().holds().of_lease(*member) {
                 members.lose(id, reason, now);
@@ -350,7 +353,7 @@ impl QuorumHolds {
     }
 }
 
-/// Returns the deadline of a majority of these members.
+/// Returns the deadline until which a majority of these members can be relied on; `now` if they are no majority.
 fn reliable_until(io: &Io, members: &SortedMap<LeaseId, Instant>, now: Instant) -> Instant {
     last_of_majority(members.values(), majority(io)).unwrap_or(now)
 }
@@ -454,7 +457,7 @@ impl Broadcasts {
         self.by_ticket.keys().copied()
     }
 
-    /// Adds the release of a quorum hold; `releases` are the tickets of its members.
+    /// Adds the release of a quorum hold; `releases` are the tickets of its members' releases.
     pub(super) fn release(&mut self, ticket: Ticket, releases: Vec<Ticket>) {
         let broadcast = Broadcast {
             unanswered: releases,
@@ -463,7 +466,7 @@ impl Broadcasts {
         self.by_ticket.insert(ticket, broadcast);
     }
 
-    /// Adds the extension of a quorum hold; each of its members has a ticket.
+    /// Adds the extension of a quorum hold; `members` has the ticket of each member's extension.
     pub(super) fn extend(&mut self, ticket: Ticket, lease: LeaseId, members: SortedMap<Ticket, LeaseId>) {
         let broadcast = Broadcast {
             unanswered: members.keys().copied().collect(),
@@ -543,7 +546,8 @@ enum Answers {
     Missing,
 }
 
-/// Returns the answer of a majority, if there is one by now, or the best answer if all primaries have answered.
+/// Returns the answer of a majority by now, if it is good: released, held, or removed by force. Once all primaries have
+/// answered without such a majority, returns the answer that the caller must know.
 fn result_of(outcomes: &[Outcome], majority: usize, answers: Answers) -> Option<Outcome> {
     let is_all = answers == Answers::Complete;
     let count = |is_it: fn(&Outcome) -> bool| outcomes.iter().filter(|outcome| is_it(outcome)).count();

@@ -15,7 +15,7 @@ struct Alone {
 }
 
 impl Alone {
-    /// Makes channels on which one lock waits for messages about this topic.
+    /// Makes the channels of a client that has requested one subscription, for messages about this topic.
     fn listening(topic: Topic) -> Self {
         let mut alone = Self {
             bench: Bench::new(),

@@ -21,7 +21,7 @@ impl Drawn for FairQueue {
         (ASKING, "found", QUEUED),
         (QUEUED, "found", QUEUED),
         (QUEUED, "poll answered", QUEUED),
-        // The waiter is granted the lock, or the grant comes too late to be useful.
+        // The waiter is granted the lock, or the grant is of no use: it expires too soon, or lacks its token.
         (QUEUED, "grant message", HOLD),
         (QUEUED, "grant message", TOO_LATE),
         (QUEUED, "poll answered", HOLD),

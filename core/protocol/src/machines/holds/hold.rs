@@ -4,12 +4,13 @@
 //! The watchdog renews an auto-renewed hold after a third of its lease or a little earlier, counted from when the last
 //! confirmed call was sent. If a renewal is not answered within a sixth of the lease, or within the command timeout if
 //! that is shorter, the watchdog sends another one after a short pause, until the deadline. A fixed lease is renewed
-//! only to reach its own length, or the length that an extension asks for, because an attempt asks for at most 30 s and
-//! a grant to a waiter in a server's queue lasts 3 s.
+//! only until it has its own length, or the length that an extension asks for. It may be shorter at first, because an
+//! attempt asks for at most 30 s, and a grant to a waiter in a server's queue lasts 3 s.
 //!
 //! A renewal never creates a record and never shortens one, so it can use either lane. It uses the command lane while
-//! the renewal lane is closed, or if the last renewal failed on the renewal lane. When a lane opens, the renewal uses
-//! that lane, because its connection may lead to another server.
+//! the renewal lane is closed, or if the last renewal failed on the renewal lane. When a lane opens, an auto-renewed
+//! hold is renewed on it, because its connection may lead to another server; if the last renewal failed on that lane,
+//! the other one comes first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -188,7 +189,7 @@ impl Hold {
     }
 
     /// Extends a degraded lease, of which no server has a record, until `until`. An auto-renewed one lasts until its
-    /// release. Reports the deadline to each lease of the hold, and returns the deadline.
+    /// release or the end of `max_hold`. Reports the deadline to each lease of the hold, and returns the deadline.
     pub(super) fn extend_locally(&mut self, io: &mut Io, id: HoldId, until: Instant, now: Instant) -> Instant {
         self.watchdog.extend_locally(until, now);
         self.schedule(io, id, now, now);
@@ -278,7 +279,8 @@ pub(super) fn lost_error(lost: Option<LostReason>, plan: LeasePlan, name: &LockN
 
 /// The pause after the first failed renewal. The pause doubles with each further failure.
 const FIRST_RETRY: Duration = Duration::from_millis(20);
-/// The longest pause after a failed renewal; for a lease below 10 s it is a tenth of the lease.
+/// The longest pause after a failed renewal; for a lease below 10 s it is a tenth of the lease, but at least
+/// `FIRST_RETRY`.
 const LONGEST_RETRY: Duration = Duration::from_secs(1);
 /// A divisor: a renewal comes earlier than a third of the lease by a random time of up to a tenth of that third.
 const SPREAD: u32 = 10;
@@ -356,12 +358,12 @@ impl Watchdog {
         self.plan
     }
 
-    /// Sets the plan by which the hold is renewed from now on.
+    /// Sets the plan that the hold has from now on.
     pub(super) fn set_plan(&mut self, io: &mut Io, id: HoldId, plan: LeasePlan, now: Instant) {
         self.plan = plan;
         if self.is_local && !plan.renewed {
-            // A member of a composite lock is acquired with an auto-renewed lease. Such a degraded lease has no end, so
-            // it gets one here.
+            // A multi-lock acquires each member with an auto-renewed lease. If that lease is degraded, it has no end,
+            // so it gets one here.
             let until = self.capped(now + plan.length);
             (self.deadline, self.record_until, self.wanted_until) = (until, until, until);
             io.set(Timer::Deadline(id), until);
@@ -442,7 +444,7 @@ impl Watchdog {
         is_new
     }
 
-    /// Extends a degraded lease until `until`. An auto-renewed one lasts until its release.
+    /// Extends a degraded lease until `until`. An auto-renewed one lasts until its release or the end of `max_hold`.
     pub(super) fn extend_locally(&mut self, until: Instant, now: Instant) {
         let until = if self.plan.renewed { now + ENDLESS } else { until };
         let until = self.capped(until);
@@ -595,8 +597,8 @@ impl Watchdog {
         io.set(Timer::Renew(id), now + pause.min(longest.max(FIRST_RETRY)));
     }
 
-    /// Returns why the hold is lost, now that the timer of the deadline has fired. Sets the timer again and returns
-    /// `None` if the deadline has moved.
+    /// Returns why the hold is lost, if its deadline has passed. Otherwise sets the timer of the deadline again, and
+    /// returns `None`.
     pub(super) fn reason_at_deadline(&self, io: &mut Io, id: HoldId, now: Instant) -> Option<LostReason> {
         if now < self.deadline {
             io.set(Timer::Deadline(id), self.deadline);

@@ -145,8 +145,8 @@ impl Holds {
         }
     }
 
-    /// Handles the reply to a renewal, even to an overdue one. The hold is lost if its record is gone, or if another
-    /// owner has one. A reply that says nothing about the record counts as a failure only for the renewal in flight.
+    /// Handles the reply to a renewal, even to an overdue one. The hold is lost if its record is gone, or is another
+    /// owner's. A reply that says nothing about the record counts as a failure only for the renewal in flight.
     pub(super) fn renewal_answered(
         &mut self,
         io: &mut Io,
@@ -222,7 +222,7 @@ impl Holds {
     }
 }
 
-/// Whether an error says that the key has a value that is not the record of such a lock.
+/// Whether an error says that the key has a value that is not the record of this kind of lock.
 fn is_foreign_value(result: &Result<Reply, CallError>) -> bool {
     result.as_ref().is_err_and(CallError::is_of_no_lock)
 }

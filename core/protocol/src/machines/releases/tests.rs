@@ -46,7 +46,7 @@ impl Alone {
     }
 
     /// Lets a waiter of a fair lock leave, and completes its release. Returns the input that reports a grant to this
-    /// waiter, because a late call has put it back into the queue.
+    /// waiter, as if a late call had put it back into the queue.
     fn abandon(&mut self) -> Input {
         let fair = keys(Kind::Fair);
         let owner = self.bench.io.owner_id();

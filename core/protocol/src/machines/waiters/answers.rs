@@ -1,4 +1,4 @@
-//! The answers to attempts and polls, and the ends of waits: a grant, a refusal, or the caller's cancellation.
+//! The answers to attempts, failed polls, and the ends of waits: a grant, a refusal, or the caller's cancellation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,8 +100,9 @@ impl Waiters {
         }
     }
 
-    /// Handles a grant that came too late to be useful. Releases it and asks under a new owner id, with a longer pause
-    /// after each such grant. After several in a row, a wait without a bound fails.
+    /// Handles a grant that came too late to be useful. Releases it and asks under a new owner id: at once after the
+    /// first such grant, and after a pause that grows with each further one in a row. After several in a row, a single
+    /// attempt or a wait without a bound fails.
     fn too_late(&mut self, io: &mut Io, ticket: Ticket, late: LateGrant, now: Instant) {
         let Some(request) = self.request_mut(ticket) else {
             return;
@@ -274,8 +275,8 @@ impl Waiters {
         }
     }
 
-    /// Handles a failed poll. Fails the waits if every later poll would fail too, because another kind of lock has the
-    /// key by now.
+    /// Handles a failed poll. Fails the waits if every later poll would fail too, for example because another kind of
+    /// lock has the key by now.
     pub(super) fn poll_failed(
         &mut self,
         io: &mut Io,
@@ -302,7 +303,8 @@ impl Waiters {
     }
 }
 
-/// The meaning of the answer to an attempt.
+/// The meaning of the answer to an attempt. `may_be_granted` says whether the server may have granted the lock although
+/// the answer does not say so.
 pub(super) enum Verdict {
     /// The lock was granted.
     Granted(Granted),
@@ -314,9 +316,9 @@ pub(super) enum Verdict {
         /// The server's clock when the call ran; `None` if waiters do not queue on the server.
         found: Option<ClockReading>,
     },
-    /// Another attempt cannot help, for this reason. This one may have been granted all the same.
+    /// Another attempt cannot help, for this reason.
     Useless { why: Cause, may_be_granted: bool },
-    /// Another attempt may help. This one may have been granted.
+    /// Another attempt may help.
     Failed { failure: CallError, may_be_granted: bool },
 }
 
@@ -405,7 +407,8 @@ impl Waiters {
         self.with_queue(lock, |queue| queue.end_with_first_answer(ticket));
     }
 
-    /// Ends the waits that were prolonged until this moment: a waiter here was answered, or the lock is held here.
+    /// Ends the waits that end with the first answer (`Queue::end_with_first_answer`): the holder is known now, or the
+    /// lock is held here.
     pub(super) fn end_due_waits(&mut self, io: &mut Io, holds: &Holds, lock: LockId, now: Instant) {
         let due = self.queue_mut(lock).map(Queue::take_due).unwrap_or_default();
         for ticket in due {
@@ -419,8 +422,8 @@ impl Waiters {
         }
     }
 
-    /// Ends a wait without a bound if the server has not answered for `Io::silence_timeout`. Otherwise sets the timer
-    /// for the next check.
+    /// Ends a wait without a bound if the server has not answered for `Io::silence_timeout`, and no hold here has
+    /// blocked the waiters in that time. Otherwise sets the timer for the next check.
     pub(super) fn silence(&mut self, io: &mut Io, ticket: Ticket, now: Instant) {
         let Some(request) = self.request(ticket) else {
             return;
@@ -471,8 +474,8 @@ impl Waiters {
             && !io.is_connected(request.node())
             && now.saturating_since(request.started()) >= io.config().command_timeout
         {
-            // An attempt without an answer would count as a failure of the primary by now. No attempt could be sent, so
-            // the wait itself counts.
+            // An attempt that gets no answer for so long counts as a failure of the primary. Without a connection no
+            // attempt is sent, so the wait itself counts.
             let (primary, cause) = (io.primary(request.keys()), Cause::from(error));
             io.failed_at(primary, &cause, now);
         }

@@ -38,8 +38,8 @@ pub(crate) fn refused_unasked(outage: &Outage, name: &LockName, policy: OnUnavai
     }
 }
 
-/// Whether this kind of lock has degraded leases. Only the server can count the holders of a lock that has several
-/// holders or two sides.
+/// Whether this kind of lock has degraded leases. Only the server can count the holders of a lock that can have several
+/// holders, or that has two sides.
 fn is_granted_locally(keys: &Keys) -> bool {
     let spec = keys.kind.spec();
     keys.kind.is_exclusive() && spec.gates_around().count() == 1
@@ -61,7 +61,8 @@ impl Waiters {
         }
     }
 
-    /// Handles that a primary serves again: the first waiter for each lock asks it, once no caller here holds the lock.
+    /// Handles that a primary serves again. For each lock that no caller here holds any more, the first waiter asks the
+    /// primary; for a fair lock, every waiter asks.
     pub(super) fn outage_over(&mut self, io: &mut Io, primary: Primary) {
         for ticket in self.waiting_for(io, primary) {
             if let Some(request) = self.request(ticket) {
@@ -70,7 +71,8 @@ impl Waiters {
         }
     }
 
-    /// Moves the waiters of a fair lock from the local queue to the server's queue. Waiters of other kinds stay.
+    /// Moves the waiters of a fair lock from the local queue to the server's queue. Waiters of other kinds in the same
+    /// local queue stay there.
     pub(super) fn go_to_server(&mut self, io: &mut Io, lock: LockId, now: Instant) {
         let local = self.queue(lock).map(Queue::local).unwrap_or_default();
         for ticket in local {
@@ -111,7 +113,7 @@ impl Waiters {
         io.step(Step::Waiter(WaiterInput::Advance(lock)));
     }
 
-    /// Moves a waiter to another place. Returns whether the waiter was in the server's queue.
+    /// Moves a waiter to another place. Returns whether its place was `Place::Server` before.
     fn move_to(&mut self, ticket: Ticket, place: Place) -> bool {
         let Some(request) = self.request_mut(ticket) else {
             return false;

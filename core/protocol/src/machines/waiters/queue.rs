@@ -14,7 +14,7 @@
 //! ```text
 //!           asked, and the holder is the same: the gap doubles
 //!              ┌──┐
-//!  every 2 ms ─┴──┴─► up to the poll interval
+//!  every 2 ms ─┴──┴─► up to the poll interval, or to 16 ms for a semaphore
 //!      ▲               │
 //!      └───────────────┘ another holder, a renewal, a grant or a release here
 //! ```
@@ -58,15 +58,15 @@ type RecordGate = (NodeId, Gate, Arc<[u8]>);
 pub(super) struct Queue {
     /// The keys of the first caller. All callers contend for the same record.
     keys: Arc<Keys>,
-    /// The hold that blocks the waiters while it is valid; `None` for a lock with several holders.
+    /// The hold that blocks the waiters while it is valid; `None` for a lock that can have several holders.
     holding: Option<HoldId>,
     /// Earlier holds that are not known to be lost yet. A server that has lost a record may grant the lock to this
     /// client once more.
     older: Vec<HoldId>,
     /// The present turn of this client, which says when other clients come first.
     turn: Turn,
-    /// When the server last answered an attempt, or when the lock was last held here. While it is held here, no waiter
-    /// has to ask.
+    /// When the server last answered an attempt or a poll, or when a hold here last stopped blocking the waiters. While
+    /// a hold blocks them, no waiter has to ask.
     last_contact: Option<Instant>,
     /// The waiters; `None` if there are none, and nothing is kept for later ones.
     waiters: Option<Box<Waiting>>,
@@ -79,9 +79,10 @@ struct Waiting {
     local: VecDeque<Ticket>,
     /// The waiters whose kind queues on the server, whether or not the server has confirmed their place.
     on_server: SortedSet<Ticket>,
-    /// The requests in no queue: reads inside a write, and single attempts for a lock with several holders.
+    /// The requests in no queue: reads inside a write, and single attempts for a lock that can have several holders.
     alone: SortedSet<Ticket>,
-    /// The waiters of the local queue whose wait is over, and which get the next answer that names the holder.
+    /// The waiters of the local queue whose wait ends with the next answer that names the holder, or when the lock is
+    /// held here.
     due: Vec<Ticket>,
     /// The last answer of the server about this lock, and when it arrived.
     last_answer: Option<(Instant, LastAnswer)>,
@@ -133,7 +134,7 @@ impl Queue {
         }
     }
 
-    /// Removes a caller. Returns whether the caller was in the server's queue.
+    /// Removes a caller. Returns whether its place was `Place::Server`.
     pub(super) fn leave(&mut self, ticket: Ticket) -> bool {
         let Some(waiters) = &mut self.waiters else {
             return false;
@@ -146,13 +147,13 @@ impl Queue {
         was_on_server
     }
 
-    /// Notes that the wait of a local waiter ends with the next answer to any waiter here, or when the lock is held
-    /// here.
+    /// Notes that the wait of a local waiter ends when an answer to any waiter here names the holder, or when the lock
+    /// is held here.
     pub(super) fn end_with_first_answer(&mut self, ticket: Ticket) {
         self.waiters.get_or_insert_default().due.push(ticket);
     }
 
-    /// Removes and returns the waiters whose wait ends now: a waiter here was answered, or the lock is held here.
+    /// Removes and returns the waiters whose wait ends now, because the holder is known or the lock is held here.
     pub(super) fn take_due(&mut self) -> Vec<Ticket> {
         let waiters = self.waiters.as_mut();
         waiters
@@ -178,7 +179,7 @@ impl Queue {
         waiters.flat_map(|waiters| waiters.local.iter().copied()).collect()
     }
 
-    /// Returns the waiters in the server's queue.
+    /// Returns the waiters that queue on the server.
     pub(super) fn on_server(&self) -> impl Iterator<Item = Ticket> {
         let waiters = self.waiters.iter();
         waiters.flat_map(|waiters| waiters.on_server.iter().copied())
@@ -239,7 +240,7 @@ impl Queue {
         self.turn.note_listeners(others);
     }
 
-    /// Notes that the server answered an attempt.
+    /// Notes that the server answered an attempt or a poll.
     pub(super) const fn answered(&mut self, now: Instant) {
         self.last_contact = Some(now);
     }
@@ -285,8 +286,8 @@ impl Queue {
         }
     }
 
-    /// Returns why the last answer did not name the holder. Returns `None` if the lock was held here, or an attempt was
-    /// answered, after that.
+    /// Returns why the last answer did not name the holder. Returns `None` if the lock was held here, or an attempt or
+    /// a poll was answered, after that.
     pub(super) fn last_failure(&self) -> Option<&Cause> {
         match self.last_answer()? {
             (at, LastAnswer::Failed(why)) if !self.had_contact_after(at) => Some(why),
@@ -294,12 +295,12 @@ impl Queue {
         }
     }
 
-    /// Returns when the server last answered an attempt, or when the lock was last held here.
+    /// Returns when the server last answered an attempt or a poll, or when the lock was last held here.
     pub(super) const fn last_contact(&self) -> Option<Instant> {
         self.last_contact
     }
 
-    /// Whether the server answered an attempt, or the lock was held here, after `at`.
+    /// Whether the server answered an attempt or a poll, or the lock was held here, after `at`.
     pub(super) fn had_contact_after(&self, at: Instant) -> bool {
         self.last_contact.is_some_and(|last_contact| last_contact > at)
     }
@@ -332,7 +333,8 @@ impl Queue {
         self.keys.kind.spec().holders == Holders::Permits
     }
 
-    /// Whether no hold blocks the waiters, and no caller waits in the local queue or in the server's queue.
+    /// Whether no hold blocks the waiters, and no caller of this client waits in the local queue or in the server's
+    /// queue.
     pub(super) fn is_idle(&self) -> bool {
         let has_queued = |waiters: &Waiting| !waiters.local.is_empty() || !waiters.on_server.is_empty();
         self.holding.is_none() && !self.waiters.as_deref().is_some_and(has_queued)
@@ -345,8 +347,8 @@ impl Queue {
         self.waiters.as_deref().is_some_and(would_ask)
     }
 
-    /// Whether no caller of this client requests or holds the lock. A lock that is held twice is in use until both
-    /// holds have ended.
+    /// Whether no caller of this client requests the lock, and no hold blocks the waiters. A lock that is held twice is
+    /// in use until both holds have ended.
     pub(super) fn is_unused(&self) -> bool {
         self.is_idle() && !self.is_held_twice() && self.waiters.as_ref().is_none_or(|waiters| waiters.alone.is_empty())
     }
@@ -362,7 +364,8 @@ impl Queue {
 enum LastAnswer {
     /// The lock is held.
     Held(Holder),
-    /// The server refused to answer, or its connection closed first. The cause has the reason, and advice.
+    /// The server refused to answer, its connection closed first, or it granted the lock too late. The cause has the
+    /// reason, and may have advice.
     Failed(Cause),
 }
 
@@ -521,7 +524,7 @@ pub(super) struct Wakes {
     fruitless: u32,
     /// When a message last caused a call.
     last: Option<Instant>,
-    /// The number of calls that are not answered yet.
+    /// The number of calls for which no answer was counted yet.
     open: u32,
 }
 

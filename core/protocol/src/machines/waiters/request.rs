@@ -22,7 +22,7 @@
 //!  any state ── the circuit breaker of its primary opens ──► refused, or Queued in this
 //!                                                  client, where the first one is
 //!                                                  granted a degraded lease ──► a Hold
-//!  Queued in an outage ── the primary serves again ──► Asking, if waiters queue on the server
+//!  Queued in an outage ── the primary serves again ──► Asking, if first or of a fair lock
 //!  any state ── wait is over, cancelled, closed ──► gone; a compensating release is owed
 //!                                                  if an attempt is unresolved
 //! ```
@@ -34,8 +34,8 @@
 //! A thread can have two waits at once, because a signal handler runs during a wait of its thread. `CallerWait` is one
 //! of them, as the router needs it when the other one is granted the lock.
 //!
-//! A wait that ends without the lock is a `LockTimeout` if the client knows that another owner holds the lock, or that
-//! other callers of this client come first. Otherwise it is `Unavailable`.
+//! A bounded wait that is over, and a refused single attempt, fail with `LockTimeout` if the client knows that another
+//! owner holds the lock, or that other callers of this client come first. Otherwise they fail with `Unavailable`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,21 +82,22 @@ pub(super) struct Request {
     on_unavailable: OnUnavailable,
     /// Whether the request is a single attempt, which does not wait.
     once: bool,
-    /// Whether the wait is bounded.
+    /// Whether the wait has a bound; `false` for a single attempt, which does not wait.
     bounded: bool,
     /// How many grants in a row came too late.
     lateness: Lateness,
-    /// Whether the server has replied that other owners hold the lock.
+    /// Whether the server has refused an attempt, because other owners hold the lock or other waiters come first.
     was_refused: bool,
     /// The owner id of the write hold inside which the caller reads, if any.
     inside: Option<OwnerId>,
-    /// Whether a refusal left the mark of this request on the server.
+    /// Whether a refusal left the mark of this request on the server (`Kind::leaves_mark`).
     marked: bool,
     /// Whether the answer to an attempt said that the request is in the server's queue.
     in_server_queue: bool,
     started: Instant,
     state: State,
-    /// Whether a message arrived while an attempt was in flight, so that a refusal may be stale.
+    /// Whether a message arrived, or may have been missed, while an attempt was in flight, so that a refusal may be
+    /// stale.
     stale: bool,
     last_attempt: Option<Instant>,
     /// Whether the wait is over and was prolonged once, for the first answer.
@@ -105,7 +106,7 @@ pub(super) struct Request {
     unresolved: Unresolved,
 }
 
-/// The things that a request abandons together with its owner id.
+/// The part of a request that is abandoned together with its owner id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Renounced {
     /// A grant, whose record is certainly on the server.
@@ -222,7 +223,7 @@ impl Request {
         self.max_hold
     }
 
-    /// Whether the wait is bounded.
+    /// Whether the wait has a bound; `false` for a single attempt, which does not wait.
     pub(super) const fn is_bounded(&self) -> bool {
         self.bounded
     }
@@ -248,7 +249,7 @@ impl Request {
         self.last_attempt
     }
 
-    /// Whether the server has replied that other owners hold the lock.
+    /// Whether the server has refused an attempt, because other owners hold the lock or other waiters come first.
     pub(super) const fn was_refused(&self) -> bool {
         self.was_refused
     }
@@ -296,7 +297,7 @@ impl Request {
         }
     }
 
-    /// Notes that the answer to the current attempt may be stale, because a message arrived in the meantime.
+    /// Notes that the answer to the current attempt may be stale, because a message arrived or may have been missed.
     pub(super) const fn mark_stale(&mut self) {
         self.stale = true;
     }
@@ -321,9 +322,9 @@ impl Request {
         self.stale = false;
     }
 
-    /// Whether the wait must be prolonged for the first answer, which happens only once. The answer is due while an
-    /// attempt is in flight. It is also due if the request never had its turn to ask, and no failure of the server is
-    /// known.
+    /// Whether a wait that is over must be prolonged, once, for the first answer. The answer is due while an attempt is
+    /// in flight. It is also due if the request never had its turn to ask, the node is connected or connecting, and no
+    /// failure of the server is known.
     pub(super) fn is_due_grace(&self, queue: Option<&Queue>, io: &Io) -> bool {
         let node = self.keys.node;
         let may_ask = io.is_connected(node) || io.is_connecting(node);
@@ -331,7 +332,7 @@ impl Request {
         !self.once && !self.graced && (self.is_asking() || will_ask())
     }
 
-    /// Prolongs the wait, but only for the first answer. A pausing request asks at once.
+    /// Notes that the wait is prolonged for the first answer. A pausing request asks at once.
     pub(super) fn give_grace(&mut self, io: &mut Io, ticket: Ticket, now: Instant) {
         self.graced = true;
         if self.state == State::Pausing {
@@ -376,7 +377,7 @@ impl Request {
         self.unresolved.is_any()
     }
 
-    /// Notes that the server refused an attempt because other owners hold the lock.
+    /// Notes that the server refused an attempt, because other owners hold the lock or other waiters come first.
     pub(super) fn refused(&mut self) {
         self.was_refused = true;
         self.marked = !self.once && self.keys.kind.leaves_mark();
@@ -432,8 +433,8 @@ impl Request {
         self.unresolved.sent(call);
     }
 
-    /// Abandons the owner id, and returns the compensating release that is owed for it, if any. If one is owed, the
-    /// request gets a new owner id, because an id is never used again after a release was sent for it.
+    /// Abandons the owner id if a compensating release is owed for it, and returns that release. The request then gets
+    /// a new owner id, because an id is never used again after a release was sent for it.
     pub(super) fn renounce(&mut self, io: &mut Io, renounced: Renounced) -> Option<Owed> {
         let fresh = io.owner_id();
         let unresolved = std::mem::take(&mut self.unresolved);
@@ -548,8 +549,8 @@ impl Wait<'_> {
         }
     }
 
-    /// Returns why the caller is not granted the lock: another owner holds it (`LockTimeout`), or the server did not
-    /// say so (`Unavailable`).
+    /// Returns why the caller is not granted the lock: another owner holds it, or other callers of this client come
+    /// first (`LockTimeout`); or the client knows neither (`Unavailable`).
     fn not_granted(self, io: &Io, now: Instant) -> Error {
         let request = self.request;
         let waited = now.saturating_since(request.started());
