@@ -2,7 +2,8 @@
 //!
 //! The standard library's trees compile to about 5 kB for each pair of key and value types. Together they were a
 //! quarter of what a browser loads. Here the code that depends on the order is compiled once for each key type, and all
-//! id types share one copy, because they are all numbers. A value does not move while other keys are added or removed.
+//! id types share one copy, because they are all numbers. A value keeps its slot while other keys are inserted or
+//! removed.
 
 mod slots;
 #[cfg(test)]

@@ -6,8 +6,9 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 /// A hash table with ids as keys.
 ///
-/// An insertion or a removal moves no other entries, however many there are; in a tree, all later entries of a leaf
-/// move. The iterators sort the entries by id, so that the same seed always gives the same trace.
+/// An insertion moves other entries only when the table has to make room, and a removal moves none. In a tree, both
+/// move all later entries of a leaf. The iterators sort the entries by id, so that the same seed of a simulation always
+/// gives the same trace.
 #[derive(Clone, Debug)]
 pub struct Table<K, V>(HashMap<K, V, IdHashBuilder>);
 
@@ -91,8 +92,8 @@ impl<K: Copy + Ord + Hash, V> Table<K, V> {
         self.0.retain(|_, value| keep(value));
     }
 
-    /// Whether `predicate` is true for any value. It must have no side effects, because the order of its calls is not
-    /// defined.
+    /// Whether `predicate` is true for any value. The predicate must have no side effects, because the order of its
+    /// calls is not defined.
     pub fn any(&self, predicate: impl FnMut(&V) -> bool) -> bool {
         self.0.values().any(predicate)
     }

@@ -15,7 +15,7 @@ pub fn write<'a>(out: &mut Vec<u8>, words: impl ExactSizeIterator<Item = &'a [u8
     }
 }
 
-/// Begins a command with this many words. The caller then appends each word by [`bulk`].
+/// Begins a command with this many words. The caller then appends each word by [`bulk`] or [`bulk_number`].
 pub fn begin(out: &mut Vec<u8>, words: usize) {
     header(out, b'*', words);
 }
@@ -36,7 +36,8 @@ pub struct Limits {
     pub request_bytes: usize,
     /// Bytes of a line.
     pub line_bytes: usize,
-    /// Whether these are the limits before the login. If so, the errors say `unauthenticated`.
+    /// Whether these are the limits before the login. If so, the errors about a length or a count say
+    /// `unauthenticated`.
     pub is_before_login: bool,
 }
 
@@ -66,7 +67,7 @@ pub type Request = Vec<Vec<u8>>;
 /// The memory that a word takes beside its content.
 const WORD_EXTRA: usize = 48;
 
-/// The error for bytes that are no request. The connection closes after the error is sent.
+/// The error for bytes that are no request, or that exceed the limits. A server sends it and closes the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProtocolError(String);
 
@@ -76,8 +77,8 @@ impl fmt::Display for ProtocolError {
     }
 }
 
-/// Collects bytes and returns complete requests. Each byte is examined only once, even if the bytes arrive in small
-/// pieces.
+/// Collects bytes and returns complete requests. No byte is searched twice for a line break, even if the bytes arrive
+/// in small pieces.
 #[derive(Debug)]
 pub struct Decoder {
     buffer: Vec<u8>,
@@ -131,7 +132,8 @@ impl Decoder {
         &mut self.buffer
     }
 
-    /// Frees the buffer if no part of a request has arrived. Returns whether that is the case.
+    /// Frees the buffer if all its bytes are decoded, and shrinks it if only a few are not. Returns whether no part of
+    /// a request has arrived.
     pub fn free_unused(&mut self) -> bool {
         let left = self.buffer.len() - self.at;
         let is_empty = left == 0;

@@ -53,7 +53,7 @@ impl<'a> Writer<'a> {
         self.line(b':', number.to_string().as_bytes());
     }
 
-    /// Appends a number with a fraction, in the digits that the server chose.
+    /// Appends a floating-point number, in the digits that the server chose.
     pub fn double(&mut self, digits: &str) {
         if self.is_resp3 {
             self.line(b',', digits.as_bytes());
@@ -108,7 +108,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Appends the header of data that the client has not requested, an array in RESP2.
+    /// Appends the header of a push, which answers no command; an array in RESP2.
     pub fn push(&mut self, count: usize) {
         header(self.out, if self.is_resp3 { b'>' } else { b'*' }, count);
     }
@@ -141,7 +141,7 @@ pub enum Frame {
     Push(Vec<Reply>),
 }
 
-/// A reply of a server that is an error.
+/// An error reply of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerError {
     /// The first word, such as `NOSCRIPT`.
@@ -201,7 +201,7 @@ pub struct Decoded {
 ///
 /// # Errors
 ///
-/// [`Unreadable`] if no reply begins like this, or if it is longer than `limits`.
+/// [`Unreadable`] if no frame begins like this, if the frame is longer than `limits`, or if there is no memory for it.
 pub fn decode(bytes: &[u8], limits: Limits) -> Result<Option<Decoded>, Unreadable> {
     let mut reader = Reader {
         bytes,
@@ -433,9 +433,9 @@ pub fn text(reply: &Reply) -> Option<&str> {
 /// The search for the end of a frame, which continues where it stopped.
 #[derive(Debug, Default)]
 pub struct Scan {
-    /// The start of the next value. While a long value is incomplete, this is beyond the bytes that have arrived.
+    /// The start of the next value: beyond the bytes that have arrived, while a long value before it is incomplete.
     at: usize,
-    /// The number of bytes of that value that are known to contain no end of a line.
+    /// The number of bytes of the next value that are known to contain no end of a line.
     searched: usize,
     /// The number of values that have begun, and the number of values that must still follow.
     found: usize,
@@ -445,7 +445,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Returns whether `bytes` begin with a complete frame. They must be the bytes of the previous call, and more.
+    /// Returns whether `bytes` begin with a complete frame. They must begin with the bytes of the previous call.
     pub fn is_complete(&mut self, bytes: &[u8], limits: Limits) -> Result<bool, Unreadable> {
         while self.found == 0 || self.missing > 0 {
             if !self.step(bytes, limits)? {
@@ -459,7 +459,8 @@ impl Scan {
         Ok(self.at <= bytes.len())
     }
 
-    /// Steps over one value, or over the header of one that contains others. Returns false if it is incomplete.
+    /// Steps over one value, or over the header of one that contains others. Returns false if its first line has not
+    /// arrived.
     fn step(&mut self, bytes: &[u8], limits: Limits) -> Result<bool, Unreadable> {
         let Some(value) = bytes.get(self.at..) else {
             return Ok(false);

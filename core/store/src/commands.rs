@@ -29,7 +29,7 @@ pub(crate) enum Run {
     Data(RunData),
     /// The script engine, through `scripting`.
     Script(Scripting),
-    /// The server, because the command changes the connection.
+    /// The server in front of the store, because the command concerns its connection.
     Connection,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Command {
     arity: i32,
     pub(crate) run: Run,
     pub(crate) effect: Effect,
-    /// Whether the command can be slow on a large store.
+    /// Whether the command can take long, because it visits many elements or reaches many clients.
     pub(crate) is_slow: bool,
 }
 
@@ -77,19 +77,19 @@ impl Command {
         self
     }
 
-    /// Marks a command that can enlarge the store, according to Redis' own list. A full store refuses it.
+    /// Marks a command that can enlarge the store. A full store refuses it, except in a script that has written.
     const fn adds(mut self) -> Self {
         self.effect = Effect::Adds;
         self
     }
 
-    /// Marks a command that visits many elements, or reaches many clients.
+    /// Marks a command that can take long.
     const fn slow(mut self) -> Self {
         self.is_slow = true;
         self
     }
 
-    /// Returns the arguments that are keys.
+    /// Returns the arguments that are keys, for a [`Run::Data`] command; for `MSET` only the first key.
     pub(crate) fn keys<'a, 'b>(&self, args: &'a [&'b [u8]]) -> &'a [&'b [u8]] {
         match self.name {
             "del" | "exists" | "mget" | "unlink" => &args[1..],

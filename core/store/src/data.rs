@@ -25,9 +25,9 @@ pub(crate) struct Data {
     /// The facts that the server in front of the store adds to `INFO`.
     port_info: PortInfo,
     limits: Limits,
-    /// Whether the running script has written. If so, it may finish even on a full store.
+    /// Whether the running script has written. If so, it may still add when the store is full (see `check_memory`).
     script_has_written: bool,
-    /// Whether commands that add are refused, regardless of the store's size.
+    /// Whether commands that add are refused regardless of the store's size, except in a script that has written.
     is_full: bool,
     slot_migration: SlotMigration,
 }
@@ -38,16 +38,17 @@ pub enum SlotMigration {
     /// All keys are here.
     #[default]
     None,
-    /// The keys are moving to another node. A command in a script must not access a missing key.
+    /// The keys are moving to another node. In a script, a command must not access a missing key.
     Migrating,
-    /// The keys are moving to this node. A command in a script that names several keys must not access a missing one.
+    /// The keys are moving to this node. In a script, a command with several keys must not access a missing one.
     Importing,
 }
 
-/// The facts in `INFO` about the port in front of the store.
+/// The facts in `INFO` about the server in front of the store.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct PortInfo {
     pub(crate) port: u16,
+    /// The number of clients that are connected.
     pub(crate) clients: usize,
 }
 
@@ -154,7 +155,7 @@ impl Data {
         may_be_missing || keys.iter().all(|key| self.keys.contains(key))
     }
 
-    /// Begins a script.
+    /// Notes that a script begins, which has not written yet.
     pub(crate) const fn begin_script(&mut self) {
         self.script_has_written = false;
     }
@@ -179,7 +180,7 @@ impl Data {
         Pattern::new(bytes, self.limits.glob_steps)
     }
 
-    /// Returns an error if a command that adds would exceed the limits of the store.
+    /// Returns an error if the store is full, or if a command that adds could exceed the limits of the store.
     pub(crate) fn check_memory(&self, args: &[&[u8]], script_has_written: bool) -> Result<(), StoreError> {
         if self.is_full && !script_has_written {
             return Err(StoreError::out_of_memory());
@@ -190,7 +191,8 @@ impl Data {
         if args.iter().any(|arg| arg.len() > self.limits.value_bytes) {
             return Err(StoreError::value_too_large());
         }
-        // A command adds no more than its arguments, and the table entries for them.
+        // A command adds no more than its arguments, and the table entries for them. Only `APPEND` can add more,
+        // because a string that grows reserves memory in advance.
         let added: usize = args.iter().map(|arg| arg.len() + ADDED_BYTES).sum();
         let most = self.limits.data_bytes + if script_has_written { OVERSHOOT_BYTES } else { 0 };
         if self.keys.bytes().saturating_add(added) > most {

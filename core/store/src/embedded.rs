@@ -1,4 +1,4 @@
-//! A store that the threads of one process share. It is behind `memory://`.
+//! A store that the threads of one process share. It is behind `memory://` and `steadlock serve`.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::time::{ServerClock, ServerTime};
 /// A shared store with its own clock. Cloning is cheap, and all clones are the same store.
 ///
 /// The clock is set once from the wall clock and then follows the monotonic clock, so it never jumps. Calls run one at
-/// a time, on the calling thread, and take microseconds.
+/// a time, on the calling thread. Most take microseconds.
 #[derive(Clone)]
 pub struct Embedded {
     inner: Arc<Inner>,
@@ -50,7 +50,8 @@ impl Embedded {
 
     /// Returns the store with this name. The whole process shares it.
     ///
-    /// The store lives as long as a caller holds it. After that, the next caller gets an empty store.
+    /// The store lives as long as an [`Embedded`] or a [`Subscriber`] of it. After that, the next caller gets an empty
+    /// store.
     #[must_use]
     pub fn named(name: &str) -> Self {
         let named = NAMED.get_or_init(Box::default);
@@ -58,8 +59,8 @@ impl Embedded {
         if let Some(store) = known(&lock(named)) {
             return store;
         }
-        // The store is created without the lock, because that takes long: if another thread forks meanwhile, the mutex
-        // stays locked in the child.
+        // Creating a store takes long, so the mutex is not locked meanwhile: if another thread forked, a locked mutex
+        // would stay locked in the child.
         let store = Self::new();
         let mut named = lock(named);
         if let Some(store) = known(&named) {
@@ -70,7 +71,7 @@ impl Embedded {
         store
     }
 
-    /// Returns whether a caller holds a store with this name.
+    /// Returns whether a store with this name exists.
     #[must_use]
     pub fn is_in_use(name: &str) -> bool {
         let named = lock(NAMED.get_or_init(Box::default));
@@ -98,9 +99,9 @@ impl Embedded {
         self.with_store(|store, now| store.execute(args, now)).into_result()
     }
 
-    /// Creates a listener. `on_message` receives the channel and the payload. It runs on the publisher's thread,
-    /// without any lock of the store, one message at a time, in the order of publication. It should only hand messages
-    /// over.
+    /// Creates a listener. `on_message` receives the channel and the payload of each message, one message at a time, in
+    /// the order of publication. It runs without any lock of the store, on the thread of a publisher, which can be the
+    /// publisher of another message. It should only pass messages on, because that publisher waits meanwhile.
     #[must_use]
     pub fn connect(&self, on_message: OnMessage) -> Subscriber {
         let id = SubscriberId(self.inner.next_subscriber.fetch_add(1, Ordering::Relaxed));
@@ -142,7 +143,7 @@ impl Embedded {
         result
     }
 
-    /// Calls the listeners. If another thread is delivering, that thread also delivers these messages.
+    /// Calls the listeners of the queued messages. If another thread is delivering, that thread also calls these.
     fn deliver(&self) {
         if std::mem::replace(&mut lock(&self.inner.outbox).is_being_delivered, true) {
             return;
@@ -231,7 +232,7 @@ impl Subscriber {
         }
     }
 
-    /// Unsubscribes from a channel. One more message can still arrive.
+    /// Unsubscribes from a channel. Messages that were published before can still arrive.
     pub fn unsubscribe(&self, channel: &[u8]) {
         if lock(&self.channels).remove(channel) {
             self.store.with_store(|store, _| store.unsubscribe(self.id, channel));

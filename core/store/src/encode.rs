@@ -12,7 +12,7 @@ pub fn reply(reply: &Reply, protocol: Protocol, out: &mut Vec<u8>) {
     write(reply, &mut Writer::new(out, protocol));
 }
 
-/// Appends data that the client has not requested.
+/// Appends a push, which answers no command.
 pub fn push(items: &[Reply], protocol: Protocol, out: &mut Vec<u8>) {
     let mut writer = Writer::new(out, protocol);
     writer.push(items.len());

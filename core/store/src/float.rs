@@ -1,4 +1,4 @@
-//! Numbers with a fraction, in the format of C's `%.17g`, and parsed like C's `strtod`.
+//! Floating-point numbers: formatted like C's `%.17g`, and parsed like C's `strtod`, but without hexadecimal forms.
 
 /// Formats `number` with 17 significant digits, without trailing zeros.
 pub(crate) fn format(number: f64) -> String {

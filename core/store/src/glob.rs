@@ -1,4 +1,4 @@
-//! The patterns of `KEYS` and `SCAN`: `*`, `?`, `[a-z]`, `[^a]`, and `\` before a literal byte.
+//! The patterns of `KEYS`, `SCAN` and `PUBSUB CHANNELS`: `*`, `?`, `[a-z]`, `[^a]`, and `\` before a literal byte.
 
 use std::cell::Cell;
 
@@ -18,7 +18,7 @@ impl<'a> Pattern<'a> {
         }
     }
 
-    /// Returns whether all of `text` matches. Once no steps are left, nothing matches.
+    /// Returns whether all of `text` matches. Once no steps are left, the result means nothing and `finish` fails.
     pub(crate) fn matches(&self, text: &[u8]) -> bool {
         let mut steps = self.steps.get();
         let matches = matches(self.bytes, text, &mut steps);
@@ -85,7 +85,7 @@ fn match_one(pattern: &[u8], byte: u8) -> Option<usize> {
     }
 }
 
-/// Returns whether `byte` is in the class that begins after `[`, and the length of the class.
+/// Returns whether `byte` matches the class that begins after `[`, and the length of the class.
 fn match_class(pattern: &[u8], byte: u8) -> (bool, usize) {
     let is_negated = pattern.first() == Some(&b'^');
     let mut at = usize::from(is_negated);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::data::Data;
 
-/// The version that clients see. The store offers a subset of that version.
+/// The version that clients see. The store offers a subset of its commands.
 pub(crate) const REDIS_VERSION: &str = "7.0.15";
 
 /// Returns the requested sections, or all of them if none is named.

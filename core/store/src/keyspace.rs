@@ -10,7 +10,7 @@ use crate::value::{Kind, Value};
 /// All keys. An expired key does not exist for any reader. It is removed when it is accessed or swept.
 #[derive(Debug, Default)]
 pub(crate) struct Keyspace {
-    /// A map with a fixed order, so that `KEYS` and sweeps are reproducible.
+    /// A map whose order depends only on the calls, so that `KEYS` and sweeps are reproducible.
     entries: IndexMap<Vec<u8>, Entry>,
     now_ms: i64,
     next_sweep_ms: i64,
@@ -23,7 +23,7 @@ pub(crate) struct Keyspace {
 /// tables keep.
 const KEY_BYTES: usize = 256;
 
-/// Returns the memory of a key.
+/// Returns the memory of a key and its value.
 fn bytes_of(key: &[u8], value: &Value) -> usize {
     KEY_BYTES + key.len() + value.bytes()
 }
@@ -45,11 +45,11 @@ impl Entry {
 const SWEEP_EVERY_MS: i64 = 1_000;
 /// The interval after a sweep that found many expired keys, because there are probably more.
 const SWEEP_AGAIN_MS: i64 = 50;
-/// The number of keys that one sweep visits, so that no call takes long.
+/// The most keys that one sweep visits, so that no call takes long.
 const SWEEP_KEYS: usize = 2_000;
 
 impl Keyspace {
-    /// Sets the time for the following commands.
+    /// Sets the time for the following commands. Sweeps if the last sweep was long enough ago.
     pub(crate) fn set_now(&mut self, now_ms: i64) {
         self.now_ms = now_ms;
         if now_ms >= self.next_sweep_ms {
@@ -131,12 +131,12 @@ impl Keyspace {
         self.live(key).map(|entry| entry.value.type_name())
     }
 
-    /// Returns when the key expires. The outer `None` means that the key does not exist.
+    /// Returns when the key expires. The outer `None` means that there is no key, the inner one that it has no TTL.
     pub(crate) fn expires_at(&mut self, key: &[u8]) -> Option<Option<i64>> {
         self.live(key).map(|entry| entry.expires_at_ms)
     }
 
-    /// Sets when an existing key expires. A time in the past removes the key.
+    /// Sets when an existing key expires; `None` means never. A time that is not in the future removes the key.
     pub(crate) fn set_expiry(&mut self, key: &[u8], expires_at_ms: Option<i64>) {
         if expires_at_ms.is_some_and(|at| at <= self.now_ms) {
             self.take(key);

@@ -6,10 +6,10 @@
 //!
 //! - `memory://` in the clients, through [`Embedded`];
 //! - `steadlock serve`, through the `server` module (feature `server`);
-//! - tests and simulations, through [`Store`], which opens no socket, reads no clock and draws no entropy. Every
-//!   function takes the server's time as an argument, so the same sequence of calls gives the same replies.
+//! - tests and simulations, through [`Store`], which opens no socket, reads no clock and draws no entropy. A function
+//!   that needs the server's time takes it as an argument, so the same sequence of calls gives the same replies.
 //!
-//! The store keeps nothing across restarts and evicts nothing. With [`Limits`] it refuses work that would take too much
+//! The store keeps nothing across restarts and evicts no keys. With [`Limits`] it refuses work that would take too much
 //! time or memory. The server sets limits; the other users trust their callers. The store is for development and tests;
 //! production runs on Redis or Valkey.
 

@@ -1,7 +1,7 @@
-//! All limits of the store, and of the server in front of it. They bound what one client can use.
+//! All limits of the store, and of the server in front of it. They bound what clients can use.
 //!
-//! A [`Store`](crate::Store) inside a program, as in tests, in simulations and behind `memory://`, has
-//! [`Limits::NONE`], because it trusts that program. The server runs its store with [`Limits::SERVED`].
+//! A [`Store`](crate::Store) inside a program, as in simulations and behind `memory://`, has [`Limits::NONE`], because
+//! it trusts that program. The server runs its store with [`Limits::SERVED`].
 
 #[cfg(feature = "server")]
 use std::time::Duration;
@@ -12,21 +12,25 @@ pub struct Limits {
     /// The scripts that clients can send.
     pub scripts: Scripts,
     /// Bytes of Lua's heap: scripts, and everything that they allocate while they run. A script that needs more fails
-    /// with `not enough memory`. Zero means no limit.
+    /// with `not enough memory`. Steadlock's own scripts run without this limit if their keys and arguments are
+    /// short. Zero means no limit.
     pub lua_bytes: usize,
-    /// Steps of one script: instructions, and a fixed number for every command.
+    /// Steps of one script: one for each instruction, and more for each command, SHA-1 and element of its reply.
     pub script_steps: u64,
     /// Bytes of the text of a script. Lua's parser cannot be stopped, and its time grows faster than the text.
     pub script_text: usize,
-    /// Scripts from EVAL that are kept for EVALSHA. As in Redis 7, the least recently used one is removed first.
+    /// Scripts from EVAL that are kept for EVALSHA. As in Redis 7.4, the least recently used one is removed first.
     pub eval_scripts: usize,
     /// Scripts from SCRIPT LOAD that are kept. Further ones are refused.
     pub loaded_scripts: usize,
-    /// Bytes of Lua's heap for the scripts from EVAL, and as many again for those from SCRIPT LOAD.
+    /// Bytes of Lua's heap for the scripts from EVAL, and as many again for those from SCRIPT LOAD. A single script
+    /// from EVAL may have more.
     pub kept_script_bytes: usize,
-    /// Bytes of keys and values, including their tables. Above the limit, commands that add are refused.
+    /// Bytes of keys and values, including their tables. A command that could exceed the limit is refused, but a script
+    /// that has already written may add 1 MB more.
     pub data_bytes: usize,
-    /// Bytes of one value of type string. A list or a hash can hold many such values.
+    /// Bytes of one value of type string, and of one argument of a command that adds. Without a limit on `data_bytes`,
+    /// only `APPEND` checks this one. A list or a hash can consist of many such values.
     pub value_bytes: usize,
     /// Bytes of one reply, including a fixed number for each element, and of all replies of one EXEC.
     pub reply_bytes: usize,
@@ -34,8 +38,8 @@ pub struct Limits {
     pub reply_items: usize,
     /// Steps for matching keys or channels against the pattern of one command.
     pub glob_steps: usize,
-    /// Bytes that one command, script or transaction can publish. A payload counts once for all subscribers, with a
-    /// fixed number of bytes for each of them.
+    /// Bytes that one command, script or transaction can publish, but its first message may have any size. A payload
+    /// counts once for all subscribers, with a fixed number of bytes for each of them.
     pub published_bytes: usize,
 }
 
@@ -91,7 +95,8 @@ const MB: usize = 1024 * 1024;
 /// done.
 pub(crate) const OVERSHOOT_BYTES: usize = MB;
 
-/// The depth to which a script's reply can be nested. A table can contain itself.
+/// The depth to which a script's reply can be nested. Without this limit, the reply of a table that contains itself
+/// would have no end.
 pub(crate) const REPLY_DEPTH: usize = 64;
 
 /// Instructions between two checks of a script's budget. The most expensive instruction compares megabytes of NULs and
@@ -104,12 +109,12 @@ pub(crate) const STEPS_PER_COMMAND: u64 = 100;
 /// The bytes that an element of a reply takes beside its content.
 pub(crate) const REPLY_ITEM_BYTES: usize = 64;
 
-/// The CPU time of one command, script or transaction. Wall-clock time would end scripts on a machine that sleeps or is
-/// busy.
+/// The CPU time after which a script is ended, and the rest of a transaction is refused. Wall-clock time would end
+/// scripts on a machine that sleeps or is busy; it is used only on systems other than Unix.
 #[cfg(feature = "server")]
 pub(crate) const CPU_TIME: Duration = Duration::from_millis(100);
 
-/// The limits of the server. A *new connection* has not completed a command.
+/// The limits of the server. A *new connection* has not completed a command; commands before the login do not count.
 #[cfg(feature = "server")]
 pub(crate) mod server {
     use std::time::Duration;
@@ -118,8 +123,8 @@ pub(crate) mod server {
 
     use super::MB;
 
-    /// Simultaneous connections, if the process may open enough files. For one more, the oldest new connection is
-    /// disconnected.
+    /// Simultaneous connections, if the process may open enough files. One more replaces the oldest new connection, or
+    /// is refused if there is none.
     pub(crate) const CLIENTS: usize = 10_000;
     /// Files that the process keeps for other purposes than connections.
     pub(crate) const OTHER_FILES: usize = 32;
@@ -138,7 +143,7 @@ pub(crate) mod server {
         is_before_login: true,
         ..REQUEST
     };
-    /// Bytes of replies that are collected before they are written.
+    /// Once this many bytes of replies are collected, they are written before the next request is answered.
     pub(crate) const WRITE_AT: usize = 64 * 1024;
     /// Bytes of requests and replies of all connections. Above the limit, new connections, and clients that do not
     /// read, are disconnected. If that is not enough, the client that needs more is disconnected.
@@ -153,7 +158,7 @@ pub(crate) mod server {
     pub(crate) const ALL_MESSAGE_BYTES: usize = 24 * MB;
     /// Bytes that a message takes beside its content.
     pub(crate) const MESSAGE_EXTRA: usize = 64;
-    /// Bytes of the names of the channels that one connection subscribes to.
+    /// Bytes that the channels of one connection take, in all tables that contain their names.
     pub(crate) const CHANNEL_BYTES: usize = 2 * MB;
     /// Bytes that a channel takes beside its name, in all tables that contain it.
     pub(crate) const CHANNEL_EXTRA: usize = 256;
@@ -165,15 +170,15 @@ pub(crate) mod server {
     pub(crate) const NAME_BYTES: usize = 512;
     /// After a long reply, this many further requests of the connection count as slow.
     pub(crate) const SLOW_PENALTY_REQUESTS: u32 = 100;
-    /// The most words of a quick request. A request with more is slow, even if its command is quick.
+    /// The most words of a quick request to the data. A request with more is slow, even if its command is quick.
     pub(crate) const QUICK_WORDS: usize = 64;
     /// Requests of one connection that are answered before other connections get their turn.
     pub(crate) const REQUESTS_AT_ONCE: usize = 64;
     /// Time after which other connections get their turn, even after fewer requests.
     pub(crate) const TURN_TIME: Duration = Duration::from_millis(2);
-    /// Time for the login of a new connection, and for the rest of its first request.
+    /// Time for the login of a new connection, and for the rest of its first request once that has begun.
     pub(crate) const FIRST_REQUEST_TIME: Duration = Duration::from_secs(10);
-    /// Time for the rest of a request.
+    /// Time for the rest of a request once it has begun.
     pub(crate) const REQUEST_TIME: Duration = Duration::from_secs(30);
     /// Time for which a client may read nothing of its replies.
     pub(crate) const STALLED_TIME: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! The script engine: Lua 5.1 with what Redis 7 offers to scripts.
+//! The script engine: Lua 5.1 with most of what Redis 7 offers to scripts.
 
 mod budget;
 mod convert;
@@ -34,7 +34,7 @@ pub(crate) struct Engine {
     clear_arguments: Function,
     /// The scripts that EVALSHA can run.
     cache: ScriptCache,
-    /// Steadlock's own scripts, by their position in `Script::ALL`. SCRIPT FLUSH does not remove them.
+    /// Steadlock's own scripts for `run_own`, by their position in `Script::ALL`. SCRIPT FLUSH does not remove them.
     own: Vec<Option<Function>>,
     limits: Limits,
     budget: Arc<ScriptBudget>,
@@ -123,7 +123,7 @@ impl Engine {
         self.cache.clear()
     }
 
-    /// Runs a loaded script.
+    /// Runs a script of the cache.
     pub(crate) fn run(&self, sha1: &[u8], keys: &[&[u8]], args: &[&[u8]]) -> Result<Reply, StoreError> {
         let sha1 = std::str::from_utf8(sha1).map_err(|_| StoreError::no_script())?;
         let sha1 = sha1.to_ascii_lowercase();

@@ -16,7 +16,7 @@ pub struct Delivery {
     pub channel: Arc<[u8]>,
     /// The payload of the message.
     pub payload: Arc<[u8]>,
-    /// Whether it was published to a sharded channel, by `SPUBLISH`.
+    /// Whether the message was published to a sharded channel, by `SPUBLISH`.
     pub is_sharded: bool,
 }
 
@@ -26,7 +26,7 @@ type Channels = HashMap<Arc<[u8]>, BTreeSet<SubscriberId>>;
 #[derive(Debug, Default)]
 pub(crate) struct PubSub {
     channels: Channels,
-    /// The sharded channels of a cluster's slots. Their names are separate from those of other channels.
+    /// The channels of `SPUBLISH`. A channel here and one of the same name in `channels` are different.
     sharded: Channels,
     outbox: Vec<Delivery>,
     /// The memory of the outbox.
@@ -67,7 +67,8 @@ impl PubSub {
         was_subscribed
     }
 
-    /// Queues the message for each subscriber, and returns their number; `None` if the queue would exceed `most_bytes`.
+    /// Queues the message for each subscriber, and returns the number of subscribers; `None` if the queue has other
+    /// messages and would exceed `most_bytes`.
     pub(crate) fn publish(
         &mut self,
         channel: &[u8],
@@ -79,7 +80,7 @@ impl PubSub {
         let Some((channel, subscribers)) = channels.get_key_value(channel) else {
             return Some(0);
         };
-        // The first message may have any size, because its publisher was allowed to send it.
+        // The first message of the queue may have any size, because its publisher was allowed to send it.
         let bytes = payload.len() + subscribers.len() * size_of::<Delivery>();
         if self.bytes > 0 && self.bytes.saturating_add(bytes) > most_bytes {
             return None;

@@ -16,7 +16,7 @@ pub enum Reply {
     NilArray,
     /// An integer.
     Int(i64),
-    /// A number with a fraction.
+    /// A floating-point number.
     Double(f64),
     /// A string of bytes.
     Bytes(Vec<u8>),
@@ -80,7 +80,7 @@ impl Reply {
     }
 }
 
-/// Converts a reply to the form that a RESP2 client reads. A refusal inside a list becomes its text.
+/// Converts a reply to the form that a RESP2 client reads. A refusal becomes its text.
 impl From<Reply> for protocol::Reply {
     fn from(reply: Reply) -> Self {
         match reply {
@@ -115,7 +115,7 @@ impl ReplyBudget {
         }
     }
 
-    /// Takes the budget of one element with this many bytes.
+    /// Takes one element with this many bytes from the budget.
     pub(crate) fn spend(&mut self, bytes: usize) -> Result<(), StoreError> {
         let left = self.bytes.checked_sub(bytes.saturating_add(REPLY_ITEM_BYTES));
         let (Some(bytes), Some(items)) = (left, self.items.checked_sub(1)) else {
@@ -125,7 +125,7 @@ impl ReplyBudget {
         Ok(())
     }
 
-    /// Takes the budget of elements with these lengths.
+    /// Takes elements with these lengths from the budget.
     pub(crate) fn spend_all(&mut self, mut lengths: impl Iterator<Item = usize>) -> Result<(), StoreError> {
         lengths.try_for_each(|bytes| self.spend(bytes))
     }
@@ -216,10 +216,10 @@ pub(crate) fn excerpt(bytes: &[u8], most: usize) -> Cow<'_, str> {
     String::from_utf8_lossy(&bytes[..end])
 }
 
-/// The bytes of a word that an error message repeats.
+/// The most bytes of a word that an error message repeats.
 pub(crate) const EXCERPT_BYTES: usize = 128;
 
-/// Removes line breaks, which would end an error reply early.
+/// Removes the line breaks at the end and replaces all others, because a line break would end an error reply early.
 fn one_line(text: &str) -> Cow<'_, str> {
     let text = text.trim_end_matches(['\r', '\n']);
     if text.contains(['\r', '\n']) {

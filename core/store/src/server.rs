@@ -1,7 +1,7 @@
 //! The store behind a port, as `steadlock serve` runs it.
 //!
 //! The server speaks RESP2 and RESP3 to ordinary Redis clients, with one task for each connection. It executes commands
-//! that change the connection (`HELLO`, `AUTH`, `CLIENT`, `SUBSCRIBE`, `MULTI`, …), and the store executes all others.
+//! that concern the connection (`HELLO`, `AUTH`, `CLIENT`, `SUBSCRIBE`, `MULTI`, …), and the store executes all others.
 //! Servers for other protocols use the [`Gateway`].
 
 mod client_slot;
@@ -37,8 +37,8 @@ use crate::limits::server::{CLIENTS, OTHER_FILES};
 use crate::limits::{Limits, Scripts};
 
 impl Embedded {
-    /// Returns a store for clients that can be hostile: [`Limits::SERVED`] bounds what each can use. If they are not
-    /// trusted, do not pass [`Scripts::Any`].
+    /// Returns a store with [`Limits::SERVED`], for clients that can be hostile. Pass [`Scripts::Any`] only if the
+    /// clients are trusted.
     #[must_use]
     pub fn served(scripts: Scripts) -> Self {
         let limits = Limits {
@@ -61,7 +61,7 @@ impl Server {
     /// Listens on an address; port 0 chooses a free port. With a password, clients must log in as the user `default`.
     ///
     /// # Errors
-    /// Fails if the address is in use or does not belong to this machine.
+    /// Fails if the server cannot listen there, for example because the address is in use.
     pub async fn bind(address: impl ToSocketAddrs, password: Option<Vec<u8>>, store: Embedded) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
@@ -80,7 +80,8 @@ impl Server {
         self.address
     }
 
-    /// Sets how many files the process may have open. If the number is small, the server accepts fewer clients.
+    /// Tells the server how many files the process may have open. If the number is small, the server accepts fewer
+    /// clients.
     pub fn set_open_files(&self, most: usize) {
         let clients = CLIENTS.min(most.saturating_sub(OTHER_FILES)).max(1);
         self.shared.most_clients.store(clients, Ordering::Relaxed);
@@ -92,13 +93,14 @@ impl Server {
         Metrics::new(Arc::clone(&self.shared))
     }
 
-    /// Returns the entry for clients of other protocols, which works while the server runs.
+    /// Returns the entry for clients of other protocols, which can be used while the server runs.
     #[must_use]
     pub fn gateway(&self) -> Gateway {
         Gateway::new(Arc::clone(&self.shared))
     }
 
-    /// Serves until `stop` is ready, then closes every connection at once. Dropping the future does the same.
+    /// Serves until `stop` is ready, then closes every connection of the port at once. Dropping the future closes them,
+    /// too.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
         let mut tasks = JoinSet::new();
         tokio::pin!(stop);

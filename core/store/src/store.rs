@@ -23,7 +23,8 @@ use crate::time::ServerTime;
 /// A store without clock, socket or entropy.
 ///
 /// Every function that depends on time takes it as `now`, which should not go back. During a script time stands still:
-/// nothing expires, and `TIME` returns `now`. The same calls with the same times give the same replies.
+/// nothing expires, and `TIME` returns `now`. The same calls with the same times give the same replies, except for the
+/// `process_id` in `INFO`.
 /// ```
 /// use steadlock_store::{Reply, ServerTime, Store};
 ///
@@ -36,7 +37,7 @@ use crate::time::ServerTime;
 /// assert_eq!(store.execute(&["GET", "stock"], later), Reply::Nil);
 /// ```
 pub struct Store {
-    /// The data. The functions that scripts call have it, too. While a script runs, only these functions lock it.
+    /// The data, shared with the functions that scripts call. While a script runs, only these functions lock it.
     data: Arc<Mutex<Data>>,
     engine: Engine,
 }
@@ -51,7 +52,7 @@ pub(crate) struct Stats {
     /// The memory of keys and values.
     pub(crate) bytes: usize,
     pub(crate) data_limit: usize,
-    /// The scripts that are kept for EVALSHA.
+    /// The number of scripts that are kept for EVALSHA.
     pub(crate) scripts: usize,
     /// The commands that were called, correctly or not.
     pub(crate) commands: Vec<(&'static str, Count)>,
@@ -79,7 +80,7 @@ impl Store {
 
     /// Executes a command, such as `["SET", "key", "value"]`.
     ///
-    /// A refusal is a [`Reply::Error`] with the same text as in Redis 7.
+    /// A refusal is a [`Reply::Error`], with the text of Redis 7 if Redis refuses the command for the same reason.
     pub fn execute<A: AsRef<[u8]>>(&mut self, args: &[A], now: ServerTime) -> Reply {
         let args: Vec<&[u8]> = args.iter().map(AsRef::as_ref).collect();
         let Some(name) = args.first() else {
@@ -110,7 +111,7 @@ impl Store {
         }
     }
 
-    /// Forgets everything except compiled scripts. The store then behaves like a new one, but compiles no script again.
+    /// Forgets everything except the limits and the compiled scripts, which `EVALSHA` still finds.
     pub fn clear_for_reuse(&mut self) {
         let mut data = self.data();
         let limits = *data.limits();
@@ -124,7 +125,7 @@ impl Store {
     }
 
     /// Sets whether the slot of the keys is migrating while the next scripts run. During a migration, a node of a
-    /// cluster stops a script that accesses a key which has moved.
+    /// cluster stops a script that accesses a missing key, because the key may be on the other node.
     pub fn set_slot_migration(&mut self, slot_migration: SlotMigration) {
         self.data().set_slot_migration(slot_migration);
     }
@@ -193,7 +194,7 @@ impl Store {
         self.engine.is_over_time()
     }
 
-    /// Counts a command that the server in front of the store executed.
+    /// Counts a command that the server in front of the store executed. Without a reply it counts as a success.
     #[cfg(feature = "server")]
     pub(crate) fn count(&self, command: &'static commands::Command, reply: Option<&Reply>) {
         dispatch::count(&mut self.data(), command, reply.unwrap_or(&Reply::OK));

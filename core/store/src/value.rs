@@ -8,7 +8,7 @@ use indexmap::{IndexMap, IndexSet};
 use crate::capacity::shrunk_capacity;
 use crate::zset::SortedSet;
 
-/// The fields of a hash, oldest first.
+/// The fields of a hash, oldest first unless some were removed while the hash was large.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hash {
     fields: IndexMap<Vec<u8>, Vec<u8>>,
@@ -35,8 +35,8 @@ const FIELD_BYTES: usize = 144;
 const MEMBER_BYTES: usize = 96;
 const ITEM_BYTES: usize = 64;
 
-/// Up to this size a hash keeps its order when a field is removed, as in Redis. For larger hashes that would take too
-/// long.
+/// Up to this size a hash keeps its order when a field is removed, as in Redis. With more fields, keeping the order
+/// would take too long.
 const ORDERED_FIELDS: usize = 128;
 
 impl Hash {
@@ -135,7 +135,7 @@ impl List {
         item
     }
 
-    /// Changes the list in a way that can only make it smaller.
+    /// Applies a change that removes items and adds none, and counts the memory anew.
     pub(crate) fn reduce(&mut self, change: impl FnOnce(&mut VecDeque<Vec<u8>>)) {
         change(&mut self.items);
         self.bytes = self.items.iter().map(|item| item.len() + ITEM_BYTES).sum();
@@ -157,7 +157,7 @@ impl Deref for List {
     }
 }
 
-/// The value of a key. A collection is never empty, because its key is removed with the last element.
+/// The value of a key. Between commands no collection is empty, because its key is removed with the last element.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     String(Vec<u8>),

@@ -31,7 +31,7 @@ impl SortedSet {
         self.scores.get(member).copied()
     }
 
-    /// Sets a score. Returns the previous one.
+    /// Sets the score of a member. Returns the previous one.
     pub(crate) fn insert(&mut self, member: &[u8], score: f64) -> Option<f64> {
         let before = self.remove(member);
         self.bytes += member.len() + MEMBER_BYTES;

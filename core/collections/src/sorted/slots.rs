@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 
 /// Sorted keys, each with the number of a slot that no other key has.
 ///
-/// The keys are in short runs. An insertion or a removal moves only the later keys of its run.
+/// The keys are in short runs. An insertion or a removal moves only keys of its run and of the runs beside it.
 #[derive(Clone, Debug)]
 pub(super) struct SlotIndex<K> {
     /// The runs, in order. A run is empty only if it is the only one. Two neighbours together have more than
@@ -19,7 +19,7 @@ pub(super) type Run<K> = Vec<(K, usize)>;
 
 /// The maximum number of keys in a run.
 pub(super) const MAX_RUN: usize = 64;
-/// Two neighbours with no more keys than this are joined.
+/// Two neighbours that together have no more keys than this are joined.
 pub(super) const JOIN_LIMIT: usize = MAX_RUN / 2;
 
 impl<K> SlotIndex<K> {
@@ -105,7 +105,8 @@ impl<K: Ord> SlotIndex<K> {
         let (run, at) = self.find(key).ok()?;
         let (_, slot) = self.runs.get_mut(run)?.remove(at);
         self.len = self.len.saturating_sub(1);
-        // In an empty map, `add` begins again with slot 0. A map that often becomes empty thus needs no list.
+        // In an empty map, `add` begins again with slot 0. A map that often becomes empty thus needs no list of free
+        // slots.
         if self.is_empty() {
             self.free.clear();
         } else {

@@ -22,12 +22,12 @@ fn a_map_behaves_like_a_tree() {
             drawn = drawn * 48_271 % 2_147_483_647;
             drawn % bound
         };
-        for round in 0..20_000 {
+        for step in 0..20_000 {
             let key = random(keys);
             match random(9) {
-                // The map grows in the first half of the rounds, and shrinks in the second.
-                action if action < 3 || (action < 6 && round < 10_000) => {
-                    assert_eq!(map.insert(key, round), tree.insert(key, round));
+                // The map grows in the first half of the steps, and shrinks in the second.
+                action if action < 3 || (action < 6 && step < 10_000) => {
+                    assert_eq!(map.insert(key, step), tree.insert(key, step));
                 }
                 6 => {
                     assert_eq!(map.get(&key), tree.get(&key));
@@ -39,7 +39,7 @@ fn a_map_behaves_like_a_tree() {
                 }
                 _ => assert_eq!(map.remove(&key), tree.remove(&key)),
             }
-            if round % 16 == 0 {
+            if step % 16 == 0 {
                 check(&map, &tree);
             }
         }

@@ -22,12 +22,12 @@ pub(super) fn int(text: &[u8]) -> Result<i64, StoreError> {
     strict_int(text).ok_or_else(StoreError::not_an_integer)
 }
 
-/// Parses a number with a fraction.
+/// Parses a floating-point number.
 pub(super) fn float(text: &[u8]) -> Result<f64, StoreError> {
     float::parse(text).ok_or_else(|| StoreError::err("value is not a valid float"))
 }
 
-/// Parses the number of elements to pop.
+/// Parses the number of elements to pop, which can be zero.
 pub(super) fn positive(text: &[u8]) -> Result<usize, StoreError> {
     strict_int(text)
         .and_then(|number| usize::try_from(number).ok())
@@ -39,7 +39,7 @@ pub(super) fn is(arg: &[u8], word: &str) -> bool {
     arg.eq_ignore_ascii_case(word.as_bytes())
 }
 
-/// Returns the range from `start` to `stop` in a list of `len`. Negative positions count from the end.
+/// Returns the range from `start` to `stop` in a list of `len` elements. Negative positions count from the end.
 pub(super) fn range(start: i64, stop: i64, len: usize) -> std::ops::Range<usize> {
     let len = i64::try_from(len).unwrap_or(i64::MAX);
     let position = |index: i64| if index < 0 { index.saturating_add(len) } else { index };

@@ -1,5 +1,5 @@
-//! Commands on scripts. The script engine executes them. It runs other commands through the table of commands, so the
-//! table must not depend on the engine: it names these commands by `Scripting`.
+//! Commands on scripts, which the script engine executes. The engine runs other commands through the table of commands,
+//! so the table must not depend on the engine. The table names the commands on scripts by `Scripting`.
 
 use super::Scripting;
 use super::args::{int, is};

@@ -8,7 +8,7 @@ use crate::zset::SortedSet;
 
 type Outcome = Result<Reply, StoreError>;
 
-/// How `ZADD` treats existing members.
+/// The options of `ZADD`.
 #[derive(Default)]
 struct AddRule {
     only_new: bool,
@@ -192,7 +192,7 @@ pub(super) fn zremrangebyscore(data: &mut Data, args: &[&[u8]]) -> Outcome {
     Ok(Reply::count(removed.unwrap_or(0)))
 }
 
-/// The options after a range.
+/// The options of `ZRANGE` and `ZRANGEBYSCORE`.
 #[derive(Default)]
 struct RangeOptions {
     by_score: bool,
@@ -265,7 +265,7 @@ fn range_by_score(data: &mut Data, key: &[u8], low: &[u8], high: &[u8], options:
         found.reverse();
     }
     let (offset, count) = options.limit.unwrap_or((0, -1));
-    // A negative offset returns nothing, and a negative count returns everything.
+    // A negative offset returns nothing, and a negative count returns all members from the offset on.
     let skip = usize::try_from(offset).unwrap_or(usize::MAX);
     let take = usize::try_from(count).unwrap_or(usize::MAX);
     members(found.into_iter().skip(skip).take(take), options, &mut budget)

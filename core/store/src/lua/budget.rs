@@ -5,8 +5,8 @@
 //!  every command, SHA-1, reply element ┴► charge ─► exceeded? ─► fail, from now on always
 //! ```
 //!
-//! A script cannot catch this error. Once the budget is used up, every instruction fails, even
-//! those after a `pcall`, and so does every function of the store.
+//! A script cannot continue after this failure, even if it catches the error by `pcall`: from then
+//! on every instruction fails, and so does every command.
 
 use std::fmt;
 use std::sync::Arc;
@@ -42,12 +42,12 @@ impl ScriptBudget {
         })
     }
 
-    /// Returns whether there is any limit.
+    /// Returns whether there is a limit on the steps or the time.
     pub(crate) fn is_limited(&self) -> bool {
         self.most_steps < u64::MAX || self.time_limit.is_some()
     }
 
-    /// Begins a script. Returns whether the last one ended because its budget was used up.
+    /// Begins a script. Returns whether the last one used up its budget.
     pub(crate) fn restart(&self) -> bool {
         self.steps.store(0, Ordering::Relaxed);
         self.is_exceeded.swap(false, Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! Converts between Lua's values and replies, by the rules of Redis' RESP2 scripts.
+//! Converts between Lua's values and replies, by Redis' rules for scripts that use RESP2.
 
 use std::borrow::Cow;
 
@@ -87,7 +87,7 @@ pub(crate) fn reply_of(value: &Value, budget: &mut BoundedReply<'_>) -> mlua::Re
     nested_reply_of(value, 0, budget)
 }
 
-/// Converts a table that is known to have no special fields.
+/// Converts a table that has none of the fields `err`, `ok`, `double`, `map` and `set`.
 pub(crate) fn reply_of_list(value: &Value, budget: &mut BoundedReply<'_>) -> mlua::Result<Reply> {
     match value {
         Value::Table(table) => items(table, 0, budget),
@@ -95,7 +95,7 @@ pub(crate) fn reply_of_list(value: &Value, budget: &mut BoundedReply<'_>) -> mlu
     }
 }
 
-/// Truncates a Lua number like a C cast: towards zero, and to the lowest number if it is out of range.
+/// Truncates a Lua number like a C cast on x86: towards zero, and to the lowest number if it is out of range.
 pub(crate) fn truncate(number: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if (-LIMIT..LIMIT).contains(&number) {

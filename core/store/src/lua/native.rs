@@ -12,7 +12,7 @@ use crate::dispatch;
 use crate::limits::STEPS_PER_COMMAND;
 use crate::reply::{Reply, StoreError};
 
-/// Returns the table of these functions, which is the sandbox's argument.
+/// Returns the table of the native functions, which is the sandbox's argument.
 pub(super) fn native(lua: &Lua, data: &Arc<Mutex<Data>>, budget: &Arc<ScriptBudget>) -> mlua::Result<Table> {
     let native = lua.create_table()?;
     install_calls(lua, &native, data, budget)?;

@@ -1,8 +1,8 @@
 -- Builds the environment of scripts, as Redis 7 builds it.
 --
--- Argument  native: functions of the store. Functions that can fail are native:
---           when a script ends with a call of a Lua function (a tail call), Lua
---           forgets the script's line, which error messages name.
+-- Argument  native: functions of the store. All functions of redis that can fail
+--           are native, because error messages name the script's line: Lua forgets
+--           it when a script ends with a call of a Lua function (a tail call).
 -- Returns   globals      the table that scripts see as _G; read-only
 --           run(script, keys, argv)  runs a compiled script. Returns FAILED, the
 --                        error's text and the script's line (or nil), or VALUE
@@ -10,9 +10,9 @@
 --                        of the fields that have a meaning in replies
 --           clear_arguments()  drops the last run's keys and argv
 --
--- The libraries are Lua's own, as on a server: a hook ends a script that runs
--- for too long, but not inside one call of a C function. Clients that are
--- not trusted with such calls may not send scripts; see `Limits::scripts`.
+-- The libraries are Lua's own, as in Redis. With limits, a hook ends a script that
+-- runs for too long, but not inside one call of a C function. Clients that are not
+-- trusted with such calls may not send scripts of their own; see `Limits::scripts`.
 --
 -- Redis marks tables read-only in its patched Lua. Stock Lua cannot, so scripts
 -- see an empty shadow of each such table. Reads are forwarded to the real table,
@@ -39,7 +39,7 @@ local function shadow(real)
   return proxy
 end
 
--- Errors of the store's own functions are userdata. Scripts see tables instead, as in Redis 7.
+-- Errors of the store's own functions are userdata. Scripts see tables or texts instead, as in Redis 7.
 local function visible(problem)
   if type(problem) ~= 'userdata' then
     return problem

@@ -59,7 +59,8 @@ impl ScriptCache {
         self.entries.get(sha1).is_some_and(|entry| entry.origin.is_none())
     }
 
-    /// Returns whether the script is kept. If so, marks it as used. If `origin` is SCRIPT LOAD, it is kept permanently.
+    /// Returns whether the script is kept. If so, marks it as used. A script that arrives by SCRIPT LOAD is not evicted
+    /// any more.
     pub(super) fn touch(&mut self, sha1: &str, origin: Origin) -> Result<bool, StoreError> {
         self.uses += 1;
         let Some(entry) = self.entries.get_mut(sha1) else {

@@ -63,7 +63,7 @@ impl Connection {
         self.client.id()
     }
 
-    /// Returns when the connection was opened or last reset.
+    /// Returns when the time for the login began: when the connection was opened or last reset.
     pub(super) const fn since(&self) -> Instant {
         self.since
     }
@@ -106,7 +106,7 @@ impl Connection {
         self.out.capacity() + queued + self.channel_bytes
     }
 
-    /// Notes that a command was completed.
+    /// Notes that a command was completed, if the client has logged in or needs no password.
     pub(super) fn mark_established(&mut self) {
         if self.is_new && self.is_authenticated() {
             self.is_new = false;
@@ -132,7 +132,7 @@ impl Connection {
             .first()
             .map(|name| name.to_ascii_lowercase())
             .unwrap_or_default();
-        // These words begin lines of an HTTP request, which a web page tricked a browser into sending to this port.
+        // These words begin lines of an HTTP request. A web page can trick a browser into sending one to this port.
         if name == b"post" || name == b"host:" {
             self.is_ending = true;
             return;
@@ -284,7 +284,7 @@ impl Connection {
         let needs_password = self.shared.password.is_some();
         self.client.reset(needs_password);
         if needs_password {
-            // The connection is new again, with the full time for its login.
+            // The client must log in again, and has the full time for its login.
             self.since = Instant::now();
         }
         Reply::Status("RESET".into())
@@ -294,8 +294,8 @@ impl Connection {
         encode::reply(reply, self.client.protocol(), &mut self.out);
     }
 
-    /// Returns whether the connection accepts only few commands. In RESP2 a subscribed connection does, because clients
-    /// could not distinguish messages from replies.
+    /// Returns whether the connection accepts only a few commands. This applies to a subscribed connection in RESP2,
+    /// because its client could not distinguish messages from replies.
     fn is_subscribed_mode(&self) -> bool {
         self.client.protocol() == Protocol::Resp2 && !self.channels.is_empty()
     }

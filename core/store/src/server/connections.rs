@@ -1,4 +1,4 @@
-//! All connections together: their number and memory, and which of them are closed to make room.
+//! All connections together: their memory, and which of them are closed to make room.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -63,8 +63,8 @@ impl Connections {
         &self.message_memory
     }
 
-    /// Returns whether a connection may hold more memory. If this closes others, a quarter more is allowed, because
-    /// their memory is freed soon.
+    /// Returns whether a connection may take more memory. Above the limit, this function closes some connections. If it
+    /// finds any to close, a quarter more is allowed, because their memory is freed soon.
     pub(super) fn can_grow(&self) -> bool {
         let memory = self.memory.load(Ordering::Relaxed);
         if memory <= BUFFER_BYTES {
@@ -91,7 +91,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The memory of one connection, counted in the total.
+/// The memory of one connection or mailbox, counted in the total.
 pub(super) struct MemoryShare {
     all: Arc<AtomicUsize>,
     bytes: usize,

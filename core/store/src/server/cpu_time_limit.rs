@@ -1,4 +1,4 @@
-//! Measures how long work has taken, in CPU time of its thread.
+//! Measures how long work has taken: in CPU time of its thread, or in wall-clock time on systems other than Unix.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -9,12 +9,12 @@ use crate::lua::TimeLimit;
 /// For this long after the work begins, the CPU clock is not read, because reading it costs more than most scripts.
 const SHORT: Duration = Duration::from_millis(20);
 
-/// A time limit for the one thread that holds the store.
+/// A time limit for the one thread that works on the store.
 pub(super) struct CpuTimeLimit {
     base: Instant,
     /// The time from `base` to the start of the work.
     started: AtomicU64,
-    /// The CPU time at the first check after [`SHORT`]; zero until then. The work before it counts as [`SHORT`].
+    /// The CPU time at the first check after [`SHORT`]; zero until then. The work before that counts as [`SHORT`].
     cpu: AtomicU64,
 }
 

@@ -71,7 +71,7 @@ impl ExternalClient {
     pub const REPLY_BYTES: usize = Limits::SERVED.reply_bytes;
     /// The time that a client has until its first request.
     pub const FIRST_REQUEST_TIME: Duration = limits::server::FIRST_REQUEST_TIME;
-    /// The time for the rest of a request.
+    /// The time for the rest of a request once it has begun.
     pub const REQUEST_TIME: Duration = limits::server::REQUEST_TIME;
     /// The time for which a client may read nothing of its replies.
     pub const STALLED_TIME: Duration = limits::server::STALLED_TIME;
@@ -101,8 +101,8 @@ impl ExternalClient {
         }
     }
 
-    /// Executes a request. A request that can be slow waits for other slow requests, and after it the other connections
-    /// get their turn.
+    /// Executes a request. A request that can be slow waits for other slow requests. If it takes long, the other
+    /// connections get a turn after it.
     pub async fn run(&self, request: &Vec<Vec<u8>>) -> Reply {
         if is_quick(request) {
             return self.execute(request);
@@ -110,7 +110,7 @@ impl ExternalClient {
         self.run_in_turn(|| self.execute(request)).await
     }
 
-    /// Executes the requests one after another, while requests of others can run in between. `on_reply` receives each
+    /// Executes the requests one after another. Requests of other clients can run in between. `on_reply` receives each
     /// reply, and can stop the rest.
     pub async fn run_each(&self, requests: &[Vec<Vec<u8>>], mut on_reply: impl FnMut(Reply) -> ControlFlow<()>) {
         let mut began = Instant::now();
@@ -148,7 +148,8 @@ impl ExternalClient {
         }
     }
 
-    /// Subscribes to channels. All messages that are published after this function returns are received.
+    /// Subscribes to channels. The subscription receives all messages that are published after this function returns,
+    /// unless they come too fast (see [`Subscription::next`]).
     ///
     /// # Errors
     /// Fails if the names of the channels take too much memory together.
@@ -254,8 +255,8 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Returns the next message, as channel and payload; `None` if messages came faster than they were taken, and some
-    /// are lost.
+    /// Returns the next message, as channel and payload; `None` if there was no room for a message. In that case
+    /// messages are lost, and the subscription receives no more.
     pub async fn next(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
         loop {
             if self.mailbox.has_overflowed() {
@@ -276,7 +277,7 @@ impl fmt::Debug for Subscription {
 }
 
 impl Reply {
-    /// Formats a number with a fraction as RESP2 does.
+    /// Formats a floating-point number as RESP2 does.
     #[must_use]
     pub fn number_text(number: f64) -> String {
         float::format(number)

@@ -12,8 +12,9 @@ use crate::limits::server::{ALL_MESSAGE_BYTES, MESSAGE_BYTES, MESSAGE_EXTRA};
 /// A message: channel and payload.
 pub(super) type Message = (Vec<u8>, Vec<u8>);
 
-/// A queue of messages that publishers fill and the connection empties. Its size is limited. A subscriber that does not
-/// keep up is disconnected, because it would not notice a gap in its messages.
+/// A queue of messages that publishers fill and the connection empties. Its size is limited, and so is the size of all
+/// mailboxes together. A subscriber without room for a message is disconnected, because it would not notice a gap in
+/// its messages.
 pub(super) struct Mailbox {
     queue: Mutex<Queue>,
     has_changed: Notify,
@@ -66,12 +67,12 @@ impl Mailbox {
         Some(message)
     }
 
-    /// Returns whether messages came faster than the client read them.
+    /// Returns whether there was no room for a message. From then on the mailbox stays empty.
     pub(super) fn has_overflowed(&self) -> bool {
         self.queue().has_overflowed
     }
 
-    /// Waits for a message, or until there are too many.
+    /// Waits for a message, or until there is no room for one.
     pub(super) async fn changed(&self) {
         self.has_changed.notified().await;
     }

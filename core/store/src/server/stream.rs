@@ -33,7 +33,7 @@ use crate::limits::server::{
 };
 use crate::reply::{Reply, StoreError};
 
-/// The number of rounds that other connections get after slow work: to be accepted, read and answered.
+/// How often other connections get a turn after slow work: to be accepted, read and answered.
 pub(super) const YIELDS: usize = 3;
 
 /// The bytes of a connection.
@@ -103,7 +103,7 @@ impl Stream {
         }
     }
 
-    /// Returns the number of bytes that were read; `None` if there were none after all.
+    /// Returns the number of bytes that were read, zero after the last one; `None` if there were none after all.
     fn read(&mut self, stream: &TcpStream) -> io::Result<Option<usize>> {
         let buffer = self.decoder.buffer();
         buffer.reserve(Decoder::READ_BYTES);
@@ -183,8 +183,8 @@ impl Stream {
         Ok(true)
     }
 
-    /// Executes a request. A request that can be slow waits for other slow requests, and after it the other connections
-    /// get their turn.
+    /// Executes a request. A request that can be slow waits for other slow requests. If it takes long, the other
+    /// connections get a turn after it.
     async fn execute_in_turn(&mut self, request: Request, stream: &TcpStream) -> io::Result<()> {
         if self.slow_requests == 0 && !self.connection.is_in_transaction() && is_quick(&request) {
             self.execute(request);
@@ -253,7 +253,7 @@ fn request_limits(connection: &Connection) -> Limits {
     }
 }
 
-/// Returns whether a request takes only microseconds, whatever the store holds.
+/// Returns whether a request visits only a few elements, however many the store has.
 pub(super) fn is_quick(request: &Request) -> bool {
     let Some(command) = request.first().and_then(|name| commands::find(name)) else {
         return true;
