@@ -135,8 +135,8 @@ impl World {
         self.waits(client, task, ticket, request)
     }
 
-    /// Returns the locks that a caller requests; inside a hold, locks that it already holds. `None` if the caller
-    /// cannot re-enter that hold.
+    /// Returns the locks that a caller requests; inside a hold, locks of that hold or the other side of its read-write
+    /// lock. `None` if the caller cannot re-enter that hold.
     fn wanted(&mut self, client: usize, task: usize, inside: Option<LeaseId>) -> Option<Vec<Lock>> {
         if let Some(lease) = inside {
             let held = self.ledger.get(client, lease)?.locks.clone();

@@ -60,7 +60,7 @@ pub(crate) struct Calls {
     call_hash: Fnv,
     channel_hash: Fnv,
     time_hash: Fnv,
-    /// Whether each line is printed at once.
+    /// Whether each call and each request is printed when it is handed out.
     pub(crate) print: bool,
 }
 

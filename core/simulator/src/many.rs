@@ -1,4 +1,4 @@
-//! Runs many histories on all processors, and prints a table of what happened in them.
+//! Runs many histories on several threads, and adds up what happened in them; a `Summary` is shown as a table.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -65,8 +65,8 @@ impl Progress {
     /// that each of them requests.
     ///
     /// Composite locks acquire their members in one fixed order. Therefore at least one of these callers waits for a
-    /// free lock, and is granted it as soon as a caller of that lock alone would be. Each time they acquire one more
-    /// lock, until one of them is served.
+    /// free lock, which is granted to it within `bound`. After at most as many grants as the callers request locks, one
+    /// of them is served.
     pub(crate) fn waiting(&mut self, callers: &BTreeMap<(usize, Ticket), usize>, now: Micros) -> Checked {
         self.waiting_since.retain(|caller, _| callers.contains_key(caller));
         let locks = callers.values().sum::<usize>() as u64;

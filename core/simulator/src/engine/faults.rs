@@ -391,7 +391,7 @@ impl Faults {
         state.next_machine
     }
 
-    /// Checks that clients that hold or wait for a lock leave a demoted server in time.
+    /// Checks that clients that hold or request a lock leave a demoted server in time, unless the plan is rough.
     pub(super) fn check_demoted(&self) {
         if self.plan.is_rough {
             return;
