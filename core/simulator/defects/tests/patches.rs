@@ -1,4 +1,4 @@
-//! A patch that does not fit must fail, or the tests of its defect would look for it in vain.
+//! A patch that does not fit must fail. Otherwise a test would search for a defect that the copies do not have.
 
 #[path = "../patches.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the build scripts use the rest")]

@@ -54,8 +54,8 @@ fn every_defect_of_sessions_is_found_by_the_promise_that_it_breaks() {
     assert!(unseen.is_empty(), "not found within so many seeds: {unseen:?}");
 }
 
-/// Checks that one of the first histories of whole clients finds the defect, and that the same history breaks no promise
-/// without it.
+/// Checks that one of the first histories of whole clients finds the defect, and that the same history without the
+/// defect breaks no promise.
 fn found(defect: Defect, promises: &[&str], seeds: u64) {
     let broken = with(Some(defect), || {
         (0..seeds).find_map(|seed| Some((seed, run_engine(seed, None, false).broken?)))
@@ -89,7 +89,7 @@ fn a_shard_that_holds_up_the_others_is_found() {
 }
 
 #[test]
-fn a_cluster_s_word_that_a_slot_has_moved_and_that_is_not_followed_is_found() {
+fn a_redirection_to_the_new_node_of_a_slot_that_is_not_followed_is_found() {
     found(
         Defect::MovedIsNotFollowed,
         &["errors have a reason", "a renewed lease is kept"],
@@ -98,7 +98,7 @@ fn a_cluster_s_word_that_a_slot_has_moved_and_that_is_not_followed_is_found() {
 }
 
 #[test]
-fn a_call_to_where_its_slot_is_on_its_way_that_does_not_say_so_is_found() {
+fn a_call_without_asking_to_a_node_that_imports_its_slot_is_found() {
     found(
         Defect::AskingIsLeftOut,
         &["errors have a reason", "a renewed lease is kept"],
@@ -107,12 +107,12 @@ fn a_call_to_where_its_slot_is_on_its_way_that_does_not_say_so_is_found() {
 }
 
 #[test]
-fn a_call_that_runs_after_what_undoes_it_is_found() {
+fn a_call_that_runs_after_its_compensating_release_is_found() {
     found(Defect::UndoneCallsRunLate, &["what undoes a call comes after it"], 300);
 }
 
 #[test]
-fn a_sentinel_that_is_believed_since_it_was_first_is_found() {
+fn a_sentinel_that_is_believed_because_it_answers_first_is_found() {
     found(
         Defect::FirstSentinelWins,
         &["at most one holder", "a valid lease has its record"],

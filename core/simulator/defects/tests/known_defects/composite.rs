@@ -20,7 +20,8 @@ pub(crate) const REENTRY: Known = Known {
     check: several_locks_that_are_entered_again_without_a_lease_are_renewed,
 };
 
-/// The first lease may last nearly as long as the second one, because of its longest hold time.
+/// The first lease is fixed at 0.7 s. The re-entry must make the locks last until the longest hold time of 0.9 s,
+/// although they last for nearly as long already.
 fn several_locks_that_are_entered_again_without_a_lease_are_renewed(mistake: Mistake) -> Result<(), String> {
     let mut world = World::auto_renewed(mistake, 1, ms(2_500));
     let request = |name| AcquireRequest {
@@ -53,7 +54,7 @@ fn several_locks_are_not_granted_when_one_was_lost_meanwhile(mistake: Mistake) -
     let left = world.hold(1, wants(Kind::Lock, "left"))?;
     world.release(1, right.lease);
     ensure(world.outcome(0, ticket, seconds(5)).is_none(), || {
-        "another has one of the locks, and the whole is granted with it".into()
+        "another client holds one of the locks, and the multi-lock is granted with it".into()
     })?;
     world.release(1, left.lease);
     world.granted(0, ticket, seconds(2)).map(|_| ())
@@ -65,7 +66,7 @@ pub(crate) const EXTENSION: Known = Known {
     check: an_extension_tells_what_a_majority_keeps,
 };
 
-/// The first primary extends its record and then loses it. The reply of the third one is late.
+/// The first primary extends its record and then loses it. The calls to the other two arrive late.
 fn an_extension_tells_what_a_majority_keeps(mistake: Mistake) -> Result<(), String> {
     let mut world = World::of_a_majority(mistake, 3, seconds(30));
     let held = world.hold(0, wants_for(seconds(20), Kind::Mutex, "door"))?;
@@ -104,7 +105,7 @@ fn silence_counts_from_the_first_question(mistake: Mistake) -> Result<(), String
     world.release(0, held.lease);
     // From here on the waiter sends requests.
     ensure(world.outcome(0, waiter, seconds(3)).is_none(), || {
-        "a caller that asked for less than a lease gets the answer that the servers are silent".into()
+        "a caller that has asked for less time than a lease lasts gets the answer that the servers are silent".into()
     })?;
     let outcome = world.outcome(0, waiter, seconds(2));
     ensure(
@@ -127,7 +128,7 @@ fn nobody_waits_for_a_composite_lock_that_it_keeps_from_itself(mistake: Mistake)
     let whole = world.acquire_all(0, both());
     let outcome = world.outcome(0, whole, seconds(10));
     ensure(is_refused(&outcome), || {
-        format!("who has one of them and wants both waits for itself: {outcome:?}")
+        format!("a caller that holds one of them and wants both waits for itself: {outcome:?}")
     })?;
     world.release(0, alone.lease);
     let whole = world.acquire_all(0, both());
@@ -135,7 +136,7 @@ fn nobody_waits_for_a_composite_lock_that_it_keeps_from_itself(mistake: Mistake)
     let member = world.acquire(0, own(wants(Kind::Mutex, "right")));
     let outcome = world.outcome(0, member, seconds(10));
     ensure(is_refused(&outcome), || {
-        format!("who has both and wants one waits for itself: {outcome:?}")
+        format!("a caller that holds both and wants one waits for itself: {outcome:?}")
     })?;
 
     let mut world = World::of_a_majority(mistake, 3, seconds(3));
@@ -143,7 +144,7 @@ fn nobody_waits_for_a_composite_lock_that_it_keeps_from_itself(mistake: Mistake)
     let again = world.acquire(0, own(wants(Kind::Lock, "door")));
     let outcome = world.outcome(0, again, seconds(10));
     ensure(is_refused(&outcome), || {
-        format!("who has a majority's lock and wants it again waits for itself: {outcome:?}")
+        format!("a caller that holds a majority's lock and wants it again waits for itself: {outcome:?}")
     })
 }
 
@@ -156,7 +157,7 @@ pub(crate) const LONGEST_MEMBER: Known = Known {
 fn a_majoritys_lock_lasts_as_long_as_its_majority(mistake: Mistake) -> Result<(), String> {
     let mut world = World::of_a_majority(mistake, 3, seconds(3));
     let held = world.hold(0, wants(Kind::Mutex, "door"))?;
-    // The other primaries have not been renewed yet.
+    // The renewals reach the other two primaries 0.3 s late.
     for late in [0, 300, 300] {
         world.hold_up(Script::MutexRenew, Way::There, ms(late));
     }
@@ -166,6 +167,6 @@ fn a_majoritys_lock_lasts_as_long_as_its_majority(mistake: Mistake) -> Result<()
     let kept = (0..3).filter(|node| world.left(*node, "door").is_some_and(|left| left >= promised));
     let kept = kept.count();
     ensure(kept >= 2, || {
-        format!("one of 3 was renewed, and it is relied on for {promised:?}, which {kept} of 3 keep")
+        format!("one of 3 was renewed, and the holder relies on the lock for {promised:?}, which {kept} of 3 keep")
     })
 }

@@ -12,7 +12,7 @@ use crate::world::{World, ms, seconds, wants};
 const QUEUE: &str = "steadlock:{desk}:fair";
 const ALIVE: &str = "steadlock:{desk}:alive";
 
-pub(crate) const UNHEARD: Known = Known {
+pub(crate) const IGNORED_MESSAGE: Known = Known {
     what: "message wakes nobody",
     switches: &[(Switch::Patch(Defect::MessagesWakeNobody), "got a message")],
     check: a_message_wakes,
@@ -25,17 +25,17 @@ fn a_message_wakes(mistake: Mistake) -> Result<(), String> {
     world.run_for(ms(900));
     world.release(0, held.lease);
     let granted = world.granted(1, waiter, ms(20));
-    granted.map_err(|waiting| format!("it got a message that the lock is free, and is {waiting}"))?;
+    granted.map_err(|waiting| format!("the waiter got a message that the lock is free, and the lock is {waiting}"))?;
     Ok(())
 }
 
 pub(crate) const MANY_DEAD: Known = Known {
     what: "many dead fair waiters leave the lock idle",
     switches: &[(Switch::Patch(Defect::DeadEndThePassing), "500 dead")],
-    check: many_dead_are_passed_over_in_one_go,
+    check: many_dead_waiters_are_skipped_at_once,
 };
 
-fn many_dead_are_passed_over_in_one_go(mistake: Mistake) -> Result<(), String> {
+fn many_dead_waiters_are_skipped_at_once(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 2);
     let held = world.hold(0, wants(Kind::Fair, "desk"))?;
     let now = world.time();
@@ -52,7 +52,7 @@ fn many_dead_are_passed_over_in_one_go(mistake: Mistake) -> Result<(), String> {
 
 pub(crate) const RETURNING_WAITER: Known = Known {
     what: "fair waiter comes back after it was cancelled",
-    switches: &[(Switch::Patch(Defect::PollsAreNoAttempts), "nobody there")],
+    switches: &[(Switch::Patch(Defect::PollsAreNoAttempts), "that is gone")],
     check: a_grant_without_a_waiter_is_released,
 };
 
@@ -71,7 +71,7 @@ fn a_grant_without_a_waiter_is_released(mistake: Mistake) -> Result<(), String> 
     world.run_for(ms(10));
     world.release(0, held.lease);
     let granted = world.granted(2, next, ms(100));
-    granted.map_err(|waiting| format!("the lock was granted with nobody there, and is {waiting}"))?;
+    granted.map_err(|waiting| format!("the lock was granted to a waiter that is gone, and is {waiting}"))?;
     Ok(())
 }
 
@@ -93,7 +93,7 @@ fn a_forged_message_grants_nothing(mistake: Mistake) -> Result<(), String> {
     world.command(0, &["PUBLISH", &channel, &format!("{owner} {seen} {largest}")]);
     let granted = world.outcome(1, waiter, ms(100));
     ensure(granted.is_none(), || {
-        format!("a forged message granted it beside the holder: {granted:?}")
+        format!("a forged message granted the lock beside the holder: {granted:?}")
     })
 }
 

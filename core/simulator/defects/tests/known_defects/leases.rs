@@ -14,8 +14,8 @@ pub(crate) const WRONG_UNITS: Known = Known {
 
 fn several_locks_last_as_long_as_asked(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 2);
-    // One lock is acquired at once. The other is held by another client for so long that less than the requested lease
-    // is left of the first.
+    // The first lock is granted at once. Another client holds the second one for 6 s, so only 4 s are left of the first
+    // lock's record, and it must be made longer again before both are granted.
     let other = world.hold(1, wants(Kind::Lock, "right"))?;
     let both = ["left", "right"].map(|name| wants_for(seconds(10), Kind::Lock, name));
     let ticket = world.acquire_all(0, both.into());
@@ -44,12 +44,11 @@ pub(crate) const TOKEN: Known = Known {
             "does not rise",
         ),
     ],
-    check: a_token_and_a_lease_keep_to_themselves,
+    check: a_token_and_a_lease_do_not_affect_each_other,
 };
 
-/// A new token does not change the lease. The end of the lease does not end the lower bound for later tokens, even if a
-/// clock is set back.
-fn a_token_and_a_lease_keep_to_themselves(mistake: Mistake) -> Result<(), String> {
+/// A new token does not change the lease. Later tokens are higher even if the lease has ended and a clock is set back.
+fn a_token_and_a_lease_do_not_affect_each_other(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 2);
     let first = world.hold(0, wants_for(seconds(2), Kind::Lock, "door"))?;
     let left = world.left(0, "door").unwrap_or_default();
@@ -120,14 +119,14 @@ fn nothing_shortens_a_lease(mistake: Mistake) -> Result<(), String> {
         (Kind::Write, Script::WriteAcquire),
         (one_permit, Script::SemaphoreAcquire),
     ] {
-        a_late_try_never_shortens(mistake, kind, script)?;
+        a_late_attempt_never_shortens(mistake, kind, script)?;
     }
     Ok(())
 }
 
-/// For the server, a second attempt is a re-entry of the same owner. An attempt requests at most 30 s, so a late one
-/// requests less than a renewal has already set.
-fn a_late_try_never_shortens(mistake: Mistake, kind: Kind, script: Script) -> Result<(), String> {
+/// The server runs a second attempt of an owner that has the record already. An attempt requests at most 30 s, so a
+/// late one requests less than a renewal has already set.
+fn a_late_attempt_never_shortens(mistake: Mistake, kind: Kind, script: Script) -> Result<(), String> {
     let mut world = World::new(mistake, 2);
     world.hold_up(script, Way::There, seconds(4));
     world.hold_up(script, Way::There, seconds(5));
@@ -141,7 +140,7 @@ fn a_late_try_never_shortens(mistake: Mistake, kind: Kind, script: Script) -> Re
     })?;
     let excluded = if kind == Kind::Read { Kind::Write } else { kind };
     ensure(!world.is_free(1, wants(excluded, "door")), || {
-        format!("{kind:?}: beside a lease of 60 s another was granted after 50 s")
+        format!("{kind:?}: beside a lease of 60 s another client was granted the lock after 50 s")
     })
 }
 
@@ -165,7 +164,7 @@ fn a_re_entry_never_shortens(mistake: Mistake) -> Result<(), String> {
     ensure(outer.deadline > world.now && inner.deadline >= outer.deadline, || {
         "a deadline was shortened".into()
     })?;
-    ensure(world.left(0, "door").is_some(), || "its record is gone".into())
+    ensure(world.left(0, "door").is_some(), || "the record is gone".into())
 }
 
 pub(crate) const REENTRY_LENGTH: Known = Known {
@@ -196,7 +195,7 @@ fn a_re_entry_lasts_as_long_as_it_asks_for(mistake: Mistake) -> Result<(), Strin
     }
     ensure(world.lost(0).is_empty(), || {
         format!(
-            "a server stood still for 10 s, and of 20 s was lost: {:?}",
+            "the server was paused for 10 s, and a lease of 20 s was lost: {:?}",
             world.lost(0)
         )
     })
@@ -215,7 +214,7 @@ fn a_granted_lock_is_held(mistake: Mistake) -> Result<(), String> {
     let grant = world.granted(0, ticket, seconds(5))?;
     let has_record = world.left(0, "door").is_some();
     ensure(grant.deadline > world.now && has_record, || {
-        format!("granted at {} what had ended at {}", world.now, grant.deadline)
+        format!("granted at {}, but it had ended at {}", world.now, grant.deadline)
     })
 }
 
@@ -268,7 +267,7 @@ fn an_expired_lease_bars_nobody(mistake: Mistake) -> Result<(), String> {
     let is_not_owner = matches!(&outcome, Some(Outcome::Failed(error)) if error.kind() == ErrorKind::NotOwner);
     ensure(is_not_owner, || format!("a later release says {outcome:?}"))?;
     ensure(new.deadline > world.now && world.left(0, "door").is_some(), || {
-        "the new lease went with the old one".into()
+        "the new lease was released with the old one".into()
     })
 }
 

@@ -1,7 +1,7 @@
 //! Defects that other lock libraries had. A switch reproduces each of them, and a check finds it.
 //!
-//! A check is a short story in virtual time. It passes on the real code and fails with the defect switched on, in the
-//! same build, because a check that cannot fail proves nothing. `cargo test --package steadlock-defects --test
+//! A check is a short story in virtual time. A check that cannot fail proves nothing, so each passes on the real code
+//! and fails with the defect switched on, in the same build. `cargo test --package steadlock-defects --test
 //! known_defects -- --nocapture` prints what each check found.
 
 mod composite;
@@ -37,7 +37,7 @@ known_defects! {
     double_hold_after_a_resent_acquire_is_found => owners::DOUBLE_HOLD,
     stall_after_a_lost_message_is_found => waiting::STALL,
     semaphore_waiter_parked_for_ever_is_found => waiting::PARKED,
-    try_that_is_refused_beside_others_though_there_is_room_is_found => waiting::BESIDE,
+    attempt_that_is_refused_though_there_is_room_is_found => waiting::BESIDE,
     healthy_nodes_not_renewed_while_one_is_stuck_is_found => renewing::STUCK_NODE,
     dead_fair_head_that_blocks_is_found => waiting::DEAD_HEAD,
     one_lost_connection_that_stops_renewals_is_found => renewing::ONE_LANE,
@@ -64,7 +64,7 @@ known_defects! {
     silence_that_counts_from_the_start_of_the_wait_is_found => composite::SILENCE,
     composite_lock_that_waits_for_its_caller_is_found => composite::SELF_WAIT,
     majoritys_lock_that_outlives_its_majority_is_found => composite::LONGEST_MEMBER,
-    message_that_wakes_nobody_is_found => fair::UNHEARD,
+    message_that_wakes_nobody_is_found => fair::IGNORED_MESSAGE,
     many_dead_fair_waiters_that_leave_the_lock_idle_are_found => fair::MANY_DEAD,
     fair_waiter_that_comes_back_is_found => fair::RETURNING_WAITER,
     forged_message_that_grants_is_found => fair::FORGED,

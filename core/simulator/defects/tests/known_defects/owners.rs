@@ -1,5 +1,5 @@
-//! Defects of ownership: one acquisition counts as two holds, a caller holds a lock that it should not, or a record
-//! stays although the lock is not held.
+//! Defects of ownership: one acquisition counts as two holds, a caller holds a lock that it should not hold, or a
+//! record stays although the lock is not held.
 
 use steadlock_protocol::defects::Defect;
 use steadlock_protocol::{AcquireRequest, Context, Kind, Outcome, ReleaseOutcome, Script};
@@ -48,7 +48,7 @@ fn asking_again_gives_one_hold(mistake: Mistake) -> Result<(), String> {
 
 pub(crate) const ONE_THREAD: Known = Known {
     what: "thread-id ownership crosses coroutines",
-    switches: &[(Switch::Patch(Defect::OwnerIsTheThread), "was let in")],
+    switches: &[(Switch::Patch(Defect::OwnerIsTheThread), "beside the holder")],
     check: tasks_of_one_thread_exclude_each_other,
 };
 
@@ -60,11 +60,11 @@ fn tasks_of_one_thread_exclude_each_other(mistake: Mistake) -> Result<(), String
     };
     let first = world.hold(0, task(1))?;
     let again = world.hold(0, task(1))?;
-    ensure(again.levels == 2, || "the task itself is not let in again".into())?;
+    ensure(again.levels == 2, || "the task cannot re-enter its lock".into())?;
     let other = world.acquire(0, task(2));
     world.run_for(seconds(1));
     ensure(world.outcome(0, other, ms(0)).is_none(), || {
-        "another task of the thread was let in beside the holder".into()
+        "another task of the thread was granted the lock beside the holder".into()
     })?;
     world.release(0, again.lease);
     world.release(0, first.lease);
@@ -108,7 +108,7 @@ fn a_cancelled_acquire_leaves_nothing(mistake: Mistake) -> Result<(), String> {
         world.run_for(seconds(1));
         let left = world.left(0, "door");
         ensure(left.is_none() && world.is_free(1, wants(Kind::Lock, "door")), || {
-            format!("the caller went away, and its record is left for {left:?}")
+            format!("the caller gave up, and its record is left for {left:?}")
         })?;
     }
     Ok(())
@@ -151,7 +151,7 @@ fn a_late_release_takes_only_its_own(mistake: Mistake) -> Result<(), String> {
         world.release(0, held.lease);
         world.run_for(ms(100));
         ensure(world.owners(kind, "door") == others, || {
-            format!("{kind:?}: the next holder's record went with a late release")
+            format!("{kind:?}: the next holder's record was removed by a late release")
         })?;
     }
     Ok(())

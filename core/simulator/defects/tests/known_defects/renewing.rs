@@ -1,4 +1,4 @@
-//! Defects of renewal: a lease is not renewed although it should be, or the other way round.
+//! Defects of renewal: a lease is not renewed although it should be, or is renewed although it should not be.
 
 use steadlock_protocol::defects::Defect;
 use steadlock_protocol::{Kind, Lane, LostReason, Script};
@@ -71,7 +71,7 @@ fn nothing_renews_what_was_released(mistake: Mistake) -> Result<(), String> {
     let granted = world.granted(1, waiter, lease + ms(800));
     let renewals = world.ran(Script::LockRenew, 0, released);
     ensure(granted.is_ok() && renewals == 0, || {
-        format!("what was released is renewed {renewals} times, and {granted:?}")
+        format!("the released lease is renewed {renewals} times, and {granted:?}")
     })
 }
 

@@ -48,12 +48,12 @@ fn the_permit_of_a_dead_holder_is_taken(mistake: Mistake) -> Result<(), String> 
     // No message is published when a permit expires.
     world.kill(0);
     let granted = world.granted(1, waiter, lease + POLL);
-    granted.map_err(|waiting| format!("the holder is dead, and its permit {waiting}"))?;
+    granted.map_err(|waiting| format!("the holder is dead, and its permit is {waiting}"))?;
     Ok(())
 }
 
 pub(crate) const BESIDE: Known = Known {
-    what: "try refused beside others though there is room",
+    what: "attempt refused though there is room",
     switches: &[(Switch::Patch(Defect::SharedAttemptQueues), "there was room for all")],
     check: simultaneous_attempts_are_granted_all_that_is_free,
 };
@@ -87,7 +87,7 @@ pub(crate) const DEAD_HEAD: Known = Known {
             (Script::FairRelease, HEAD, HEAD_IS_KEPT),
             (Script::FairForce, HEAD, HEAD_IS_KEPT),
         ]),
-        "behind a dead one",
+        "behind a dead waiter",
     )],
     check: a_dead_head_is_passed_over,
 };
@@ -110,7 +110,7 @@ fn a_dead_head_is_passed_over(mistake: Mistake) -> Result<(), String> {
     world.run_for(seconds(10));
     world.release(0, held.lease);
     let granted = world.granted(2, second, POLL);
-    granted.map_err(|waiting| format!("the free lock, behind a dead one in the line, is {waiting}"))?;
+    granted.map_err(|waiting| format!("the free lock, behind a dead waiter in the queue, is {waiting}"))?;
     Ok(())
 }
 
@@ -183,7 +183,7 @@ fn a_release_wakes_waiters(mistake: Mistake) -> Result<(), String> {
         (Kind::Fair, Kind::Lock, 1),
         (Kind::Mutex, Kind::Mutex, 1),
         (permit, permit, 2),
-        // The last of several readers admits the writer.
+        // The release of the last reader frees the lock for a writer.
         (Kind::Read, Kind::Write, 2),
         (Kind::Write, Kind::Write, 1),
         (Kind::Write, Kind::Read, 1),

@@ -81,7 +81,7 @@ enum Travelling {
 }
 
 impl Travelling {
-    /// Returns the server that it is sent to.
+    /// Returns the server to which this is sent; `None` if it is sent to a client.
     const fn to(&self) -> Option<NodeId> {
         match self {
             Self::Call(call) => Some(call.node),
@@ -256,7 +256,8 @@ impl World {
         self.tell(client, |session, now| session.cancel(ticket, now));
     }
 
-    /// Gives a session an input, and keeps the driver contract: drain both polls.
+    /// Gives a session an input, and keeps the driver contract: drain the calls and the events. The sessions here make
+    /// no observations.
     fn tell<T>(&mut self, client: usize, input: impl FnOnce(&mut Session, Instant) -> T) -> T {
         let now = self.now;
         let result = input(&mut self.clients[client].session, now);
@@ -293,7 +294,7 @@ impl World {
         self.travelling.insert((arrival, self.departed), (client, what));
     }
 
-    /// Returns when something sent now arrives: after everything that was sent before it.
+    /// Returns when something sent now arrives: not before anything that was sent earlier in the same direction.
     fn arrival(&mut self, line: (usize, NodeId, Lane, bool), script: Script, way: Way) -> Instant {
         let held_up = |(of, to, _): &(Script, Way, Duration)| *of == script && *to == way;
         let delay = self.delays.iter().position(held_up).map(|at| self.delays.remove(at).2);
@@ -436,7 +437,7 @@ impl World {
         })
     }
 
-    /// Acquires a lock that is free.
+    /// Acquires a lock, which must be granted within two minutes.
     pub(crate) fn hold(&mut self, client: usize, request: AcquireRequest) -> Result<Grant, String> {
         let ticket = self.acquire(client, request);
         self.granted(client, ticket, seconds(120))
@@ -455,7 +456,7 @@ impl World {
         }
     }
 
-    /// Returns whether a client can acquire the lock without waiting.
+    /// Returns whether a client can acquire the lock without waiting. If so, the client holds the lock afterwards.
     pub(crate) fn is_free(&mut self, client: usize, request: AcquireRequest) -> bool {
         let once = AcquireRequest {
             wait: Some(Duration::ZERO),
@@ -474,7 +475,7 @@ impl World {
         lost.collect()
     }
 
-    /// Returns how often servers ran a script for a client since then.
+    /// Returns how often servers ran a script for a client since `since`.
     pub(crate) fn ran(&self, script: Script, client: usize, since: Instant) -> usize {
         let is_it = |ran: &&Ran| ran.script == script && ran.client == client && ran.at >= since;
         self.ran.iter().filter(is_it).count()
@@ -509,7 +510,7 @@ impl World {
     }
 }
 
-/// Returns a request that waits without a bound.
+/// Returns a request that waits without a limit.
 pub(crate) fn wants(kind: Kind, name: &str) -> AcquireRequest {
     AcquireRequest {
         kind,
