@@ -107,7 +107,7 @@ impl World {
                 },
             )) if locks.len() == 1 && kind == ErrorKind::LockLost => broken(
                 "I8",
-                format!("client {client}: {ticket:?} holds nothing, and gets the answer that it was lost"),
+                format!("client {client}: {ticket:?} holds nothing, and gets the answer that a lease was lost"),
             ),
             _ => Ok(()),
         }

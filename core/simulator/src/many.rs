@@ -35,7 +35,7 @@ pub struct Summary {
     pub virtual_time: Duration,
     /// The real time that passed.
     pub real_time: Duration,
-    /// The number of events.
+    /// The number of steps: events that happened, and timers of sessions that fired.
     pub steps: u64,
     /// The number of granted leases.
     pub grants: u64,

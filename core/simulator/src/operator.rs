@@ -14,14 +14,14 @@ use crate::task::{Request, Task};
 use crate::trace::Line;
 use crate::world::World;
 
-/// The records on a server before a script ran. They are compared if an operator is involved, or if a name has several
-/// kinds.
+/// The records on a server before a script ran. They are compared if an operator is involved, if permits are requested,
+/// or if a name has several kinds.
 pub(crate) struct Before {
     /// The holders in the record that the call is about.
     own: Vec<OnRecord>,
-    /// The state of the semaphore, if the call is about one.
+    /// The state of the semaphore, if the call requests permits or sets their limit.
     permits: Option<SemaphoreState>,
-    /// The holders in the other records of the name.
+    /// The holders in the other records of the name, if it has several kinds.
     others: Vec<(Record, Vec<OnRecord>)>,
 }
 

@@ -111,7 +111,7 @@ impl CallLimits {
     }
 }
 
-/// Draws whether the clients have circuit breakers, and which ones.
+/// Draws whether the clients have circuit breakers, and their settings.
 fn breaker(random: &mut Random) -> Option<Breaker> {
     random.chance(350).then(|| Breaker {
         failures: random.pick(&[1, 2, 5]),
@@ -153,9 +153,9 @@ pub(crate) struct Plan {
     pub(crate) operators: Operators,
     /// Whether no message ever arrives, not even while no other fault strikes.
     pub(crate) loses_all_messages: bool,
-    /// The faults that strike at random times, with the mean time between two strikes.
+    /// The faults that strike at random times. The time between two strikes is from half to twice the given one.
     pub(crate) timed: Vec<(Fault, Micros)>,
-    /// The time of the last possible fault.
+    /// The time of the last possible fault, apart from those that external clients cause.
     pub(crate) faults_until: Micros,
     /// The time after which tasks start nothing new.
     pub(crate) work_until: Micros,

@@ -93,7 +93,7 @@ impl World {
             }
             Fault::ClockBack => {
                 // The last token is kept for a minute after its grant. Tokens could fall only if the clock were set
-                // back by more than a minute, so the steps stay below that.
+                // back by more than a minute, so all steps together stay below that.
                 let by = random.between(MS, 5 * SECOND).cast_signed();
                 if self.nodes[node].set_back + by < 55 * SECOND.cast_signed() {
                     self.nodes[node].set_back += by;

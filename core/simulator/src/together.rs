@@ -1,5 +1,5 @@
-//! Composite locks: requests with which a caller would wait for itself, which the session must refuse at once, and the
-//! records of granted composite locks.
+//! Composite locks: the records of granted ones, and requests with which a caller would wait for itself. The session
+//! must refuse such a request at once.
 
 use std::time::Duration;
 

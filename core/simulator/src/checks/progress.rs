@@ -1,7 +1,7 @@
-//! Checks I6: while no fault strikes, a free lock is granted to a connected waiter within a poll and a few round trips.
-//! If callers that acquire several locks wait only for each other, one of them is served. A waiter learns of its grant
-//! without another poll. Also checks I9 for records that were removed: the holder of an auto-renewed lease learns of
-//! the loss within a third of the lease and half a second.
+//! Checks I6: while no fault strikes, a free lock is granted to a connected waiter within a poll and a few round trips,
+//! or a few seconds later for RedLock and read-write locks. If callers that acquire several locks wait only for each
+//! other, one of them is served. A waiter learns of its grant without another poll. Also checks I9 for records that
+//! were removed: the holder of an auto-renewed lease learns of the loss within a third of the lease and half a second.
 
 use std::collections::{BTreeMap, BTreeSet};
 
