@@ -48,8 +48,9 @@ impl World {
         let fencing = !random.chance(100);
         let on_unavailable = self.draw_outage_policy(client, task);
         let context = self.clients[client].tasks[task].context;
-        // A caller that cannot re-enter its lock must name the lease, or it waits for itself. Composite locks are
-        // re-entered by context alone.
+        // A caller that requests its lock again although the lock is not reentrant names its lease. The session then
+        // refuses the request; without the lease, the caller would wait for itself. Composite locks are re-entered by
+        // context alone.
         let by_lease = match inside.and_then(|lease| self.ledger.get(client, lease)) {
             Some(around) if is_composite || around.locks.len() > 1 => self.choices.task(client, task).chance(30),
             _ => self.choices.task(client, task).chance(400) || !kind.is_reentrant(),
@@ -135,8 +136,8 @@ impl World {
         self.waits(client, task, ticket, request)
     }
 
-    /// Returns the locks that a caller requests; inside a hold, locks that it already holds. `None` if the caller
-    /// cannot re-enter that hold.
+    /// Returns the locks that a caller requests; inside a hold, locks of that hold or the other side of its read-write
+    /// lock. `None` if the caller cannot re-enter that hold.
     fn wanted(&mut self, client: usize, task: usize, inside: Option<LeaseId>) -> Option<Vec<Lock>> {
         if let Some(lease) = inside {
             let held = self.ledger.get(client, lease)?.locks.clone();

@@ -1,5 +1,5 @@
-//! Records what sessions hand out to be sent, and computes its fingerprint. Two builds that hand out the same calls at
-//! the same times in each history behave alike on the wire.
+//! Records what sessions hand out to be sent, and computes a fingerprint of it. Two builds that hand out the same calls
+//! at the same times in each history behave alike on the wire.
 //!
 //! Ids are random, so the fingerprint uses numbers instead. The number of a client is its position. The owners of a
 //! client are numbered in the order of their appearance.
@@ -60,7 +60,7 @@ pub(crate) struct Calls {
     call_hash: Fnv,
     channel_hash: Fnv,
     time_hash: Fnv,
-    /// Whether each line is printed at once.
+    /// Whether each call and each request is printed when it is handed out.
     pub(crate) print: bool,
 }
 

@@ -1,6 +1,6 @@
 //! The choosers of a history. Each has its own random generator, made from the seed and from the chooser's identity. A
 //! chooser that draws more often therefore does not change the choices of others. For example, if a session makes one
-//! more call, delays on that connection change. Other faults, other owner ids and the actions of callers stay the same.
+//! more call, the delays on the connection of that call change. All other choosers still draw the same numbers.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};

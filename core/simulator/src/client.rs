@@ -12,7 +12,7 @@ use crate::route::Route;
 use crate::task::Task;
 use crate::time::{Clock, MS, Micros, SECOND};
 
-/// The interval at which a client checks whether a server is a primary, while it holds or waits for a lock there.
+/// The interval at which a client checks whether a server is a primary, while the client holds or waits for a lock.
 pub(crate) const LOOK: Micros = 5 * SECOND;
 
 /// A client.
@@ -49,11 +49,12 @@ pub(crate) struct Wires {
 #[derive(Debug, Default)]
 pub(crate) struct Link {
     pub(crate) open: bool,
-    /// The number of earlier connections. Data that was sent on an earlier connection does not arrive.
+    /// The number of earlier connections. Nothing that was sent on an earlier connection arrives, except calls that
+    /// survive its loss.
     pub(crate) epoch: u64,
     /// Whether the connection is gone and the client has not noticed yet.
     pub(crate) cut: bool,
-    /// Whether the driver has reported to the session that the connection is open.
+    /// Whether the session uses the connection, so that the driver must report the loss of the connection to it.
     pub(crate) is_reported: bool,
     /// The time until which no new connection replaces this one.
     pub(crate) away_until: Micros,
@@ -61,7 +62,7 @@ pub(crate) struct Link {
     pub(crate) stale_since: Option<Micros>,
     /// The earliest arrival times of the next call and of the next reply.
     pub(crate) busy_until: [Micros; 2],
-    /// Calls that wait for a connection.
+    /// Calls that were handed out and not sent yet.
     pub(crate) waiting: VecDeque<Call>,
     /// Calls that were sent on the connection and have no reply yet.
     pub(crate) in_flight: Vec<CallId>,
@@ -133,7 +134,7 @@ impl Wires {
         Self {
             links: [
                 link(longest),
-                // A renewal that waits longer for a dead connection comes too late: its lease has expired.
+                // A renewal that waited longer for a dead connection would come too late, after the lease has expired.
                 link(longest.min((lease / 3).max(250 * MS))),
                 link(longest),
             ],

@@ -32,8 +32,8 @@ impl World {
                 self.calls.handed_out(self.now, client, transmit);
             }
             let is_done = transmits.is_empty() && events.is_empty();
-            // Events come first: a call can belong to the waiter that follows the caller whose ticket an event
-            // completes.
+            // Events come first. If an event ends the wait of one caller, a call can belong to the next waiter, and
+            // `on_attempt` must find that this waiter is the first one now.
             for event in events {
                 self.on_event(client, event)?;
             }
@@ -81,7 +81,7 @@ impl World {
                     let role = role(call.script).0;
                     self.renewal.handed_out(client, role, owner)?;
                     match role {
-                        // With RedLock each server has its own owner id.
+                        // With RedLock, an acquisition has another owner id on each server.
                         Role::Acquire if self.nodes.len() > 1 => {}
                         Role::Acquire if kinds::writer_around(&call).is_none() => self.on_attempt(client, owner, &call),
                         Role::Release => self.owned.on_release(owner, self.now),
@@ -125,7 +125,7 @@ impl World {
         Ok(())
     }
 
-    /// Notes to which caller an attempt under this owner id belongs.
+    /// Notes to which caller an attempt under an owner id belongs, if that is certain.
     fn on_attempt(&mut self, client: usize, owner: usize, call: &Call) {
         let Some(name) = self.name_of(call) else { return };
         let waiting = self.waiting_for(client, call, |_| true);
@@ -139,7 +139,7 @@ impl World {
                 Some(ticket) => Some(ticket),
                 None => return,
             },
-            // The first waiter asks, and so does each single attempt that waits for no other caller.
+            // The first waiter in the queue asks, and so does each single attempt that bypasses the queue.
             all if !bypassing.is_empty() => {
                 let first = all.iter().filter(|ticket| !bypassing.contains(ticket)).min();
                 let asking: Vec<Ticket> = first.into_iter().chain(&bypassing).copied().collect();
@@ -189,7 +189,7 @@ impl World {
         self.names.iter().position(is_it)
     }
 
-    /// Sends the calls that waited for an open connection.
+    /// Sends the calls that wait for a connection, if it is open.
     fn flush(&mut self, client: usize, node: usize, connection: ConnectionKind) {
         let route = self.route(client, node, connection);
         if !self.clients[client].link(route).open {
@@ -233,7 +233,7 @@ impl World {
         }
     }
 
-    /// Returns when something that is sent now arrives: after everything that was sent before it.
+    /// Returns when something that is sent now arrives: after everything that was sent before it in the same direction.
     pub(crate) fn arrival_time(&mut self, route: Route, direction: usize, delay: Micros) -> Micros {
         let (least, most) = self.plan.latency;
         let at = self.now + self.choices.connection(route).between(least, most) + delay;

@@ -1,10 +1,10 @@
-//! Histories of the whole engine: the clients that users have, with their lanes, timers and
-//! hosts, in virtual time.
+//! Histories of the whole engine: the clients that users have, with their connections and timers,
+//! in virtual time.
 //!
 //! ```text
 //!   task.rs ──► steadlock::Client ──► engine ──► lanes ──► cable.rs ──► server.rs ──► the store
 //!         world.rs gives the client its clock, its randomness and network.rs
-//!   faults.rs: connections, machines          ledger.rs: the holders, and the promises
+//!   faults.rs: what happens to connections and machines      ledger.rs: the holders, and the promises
 //! ```
 //!
 //! A history runs on one thread, in a tokio runtime whose time advances only when all tasks sleep.

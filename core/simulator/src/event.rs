@@ -35,7 +35,7 @@ pub(crate) enum Event {
         channel: Arc<[u8]>,
         payload: Arc<[u8]>,
     },
-    /// A connection is open.
+    /// A client tries to open a connection.
     Opened { route: Route },
     /// A client notices that a connection is gone.
     Closed { route: Route },

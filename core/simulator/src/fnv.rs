@@ -2,7 +2,7 @@
 
 use std::hash::Hasher;
 
-/// FNV-1a over words. The hasher of the standard library may change between releases.
+/// A variant of FNV-1a that hashes words. The hasher of the standard library may change between releases.
 #[derive(Clone, Debug)]
 pub(crate) struct Fnv(u64);
 

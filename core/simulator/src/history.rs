@@ -1,5 +1,5 @@
-//! One history from its seed to its end. First faults strike, then callers work without faults. At the end all leases
-//! are released, all clients are closed, and all records expire.
+//! One history from its seed to its end. Callers work, first while faults strike, then without faults. At the end all
+//! leases are released, all clients are closed, and all records expire.
 
 use crate::calls::Fingerprint;
 use crate::checks::{
@@ -22,11 +22,11 @@ pub struct Report {
     pub family: Family,
     /// The promise that was broken, if any.
     pub violation: Option<Violation>,
-    /// The hash of everything that happened; the same in every run.
+    /// The hash of everything that happened; the same in every run of the seed.
     pub trace_hash: u64,
-    /// The calls that sessions handed out.
+    /// The fingerprint of the calls that sessions handed out.
     pub calls: Fingerprint,
-    /// The number of events.
+    /// The number of steps: events that happened, and timers of sessions that fired.
     pub steps: u64,
     /// The virtual time that passed, in microseconds.
     pub virtual_micros: u64,
@@ -47,7 +47,7 @@ pub struct Violation {
     pub broken: Broken,
     /// The step at which it was broken.
     pub step: u64,
-    /// The conditions of the history.
+    /// The tier of the history, and the family of its locks.
     pub tier: String,
     /// The last lines of the trace.
     pub trace: Vec<String>,

@@ -1,6 +1,8 @@
 //! Everything that the simulator must know about each kind of lock: which holds exclude each other, and how calls and
-//! replies of the kind look. A new kind of lock needs an entry in [`FAMILIES`], and its arm wherever this crate matches
-//! on kinds (an arm `_` hides that it is missing); `records` says where the records of each kind are.
+//! replies of the kind look. `records` says where the records of each kind are.
+//!
+//! A new kind of lock needs an entry in [`FAMILIES`], and an arm in each `match` on kinds in this crate. The compiler
+//! does not find a missing arm where the `match` has an arm `_`.
 
 use steadlock_protocol::{Call, Kind, Permits, Reply, Script, Token};
 
@@ -50,7 +52,7 @@ pub(crate) struct Crowd {
 }
 
 impl Crowd {
-    /// How long a waiting writer keeps readers out, and then how long it admits them.
+    /// The time for which a waiting writer keeps new readers out, and for which it then lets them in again.
     pub(crate) const PHASE: Micros = 2 * SECOND;
     /// The length from which a hold is long: a wait for its end does not count as starvation.
     pub(crate) const LONG: Micros = SECOND;
@@ -200,8 +202,8 @@ pub(crate) fn admits(newcomer: Kind, others: &[Kind]) -> bool {
     match newcomer {
         Kind::Lock | Kind::Fair | Kind::Mutex | Kind::Write => others.is_empty(),
         Kind::Read => others.iter().all(|other| *other == Kind::Read),
-        // A holder that was granted permits under another limit keeps them. The checks of the servers verify which
-        // limit applied.
+        // A holder that was granted permits under another limit keeps them. `Operators` checks which limit applies at
+        // each grant.
         Kind::Semaphore(permits) => {
             let mut all = vec![permits];
             all.extend(others.iter().filter_map(|other| match other {
@@ -292,7 +294,7 @@ pub(crate) fn owner(call: &Call) -> Option<&[u8]> {
     call.args.get(position).map(|owner| &**owner)
 }
 
-/// Returns whether the script belongs to a lock whose waiters queue on the server.
+/// Returns whether the script can change the server's queue of a fair lock.
 pub(crate) const fn is_fair(script: Script) -> bool {
     matches!(
         script,

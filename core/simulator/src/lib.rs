@@ -1,9 +1,9 @@
 //! Steadlock's simulator: whole histories of clients and servers in virtual time.
 //!
 //! A seed decides everything: the number of clients, the actions of their callers, the time that each message takes,
-//! and the faults with their times. The sessions are those that users run, and the servers run the shipped scripts.
-//! After every step the promises are checked (see `checks`). The first broken promise ends the history, and its seed
-//! reproduces it.
+//! and the faults with their times. The sessions are those that users run, and the servers run the shipped scripts, in
+//! some histories with lower limits. All the time, the promises are checked (see `checks`). The first broken promise
+//! ends the history, and the seed reproduces it. `engine` does the same for whole clients.
 //!
 //! The tier of a history (see `plan`) decides which faults strike, so that each promise is checked exactly where it
 //! holds. For example, two holders are possible where external clients delete records, where servers' clocks are set,

@@ -138,7 +138,8 @@ impl World {
         }
     }
 
-    /// Demotes a server. Its address does not lead to its successor yet. Returns false if this is so already.
+    /// Demotes a server, whose address does not lead to its successor yet. Returns false if the server is already in
+    /// that state.
     pub(crate) fn demote(&mut self, node: usize) -> bool {
         if std::mem::replace(&mut self.nodes[node].is_moving, true) {
             return false;
@@ -182,7 +183,7 @@ impl World {
         }
     }
 
-    /// Lets a client leave a server that is a replica now.
+    /// Lets a client leave a server that is a replica now, if its connection for this lane shows that.
     fn check_role(&mut self, client: usize, node: usize, lane: Lane) -> Checked {
         let route = self.route(client, node, ConnectionKind::of(lane));
         let link = self.clients[client].link(route);

@@ -1,5 +1,5 @@
-//! Tasks that have lost a fixed lease: they hold nothing any more, acquire the lock again, and sometimes release or
-//! extend the lost lease.
+//! Tasks that have lost a fixed lease: they continue without it, may acquire the lock again, and sometimes try to
+//! release or extend the lost lease.
 
 use steadlock_protocol::{ErrorKind, LeaseId, LostReason, Ticket};
 
@@ -13,7 +13,8 @@ use crate::world::World;
 const REMEMBERED: usize = 3;
 
 impl World {
-    /// Handles the report that a lease is lost. The session must have forgotten a lost fixed lease.
+    /// Handles the report that a lease is lost. The session must have forgotten a lost fixed lease, and must still know
+    /// a lost auto-renewed one.
     pub(crate) fn on_lost(&mut self, client: usize, lease: LeaseId, reason: LostReason) -> Checked {
         let Some(held) = self.ledger.get(client, lease).filter(|_| reason != LostReason::Closed) else {
             return Ok(());
@@ -22,8 +23,8 @@ impl World {
         let session = self.clients[client].session.as_ref();
         let is_known = session.is_some_and(|session| session.has_lease(lease));
         let is_fixed = !self.ledger.is_renewed(hold);
-        // While a composite lock is acquired, the session renews all holds that the caller already has, even those with
-        // a fixed lease.
+        // While a composite lock is acquired, the session renews the members that the caller already holds, even those
+        // with a fixed lease.
         if self.plan.family != Family::Several && is_known == is_fixed {
             let what = if is_fixed {
                 "keeps a fixed lease"
@@ -106,7 +107,7 @@ impl World {
                 },
             )) if locks.len() == 1 && kind == ErrorKind::LockLost => broken(
                 "I8",
-                format!("client {client}: {ticket:?} holds nothing, and gets the answer that it was lost"),
+                format!("client {client}: {ticket:?} holds nothing, and gets the answer that a lease was lost"),
             ),
             _ => Ok(()),
         }

@@ -1,5 +1,5 @@
-//! A malicious client that the server lets publish and read. It invents messages, repeats recorded ones, and publishes
-//! grants for waiters that no server can have made.
+//! A malicious client that the server lets publish and read. It invents messages, repeats recorded ones, and tells
+//! waiters of grants that no server can have made.
 
 use steadlock_protocol::Kind;
 

@@ -1,4 +1,4 @@
-//! Runs many histories on all processors, and prints a table of what happened in them.
+//! Runs many histories on several threads, and adds up what happened in them; a `Summary` is shown as a table.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,7 +35,7 @@ pub struct Summary {
     pub virtual_time: Duration,
     /// The real time that passed.
     pub real_time: Duration,
-    /// The number of events.
+    /// The number of steps: events that happened, and timers of sessions that fired.
     pub steps: u64,
     /// The number of granted leases.
     pub grants: u64,

@@ -26,7 +26,7 @@ pub(crate) struct Node {
     pub(crate) store: PooledStore,
     /// The clock without the steps by which it was set forward or back.
     ticks: Clock,
-    /// How far the clock was set forward or back in total.
+    /// How far the clock was set forward or back in total. If there are several servers, each begins with an offset.
     pub(crate) clock_offset: i64,
     /// How far the clock was set back in total, without the steps forward.
     pub(crate) set_back: i64,

@@ -99,7 +99,8 @@ impl World {
         }
     }
 
-    /// Returns the kinds of locks under a name that cannot be acquired now.
+    /// Returns the kinds of locks under a name that cannot be acquired now. Empty while the effects of faults are not
+    /// over, and if no message ever arrives, because then no waiter must ask.
     pub(crate) fn kept_out_of(&mut self, name: usize) -> Vec<Kind> {
         if self.plan.loses_all_messages || !self.is_settled() {
             return Vec::new();
@@ -269,7 +270,7 @@ impl World {
         valid_holds
     }
 
-    /// Checks I5 for every owner on record whose client is connected and can release it.
+    /// Checks I5 for every owner on record whose client is connected and can release the record.
     fn check_records(&mut self, name: usize) -> Checked {
         if self.plan.tier.keeps_records() {
             return Ok(());
@@ -316,7 +317,7 @@ impl World {
         Ok(())
     }
 
-    /// Returns whether no caller of a client holds or requests a name.
+    /// Returns whether no caller of a client holds or requests a name, so that the client should have no record of it.
     fn is_unwanted_name(&self, client: usize, name: usize) -> bool {
         let has_it = self.ledger.of(client).any(|(_, lease)| lease.kind_of(name).is_some());
         let waiting = self.clients[client].tasks.iter().filter_map(Task::wants);
@@ -353,7 +354,7 @@ impl World {
             }
         }
         if self.nodes.len() > 1 {
-            // With RedLock each server has its own owner id, so owners on record are not holders.
+            // With RedLock, an acquisition has another owner id on each server, so owners on record are not holders.
             name_state.records = name_state.renewed;
         }
         // Waiters for several locks, and waiters behind them, have a check of their own.
@@ -398,7 +399,7 @@ impl World {
         wanted
     }
 
-    /// Returns whether callers of a client wait for a hold that the client granted without a server.
+    /// Returns whether a client granted a name without a server, so that its other callers wait for that hold.
     fn is_held_here(&self, client: usize, name: usize) -> bool {
         let mut held = self.ledger.of(client).map(|(_, lease)| lease);
         held.any(|lease| lease.is_local(name))

@@ -14,14 +14,14 @@ use crate::task::{Request, Task};
 use crate::trace::Line;
 use crate::world::World;
 
-/// The records on a server before a script ran. They are compared if an operator is involved, or if a name has several
-/// kinds.
+/// The records on a server before a script ran. They are compared if an operator is involved, if permits are requested,
+/// or if a name has several kinds.
 pub(crate) struct Before {
     /// The holders in the record that the call is about.
     own: Vec<OnRecord>,
-    /// The state of the semaphore, if the call is about one.
+    /// The state of the semaphore, if the call requests permits or sets their limit.
     permits: Option<SemaphoreState>,
-    /// The holders in the other records of the name.
+    /// The holders in the other records of the name, if it has several kinds.
     others: Vec<(Record, Vec<OnRecord>)>,
 }
 
@@ -151,7 +151,7 @@ impl World {
         forced.any(|lease| is_valid(lease, self.clocks[client], self.now))
     }
 
-    /// Reads the records before a script runs.
+    /// Reads the records before a script runs; `None` if they are not compared afterwards.
     pub(crate) fn records_before(&mut self, node: usize, name: Option<usize>, call: &Call) -> Option<Before> {
         let (name, role, record) = (name?, role(call.script).0, kinds::record(call));
         let is_mixed = self.plan.family == Family::OneName;
@@ -241,7 +241,7 @@ impl World {
     }
 
     /// Checks a script of the fair lock. A waiter that gave up must have left the queue. If the script removed the
-    /// holder, the next waiter must hold the lock.
+    /// holder, the first waiter must hold the lock, if it is alive.
     pub(crate) fn check_next(
         &self,
         node: usize,
@@ -268,7 +268,7 @@ impl World {
         }
     }
 
-    /// Notes which holds and tickets have lost their record to an operator.
+    /// Notes which holds and tickets may have lost their record to an operator.
     fn mark_forced(&mut self, name: usize, record: Record, owners: &[OnRecord]) {
         let on_record: Vec<usize> = owners.iter().map(|(id, _)| self.owner(id)).collect();
         for ((id, _), owner) in owners.iter().zip(on_record.iter().copied()) {
@@ -280,15 +280,14 @@ impl World {
                 continue;
             };
             let is_its = |kind: Kind| Record::of(kind) == record;
-            // A hold with an unknown owner id may be one of them.
             let holds = self
                 .ledger
                 .of(client)
                 .filter(|(_, lease)| lease.kind_of(name).is_some_and(is_its))
                 // A local hold is on no record.
                 .filter(|(_, lease)| !lease.is_local(name));
-            // The checks can only guess which of two callers used which owner id. A caller that acquires several locks
-            // can ask for one of them again under another owner id.
+            // The checks do not always know which caller used which owner id, and a caller that acquires several locks
+            // can ask for one of them again under another owner id. All holds and tickets that may be meant count.
             let is_it = |known: usize| known == owner || !on_record.contains(&known);
             let meant = |(_, lease): &(LeaseId, &Lease)| {
                 let known = self.owned.held_as(lease.hold, name);

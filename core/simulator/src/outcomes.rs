@@ -87,7 +87,7 @@ impl World {
     }
 
     /// Checks that every lock of a valid lease has a record that lasts as long as the lease, unless no server granted
-    /// it.
+    /// the lock or an operator removed its record.
     fn check_backed(&mut self, client: usize, lease: LeaseId) -> Checked {
         let is_promised = self.exclusion.is_promised;
         let held = self.ledger.get(client, lease).filter(|_| is_promised);
@@ -351,7 +351,7 @@ impl World {
         check_levels(client, task, (reported, Some(grant.lease)), &leases)
     }
 
-    /// Returns the names of a lease that no server granted.
+    /// Returns which names of a lease no server granted.
     fn granted_locally(&self, client: usize, grant: &Grant, locks: &[Lock]) -> Vec<usize> {
         let names = locks.iter().map(|(name, _)| *name);
         if !grant.degraded || locks.len() == 1 {
@@ -362,7 +362,7 @@ impl World {
         names.filter(|name| local.contains(&self.names[*name])).collect()
     }
 
-    /// Checks I2: a caller that requested a token was given one, if its kind of lock has tokens.
+    /// Checks I2: a caller that requested a token was given one, if its lock has tokens. Composite locks have none.
     fn check_token(&self, client: usize, ticket: Ticket, grant: &Grant, locks: &[Lock], is_wanted: bool) -> Checked {
         let has_one = match locks {
             [(_, kind)] => matches!(kind, Kind::Lock | Kind::Mutex | Kind::Fair | Kind::Write),

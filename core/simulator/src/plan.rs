@@ -1,5 +1,5 @@
-//! Everything that a seed decides before a history begins: its tier, its locks, its clients, and which faults may
-//! strike how often.
+//! Everything that a seed decides before a history begins: its tier, its locks, its clients, its possible faults, and
+//! how often each of them strikes.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::time::{Clock, MS, Micros, Rates, SECOND};
 /// The conditions of a history. They determine what is promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Tier {
-    /// One primary that keeps its data. At most one holder is promised, whatever happens to clients, connections and
-    /// messages.
+    /// The servers keep their data, and their clocks are not set. Mutual exclusion is promised, whatever happens to
+    /// clients, connections and messages.
     Sound,
     /// Other programs delete records or empty the server.
     Tampered,
@@ -25,7 +25,7 @@ pub(crate) enum Tier {
 }
 
 impl Tier {
-    /// Returns whether at most one holder is promised.
+    /// Returns whether mutual exclusion is promised.
     pub(crate) const fn is_exclusive(self) -> bool {
         matches!(self, Self::Sound)
     }
@@ -90,12 +90,12 @@ pub(crate) struct ClientPlan {
     pub(crate) tasks: Vec<bool>,
 }
 
-/// The limits of one call. Shipped scripts have higher ones; with low limits, histories reach them.
+/// The limits on the size of one call. Some are lower than the shipped ones, so that histories reach them.
 #[derive(Clone, Debug)]
 pub(crate) struct CallLimits {
     /// The number of dead waiters that a script of the fair lock skips.
     pub(crate) dead: u64,
-    /// The number of ended holds that a script removes.
+    /// The number of expired holds that a script removes.
     pub(crate) ended: u64,
     /// The number of waiters that one poll lists.
     pub(crate) waiters: usize,
@@ -111,7 +111,7 @@ impl CallLimits {
     }
 }
 
-/// Draws whether the clients have circuit breakers, and which ones.
+/// Draws whether the clients have circuit breakers, and their settings.
 fn breaker(random: &mut Random) -> Option<Breaker> {
     random.chance(350).then(|| Breaker {
         failures: random.pick(&[1, 2, 5]),
@@ -145,21 +145,21 @@ pub(crate) struct Plan {
     pub(crate) clients: Vec<ClientPlan>,
     pub(crate) command_timeout: Duration,
     pub(crate) poll: (Duration, Duration),
-    /// The limits of one call.
+    /// The limits on the size of one call.
     pub(crate) call_limits: CallLimits,
     /// The shortest and the longest time that a message takes without a fault.
     pub(crate) latency: (Micros, Micros),
     pub(crate) odds: Odds,
     pub(crate) operators: Operators,
-    /// Whether no message ever arrives, even when everything else is calm.
+    /// Whether no message ever arrives, not even while no other fault strikes.
     pub(crate) loses_all_messages: bool,
-    /// The faults that strike at random times, with the mean time between two strikes.
+    /// The faults that strike at random times. The time between two strikes is from half to twice the given one.
     pub(crate) timed: Vec<(Fault, Micros)>,
-    /// The time of the last possible fault.
+    /// The time of the last possible fault, apart from those that external clients cause.
     pub(crate) faults_until: Micros,
     /// The time after which tasks start nothing new.
     pub(crate) work_until: Micros,
-    /// The longest pause between two actions of a task.
+    /// The longest pause between two actions of a task. A few pauses are longer.
     pub(crate) think: Micros,
     /// The circuit breakers of the clients, if they have them.
     pub(crate) breaker: Option<Breaker>,
@@ -274,8 +274,8 @@ impl Plan {
         3 * self.timeout() + 500 * MS
     }
 
-    /// Returns the time after [`settles_in`](Self::settles_in) until all circuit breakers are closed: a pause follows a
-    /// failed probe, and then the next probe.
+    /// Returns the time after [`settles_in`](Self::settles_in) until all circuit breakers are closed: the last failed
+    /// probe, the pause after it, and the next probe.
     pub(crate) fn breakers_settle_in(&self) -> Micros {
         self.breaker
             .map_or(0, |breaker| micros(breaker.pause) + 2 * self.timeout())

@@ -12,9 +12,9 @@ pub(crate) enum Record {
     Hash,
     /// STRING owner; its TTL is the lease.
     Text,
-    /// ZSET {owner/i → deadline}, and the limit.
+    /// ZSET {owner/i → time of its end}, and the limit.
     Permits,
-    /// ZSET {owner → deadline}.
+    /// ZSET {owner → time of its end}.
     Readers,
     /// HASH with `writer` and `writer_until`.
     Writer,
@@ -41,7 +41,7 @@ pub(crate) struct FairState {
     pub(crate) holder: Option<OnRecord>,
     /// The waiters, in the server's order.
     pub(crate) queue: Vec<Vec<u8>>,
-    /// The time at which the server last received a poll for each waiter, on the server's clock.
+    /// The time at which the server last learned that each waiter is alive, on the server's clock.
     pub(crate) seen: BTreeMap<Vec<u8>, u64>,
     /// The last fencing token.
     pub(crate) token: Option<Token>,
@@ -169,7 +169,7 @@ impl Record {
         score.is_some_and(|score| number(&score) > millis)
     }
 
-    /// Returns the limit that the holders of a semaphore agreed on.
+    /// Returns the limit in the record of a semaphore: that of its holders, or a newer one that an operator set.
     pub(crate) fn limit(store: &mut Store, name: &str, now: ServerTime) -> Option<u32> {
         let limit = texts(store.execute(&["ZSCORE", &Self::Permits.key(name), "limit"], now)).pop()?;
         u32::try_from(number(&limit)).ok()

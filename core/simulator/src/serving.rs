@@ -185,7 +185,7 @@ impl World {
             .ran(name, (before, &after), (&callers.0, callers.1), now)?;
         self.check_next(node, name, call, (before, &after))?;
         let token = after.token.filter(|token| Some(*token) != before.token);
-        // A poll draws a token for a waiter that the server has granted the lock before.
+        // A poll draws a token for a waiter to which the server granted the lock earlier.
         let holder = after.holder.map(|(owner, _)| owner);
         let (owner, is_new) = match granted {
             Some(owner) => (Some(owner), true),

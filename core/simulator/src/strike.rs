@@ -93,7 +93,7 @@ impl World {
             }
             Fault::ClockBack => {
                 // The last token is kept for a minute after its grant. Tokens could fall only if the clock were set
-                // back by more than a minute, so the steps stay below that.
+                // back by more than a minute, so all steps together stay below that.
                 let by = random.between(MS, 5 * SECOND).cast_signed();
                 if self.nodes[node].set_back + by < 55 * SECOND.cast_signed() {
                     self.nodes[node].set_back += by;
@@ -163,8 +163,8 @@ impl World {
         }
     }
 
-    /// Resumes a client. Everything that was sent to it during the pause arrives at once, before or after its session's
-    /// timer fires.
+    /// Resumes a client. Everything that was sent to it during the pause arrives at once. By chance, the timer of its
+    /// session fires before that.
     fn resume(&mut self, client: usize) -> Checked {
         let of = &mut self.clients[client];
         if !std::mem::replace(&mut of.paused, false) {
@@ -217,7 +217,7 @@ impl World {
         Ok(())
     }
 
-    /// Crashes a client. Calls that it has sent may still arrive.
+    /// Crashes a client, unless it is the last one. Calls that it has sent may still arrive.
     fn crash(&mut self, client: usize) {
         let alive = self.clients.iter().filter(|client| client.session.is_some()).count();
         if alive < 2 || self.clients[client].session.is_none() {

@@ -9,21 +9,22 @@ use crate::time::Micros;
 /// The request that a task waits for.
 #[derive(Clone, Debug)]
 pub(crate) enum Request {
-    /// A lock. With `inside`, one more level of that lease, or a read inside that write.
+    /// A lock. With `inside`, a lock inside that lease: one more level of it, the other side of its read-write lock, or
+    /// a member of its composite lock.
     Acquire {
         locks: Vec<Lock>,
         inside: Option<LeaseId>,
-        /// Whether it can never be granted.
+        /// Whether the request can never be granted.
         is_wrong: bool,
         /// The length of the auto-renewed lease; `None` for a fixed lease.
         renewed: Option<Micros>,
-        /// Whether its wait has a limit.
+        /// Whether the wait has a limit.
         bounded: bool,
-        /// Whether it is a single attempt.
+        /// Whether the request is a single attempt.
         once: bool,
-        /// Whether it requests a token.
+        /// Whether the caller requests a token.
         fencing: bool,
-        /// The behaviour that it requests for an outage.
+        /// The behaviour that the caller requests for an outage.
         on_unavailable: OnUnavailable,
     },
     /// An extension of a lease.
@@ -32,7 +33,7 @@ pub(crate) enum Request {
     Refusal,
     /// The answer to an operator's request.
     Operator { name: usize, kind: Kind },
-    /// The end of a release or an extension.
+    /// The end of a release.
     Other,
 }
 
@@ -45,7 +46,7 @@ pub(crate) struct Task {
     pub(crate) leases: Vec<LeaseId>,
     /// The last lease that it released.
     pub(crate) released_before: Option<LeaseId>,
-    /// Fixed leases that were lost, with their locks. The task may still release or extend them.
+    /// The last fixed leases that were lost, with their locks. The task may still try to release or extend them.
     pub(crate) expired: Vec<(LeaseId, Vec<Lock>)>,
 }
 
@@ -80,7 +81,7 @@ impl Task {
         }
     }
 
-    /// Returns the same as [`wants`](Self::wants), and also a read that the task requests inside its write.
+    /// Returns the same as [`wants`](Self::wants), also if the task requests the locks inside a lease.
     pub(crate) fn asks_for(&self) -> Option<(Ticket, &[Lock])> {
         match self.waits.as_ref()? {
             (ticket, Request::Acquire { locks, .. }) => Some((*ticket, locks)),

@@ -12,11 +12,11 @@ pub(crate) const MS: Micros = 1_000;
 /// A second of true time.
 pub(crate) const SECOND: Micros = 1_000 * MS;
 
-/// The largest difference between the rates of two clocks that the promises allow, in millionths. A deadline leaves one
-/// hundredth of the lease for it.
+/// The largest difference between the rates of two clocks that the promises allow, in millionths: a deadline comes
+/// earlier by one hundredth of the lease because of it.
 const PROMISED_PPM: i64 = 10_000;
 
-/// The rates of the clocks of a history. They include the true rate, and no two differ by more than is promised.
+/// The range of the rates of a history's clocks. It includes the true rate, and is as wide as the promises allow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rates {
     /// The error of the slowest possible clock, in millionths.
@@ -26,7 +26,7 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    /// Draws rates that keep the promise.
+    /// Draws a range.
     pub(crate) fn new(random: &mut Random) -> Self {
         let slowest = -any(random, PROMISED_PPM);
         Self {
@@ -35,7 +35,7 @@ impl Rates {
         }
     }
 
-    /// Draws the rate of one clock. Half of the clocks have the slowest or the fastest rate.
+    /// Draws the rate of one clock. About half of the clocks have the slowest or the fastest rate.
     pub(crate) fn draw(self, random: &mut Random) -> i64 {
         match random.between(0, 3) {
             0 => self.slowest,

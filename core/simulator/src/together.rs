@@ -1,5 +1,5 @@
-//! Composite locks: requests with which a caller would wait for itself, which the session must refuse at once, and the
-//! records of granted composite locks.
+//! Composite locks: the records of granted ones, and requests with which a caller would wait for itself. The session
+//! must refuse such a request at once.
 
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ use crate::trace::Line;
 use crate::world::World;
 
 impl World {
-    /// By chance, returns locks with which a task would wait for itself. `None` if it holds no such lock.
+    /// By chance, returns locks with which a task would wait for itself, because its newest lease has one of them, a
+    /// mutex. Otherwise returns `None`.
     pub(crate) fn own_to_request(&mut self, client: usize, task: usize) -> Option<Vec<Lock>> {
         let of = &self.clients[client].tasks[task];
         let (_, lease) = (of.context?, *of.leases.last()?);
@@ -121,7 +122,7 @@ impl World {
         Ok(())
     }
 
-    /// Checks that a waiter without a bound fails with `Unavailable` only after a long silence of the server.
+    /// Checks that a waiter without a wait limit fails with `Unavailable` only after a long silence of the server.
     pub(crate) fn check_silence(&self, client: usize, ticket: Ticket, request: &Request) -> Checked {
         let Request::Acquire {
             bounded: false,
@@ -135,7 +136,8 @@ impl World {
         let longest = self.clients[client]
             .lease
             .max(micros(self.plan.poll.1) + self.plan.timeout());
-        // In other families, a client that holds a lock may still ask for it, for example for more permits.
+        // With RedLock, waiters do not ask while their client holds the lock. In other families they may ask, for
+        // example for more permits.
         let is_redlock = self.nodes.len() > 1;
         let names = locks.iter().filter(|_| is_redlock).map(|(name, _)| *name);
         // The client's clock may be fast.

@@ -139,8 +139,8 @@ impl World {
                 node.clock_offset = random.between(0, 2_000 * MS).cast_signed();
             }
         }
-        // The bound is the sum of a poll, the pause after an error, the gap between attempts, the pause after a
-        // client's turn, and some round trips.
+        // A lock may stay free for the sum of a poll, the pause after an error, the gap between attempts, the pause
+        // after a client's turn, some round trips, and the time that the family needs in addition.
         let of_family = world.plan.family.longest_detour(&world.plan.names);
         world.progress.bound = micros(world.plan.poll.1) + 210 * MS + 8 * world.plan.latency.1 + 50 * MS + of_family;
         // The clocks of clients may be slow.

@@ -25,7 +25,7 @@ thread_local! {
 }
 
 impl Defect {
-    /// Whether this thread has switched the defect on. The text `DEFECT` of a patch stands for this.
+    /// Whether this thread has switched the defect on. The text `DEFECT` of a patch stands for a call of this function.
     pub fn is_on(self) -> bool {
         ON.get() == Some(self)
     }

@@ -15,7 +15,7 @@ use crate::time::{Clock, Micros};
 /// The check of I1.
 #[derive(Debug)]
 pub(crate) struct Exclusion {
-    /// Whether the tier promises it.
+    /// Whether the tier promises I1.
     pub(crate) is_promised: bool,
 }
 
@@ -79,9 +79,9 @@ impl Exclusion {
     }
 }
 
-/// Checks I14: a degraded lease of a name excludes all other leases of that name in its client, whether a server or the
-/// client granted them. A server may have granted some members of a composite lock. The records of these members
-/// exclude other clients.
+/// Checks I14: in its client, a degraded lease of a name excludes other leases of that name as a lease from a server
+/// would, whether a server or the client granted them. A server may have granted some members of a composite lock. The
+/// records of these members exclude other clients.
 fn check_degraded(client: usize, id: LeaseId, ledger: &Ledger, clock: Clock, now: Micros) -> Checked {
     let Some(newcomer) = ledger.get(client, id).filter(|lease| is_valid(lease, clock, now)) else {
         return Ok(());

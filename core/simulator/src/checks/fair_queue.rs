@@ -20,8 +20,8 @@ pub(crate) struct FairQueue {
     arrived: BTreeMap<usize, Vec<Vec<u8>>>,
     /// The queue after the last script.
     last_queue: BTreeMap<usize, Vec<Vec<u8>>>,
-    /// The server's time of the last call that was made for each owner or listed it in a poll; `None` if that call was
-    /// a release.
+    /// For each name and owner, the server's time of the last call for the owner, or of the last poll that listed it;
+    /// `None` after a release.
     last_call: BTreeMap<usize, BTreeMap<Vec<u8>, Option<u64>>>,
 }
 

@@ -16,7 +16,7 @@ use crate::time::{MS, Micros};
 pub(crate) struct Following {
     /// For each connection, the time until which something other than the session held up its calls or replies.
     hindered: BTreeMap<(usize, usize, usize), Micros>,
-    /// The same for all connections of a server.
+    /// For each server, the time until which it did not serve.
     server: BTreeMap<usize, Micros>,
     granted: BTreeMap<(usize, LeaseId), Micros>,
 }
@@ -38,8 +38,9 @@ impl Following {
         self.granted.insert((client, lease), now);
     }
 
-    /// Returns whether a client could reach every server and receive its answers since then. A client that is still
-    /// connected to a demoted server could not, even when everything is calm: it must first notice the demotion.
+    /// Returns whether nothing has held up a client's connections for commands since `since`, and they lead to
+    /// primaries. A connection to a demoted server does not, even when everything is calm: the client must first notice
+    /// the demotion.
     pub(crate) fn reaches(&self, (number, client): (usize, &Client), since: Micros) -> bool {
         (0..client.wires.len()).all(|node| self.is_clear((number, client), node, ConnectionKind::Commands, since))
     }
@@ -60,7 +61,7 @@ impl Following {
         (is_clear && self.is_clear((number, client), place, ConnectionKind::Commands, since)).then_some(since)
     }
 
-    /// Returns whether a connection is open and has not been held up since then.
+    /// Returns whether a connection is open, leads to a primary, and has not been held up since `since`.
     fn is_clear(
         &self,
         (number, client): (usize, &Client),
@@ -99,7 +100,7 @@ impl Following {
         Ok(())
     }
 
-    /// Checks that no client is still connected to a demoted server, at a time when everything is calm.
+    /// Checks that no client stays connected to a demoted server for long, while everything is calm.
     pub(crate) fn observed(clients: &[Client], now: Micros) -> Checked {
         for (number, client) in clients.iter().enumerate() {
             let has_something = client.session.as_ref().is_some_and(|session| !session.is_empty());

@@ -1,11 +1,11 @@
 //! Checks the promises about operators.
 //!
 //! A forced release (I4, I7, I9) removes the record, and the next live waiter of a fair lock is granted the lock. Each
-//! forced release is sent only once. The former holder may still believe that it holds the lock. It excludes no other
-//! caller any more (I1), and learns of the loss at its next renewal.
+//! forced release is sent only once to each server. The former holder may still believe that it holds the lock. It
+//! excludes no other caller any more (I1). If its lease is auto-renewed, it learns of the loss at its next renewal.
 //!
-//! A new limit (I11) adds, removes and prolongs no permit. While permits are held, a request with another limit than
-//! the one that applies is refused. A request with the right limit is granted exactly if enough permits are free.
+//! A new limit (I11) does not add, remove or prolong a permit. While permits are held, a request with another limit
+//! than the one that applies is refused. A request with the right limit is granted exactly if enough permits are free.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ pub(crate) struct Operators {
     forced: BTreeSet<(u64, usize)>,
     /// Tickets whose record an operator may have removed before the grant was reported.
     forced_early: BTreeSet<(usize, Ticket, usize)>,
-    /// The time since which a hold of `forced` has no record, while everything is calm.
+    /// The time since which a hold of `forced` has no record and its holder does not know, while everything is calm.
     unreported_since: BTreeMap<(u64, usize), Micros>,
     /// The number of forced releases that each client still has to send.
     requested: BTreeMap<usize, usize>,
@@ -35,7 +35,7 @@ pub(crate) struct Operators {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SemaphoreState {
     pub(crate) holders: Vec<(String, i64)>,
-    /// The number of permits that they hold.
+    /// The number of permits that are held.
     pub(crate) held: u32,
     pub(crate) limit: Option<u32>,
 }
@@ -198,7 +198,7 @@ pub(crate) fn check_forced(name: usize, before: &[OnRecord], after: &[OnRecord],
     Ok(())
 }
 
-/// Checks a server's answer to the question which owner holds a lock; `None` if it named no owner.
+/// Checks a server's answer to the question which owner holds a lock. `reply` is `None` if the server named no owner.
 pub(crate) fn check_inspected(name: usize, held: &[OnRecord], reply: Option<&[u8]>) -> Checked {
     let is_correct = match &reply {
         Some(owner) => held.iter().any(|(other, _)| other == *owner),

@@ -4,7 +4,7 @@ use steadlock_protocol::{Grant, OnUnavailable, Ticket};
 
 use super::{Checked, broken};
 
-/// Checks a grant. A degraded grant needs circuit breakers, and a caller that requested it.
+/// Checks a grant. A degraded grant needs circuit breakers and a caller that requested it, and has no token.
 pub(crate) fn check_degraded_grant(
     client: usize,
     ticket: Ticket,

@@ -18,9 +18,10 @@ pub(crate) struct Owners {
     wanted: BTreeMap<Wanted, usize>,
     /// For each hold, its names and owners.
     held: BTreeMap<u64, Vec<(usize, usize)>>,
-    /// The time since which an owner id is given up. For a lost fixed lease it is ahead until the TTL has passed.
+    /// The time since which an owner id is given up. After the loss of a fixed lease, this is the time at which the TTL
+    /// has passed for certain.
     released_since: BTreeMap<usize, Micros>,
-    /// Owners on record whose client has no caller that holds or requests the lock.
+    /// Owners on record whose client has no caller that holds or requests the lock, and since when.
     unwanted: BTreeMap<usize, Micros>,
     /// For each client and name, the time until which the record of a lost fixed lease may stay, because its TTL ends
     /// later than its deadline.
@@ -28,8 +29,8 @@ pub(crate) struct Owners {
 }
 
 impl Owners {
-    /// Notes that a session asks for a lock under an owner id, for this ticket. There is no ticket if the caller's
-    /// wait ended in the same step.
+    /// Notes that a session asks for a lock under an owner id, for this ticket. There is no ticket if the wait of the
+    /// caller ended in the same step.
     pub(crate) fn on_attempt(&mut self, client: usize, name: usize, owner: usize, ticket: Option<Ticket>, now: Micros) {
         let given_up = match ticket {
             Some(ticket) => self
@@ -136,9 +137,9 @@ impl Owners {
         }
     }
 
-    /// Checks a record of an owner on a server. Everything has been calm and the client connected since `settled`, and
-    /// an owner that is given up may stay on record for `longest`. `is_unwanted` means that no caller of that client
-    /// holds or requests the lock.
+    /// Checks a record of an owner on a server. Since `settled`, nothing has kept the client from the server. From then
+    /// on, an owner that is given up may stay on record for `longest` and some round trips. `is_unwanted` means that no
+    /// caller of that client holds or requests the lock.
     pub(crate) fn check_record(
         &mut self,
         owner: usize,

@@ -1,7 +1,7 @@
-//! Checks I6: while no fault strikes, a free lock is granted to a connected waiter within a poll and a few round trips.
-//! If callers that acquire several locks wait only for each other, one of them is served. A waiter learns of its grant
-//! without another poll. Also checks I9 for records that were removed: the holder of an auto-renewed lease learns of
-//! the loss within a third of the lease and half a second.
+//! Checks I6: while no fault strikes, a free lock is granted to a connected waiter within a poll and a few round trips,
+//! or a few seconds later for RedLock and read-write locks. If callers that acquire several locks wait only for each
+//! other, one of them is served. A waiter learns of its grant without another poll. Also checks I9 for records that
+//! were removed: the holder of an auto-renewed lease learns of the loss within a third of the lease and half a second.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,8 +65,8 @@ impl Progress {
     /// that each of them requests.
     ///
     /// Composite locks acquire their members in one fixed order. Therefore at least one of these callers waits for a
-    /// free lock, and is granted it as soon as a caller of that lock alone would be. Each time they acquire one more
-    /// lock, until one of them is served.
+    /// free lock, which is granted to it within `bound`. After at most as many grants as the callers request locks, one
+    /// of them is served.
     pub(crate) fn waiting(&mut self, callers: &BTreeMap<(usize, Ticket), usize>, now: Micros) -> Checked {
         self.waiting_since.retain(|caller, _| callers.contains_key(caller));
         let locks = callers.values().sum::<usize>() as u64;

@@ -40,8 +40,8 @@ impl Signals {
         }
     }
 
-    /// Checks a refusal because of missing room, for a lock that several can hold. Only the server knows that, so the
-    /// client must have sent a call.
+    /// Checks a refusal because of missing room, for a lock that several can hold. Only the server knows how much room
+    /// there is, so the client must have sent a call, whose reply takes time.
     pub(crate) fn found_no_room(&self, client: usize, ticket: Ticket, now: Micros) -> Checked {
         match self.since.get(&(client, ticket)) {
             Some(since) if *since == now => broken(
@@ -68,8 +68,8 @@ impl Signals {
         self.held_until.insert((client, name), now);
     }
 
-    /// Checks that a caller without a wait limit failed with `Unavailable` only after `longest` had passed since its
-    /// first request.
+    /// Checks that a caller without a wait limit failed with `Unavailable` only after `longest` had passed since it
+    /// could first ask: since its ticket was returned, and its client held none of `names`.
     pub(crate) fn check_silence(
         &self,
         client: usize,

@@ -1,10 +1,10 @@
 //! Checks I10 for the two sides of a read-write lock: while no fault strikes, a waiting writer is admitted although
 //! readers keep coming. The same holds for a waiting reader and new writers.
 //!
-//! A waiting writer keeps new readers out for two seconds, admits them for two seconds, and so on. If no hold lasts for
-//! a second or more, the earlier readers are gone after half of the first phase, and the writer asks again before the
-//! phase is over. A writer can come so late in a phase that its next attempt is up to a poll after the start of the
-//! following phase.
+//! A waiting writer keeps new readers out for a phase of two seconds, lets them in for another phase, and so on. If no
+//! hold lasts for a second or more, the earlier readers are gone after half of the first phase, and the writer asks
+//! again before the phase is over. A writer can come so late in a phase that its next attempt is up to a poll after the
+//! start of the following phase.
 //!
 //! A reader that asks during a write comes before the next writer. It asks whenever a write ends, but often the next
 //! one has begun by then. Between writes it is kept out for two seconds at most.
@@ -43,7 +43,7 @@ impl Starvation {
         self.waiting_since.remove(&(name, kind));
     }
 
-    /// Notes that a waiter gave up. If it waited to write, the mark that kept readers out has ended.
+    /// Notes that a waiter gave up. If it waited to write, it does not keep readers out any more.
     pub(crate) fn gave_up(&mut self, name: usize, kind: Kind) {
         self.waiting_since.remove(&(name, kind));
     }

@@ -120,7 +120,7 @@ pub(super) struct Excuse {
 struct Demoted {
     machine: u64,
     at: Instant,
-    /// The time since which its address leads to another machine.
+    /// The time since which another machine is a primary in its place.
     led_away: Instant,
 }
 
@@ -189,7 +189,7 @@ impl Faults {
             // strikes.
             let rest = match self.plan.is_rough || self.plan.has_only_moves {
                 true => random.between(0, 2_000),
-                // In a cluster each fault excuses only the locks that it affects.
+                // In a cluster each fault excuses only the locks that it affects, so a shorter pause is enough.
                 false if self.plan.shards > 0 => {
                     let timeout = u64::try_from(self.plan.command_timeout.as_millis()).unwrap_or(0);
                     timeout + random.between(1_000, 4_000)
@@ -391,7 +391,7 @@ impl Faults {
         state.next_machine
     }
 
-    /// Checks that clients that hold or wait for a lock leave a demoted server in time.
+    /// Checks that clients that hold or request a lock leave a demoted server in time, unless the plan is rough.
     pub(super) fn check_demoted(&self) {
         if self.plan.is_rough {
             return;

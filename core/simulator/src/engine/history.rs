@@ -43,9 +43,9 @@ pub struct EngineReport {
     pub broken: Option<Broken>,
     /// The last lines of the trace.
     pub trace: Vec<String>,
-    /// The hash of everything that happened; the same in every run.
+    /// The hash of everything that happened; the same in every run of the seed.
     pub trace_hash: u64,
-    /// The number of events.
+    /// The number of lines of the whole trace.
     pub steps: u64,
     /// The number of granted leases.
     pub grants: u64,
@@ -170,7 +170,7 @@ impl History {
         }
     }
 
-    /// Checks everything again and again, until all tasks have ended.
+    /// Checks everything again and again, until all tasks have ended or a promise is broken.
     async fn watch(&self, work: &[JoinHandle<()>], latest: Instant) {
         let mut looks = 0_u32;
         while !work.iter().all(JoinHandle::is_finished) && self.ledger.broken().is_none() {
@@ -230,7 +230,7 @@ impl History {
         }
     }
 
-    /// Returns the number of servers that have a record of the lock.
+    /// Returns the number of servers that have a record of the lock. Only the primary counts if sentinels watch it.
     fn records(&self, name: usize) -> usize {
         let key = Plan::name(name);
         let now = self.clock.server_time();

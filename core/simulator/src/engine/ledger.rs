@@ -60,8 +60,9 @@ struct Held {
     is_reported: bool,
 }
 
-/// A client that uses or holds something.
+/// A client of which at least one task requests or holds a lock.
 struct Busy {
+    /// The number of these tasks.
     count: usize,
     since: Instant,
 }
@@ -131,7 +132,7 @@ impl Ledger {
         self.lock().held.remove(&id);
     }
 
-    /// Notes that a client begins to use or hold something; `idle` records the end.
+    /// Notes that a task of a client begins to request locks. `idle` notes that the task is done with them.
     pub(super) fn busy(&self, client: usize) {
         let mut state = self.lock();
         let since = Instant::now();
@@ -149,7 +150,7 @@ impl Ledger {
         }
     }
 
-    /// Returns since when a client has used or held something without a break.
+    /// Returns since when tasks of a client have requested or held locks without a break; `None` if none does now.
     pub(super) fn busy_since(&self, client: usize) -> Option<Instant> {
         self.lock().busy.get(&client).map(|busy| busy.since)
     }
@@ -231,8 +232,8 @@ impl Ledger {
         self.check_losses();
     }
 
-    /// Checks that every valid lease has a record. Where servers may lose data, the holder must learn of a lost record
-    /// by the next renewal.
+    /// Checks that every valid lease has a record. If a server may have lost the record, the holder of an auto-renewed
+    /// lease must learn of that by the next renewal, and that of a fixed lease need not.
     pub(super) fn check_backing(&self, has_record: impl Fn(usize) -> bool) {
         let now = Instant::now();
         let mut broken = Vec::new();
@@ -286,7 +287,7 @@ impl Ledger {
         }
     }
 
-    /// Checks that every loss is reported, and that no lease is lost while renewals can reach a server.
+    /// Checks that every loss is reported, and that no auto-renewed lease is lost while renewals can reach a server.
     fn check_losses(&self) {
         let now = Instant::now();
         let mut state = self.lock();

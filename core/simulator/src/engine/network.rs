@@ -21,7 +21,7 @@ use crate::random::Random;
 const FIRST: u32 = Ipv4Addr::new(10, 0, 0, 0).to_bits();
 /// The number of the first sentinel's address.
 const SENTINELS: usize = 256;
-/// The name that has several addresses.
+/// The name that can have several addresses, or lead to other addresses later.
 const NAME: &str = "locks";
 
 /// The longest time for which a client keeps a connection only to examine a server.
@@ -101,19 +101,19 @@ impl Network {
         format!("redis://{}", host(address))
     }
 
-    /// Returns the URL of a cluster that lists the first addresses.
+    /// Returns the URL of a cluster, with the first addresses.
     pub(super) fn cluster_url(addresses: usize) -> String {
         let nodes: Vec<String> = (0..addresses).map(host).collect();
         format!("redis+cluster://{}", nodes.join(","))
     }
 
-    /// Returns the URL of the first sentinels, with the service that they watch.
+    /// Returns the URL that lists the first sentinels, and the service that they watch.
     pub(super) fn sentinel_url(listed: usize) -> String {
         let sentinels: Vec<String> = (0..listed).map(Sentinels::host).collect();
         format!("redis+sentinel://{}/{}", sentinels.join(","), Sentinels::SERVICE)
     }
 
-    /// Returns the URL with the name that can have several addresses.
+    /// Returns the URL with the name `NAME`.
     pub(super) fn named_url() -> String {
         format!("redis://{NAME}")
     }

@@ -1,4 +1,5 @@
-//! The parts of a history, drawn from its seed.
+//! Everything that a seed decides before a history of the engine begins: its clients, servers, locks and times, and
+//! which faults can strike.
 
 use std::time::Duration;
 
@@ -12,10 +13,10 @@ pub(super) enum Kind {
     Fair,
 }
 
-/// The server to which the name leads.
+/// The servers to which the name in the URL leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Naming {
-    /// One server at one address.
+    /// No name: the URL has addresses of single servers, of a cluster or of sentinels.
     Plain,
     /// A primary and its replica, which can change roles.
     WithReplica,
@@ -32,8 +33,8 @@ pub(super) struct Plan {
     pub(super) tasks: usize,
     /// The number of processes of each client, one after another.
     pub(super) processes: usize,
-    /// The number of servers' addresses. If the servers are [independent primaries](Self::has_primaries), a majority
-    /// holds each lock.
+    /// The number of servers' addresses. If the servers are [independent primaries](Self::has_primaries), a majority of
+    /// them grants each lock.
     pub(super) servers: usize,
     /// The number of sentinels that watch a primary and its replica; otherwise 0.
     pub(super) sentinels: usize,
@@ -51,9 +52,9 @@ pub(super) struct Plan {
     pub(super) command_timeout: Duration,
     /// The longest time that bytes take, in microseconds.
     pub(super) slowest: u64,
-    /// How long tasks begin something new.
+    /// The time for which tasks begin new requests.
     pub(super) work: Duration,
-    /// Whether callers hold locks for a long time, without other calls meanwhile.
+    /// Whether callers hold locks for a long time, and few calls are sent meanwhile.
     pub(super) is_quiet: bool,
     /// Whether faults strike before the last one is over. Then every lease may be lost.
     pub(super) is_rough: bool,
@@ -161,7 +162,7 @@ impl Plan {
         self.servers > 1 && self.shards == 0 && !self.has_several_addresses()
     }
 
-    /// Returns whether one server keeps all locks, at one of several addresses.
+    /// Returns whether one server at a time keeps all locks, at one or several of the addresses.
     const fn has_several_addresses(&self) -> bool {
         self.sentinels > 0 || !matches!(self.naming, Naming::Plain)
     }

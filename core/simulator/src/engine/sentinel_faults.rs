@@ -14,8 +14,8 @@ use crate::snapshot::Snapshot;
 const PROPAGATION: Duration = Duration::from_secs(11);
 
 impl Faults {
-    /// Lets the primary fail and its replica take over with all data. Most sentinels know of the change when the old
-    /// primary returns. The old primary still acts as a primary until it is demoted.
+    /// Lets the primary fail and its replica take over with all data. By chance, the old primary returns when most
+    /// sentinels know of the change, and acts as a primary until it is demoted.
     pub(super) async fn sentinel_failover(&self, sentinels: &Sentinels, mut random: Random) {
         let Some(_alone) = self.reshape() else { return };
         let old = sentinels.primary();

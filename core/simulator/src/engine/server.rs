@@ -32,7 +32,7 @@ pub(super) struct Around {
     pub(super) hides_run_id: bool,
 }
 
-/// A machine.
+/// A server, at one or several addresses. Several machines can serve the same data.
 pub(super) struct Machine {
     id: u64,
     around: Arc<Around>,

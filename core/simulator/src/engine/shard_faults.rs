@@ -67,7 +67,7 @@ impl Faults {
         }
         sleep(up_to(&mut random, longest)).await;
         shards.end_move(slot, to);
-        // In most histories the new node is the first to learn of the move.
+        // After most moves the new node is the first to learn of it.
         let first = if random.chance(800) { [to, from] } else { [from, to] };
         for node in first {
             self.inform_node(shards, node);

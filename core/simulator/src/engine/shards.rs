@@ -225,7 +225,8 @@ impl Shards {
         Reply::Array(ranges)
     }
 
-    /// Checks a script that ran: the compensating release of a call must not run before that call.
+    /// Checks a script that ran. If calls run in the order in which they were sent, the compensating release of a call
+    /// must not run before that call.
     pub(super) fn ran(&self, script: Script, args: &[Vec<u8>], reply: &Reply) {
         let released = &mut self.lock().released;
         match role(script).0 {

@@ -1,4 +1,5 @@
-//! Runs many histories of the engine, and prints a table of what happened in them.
+//! Runs many histories of the engine on several threads, and adds up what happened in them; an `EngineSummary` is shown
+//! as a table.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,7 +29,7 @@ pub struct EngineSummary {
     pub grants: u64,
     /// The number of auto-renewed leases that were lost.
     pub lost: u64,
-    /// The number of events.
+    /// The number of lines of all traces.
     pub steps: u64,
     /// The virtual time that passed.
     pub virtual_time: Duration,

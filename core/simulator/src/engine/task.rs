@@ -87,7 +87,7 @@ impl Task {
         Some((id, lease))
     }
 
-    /// Holds the lock for a while, and releases it.
+    /// Holds the lock for a while, and releases it or drops its lease.
     async fn hold_and_release(&self, request: &Request, id: u64, lease: Arc<Lease>) {
         let name = request.name;
         self.hold(request, &lease).await;
@@ -113,8 +113,8 @@ impl Task {
         }
     }
 
-    /// Draws a request. A request for several locks has a wait limit, because another task may hold one of them and
-    /// wait for another.
+    /// Draws a request. If a task requests several locks at once, each request has a wait limit, because another task
+    /// may hold one of these locks and wait for another of them.
     fn draw_request(&mut self, name: usize, is_alone: bool) -> Request {
         let full = Plan::name(name);
         let lock = match self.plan.names[name] {
