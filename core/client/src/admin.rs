@@ -20,7 +20,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! This module has no thread: its futures run where they are awaited, in a tokio runtime with I/O and time.
+//! The futures of this module run where they are awaited, in a tokio runtime with I/O and time. Name lookups and
+//! functions of the program can block, so they run on other threads.
 
 use std::fmt;
 use std::sync::Arc;
@@ -64,7 +65,7 @@ impl Servers {
         Ok(Self { settings, deployments })
     }
 
-    /// Whether there are several primaries, a majority of which has to grant each lock.
+    /// Whether the options name several `primaries`, a majority of which has to grant each lock.
     #[must_use]
     pub fn has_several_primaries(&self) -> bool {
         self.deployments.len() > 1
@@ -287,7 +288,8 @@ impl Topology {
     }
 }
 
-/// One server. The first command opens the connection. After a command without a reply, the next one opens it again.
+/// One server. The first command opens the connection. After a command without a reply, the next command opens a new
+/// connection.
 ///
 /// If a host name has several addresses, the connection goes to the server to which a [`Client`](crate::Client) would
 /// connect. Two primaries behind one name are `Misconfigured`. Unlike a client, a `Server` accepts a replica if no

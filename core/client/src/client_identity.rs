@@ -5,7 +5,7 @@ use steadlock_protocol::{ClientInfo, Error};
 use crate::errors::invalid;
 use crate::world::World;
 
-/// The part of the identity that is known before a process uses the client. Each fork adds its own process id.
+/// The part of the identity that is known before a process uses the client. Each process adds the rest, such as its id.
 pub(crate) struct ClientIdentity {
     /// `None` if the options name no program.
     program: Option<String>,

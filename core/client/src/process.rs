@@ -9,17 +9,17 @@ use once_cell::race::OnceBox;
 /// A process, recorded when this value was made. The value tells later whether the code still runs in that process or
 /// in a fork of it.
 ///
-/// A process id alone is not enough. The first process of a PID namespace has id 1, so a parent and its forked child
-/// can both have it; and the system reuses the id of a process that ended. The C library therefore calls a handler in
-/// each forked child, and this module counts the forks. One case remains undetected: a child that was made without the
-/// C library's `fork` and given the id of its parent.
+/// A process id alone is not enough. The first process of a PID namespace has id 1, so a parent and its child in a new
+/// namespace can both have that id; and the system reuses the id of a process that ended. The C library therefore calls
+/// a handler in each forked child, and this module counts the forks. One case remains undetected: a child that was made
+/// without the C library's `fork` and given the id of its parent.
 #[derive(Clone, Copy)]
 pub struct Process(&'static ProcessEntry);
 
 /// An entry for this process or for one of its ancestors.
 struct ProcessEntry {
     mark: Mark,
-    /// The number of known forks between the first process and this one.
+    /// The number of known forks between the first process and that of this entry.
     forks: u64,
     /// The entry of a forked child. Only atomics guard it: at a fork, another thread can hold any lock.
     child: OnceBox<Self>,
@@ -56,8 +56,9 @@ impl Process {
         self.0.mark.is_current()
     }
 
-    /// Whether no fork was counted since this value was made. Unlike `is_current`, it compares no process ids and
-    /// therefore needs no system call. For the later steps of work that `is_current` allowed to begin.
+    /// Whether no fork was counted since this value was made. Unlike `is_current`, it needs no system call, unless the
+    /// handler of forks is missing (see `Mark::guard`): then it compares process ids. For the later steps of work that
+    /// `is_current` allowed to begin.
     pub(crate) fn is_unforked(self) -> bool {
         self.0.mark.is_unforked()
     }

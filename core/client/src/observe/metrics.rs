@@ -75,7 +75,7 @@ impl Metrics {
     }
 }
 
-/// The counts of one of the client's connections.
+/// The counts of the client's connections for one purpose, to all its servers.
 #[derive(Debug, Default)]
 pub(crate) struct LinkCounts {
     /// The connections that were lost.
@@ -106,7 +106,7 @@ impl BreakerCounts {
     }
 }
 
-/// The counts of both connections.
+/// The counts of the connections for both purposes.
 #[derive(Debug, Default)]
 struct Links {
     calls: LinkCounts,

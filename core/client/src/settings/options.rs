@@ -63,7 +63,7 @@ impl OptionKind {
     }
 }
 
-/// The Rust type of an option's values, and how much of a value a log may show.
+/// The Rust type of an option's values, how a value is read, and how much of a value a log may show.
 trait Kind {
     const KIND: OptionKind;
     type Value;
@@ -184,7 +184,7 @@ macro_rules! options {
         #[derive(Clone, Default)]
         pub struct Options {
             $($(#[$doc])* pub $name: Option<$type>,)*
-            /// Observers to call on the engine's thread. Default: none.
+            /// Observers to call on the thread that drives the engine. Default: none.
             pub observers: Vec<Arc<dyn Observer>>,
             /// The function that returns the group of a lock. Default: the part of the name before the first `:`. Only
             /// with `metrics`.
@@ -251,7 +251,7 @@ options! {
     primaries: Vec<String> as Texts,
     /// The lease length of an acquisition that sets none, 300 ms to 24 h. Default 30,000.
     lease_ms: f64 as Number,
-    /// Whether the watchdog renews a lease of the length `lease_ms`. Default: yes.
+    /// Whether the watchdog renews the lease of an acquisition that sets no length. Default: yes.
     renew: bool as Flag,
     /// How long an answer can take. Default 3,000.
     command_timeout_ms: f64 as Number,
@@ -267,7 +267,7 @@ options! {
     /// A PEM file of the client's certificate, for a server that demands one; intermediate certificates can follow in
     /// the file. Requires `tls_key_file`.
     tls_cert_file: String as File,
-    /// A PEM file of that certificate's private key, which must not be encrypted.
+    /// A PEM file of the private key of the certificate in `tls_cert_file`. The key must not be encrypted.
     tls_key_file: String as File,
     /// The name that the certificate of every server must have, in place of the host that the client connects to: a
     /// host name, which is also sent as SNI, or an IP address, without a port. Use it for nodes that announce IP

@@ -24,7 +24,7 @@ pub(super) enum Family {
     Cluster,
     Sentinel,
     Memory,
-    /// A server that the program reaches by its own client.
+    /// A server that the program reaches by a Redis client of its own.
     #[cfg(not(feature = "native"))]
     Host,
 }

@@ -50,7 +50,8 @@ impl Tls {
             .map_err(|error| misconfigured(format!("no version of TLS can be used: {error}")))?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        // The library does not verify the certificate of a resumed session again, and it may have expired since.
+        // The library does not verify a certificate again when it resumes a session, but the certificate may have
+        // expired since the session began.
         config.resumption = Resumption::disabled();
         Ok(Self {
             options: options.clone(),
