@@ -24,7 +24,7 @@ pub(crate) struct IdentityOptions {
 }
 
 impl ClientIdentity {
-    /// Checks the options. Returns `None` if the client must report nothing.
+    /// Checks the options. Returns `None` if the client reports nothing.
     ///
     /// # Errors
     /// `InvalidArgument` for a label that is too long or has several lines, and for a label of a client that reports

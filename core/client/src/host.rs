@@ -74,9 +74,9 @@ impl Host {
     /// Checks the options and begins to connect.
     ///
     /// The event `Completed { request: CONNECT, .. }` reports the result of connecting. If connecting fails, every
-    /// operation fails with the same error. `wake` is called whenever the event queue turns from empty to non-empty: on
-    /// the engine's thread, on a thread that blocks in [`Pending::wait`] and drives the engine meanwhile, or on a
-    /// thread that uses the client after the engine's end. `wake` must not block.
+    /// operation but `Op::Close` fails with the same error. `wake` is called whenever the event queue turns from empty
+    /// to non-empty: on the engine's thread, on a thread that blocks in [`Pending::wait`] and drives the engine
+    /// meanwhile, or on a thread that uses the client after the engine's end. `wake` must not block.
     ///
     /// With [`Options::lazy`] no event reports the result of connecting. The engine starts with the first operation and
     /// connects then. The operation waits for the connection as it would in an outage. If locks cannot work with the
@@ -106,7 +106,8 @@ impl Host {
     }
 
     /// Checks the options, and makes a client whose engine the program runs. The client begins to connect at once.
-    /// `wake` is called as for a client with its own thread, during a turn or in one of this client's methods.
+    /// `wake` is called whenever the event queue turns from empty to non-empty, in a turn of the engine or in a method
+    /// of the client, and must not block.
     ///
     /// # Errors
     /// `InvalidArgument` for an option out of its range and for a malformed URL, on WebAssembly for each URL but
@@ -385,8 +386,8 @@ impl Core {
         self.settings.server()
     }
 
-    /// Whether the core belongs to a parent from which this process was forked. Needs no system call, because the start
-    /// of the operation has compared the process ids.
+    /// Whether the core belongs to a parent from which this process was forked. Compares no process ids, because the
+    /// start of the operation has compared them.
     fn is_forked(&self) -> bool {
         self.engine.port().is_forked()
     }

@@ -593,7 +593,8 @@ impl CommandReceiver {
     pub(crate) fn close(&self) {
         let mut state = self.0.lock();
         state.is_closed = true;
-        // The waker would keep the engine's driver in memory. It is dropped only after the mutex is unlocked.
+        // The waker would keep the engine's driver in memory. It is dropped only after the mutex is unlocked, because
+        // dropping it can run other code.
         let waker = state.waker.take();
         drop(state);
         drop(waker);

@@ -21,7 +21,7 @@ struct ProcessEntry {
     mark: Mark,
     /// The number of known forks between the first process and that of this entry.
     forks: u64,
-    /// The entry of a forked child. Only atomics guard it: at a fork, another thread can hold any lock.
+    /// The entry of a forked child. Only atomics guard it, because another thread can hold any mutex at a fork.
     child: OnceBox<Self>,
 }
 
@@ -67,8 +67,8 @@ impl Process {
 /// A value that each process has for itself: the process that made it, and each process that is forked later.
 ///
 /// A child must not use the value of its parent: at the fork, another thread may have held a mutex in it or changed it,
-/// and that thread does not exist in the child. At the first use in a child, the child gets a value of its own, without
-/// any lock. A child never drops the values of its ancestors.
+/// and that thread does not exist in the child. At the first use in a child, the child gets a value of its own, and
+/// locks no mutex for this. A child never drops the values of its ancestors.
 pub struct PerProcess<T> {
     process: Process,
     /// `None` while it is dropped.
@@ -78,7 +78,7 @@ pub struct PerProcess<T> {
 }
 
 impl<T> PerProcess<T> {
-    /// `for_child` makes the value of a child from its parent's. It must not lock anything in the parent's value.
+    /// `for_child` makes the value of a child from its parent's. It must not lock a mutex in the parent's value.
     pub fn new(value: T, for_child: fn(&T) -> T) -> Self {
         Self {
             process: Process::current(),

@@ -103,9 +103,9 @@ impl Client {
         Semaphore(kinds::Semaphore::new(self.host.clone(), name.as_ref(), limit))
     }
 
-    /// Returns the composite lock of `locks`, its members: a grant is for all of them. It acquires its members in the
-    /// order of their keys, so that two composite locks never wait for each other in a circle. Kinds can be mixed. The
-    /// lease has no token of its own.
+    /// Returns the composite lock of `locks`, its members: a grant is for all of them. A composite lock acquires its
+    /// members in the order of their keys, so that two composite locks never wait for each other in a circle. Kinds can
+    /// be mixed. The lease has no token of its own.
     ///
     /// The settings of the composite lock apply; the settings of its members do not.
     pub fn multi_lock<'a>(&self, locks: impl IntoIterator<Item = &'a Lock>) -> Lock {
@@ -127,7 +127,7 @@ impl Client {
     }
 
     /// Changes the limit of the semaphore of this name: 1 to 1,000,000. For operators. Held permits stay held; while
-    /// more are held than the new limit allows, none is granted. From then on, callers that name the old limit get
+    /// more are held than the new limit allows, none is granted. After the change, callers that name the old limit get
     /// `Misconfigured`, until no permit is held any more.
     ///
     /// Returns whether the limit was changed: while no permit is held there is no limit to change, and the next
@@ -392,7 +392,7 @@ impl Lease {
         self.0.extend_result(run(self.0.host(), self.0.extend_op(by)))
     }
 
-    /// Releases the lock.
+    /// Releases the lease, and with the last lease of a hold the lock.
     ///
     /// # Errors
     /// As [`crate::Lease::release`].

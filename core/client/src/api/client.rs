@@ -110,9 +110,9 @@ impl Client {
         Semaphore::new(self.host.clone(), name.as_ref(), limit)
     }
 
-    /// Returns the composite lock of `locks`, its members: a grant is for all of them. It acquires its members in the
-    /// order of their keys, so that two composite locks never wait for each other in a circle. Kinds can be mixed. The
-    /// lease has no token of its own.
+    /// Returns the composite lock of `locks`, its members: a grant is for all of them. A composite lock acquires its
+    /// members in the order of their keys, so that two composite locks never wait for each other in a circle. Kinds can
+    /// be mixed. The lease has no token of its own.
     ///
     /// The settings of the composite lock apply; the settings of its members do not.
     pub fn multi_lock<'a>(&self, locks: impl IntoIterator<Item = &'a Lock>) -> Lock {
@@ -131,7 +131,7 @@ impl Client {
     }
 
     /// Changes the limit of the semaphore of this name: 1 to 1,000,000. For operators. Held permits stay held; while
-    /// more are held than the new limit allows, none is granted. From then on, callers that name the old limit get
+    /// more are held than the new limit allows, none is granted. After the change, callers that name the old limit get
     /// `Misconfigured`, until no permit is held any more.
     ///
     /// Returns whether the limit was changed: while no permit is held there is no limit to change, and the next
@@ -313,7 +313,7 @@ impl Builder {
     }
 
     /// Adds an observer, which receives this client's waits, grants, renewals, losses and connections. Can be called
-    /// several times, for several observers. Default: none, and then nothing is computed.
+    /// several times, for several observers. Default: none, and then nothing is computed for observers.
     pub fn observer(mut self, observer: impl Observer + 'static) -> Self {
         self.options.observers.push(Arc::new(observer));
         self

@@ -104,6 +104,7 @@ impl Lease {
     /// - `LockLost`: the lease is lost already, or the server has no record of it, or another owner's.
     /// - `Unavailable`: the server did not answer in time; the lease keeps its former deadline.
     /// - `InvalidArgument`: `by` is below 100 ms or above 24 h.
+    /// - `Misconfigured`: the server refuses the extension, for example for a missing permission.
     /// - `Closed`, `Forked`.
     ///
     /// Dropping the future does not undo the extension.

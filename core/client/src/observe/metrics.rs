@@ -4,7 +4,8 @@
 //!   engine ── Groups ── counts ──► Series of a kind and group ◄── reads ── Metrics ──► rows ──► text
 //! ```
 //!
-//! Only the engine writes, so counting needs no mutex. A reader sees the counts of the moment at which it reads.
+//! Only the engine writes the counters, so counting needs no mutex. A reader sees the counts of the moment at which it
+//! reads.
 
 mod families;
 mod groups;

@@ -12,7 +12,7 @@ pub enum Level {
     Debug,
     /// Trouble is over, or a lease ended as its holder had requested.
     Info,
-    /// A failure that may pass before a lock is lost.
+    /// A failure that may pass before a lock is lost, or a hold that `max_hold` has ended.
     Warn,
     /// A lock is lost while its holder relies on it.
     Error,

@@ -16,7 +16,7 @@ use crate::process::Process;
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use crate::world::World;
 
-/// One lease. All methods are local and cheap, and no public method but `wait_lost` takes a lock.
+/// One lease. All methods are local and cheap, and no public method but `wait_lost` locks a mutex.
 ///
 /// In a forked child the leases of the parent are not valid.
 pub struct Lease {
