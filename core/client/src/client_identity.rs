@@ -27,8 +27,8 @@ impl ClientIdentity {
     /// Checks the options. Returns `None` if the client reports nothing.
     ///
     /// # Errors
-    /// `InvalidArgument` for a label that is too long or has several lines, and for a label of a client that reports
-    /// nothing.
+    /// `InvalidArgument` for a label that is too long or has line breaks or control characters, and for a label of a
+    /// client that reports nothing.
     pub(crate) fn check(options: IdentityOptions) -> Result<Option<Self>, Error> {
         let IdentityOptions {
             client_info,

@@ -1,4 +1,5 @@
-//! The engine's only clock, in microseconds. It counts the time for which a machine slept or was paused.
+//! The clock that measures leases and timeouts, in microseconds. It also counts the time for which a machine slept or
+//! was paused.
 //!
 //! ```text
 //!   now = the steady clock                 counts running and suspend, cannot be set

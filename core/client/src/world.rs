@@ -130,7 +130,7 @@ impl World {
         String::new()
     }
 
-    /// Returns a random number in `0..bound`; `bound` must not be 0.
+    /// Returns a random number in `0..bound`; 0 if `bound` is 0.
     #[cfg(feature = "native")]
     pub(crate) fn below(&self, bound: u64) -> u64 {
         #[cfg(feature = "simulation")]

@@ -126,7 +126,7 @@ impl Semaphore {
         self
     }
 
-    /// Acquires `permits` permits, all or none, by one lease: 1 to 1,000, and no more than the limit.
+    /// Acquires `permits` permits by one lease, all or none: 1 to 1,000 permits, and no more than the limit.
     ///
     /// # Errors
     /// As [`Lock::acquire`], and `Misconfigured` while permits are held under another limit.

@@ -354,7 +354,7 @@ mod tests {
         for _ in 0..3 {
             assert!(try_begin("h:1").is_none());
         }
-        assert!(try_begin("another:1").is_some(), "calls for others run");
+        assert!(try_begin("another:1").is_some(), "calls for another address run");
         assert_eq!(unfinished.remove(0).call(), Ok(None));
         assert!(try_begin("h:1").is_some());
     }

@@ -33,7 +33,7 @@ impl Tls {
     ///
     /// # Errors
     /// `InvalidArgument` for text in place of a path, and for an invalid server name; `Misconfigured` for a file that
-    /// cannot be read or has the wrong content.
+    /// cannot be read or has the wrong content, and if no authorities are given and the system has none.
     pub(crate) fn load(options: &TlsOptions) -> Result<Self, Error> {
         let provider = Arc::new(ring::default_provider());
         let server_name = options.server_name.as_deref().map(server_name).transpose()?;
