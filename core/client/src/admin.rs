@@ -20,7 +20,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! This module has no thread: its futures run where they are awaited, in a tokio runtime with I/O and time.
+//! The futures of this module run where they are awaited, in a tokio runtime with I/O and time. Name lookups and
+//! functions of the program can block, so they run on other threads.
 
 use std::fmt;
 use std::sync::Arc;
@@ -51,8 +52,8 @@ impl Servers {
     /// - `InvalidArgument`: the URL or an option is malformed, or the URL is `memory://`, which no other program can
     ///   reach.
     /// - `Unavailable`: no node of the cluster and no sentinel answers within the connect timeout (5 s).
-    /// - `Misconfigured`: there is no URL, and none in `STEADLOCK_URL`; or the servers that were asked refuse the
-    ///   password, or are not of the sort that the scheme says.
+    /// - `Misconfigured`: there is no URL, and none in `STEADLOCK_URL`; or a TLS file cannot be used; or the servers
+    ///   that were asked refuse the password, or are not of the sort that the scheme says.
     ///
     /// Dropping the future cancels the search.
     pub async fn open(builder: Builder) -> Result<Self, Error> {
@@ -64,7 +65,7 @@ impl Servers {
         Ok(Self { settings, deployments })
     }
 
-    /// Whether there are several primaries, a majority of which has to grant each lock.
+    /// Whether the options name several `primaries`, a majority of which has to grant each lock.
     #[must_use]
     pub fn has_several_primaries(&self) -> bool {
         self.deployments.len() > 1
@@ -83,7 +84,7 @@ impl Servers {
 
     /// Returns keys and channels for testing rights. They belong to no lock: they have the options' key prefix and an
     /// id that nobody else has. The second set comes from a name with a brace; it is `None` if the prefix has a brace.
-    /// Each call returns new ones.
+    /// Each call returns new keys and channels.
     #[must_use]
     pub fn test_keys(&self) -> (Scratch, Option<Scratch>) {
         self.settings.test_keys()
@@ -183,9 +184,9 @@ impl Deployment {
         &mut self.primaries
     }
 
-    /// Returns the server that another one announces as `host:port`, such as a replica in `INFO replication`; an IPv6
-    /// address stands in brackets. The address map applies, and so do the URL's user, password and TLS. Returns `None`
-    /// if `address` is no such address.
+    /// Returns the server that another server announces as `host:port`, such as a replica in `INFO replication`; an
+    /// IPv6 address stands in brackets. The address map applies, and so do the URL's user, password and TLS. Returns
+    /// `None` if `address` is no such address.
     #[must_use]
     pub fn announced(&self, address: &str) -> Option<Server> {
         let (host, port) = host_and_required_port(address)?;
@@ -287,7 +288,8 @@ impl Topology {
     }
 }
 
-/// One server. The first command opens the connection. After a command without a reply, the next one opens it again.
+/// One server. The first command opens the connection. After a command without a reply, the next command opens a new
+/// connection.
 ///
 /// If a host name has several addresses, the connection goes to the server to which a [`Client`](crate::Client) would
 /// connect. Two primaries behind one name are `Misconfigured`. Unlike a client, a `Server` accepts a replica if no
@@ -308,8 +310,8 @@ impl Server {
         self.0.accept_any();
     }
 
-    /// Returns why a client would refuse the address, if the last connection went to any one of several servers. Always
-    /// `None` before the first command, and without [`Server::accept_any`].
+    /// Returns why a client would refuse the address, if only [`Server::accept_any`] made the last connection possible.
+    /// `None` in all other cases, and before the first command.
     #[must_use]
     pub fn ambiguity(&self) -> Option<&str> {
         self.0.ambiguity()

@@ -1,8 +1,8 @@
 //! Threads for work that blocks: name lookups, reading files, functions of the program.
 //!
-//! At the limit of the process, the system refuses a new thread. tokio's pool panics then; this pool returns the error,
-//! and the caller can try the work again later. While a client is open the pool keeps one idle thread, so a client that
-//! has connected by a host's name can look the name up again.
+//! If a process has as many threads as it may have, the system refuses a new one. tokio's pool panics then; this pool
+//! returns the error, and the caller can try the work again later. Once the pool has a thread, it keeps one idle while
+//! a client is open. A client that has connected by a host's name can therefore look the name up again.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -32,7 +32,7 @@ pub(crate) async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'st
     Pool::current().run(work).await
 }
 
-/// Keeps one idle thread of this process's pool until it is dropped.
+/// While this exists, this process's pool keeps one idle thread, once it has a thread.
 pub(crate) struct KeepAlive(Arc<Pool>);
 
 impl KeepAlive {
@@ -95,7 +95,7 @@ impl Pool {
         if state.idle < state.waiting.len() && state.threads < MAX_THREADS {
             match start_thread(Arc::clone(self)) {
                 Ok(()) => state.threads += 1,
-                // A busy thread does the work next.
+                // A thread that is busy now does the work later.
                 Err(_) if state.threads > 0 => {}
                 Err(error) => {
                     state.waiting.pop_back();

@@ -5,7 +5,7 @@ use steadlock_protocol::{ClientInfo, Error};
 use crate::errors::invalid;
 use crate::world::World;
 
-/// The part of the identity that is known before a process uses the client. Each fork adds its own process id.
+/// The part of the identity that is known before a process uses the client. Each process adds the rest, such as its id.
 pub(crate) struct ClientIdentity {
     /// `None` if the options name no program.
     program: Option<String>,
@@ -24,11 +24,11 @@ pub(crate) struct IdentityOptions {
 }
 
 impl ClientIdentity {
-    /// Checks the options. Returns `None` if the client must report nothing.
+    /// Checks the options. Returns `None` if the client reports nothing.
     ///
     /// # Errors
-    /// `InvalidArgument` for a label that is too long or has several lines, and for a label of a client that reports
-    /// nothing.
+    /// `InvalidArgument` for a label that is too long or has line breaks or control characters, and for a label of a
+    /// client that reports nothing.
     pub(crate) fn check(options: IdentityOptions) -> Result<Option<Self>, Error> {
         let IdentityOptions {
             client_info,

@@ -1,4 +1,5 @@
-//! The engine's only clock, in microseconds. It counts the time for which a machine slept or was paused.
+//! The clock that measures leases and timeouts, in microseconds. It also counts the time for which a machine slept or
+//! was paused.
 //!
 //! ```text
 //!   now = the steady clock                 counts running and suspend, cannot be set
@@ -6,9 +7,9 @@
 //! ```
 //!
 //! A virtual machine that its host pauses, or resumes from a snapshot, may have no clock that counted meanwhile. But
-//! moments later its host or a time service sets the wall clock forward by the missed time. A step forward therefore
-//! counts as time that passed. A clock that is set for another reason looks the same, and ends leases early by the
-//! step: that is the safe side.
+//! moments later its host or a time service usually sets the wall clock forward by the missed time. A step forward
+//! therefore counts as time that passed. A wall clock that is set forward for another reason looks the same, and ends
+//! leases early by the step. This is safe, because no holder relies on its lease for too long.
 //!
 //! Each reading also reads the wall clock, so the first check of a lease after the step notices it.
 
@@ -36,7 +37,8 @@ static CLOCK: Clock = Clock::new();
 
 /// The two clocks of a machine, in microseconds.
 trait ClockSources {
-    /// Returns the time since the machine started. The clock is never set and never goes back.
+    /// Returns the time since a fixed moment, such as the start of the machine. The clock is never set and never goes
+    /// back.
     fn steady(&self) -> u64;
     /// Returns the time since 1970.
     fn wall(&self) -> i64;
@@ -103,15 +105,16 @@ impl Clock {
     /// Finds out how far the clocks have moved apart, and returns the time.
     #[cold]
     fn compare(&self, sources: &impl ClockSources) -> Instant {
-        /// Storing takes a few nanoseconds, unless the storing thread is stopped meanwhile.
+        /// The limit of attempts to store a step. Another thread stores within a few nanoseconds, unless it is stopped
+        /// meanwhile.
         const ATTEMPTS: u32 = 200;
         const ATTEMPTS_BEFORE_YIELD: u32 = 50;
 
         let mut attempts = 0;
         loop {
             let last @ Comparison { lead, stepped } = self.load();
-            // The system may stop this thread between two readings. The true distance lies between the two bounds
-            // anyway, and a later call counts the remaining part.
+            // The system may stop this thread between two readings. The true step lies between `at_least` and `at_most`
+            // all the same, and a later call counts what is missed here.
             let before = sources.steady();
             let wall = sources.wall();
             let now = sources.steady();
@@ -155,7 +158,8 @@ impl Clock {
         }
     }
 
-    /// Stores `next`, unless another thread has replaced `last` meanwhile or is storing now. Returns whether it did.
+    /// Stores `next`, unless another thread has replaced `last` meanwhile or is storing now. Returns whether `next` was
+    /// stored.
     fn replace(&self, last: Comparison, next: Comparison) -> bool {
         if self.is_storing.swap(true, Ordering::Acquire) {
             return false;
@@ -189,7 +193,8 @@ impl ClockSources for System {
         linux::micros(rustix::time::ClockId::Realtime)
     }
 
-    /// Reads the wall clock as of the kernel's last tick, 1–10 ms ago. A step since then shows at once.
+    /// Reads the wall clock as of the kernel's last tick, at most 10 ms ago. A step shows at once, without waiting for
+    /// a tick.
     fn wall_coarse(&self) -> i64 {
         linux::micros(rustix::time::ClockId::RealtimeCoarse)
     }

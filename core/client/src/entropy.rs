@@ -8,7 +8,7 @@ pub(crate) use self::blocks::OsEntropy;
 #[cfg(feature = "native")]
 pub(crate) use self::blocks::below;
 
-/// Randomness that the program draws, one call for each number.
+/// Randomness from the program, by one call for each number.
 #[cfg(target_family = "wasm")]
 #[derive(Default)]
 pub(crate) struct OsEntropy;

@@ -2,7 +2,7 @@
 
 use steadlock_protocol::{Error, ErrorKind, Operation};
 
-/// Returns the error of every operation on a closed client.
+/// Returns the error of an operation on a closed client.
 pub(crate) fn closed() -> Error {
     Error::closed(Operation::Acquire)
 }

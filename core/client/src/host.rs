@@ -7,7 +7,7 @@
 //!
 //! - [`Host::submit`] for event loops: the result arrives through the event queue. `wake` is called once when the queue
 //!   turns from empty to non-empty, and [`Host::drain`] takes everything that is queued.
-//! - [`Host::start`] for callers that block: the result arrives through the returned [`Pending`].
+//! - [`Host::start`] for callers that block or await: the result arrives through the returned [`Pending`].
 //!
 //! All ids are below 2⁵³, so that a JavaScript number can hold them. They are never reused, not even in a forked child.
 //!
@@ -73,10 +73,10 @@ impl Host {
 
     /// Checks the options and begins to connect.
     ///
-    /// The first event is `Completed { request: CONNECT, .. }`. If connecting fails, every operation fails with the
-    /// same error. `wake` is called whenever the event queue turns from empty to non-empty: on the engine's thread, on
-    /// a thread that blocks in [`Pending::wait`] and drives the engine meanwhile, or on a thread that uses a closed
-    /// client. `wake` must not block.
+    /// The event `Completed { request: CONNECT, .. }` reports the result of connecting. If connecting fails, every
+    /// operation but `Op::Close` fails with the same error. `wake` is called whenever the event queue turns from empty
+    /// to non-empty: on the engine's thread, on a thread that blocks in [`Pending::wait`] and drives the engine
+    /// meanwhile, or on a thread that uses the client after the engine's end. `wake` must not block.
     ///
     /// With [`Options::lazy`] no event reports the result of connecting. The engine starts with the first operation and
     /// connects then. The operation waits for the connection as it would in an outage. If locks cannot work with the
@@ -84,7 +84,8 @@ impl Host {
     ///
     /// # Errors
     /// `InvalidArgument` for an option out of its range or a malformed URL; `Misconfigured` without any URL, for a
-    /// scheme that this version does not know, and for an unusable file of the TLS options.
+    /// primary that is listed twice, for an unusable file of the TLS options, and for a `memory://name` whose store a
+    /// parent of this process holds; `Unavailable` if the system gives the engine no thread or no descriptors.
     #[cfg(feature = "native")]
     pub fn open(options: Options, wake: Box<dyn Fn() + Send + Sync>) -> Result<Self, Error> {
         catch_as_error(Operation::Connect, || {
@@ -105,11 +106,13 @@ impl Host {
     }
 
     /// Checks the options, and makes a client whose engine the program runs. The client begins to connect at once.
-    /// `wake` is called as for a client with its own thread, during a turn or in one of this client's methods.
+    /// `wake` is called whenever the event queue turns from empty to non-empty, in a turn of the engine or in a method
+    /// of the client, and must not block.
     ///
     /// # Errors
-    /// `InvalidArgument` for an option out of its range; `Misconfigured` for `memory://`, and for files of the TLS
-    /// options.
+    /// `InvalidArgument` for an option out of its range and for a malformed URL, on WebAssembly for each URL but
+    /// `host://`; `Misconfigured` without any URL, for a scheme that is not part of this build, such as `memory://`,
+    /// and for TLS options.
     #[cfg(not(feature = "native"))]
     pub fn open_driven(options: Options, wake: Box<dyn Fn() + Send + Sync>) -> Result<(Self, Driven), Error> {
         let wake: Wake = Arc::from(wake);
@@ -146,9 +149,9 @@ impl Host {
         request
     }
 
-    /// Cancels a submitted operation whose caller has gone: a lock granted meanwhile is released, and no event follows.
-    /// But the event can still be drained before the engine learns of the cancel. The binding must then release the
-    /// lease that the event grants.
+    /// Cancels a submitted operation whose caller has gone: a lock that is granted meanwhile is released, and the event
+    /// of the operation is removed from the queue. If the binding drains the event before the engine learns of the
+    /// cancel, the binding must release the lease that the event grants.
     pub fn cancel(&self, request: u64) {
         self.core().cancel_queued(request);
     }
@@ -167,7 +170,7 @@ impl Host {
         self.core().engine().port().drain(into);
     }
 
-    /// Starts an operation whose result does not pass through the event queue.
+    /// Starts an operation whose result arrives through the returned [`Pending`], and not through the event queue.
     pub fn start(&self, op: Op) -> Pending {
         let core = self.core();
         let request = core.next_request();
@@ -182,7 +185,8 @@ impl Host {
         self.core().settings.log.set(level);
     }
 
-    /// Blocks until the client is connected or connecting has failed, about the connect timeout at most.
+    /// Blocks until the client is connected or connecting has failed: about the connect timeout at most, but without
+    /// bound if the client is lazy or this process is a fork, because connecting is then retried.
     ///
     /// # Errors
     /// The error of connecting.
@@ -245,7 +249,8 @@ impl Host {
         self.0.original().0.server()
     }
 
-    /// Whether the client has begun to connect in this process. A lazy client does so with its first operation.
+    /// Whether the client has begun to connect in this process, or can no longer begin because it was closed or failed
+    /// for good. A lazy client begins with its first operation.
     #[must_use]
     pub fn is_started(&self) -> bool {
         self.core().engine().is_started()
@@ -258,7 +263,8 @@ impl Host {
     }
 
     /// Closes the client: waiters get `Closed`, and the leases are lost with the reason `Closed` and then released.
-    /// Returns when that is done, after 500 ms at the latest. A second call does nothing.
+    /// Returns when that is done, after 500 ms at the latest; on a thread that drives an engine, at once. A second call
+    /// changes nothing.
     #[cfg(feature = "native")]
     pub fn close_blocking(&self) {
         let mut pending = self.start(Op::Close);
@@ -310,9 +316,9 @@ impl Host {
     }
 }
 
-/// Returns the error that a package reports for a lease that was lost for `reason`, a word of [`LostReason`]. A package
-/// reports it at the end of a scope and from `lock.release()` (`Release`), or before the release. `is_forgotten` means
-/// that the lease needs no release, as in [`Lease::is_forgotten`].
+/// Returns the error that a package reports for a lease that was lost for `reason`, a word of [`LostReason`].
+/// `operation` is `Release` at the release or at the end of a scope, and `Hold` before that. `is_forgotten` means that
+/// the lease needs no release, as in [`Lease::is_forgotten`].
 #[must_use]
 pub fn lost_error(name: &str, reason: &str, is_forgotten: bool, operation: Operation) -> Error {
     let reason = LostReason::parse(reason);
@@ -380,8 +386,8 @@ impl Core {
         self.settings.server()
     }
 
-    /// Whether the core belongs to a parent from which this process was forked. Needs no system call, because the start
-    /// of the operation has compared the process ids.
+    /// Whether the core belongs to a parent from which this process was forked. Compares no process ids, because the
+    /// start of the operation has compared them.
     fn is_forked(&self) -> bool {
         self.engine.port().is_forked()
     }
@@ -489,7 +495,7 @@ impl std::fmt::Debug for Core {
 struct ShutDownOnDrop(Arc<Core>);
 
 impl ShutDownOnDrop {
-    /// Makes the host's core in this process, and in each of its forks. An engine starts with its first command.
+    /// Makes the host's core of this process now, and that of each forked child when the child first uses the host.
     fn per_process(settings: Arc<Settings>, wake: Option<Wake>) -> PerProcess<Self> {
         let first = Self(Arc::new(Core::new(settings, wake)));
         PerProcess::new(first, |parent| Self(Arc::new(parent.0.for_child())))

@@ -25,30 +25,37 @@
 //!
 //! # What a lease promises
 //!
-//! A lock has at most one holder, and the holder learns of a loss in time. A [`Lease`] is valid until a deadline, which
-//! counts from before the request was sent. The client's clock also counts the time for which the machine sleeps. It
-//! counts the pause of a virtual machine as soon as the wall clock of that machine is set again. A watchdog on a thread
-//! of its own renews the lease at a third of its length. When a renewal fails for too long, or the record is removed on
-//! the server, [`Lease::lost`] completes and [`Lease::is_valid`] turns false. A process that was stopped learns of the
-//! loss late; a resource can refuse its late writes if it remembers the highest [`Lease::token`] that it has seen.
+//! As long as the server keeps its data, a lock has at most one holder (a read side and a semaphore have several). A
+//! [`Lease`] is valid until its deadline, unless it is lost before. The deadline counts from before the request was
+//! sent, and comes before the end of the record on the server. The client's clock also counts the time for which the
+//! machine sleeps. It counts the pause of a virtual machine as soon as the wall clock of that machine is set forward.
+//!
+//! By default a thread of the client renews the lease at a third of its length. When no renewal succeeds before the
+//! deadline, or a renewal finds that the holder's record is gone, [`Lease::lost`] completes and [`Lease::is_valid`]
+//! turns false. A lease whose length [`Lock::lease`] sets is not renewed, unless [`Lock::renewed`] is called too. The
+//! holder of such a fixed lease learns of a loss at the deadline, or earlier from a call that extends or releases the
+//! lease. A process that was stopped learns of the loss late. A resource that remembers the highest [`Lease::token`]
+//! that it has seen can refuse the late writes of such a process.
 //!
 //! # Threads and runtimes
 //!
-//! Each client has one thread, "steadlock-engine", that owns its connections. This thread wakes the futures of this
-//! API, and they work on any async runtime. The blocking API in [`blocking`] needs no runtime. A thread that makes
-//! blocking calls in quick succession, with no other caller, drives the connections itself while it waits, which saves
-//! two thread switches a call.
+//! Each client has one thread, "steadlock-engine", for its connections; with [`Builder::lazy`] the thread starts at the
+//! first use. The client wakes the futures of this API itself, so they work on any async runtime. The blocking API in
+//! [`blocking`] needs no runtime. A thread that makes blocking calls in quick succession, with no other caller, drives
+//! the connections itself while it waits, which saves two thread switches a call.
 //!
 //! # Without threads and sockets
 //!
-//! All of this is in the feature `native`, which is on by default. Without it the crate has only [`host`] and its
-//! supporting types, also on `wasm32-unknown-unknown`: the program runs the engine, opens the connections and provides
-//! the time (`Host::open_driven`).
+//! All of the above is in the feature `native`, which is on by default. Without this feature the crate also compiles
+//! for `wasm32-unknown-unknown`, and has only [`host`], [`observe`] and the types that they use. The program then runs
+//! the engine and opens the connections (`Host::open_driven`); on WebAssembly it also provides the time and the
+//! randomness (`host::provide`).
 //!
 //! # Traces
 //!
-//! With the feature `tracing`, off by default, every acquisition by this API has two spans. This holds for each kind of
-//! lock, awaited or blocking. The target is `steadlock` and the level `INFO`:
+//! With the feature `tracing`, off by default, every acquisition by this API has a span for its wait and, after a
+//! grant, one for its hold. This is so for each kind of lock, awaited or blocking. The target of both spans is
+//! `steadlock`, and their level `INFO`:
 //!
 //! | span | from | until | fields |
 //! |---|---|---|---|
@@ -58,10 +65,10 @@
 //! Both are children of the span that is current where the wait began, and neither is ever entered. `steadlock.lock` is
 //! the name as messages show it. A wait has a `steadlock.outcome` of `granted`, `degraded`, `timed_out`, `skipped` or
 //! `cancelled`, or one of the failures `unavailable`, `misconfigured`, `refused`, `lost` and `closed`; a failure also
-//! has the name of the [`ErrorKind`] as `error.type`. A hold has the word of its [`ReleaseOutcome`], or `lost`. The
-//! hold of a dropped lease has a [`ReleaseOutcome`] too, because the lease is released in the background. For `lost`,
-//! and for a release that finds the lease `expired` or `stolen`, `steadlock.reason` is the word of the [`LostReason`].
-//! Failures, and losses other than `max_hold` and `closed`, have `otel.status_code` `ERROR`, which
+//! has the name of the [`ErrorKind`] as `error.type`. The outcome of a hold is the word of its [`ReleaseOutcome`], or
+//! `lost`. The hold of a dropped lease has a [`ReleaseOutcome`] too, because the lease is released in the background.
+//! For `lost`, and for a release that finds the lease `expired` or `stolen`, `steadlock.reason` is the word of the
+//! [`LostReason`]. Failures, and losses other than `max_hold` and `closed`, have `otel.status_code` `ERROR`, which
 //! `tracing-opentelemetry` makes the span's status. A hold can end on the engine's thread: a subscriber must not block
 //! there.
 //!

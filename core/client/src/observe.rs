@@ -6,7 +6,7 @@
 //!           └─ counts ─────────► Metrics, for Prometheus
 //! ```
 //!
-//! Without observers, a log and metrics nothing is computed.
+//! For a call, the client computes only what an observer, the log or the metrics need.
 
 mod fields;
 #[cfg(all(feature = "tracing", feature = "native"))]
@@ -38,16 +38,16 @@ use crate::unwind::{catch, catch_panic};
 
 /// An observer of one client's events.
 ///
-/// The client calls it on the thread that drives the engine. An observer must not block there, because that thread also
-/// renews the locks; it should hand over slow work to another thread. It can drop leases and clients, and start a
-/// future; a call of [`blocking`](crate::blocking) is refused there as `InvalidArgument`. An observer that panics is
-/// not called again.
+/// The client calls it on the thread that drives the engine. An observer must not block there, because no lease is
+/// renewed meanwhile; it should hand over slow work to another thread. It can drop leases and clients, and start a
+/// future. A call of [`blocking`](crate::blocking) that would have to wait fails there as `InvalidArgument`. An
+/// observer that panics is not called again.
 pub trait Observer: Send + Sync {
     /// Receives an event.
     fn observe(&self, observation: &Observation);
 
-    /// Returns how much detail the observer wants. The client asks once, when it is made, and computes no detail that
-    /// no observer wants.
+    /// Returns how much detail the observer wants. The client asks once, when it is made, and reports at least the
+    /// highest detail that any of its observers wants.
     fn detail(&self) -> Detail {
         Detail::Everything
     }
@@ -72,7 +72,7 @@ impl Observers {
         Self { all, detail: highest }
     }
 
-    /// Returns the highest detail that any of them wants.
+    /// Returns the highest detail that any observer wants.
     pub(crate) const fn detail(&self) -> Detail {
         self.detail
     }

@@ -35,7 +35,7 @@ impl OwnFile {
         })
     }
 
-    /// Returns the file under this number, even if the number belongs to another file by now
+    /// Returns the file under the descriptor's number, even if the number belongs to another file by now
     /// ([`is_still_ours`](Self::is_still_ours)).
     #[must_use]
     pub const fn file(&self) -> Option<&File> {
@@ -53,7 +53,7 @@ impl OwnFile {
 impl Drop for OwnFile {
     fn drop(&mut self) {
         if !self.is_still_ours() {
-            // The number belongs to a file of the program now.
+            // The number belongs to a file of the program now, or to no file.
             mem::forget(self.file.take());
         }
     }

@@ -58,7 +58,7 @@ pub(crate) struct Port {
     events: Mutex<Vec<Event>>,
     /// The client's counts, if it counts metrics.
     metrics: Option<Arc<Metrics>>,
-    /// The error of every operation after the engine's end.
+    /// The error of operations after the engine's end.
     end_error: OnceLock<Error>,
     /// The outcomes of releases after the engine's end, if the client was closed.
     close_outcomes: OnceLock<CloseOutcomes>,
@@ -92,8 +92,8 @@ impl Port {
         self.generation
     }
 
-    /// Whether the port belongs to a parent from which this process was forked. Compares only the counted forks,
-    /// without a system call.
+    /// Whether the port belongs to a parent from which this process was forked. Usually needs no system call: see
+    /// [`Process::is_unforked`].
     pub(crate) fn is_forked(&self) -> bool {
         !self.process.is_unforked()
     }
@@ -131,7 +131,8 @@ impl Port {
         let _ = self.end_error.set(error);
     }
 
-    /// Returns the outcome of a release of this lease after the client was closed; `None` before the close.
+    /// Returns the outcome of a release of this lease after the client was closed; `None` unless a close has ended the
+    /// engine.
     pub(crate) fn close_outcome(&self, lease: LeaseId) -> Option<Released> {
         let number = host_id(self.generation, lease.get());
         self.close_outcomes
@@ -145,7 +146,7 @@ impl Port {
         leases.filter_map(|lease| self.close_outcome(lease)).collect()
     }
 
-    /// Answers a command that arrives after the engine's end.
+    /// Answers a command that no engine executes, because the engine has ended or could not start.
     pub(crate) fn answer_ended(&self, command: Command, error: Error) {
         let (sink, result) = match command {
             Command::Run {
@@ -363,7 +364,7 @@ pub(crate) enum Sink {
 /// The result of a successful operation.
 #[derive(Clone, Debug)]
 pub enum Completion {
-    /// The server was reached, and locks can work with it.
+    /// The client is connected, and locks can work with its server, or with a majority of its primaries.
     Connected,
     /// The lock is held.
     Granted(Arc<Lease>),
@@ -377,9 +378,9 @@ pub enum Completion {
     State(LockState),
     /// A forced release or a change of a limit was done. The value says whether the lock or a permit was held.
     Forced(bool),
-    /// The holds of the context.
+    /// The hold of the context on the lock.
     Held {
-        /// The number of levels; 0 if the context holds nothing.
+        /// The number of levels; 0 if the context does not hold the lock.
         levels: u32,
         /// The innermost lease.
         lease: Option<Arc<Lease>>,
@@ -398,7 +399,7 @@ pub enum Event {
         /// The result of the operation.
         result: Result<Completion, Error>,
     },
-    /// A lease was lost for good. Arrives once for each lease, and never after its release.
+    /// A lease was lost for good. Arrives at most once for a lease, and never after its release.
     Lost {
         /// The lease's id.
         lease: u64,
@@ -503,8 +504,8 @@ impl CloseOutcomes {
         }
     }
 
-    /// Returns the outcome of a release of this lease; `lease` is the id that hosts see. An unknown lease was released
-    /// before the close.
+    /// Returns the outcome of a release of this lease; `lease` is the id that hosts see. A lease that is not known
+    /// counts as released before the close.
     pub(crate) fn of(&self, id: LeaseId, lease: u64) -> Released {
         match self.0.get(&id) {
             Some(CloseOutcome::Lost(reason)) => Released::new(lease, reason.outcome(), Some(*reason)),
@@ -592,7 +593,8 @@ impl CommandReceiver {
     pub(crate) fn close(&self) {
         let mut state = self.0.lock();
         state.is_closed = true;
-        // The waker would keep the engine's driver in memory. It is dropped only after the mutex is unlocked.
+        // The waker would keep the engine's driver in memory. It is dropped only after the mutex is unlocked, because
+        // dropping it can run other code.
         let waker = state.waker.take();
         drop(state);
         drop(waker);
@@ -607,7 +609,7 @@ impl CommandReceiver {
 impl Drop for CommandReceiver {
     fn drop(&mut self) {
         self.close();
-        // The left commands are dropped after the mutex is unlocked.
+        // The remaining commands are dropped after the mutex is unlocked.
         let left = mem::take(&mut self.0.lock().commands);
         drop(left);
     }
@@ -641,7 +643,8 @@ enum SlotState {
 }
 
 impl Slot {
-    /// Stores the result and wakes the caller. Returns the result as the error if the caller has gone.
+    /// Stores the result and wakes the caller. Returns the result as the error if the caller has gone, or if another
+    /// result came before.
     pub(crate) fn complete(&self, result: Result<Completion, Error>) -> Result<(), Result<Completion, Error>> {
         let mut state = self.lock();
         match &*state {
@@ -720,7 +723,7 @@ mod tests {
         assert_eq!((generation_of(child), session_id(child)), (1, 7));
     }
 
-    /// Returns the numbers of the queued commands.
+    /// Takes queued commands, and returns their numbers.
     fn take(commands: &CommandReceiver, waker: &Waker, most: usize) -> Vec<u64> {
         let mut taken = Vec::new();
         let polled = commands.poll_many(&mut task::Context::from_waker(waker), &mut taken, most);

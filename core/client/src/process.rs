@@ -9,19 +9,19 @@ use once_cell::race::OnceBox;
 /// A process, recorded when this value was made. The value tells later whether the code still runs in that process or
 /// in a fork of it.
 ///
-/// A process id alone is not enough. The first process of a PID namespace has id 1, so a parent and its forked child
-/// can both have it; and the system reuses the id of a process that ended. The C library therefore calls a handler in
-/// each forked child, and this module counts the forks. One case remains undetected: a child that was made without the
-/// C library's `fork` and given the id of its parent.
+/// A process id alone is not enough. The first process of a PID namespace has id 1, so a parent and its child in a new
+/// namespace can both have that id; and the system reuses the id of a process that ended. The C library therefore calls
+/// a handler in each forked child, and this module counts the forks. One case remains undetected: a child that was made
+/// without the C library's `fork` and given the id of its parent.
 #[derive(Clone, Copy)]
 pub struct Process(&'static ProcessEntry);
 
 /// An entry for this process or for one of its ancestors.
 struct ProcessEntry {
     mark: Mark,
-    /// The number of known forks between the first process and this one.
+    /// The number of known forks between the first process and that of this entry.
     forks: u64,
-    /// The entry of a forked child. Only atomics guard it: at a fork, another thread can hold any lock.
+    /// The entry of a forked child. Only atomics guard it, because another thread can hold any mutex at a fork.
     child: OnceBox<Self>,
 }
 
@@ -56,8 +56,9 @@ impl Process {
         self.0.mark.is_current()
     }
 
-    /// Whether no fork was counted since this value was made. Unlike `is_current`, it compares no process ids and
-    /// therefore needs no system call. For the later steps of work that `is_current` allowed to begin.
+    /// Whether no fork was counted since this value was made. Unlike `is_current`, it needs no system call, unless the
+    /// handler of forks is missing (see `Mark::guard`): then it compares process ids. For the later steps of work that
+    /// `is_current` allowed to begin.
     pub(crate) fn is_unforked(self) -> bool {
         self.0.mark.is_unforked()
     }
@@ -66,8 +67,8 @@ impl Process {
 /// A value that each process has for itself: the process that made it, and each process that is forked later.
 ///
 /// A child must not use the value of its parent: at the fork, another thread may have held a mutex in it or changed it,
-/// and that thread does not exist in the child. At the first use in a child, the child gets a value of its own, without
-/// any lock. A child never drops the values of its ancestors.
+/// and that thread does not exist in the child. At the first use in a child, the child gets a value of its own, and
+/// locks no mutex for this. A child never drops the values of its ancestors.
 pub struct PerProcess<T> {
     process: Process,
     /// `None` while it is dropped.
@@ -77,7 +78,7 @@ pub struct PerProcess<T> {
 }
 
 impl<T> PerProcess<T> {
-    /// `for_child` makes the value of a child from its parent's. It must not lock anything in the parent's value.
+    /// `for_child` makes the value of a child from its parent's. It must not lock a mutex in the parent's value.
     pub fn new(value: T, for_child: fn(&T) -> T) -> Self {
         Self {
             process: Process::current(),

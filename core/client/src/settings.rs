@@ -33,7 +33,7 @@ pub(crate) struct Settings {
     /// The server, or the primaries of a quorum.
     pub(crate) targets: Vec<Target>,
     pub(crate) lease: LeaseDuration,
-    /// Whether the watchdog renews the lease.
+    /// Whether the watchdog renews the lease of an acquisition that sets no length.
     pub(crate) renew: bool,
     pub(crate) command_timeout: Duration,
     pub(crate) connect_timeout: Duration,

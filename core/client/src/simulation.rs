@@ -9,8 +9,8 @@ pub use crate::world::{BoxFuture, Path, Simulated, Stream};
 
 use crate::api::{Builder, Client};
 
-/// Connects a client that lives in a simulated world. The world runs the engine as one of its tasks. Such a client must
-/// not use calls that block a thread (`blocking`, `Pending::wait`).
+/// Connects a client that lives in a simulated world. The world runs the engine as one of its tasks. Do not block a
+/// thread on such a client (`blocking`, `Pending::wait`), because the simulated time would stand still.
 ///
 /// # Errors
 /// As [`Builder::connect`].

@@ -1,8 +1,8 @@
 //! Timers whose failure does not end an engine.
 //!
 //! To set a timer that is due before all others, tokio wakes its runtime. If the program has closed the descriptor that
-//! this needs, tokio panics, and the timer may never fire. The thread then remembers the loss until its engine leaves
-//! the runtime (`engine/descriptor_monitor.rs`).
+//! the wake-up needs, tokio panics, and the timer may never fire. The thread then remembers the closed descriptor until
+//! its engine leaves the runtime (`engine/descriptor_monitor.rs`).
 
 use std::cell::Cell;
 use std::pin::{Pin, pin};
@@ -23,7 +23,7 @@ pub(crate) fn note_descriptor_closed() {
     DESCRIPTOR_CLOSED.set(true);
 }
 
-/// Returns whether this thread found a descriptor closed since the last call.
+/// Returns whether this thread found a descriptor closed since the last call of this function.
 pub(crate) fn take_descriptor_closed() -> bool {
     DESCRIPTOR_CLOSED.take()
 }

@@ -75,7 +75,7 @@ pub(crate) enum Scheme {
     /// `memory://` for a private store, or `memory://name` for a store that the clients of the process share.
     #[cfg(feature = "native")]
     Memory { name: Option<String> },
-    /// `host://name`: a server that the program reaches by its own client. Messages use this name.
+    /// `host://name`: a server that the program reaches by a Redis client of its own. Messages use this name.
     #[cfg(not(feature = "native"))]
     Host { name: String },
 }

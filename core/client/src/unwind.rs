@@ -1,8 +1,8 @@
-//! Catches panics of code that does not belong to the engine: the wakers of tasks and of hosts, and the program's
-//! observers and subscribers.
+//! Catches panics that would end the engine or a thread of the program: panics of wakers, of observers, subscribers and
+//! other functions of the program, and of tokio.
 //!
-//! A runtime whose descriptors were closed panics when it has to wake a task or set a timer. Such a panic must not end
-//! a thread that delivers a result or begins a call.
+//! A runtime of tokio whose descriptors were closed panics when it has to wake a task or set a timer. Such a panic must
+//! not end a thread that delivers a result or begins a call.
 
 use std::any::Any;
 use std::mem;

@@ -1,8 +1,8 @@
 //! The environment of a client: the time, randomness, and connections to its servers.
 //!
-//! A user's client has the machine's environment. With the feature `simulation` a simulator can provide another one;
-//! nothing that is shipped turns this feature on. Without it a [`World`] is an empty type, and each method uses the
-//! machine.
+//! A user's client has the machine's environment (on WebAssembly, the program's). With the feature `simulation` a
+//! simulator can provide another one; nothing that is shipped turns this feature on. Without the feature a [`World`]
+//! has no content.
 
 #[cfg(feature = "simulation")]
 use std::{future::Future, io, net::SocketAddr, pin::Pin, sync::Arc};
@@ -30,7 +30,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 pub enum Path {
     /// Carries script calls.
     Commands,
-    /// Carries renewals and releases.
+    /// Carries renewals, and releases while the connection for commands is closed.
     Renewals,
     /// Carries messages.
     Subscriptions,
@@ -91,7 +91,7 @@ impl World {
         clock::now()
     }
 
-    /// Returns the wall clock's time in seconds since 1970.
+    /// Returns the wall clock's time in seconds since 1970; in a simulation, the simulated time in seconds.
     pub(crate) fn seconds(&self) -> u64 {
         let micros = if self.is_virtual() {
             i64::try_from(self.now().as_micros()).unwrap_or(i64::MAX)
@@ -101,7 +101,7 @@ impl World {
         u64::try_from(micros / 1_000_000).unwrap_or_default()
     }
 
-    /// Returns the machine's name. A simulation returns the same on each machine.
+    /// Returns the machine's name; a fixed text in a simulation and without the feature `native`.
     pub(crate) fn host_name(&self) -> String {
         #[cfg(feature = "native")]
         if !self.is_virtual() {
@@ -111,7 +111,7 @@ impl World {
         "unknown host".into()
     }
 
-    /// Returns the id of this process; 0 in a simulation and on WebAssembly.
+    /// Returns the id of this process; 0 in a simulation and without the feature `native`.
     pub(crate) fn process_id(&self) -> u32 {
         if cfg!(feature = "native") && !self.is_virtual() {
             std::process::id()
@@ -130,7 +130,7 @@ impl World {
         String::new()
     }
 
-    /// Returns a random number in `0..bound`; `bound` must not be 0.
+    /// Returns a random number in `0..bound`; 0 if `bound` is 0.
     #[cfg(feature = "native")]
     pub(crate) fn below(&self, bound: u64) -> u64 {
         #[cfg(feature = "simulation")]

@@ -15,7 +15,8 @@
 //! ```
 //!
 //! Do not make these calls in an async task: they would block its thread. An [`Observer`](crate::observe::Observer)
-//! cannot make them either: a blocking call on the thread that drives an engine is refused as `InvalidArgument`.
+//! cannot make them either, because it runs on the thread that drives an engine: a call that would have to wait there
+//! fails as `InvalidArgument`. [`Client::close`] and [`Lease::wait_lost`] return at once there.
 
 use std::time::Duration;
 
@@ -28,14 +29,14 @@ use crate::engine::is_driving;
 use crate::host::{Completion, Host, Kind, Op};
 use crate::park::park_on;
 
-/// A connection to the server that keeps the locks; see [`crate::Client`].
+/// A client of the servers that keep the locks; see [`crate::Client`].
 #[derive(Clone, Debug)]
 pub struct Client {
     host: Host,
 }
 
 impl Builder {
-    /// Connects, blocking the calling thread.
+    /// Connects as [`Builder::connect`] does, but blocks the calling thread.
     ///
     /// # Errors
     /// As [`Builder::connect`].
@@ -96,13 +97,15 @@ impl Client {
         }
     }
 
-    /// Returns the semaphore of this name with `limit` permits: 1 to 1,000,000, checked when it is used.
+    /// Returns the semaphore of this name with `limit` permits. The limit is 1 to 1,000,000, and is checked when the
+    /// semaphore is used.
     pub fn semaphore(&self, name: impl AsRef<str>, limit: u32) -> Semaphore {
         Semaphore(kinds::Semaphore::new(self.host.clone(), name.as_ref(), limit))
     }
 
-    /// Returns a composite lock: all of `locks` or none. It acquires its members in the order of their keys, so two
-    /// clients cannot deadlock; kinds can be mixed. The lease has no token of its own.
+    /// Returns the composite lock of `locks`, its members: a grant is for all of them. A composite lock acquires its
+    /// members in the order of their keys, so that two composite locks never wait for each other in a circle. Kinds can
+    /// be mixed. The lease has no token of its own.
     ///
     /// The settings of the composite lock apply; the settings of its members do not.
     pub fn multi_lock<'a>(&self, locks: impl IntoIterator<Item = &'a Lock>) -> Lock {
@@ -112,25 +115,27 @@ impl Client {
         ))
     }
 
-    /// Removes the record of a lock's holder, and returns whether there was one. For operators: the holder goes on
-    /// until its next renewal finds the loss.
+    /// Removes the record of a lock's holder, and returns whether there was one; for a semaphore or a read side,
+    /// removes the records of all holders. For operators: a holder goes on until its next renewal finds the loss, or
+    /// with a fixed lease until its deadline.
     ///
     /// # Errors
-    /// As [`Lock::is_locked`]; `Unavailable` if no answer came: then check whether the lock is still held.
+    /// As [`Lock::is_locked`]. After `Unavailable`, check whether the lock is still held: the record may be removed
+    /// although no answer came.
     pub fn force_release(&self, lock: &Lock) -> Result<bool, Error> {
         lock::forced_result(run(&self.host, lock.0.force_release_op())?)
     }
 
     /// Changes the limit of the semaphore of this name: 1 to 1,000,000. For operators. Held permits stay held; while
-    /// more are held than the new limit allows, none is granted. Callers that name the old limit get `Misconfigured`
-    /// from then on.
+    /// more are held than the new limit allows, none is granted. After the change, callers that name the old limit get
+    /// `Misconfigured`, until no permit is held any more.
     ///
     /// Returns whether the limit was changed: while no permit is held there is no limit to change, and the next
     /// caller's limit applies.
     ///
     /// # Errors
-    /// As [`Lock::is_locked`]; `InvalidArgument` for a limit out of its range; `Unavailable` if no answer came: then
-    /// call again, as this is idempotent.
+    /// As [`Lock::is_locked`]; `InvalidArgument` also for a limit out of its range, and for a client with several
+    /// primaries. After `Unavailable`, call again: the call is idempotent.
     pub fn set_limit(&self, name: impl AsRef<str>, limit: u32) -> Result<bool, Error> {
         lock::forced_result(run(&self.host, kinds::set_limit(name.as_ref(), limit))?)
     }
@@ -143,7 +148,7 @@ impl Client {
         self.host.metrics()
     }
 
-    /// Whether [`Client::close`] was called.
+    /// Whether [`Client::close`] was called on this client or on a clone of it.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.host.is_closed()
@@ -155,8 +160,9 @@ impl Client {
     }
 }
 
-/// A lock; see [`crate::Lock`]. A `Lock` has no implicit owner: a thread that acquires it twice waits for itself,
-/// unless it names its lease by [`Lock::within`].
+/// A lock; see [`crate::Lock`]. A `Lock` has no implicit owner: a thread that holds the lock and acquires it again
+/// waits for itself, unless it names its lease by [`Lock::within`]. A read side can have several holders, so there the
+/// thread does not wait.
 #[derive(Clone, Debug)]
 #[must_use = "a lock object alone locks nothing; call acquire()"]
 pub struct Lock(lock::Lock);
@@ -267,7 +273,7 @@ impl Semaphore {
         self.0.name()
     }
 
-    /// Returns the limit: the number of all permits.
+    /// Returns the limit that this object names: the number of all permits.
     #[must_use]
     pub const fn limit(&self) -> u32 {
         self.0.limit()
@@ -323,7 +329,7 @@ impl Semaphore {
     }
 }
 
-/// A held lock; see [`crate::Lease`]. Dropping it releases the lock in the background.
+/// A held lock; see [`crate::Lease`]. Dropping the lease releases the lock in the background.
 #[derive(Debug)]
 #[must_use = "dropping a lease releases the lock"]
 pub struct Lease(lease::Lease);
@@ -365,8 +371,8 @@ impl Lease {
         self.0.lost_reason()
     }
 
-    /// Blocks until the lease is lost, at most for `timeout`; returns `None` if it was not. On the thread that drives
-    /// an engine, as in an observer, it returns at once.
+    /// Blocks until the lease is lost, at most for `timeout`. Returns `None` if the lease was not lost by then. On the
+    /// thread that drives an engine, as in an observer, this call returns at once.
     #[must_use]
     pub fn wait_lost(&self, timeout: Duration) -> Option<LostReason> {
         if is_driving() {
@@ -386,7 +392,7 @@ impl Lease {
         self.0.extend_result(run(self.0.host(), self.0.extend_op(by)))
     }
 
-    /// Releases the lock.
+    /// Releases the lease, and with the last lease of a hold the lock.
     ///
     /// # Errors
     /// As [`crate::Lease::release`].

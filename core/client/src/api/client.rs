@@ -14,8 +14,8 @@ use crate::observe::{GroupBy, Observer};
 #[cfg(feature = "simulation")]
 use crate::world::{Simulated, World};
 
-/// A connection to the server that keeps the locks. Cloning is cheap. After the last clone and its leases have been
-/// dropped, the connection closes in the background.
+/// A client of the servers that keep the locks. Cloning is cheap. The client closes in the background when all its
+/// clones, locks and leases have been dropped.
 ///
 /// ```
 /// # fn main() -> Result<(), steadlock::Error> {
@@ -39,17 +39,17 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects with the defaults to `redis://` or `redis+unix://`, to the primary that the sentinels of
-    /// `redis+sentinel://` name, to a `redis+cluster://`, each also with TLS (`rediss…`), or to `memory://`. `valkey`
-    /// is accepted in place of `redis`.
+    /// Connects with the defaults to a server (`redis://`), to the primary that sentinels name (`redis+sentinel://`) or
+    /// to a cluster (`redis+cluster://`), each also with TLS (`rediss…`); to the socket of a server (`redis+unix://`),
+    /// or to `memory://`. `valkey` is accepted in place of `redis`.
     ///
     /// # Errors
-    /// - `InvalidArgument`: the URL is malformed. The message does not repeat it.
+    /// - `InvalidArgument`: the URL is malformed. The message does not repeat the URL.
     /// - `Unavailable`: the server cannot be reached within the connect timeout (5 s); the message names the server and
-    ///   the cause.
-    /// - `Misconfigured`: the server refuses the password, is older than Redis 6.2, or is not what the scheme says: a
-    ///   replica, a sentinel, part of a cluster. Also if one side rejects the other's certificate, or if no sentinel
-    ///   that answers knows the service.
+    ///   the cause. Also if the system gives the client no thread or no descriptors.
+    /// - `Misconfigured`: the server refuses the password, is older than Redis 6.2 or Valkey 7.2, or is not what the
+    ///   scheme says: for example, `redis://` leads to a replica, a sentinel or a node of a cluster. Also if one side
+    ///   rejects the other's certificate, or if no sentinel that answers knows the service.
     ///
     /// Dropping the future cancels connecting.
     pub async fn connect(url: impl Into<String>) -> Result<Self, Error> {
@@ -57,15 +57,16 @@ impl Client {
     }
 
     /// Connects to several independent primaries, an odd number from 3 to 15. Every lock of this client is a RedLock: a
-    /// majority of the primaries holds it, so it survives the failure of a minority. `lock` and `mutex` both return a
-    /// RedLock; other kinds are refused. A RedLock is not reentrant and has no token.
+    /// majority of the primaries has its record, so the lock survives the failure of a minority. `lock` and `mutex`
+    /// both return a RedLock; other kinds and composite locks are refused when they are used. A RedLock is not
+    /// reentrant and has no token.
     ///
-    /// The guarantee requires that a primary which restarts without its data stays away for as long as the longest
-    /// lease.
+    /// A RedLock has at most one holder only if a primary that restarts without its data stays away for the longest
+    /// lease length that any client asks for.
     ///
     /// # Errors
-    /// As [`Client::connect`]; `Unavailable` if no majority can be reached, and `Misconfigured` if a primary is listed
-    /// twice.
+    /// As [`Client::connect`], but `Unavailable` only if no majority can be reached. `Misconfigured` also if a primary
+    /// is listed twice, and `InvalidArgument` for another number of URLs.
     pub async fn redlock(urls: impl IntoIterator<Item = impl Into<String>>) -> Result<Self, Error> {
         Self::builder().primaries(urls).connect().await
     }
@@ -75,17 +76,19 @@ impl Client {
         Builder::default()
     }
 
-    /// Returns the lock of this name: 1 to 512 bytes, without NUL, and with braces only around one non-empty part.
-    /// Makes no server call; an invalid name is refused when the lock is used.
+    /// Returns the lock of this name: 1 to 512 bytes, without NUL, with braces only around one non-empty part, and not
+    /// beginning with `steadlock:` or `redisson_`. Makes no server call; an invalid name is refused when the lock is
+    /// used.
     ///
-    /// Two calls with one name return the same lock.
+    /// Two calls with one name return objects of the same lock.
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self.host.clone(), Kind::Lock, name.as_ref())
     }
 
     /// Returns the mutex of this name. A mutex has the layout of most other lock libraries and excludes their locks of
-    /// the same key, so a team can migrate one service at a time. It is not reentrant: a call that names its lease by
-    /// [`Lock::within`] is refused as `InvalidArgument`, and a call that does not name it waits for itself.
+    /// the same key, so a team can migrate one service at a time. It is not reentrant: a second acquisition by its
+    /// holder is refused as `InvalidArgument` if it names the lease by [`Lock::within`], and otherwise waits for the
+    /// holder itself.
     pub fn mutex(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self.host.clone(), Kind::Mutex, name.as_ref())
     }
@@ -101,38 +104,42 @@ impl Client {
         ReadWriteLock::new(&self.host, name.as_ref())
     }
 
-    /// Returns the semaphore of this name with `limit` permits: 1 to 1,000,000, checked when it is used.
+    /// Returns the semaphore of this name with `limit` permits. The limit is 1 to 1,000,000, and is checked when the
+    /// semaphore is used.
     pub fn semaphore(&self, name: impl AsRef<str>, limit: u32) -> Semaphore {
         Semaphore::new(self.host.clone(), name.as_ref(), limit)
     }
 
-    /// Returns a composite lock: all of `locks` or none. It acquires its members in the order of their keys, so two
-    /// clients cannot deadlock; kinds can be mixed. The lease has no token of its own.
+    /// Returns the composite lock of `locks`, its members: a grant is for all of them. A composite lock acquires its
+    /// members in the order of their keys, so that two composite locks never wait for each other in a circle. Kinds can
+    /// be mixed. The lease has no token of its own.
     ///
     /// The settings of the composite lock apply; the settings of its members do not.
     pub fn multi_lock<'a>(&self, locks: impl IntoIterator<Item = &'a Lock>) -> Lock {
         Lock::composite(self.host.clone(), locks)
     }
 
-    /// Removes the record of a lock's holder, and returns whether there was one. For operators: the holder goes on
-    /// until its next renewal finds the loss.
+    /// Removes the record of a lock's holder, and returns whether there was one; for a semaphore or a read side,
+    /// removes the records of all holders. For operators: a holder goes on until its next renewal finds the loss, or
+    /// with a fixed lease until its deadline.
     ///
     /// # Errors
-    /// As [`Lock::is_locked`]; `Unavailable` if no answer came: then check whether the lock is still held.
+    /// As [`Lock::is_locked`]. After `Unavailable`, check whether the lock is still held: the record may be removed
+    /// although no answer came.
     pub async fn force_release(&self, lock: &Lock) -> Result<bool, Error> {
         lock::forced_result(self.host.start(lock.force_release_op()).await?)
     }
 
     /// Changes the limit of the semaphore of this name: 1 to 1,000,000. For operators. Held permits stay held; while
-    /// more are held than the new limit allows, none is granted. Callers that name the old limit get `Misconfigured`
-    /// from then on.
+    /// more are held than the new limit allows, none is granted. After the change, callers that name the old limit get
+    /// `Misconfigured`, until no permit is held any more.
     ///
     /// Returns whether the limit was changed: while no permit is held there is no limit to change, and the next
     /// caller's limit applies.
     ///
     /// # Errors
-    /// As [`Lock::is_locked`]; `InvalidArgument` for a limit out of its range; `Unavailable` if no answer came: then
-    /// call again, as this is idempotent.
+    /// As [`Lock::is_locked`]; `InvalidArgument` also for a limit out of its range, and for a client with several
+    /// primaries. After `Unavailable`, call again: the call is idempotent.
     pub async fn set_limit(&self, name: impl AsRef<str>, limit: u32) -> Result<bool, Error> {
         lock::forced_result(self.host.start(kinds::set_limit(name.as_ref(), limit)).await?)
     }
@@ -147,14 +154,14 @@ impl Client {
         self.host.metrics()
     }
 
-    /// Whether [`Client::close`] was called.
+    /// Whether [`Client::close`] was called on this client or on a clone of it.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.host.is_closed()
     }
 
     /// Closes the client: waiters get `Closed`, and the leases are lost with the reason `Closed` and then released.
-    /// Returns when the server has answered, after 500 ms at the latest. A second call does nothing.
+    /// Returns when all releases are answered, after 500 ms at the latest. A second call changes nothing.
     pub async fn close(&self) {
         // The client is closed, even if the close returned an error.
         let _ = self.host.start(Op::Close).await;
@@ -188,13 +195,14 @@ impl Builder {
         self
     }
 
-    /// Sets how long an answer of the server can take. Default 3 s.
+    /// Sets how long the client waits for an answer of the server: 1 ms to 24 h, default 3 s. In a round of a RedLock,
+    /// each primary has less time.
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
         self.options.command_timeout_ms = Some(millis(timeout));
         self
     }
 
-    /// Sets how long connecting can take. Default 5 s.
+    /// Sets how long connecting can take: 1 ms to 24 h, default 5 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.options.connect_timeout_ms = Some(millis(timeout));
         self
@@ -228,16 +236,17 @@ impl Builder {
         self
     }
 
-    /// Sets a PEM file of that certificate's private key, which must not be encrypted.
+    /// Sets a PEM file of the private key of the certificate in [`Builder::tls_cert_file`]. The key must not be
+    /// encrypted.
     pub fn tls_key_file(mut self, path: impl AsRef<Path>) -> Self {
         self.options.tls_key_file = Some(path.as_ref().to_string_lossy().into_owned());
         self
     }
 
-    /// Sets the name that the certificate of every server must have, also of the servers in the URL, in place of the
-    /// host that the client connects to. Use it for nodes and sentinels that announce IP addresses which no certificate
-    /// names. The name is a host name, which is also sent as SNI, or an IP address, without a port. Requires
-    /// `rediss://`. Default: each server's own host.
+    /// Sets the name that the certificate of every server must have, in place of the host that the client connects to.
+    /// The servers in the URL are no exception. Use it for nodes and sentinels that announce IP addresses which no
+    /// certificate names. The name is a host name, which is also sent as SNI, or an IP address, without a port.
+    /// Requires `rediss://`. Default: each server's own host.
     pub fn tls_server_name(mut self, name: impl Into<String>) -> Self {
         self.options.tls_server_name = Some(name.into());
         self
@@ -252,10 +261,10 @@ impl Builder {
         self
     }
 
-    /// Connects at the first use, for a client that is made before its server is up: `connect` returns at once without
-    /// a server call. A use waits for the connection as it would in an outage, within its own wait. If the server
-    /// refuses the password, or locks cannot work with it, that use fails at once with `Misconfigured`, and so does
-    /// each later use.
+    /// Connects at the first use, for a client that is made before its server is up: [`Builder::connect`] returns at
+    /// once without a server call. A use waits for the connection as it would in an outage, within its own wait. If
+    /// locks cannot work with the server, for example because the server refuses the password, that use and each later
+    /// one fail at once with `Misconfigured`.
     pub fn lazy(mut self) -> Self {
         self.options.lazy = Some(true);
         self
@@ -265,19 +274,20 @@ impl Builder {
     /// A lock can have its own setting, by [`Lock::on_unavailable`]. Default: the acquisition fails. Switches the
     /// circuit breaker on.
     ///
-    /// `Local` works for `lock`, `mutex`, `fair_lock` and composite locks of these; acquisitions of other kinds fail.
-    /// With several primaries `Local` is refused as `InvalidArgument`.
+    /// `Local` works for `lock`, `mutex`, `fair_lock` and composite locks of these; acquisitions of other kinds fail as
+    /// `Unavailable`. With several primaries `Local` is refused as `InvalidArgument`.
     pub fn on_unavailable(mut self, on_unavailable: OnUnavailable) -> Self {
         self.options.on_unavailable = Some(on_unavailable);
         self
     }
 
     /// Switches the circuit breakers on, one for each primary. A breaker opens after `failures` failures in a row: 1 to
-    /// 1,000,000, by default 5. These count as failures: a call without an answer in time, a connection that is lost or
-    /// cannot be made, and an error that says that the server cannot serve. While the breaker is open, an acquisition
-    /// fails at once as `Unavailable`, or as [`Builder::on_unavailable`] says; releases and renewals go on. After
-    /// `pause`, by default 10 s, and when a connection opens, the client asks the server whether it serves, and any
-    /// answer closes the breaker. Default: no circuit breaker.
+    /// 1,000,000. These count as failures: a call without an answer in time, a connection that is lost or cannot be
+    /// made, and an answer that says that the server cannot serve. While the breaker is open, an acquisition fails at
+    /// once as `Unavailable`, or as [`Builder::on_unavailable`] says; releases and renewals go on. After each `pause`,
+    /// and when a connection opens, the client asks the server whether it serves. Any answer that is not such a failure
+    /// closes the breaker. Default: no circuit breaker; with [`Builder::on_unavailable`] alone, 5 failures and a pause
+    /// of 10 s.
     pub fn breaker(mut self, failures: u32, pause: Duration) -> Self {
         self.options.breaker_failures = Some(failures.into());
         self.options.breaker_pause_ms = Some(millis(pause));
@@ -287,9 +297,9 @@ impl Builder {
     /// Reports no identity of this client. Without this call the client tells its servers which program it is and on
     /// which machine (host, process id, program, language, version, start time, [`Builder::client_label`]), so that
     /// [`Holder::client`](crate::Holder::client), `LockTimeout` and the tools can name programs. The client also asks
-    /// for the identities of other clients. This costs one call at the first use and one every 30 s while the client
-    /// is in use, and one every 60 s for each other client that was found to hold a lock. The server keeps an identity
-    /// for 90 s.
+    /// for the identities of other clients. Telling and asking cost one call at the first use and one every 30 s while
+    /// the client is in use, and one every 60 s for each other client that was found to hold a lock. The server keeps
+    /// an identity for 90 s.
     pub fn without_client_info(mut self) -> Self {
         self.options.client_info = Some(false);
         self
@@ -303,7 +313,7 @@ impl Builder {
     }
 
     /// Adds an observer, which receives this client's waits, grants, renewals, losses and connections. Can be called
-    /// several times, for several observers. Default: none, and then nothing is computed.
+    /// several times, for several observers. Default: none, and then nothing is computed for observers.
     pub fn observer(mut self, observer: impl Observer + 'static) -> Self {
         self.options.observers.push(Arc::new(observer));
         self
@@ -320,9 +330,9 @@ impl Builder {
     /// composite lock, all names joined by `, `. Requires [`Builder::metrics`]. The first 128 bytes of the group count;
     /// an empty group is `none`. Default: the part of the name before the first `:`, or `none` without a `:`.
     ///
-    /// The client calls the function at each acquisition and renewal, on the thread that drives the engine and so
-    /// renews the locks. The function must not block, nor call the client. If it panics, that acquisition or renewal
-    /// counts as `other`.
+    /// The client calls the function at each acquisition and renewal, on the thread that drives the engine. The
+    /// function must not block, because no lease is renewed meanwhile, nor call the client. If it panics, that
+    /// acquisition or renewal counts as `other`.
     pub fn metrics_group(mut self, group: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         self.options.metrics_group = Some(GroupBy::new(group));
         self
@@ -343,10 +353,11 @@ impl Builder {
         self
     }
 
-    /// Connects; see [`Client::connect`].
+    /// Connects; see [`Client::connect`]. After [`Builder::lazy`], returns at once.
     ///
     /// # Errors
-    /// As [`Client::connect`], and `InvalidArgument` for an option out of its range.
+    /// As [`Client::connect`]; `InvalidArgument` also for an option out of its range, and `Misconfigured` also without
+    /// any URL and for a TLS file that cannot be used.
     pub async fn connect(self) -> Result<Client, Error> {
         let is_lazy = self.is_lazy();
         let host = self.open()?;

@@ -11,9 +11,10 @@ use crate::host::{Completion, Host, Kind, LockRef, Op};
 
 /// A read-write lock: many owners can hold its read side, or one its write side.
 ///
-/// A waiting writer keeps new readers out for two seconds at a time, so neither side starves. A holder of the write
-/// side can acquire the read side [`Lock::within`] it, and keeps the read side when it releases the write side. The
-/// reverse is refused, because the caller would wait for its own read lock.
+/// A waiting writer keeps new readers out for two seconds at a time, so neither side starves as long as reads take less
+/// than that. A holder of the write side can acquire the read side [`Lock::within`] its lease, and keeps the read side
+/// when it releases the write side. Acquiring the write side within a lease of the read side is refused as
+/// `InvalidArgument`, because the caller would wait for itself.
 ///
 /// ```
 /// # fn main() -> Result<(), steadlock::Error> {
@@ -58,9 +59,9 @@ impl ReadWriteLock {
 
 /// A semaphore: a limited number of permits, held by leases.
 ///
-/// While any permit is held, the server keeps the limit; a client that names another limit then gets `Misconfigured`,
-/// unless an operator changed the limit with [`crate::Client::set_limit`]. The permits of a process that died become
-/// free when their lease ends. Not reentrant; leases have no token.
+/// While any permit is held, the server keeps the limit, and a client that names another one gets `Misconfigured`. An
+/// operator can change the kept limit with [`crate::Client::set_limit`]. The permits of a process that died become free
+/// when their lease ends. Not reentrant; leases have no token.
 ///
 /// ```
 /// # fn main() -> Result<(), steadlock::Error> {
@@ -95,7 +96,7 @@ impl Semaphore {
         self.lock.name()
     }
 
-    /// Returns the limit: the number of all permits.
+    /// Returns the limit that this object names: the number of all permits.
     #[must_use]
     pub const fn limit(&self) -> u32 {
         self.limit
@@ -125,7 +126,7 @@ impl Semaphore {
         self
     }
 
-    /// Acquires `permits` permits, all or none, by one lease: 1 to 1,000, and no more than the limit.
+    /// Acquires `permits` permits by one lease, all or none: 1 to 1,000 permits, and no more than the limit.
     ///
     /// # Errors
     /// As [`Lock::acquire`], and `Misconfigured` while permits are held under another limit.

@@ -10,7 +10,9 @@ use crate::host::{self, Completion, Host, Op};
 
 /// A held lock, until it is released, lost or dropped.
 ///
-/// Dropping it releases the lock in the background; [`Lease::release`] also returns the outcome.
+/// Dropping the lease releases the lock in the background; [`Lease::release`] also returns the outcome. A hold that was
+/// re-entered ([`Lock::within`](crate::Lock::within)) has several leases, and the lock is released with the last of
+/// them.
 ///
 /// ```
 /// # fn main() -> Result<(), steadlock::Error> {
@@ -53,8 +55,9 @@ impl Lease {
         self.state.name()
     }
 
-    /// Returns the fencing token, which rises with every grant of the name on one server. The token is below 2⁵³;
-    /// `None` if the lock was acquired without one.
+    /// Returns the fencing token, which is higher than the tokens of all earlier grants of the name
+    /// (`docs/guarantees.md` has the exceptions). A re-entry has the token of its hold. The token is below 2⁵³. Returns
+    /// `None` if none was drawn, as for a read side, a semaphore, a composite lock and a RedLock.
     #[must_use]
     pub fn token(&self) -> Option<u64> {
         self.state.token()
@@ -75,7 +78,8 @@ impl Lease {
     }
 
     /// Whether the holder can rely on the lease now. Reads the clock, so the answer is right as soon as a stopped
-    /// process or a sleeping machine continues.
+    /// process or a sleeping machine continues. Makes no server call, so a record that was removed since the last one
+    /// goes unnoticed.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.state.is_valid()
@@ -97,9 +101,10 @@ impl Lease {
     /// Extends the lease to `by` from now, and never shortens it; `None` means the lease's own length.
     ///
     /// # Errors
-    /// - `LockLost`: the lease is lost already, or the server has no record of it.
+    /// - `LockLost`: the lease is lost already, or the server has no record of it, or another owner's.
     /// - `Unavailable`: the server did not answer in time; the lease keeps its former deadline.
     /// - `InvalidArgument`: `by` is below 100 ms or above 24 h.
+    /// - `Misconfigured`: the server refuses the extension, for example for a missing permission.
     /// - `Closed`, `Forked`.
     ///
     /// Dropping the future does not undo the extension.
@@ -107,12 +112,14 @@ impl Lease {
         self.extend_result(self.host.start(self.extend_op(by)).await)
     }
 
-    /// Releases the lock. Returns when the server has answered, or returns `Unknown` after the command timeout; the
-    /// engine then retries in the background until the record has expired. Never removes the record of another holder.
+    /// Releases the lease, and with the last lease of a hold the lock. Returns when the server has answered, or returns
+    /// `Unknown` after the command timeout; the client then retries in the background until the record has expired.
+    /// Never removes the record of another owner.
     ///
     /// # Errors
-    /// `Forked`, `Unavailable`, `Misconfigured`. After the client was closed, returns the outcome that the close had
-    /// for this lease.
+    /// `Forked`; `Misconfigured` if the server refuses the release, for example for a missing permission; `Unavailable`
+    /// if the client has failed. After the client was closed there is no error: the call returns the outcome that the
+    /// close had for this lease.
     ///
     /// Dropping the future does not stop the release.
     pub async fn release(mut self) -> Result<ReleaseOutcome, Error> {

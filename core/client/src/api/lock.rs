@@ -13,10 +13,10 @@ use super::spans::WaitSpan;
 use crate::host::{self, Acquire, Completion, Host, Kind, LockRef, Op, Pending};
 
 /// A lock. A lock object is immutable and cheap: all state is in the client and on the server, and two objects of one
-/// name are the same lock.
+/// kind and name are the same lock.
 ///
-/// A `Lock` has no implicit owner: two calls exclude each other, even in one task. To acquire the lock again while it
-/// is held, name the lease with [`Lock::within`].
+/// A `Lock` has no implicit owner: two acquisitions exclude each other, even in one task (not two of a read side). To
+/// acquire the lock again while it is held, name the lease with [`Lock::within`].
 ///
 /// ```
 /// # fn main() -> Result<(), steadlock::Error> {
@@ -94,7 +94,8 @@ impl Lock {
         }
     }
 
-    /// Returns the lock's name without the client's key prefix. A composite lock returns all names of its members.
+    /// Returns the lock's name without the client's key prefix. The name of a composite lock has the names of all its
+    /// members, joined by `, `.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -114,9 +115,9 @@ impl Lock {
         self
     }
 
-    /// Has the watchdog renew the lease until the release, at a third of the length that [`Lock::lease`] sets. The
-    /// length must then be 300 ms to 24 h. After a crash of this process, others wait no longer than that length.
-    /// Without [`Lock::lease`] this call changes nothing, because the client's lease is renewed anyway.
+    /// Has the watchdog renew the lease until it is released or lost, at a third of the length that [`Lock::lease`]
+    /// sets. The length must then be 300 ms to 24 h. After a crash of this process, others wait no longer than that
+    /// length. Without [`Lock::lease`] this call changes nothing, because the client's lease is renewed anyway.
     ///
     /// ```
     /// # fn main() -> Result<(), steadlock::Error> {
@@ -134,14 +135,15 @@ impl Lock {
         self
     }
 
-    /// Sets the longest hold, counted from the first grant; after it the lease is lost with the reason `MaxHold`. At
-    /// least 100 ms. Default: no bound.
+    /// Sets how long the lock can be held, counted from the first grant: at least 100 ms. After that time the lease is
+    /// lost with the reason `MaxHold`. Default: no bound.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.max_hold = Some(max_hold);
         self
     }
 
-    /// Draws no fencing token, which saves one key on the server. All users of a name must make the same choice.
+    /// Draws no fencing token, which saves one key on the server. All users of a name must make the same choice,
+    /// because a resource cannot refuse a late write that has no token.
     pub fn without_fencing(mut self) -> Self {
         self.fencing = false;
         self
@@ -155,23 +157,28 @@ impl Lock {
         self
     }
 
-    /// Returns a lock object that re-enters `lease`, which must be a held lease of this lock. Re-entry makes no server
-    /// call, unless the new lease has to last longer. The record is removed when the last of these leases is released.
+    /// Returns a lock object whose acquisitions re-enter the hold of `lease`, which must be a held lease of this lock.
+    /// Re-entry makes no server call, unless the new lease has to last longer. The record is removed when the last
+    /// lease of the hold is released. Locks that are not reentrant refuse `within` as `InvalidArgument`.
+    ///
+    /// A read side also accepts a held lease of its write side. The caller then acquires the read side by a server
+    /// call, and holds both sides.
     pub fn within(&self, lease: &Lease) -> Self {
         let mut lock = self.clone();
         lock.within = Some(Arc::clone(lease.state()));
         lock
     }
 
-    /// Acquires the lock. A client serves its waiters in order of arrival.
+    /// Acquires the lock. A client serves the waiters of a lock in order of arrival.
     ///
     /// # Errors
-    /// - `LockTimeout`: timed out; another owner holds the lock. The error names that owner and the rest of its lease.
-    /// - `Unavailable`: the server did not answer within the wait or, if the wait has no bound, for the length of the
-    ///   client's lease. While the circuit breaker is open, the error comes at once; with [`OnUnavailable::Skip`],
-    ///   [`Error::is_skipped`] is then true.
-    /// - `InvalidArgument`: the name, the lease or `max_hold` is out of its range, or `within` is not a held lease of
-    ///   this lock.
+    /// - `LockTimeout`: timed out; by the last answer another owner holds the lock, or another caller is served first.
+    ///   The error names the holder and the rest of its lease, if they are known.
+    /// - `Unavailable`: the server, or a majority of the primaries, did not answer within the wait or, if the wait has
+    ///   no bound, for the length of the client's lease. While the circuit breaker is open, the error comes at once;
+    ///   with [`OnUnavailable::Skip`], [`Error::is_skipped`] is then true.
+    /// - `InvalidArgument`: the name is invalid, the lease or `max_hold` is out of its range, the lock refuses
+    ///   `within`, or `within` is not a held lease of this lock.
     /// - `LockLost`: the lease given to `within` is lost.
     /// - `Misconfigured`: the key holds something that is not such a lock, or the server's user lacks a permission.
     /// - `Closed`, `Forked`.
@@ -195,7 +202,8 @@ impl Lock {
     /// Asks the server whether the lock is held.
     ///
     /// # Errors
-    /// `Unavailable`, `Misconfigured`, `InvalidArgument` (the name), `Closed`.
+    /// `Unavailable`, `Misconfigured`, `InvalidArgument` (an invalid name, or a composite lock), `Closed`, `Forked` (a
+    /// private `memory://` in a forked child).
     pub async fn is_locked(&self) -> Result<bool, Error> {
         Ok(self.holder().await?.is_some())
     }
@@ -263,7 +271,8 @@ pub(crate) struct PendingAcquire<'a> {
     span: WaitSpan<'a>,
 }
 
-/// The lease, or the error of an acquisition that was not granted. `try_acquire` returns `None` for that error.
+/// The lease, or an error. The inner error is that of an acquisition that timed out or was skipped, for which
+/// `try_acquire` returns `None`.
 pub(crate) type AcquireResult = Result<Result<Lease, Box<Error>>, Error>;
 
 impl PendingAcquire<'_> {

@@ -92,7 +92,7 @@ pub(super) fn test_now() -> Option<Instant> {
         .or_else(stepped)
 }
 
-/// Runs `work` on a thread whose wall clock `work` can set forward.
+/// Runs `work` on this thread, whose wall clock `work` can set forward.
 pub(crate) fn with_wall_clock<T>(work: impl FnOnce(&SettableClock) -> T) -> T {
     let settable = Rc::new(SettableClock {
         clock: Clock::new(),

@@ -77,7 +77,7 @@ fn fill(numbers: &mut [u64]) {
     }
 }
 
-/// Returns a number in `0..bound`; `bound` must not be 0.
+/// Returns a random number in `0..bound`; 0 if `bound` is 0.
 #[cfg(feature = "native")]
 pub(crate) fn below(bound: u64) -> u64 {
     let mut number = [0];

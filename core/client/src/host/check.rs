@@ -165,7 +165,8 @@ impl RequestedTimes {
     /// The shortest remaining time that is accepted. Half of it is left for the hold: 100 ms, the shortest lease.
     const SHORTEST: Duration = Duration::from_millis(200);
 
-    /// Bounds the request by the time that the caller has left: half of it for the wait, and the rest for the hold.
+    /// Bounds the request by the time that the caller has left: at most half of it for the wait, and the rest for the
+    /// hold.
     fn bound_by(&mut self, remaining: Duration, client_lease: Duration) -> Result<(), Error> {
         if remaining < Self::SHORTEST {
             return Err(Error::new(
@@ -208,7 +209,7 @@ fn composite_refused(operation: Operation) -> Error {
     )
 }
 
-/// A lock: a single or a composite one. Its name and its numbers are checked when an operation uses it.
+/// A lock: a single or a composite one. Its name and its numbers are checked when an operation uses the lock.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum LockRef {
     /// The lock of this kind and name.

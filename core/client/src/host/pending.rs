@@ -19,9 +19,10 @@ use crate::engine::is_driving;
 use crate::park::park_on;
 use crate::port::{Completion, Slot};
 
-/// An operation in progress. Dropping it before its result was taken cancels it: a lock granted meanwhile is released.
+/// An operation in progress. Dropping it before its result was taken cancels it: a lock that is granted meanwhile is
+/// released, but a release or an extension goes on.
 ///
-/// `Pending` is also a future, for any async runtime. In a forked child it fails with `Forked`.
+/// `Pending` is also a future, for any async runtime. A parent's `Pending` fails with `Forked` in a forked child.
 #[must_use = "dropping it cancels the operation"]
 #[derive(Debug)]
 pub struct Pending {

@@ -63,7 +63,7 @@ fn a_machine_that_was_paused_and_resumed_has_lost_its_leases() {
         step_wall_clock(Duration::from_secs(60));
         assert!(!lease.is_valid());
         wait_until("the loss", || lease.lost_reason() == Some(LostReason::Expired));
-        // The store's own clock saw no pause, so the record would last for long.
+        // The store's own clock saw no pause, so the record would last much longer.
         assert!(matches!(acquire(&other), Ok(Completion::NotGranted(_))));
         run(&host, Op::Release { lease: lease.id() }).unwrap();
         wait_until("the release", || matches!(acquire(&other), Ok(Completion::Granted(_))));

@@ -35,7 +35,7 @@ impl HoldSpan {
 }
 
 impl Drop for HoldSpan {
-    /// Ends the span of a release that was never answered.
+    /// Ends the span of a hold whose release was never answered.
     fn drop(&mut self) {
         self.released(ReleaseOutcome::Unknown);
     }

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Each server has two such states, one for its connections and one for renewals. Fixed leases that expire have a state
-//! of their own, because some programs let every lease expire. Every other loss of a lock has a line, and so has every
-//! observation of the level `Debug` if the log has that level.
+//! of their own, because some programs let every lease expire. Every other observation has a line if the log has its
+//! level: for example, another loss of a lock, or a circuit breaker that opens.
 
 use std::fmt;
 use std::sync::Arc;
@@ -166,7 +166,7 @@ impl Journal {
 /// One trouble, and when its next line is due.
 #[derive(Debug, Default)]
 struct Throttle {
-    /// Whether the last line reported the trouble, and not its end.
+    /// Whether the trouble has had a line since it last began.
     has_line: bool,
     /// The time before which there is no line.
     next_line: Instant,
@@ -187,7 +187,7 @@ impl Throttle {
             self.suppressed = self.suppressed.saturating_add(1);
             return None;
         }
-        // Without trouble for as long as the longest pause, the pauses start over.
+        // If no trouble came for the longest pause after a line was due, the pauses start over.
         let is_recent = now < self.next_line + LONGEST_PAUSE;
         self.pause = match self.pause {
             Duration::ZERO => FIRST_PAUSE,

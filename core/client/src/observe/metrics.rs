@@ -4,7 +4,8 @@
 //!   engine ── Groups ── counts ──► Series of a kind and group ◄── reads ── Metrics ──► rows ──► text
 //! ```
 //!
-//! Only the engine writes, so counting needs no mutex. A reader sees the counts of the moment at which it reads.
+//! Only the engine writes the counters, so counting needs no mutex. A reader sees the counts of the moment at which it
+//! reads.
 
 mod families;
 mod groups;
@@ -75,7 +76,7 @@ impl Metrics {
     }
 }
 
-/// The counts of one of the client's connections.
+/// The counts of the client's connections for one purpose, to all its servers.
 #[derive(Debug, Default)]
 pub(crate) struct LinkCounts {
     /// The connections that were lost.
@@ -106,7 +107,7 @@ impl BreakerCounts {
     }
 }
 
-/// The counts of both connections.
+/// The counts of the connections for both purposes.
 #[derive(Debug, Default)]
 struct Links {
     calls: LinkCounts,

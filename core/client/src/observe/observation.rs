@@ -12,7 +12,7 @@ pub enum Level {
     Debug,
     /// Trouble is over, or a lease ended as its holder had requested.
     Info,
-    /// A failure that may pass before a lock is lost.
+    /// A failure that may pass before a lock is lost, or a hold that `max_hold` has ended.
     Warn,
     /// A lock is lost while its holder relies on it.
     Error,
@@ -51,7 +51,7 @@ impl Level {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ObservedLock {
-    /// The lock's kind: one of the names of all kinds, or `multi_lock`.
+    /// The name of the lock's kind, or `multi_lock`.
     pub kind: &'static str,
     /// The lock's name without the client's `key_prefix`, and without the userinfo of a URL.
     pub name: Arc<str>,
@@ -118,7 +118,7 @@ impl WaitOutcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Observation {
-    /// A caller requested a lock, and waits.
+    /// A caller requested a lock. Each acquisition begins with this event, even if it does not wait.
     WaitBegan {
         /** The lock. */
         lock: ObservedLock,
@@ -165,7 +165,7 @@ pub enum Observation {
         /** The number of renewals in a row that failed before. */
         failures: u32,
     },
-    /// A renewal failed, and is repeated.
+    /// A renewal failed. The renewal is repeated until the deadline of the lease.
     RenewalFailing {
         /** The lock. */
         lock: ObservedLock,
@@ -195,7 +195,7 @@ pub enum Observation {
         /** The length of the lease; `None` for a composite lock. */
         length: Option<Duration>,
     },
-    /// A lease was released.
+    /// The release of a lease has ended.
     Released {
         /** The lock. */
         lock: ObservedLock,

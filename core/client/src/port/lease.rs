@@ -16,7 +16,7 @@ use crate::process::Process;
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use crate::world::World;
 
-/// One lease. All methods are local and cheap, and all but `wait_lost` are lock-free.
+/// One lease. All methods are local and cheap, and no public method but `wait_lost` locks a mutex.
 ///
 /// In a forked child the leases of the parent are not valid.
 pub struct Lease {
@@ -153,8 +153,8 @@ impl Lease {
         self.status.load(Ordering::Acquire) & FORGOTTEN != 0
     }
 
-    /// Returns the outcome of a release that the session answered with `answered`. The session has forgotten how the
-    /// lease was lost, so the reason stored here replaces a plain `Released`.
+    /// Returns the result of a release with the outcome `answered`. For a lost lease that the session has forgotten,
+    /// `answered` is a plain `Released`; the reason stored here then replaces it.
     pub(crate) fn released(&self, answered: ReleaseOutcome) -> Released {
         let lost = self.lost_reason();
         let outcome = match lost {
@@ -166,14 +166,14 @@ impl Lease {
         Released::new(self.id, outcome, lost)
     }
 
-    /// Returns the error of an operation on this lease, if the lease was lost. For a lease that the session has
-    /// forgotten, because the session cannot tell it from one that never existed.
+    /// Returns the error of an operation on this lease, if the lease was lost. Used for a lease that the session has
+    /// forgotten: the session's own error would say that the lease never existed.
     pub(crate) fn lost_error(&self, operation: Operation) -> Option<Error> {
         let reason = self.lost_reason()?;
         Some(Error::lost_and_forgotten(operation, Some(reason)).with_lock(self.name.as_ref()))
     }
 
-    /// Whether the lease was released before it was lost.
+    /// Whether a release of the lease was requested before any loss.
     #[must_use]
     pub fn is_released(&self) -> bool {
         self.status.load(Ordering::Acquire) == RELEASED

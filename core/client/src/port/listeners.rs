@@ -20,7 +20,7 @@ struct State {
 }
 
 impl Listeners {
-    /// Completes when `find` returns a value. Calls `find` at once, and again after `notify`.
+    /// Completes when `find` returns a value. Each poll calls `find`, and `notify` causes another poll.
     pub(super) const fn until<T, L: FnMut() -> Option<T> + Unpin>(&self, find: L) -> Until<'_, L> {
         Until {
             listeners: self,

@@ -8,7 +8,7 @@ use crate::park::park_on;
 use crate::port::{Completion, Slot};
 use crate::schedules::in_every_schedule;
 
-/// Starts a thread that stores a result. Returns whether a caller was waiting for it.
+/// Starts a thread that stores a result. The thread returns whether the slot accepted the result.
 fn complete(slot: &Arc<Slot>, with: Completion) -> JoinHandle<bool> {
     let slot = Arc::clone(slot);
     spawn(move || slot.complete(Ok(with)).is_ok())

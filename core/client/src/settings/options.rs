@@ -63,7 +63,7 @@ impl OptionKind {
     }
 }
 
-/// The Rust type of an option's values, and how much of a value a log may show.
+/// The Rust type of an option's values, how a value is read, and how much of a value a log may show.
 trait Kind {
     const KIND: OptionKind;
     type Value;
@@ -184,7 +184,7 @@ macro_rules! options {
         #[derive(Clone, Default)]
         pub struct Options {
             $($(#[$doc])* pub $name: Option<$type>,)*
-            /// Observers to call on the engine's thread. Default: none.
+            /// Observers to call on the thread that drives the engine. Default: none.
             pub observers: Vec<Arc<dyn Observer>>,
             /// The function that returns the group of a lock. Default: the part of the name before the first `:`. Only
             /// with `metrics`.
@@ -196,7 +196,7 @@ macro_rules! options {
             pub const ALL: &[(&str, OptionKind)] = &[$((stringify!($name), $kind::KIND),)*];
 
             /// Reads the options that a client on WebAssembly can have: all but files, tables and the level of the log.
-            /// [`Options::set`] would cost a browser three kilobytes.
+            /// [`Options::set`] would add three kilobytes to the code that a browser loads.
             pub fn read(source: &impl OptionSource) -> Self {
                 Self {
                     $($name: $kind::read(source, stringify!($name)),)*
@@ -246,14 +246,14 @@ options! {
     /// `memory://` or `memory://name`. `valkey` is accepted in place of `redis`. Whitespace around the URL is dropped;
     /// whitespace inside and quotes around the URL are refused. Default: the environment variable `STEADLOCK_URL`.
     url: String as Secret,
-    /// The URLs of several independent primaries, an odd number from 3 to 15. Every lock then is a RedLock, held by a
-    /// majority of them, and `url` must not be given.
+    /// The URLs of several independent primaries, an odd number from 3 to 15. Every lock then is a RedLock, with a
+    /// record on a majority of them, and `url` must not be given.
     primaries: Vec<String> as Texts,
     /// The lease length of an acquisition that sets none, 300 ms to 24 h. Default 30,000.
     lease_ms: f64 as Number,
-    /// Whether the watchdog renews a lease of the length `lease_ms`. Default: yes.
+    /// Whether the watchdog renews the lease of an acquisition that sets no length. Default: yes.
     renew: bool as Flag,
-    /// How long an answer can take. Default 3,000.
+    /// How long the client waits for an answer. Default 3,000.
     command_timeout_ms: f64 as Number,
     /// How long connecting can take. Default 5,000.
     connect_timeout_ms: f64 as Number,
@@ -267,7 +267,7 @@ options! {
     /// A PEM file of the client's certificate, for a server that demands one; intermediate certificates can follow in
     /// the file. Requires `tls_key_file`.
     tls_cert_file: String as File,
-    /// A PEM file of that certificate's private key, which must not be encrypted.
+    /// A PEM file of the private key of the certificate in `tls_cert_file`. The key must not be encrypted.
     tls_key_file: String as File,
     /// The name that the certificate of every server must have, in place of the host that the client connects to: a
     /// host name, which is also sent as SNI, or an IP address, without a port. Use it for nodes that announce IP
@@ -279,7 +279,7 @@ options! {
     /// Whether to connect only at the first use: see [`Host::open`](crate::host::Host::open).
     lazy: bool as Flag,
     /// The failures in a row that open the circuit breaker of a primary: 1 to 1,000,000. Default: no circuit breaker,
-    /// or 5 if one of the next two options is given.
+    /// or 5 if `breaker_pause_ms` or `on_unavailable` is given.
     breaker_failures: f64 as Number,
     /// The time between two probes while a breaker is open. Default 10,000, if there are breakers.
     breaker_pause_ms: f64 as Number,
@@ -287,8 +287,8 @@ options! {
     /// [`OnUnavailable::Fail`].
     on_unavailable: OnUnavailable as Policy,
     /// Whether to tell the servers which program this client is and on which machine, and to ask them which program
-    /// holds a lock. Costs a call at the first use, then one every 30 s while the client is in use. Default: yes with
-    /// the feature `native`, else no.
+    /// holds a lock. Costs a call at the first use, one every 30 s while the client is in use, and one every 60 s for
+    /// each other client that was found to hold a lock. Default: yes with the feature `native`, else no.
     client_info: bool as Flag,
     /// A label in the client's identity, up to 200 characters on one line. Default: no label. Not allowed if
     /// `client_info` is off.

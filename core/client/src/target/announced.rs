@@ -52,9 +52,10 @@ impl AddressMap {
     /// Makes a map of a function. Its argument is the announced `host:port` (an IPv6 address in brackets). It returns
     /// the address to use, also as `host:port`, or `None` to use the announced one.
     ///
-    /// The client calls the function before each connection, on a thread for such calls and never on the one that keeps
-    /// the locks. Several calls can run at a time. The function may block: its time counts towards the connect timeout.
-    /// If it panics, or returns something that is no address, that attempt to connect fails.
+    /// The client calls the function before each attempt to connect to an announced server, on a thread for such calls
+    /// and never on the one that keeps the locks. Several calls can run at a time. The function may block: its time
+    /// counts towards the connect timeout. If it panics, or returns something that is no address, that attempt to
+    /// connect fails.
     pub fn by(function: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         Self::by_fallible(move |announced| Ok(function(announced)))
     }
@@ -353,7 +354,7 @@ mod tests {
         for _ in 0..3 {
             assert!(try_begin("h:1").is_none());
         }
-        assert!(try_begin("another:1").is_some(), "calls for others run");
+        assert!(try_begin("another:1").is_some(), "calls for another address run");
         assert_eq!(unfinished.remove(0).call(), Ok(None));
         assert!(try_begin("h:1").is_some());
     }

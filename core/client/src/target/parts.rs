@@ -64,7 +64,7 @@ pub(super) fn host_and_port(address: &str, default_port: u16) -> Result<(String,
     Ok((host, port.unwrap_or(default_port)))
 }
 
-/// As `host_and_port`, for an address that must have both.
+/// As `host_and_port`, for an address that must have a port; `None` for any other text.
 #[cfg(feature = "native")]
 pub(crate) fn host_and_required_port(address: &str) -> Option<(String, u16)> {
     let (host, port) = host_and_optional_port(address).ok()?;
@@ -107,7 +107,7 @@ pub(super) fn host_and_optional_port(address: &str) -> Result<(String, Option<u1
         Some(port) => match port.parse::<u16>() {
             // `parse` would accept a sign.
             Ok(number) if number > 0 && port.bytes().all(|byte| byte.is_ascii_digit()) => Some(number),
-            // The text may be part of a password that contains a slash.
+            // The port may be part of a password that contains a slash.
             _ => {
                 return Err(invalid(
                     "the URL's port is not a number from 1 to 65535; if it is part of a password, write @, : and / as %40, %3A and %2F",

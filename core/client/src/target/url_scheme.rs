@@ -1,8 +1,8 @@
 //! Parses the scheme of a URL, and removes or refuses the characters that an environment file, a secret manager or YAML
 //! put around it.
 //!
-//! Whitespace around a URL is dropped. Every other character that does not belong to it is refused before it can be
-//! taken for part of a port or a database; the message says what the character is and where. No message repeats the
+//! Whitespace around a URL is dropped. Every other character that does not belong to the URL is refused before it can
+//! be taken for part of a port or a database; the message says what the character is and where. No message repeats the
 //! URL.
 
 use steadlock_protocol::{Error, around};
@@ -24,7 +24,7 @@ pub(super) enum Family {
     Cluster,
     Sentinel,
     Memory,
-    /// A server that the program reaches by its own client.
+    /// A server that the program reaches by a Redis client of its own.
     #[cfg(not(feature = "native"))]
     Host,
 }

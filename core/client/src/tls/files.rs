@@ -33,7 +33,7 @@ impl Tls {
     ///
     /// # Errors
     /// `InvalidArgument` for text in place of a path, and for an invalid server name; `Misconfigured` for a file that
-    /// cannot be read or has the wrong content.
+    /// cannot be read or has the wrong content, and if no authorities are given and the system has none.
     pub(crate) fn load(options: &TlsOptions) -> Result<Self, Error> {
         let provider = Arc::new(ring::default_provider());
         let server_name = options.server_name.as_deref().map(server_name).transpose()?;
@@ -50,7 +50,8 @@ impl Tls {
             .map_err(|error| misconfigured(format!("no version of TLS can be used: {error}")))?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        // The library does not verify the certificate of a resumed session again, and it may have expired since.
+        // The library does not verify a certificate again when it resumes a session, but the certificate may have
+        // expired since the session began.
         config.resumption = Resumption::disabled();
         Ok(Self {
             options: options.clone(),

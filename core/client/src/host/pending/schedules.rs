@@ -114,7 +114,7 @@ fn a_lock_that_is_granted_while_its_caller_gives_up_is_released_once() {
         let releases = commands_sent.iter().filter(
             |command| matches!(command, Command::Run { op: CheckedOp::Release(lease), .. } if lease.get() == 7),
         );
-        // A result that returns to the engine is released by the engine.
+        // The engine releases a grant that it gets back.
         let ends = usize::from(was_received) + releases.count() + usize::from(!was_waiting);
         assert_eq!(ends, 1, "{commands_sent:?}");
         let is_cancelled = commands_sent

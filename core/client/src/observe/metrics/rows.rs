@@ -24,24 +24,24 @@ pub struct Metric {
 pub struct Row {
     /// The names and values of its labels.
     pub labels: Vec<(&'static str, Arc<str>)>,
-    /// The number; for a histogram, how many times it counted.
+    /// The number; for a histogram, the number of durations that it counted.
     pub number: u64,
-    /// The times of a histogram; otherwise `None`.
+    /// The durations of a histogram; otherwise `None`.
     pub times: Option<Times>,
 }
 
-/// The times that a histogram counted.
+/// The durations that a histogram counted.
 #[derive(Debug)]
 pub struct Times {
-    /// The number of times in each bucket; a number does not include the lower buckets. The last bucket has the times
-    /// beyond every bound.
+    /// The number of durations in each bucket; a number does not include the lower buckets. The last bucket has the
+    /// durations beyond every bound.
     pub buckets: Vec<u64>,
-    /// The sum of all times, in microseconds.
+    /// The sum of all durations, in microseconds.
     pub micros: u64,
 }
 
 impl Times {
-    /// Returns the sum of all times, in seconds.
+    /// Returns the sum of all durations, in seconds.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.micros as f64 / 1e6

@@ -14,7 +14,7 @@ pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
     pub(crate) fn add(&self, number: u64) {
-        // Only one thread writes, so this needs no atomic read-modify-write, which would cost more.
+        // Only one thread writes at a time, so this needs no atomic read-modify-write, which would cost more.
         self.set(self.0.load(Ordering::Relaxed).wrapping_add(number));
     }
 

@@ -28,7 +28,7 @@ impl OneEvent {
     }
 }
 
-/// Plays a history of a thread that signals the event and a thread that waits twice at the same time.
+/// Plays a history of two threads: one signals the event, and the other waits for it with two futures at the same time.
 fn play(wait: fn(&OneEvent)) {
     in_every_schedule(move || {
         let event = Arc::new(OneEvent::default());
