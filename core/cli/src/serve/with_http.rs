@@ -24,8 +24,8 @@ pub(super) struct HttpOptions {
     /// [default: the password of --password-file, if there is one].
     #[arg(long, value_name = "FILE", requires = "http")]
     http_token_file: Option<PathBuf>,
-    /// Let pages of this origin send requests over HTTP, such as http://localhost:5173; * allows every page. Can be
-    /// given several times. The pages of --http-root need none.
+    /// Let pages of this origin, such as http://localhost:5173, send requests over HTTP; * allows every page. Can be
+    /// given several times. The pages of --http-root do not need this option.
     #[arg(long, value_name = "ORIGIN", requires = "http", value_parser = Origin::parse)]
     http_origin: Vec<Origin>,
     /// Serve the files of this folder over HTTP, to everybody and without the token. A file has precedence over a
@@ -55,7 +55,7 @@ impl HttpOptions {
         self.ip().map_or(Ok(()), |address| TOKEN.require(token, address))
     }
 
-    /// Returns the site to serve, which accepts clients with this token.
+    /// Returns the site to serve, if there is one. If a token is given, its clients must send it.
     pub(super) fn site(&self, token: Option<Vec<u8>>) -> Result<Option<HttpSite>, Exit> {
         let Some(address) = self.http else { return Ok(None) };
         let root = self.http_root.as_deref().map(Root::open).transpose();
