@@ -6,8 +6,8 @@
 //!   report    text, or JSON
 //! ```
 //!
-//! Only this file knows the options, the output and the exit statuses of the command. The modules below it use nothing
-//! else of the command but the access rules.
+//! Only this file reads the options of the command, and prints. The modules below it use no other module of this crate
+//! but the access rules.
 
 mod catalogue;
 mod facts;

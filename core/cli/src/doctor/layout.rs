@@ -1,6 +1,6 @@
-//! The kinds of deployment that a URL can name.
+//! The arrangements of servers that locks can be on.
 
-/// The kind of deployment that the URL, or the URLs, name.
+/// How the servers are arranged that the programs' URL (or URLs) lead to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     OneServer,
