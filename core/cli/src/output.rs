@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_read_at_a_glance() {
+    fn times_have_a_short_form() {
         for (millis, expected) in [
             (0, "0 ms"),
             (999, "999 ms"),

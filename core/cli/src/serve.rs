@@ -42,7 +42,8 @@ pub(crate) struct Serve {
     /// The port to listen on; 0 chooses a free one.
     #[arg(long, default_value_t = 6390)]
     port: u16,
-    /// The address to listen on. Addresses other than loopback admit the whole network, and need --password-file.
+    /// The address to listen on. Addresses other than loopback admit the whole network, and need --password-file or
+    /// --insecure.
     #[arg(long, default_value = "127.0.0.1")]
     bind: IpAddr,
     /// A file with the password that clients must give. A line break at its end is ignored.

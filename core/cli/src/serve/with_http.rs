@@ -14,7 +14,7 @@ use crate::metrics;
 #[derive(clap::Args)]
 pub(super) struct HttpOptions {
     /// Answer commands over HTTP too, like Upstash's REST API, on this port of loopback, or at this address and port; 0
-    /// chooses a free port. Addresses other than loopback need a token.
+    /// chooses a free port. Addresses other than loopback need a token or --insecure.
     ///
     /// POST / accepts a command as a JSON array, POST /pipeline and /multi-exec several commands. GET /get/KEY works as
     /// well, and GET /subscribe/CHANNEL sends messages as events. One more line of standard output has the address.
