@@ -39,7 +39,8 @@ use crate::server::{ServerOptions, parse_seconds};
 /// user of your programs to learn what that user may do. With +info and +config|get the report
 /// is more complete.
 ///
-/// The command changes nothing on the servers. docs/operations.md explains each finding.
+/// Apart from these keys, the command changes nothing on the servers. docs/operations.md explains
+/// each finding.
 #[derive(clap::Args)]
 #[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
 pub(crate) struct Doctor {

@@ -29,7 +29,7 @@ pub(crate) enum Message {
     Lost,
     /// From the supervisor: the lock was not renewed in time, and the supervisor ends the command.
     NotRenewed,
-    /// From the supervisor: the command has ended, and the supervisor ends the processes that it left behind.
+    /// From the supervisor: the command has ended, and the supervisor ends the processes that the command left behind.
     EndingLeftovers,
     /// From the supervisor: the id of a process that it may not end.
     NotPermitted(u64),

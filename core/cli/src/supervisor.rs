@@ -8,7 +8,7 @@
 //!        │ socket: deadlines and signals down, the command's end up
 //!   supervisor ───── new parent of processes below it whose parent ends (subreaper)
 //!        │
-//!   command ──────── killed by the kernel when the supervisor is
+//!   command ──────── killed by the kernel when the supervisor ends
 //!        └ its children, daemons, sessions of their own, …
 //! ```
 //!
@@ -68,7 +68,7 @@ impl Supervise {
         let broken = |error: io::Error| Exit::new(Exit::SOFTWARE, format!("the supervisor cannot start: {error}"));
         // A terminal or a service manager sends these signals to all processes. They are meant for the command, so the
         // supervisor catches them. It does not ignore them, because the command would inherit that. Ctrl-Z must not
-        // stop the supervisor, which ends the command when the lease runs out.
+        // stop the supervisor, which must end the command if the lock is not renewed.
         let _caught = [
             SignalKind::terminate(),
             SignalKind::interrupt(),
@@ -278,7 +278,8 @@ impl Processes {
         })
     }
 
-    /// Tells all processes to end, and sets the time at which the rest is killed.
+    /// Tells all processes to end, unless that is done already or they are killed at once. The processes that are left
+    /// are killed at this time, or earlier if that is planned.
     fn terminate_and_kill_at(&mut self, at: u64) {
         if self.kill_at.is_none() && at > clock_micros() {
             tree::signal_all(&tree::descendants(&HashSet::new()), Signal::TERM);
@@ -286,8 +287,8 @@ impl Processes {
         self.kill_at = Some(self.kill_at.map_or(at, |earlier| earlier.min(at)));
     }
 
-    /// Kills all processes that it finds. If it misses one, that process becomes a child of this process, and the next
-    /// search finds it. Searches continue until there are no children.
+    /// Kills all processes that a search finds. If the search misses one, that process becomes a child of this process,
+    /// and the next search finds it. Searches continue until there are no children.
     fn kill(&mut self, link: &Link) {
         for pid in tree::kill_all(&HashSet::new(), || self.reap()) {
             if self.not_permitted.insert(pid) {

@@ -5,9 +5,9 @@
 //! therefore be a subreaper.
 //!
 //! A scan of `/proc` is slower than a process that only starts another one and ends, so a chain of such processes can
-//! escape every scan. But the processes of a chain stay in their *process group* unless they leave it on purpose. Those
-//! that have ended are zombies until they are reaped, and show the group. The kernel kills all members of a group in
-//! one step, so none of them can start another process meanwhile.
+//! escape every scan. But the processes of a chain stay in their *process group* unless they leave it on purpose. Each
+//! process that has ended is a zombie until it is reaped, and shows the group. The kernel kills all members of a group
+//! in one step, so none of them can start another process meanwhile.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -119,7 +119,8 @@ pub(crate) fn kill_all(except: &HashSet<ProcessId>, mut reap: impl FnMut() -> bo
         let is_new = |process: &&Process| !process.is_zombie && killed.insert(process.id);
         let new: Vec<Process> = found.iter().filter(is_new).copied().collect();
         refused.extend(signal_all(&new, Signal::KILL));
-        // One scan can miss a process that was started during the scan. It is unlikely that two scans miss one.
+        // One scan can miss a process that was started during the scan. It is unlikely that two scans in a row miss
+        // one.
         scans_without_new = if killed.len() == before {
             scans_without_new + 1
         } else {
@@ -139,7 +140,7 @@ pub(crate) fn kill_all(except: &HashSet<ProcessId>, mut reap: impl FnMut() -> bo
 fn kill_groups(all: &[Process], found: &[Process]) {
     let found_ids: HashSet<ProcessId> = found.iter().map(|process| process.id).collect();
     let is_outside = |process: &&Process| !found_ids.contains(&process.id);
-    // The groups of other programs, and this process's own group (below).
+    // The groups of other programs. This process's own group is added below.
     let mut spared_groups: HashSet<i32> = all.iter().filter(is_outside).map(|process| process.group).collect();
     let Some(own) = system::read_process(getpid()) else {
         return;

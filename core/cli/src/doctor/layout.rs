@@ -1,6 +1,6 @@
 //! The arrangements of servers that locks can be on.
 
-/// How the servers are arranged that the programs' URL (or URLs) lead to.
+/// The arrangement of the servers to which the programs' URL leads, or with RedLock their URLs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     OneServer,

@@ -58,7 +58,7 @@ impl Root {
         }
     }
 
-    /// Finds a file below the folder. Hidden files, and files that a link places outside the folder, are not found.
+    /// Finds a file below the folder. Hidden files, and files outside the folder that a link leads to, are not found.
     fn find(&self, segments: &[Vec<u8>]) -> Option<PathBuf> {
         let (last, folders) = match segments {
             [folders @ .., last] if !last.is_empty() => (safe_name(last)?, folders),

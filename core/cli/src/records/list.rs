@@ -213,7 +213,8 @@ fn merged_primaries(found: impl Iterator<Item = Found>, primaries: usize) -> Vec
     }
     let merge = |records: Vec<Locked>| {
         let count = records.len();
-        // The lock ends when so many records have ended that no majority has one any more.
+        // The lock ends when so many records have ended that no majority has one any more. A client without a majority
+        // is shown with the time of its first record to end.
         let mut left: Vec<_> = records.iter().map(|record| record.left).collect();
         left.sort_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
         let needed = (primaries / 2).min(count - 1);

@@ -32,7 +32,7 @@ impl Library {
     }
 }
 
-/// The limit of thread numbers. An id of Redisson has the number of a thread, an id of ours 63 random bits.
+/// The limit of thread numbers. An owner id of Redisson has the number of a thread, one of Steadlock 63 random bits.
 const THREAD_NUMBERS: u64 = 1 << 32;
 
 impl Owner {

@@ -17,9 +17,9 @@ use crate::server::ServerOptions;
 /// form, type and holder. No call keeps the server busy for long, but all calls together look at each
 /// key once. A lock that is acquired or released meanwhile may or may not be listed.
 ///
-/// `lock` and `fair_lock` have the same record: it is shown as fair_lock while its queue has waiters,
-/// and only then is their number known. A mutex of another library cannot be told from other texts;
-/// `steadlock inspect` shows it.
+/// A `lock` and a `fair_lock` have the same record. It is shown as fair_lock while its queue has
+/// waiters, and only then is the number of waiters known. A mutex of another library cannot be told
+/// from other texts; `steadlock inspect` shows it.
 #[derive(clap::Args)]
 #[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
 pub(crate) struct List {
