@@ -118,7 +118,7 @@ impl Rule<'_> {
     }
 }
 
-/// Drops all other key patterns if the pattern of all keys is there: servers accept no other pattern beside it.
+/// Drops all other key patterns if the pattern of all keys is there: servers accept no key pattern after that one.
 pub(crate) fn drop_covered_keys(patterns: &mut Vec<String>) {
     const ALL: &str = "~*";
     if patterns.iter().any(|pattern| pattern == ALL) {

@@ -20,7 +20,7 @@ pub(crate) struct Acl {
     /// The role of the user.
     role: Role,
     /// The prefix of the names of the locks, such as orders: or tenant:. A tenant needs exactly one, the key_prefix of
-    /// its programs. A sentinel's user needs none; all other roles need at least one.
+    /// its programs, and a confined user exactly one. A sentinel's user needs none; all others need at least one.
     #[arg(long, value_name = "PREFIX")]
     prefix: Vec<String>,
     /// The user's name [default: the name in SECURITY.md].

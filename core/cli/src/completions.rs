@@ -10,8 +10,8 @@ use crate::output::print;
 
 /// Print the script that completes this command's arguments in a shell.
 ///
-/// bash: eval "$(steadlock completions bash)" in ~/.bashrc. zsh: write it to a file _steadlock in a
-/// folder of $fpath. fish: write it to ~/.config/fish/completions/steadlock.fish.
+/// bash: put eval "$(steadlock completions bash)" into ~/.bashrc. zsh: write the script to a file
+/// _steadlock in a folder of $fpath. fish: write it to ~/.config/fish/completions/steadlock.fish.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Completions {

@@ -6,8 +6,8 @@
 //!   report    text, or JSON
 //! ```
 //!
-//! Only this file knows the options, the output and the exit statuses of the command. The modules below it use nothing
-//! else of the command but the access rules.
+//! Only this file reads the options of the command, and prints. The modules below it use no other module of this crate
+//! but the access rules.
 
 mod catalogue;
 mod facts;
@@ -39,7 +39,8 @@ use crate::server::{ServerOptions, parse_seconds};
 /// user of your programs to learn what that user may do. With +info and +config|get the report
 /// is more complete.
 ///
-/// The command changes nothing on the servers. docs/operations.md explains each finding.
+/// Apart from these keys, the command changes nothing on the servers. docs/operations.md explains
+/// each finding.
 #[derive(clap::Args)]
 #[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
 pub(crate) struct Doctor {

@@ -1,11 +1,12 @@
-//! How the command ends when it fails.
+//! How `steadlock` ends when it fails.
 
 use std::process::ExitCode;
 
 use steadlock::admin::readable;
 use steadlock::{Error, ErrorKind};
 
-/// A failure: its message and its exit status. The statuses follow `sysexits.h`.
+/// An end before the work is done: an exit status, and a message that may be empty. The statuses from 69 to 78 are
+/// those of `sysexits.h`.
 #[derive(Debug)]
 pub(crate) struct Exit {
     status: u8,
@@ -19,15 +20,15 @@ impl Exit {
     pub(crate) const UNAVAILABLE: u8 = 69;
     /// An internal error.
     pub(crate) const SOFTWARE: u8 = 70;
-    /// The lock was lost before the command ended.
+    /// The lock was lost before the command of `steadlock run` ended.
     pub(crate) const LOST: u8 = 74;
     /// Timed out: another owner holds the lock. A later run can succeed.
     pub(crate) const NOT_ACQUIRED: u8 = 75;
     /// The configuration makes the request impossible.
     pub(crate) const CONFIG: u8 = 78;
-    /// The command cannot be executed. Shells use the same status.
+    /// The command of `steadlock run` cannot be executed. Shells use the same status.
     pub(crate) const NOT_EXECUTABLE: u8 = 126;
-    /// The command does not exist. Shells use the same status.
+    /// The command of `steadlock run` does not exist. Shells use the same status.
     pub(crate) const NOT_FOUND: u8 = 127;
 
     pub(crate) fn new(status: u8, message: impl Into<String>) -> Self {
@@ -37,7 +38,7 @@ impl Exit {
         }
     }
 
-    /// Returns an end that is no failure and prints no message.
+    /// Returns an end that is no failure and has no message.
     pub(crate) const fn silent_success() -> Self {
         Self {
             status: 0,

@@ -1,5 +1,5 @@
-//! The holder's side of a running command: it sends the supervisor the lock's deadline, forwards signals, and receives
-//! the command's end.
+//! The part of `steadlock run` that holds the lock while the command runs: it sends the deadline of the lease and
+//! signals to the supervisor, and receives the command's end.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -22,7 +22,7 @@ use crate::signals::{Signals, must_forward, status_of_signal};
 use crate::supervisor::{SUPERVISOR_NAME, this_program};
 use crate::tree::{self, ProcessId};
 
-/// The command to run, and how to end it.
+/// The command to run, with its options.
 pub(crate) struct Job<'a> {
     pub(crate) lock: &'a str,
     pub(crate) command: &'a [OsString],
@@ -61,7 +61,7 @@ pub(crate) struct Holder<'a> {
     lost: Option<&'static str>,
     /// The ids of processes that this user may not end.
     refused: HashSet<u64>,
-    /// Children that this process had before it became `steadlock run` by exec. They are not part of the command.
+    /// Descendants that this process had before it became `steadlock run` by exec. They are not part of the command.
     inherited: HashSet<ProcessId>,
     child_ended: SignalStream,
     renewals: Interval,
@@ -124,7 +124,8 @@ impl<'a> Holder<'a> {
         })
     }
 
-    /// Waits until no process of the command runs any more, except processes that this user may not end.
+    /// Waits until no process of the command runs any more; with `leave_children`, until the command has ended by
+    /// itself. Processes that this user may not end are waited for only while the lease lasts.
     pub(crate) async fn run(mut self, signals: &mut Signals) -> Result<CommandEnd, Exit> {
         let lost = self.lease.lost();
         tokio::pin!(lost);
@@ -172,7 +173,7 @@ impl<'a> Holder<'a> {
                 lost: self.lost,
             });
         }
-        self.end_orphans().await;
+        self.end_remaining_processes().await;
         self.end_without_status()
     }
 
@@ -226,8 +227,8 @@ impl<'a> Holder<'a> {
         }
     }
 
-    /// Ends the processes that a dead supervisor should have ended. They became children of this process.
-    async fn end_orphans(&mut self) {
+    /// Ends the processes that a dead supervisor should have ended. On Linux they are descendants of this process now.
+    async fn end_remaining_processes(&mut self) {
         let mut pause = Duration::from_millis(1);
         loop {
             let inherited = std::mem::take(&mut self.inherited);
@@ -266,8 +267,8 @@ impl<'a> Holder<'a> {
                 status: Exit::LOST,
                 lost: self.lost,
             }),
-            // The supervisor did not catch signals yet. The signal was sent to all processes of the group, so it counts
-            // as the end of the command.
+            // The supervisor was not yet catching signals. A terminal or a service manager sends such a signal to all
+            // processes, so it would have ended the command, too.
             (None, Some(signal)) if ends.contains(&signal) => Ok(CommandEnd {
                 status: status_of_signal(signal),
                 lost: None,
@@ -289,5 +290,5 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The time after which a supervisor that has not carried out an immediate order counts as stuck.
+/// The time that the supervisor of a lost lock has, after `kill_after`, to end the command. Then it counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(2);

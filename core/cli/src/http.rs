@@ -49,7 +49,7 @@ pub(crate) struct Http {
 
 /// The limit on simultaneous HTTP connections. They also count towards the limit on all clients.
 const MAX_CONNECTIONS: usize = 1_000;
-/// The limit on the bytes of a request's head. A command in its path counts towards it.
+/// The limit on the bytes of a request's head, with a command in the path.
 const MAX_HEAD_BYTES: usize = 32 * 1024;
 
 impl Http {

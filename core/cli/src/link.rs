@@ -21,8 +21,7 @@ const MESSAGE_BYTES: usize = 9;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Message {
-    /// To the supervisor: the time, on [`shared_clock_micros`], at which another owner can acquire the lock unless the
-    /// lock is renewed.
+    /// To the supervisor: the deadline of the lease, on the clock of [`shared_clock_micros`].
     Deadline(u64),
     /// To the supervisor: a signal for the command.
     Forward(Signal),
@@ -30,11 +29,12 @@ pub(crate) enum Message {
     Lost,
     /// From the supervisor: the lock was not renewed in time, and the supervisor ends the command.
     NotRenewed,
-    /// From the supervisor: the command has ended, and the supervisor ends the processes that it left behind.
+    /// From the supervisor: the command has ended, and the supervisor ends the processes that the command left behind.
     EndingLeftovers,
-    /// From the supervisor: a process that it may not end.
+    /// From the supervisor: the id of a process that it may not end.
     NotPermitted(u64),
-    /// From the supervisor: no process of the command is left. The command ended with this exit status.
+    /// From the supervisor: it has nothing left to end. The status is the exit status of the command, or says that the
+    /// command could not be started.
     AllEnded(u8),
 }
 
@@ -73,12 +73,13 @@ impl Message {
 #[derive(Debug)]
 pub(crate) struct Link {
     stream: UnixStream,
-    /// The bytes of the next message that have arrived.
+    /// The bytes that have arrived and that [`Link::next`] has not returned yet.
     received: Vec<u8>,
 }
 
 impl Link {
-    /// Opens the holder's side. Also returns the socket that becomes the supervisor's standard input.
+    /// Opens the holder's side, and sends the first deadline. Also returns the socket that becomes the supervisor's
+    /// standard input.
     pub(crate) fn open(deadline: u64) -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = BlockingStream::pair()?;
         let stdin = io::stdin();
@@ -93,7 +94,7 @@ impl Link {
 
     /// Opens the supervisor's side. Also returns the first deadline and the command's standard input.
     pub(crate) fn accept() -> io::Result<(Self, u64, OwnedFd)> {
-        // The copy is closed on exec. Descriptor 0 itself is replaced by the command's input.
+        // The copy of the socket is closed on exec. The command gets its own input as descriptor 0.
         let socket = BlockingStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         let mut first = [0; MESSAGE_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -120,7 +121,8 @@ impl Link {
         })
     }
 
-    /// Returns the next message; `None` when the other process is gone. Dropping the future loses no message.
+    /// Returns the next message; `None` when the other process is gone or has sent no valid message. Dropping the
+    /// future loses no message.
     pub(crate) async fn next(&mut self) -> Option<Message> {
         loop {
             if let Some((message, rest)) = self.received.split_first_chunk::<MESSAGE_BYTES>() {
@@ -142,8 +144,9 @@ impl Link {
     /// Sends a message to the other process, if it is still there.
     pub(crate) fn send(&self, message: Message) {
         // A failed send is ignored. The socket holds hundreds of messages, so it is full only if the other process is
-        // stopped. Everything that must not depend on that process works without this message. `try_write` is not used,
-        // because it fails without an attempt until the runtime has looked at the socket.
+        // stopped. The command ends even then: the supervisor ends it at the deadline without a message, and the holder
+        // kills a supervisor that is stuck. `try_write` is not used, because it fails without an attempt until the
+        // runtime has looked at the socket.
         let _ = send(&self.stream, &message.encode(), SendFlags::empty());
     }
 }
@@ -165,6 +168,6 @@ pub(crate) fn shared_clock_micros() -> u64 {
 
 #[cfg(target_os = "linux")]
 const CLOSE_ON_EXEC: RecvFlags = RecvFlags::CMSG_CLOEXEC;
-/// Without the flag, the command inherits the descriptor under a second number.
+/// Without the flag, the command inherits its standard input under a second number, too.
 #[cfg(not(target_os = "linux"))]
 const CLOSE_ON_EXEC: RecvFlags = RecvFlags::empty();

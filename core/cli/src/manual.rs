@@ -9,8 +9,8 @@ use crate::output::print;
 
 /// Print the manual page of this command, or of one of its subcommands.
 ///
-/// steadlock manual > steadlock.1, and steadlock manual run > steadlock-run.1, in a folder man1 where
-/// man looks.
+/// Write the pages into a folder man1 where man looks: steadlock manual > steadlock.1, and
+/// steadlock manual run > steadlock-run.1.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Manual {

@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// Parses the value of `--metrics`: a port on loopback, or an address and a port.
+/// Parses the value of `--metrics` or `--http`: a port on loopback, or an address and a port.
 pub(crate) fn parse_address(given: &str) -> Result<SocketAddr, String> {
     if let Ok(port) = given.parse::<u16>() {
         return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
@@ -98,7 +98,7 @@ async fn answer(mut stream: TcpStream, text: &(dyn Fn() -> String + Send + Sync)
     }
 }
 
-/// Reads the head of the request, up to its empty line. `None` if it is too large.
+/// Reads the head of the request, up to its empty line. `None` if the head is too large.
 async fn read_head(stream: &mut TcpStream) -> std::io::Result<Option<Vec<u8>>> {
     let mut head = Vec::new();
     let mut part = [0; 1024];

@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::exit::Exit;
 
-/// Prints a text. If the reader has closed the pipe, the program ends without a message.
+/// Prints a text. If the reader has closed the pipe, returns an [`Exit`] that is no failure.
 pub(crate) fn print(text: &str) -> Result<(), Exit> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -26,7 +26,7 @@ pub(crate) fn print_json(value: &Value) -> Result<(), Exit> {
 }
 
 /// Formats a JSON value so that it is safe for a terminal and unchanged for a program. JSON itself escapes only C0
-/// control characters, but a terminal also obeys C1. Such characters can occur only in strings, where JSON allows every
+/// control characters, but others are harmful too, such as C1. They can occur only in strings, where JSON allows every
 /// character to be escaped.
 pub(crate) fn json_line(value: &Value) -> String {
     let text = value.to_string();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_read_at_a_glance() {
+    fn times_have_a_short_form() {
         for (millis, expected) in [
             (0, "0 ms"),
             (999, "999 ms"),

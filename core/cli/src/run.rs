@@ -23,14 +23,14 @@ use crate::tree;
 /// command gets it only with --pass-url. SIGTERM, SIGINT and SIGHUP are forwarded to
 /// the command.
 ///
-/// No process of the command continues without the lock, not even children that
-/// ignore SIGTERM, are daemons or have their own sessions. They are ended when the
-/// lock is lost, when the command itself has ended (unless --leave-children is given),
-/// and when this program is killed.
+/// On Linux no process of the command continues without the lock, not even children that
+/// ignore SIGTERM, are daemons or have their own sessions. All processes are ended when
+/// the lock is lost, when the command itself has ended (unless --leave-children is given),
+/// and when this program is killed. A process that this user may not signal cannot be ended.
 ///
-/// If the lock cannot be renewed, they are ended before another owner can hold it. If it
-/// is removed or stolen on the server, another owner may hold it while they still run:
-/// until this program notices the loss, and for up to --kill-after longer. With
+/// If the lock cannot be renewed, the processes are ended before another owner can hold it.
+/// If the lock is removed or stolen on the server, another owner may hold it while they
+/// still run: until this program notices the loss, and for up to --kill-after longer. With
 /// --kill-after 0 they are killed as soon as the loss is noticed.
 #[derive(clap::Args)]
 #[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
@@ -49,7 +49,7 @@ pub(crate) struct Run {
     /// How many seconds processes have between SIGTERM and SIGKILL; 0 kills them at once.
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, default_value = "5")]
     kill_after: Duration,
-    /// Leave processes alone that the command has started and that still run when it ends by itself. They continue
+    /// Leave the command's other processes alone when the command itself ends before the lock is lost. They continue
     /// without the lock.
     #[arg(long)]
     leave_children: bool,
@@ -137,8 +137,8 @@ impl Run {
         };
         let released = tokio::select! {
             released = lease.release() => Some(released),
-            // The release has been sent, and a user who sends a signal does not want to wait for the answer. The server
-            // still gets a short time, because a terminal's Ctrl-C that ended the command arrives here, too.
+            // A user who sends a signal does not want to wait for the server's answer. The server still gets a short
+            // time, because a terminal's Ctrl-C that ended the command arrives here, too.
             () = async { signals.next().await; sleep(RELEASE_GRACE).await } => None,
         };
         close(&client).await;
@@ -162,7 +162,7 @@ impl Run {
     }
 }
 
-/// Closes the client: sends the owed releases, but waits only for a short time.
+/// Closes the client, which sends its owed releases. Waits only for a short time.
 async fn close(client: &Client) {
     let _ = timeout(CLOSE_TIMEOUT, client.close()).await;
 }

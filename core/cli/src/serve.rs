@@ -42,7 +42,8 @@ pub(crate) struct Serve {
     /// The port to listen on; 0 chooses a free one.
     #[arg(long, default_value_t = 6390)]
     port: u16,
-    /// The address to listen on. Addresses other than loopback admit the whole network, and need --password-file.
+    /// The address to listen on. Addresses other than loopback admit the whole network, and need --password-file or
+    /// --insecure.
     #[arg(long, default_value = "127.0.0.1")]
     bind: IpAddr,
     /// A file with the password that clients must give. A line break at its end is ignored.
@@ -103,7 +104,8 @@ impl Serve {
             metrics: self.metrics,
             http: self.http.site(token)?,
         };
-        // Signals must be caught before the address is printed: a program that reads it can stop the server right away.
+        // Signals must be caught before the address is printed: a program that reads the address may stop the server at
+        // once.
         let mut signals = Signals::listen()?;
         let address = SocketAddr::new(self.bind, self.port);
         let store = Embedded::served(self.scripts());
@@ -140,7 +142,8 @@ fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-/// Raises the limit on open files to the system's maximum, because each client needs one. Returns the limit.
+/// Raises the limit on open files to the system's maximum, because each client counts as an open file. Returns the
+/// limit.
 #[cfg(unix)]
 fn raise_open_files() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -160,9 +163,9 @@ const fn raise_open_files() -> usize {
     usize::MAX
 }
 
-/// Listens, and serves until the process ends. Returns the address for Redis clients, and the announcements of the
-/// other listeners. The server has its own thread, because a script that never ends must not keep signals from ending
-/// the process.
+/// Starts a thread that listens, and serves until the process ends. Once it listens, returns the address for Redis
+/// clients, and the announcements of the other listeners. The server has its own thread, because a script that never
+/// ends must not keep signals from ending the process.
 async fn serve_on_a_thread(
     address: SocketAddr,
     password: Option<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! The options that all commands share: the server, and how to connect to it.
+//! The options of all commands that connect to servers: which servers, and how to connect to them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub(crate) struct ServerOptions {
     address_map: Vec<String>,
 }
 
-/// The environment variable for the URL.
+/// The environment variable for the URL, or for several with spaces between them.
 pub(crate) const URL_VARIABLE: &str = "STEADLOCK_URL";
 
 impl ServerOptions {

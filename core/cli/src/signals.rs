@@ -75,7 +75,7 @@ pub(crate) fn exit_code_of_signal(signal: Signal) -> ExitCode {
 }
 
 /// Returns whether a signal must be forwarded to the command. A terminal also sends Ctrl-C to the command itself, and
-/// many programs treat a second one as an order to stop without cleaning up.
+/// many programs treat a second Ctrl-C as an order to stop without cleaning up.
 pub(crate) fn must_forward(signal: Signal) -> bool {
     signal != Signal::INT || !std::io::stdin().is_terminal()
 }

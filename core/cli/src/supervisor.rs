@@ -1,20 +1,22 @@
-//! The process between `steadlock run` and its command: two hidden subcommands.
+//! The process between `steadlock run` and its command. It has two hidden subcommands: `supervise`, which starts
+//! `exec`, and `exec`, which becomes the command.
 //!
-//! A process that was killed cannot end its command, so another process must.
+//! If `steadlock run` is killed, it cannot end its command, so another process must.
 //!
 //! ```text
 //!   steadlock run ── holds and renews the lock, forwards signals
 //!        │ socket: deadlines and signals down, the command's end up
-//!   supervisor ───── parent of all orphans below it (subreaper)
+//!   supervisor ───── new parent of processes below it whose parent ends (subreaper)
 //!        │
-//!   command ──────── killed by the kernel when the supervisor is
+//!   command ──────── killed by the kernel when the supervisor ends
 //!        └ its children, daemons, sessions of their own, …
 //! ```
 //!
-//! The supervisor ends all processes below it when the lock is lost, and at once when
-//! `steadlock run` is gone. It also ends them when the lock was not renewed in time,
-//! because a stopped `steadlock run` cannot report a loss. If the supervisor itself is
-//! killed, its orphans become children of `steadlock run`, which ends them.
+//! The supervisor ends all processes below it when the command has ended (unless
+//! `--leave-children` is given), when the lock is lost, and at once when `steadlock run` is
+//! gone. It also ends them when the lock was not renewed in time, because a stopped
+//! `steadlock run` cannot report a loss. If the supervisor itself is killed, `steadlock run`
+//! becomes the parent of its children, and ends them.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -42,8 +44,7 @@ pub(crate) fn this_program() -> io::Result<std::path::PathBuf> {
     std::env::current_exe()
 }
 
-/// The supervisor's name in the list of processes. A command that kills all processes called `steadlock` must not kill
-/// the supervisor.
+/// The supervisor's name in the list of processes. `killall steadlock` must not kill the supervisor.
 pub(crate) const SUPERVISOR_NAME: &str = "lock-supervisor";
 
 /// Part of `steadlock run`.
@@ -67,7 +68,7 @@ impl Supervise {
         let broken = |error: io::Error| Exit::new(Exit::SOFTWARE, format!("the supervisor cannot start: {error}"));
         // A terminal or a service manager sends these signals to all processes. They are meant for the command, so the
         // supervisor catches them. It does not ignore them, because the command would inherit that. Ctrl-Z must not
-        // stop the supervisor: waiters for the lock continue, so it must still be able to end the command.
+        // stop the supervisor, which must end the command if the lock is not renewed.
         let _caught = [
             SignalKind::terminate(),
             SignalKind::interrupt(),
@@ -84,11 +85,11 @@ impl Supervise {
         let mut child_ended = signal(SignalKind::child()).map_err(broken)?;
         #[cfg(target_os = "linux")]
         if let Ok(name) = std::ffi::CString::new(SUPERVISOR_NAME) {
-            // The name only helps people, so a failure does not matter.
+            // The supervisor also works without the name.
             let _ = rustix::thread::set_name(&name);
         }
-        // When the holder dies, the kernel sends this signal. It wakes a supervisor that is stopped, so that the
-        // supervisor can end the command.
+        // When the holder dies, the kernel sends this signal. It wakes a stopped supervisor, which can then end the
+        // command.
         #[cfg(target_os = "linux")]
         let _ = rustix::process::set_parent_process_death_signal(Some(Signal::CONT));
         tree::become_subreaper()?;
@@ -169,23 +170,26 @@ fn spawn_group_leader() -> io::Result<Child> {
         .spawn()
 }
 
-/// The command and all processes that it has started. All times are those of [`clock_micros`].
+/// The command and all processes that it has started. Times are those of [`clock_micros`], and lengths of time are in
+/// microseconds, too.
 struct Processes {
     command: Pid,
     /// The command's exit status, once it has ended.
     status: Option<u8>,
     leaves_children: bool,
     kill_after: u64,
-    /// How long before the deadline the command is told to end; `kill_lead` is the same for killing it.
+    /// How long before the deadline the processes are told to end (SIGTERM).
     term_lead: u64,
+    /// How long before the deadline the processes are killed at the latest.
     kill_lead: u64,
     deadline: u64,
+    /// Whether the lock was not renewed in time.
     is_overdue: bool,
     is_lost: bool,
-    /// The time at which all processes are killed, once they have been told to end.
+    /// The time at which all remaining processes are killed; `None` until the command has ended or must end.
     kill_at: Option<u64>,
     not_permitted: HashSet<Pid>,
-    /// The pause before the next search for processes that have been killed.
+    /// The pause before the next search for processes that are still there after the kill.
     search_pause: u64,
 }
 
@@ -206,7 +210,8 @@ impl Processes {
             status: None,
             leaves_children: options.leave_children,
             kill_after,
-            // Renewals begin when two thirds of the lease are left, and need time to succeed first.
+            // Renewals begin when two thirds of the lease are left. They need time to succeed before the command must
+            // end.
             term_lead: kill_lead + kill_after.min(lease / 4),
             kill_lead,
             deadline: to_own_clock(deadline),
@@ -225,7 +230,8 @@ impl Processes {
                 // The command is not reaped yet, so its process id still belongs to it.
                 let _ = kill_process(self.command, signal);
             }
-            // A second signal while the remaining processes are being ended means that they must end now.
+            // The command has ended, and its remaining processes are being ended. The sender does not want to wait for
+            // them.
             Message::Forward(_) => self.terminate_and_kill_at(0),
             Message::Lost if !self.is_lost => {
                 self.is_lost = true;
@@ -272,7 +278,8 @@ impl Processes {
         })
     }
 
-    /// Tells all processes to end, and sets the time at which the rest is killed.
+    /// Tells all processes to end, unless that is done already or they are killed at once. The processes that are left
+    /// are killed at this time, or earlier if that is planned.
     fn terminate_and_kill_at(&mut self, at: u64) {
         if self.kill_at.is_none() && at > clock_micros() {
             tree::signal_all(&tree::descendants(&HashSet::new()), Signal::TERM);
@@ -280,8 +287,8 @@ impl Processes {
         self.kill_at = Some(self.kill_at.map_or(at, |earlier| earlier.min(at)));
     }
 
-    /// Kills all processes that it finds. If it misses one, that process becomes a child of this process, and the next
-    /// search finds it. Searches continue until there are no children.
+    /// Kills all processes that a search finds. If the search misses one, that process becomes a child of this process,
+    /// and the next search finds it. Searches continue until there are no children.
     fn kill(&mut self, link: &Link) {
         for pid in tree::kill_all(&HashSet::new(), || self.reap()) {
             if self.not_permitted.insert(pid) {
@@ -291,7 +298,7 @@ impl Processes {
         self.search_pause = self.search_pause.saturating_mul(2).min(LONGEST_PAUSE);
     }
 
-    /// Returns the time until something is due, unless a message or a signal arrives earlier.
+    /// Returns the pause until something is due, at most a second. A message or a signal can end the pause earlier.
     fn time_until_due(&self) -> Duration {
         let now = clock_micros();
         let due = match self.kill_at {
@@ -304,12 +311,13 @@ impl Processes {
         } else {
             due.min(self.deadline.saturating_sub(self.term_lead))
         };
-        // Timers stop while the machine sleeps, but the lease does not, so the pause has an upper limit.
+        // Timers stop while the machine sleeps, but the lease does not: after a sleep, the deadline must be checked
+        // soon.
         Duration::from_micros(due.saturating_sub(now).clamp(FIRST_PAUSE, 1_000_000))
     }
 }
 
-/// The last step before the command: asks the kernel to kill it when the supervisor ends.
+/// Asks the kernel to kill this process when the supervisor ends, and becomes the command.
 #[derive(clap::Args)]
 pub(crate) struct Exec {
     #[arg(long)]
@@ -323,8 +331,8 @@ impl Exec {
         #[cfg(target_os = "linux")]
         {
             use rustix::process::{getppid, set_parent_process_death_signal};
-            // Some sandboxes refuse this, and a command can undo it. Then `steadlock run` ends the supervisor's
-            // orphans.
+            // Some sandboxes refuse this request, and a command can revoke it. If the supervisor is then killed,
+            // `steadlock run` ends the command.
             let _ = set_parent_process_death_signal(Some(Signal::KILL));
             // The supervisor may have ended before the request was made.
             if getppid().map(Pid::as_raw_pid) != Some(self.parent) {
@@ -352,7 +360,7 @@ fn split_command(command: &[OsString]) -> Result<(&OsStr, &[OsString]), Exit> {
     }
 }
 
-/// Returns the exit status that shells give.
+/// Returns the exit status that shells give to a command that ended in this way.
 fn exit_status_of(how: WaitStatus) -> u8 {
     match (how.exit_status(), how.terminating_signal()) {
         (Some(status), _) => u8::try_from(status).unwrap_or(u8::MAX),
@@ -361,7 +369,7 @@ fn exit_status_of(how: WaitStatus) -> u8 {
     }
 }
 
-/// The pauses between searches for killed processes, in microseconds. The first one is short, because most processes
-/// end soon. Later ones grow, so that searches for a process that stays cost little.
+/// The pauses between searches for killed processes, in microseconds. The first pause is short, because most processes
+/// end soon. Later pauses grow, so that searches for a process that stays cost little.
 const FIRST_PAUSE: u64 = 500;
 const LONGEST_PAUSE: u64 = 100_000;

@@ -1,13 +1,13 @@
-//! Finds all processes that a process has started, even those that try to escape.
+//! Finds the descendants of this process, and sends them signals: on Linux even those that try to escape.
 //!
-//! A process is found by its parents, as `/proc` lists them. A process cannot hide by a new session, a new process
-//! group or an ignored signal. When a parent ends, the nearest *subreaper* above becomes the new parent. A process that
-//! wants to find its orphans must therefore be a subreaper.
+//! `/proc` lists the parent of each process, so a new session, a new process group or an ignored signal hides no
+//! process. When a parent ends, its children get a new parent: the nearest *subreaper* above it. This process must
+//! therefore be a subreaper.
 //!
 //! A scan of `/proc` is slower than a process that only starts another one and ends, so a chain of such processes can
-//! escape every scan. But they stay in their *process group* unless they leave on purpose, and their zombies show which
-//! group that is. The kernel kills all members of a group in one step, so none of them can start another process
-//! meanwhile.
+//! escape every scan. But the processes of a chain stay in their *process group* unless they leave it on purpose. Each
+//! process that has ended is a zombie until it is reaped, and shows the group. The kernel kills all members of a group
+//! in one step, so none of them can start another process meanwhile.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -19,8 +19,8 @@ use crate::exit::Exit;
 
 pub(crate) use system::has_terminal;
 
-/// Makes this process the parent of all orphans below it, so that they can be found. Must be called before the lock is
-/// acquired: a failure then loses nothing.
+/// Makes this process the new parent of descendants whose parent ends, so that they can be found. `steadlock run` calls
+/// this before it acquires the lock, so that a failure costs nothing. Does nothing on systems other than Linux.
 pub(crate) fn become_subreaper() -> Result<(), Exit> {
     system::become_subreaper().map_err(|error| {
         Exit::new(
@@ -30,12 +30,11 @@ pub(crate) fn become_subreaper() -> Result<(), Exit> {
     })
 }
 
-/// A process. Its start time tells it from later processes with the same id.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Process {
     id: ProcessId,
     parent: i32,
-    /// The process group. Zero or negative if it is not known or belongs to a process outside this container.
+    /// The process group. Zero or negative if it is not known, or is a group of another container.
     group: i32,
     /// Whether the process has ended and its parent has not reaped it.
     is_zombie: bool,
@@ -47,10 +46,12 @@ impl Process {
     }
 }
 
-/// The identity of a process. Process ids are reused, but not within the clock tick in which a process was started.
+/// The identity of a process. Process ids are reused, but not within one clock tick, so the start time tells processes
+/// with the same id apart.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct ProcessId {
     pid: Pid,
+    /// The start time in clock ticks; 0 on systems other than Linux.
     start: u64,
 }
 
@@ -77,9 +78,11 @@ fn descendants_among(all: &[Process], except: &HashSet<ProcessId>) -> Vec<Proces
     found
 }
 
-/// Returns the children that this process had before it became `steadlock run` by exec, and all their descendants.
+/// Returns all descendants of this process. Before `steadlock run` has started a process, these are the ones that the
+/// process had before it became `steadlock run` by exec.
 pub(crate) fn inherited() -> HashSet<ProcessId> {
-    // Most programs have no children at exec. A scan of all processes on a large machine is slower than starting one.
+    // Most programs have no children at exec. On a large machine, a scan of all processes would take longer than the
+    // start of the command.
     if cfg!(target_os = "linux") && system::children(getpid()).is_empty() {
         return HashSet::new();
     }
@@ -98,8 +101,9 @@ pub(crate) fn signal_all(processes: &[Process], signal: Signal) -> Vec<Pid> {
 }
 
 /// Kills this process's descendants, without the processes in `except` and their descendants. Repeats this for
-/// processes that were started meanwhile, until no new ones are found. `reap` returns whether any children are left.
-/// Returns the processes to which this user may not send signals.
+/// processes that were started meanwhile, until no new ones are found, no children are left, or no process that is left
+/// may be killed; [`MAX_SCANS`] times at most. `reap` reaps ended children, and returns whether any are left. Returns
+/// the processes to which this user may not send signals.
 pub(crate) fn kill_all(except: &HashSet<ProcessId>, mut reap: impl FnMut() -> bool) -> HashSet<Pid> {
     let mut killed = HashSet::new();
     let mut refused = HashSet::new();
@@ -115,7 +119,8 @@ pub(crate) fn kill_all(except: &HashSet<ProcessId>, mut reap: impl FnMut() -> bo
         let is_new = |process: &&Process| !process.is_zombie && killed.insert(process.id);
         let new: Vec<Process> = found.iter().filter(is_new).copied().collect();
         refused.extend(signal_all(&new, Signal::KILL));
-        // One scan can miss a process that was started during the scan. It is unlikely that two scans in a row do.
+        // One scan can miss a process that was started during the scan. It is unlikely that two scans in a row miss
+        // one.
         scans_without_new = if killed.len() == before {
             scans_without_new + 1
         } else {
@@ -135,7 +140,7 @@ pub(crate) fn kill_all(except: &HashSet<ProcessId>, mut reap: impl FnMut() -> bo
 fn kill_groups(all: &[Process], found: &[Process]) {
     let found_ids: HashSet<ProcessId> = found.iter().map(|process| process.id).collect();
     let is_outside = |process: &&Process| !found_ids.contains(&process.id);
-    // The groups of other programs, and this process's own group.
+    // The groups of other programs. This process's own group is added below.
     let mut spared_groups: HashSet<i32> = all.iter().filter(is_outside).map(|process| process.group).collect();
     let Some(own) = system::read_process(getpid()) else {
         return;
@@ -147,7 +152,8 @@ fn kill_groups(all: &[Process], found: &[Process]) {
         if process.group <= 1 || spared_groups.contains(&process.group) {
             continue;
         }
-        // The kernel reuses a process id only after all others. An id that was correct a moment ago is still correct.
+        // The scan may be old by now. A check just before the kill is enough, because the kernel reuses an id only
+        // after it has used all others.
         if !system::read_process(process.id.pid).is_some_and(is_unchanged) {
             continue;
         }
@@ -158,8 +164,8 @@ fn kill_groups(all: &[Process], found: &[Process]) {
     }
 }
 
-/// Kills the descendants that the kernel's lists of children name. This needs no scan of all processes. It is fast
-/// enough to catch processes that leave their group, start the next process and end.
+/// Kills the descendants that the kernel's lists of children name. The lists need no scan of all processes, so this is
+/// fast enough to catch a process that leaves its group, starts the next process and ends.
 fn kill_by_child_lists(killed: &mut HashSet<ProcessId>, refused: &mut HashSet<Pid>) {
     for _ in 0..MAX_PASSES {
         let before = killed.len();
@@ -184,7 +190,7 @@ fn kill_by_child_lists(killed: &mut HashSet<ProcessId>, refused: &mut HashSet<Pi
     }
 }
 
-/// Reaps every child that has ended. Returns whether others are left.
+/// Reaps every child that has ended, and reports it to `ended`. Returns whether other children are left.
 pub(crate) fn reap(mut ended: impl FnMut(Pid, WaitStatus)) -> bool {
     loop {
         match wait(WaitOptions::NOHANG) {
@@ -231,19 +237,20 @@ mod system {
             .collect()
     }
 
-    /// Returns whether this process has a terminal, which sends signals and stops processes outside its foreground
-    /// group.
+    /// Returns whether this process has a terminal; true if that is not known. A terminal sends signals such as that of
+    /// Ctrl-C to its foreground group only, and stops processes of other groups that read from it.
     pub(crate) fn has_terminal() -> bool {
         // The terminal is the 7th field of the file.
         stat(getpid()).is_none_or(|fields| fields.split_ascii_whitespace().nth(4) != Some("0"))
     }
 
-    /// Returns the children of a process, as the kernel lists them. Empty if the kernel has no such list.
+    /// Returns the children of a process, as the kernel lists them. Empty if the kernel has no such list, or the
+    /// process is gone.
     pub(super) fn children(parent: Pid) -> Vec<Pid> {
         let pid = parent.as_raw_pid();
         let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
         let listed = if parent == getpid() {
-            // The main thread starts all children and becomes the parent of all orphans.
+            // The main thread of this process starts all children, and gets those whose own parent has ended.
             read(format!("/proc/{pid}/task/{pid}/children").into())
         } else {
             let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
@@ -258,7 +265,7 @@ mod system {
         listed.split_ascii_whitespace().filter_map(parse).collect()
     }
 
-    /// Reads the state of a process; `None` if it is gone.
+    /// Reads the state of a process; `None` if the process is gone.
     pub(super) fn read_process(pid: Pid) -> Option<Process> {
         let stat = stat(pid)?;
         let mut fields = stat.split_ascii_whitespace();
@@ -267,7 +274,7 @@ mod system {
         let has_ended = matches!(fields.next()?, "Z" | "X");
         let parent = fields.next()?.parse().ok()?;
         let group = fields.next()?.parse().ok()?;
-        // The main thread can end before the others.
+        // The state is that of the main thread, which can end before the other threads.
         let threads: usize = fields.nth(14)?.parse().ok()?;
         let is_zombie = has_ended && threads <= 1;
         let start = fields.nth(1)?.parse().ok()?;
@@ -279,7 +286,7 @@ mod system {
         })
     }
 
-    /// Returns the fields of `stat` from the third one on.
+    /// Returns the fields of `/proc/PID/stat` from the third one on.
     fn stat(pid: Pid) -> Option<String> {
         let mut stat = std::fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
         // The program's name is in parentheses, and can contain parentheses itself.
@@ -291,7 +298,8 @@ mod system {
     pub(super) fn signal(process: &Process, signal: Signal) -> Result<(), Errno> {
         let handle = match pidfd_open(process.id.pid, PidfdFlags::empty()) {
             Ok(handle) => Some(handle),
-            // On an old kernel, in a sandbox, or with too many open files, the signal is sent by id.
+            // On an old kernel, in a sandbox, or with too many open files, the signal is sent by id, right after the
+            // check below.
             Err(Errno::NOSYS | Errno::PERM | Errno::MFILE | Errno::NFILE) => None,
             Err(error) => return Err(error),
         };
@@ -305,7 +313,8 @@ mod system {
     }
 }
 
-/// Best effort on other systems: orphans cannot be found there.
+/// Best effort on other systems: processes whose parent has ended cannot be found there. Start times, groups and
+/// zombies are not known.
 #[cfg(not(target_os = "linux"))]
 mod system {
     use std::process::Command;

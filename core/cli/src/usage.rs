@@ -4,7 +4,7 @@
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Removes the user's input from an error.
+/// Removes the user's input from an error, except the name of an option.
 pub(crate) fn without_user_input(mut error: Error) -> Error {
     let hidden = || ContextValue::String("(not shown)".into());
     if error.get(ContextKind::InvalidValue).is_some() {
@@ -26,7 +26,7 @@ pub(crate) fn without_user_input(mut error: Error) -> Error {
     error
 }
 
-/// Returns the `--option` of `--option=value`, if the text has that form.
+/// Returns the `--option` of `--option` or `--option=value`; `None` for any other text.
 fn option_name(written: &str) -> Option<&str> {
     let name = written.split('=').next().unwrap_or_default();
     let is_word = name

@@ -35,6 +35,7 @@ impl<T> Fact<T> {
         }
     }
 
+    /// Returns another fact that `read` finds in this one; unknown if `read` returns `None`. `what` names the new fact.
     pub(crate) fn then<U>(self, read: impl FnOnce(T) -> Option<U>, what: &str) -> Fact<U> {
         match self {
             Self::Known(value) => match read(value) {
@@ -54,7 +55,7 @@ pub(crate) struct Facts {
     /// The prefix of the names of the programs' locks.
     pub(crate) prefix: String,
     pub(crate) database: i64,
-    /// The number of primaries that the URLs name. More than one means RedLock.
+    /// The number of URLs. More than one means RedLock, with one primary for each URL.
     pub(crate) primary_count: usize,
     /// The primaries that answered.
     pub(crate) servers: Vec<Server>,
@@ -107,7 +108,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Returns whether this is `steadlock serve`, which has none of the settings.
+    /// Returns whether this is `steadlock serve`, which has no settings for `CONFIG GET`.
     pub(crate) fn is_for_development(&self) -> bool {
         self.version
             .is_known_and(|version| version.product == Product::Steadlock)
@@ -172,7 +173,7 @@ pub(crate) enum Writes {
 pub(crate) struct PasswordlessLogin {
     /// Whether the default user has no password.
     pub(crate) is_allowed: Fact<bool>,
-    /// Whether the server accepts such a user from other machines.
+    /// Whether the server accepts a user without a password from other machines.
     pub(crate) from_network: Fact<bool>,
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn check(facts: &Facts) -> Vec<Finding> {
     all
 }
 
-/// Merges findings of several servers that have the same text into one.
+/// Merges findings about different servers into one if their texts are the same.
 fn merged(all: Vec<Finding>) -> Vec<Finding> {
     let mut kept: Vec<Finding> = Vec::new();
     for finding in all {

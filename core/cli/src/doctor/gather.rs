@@ -24,8 +24,8 @@ pub(super) struct Request<'a, E> {
     pub(super) urls: &'a [String],
     /// Returns the options of a client for one of the URLs.
     pub(super) client: &'a dyn Fn(&str) -> Result<Builder, E>,
-    /// Returns the options of a client for a URL with the address at which a server was reached. They have no address
-    /// map, because the address is already mapped. `None` if it is not the address of a server.
+    /// Returns the options of a client for a URL with the address at which a server was reached. The options have no
+    /// address map, because the address is already mapped. `None` if the address is not one of a server.
     pub(super) client_of_reached: &'a dyn Fn(&str) -> Option<Builder>,
     /// The prefix that programs put before the name of each lock.
     pub(super) key_prefix: &'a str,
@@ -35,8 +35,8 @@ pub(super) struct Request<'a, E> {
 /// Gathers the facts about the servers.
 ///
 /// # Errors
-/// Fails like [`Servers::open`] and like the request's `client`. With one URL that names one server, also fails if that
-/// server does not answer.
+/// Fails like the request's `client`, and with `InvalidArgument` for a malformed URL or option. With one URL, also
+/// fails like [`Servers::open`], and if the URL names one server that does not answer.
 pub(super) async fn gather<E: From<Error>>(request: &Request<'_, E>) -> Result<Facts, E> {
     let mut facts = Facts {
         layout: Layout::OneServer,
@@ -132,13 +132,14 @@ async fn measure_replica_clocks(deployment: &Deployment, server: &mut Server) {
     }
 }
 
-/// The longest wait for a replica's answer. Its primary can name an address that this machine cannot reach.
+/// The limit on the time for measuring the clock of a replica. The primary can name an address of the replica that this
+/// machine cannot reach.
 const REPLICA_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The number of scratch names that are made: enough that each node of a cluster of usual size serves the slot of one.
+/// The number of scratch names that are made. In a cluster of usual size, each node serves the slot of at least one.
 const SCRATCH_NAMES: usize = 1_000;
 
-/// Returns scratch keys that one primary serves.
+/// Returns scratch keys that one primary serves, or the first ones if it serves none of them.
 fn scratch_on<'a>(
     deployment: &mut Deployment,
     index: usize,
@@ -155,7 +156,7 @@ fn scratch_on<'a>(
     scratches.iter().find(is_there).unwrap_or(&scratches[0])
 }
 
-/// Returns how many slots are served, according to the first node that answers.
+/// Returns how many slots no node serves, according to the first node that answers.
 async fn coverage(deployment: &mut Deployment) -> Fact<Coverage> {
     let mut why = "no node answers".to_owned();
     for primary in deployment.primaries_mut() {

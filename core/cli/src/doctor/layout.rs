@@ -1,6 +1,6 @@
-//! The kinds of deployment that a URL can name.
+//! The arrangements of servers that locks can be on.
 
-/// The kind of deployment that the URL, or the URLs, name.
+/// The arrangement of the servers to which the programs' URL leads, or with RedLock their URLs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     OneServer,

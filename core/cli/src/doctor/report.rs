@@ -1,4 +1,4 @@
-//! Prints the report: as text, and as JSON.
+//! Writes the report: as text, and as JSON.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -131,8 +131,8 @@ impl Report<'_> {
     }
 }
 
-/// Makes a text from elsewhere, such as a name or an error, safe to print. Removes the passwords of URLs, and
-/// characters that move a terminal's cursor.
+/// Makes a text from elsewhere, such as a name or an error, safe to print. Removes the passwords of URLs, and replaces
+/// characters that a terminal obeys.
 fn safe_to_print(text: &str) -> String {
     readable(&shown(text))
 }

@@ -203,8 +203,8 @@ pub(crate) enum Verdict {
     Unavailable(String),
 }
 
-/// Reads an error by its first word. In every version that word is the same for all missing rights, so the text of the
-/// error shows which right is missing.
+/// Reads an error, whose first word is `code`. In every version that word is the same for all missing rights, so the
+/// text of the error shows which right is missing.
 pub(crate) fn verdict(code: &str, message: &str) -> Verdict {
     match code {
         "NOPERM" if message.contains("channel") => Verdict::NoChannel,

@@ -11,7 +11,7 @@ pub(crate) struct Tier {
     pub(crate) says: String,
     /// The ids of the findings that weaken the tier's promise.
     pub(crate) weakened_by: Vec<&'static str>,
-    /// Faults that could not be ruled out. The tier assumes that none of them is there.
+    /// Facts that would change the tier or weaken its promise, and that could not be ruled out.
     pub(crate) unverified: Vec<&'static str>,
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn reached(facts: &Facts, findings: &[Finding]) -> Tier {
 const AFTER_FAILOVER: &str = "T1: at most one holder until a failover; a promoted replica that had not received a grant \
                               may grant the lock again";
 
-/// Returns the assumptions of the tier that could not be checked.
+/// Returns what [`Tier::unverified`] lists.
 fn unverified(facts: &Facts) -> Vec<&'static str> {
     let real = || facts.servers.iter().filter(|server| !server.is_for_development());
     let is_unknown = |fact: fn(&&super::facts::Server) -> bool| real().any(|server| fact(&server));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn each_layout_earns_its_tier() {
+    fn each_layout_reaches_its_tier() {
         for (layout, names, expected) in [
             (Layout::OneServer, &["a"][..], "T1"),
             (Layout::Sentinel, &["a"], "T1"),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_may_evict_earns_none() {
+    fn a_server_that_may_evict_reaches_no_tier() {
         let mut facts = samples::facts(Layout::OneServer, &["a"]);
         if let Fact::Known(memory) = &mut facts.servers[0].memory {
             memory.policy = "volatile-ttl".into();

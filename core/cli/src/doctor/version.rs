@@ -89,8 +89,8 @@ impl Advisory {
     }
 }
 
-/// The advisories, from the release notes of both projects and the CVE records. Release lines that no source names are
-/// left out.
+/// The advisories, from the release notes of Redis and Valkey and from the CVE records. Release lines that no source
+/// names are left out.
 const ADVISORIES: &[Advisory] = &[
     Advisory {
         // The same releases fix CVE-2025-46817, -46818 and -46819.

@@ -1,4 +1,5 @@
-//! Writes replies as Upstash does: `{"result": …}` or `{"error": …}`, with strings in base64 on request.
+//! Writes replies as Upstash does: `{"result": …}` or `{"error": …}`. On request, strings are in base64, or replies are
+//! in the protocol of Redis clients.
 
 use std::ops::ControlFlow;
 
@@ -12,7 +13,7 @@ use steadlock_store::{Reply, StoreError};
 pub(super) enum Format {
     /// JSON. Bytes that are not valid UTF-8 become U+FFFD.
     Json,
-    /// JSON with strings in base64. Only an `OK` that is the whole reply is not encoded.
+    /// JSON with strings in base64, except an error or an `OK` that is the whole reply.
     Base64,
     /// The protocol of Redis clients.
     Resp2,
@@ -81,7 +82,7 @@ impl ResponseText {
         }
     }
 
-    /// Appends a reply, or an error in its place if the text would be too large.
+    /// Appends a reply. If the text would be too large, appends an error in its place, and returns `Break`.
     pub(super) fn push(&mut self, reply: &Reply) -> ControlFlow<()> {
         if self.is_list && self.format != Format::Resp2 {
             self.bytes.push(if self.replies == 0 { b'[' } else { b',' });
@@ -92,7 +93,7 @@ impl ResponseText {
             return ControlFlow::Continue(());
         }
         self.bytes.truncate(before);
-        // The error itself is small enough to fit.
+        // The error may exceed the limit, because it is short.
         let _ = self.write(&Reply::Error(reply_too_large()));
         ControlFlow::Break(())
     }

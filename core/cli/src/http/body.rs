@@ -26,7 +26,7 @@ enum Content {
 }
 
 /// The size of the pieces that are handed to hyper. The whole body counts towards the memory limit until hyper has the
-/// last piece. Hyper takes a small piece only when the client has read most of those before it.
+/// last piece. The pieces are small, so that hyper takes the last one only when the client has read most of the others.
 const PIECE_BYTES: usize = 64 * 1024;
 
 impl Body {
@@ -46,7 +46,7 @@ impl Body {
         }
     }
 
-    /// Keeps the request marked as busy until the whole body is written.
+    /// Keeps the connection busy until hyper has the whole body.
     pub(super) fn until_written(self, busy: Busy) -> Self {
         Self {
             _busy: Some(busy),

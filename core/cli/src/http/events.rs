@@ -9,14 +9,15 @@ use hyper::body::Bytes;
 use steadlock_store::server::Subscription;
 use tokio::time::timeout;
 
-/// A stream of events that lasts as long as the client reads it.
+/// A stream of events that lasts until the client disconnects, or reads so slowly that it misses messages.
 pub(super) struct Events {
-    /// The first event, which confirms the subscription.
+    /// The first events, one for each channel, which confirm the subscription.
     first: Option<Bytes>,
     next: NextEvent,
 }
 
-/// A future of the subscription and the bytes to write next; `None` for the bytes if messages were lost.
+/// A future that returns the subscription and the bytes to write next; `None` in place of the bytes if messages were
+/// lost.
 type NextEvent = Pin<Box<dyn Future<Output = (Subscription, Option<Bytes>)> + Send>>;
 
 /// A comment is sent after this long without a message. Clients and proxies close a connection that is silent for
@@ -63,15 +64,15 @@ fn next_event(mut subscription: Subscription) -> NextEvent {
     })
 }
 
-/// Appends an event. A line break would end it early, so each line becomes a `data` field; `EventSource` joins them
-/// again.
+/// Appends an event. A line break would end the event early, so each line becomes a `data` field; `EventSource` joins
+/// these lines again.
 fn write_event(kind: &str, channel: &[u8], content: &[u8], out: &mut Vec<u8>) {
     let text = format!(
         "{kind},{},{}",
         String::from_utf8_lossy(channel),
         String::from_utf8_lossy(content)
     );
-    // `EventSource` treats all three as line breaks.
+    // `EventSource` treats CR LF, CR and LF as line breaks.
     for line in text.replace("\r\n", "\n").split(['\r', '\n']) {
         out.extend_from_slice(b"data: ");
         out.extend_from_slice(line.as_bytes());

@@ -18,7 +18,7 @@ pub(super) struct ServedFile {
 
 /// The reason why a file is not served.
 pub(super) enum NotServed {
-    /// The file does not exist.
+    /// There is no such file, or it must not or cannot be read.
     Missing,
     /// The file does not fit into the memory limit now.
     TooLarge,
@@ -34,7 +34,7 @@ impl Root {
         Ok(Self(folder))
     }
 
-    /// Reads the file at a path. A path that ends with a slash means the `index.html` of that folder.
+    /// Reads the file at a path. An empty path, or one that ends with a slash, means the `index.html` of that folder.
     pub(super) fn read(&self, segments: &[Vec<u8>], client: &ExternalClient) -> Result<ServedFile, NotServed> {
         let path = self.find(segments).ok_or(NotServed::Missing)?;
         let content_type = content_type(&path);
@@ -58,7 +58,7 @@ impl Root {
         }
     }
 
-    /// Finds a file below the folder. Hidden files, and files that a link places outside the folder, are not found.
+    /// Finds a file below the folder. Hidden files, and files outside the folder that a link leads to, are not found.
     fn find(&self, segments: &[Vec<u8>]) -> Option<PathBuf> {
         let (last, folders) = match segments {
             [folders @ .., last] if !last.is_empty() => (safe_name(last)?, folders),
@@ -75,7 +75,7 @@ impl Root {
     }
 }
 
-/// Returns the segment as the name of a file or folder, if it has no special meaning on any system.
+/// Returns the segment as the name of a file or folder, if it is not hidden and has no special meaning on any system.
 fn safe_name(segment: &[u8]) -> Option<&str> {
     let name = std::str::from_utf8(segment).ok()?;
     let is_safe = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', ':', '\0']);

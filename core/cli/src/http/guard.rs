@@ -8,8 +8,8 @@
 //! |---|---|
 //! | a `Host` that is no loopback name, while the server listens on loopback only | an attacker can point a name here, and then a browser takes the attacker's pages for ours (DNS rebinding) |
 //! | an `Origin` that is neither our own nor listed | a page of another site sent it |
-//! | a `Sec-Fetch-Site` of another site, and no `Origin` | another site sent it too, by a link, an image or a form |
-//! | a command in a `GET` from the network and no `Origin`, while no token is required | another site may have sent it: browsers send `Sec-Fetch-Site` only to https and to this machine |
+//! | a `Sec-Fetch-Site` of another site, and no `Origin`, unless a user follows a link to a file | another site sent it too, by a link, an image or a form |
+//! | a command in a `GET`, and no `Origin` that is listed, while the network can reach the server and no token is required | another site may have sent it: browsers send `Sec-Fetch-Site` only to https and to this machine |
 
 use std::net::IpAddr;
 
@@ -62,7 +62,7 @@ pub(crate) struct Guard {
 /// The source of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct RequestSource {
-    /// The origin that may read the answer, if it is not our own.
+    /// The listed origin (or `*`) whose pages may read the answer; `None` for our own pages, and without an `Origin`.
     pub(super) allowed_origin: Option<HeaderValue>,
     /// Whether a page of another site sent the request, and that site is not allowed.
     pub(super) is_cross_site: bool,

@@ -1,6 +1,6 @@
 //! Decodes the path and the query of a request.
 
-/// Returns the parts of a path between its slashes; none for `/`. `None` if the path cannot be decoded.
+/// Returns the parts of a path between its slashes; an empty list for `/`. `None` if the path cannot be decoded.
 pub(super) fn segments(path: &str) -> Option<Vec<Vec<u8>>> {
     let path = path.strip_prefix('/').unwrap_or(path);
     if path.is_empty() {

@@ -1,4 +1,4 @@
-//! Errors in place of an answer.
+//! Answers that refuse a request.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use super::body::Body;
 /// The methods that the server accepts.
 pub(super) const METHODS: &str = "GET, HEAD, POST, PUT, OPTIONS";
 
-/// An error, in the form of Upstash.
+/// An answer that refuses a request, in the form of Upstash.
 #[derive(Debug)]
 pub(super) struct Refusal {
     status: StatusCode,
@@ -26,7 +26,7 @@ impl Refusal {
         }
     }
 
-    /// Refuses a request that makes no sense.
+    /// Refuses a request that is malformed, or that the store cannot execute.
     pub(super) fn bad_request(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, text)
     }

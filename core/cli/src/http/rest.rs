@@ -1,4 +1,4 @@
-//! Maps paths to commands, and answers them.
+//! Finds the file or the commands of a request, and answers it.
 
 use std::future::poll_fn;
 use std::ops::ControlFlow;
@@ -158,7 +158,7 @@ fn endpoint(mut segments: Vec<Vec<u8>>, is_get: bool) -> Result<Endpoint, Refusa
     }
 }
 
-/// Returns a file of the folder, or the error that there is none. `None` if the path is a command.
+/// Returns the file at a path, or an error. `None` if there is no such file and the path is a command.
 fn serve_file(root: &Root, client: &ExternalClient, segments: &[Vec<u8>]) -> Option<Outcome> {
     match root.read(segments, client) {
         Ok(served) => Some(Ok(response(
@@ -201,7 +201,8 @@ async fn run(client: &ExternalClient, format: Format, words: &Words) -> Outcome 
 async fn run_pipeline(client: &ExternalClient, format: Format, commands: &[Words]) -> Outcome {
     let mut text = ResponseText::list(format);
     let mut memory = client.memory();
-    // Other requests run between these commands, with texts of their own, so the text is counted as it grows.
+    // Other requests run between these commands, with texts of their own, so the text counts towards the memory limit
+    // while it grows.
     let on_reply = |reply| match text.push(&reply) {
         ControlFlow::Continue(()) if memory.set(text.len()) => ControlFlow::Continue(()),
         _ => ControlFlow::Break(()),
@@ -216,7 +217,7 @@ async fn run_pipeline(client: &ExternalClient, format: Format, commands: &[Words
 }
 
 async fn run_transaction(client: &ExternalClient, format: Format, commands: Vec<Words>) -> Outcome {
-    // RESP has no form for this answer.
+    // This server has no RESP2 form for the answer to a transaction, and answers in JSON.
     let format = if format == Format::Base64 { format } else { Format::Json };
     match client.run_together(commands).await {
         Ok(replies) => {
@@ -296,7 +297,7 @@ fn preflight(head: &Parts, has_allowed_origin: bool) -> Response<Body> {
         headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
         headers.extend(permitted.map(|names| (header::ACCESS_CONTROL_ALLOW_HEADERS, names)));
         headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
-        // The browser asks this when a page from the internet wants to reach a server in a private network.
+        // A browser sends this header when a page from the internet wants to reach a server in a private network.
         let private = HeaderName::from_static("access-control-request-private-network");
         if head.headers.contains_key(private) {
             let yes = HeaderName::from_static("access-control-allow-private-network");

@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-/// A connection that closes when its client stops reading.
+/// A connection that closes when its client has stopped reading for [`ExternalClient::STALLED_TIME`].
 pub(super) struct Stream {
     tcp: TcpStream,
     client: Arc<ExternalClient>,

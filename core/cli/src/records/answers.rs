@@ -16,9 +16,9 @@ const BATCH: usize = 1_000;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Reply(Reply),
-    /// The key holds a value of another type.
+    /// The key holds a value of another type than the command is for.
     OtherType,
-    /// Another node has the key.
+    /// Another node has the key, or has some of the keys of the command.
     Elsewhere,
     /// This user may not read the key, or lacks the command.
     Forbidden(CallError),
@@ -40,7 +40,8 @@ impl Answer {
         }
     }
 
-    /// Reads the reply to PTTL: `None` if the key is gone, `Some(None)` if it has no TTL.
+    /// Reads the reply to PTTL: `None` if the key is gone or there is no such reply, `Some(None)` if the key has no
+    /// TTL.
     pub(super) fn ttl(&self) -> Option<Option<Duration>> {
         match self {
             Self::Reply(Reply::Int(-1)) => Some(None),
@@ -75,7 +76,7 @@ impl Answer {
         }
     }
 
-    /// Reads a server's time, in µs.
+    /// Reads the reply to TIME, in µs.
     pub(super) fn time(&self) -> u64 {
         let texts = self.texts();
         let part = |place: usize| -> Option<u64> { texts.get(place)?.as_ref()?.parse().ok() };
@@ -114,7 +115,7 @@ pub(super) async fn ask_with_asking(server: &mut Server, commands: &[Command]) -
     Ok(command_answers)
 }
 
-/// Returns the error for a command or a key that this user may not use.
+/// Returns the error for a command that the server refused.
 pub(super) fn refusal_error(error: &CallError, server: &Server) -> Error {
     error.to_error(Operation::Inspect).with_node(server.address())
 }
@@ -144,8 +145,8 @@ pub(super) fn text(reply: &Reply) -> Option<String> {
     }
 }
 
-/// Returns for how long the owner with this token has held the lock. A token is the server's clock at the grant, unless
-/// that clock was behind the previous token.
+/// Returns for how long the owner with this token has held the lock, if the token is a plausible time. A token is the
+/// server's clock at the grant, unless that clock was behind the previous token.
 pub(super) fn held_for(token: Option<u64>, now: u64) -> Option<Duration> {
     const LONGEST: u64 = 10 * 365 * 86_400 * 1_000_000;
     let held = now.checked_sub(token?)?;

@@ -1,4 +1,4 @@
-//! Finds the program and the machine of each owner, which clients write to the servers.
+//! Finds the program and the machine of each owner. Clients write theirs to the servers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use steadlock::{ClientInfo, Error};
 use super::answers::{Answer, Command, ask, command};
 use super::owner::{Library, Owner};
 
-/// The limit on the number of keys that are read.
+/// After this many keys, no keys of further owners are read.
 const MAX_KEYS: usize = 5_000;
-/// Characters that can end a key prefix.
+/// The characters after which a name is cut to get a possible key prefix.
 const SEPARATORS: &[char] = &[':', '/', '.', '|'];
-/// The number of separators in a name that are tried as the end of the prefix.
+/// The number of separators in a name, from its start, that are tried as the end of the prefix.
 const MAX_SEPARATORS: usize = 4;
 
 /// Adds the clients' names to the owners: the program and the machine. A client writes its name to a key that depends
 /// on its key prefix. Each owner comes with the full name of its lock, which starts with that prefix.
 ///
 /// # Errors
-/// Fails if a server does not answer. An owner whose key may not be read stays without a name.
+/// Fails if a server does not answer, or cannot serve. An owner whose key may not be read stays without a name.
 pub(super) async fn add_client_names<'a>(
     deployment: &mut Deployment,
     owners: impl IntoIterator<Item = (&'a LockName, &'a mut Owner)>,
@@ -64,7 +64,7 @@ async fn read_infos(
 ) -> Result<BTreeMap<String, Arc<ClientInfo>>, Error> {
     let mut infos = BTreeMap::new();
     let mut left: Vec<(Arc<[u8]>, String)> = keys.into_iter().collect();
-    // Each node answers for its own keys. An owner whose key is moving between nodes stays without a name.
+    // Each node answers for its own keys. An owner whose key is moving between nodes may stay without a name.
     for server in deployment.primaries_mut() {
         if left.is_empty() {
             break;

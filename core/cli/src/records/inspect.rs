@@ -31,16 +31,15 @@ pub(crate) struct Inspected {
     pub(crate) token: Option<u64>,
 }
 
-/// A hold.
 #[derive(Clone, Debug)]
 pub(crate) struct Hold {
     pub(crate) kind: &'static str,
     pub(crate) owner: Owner,
     /// The time that is left; `None` if the record has no TTL.
     pub(crate) left: Option<Duration>,
-    /// The approximate time for which it has been held.
+    /// The approximate time for which the lock has been held; `None` if that is not known.
     pub(crate) held: Option<Duration>,
-    /// The number of permits.
+    /// The number of permits of a semaphore; 1 for other kinds.
     pub(crate) permits: u64,
 }
 
@@ -56,7 +55,8 @@ pub(crate) struct Queue {
 pub(crate) struct QueuedWaiter {
     pub(crate) owner: Owner,
     pub(crate) waited: Duration,
-    /// The time since the server last received a poll of the client. After 3 s the waiter is passed over.
+    /// The time since the server last received a poll of the client; `None` if it is not known. A waiter that has been
+    /// silent for 3 s is skipped when the lock is granted.
     pub(crate) silent: Option<Duration>,
 }
 
@@ -110,7 +110,7 @@ pub(crate) async fn inspect(deployment: &mut Deployment, name: &LockName) -> Res
     let token = answers[4].number();
     let state = answers[7].texts();
     let queue = answers[6].scores();
-    let more = second_round(name, now, &answers, &queue);
+    let more = second_commands(name, now, &answers, &queue);
     let rest = ask_about(deployment, name, &more).await?;
 
     let mut inspected = Inspected {
@@ -123,7 +123,7 @@ pub(crate) async fn inspect(deployment: &mut Deployment, name: &LockName) -> Res
     };
     inspected.queue = wait_queue(answers[5].number().unwrap_or(0), &queue, &rest[6..], now);
     inspected.lock = hold_of_name(&answers, &rest[0], inspected.queue.length > 0, now);
-    // The deadline of the writer, and the expiry of the mark of a waiting writer.
+    // The time that is left of the writer's hold, or of the mark of a waiting writer; `None` if it is over.
     let until = |place: usize| {
         let text = state.get(place)?.as_ref()?;
         let left = time_until(text.parse().ok()?, now);
@@ -156,8 +156,8 @@ fn owners(of: &mut Inspected) -> impl Iterator<Item = &mut Owner> {
     holders.chain(waiters).chain(&mut of.waiting_writer)
 }
 
-/// Returns the commands of the second round, which depend on the server's time and on the first round's answers.
-fn second_round(name: &LockName, now: u64, answers: &[Answer], queue: &[(String, f64)]) -> Vec<Command> {
+/// Returns the commands that depend on the server's time and on the answers to the first commands.
+fn second_commands(name: &LockName, now: u64, answers: &[Answer], queue: &[(String, f64)]) -> Vec<Command> {
     let key = |of: LockKey| of.of(name);
     let after = format!("({}", now / 1_000);
     let last = MAX_SHOWN.to_string();
@@ -292,7 +292,7 @@ fn time_since(now: u64, arrived: f64) -> Duration {
 }
 
 /// Sends commands about a name. A forbidden command is an error. While the slot moves, one node has some of the keys
-/// and another node the rest, so commands without an answer are sent to all nodes.
+/// and another node the rest, so commands without an answer are sent to all nodes, one after another.
 async fn ask_about(deployment: &mut Deployment, name: &LockName, commands: &[Command]) -> Result<Vec<Answer>, Error> {
     let server = deployment.primary_of(LockKey::Named.of(name))?;
     let mut answers = ask(server, commands).await?;
@@ -321,7 +321,7 @@ async fn ask_about(deployment: &mut Deployment, name: &LockName, commands: &[Com
     Ok(answers)
 }
 
-/// Returns the error for a slot that no node serves at the moment.
+/// Returns the error for a slot whose keys no node answers for at the moment.
 fn slot_is_moving(cluster: &str) -> Error {
     Error::new(
         ErrorKind::Unavailable,

@@ -22,9 +22,9 @@ pub(crate) struct Listing {
     pub(crate) forbidden: usize,
     /// The number of keys that could be locks and that no node answered for, because their slots are moving.
     pub(crate) moving: usize,
-    /// The errors of primaries that did not answer, if there are several primaries.
+    /// RedLock: the errors of the primaries that did not answer, or that refused a command.
     pub(crate) failed: Vec<Error>,
-    /// The time in which each server answered a trivial command.
+    /// The time in which each server answered `HELLO`.
     pub(crate) round_trips: Vec<(String, Duration)>,
 }
 
@@ -37,9 +37,9 @@ pub(crate) struct Filter {
     start: String,
 }
 
-/// The number of keys that a server looks at for one SCAN.
+/// The approximate number of keys that a server looks at for one SCAN.
 const PAGE_KEYS: &str = "500";
-/// The number of keys that are examined together, even if a page has more.
+/// The largest number of keys that are examined together, even if a page has more.
 const BATCH: usize = 500;
 
 impl Filter {
@@ -60,8 +60,8 @@ impl Filter {
         shown(name.strip_prefix(&self.key_prefix).unwrap_or(name)).into_owned()
     }
 
-    /// Returns a pattern by which the server leaves out most other keys. The pattern is not exact, because records have
-    /// three forms of keys.
+    /// Returns a pattern by which the server leaves out most other keys; `None` if all names are wanted. The pattern is
+    /// not exact, because records have three forms of keys.
     fn pattern(&self) -> Option<String> {
         let escaped = |letter: char| match letter {
             '*' | '?' | '[' | ']' | '\\' => vec!['\\', letter],
@@ -75,8 +75,8 @@ impl Filter {
 /// Finds all locks that are held and whose names match the filter.
 ///
 /// # Errors
-/// Fails if a server does not answer or refuses a command. With several primaries, fails only if no majority of them
-/// answers.
+/// Fails if a server does not answer or refuses a command. With the primaries of RedLock, fails only if no majority of
+/// them answers.
 pub(crate) async fn list(servers: &mut Servers, filter: &Filter) -> Result<Listing, Error> {
     let mut listing = Listing::default();
     let all = servers.deployments().len();
@@ -163,6 +163,7 @@ async fn list_deployment(
 
 /// Measures the time in which a server answers a command that every user may send.
 async fn round_trip(server: &mut Server) -> Result<Duration, Error> {
+    // The first command may open the connection, which is not measured.
     server.call(&["HELLO"]).await?;
     let start = Instant::now();
     server.call(&["HELLO"]).await?;
@@ -202,8 +203,8 @@ async fn scan(server: &mut Server, cursor: &str, filter: &Filter) -> Result<(Str
     ))
 }
 
-/// Merges the records of RedLock. Each primary has its own record with its own owner id, but all of them belong to one
-/// client.
+/// Merges the records of RedLock. Each primary has its own record of a holder, with its own owner id, but the client id
+/// in these owner ids is the same.
 fn merged_primaries(found: impl Iterator<Item = Found>, primaries: usize) -> Vec<Locked> {
     let mut holders: BTreeMap<(LockName, &'static str, Option<String>), Vec<Locked>> = BTreeMap::new();
     for ((name, kind), locked) in found.flatten() {
@@ -212,7 +213,8 @@ fn merged_primaries(found: impl Iterator<Item = Found>, primaries: usize) -> Vec
     }
     let merge = |records: Vec<Locked>| {
         let count = records.len();
-        // The lock ends when so many records have ended that no majority has one any more.
+        // The lock ends when so many records have ended that no majority has one any more. A client without a majority
+        // is shown with the time of its first record to end.
         let mut left: Vec<_> = records.iter().map(|record| record.left).collect();
         left.sort_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
         let needed = (primaries / 2).min(count - 1);

@@ -18,12 +18,12 @@ pub(crate) struct Locked {
     pub(crate) limit: Option<u64>,
     /// The time that is left; `None` if the record has no TTL.
     pub(crate) left: Option<Duration>,
-    /// The approximate time for which it has been held; `None` if that is not known.
+    /// The approximate time for which the lock has been held; `None` if that is not known.
     pub(crate) held: Option<Duration>,
     pub(crate) token: Option<u64>,
-    /// The number of waiters, if the server knows it.
+    /// The number of waiters in the fair queue, if there are any.
     pub(crate) waiters: Option<u64>,
     pub(crate) server: String,
-    /// The number of primaries that have the record, and the number of all primaries.
+    /// RedLock: the number of primaries that have a record of this holder, and the number of all primaries.
     pub(crate) primaries: Option<(usize, usize)>,
 }

@@ -1,11 +1,11 @@
-//! The owner of a hold.
+//! The owner of a hold, or a waiter.
 
 use std::sync::Arc;
 
 use steadlock::admin::{OwnerId, readable};
 use steadlock::{ClientInfo, Holder};
 
-/// The owner of a hold, by its id on the server.
+/// The owner of a hold, or a waiter, by the owner id on the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     id: String,
@@ -18,7 +18,7 @@ pub(crate) struct Owner {
 pub(crate) enum Library {
     Steadlock,
     Redisson,
-    /// Another library, or a value that is no lock.
+    /// Another library, or a value that is no owner id.
     Other,
 }
 
@@ -32,7 +32,7 @@ impl Library {
     }
 }
 
-/// The limit of thread numbers. An id of Redisson has the number of a thread, an id of ours 63 random bits.
+/// The limit of thread numbers. An owner id of Redisson has the number of a thread, one of Steadlock 63 random bits.
 const THREAD_NUMBERS: u64 = 1 << 32;
 
 impl Owner {
@@ -69,7 +69,7 @@ impl Owner {
         (self.library() != Library::Other).then_some(self)
     }
 
-    /// Returns the id of the client that the owner belongs to; `None` for an owner of another library.
+    /// Returns the id of the client that the owner belongs to; `None` for a library other than Steadlock and Redisson.
     pub(crate) fn client(&self) -> Option<&str> {
         OwnerId::parts(&self.id).map(|(client, _)| client)
     }

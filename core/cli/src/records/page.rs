@@ -1,7 +1,7 @@
 //! Finds the records of held locks among the keys of one page of SCAN.
 //!
 //! The form of a key shows which record it could be. Its type and a few bounded reads show whether it is one. No
-//! value that can be large is read whole, and all commands about a page are sent together.
+//! value that can be large is read whole. The commands of each step, for all keys, are sent together.
 //!
 //! ```text
 //!   form ─► type ─► size ─► owner ─► time held, token, waiters
@@ -21,7 +21,7 @@ use super::owner::{Library, Owner};
 pub(super) struct Page {
     /// The locks, with their full names.
     pub(super) locked: Vec<(LockName, Locked)>,
-    /// The keys whose slots are moving to another node.
+    /// The keys that this node does not answer for, because their slots are moving or have moved to another node.
     pub(super) elsewhere: Vec<PossibleRecord>,
     /// The number of keys that were examined.
     pub(super) examined: usize,
@@ -31,7 +31,7 @@ pub(super) struct Page {
     pub(super) refusal: Option<Error>,
 }
 
-/// A key that could be a record.
+/// A key that could be the key of a record.
 #[derive(Clone, Debug)]
 pub(super) struct PossibleRecord {
     key: LockKey,
@@ -182,7 +182,7 @@ impl PossibleRecord {
     }
 }
 
-/// Returns the holder in a hash with one field, or in a short text.
+/// Returns the holder in a hash with one field, or in a short text, if the value is an owner id.
 fn single_holder(text: String, is_hash: bool) -> Step {
     let owner = Owner::new(text);
     match owner.library() {
@@ -199,7 +199,8 @@ fn single_holder(text: String, is_hash: bool) -> Step {
     }
 }
 
-/// Returns the holder of a record that has a deadline, in ms of the server's clock.
+/// Returns the holder of a record until whose deadline some time is left. `until` is the deadline in ms, and `now` the
+/// time in µs, both of the server's clock.
 fn held_until(owner: Option<String>, until: Option<f64>, count: u64, limit: Option<u64>, now: u64) -> Step {
     let (Some(owner), Some(until)) = (owner, until) else {
         return Step::Nothing;
@@ -241,8 +242,8 @@ pub(super) async fn read(
         ..Page::default()
     };
     let mut now = 0;
-    // The rounds ask for type, size and owner. After them only records of locks that are held are left.
-    for round in 0..4 {
+    // The steps ask for type, size and owner. After them only records of locks that are held are left.
+    for step in 0..4 {
         let mut commands = vec![command(&[b"TIME"])];
         let mut ranges = Vec::with_capacity(records.len());
         for record in &records {
@@ -261,7 +262,7 @@ pub(super) async fn read(
             match &answers[range.clone()] {
                 [] => left.push(record),
                 some if some.contains(&Answer::Elsewhere) => page.elsewhere.push(record.reset()),
-                [Answer::Forbidden(error), ..] if round == 0 => {
+                [Answer::Forbidden(error), ..] if step == 0 => {
                     page.forbidden += 1;
                     page.refusal = page.refusal.or_else(|| Some(refusal_error(error, server)));
                 }
@@ -288,7 +289,7 @@ async fn ask_node(server: &mut Server, commands: &[Command], may_be_importing: b
     }
 }
 
-/// Reads for how long the locks have been held, and how many waiters they have.
+/// Reads the tokens of the locks, for how long they have been held, the time that is left, and the number of waiters.
 async fn read_details(
     server: &mut Server,
     records: Vec<PossibleRecord>,

@@ -14,7 +14,7 @@ use crate::metrics;
 #[derive(clap::Args)]
 pub(super) struct HttpOptions {
     /// Answer commands over HTTP too, like Upstash's REST API, on this port of loopback, or at this address and port; 0
-    /// chooses a free port. Addresses other than loopback need a token.
+    /// chooses a free port. Addresses other than loopback need a token or --insecure.
     ///
     /// POST / accepts a command as a JSON array, POST /pipeline and /multi-exec several commands. GET /get/KEY works as
     /// well, and GET /subscribe/CHANNEL sends messages as events. One more line of standard output has the address.
@@ -24,8 +24,8 @@ pub(super) struct HttpOptions {
     /// [default: the password of --password-file, if there is one].
     #[arg(long, value_name = "FILE", requires = "http")]
     http_token_file: Option<PathBuf>,
-    /// Let pages of this origin send requests over HTTP, such as http://localhost:5173; * allows every page. Can be
-    /// given several times. The pages of --http-root need none.
+    /// Let pages of this origin, such as http://localhost:5173, send requests over HTTP; * allows every page. Can be
+    /// given several times. The pages of --http-root do not need this option.
     #[arg(long, value_name = "ORIGIN", requires = "http", value_parser = Origin::parse)]
     http_origin: Vec<Origin>,
     /// Serve the files of this folder over HTTP, to everybody and without the token. A file has precedence over a
@@ -55,7 +55,7 @@ impl HttpOptions {
         self.ip().map_or(Ok(()), |address| TOKEN.require(token, address))
     }
 
-    /// Returns the site to serve, which accepts clients with this token.
+    /// Returns the site to serve, if there is one. If a token is given, its clients must send it.
     pub(super) fn site(&self, token: Option<Vec<u8>>) -> Result<Option<HttpSite>, Exit> {
         let Some(address) = self.http else { return Ok(None) };
         let root = self.http_root.as_deref().map(Root::open).transpose();

@@ -73,16 +73,17 @@ pub(super) async fn inspect_all(servers: &mut Servers, name: &LockName) -> Resul
     }
 }
 
-/// Returns whether the lock is held as one of these kinds, or as any kind if none is given. With several primaries, one
-/// record is enough: its client may be about to get a majority.
+/// Returns whether the lock is held as one of these kinds, or as any kind if none is given. With RedLock, a record on
+/// one primary is enough: its client may be about to get a majority.
 pub(super) fn is_held(all: &[Inspected], kinds: &[&str]) -> bool {
     all.iter().any(|one| one.is_held(kinds))
 }
 
-/// Refuses a name whose key holds other data, unless the name is held as one of these kinds, or as any kind if none is
-/// given. Programs get `Misconfigured` for such a name.
+/// Refuses a name whose key holds other data, unless a lock of one of these kinds is held (of any kind if none is
+/// given), or none of these kinds uses that key. Programs get `Misconfigured` for a name that is refused.
 pub(super) fn refuse_other_data(name: &str, all: &[Inspected], kinds: &[&str]) -> Result<(), Exit> {
-    // Only locks of some kinds have their record at this key. Locks of the other kinds work beside other data.
+    // Only locks of some kinds have their record at this key. Locks of the other kinds work although it holds other
+    // data.
     let uses_key = |kind: &&str| LockKey::of_record(kind) == Some(LockKey::Named);
     let is_concerned = kinds.is_empty() || kinds.iter().any(uses_key);
     if is_concerned && !is_held(all, kinds) && all.iter().any(|one| one.is_other) {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use steadlock::admin::readable;
 
-use super::format::{READ_EXIT_STATUSES, describe_holder, number_or_dash, owner_as_json};
+use super::format::{describe_holder, number_or_dash, owner_as_json};
 use crate::exit::Exit;
 use crate::output::{duration_or, millis, print, print_json, table};
 use crate::records::{Filter, Listing, Locked, list};
@@ -17,11 +17,11 @@ use crate::server::ServerOptions;
 /// form, type and holder. No call keeps the server busy for long, but all calls together look at each
 /// key once. A lock that is acquired or released meanwhile may or may not be listed.
 ///
-/// `lock` and `fair_lock` have the same record: it is shown as fair_lock while its queue has waiters,
-/// and only then is their number known. A mutex of another library cannot be told from other texts;
-/// `steadlock inspect` shows it.
+/// A `lock` and a `fair_lock` have the same record. It is shown as fair_lock while its queue has
+/// waiters, and only then is the number of waiters known. A mutex of another library cannot be told
+/// from other texts; `steadlock inspect` shows it.
 #[derive(clap::Args)]
-#[command(after_help = READ_EXIT_STATUSES, verbatim_doc_comment)]
+#[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
 pub(crate) struct List {
     /// List only locks whose names start with this prefix.
     #[arg(default_value = "", hide_default_value = true)]
@@ -33,6 +33,13 @@ pub(crate) struct List {
     #[command(flatten)]
     server: ServerOptions,
 }
+
+const EXIT_STATUSES: &str = "\
+Exit status:
+    0  done
+    2  wrong usage
+   69  the server could not be reached, or stopped answering
+   78  the URL or the name is not acceptable, or the server refused: SECURITY.md has the rights";
 
 impl List {
     pub(crate) async fn run(self) -> Result<ExitCode, Exit> {

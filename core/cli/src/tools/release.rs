@@ -21,8 +21,9 @@ use crate::server::ServerOptions;
 
 /// Release a lock by force. For operators.
 ///
-/// The holder continues until its next renewal finds the loss, within a third of its lease and 0.5 s,
-/// and another owner may hold the lock meanwhile. All holders of a read lock or a semaphore lose it.
+/// The holder continues until its next renewal finds the loss, at most a third of its lease plus 0.5 s
+/// later; with a fixed lease, until its deadline. Another owner may hold the lock meanwhile. All
+/// holders of a read lock or a semaphore lose it.
 #[derive(clap::Args)]
 #[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
 pub(crate) struct Release {
@@ -72,7 +73,8 @@ impl Release {
         // The holder is read as late as possible, because it may have changed since the search.
         let current = match lock.holder().await {
             Ok(current) => current.map(Owner::from),
-            // With RedLock this can fail, because each primary has its own record. The search has found a holder.
+            // This fails if the server does not answer, or with RedLock fewer than a majority of the primaries. The
+            // search has found a holder then, so that one is shown.
             Err(_) if holder.is_some() => None,
             Err(error) => return Err(error.into()),
         };
@@ -83,7 +85,7 @@ impl Release {
         Ok(ExitCode::from(if released { 0 } else { NOT_HELD }))
     }
 
-    /// Returns the one kind of this name that is held, and its holder.
+    /// Returns the one kind of lock of this name that is held, and its holder; `(None, None)` if nobody holds one.
     async fn find(&self) -> Result<(Option<Kind>, Option<Owner>), Exit> {
         let mut servers = self.server.open().await?;
         let name = servers.lock_name(&self.name)?;
@@ -139,5 +141,5 @@ fn lock_of_kind(client: &Client, kind: Kind, name: &str) -> Lock {
     }
 }
 
-/// The limit on the time for sending owed releases.
+/// The limit on the time for closing the client.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(420);

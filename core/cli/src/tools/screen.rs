@@ -73,7 +73,8 @@ impl Drop for Screen {
     }
 }
 
-/// Draws the locks as lines, at most `max_lines` of them if given. The locks whose leases end first come first.
+/// Draws the locks as lines, those whose leases end first at the top. If `max_lines` is given, leaves out the locks
+/// that do not fit below the title, the notes and the head.
 pub(super) fn draw(listing: &Listing, elapsed: Duration, time: &str, max_lines: Option<usize>) -> Vec<String> {
     let mut locks: Vec<&Locked> = listing.locks.iter().collect();
     locks.sort_by_key(|lock| (lock.left.unwrap_or(Duration::MAX), lock.name.clone()));

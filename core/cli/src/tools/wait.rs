@@ -26,8 +26,8 @@ pub(crate) struct Wait {
     /// Wait only for this kind [default: every kind]. Can be given several times.
     #[arg(long, value_name = "KIND")]
     kind: Vec<Kind>,
-    /// How many seconds to wait; 0 checks once [default: wait until the server has not answered for more than 30
-    /// seconds].
+    /// How many seconds to wait; 0 checks once. The wait also ends if the server stops answering for 30 seconds
+    /// [default: no limit].
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     timeout: Option<Duration>,
     /// The number of seconds between two checks.

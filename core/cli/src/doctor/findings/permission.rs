@@ -115,7 +115,7 @@ fn in_different_selectors(facts: &Facts, rights: &Rights, all: &mut Vec<Finding>
 
 const BY_POLLING: &str = "waiters are not notified of releases and work by polling only, every 500–750 ms";
 
-/// Splits the patterns, as texts, into those for all names and those for names with a brace only.
+/// Splits the patterns, as texts, into those for all names and those that only names with a brace need.
 fn split(facts: &Facts, patterns: &[Pattern]) -> (String, String) {
     let mut needed: Vec<String> = patterns.iter().map(|pattern| pattern.of(&facts.prefix)).collect();
     drop_covered_keys(&mut needed);

@@ -13,7 +13,8 @@ const MAX_REPLICA_LAG: u64 = 5;
 const ROLE_CHECK: Duration = Duration::from_secs(5);
 /// The smallest acceptable buffer for a subscriber, in bytes: ten thousand messages of a lock.
 const MIN_PUBSUB_BUFFER: u64 = 1 << 20;
-/// The shortest acceptable script limit, in milliseconds. After it, other clients are answered BUSY.
+/// The shortest acceptable script limit, in milliseconds. When a script runs longer than its limit, other clients are
+/// answered BUSY.
 const MIN_SCRIPT_LIMIT: u64 = 1_000;
 
 pub(super) fn check(facts: &Facts, server: &Server) -> Vec<Finding> {
@@ -204,7 +205,8 @@ fn replicas(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
 }
 
 fn connections(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
-    // The connection for renewals is idle between two renewals, which are a third of the lease apart.
+    // The connection for renewals is idle for a third of the lease, and that for commands for `ROLE_CHECK` at most. The
+    // sum is longer than both.
     let longest_idle = facts.lease / 3 + ROLE_CHECK;
     if let Fact::Known(seconds @ 1..) = &server.idle_timeout
         && Duration::from_secs(*seconds) < longest_idle

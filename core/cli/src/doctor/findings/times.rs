@@ -1,4 +1,4 @@
-//! Compares clocks, round trips and failover times with the lease.
+//! Findings about clocks, round trips and failover times.
 
 use std::time::Duration;
 
@@ -59,8 +59,8 @@ pub(super) fn check(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
     }
 }
 
-/// Finds records that would end early or late once a replica is promoted. The primary sends its replicas the time at
-/// which a record ends, and a promoted replica compares that with its own clock.
+/// Finds replicas on which records would end early or late after a promotion. The primary sends its replicas the time
+/// at which a record ends, and a promoted replica compares that time with its own clock.
 fn replica_clocks(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
     let (Fact::Known(own), Fact::Known(replicas)) = (&server.clock, &server.replicas) else {
         return;
@@ -95,8 +95,8 @@ fn replica_clocks(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
     }
 }
 
-/// Returns a finding if a lease could end before a replica has taken over. Two thirds of a lease are left when its
-/// renewal is due, at a third of its length.
+/// Returns a finding if an auto-renewed lease could end before a replica has taken over. Two thirds of the lease are
+/// left when its renewal is due, at a third of its length.
 pub(super) fn slow_failover(facts: &Facts, detection: Duration, setting: &str) -> Option<Finding> {
     if detection + PROMOTION <= facts.lease * 2 / 3 {
         return None;

@@ -3,7 +3,7 @@
 use crate::doctor::catalogue::{Check, Finding};
 use crate::doctor::facts::{Fact, Facts, Layout, Server};
 
-/// Returns one note for each reason, with all facts that it hides.
+/// Returns one note for each reason, with all facts that are unknown for that reason.
 pub(super) fn check(facts: &Facts, server: &Server) -> Vec<Finding> {
     let node = server.node.as_ref();
     let unknown = [
@@ -63,7 +63,7 @@ pub(super) fn check(facts: &Facts, server: &Server) -> Vec<Finding> {
     by_reason.into_iter().map(finding).collect()
 }
 
-/// Returns the reason why the first replica with an unknown clock could not be read.
+/// Returns the reason why the clock of a replica is unknown, for the first such replica.
 fn clock_of_a_replica(server: &Server) -> Option<&str> {
     let replicas = server.replicas.known()?;
     replicas.iter().find_map(|replica| replica.clock.why_unknown())

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn only_loopback_is_loopback() {
+    fn every_address_must_be_loopback() {
         for (bind, is_so) in [
             ("127.0.0.1 -::1", true),
             ("127.0.0.1", true),

@@ -1,4 +1,4 @@
-//! How the doctor logs in: what the URL says, and whether a login works without a password.
+//! How the doctor logs in, as the URL says, and whether a login also works without a password.
 
 use std::net::ToSocketAddrs as _;
 use std::thread;

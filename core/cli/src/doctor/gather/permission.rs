@@ -12,7 +12,7 @@ use crate::doctor::version::Version;
 type Words = Vec<Vec<u8>>;
 type Answers = Vec<Result<Reply, CallError>>;
 
-/// Returns whether the server accepts writes, and which rights its user lacks.
+/// Returns whether the server accepts writes, and which rights the user lacks.
 pub(super) async fn test(
     server: &mut Server,
     layout: Layout,
@@ -42,8 +42,8 @@ pub(super) async fn test(
         .into_iter()
         .flatten()
         .flat_map(|scratch| [&scratch.key, &scratch.name]);
-    // A user without the right to delete a key may still have the right to expire it. A key that is not removed ends by
-    // its TTL.
+    // A user without the right to delete a key may still have the right to expire the key. A key that is not removed
+    // ends by its TTL.
     let expire = |key| words(&["PEXPIRE"], key).into_iter().chain([b"0".to_vec()]).collect();
     let removals: Vec<Words> = used.flat_map(|key| [words(&["DEL"], key), expire(key)]).collect();
     let _ = server.ask_all(&removals).await;
@@ -107,8 +107,8 @@ async fn test_keys(
     ];
     for (key, pattern) in forms {
         let Some(key) = key else { continue };
-        // Since Redis 7.0 reading and writing a key are separate rights. A user without the commands SET and GET may
-        // have another one that tests the key.
+        // Since Redis 7.0 reading and writing a key are separate rights. For a user without the commands SET and GET,
+        // the other two commands test the key.
         let tests = [
             set_command(key),
             words(&["GET"], key),
@@ -158,7 +158,7 @@ async fn test_combinations(
     let answers: Answers = server.ask_all(&commands).await?;
     for ((right, patterns, _), answer) in tests.into_iter().zip(&answers) {
         let is_refused = matches!(verdict_of_answer(answer), Verdict::NoCommand | Verdict::NoKey);
-        // A finding already names commands and keys that the user lacks altogether.
+        // Other findings already name the commands and keys that the user lacks altogether.
         let is_reported = rights.commands.contains(&right)
             || patterns.iter().any(|pattern| rights.keys.contains(pattern))
             || rights.in_different_selectors.contains(&(right, patterns.clone()));

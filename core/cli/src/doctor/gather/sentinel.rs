@@ -1,4 +1,4 @@
-//! Asks the sentinels of a primary.
+//! Asks the sentinels of a primary for the primary's address, their settings, and whether a failover is possible.
 
 use std::time::Duration;
 
