@@ -173,10 +173,10 @@ class Uninterrupted:
 
 _P = ParamSpec("_P")
 
-# Makes such a call now.
+# Calls a function, and repeats the call while interrupts end it. Raises the last interrupt when the call is done.
 def uninterrupted(call: Callable[_P, object], *given: _P.args, **named: _P.kwargs) -> None: ...
 
-# An object that makes such a call when it is dropped, except at the end of the interpreter.
+# An object that makes a call like `uninterrupted` when it is dropped, except at the end of the interpreter.
 @final
 class AtEnd:
     def __new__(cls, call: Callable[[], object]) -> Self: ...
@@ -195,7 +195,7 @@ Result: TypeAlias = Lease | Exception | Released | bool | State | None
 # A request number from `drain()`, with its result or the exception to raise.
 Completed: TypeAlias = tuple[int, Result, Exception | None]
 
-# A request to submit, and the waiter for its result.
+# A request to submit. `number` is set when it was submitted.
 class Request(Protocol):
     submit: Callable[..., int] | None
     number: int | None
@@ -210,7 +210,7 @@ Settled: TypeAlias = tuple[_R | None, Result, Exception | None]
 # Submits a request once, and stores it under its number. One atomic step: no interrupt can occur in between.
 def submit(waiting: dict[int, _R], request: _R) -> None: ...
 
-# Moves all of `completed`, each with its waiter of `waiting`, to `settled`.
+# Moves all of `completed`, each with its request from `waiting`, to `settled`.
 def settle(completed: list[Completed], waiting: dict[int, _R], settled: list[Settled[_R]]) -> None: ...
 
 # A line for the log: its level, its text, and its facts as named fields.
@@ -239,7 +239,7 @@ OptionValue: TypeAlias = bool | float | str | list[str] | tuple[float, float] | 
 # each set of labels; in a histogram, the number of durations.
 Metric: TypeAlias = tuple[str, str, str, str, list[float], dict[tuple[tuple[str, str], ...], int]]
 
-# One connection to one server, or one to each of several primaries, with its engine thread.
+# A client of one server, or of several primaries, with its engine thread.
 @final
 class Client:
     CONNECT: Final[int]

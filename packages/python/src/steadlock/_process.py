@@ -44,8 +44,8 @@ def register(connection: Connection) -> None:
 
 
 def release_at_exit(native: _native.Client, leases: list[int]) -> None:
-    """Keeps the leases of a client that is garbage until the end of the process, which releases them. Garbage
-    collection must never release a lock.
+    """Keeps the leases of a client that is garbage until the end of the process, which releases them: no lock may be
+    released because a client is garbage.
     """
     _abandoned.append((native, leases))
 
