@@ -138,7 +138,8 @@ class ScopeEnd:
         self, scope: _Scope, owner: type
     ) -> Callable[[type[BaseException] | None, BaseException | None, TracebackType | None], None]: ...
 
-# An object whose `__aexit__` is `AsyncScopeEnd`. The release begins with the call, even if an interrupt occurs.
+# An object whose `__aexit__` is `AsyncScopeEnd`. In the client's loop the release begins with the call, even if an
+# interrupt occurs.
 class _AsyncScope(Protocol):
     # Returns the scope that ends; `_take_out` removes it from the entered scopes. Both can be called again.
     def _innermost_scope(self) -> Any: ...
@@ -296,5 +297,5 @@ class Client:
     # Called at the end of the process. Ends all waits for locks and releases leases, without waiting for replies.
     def end_waits(self, leases: list[int]) -> None: ...
     # Does the same as `end_waits`, and waits until no release is owed to the server any more. Without `ends_waits`, the
-    # waits of other threads go on.
+    # waits of other threads go on, and this call waits only for the releases of `leases`.
     def release_all(self, leases: list[int], timeout_ms: int, ends_waits: bool) -> None: ...
