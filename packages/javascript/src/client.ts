@@ -125,9 +125,10 @@ export class Client {
 
   /**
    * Removes the record of a lock, so that its holder loses it; for a semaphore, the records of all permits; for a read
-   * side, those of all readers. For operators: the holder goes on until its next renewal finds the loss.
+   * side, those of all readers. For operators: the holder continues until its next renewal finds the loss, or with a
+   * fixed lease until its deadline.
    *
-   * @param lock a lock object of this client, but not a composite lock
+   * @param lock a lock object of this client, but not one of `multiLock`
    * @returns whether the lock was held
    * @throws UnavailableError if the server did not answer; check whether the lock is still held
    * @throws InvalidArgumentError if `lock` is not a lock object of this client; nothing was sent

@@ -106,12 +106,12 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
 
     /**
      * Removes the record of a lock, so that its holder loses it; for a read side, removes the records of all readers.
-     * For operators: the holder does not notice the loss before its next renewal. Makes one call to the server.
+     * For operators: the holder continues until its next renewal finds the loss, or with a fixed lease until its
+     * deadline. Makes one call to the server.
      *
-     * @param lock a lock of this client; not a composite lock
+     * @param lock a lock of this client; not a [multiLock]
      * @return whether the lock was held
-     * @throws InvalidArgumentException if the name is bad, [lock] is a composite lock, or [lock] belongs to another
-     * client
+     * @throws InvalidArgumentException if the name is bad, [lock] is a [multiLock], or [lock] belongs to another client
      * @throws UnavailableException if no reply came; check whether the lock is still held
      * @throws MisconfiguredException if the key of the lock has another type
      * @throws ClosedException if the client was closed
