@@ -14,7 +14,7 @@ pub(crate) struct Client {
     pub(crate) host: Host,
     wake: Arc<WakeSignal>,
     state: Mutex<State>,
-    /// Encoded events that did not fit into the caller's last buffer.
+    /// Encoded events that the JVM has not fetched yet.
     undelivered: Mutex<VecDeque<Vec<u8>>>,
 }
 

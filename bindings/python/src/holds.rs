@@ -100,7 +100,7 @@ impl Holds {
         drop((weak, held));
     }
 
-    /// Returns the last lease of this lock that the owner acquired and still holds.
+    /// Returns the owner's last lease of this lock that is neither released nor forgotten.
     fn innermost(&self, py: Python<'_>, key: LockRef, owner: Option<u64>) -> Option<Py<PyAny>> {
         let mut tables = self.0.tables();
         let forgotten = tables.take(owner, &key.0, |entry| entry.native.is_forgotten());

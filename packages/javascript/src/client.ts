@@ -109,10 +109,10 @@ export class Client {
 
   /**
    * Returns a composite lock: its lease holds all members, and is lost when one of them is lost. Members are acquired
-   * in the order of their keys, so that two clients never wait for each other. Kinds can be mixed; a semaphore stands
-   * for one permit, and `Semaphore.permits` gives more. The lease has no token, and the composite lock is not
-   * reentrant. The members' own options are ignored. Makes no server call. A composite lock without members, with one
-   * member twice, or with a composite lock as a member is refused when it is used.
+   * in the order of their keys, so that two composite locks never wait for each other in a circle. Kinds can be mixed;
+   * a semaphore stands for one permit, and `Semaphore.permits` gives more. The lease has no token, and the composite
+   * lock is not reentrant. The members' own options are ignored. Makes no server call. A composite lock without
+   * members, with one member twice, or with a composite lock as a member is refused when it is used.
    *
    * @param locks lock objects of this client
    * @param options the defaults of its calls

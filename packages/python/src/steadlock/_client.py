@@ -181,14 +181,15 @@ class ClientBase(ABC, NotCopyable, Generic[ConnectionT, LockT, ReadWriteT, Semap
         max_hold: Duration | None = None,
         on_unavailable: OnUnavailable | None = None,
     ) -> LockT:
-        """Returns a composite lock of several locks of this client, all or none. A semaphore stands for one of its
-        permits; `Semaphore.permits` gives more.
+        """Returns a composite lock of several locks of this client: a grant is for all of them. A semaphore stands for
+        one of its permits; `Semaphore.permits` gives more.
 
-        Members are acquired in the order of their keys, so that two clients never wait for each other; kinds can be
-        mixed. When one member is lost, all are. The lease has no token. The members' own `wait`, `lease`, `renew`,
-        `max_hold` and `on_unavailable` are ignored. In an outage, an acquisition with `on_unavailable="local"` fails if
-        a member is of a kind that is never granted locally; otherwise the lease is `degraded` if any member is. The
-        `locked()` and `holder()` of this lock raise `InvalidArgumentError`: ask its members.
+        Members are acquired in the order of their keys, so that two composite locks never wait for each other in a
+        circle; kinds can be mixed. When one member is lost, all are. The lease has no token. The members' own `wait`,
+        `lease`, `renew`, `max_hold` and `on_unavailable` are ignored. In an outage, an acquisition with
+        `on_unavailable="local"` fails if a member is of a kind that is never granted locally; otherwise the lease is
+        `degraded` if any member is. The `locked()` and `holder()` of this lock raise `InvalidArgumentError`: ask its
+        members.
 
         Raises `InvalidArgumentError` for a lock of another client. `acquire` raises it for a composite lock without
         members, with one member twice, with both sides of a read-write lock, or with a composite lock as a member.

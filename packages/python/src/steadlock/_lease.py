@@ -106,7 +106,8 @@ class LeaseBase(ABC, NotCopyable, Generic[ConnectionT, OwnerT, EventT]):
         try:
             self._watch()
         except UnavailableError:
-            # The caller gets the error, and the callback is not called, unless another thread has called it already.
+            # The caller gets the error, and the callback is not called. If another thread has called it already, there
+            # is no error.
             try:
                 self._callbacks.remove(callback)
             except ValueError:

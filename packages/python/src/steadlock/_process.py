@@ -14,10 +14,13 @@ from typing import Any, Protocol
 from steadlock import _context, _log, _native
 
 EXIT_LIMIT_MS = 500
-"""How long clients can delay the end of the process, even if the server does not answer."""
+"""How long clients can delay the end of the process, even if the server does not answer. A call of an address map can
+add `MIN_ADDRESS_MAP_LIMIT_MS`.
+"""
 
 WAITERS_EXIT_LIMIT_MS = 200
-"""How long the end of the process waits for threads that wait for a lock. Each checks every 100 ms whether it must end.
+"""How long the end of the process waits at most for threads that wait for a lock. Each checks at least every 100 ms
+whether it must end.
 """
 
 

@@ -169,8 +169,8 @@ def _new_event() -> threading.Event:
 
 
 def held_by(connection: Connection[Lease], key: _native.LockRef, caller: Caller) -> Lease | None:
-    """Returns the last lease of a lock that the caller acquired. Also finds a lease that an ended task of the caller's
-    thread left held, because in a notebook each cell is a task.
+    """Returns the caller's last lease of a lock that is neither released nor forgotten. If there is none, also finds a
+    lease that an ended task of the caller's thread left held, because in a notebook each cell is a task.
     """
     lease = connection.holds.innermost(key, caller.number)
     if lease is not None or not (caller.is_fiber or connection.had_fibers):

@@ -73,8 +73,8 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
 
     @property
     def lease(self) -> Lease | None:
-        """The last lease of this name that the caller acquired, the one that `release` releases; `None` if there is
-        none.
+        """The last lease of this name that the caller acquired and did not release, except a lost fixed lease; `None`
+        if there is none. This is the lease that `release` releases.
         """
         return held_by(self._connection, self._settings.key, current_caller())
 
@@ -130,8 +130,7 @@ class Lock(BaseLock):
 
         `timeout` bounds the wait; -1 means the lock's own `wait`. With `blocking=False` makes one attempt. A wait
         without a bound ends with `UnavailableError` when the server has not answered for the length of the client's
-        lease. In the main thread, Ctrl-C ends every wait within 100 ms; what the call has sent is undone in the
-        background.
+        lease. In the main thread, Ctrl-C ends every wait within 100 ms; the call is undone in the background.
 
         If the lock is skipped in an outage (`on_unavailable="skip"`), returns `False` if the wait has a bound. Without
         a bound raises `UnavailableError` with `skipped`, because callers then rely on the lock and do not check the

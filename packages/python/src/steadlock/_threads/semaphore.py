@@ -40,7 +40,7 @@ class Semaphore(BaseLock):
         """Acquires `permits` permits (1 to 1,000, at most the limit), all or none, and returns their lease.
 
         The default of `wait` is the semaphore's; `None` waits as long as the server answers. In the main thread, Ctrl-C
-        ends every wait within 100 ms; what the call has sent is undone in the background.
+        ends every wait within 100 ms; the call is undone in the background.
 
         Raises `LockTimeoutError` after `wait`, `MisconfiguredError` while permits are held under another limit,
         `InvalidArgumentError`, `UnavailableError` (with `skipped` if the semaphore is skipped in an outage),

@@ -76,7 +76,9 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
 
     @property
     def lease(self) -> Lease | None:
-        """The last lease of this name that the calling task acquired and still holds; `None` if there is none."""
+        """The last lease of this name that the caller acquired and did not release, except a lost fixed lease; `None`
+        if there is none. This is the lease that `release` releases.
+        """
         owner = current_owner()
         return None if owner is None else self._connection.holds.innermost(self._settings.key, owner.number)
 
@@ -165,7 +167,7 @@ class Lock(BaseLock):
 
         `timeout` bounds the wait; -1 means the lock's own `wait`. With `blocking=False` makes one attempt. A wait
         without a bound ends with `UnavailableError` when the server has not answered for the length of the client's
-        lease. What a cancelled call has sent is undone in the background.
+        lease. A cancelled call is undone in the background.
 
         If the lock is skipped in an outage (`on_unavailable="skip"`), returns `False` if the wait has a bound. Without
         a bound raises `UnavailableError` with `skipped`, because callers then rely on the lock and do not check the
@@ -216,7 +218,9 @@ class Lock(BaseLock):
         return Hold(self._connection, self._settings.with_changes(wait, lease, max_hold, renew))
 
     def owned(self) -> bool:
-        """Whether the calling task holds the lock now with a valid lease. Makes no server call."""
+        """Whether the calling task, or outside of an event loop the calling thread, holds the lock now with a valid
+        lease. Makes no server call.
+        """
         return self._is_held()
 
     async def locked(self) -> bool:

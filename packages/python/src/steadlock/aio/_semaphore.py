@@ -41,8 +41,8 @@ class Semaphore(BaseLock):
     ) -> Coroutine[Any, Any, Lease]:
         """Acquires `permits` permits (1 to 1,000, at most the limit), all or none, and returns their lease.
 
-        The default of `wait` is the semaphore's; `None` waits as long as the server answers. What a cancelled call has
-        sent is undone in the background.
+        The default of `wait` is the semaphore's; `None` waits as long as the server answers. A cancelled call is undone
+        in the background.
 
         Raises `LockTimeoutError` after `wait`, `MisconfiguredError` while permits are held under another limit,
         `InvalidArgumentError`, `UnavailableError` (with `skipped` if the semaphore is skipped in an outage),

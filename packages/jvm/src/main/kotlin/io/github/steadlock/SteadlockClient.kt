@@ -90,9 +90,9 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
 
     /**
      * Returns a composite lock of [locks]: it holds all of its members or none. Members are acquired in the order of
-     * their keys, so that two programs never wait for each other. Kinds can be mixed; for a semaphore use
-     * [NamedSemaphore.permits]. The lease has no token, and is lost if one member is lost. A composite lock has no
-     * holder to ask for: [NamedLock.isLocked] and [NamedLock.holder] throw [InvalidArgumentException].
+     * their keys, so that two composite locks never wait for each other in a circle. Kinds can be mixed; for a
+     * semaphore use [NamedSemaphore.permits]. The lease has no token, and is lost if one member is lost. A composite
+     * lock has no holder to ask for: [NamedLock.isLocked] and [NamedLock.holder] throw [InvalidArgumentException].
      *
      * Acquiring it throws [InvalidArgumentException] if there are no members, if a lock is a member twice, or if a
      * member is itself a composite lock.
