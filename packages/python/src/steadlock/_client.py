@@ -68,8 +68,8 @@ class ClientBase(ABC, NotCopyable, Generic[ConnectionT, LockT, ReadWriteT, Semap
         With `renew`, that lease, then 300 ms to 24 h, is renewed until the release; without `lease`, `renew` changes
         nothing. A call that sets a `lease` gets a fixed lease unless it sets `renew` too. `max_hold` is the longest
         hold, renewed or not. With `fencing=False` no fencing token is drawn. `hold` and `try_acquire` can override
-        these for one call, except `fencing`; so can `acquire` of a semaphore, while `acquire` of a lock takes another
-        `wait` only.
+        these for one call, except `fencing`; so can `acquire` of a semaphore, while `acquire` of a lock can override
+        only `wait`.
 
         `on_unavailable` is how an acquisition ends while the circuit breaker of its server is open: `"fail"`, `"local"`
         or `"skip"`, as for `connect` (default: the client's setting). The client must have a circuit breaker, or an

@@ -1,8 +1,8 @@
 """Waits of gevent's greenlets for the engine, during which the other greenlets of the thread can run.
 
 The greenlets of a thread take turns. One of them, the hub, waits on behalf of all. A call that must wait therefore
-leaves the wait to the hub. Nothing here imports gevent: a program that uses it has imported it. It does not matter
-whether the standard library is patched.
+leaves the wait to the hub. Nothing here imports gevent: a program that has a hub has imported gevent. It does not
+matter whether the standard library is patched.
 """
 
 from __future__ import annotations
