@@ -14,7 +14,7 @@ pub(crate) struct Client {
     pub(crate) host: Host,
     wake: Arc<WakeSignal>,
     state: Mutex<State>,
-    /// Encoded events that did not fit into the caller's last buffer.
+    /// Encoded events that the JVM has not fetched yet.
     undelivered: Mutex<VecDeque<Vec<u8>>>,
 }
 
@@ -86,7 +86,8 @@ impl Client {
         self.state().leases.remove(&lease);
     }
 
-    /// Returns how long the caller may rely on a lease; zero if the JVM released it.
+    /// Returns how long the caller may rely on a lease if nothing renews it; zero if the lease is
+    /// not valid.
     pub(crate) fn remaining(&self, lease: u64) -> Duration {
         let state = self.state();
         state

@@ -1,6 +1,6 @@
 //! Rare calls, as uniffi functions.
 //!
-//! Functions that start an operation do nothing if the handle was dropped.
+//! Functions that start an operation do nothing and return `false` if the handle was dropped.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -84,7 +84,7 @@ pub struct NativeFailure {
 /// The handle of a new client, or the reason why opening failed.
 #[derive(uniffi::Record)]
 pub struct NativeOpened {
-    /// Identifies the client in every other call.
+    /// Identifies the client in every other call; 0 if opening failed.
     pub handle: u64,
     /// Set if opening failed.
     pub failure: Option<NativeFailure>,
@@ -193,8 +193,9 @@ pub struct NativeLimits {
     pub breaker_pause_ms: u64,
 }
 
-/// Checks the options, which have the core's names, and starts to connect. The first event, of request 0, reports the
-/// result. An option that is left out has the core's default.
+/// Checks the options, which have the core's names, and starts to connect. The first event, of
+/// request 0, reports the result. With `lazy`, the first operation starts to connect, and no event
+/// reports the result. An option that is left out has the core's default.
 #[uniffi::export]
 pub fn open(options: HashMap<String, NativeValue>) -> NativeOpened {
     let mut core_options = Options::default();
@@ -223,7 +224,7 @@ pub fn inspect(client: u64, tag: u64, lock: Vec<u8>) -> bool {
     start(client, tag, Op::Inspect { lock: decoded(&lock) })
 }
 
-/// Starts to release a lock on behalf of its holder.
+/// Starts to remove the records of all holders of a lock.
 #[uniffi::export]
 pub fn force_release(client: u64, tag: u64, lock: Vec<u8>) -> bool {
     start(client, tag, Op::ForceRelease { lock: decoded(&lock) })
@@ -272,7 +273,8 @@ pub fn forget(client: u64, lease: u64) {
     }
 }
 
-/// Releases leases of ended threads when the process ends.
+/// Releases leases of ended threads when the process ends. Waits for the server's answers, at most
+/// `timeout_ms`.
 #[uniffi::export]
 pub fn release_now(client: u64, leases: Vec<u64>, timeout_ms: u64) {
     if let Some(client) = Client::get(client) {

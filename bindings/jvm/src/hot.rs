@@ -2,8 +2,9 @@
 //!
 //! A function that starts an operation returns the number that cancels it, or [`DROPPED`],
 //! [`NO_LOCK`] or [`PANICKED`]. `tag` is the caller's own number for the request; the event that
-//! ends the request repeats it. `context` is the number by which the core recognizes an owner. −1
-//! and NaN stand for "none".
+//! ends the request repeats it. `context` is the number by which the core recognizes an owner, and
+//! `within` the number of the held lease that an acquisition re-enters. −1 and NaN stand for
+//! "none".
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -99,7 +100,7 @@ pub unsafe extern "C" fn steadlock_held(client: u64, tag: u64, lock: *const u8, 
 }
 
 /// Waits for events and writes them into `buffer`. Returns the number of bytes written, 0 after
-/// `timeout_ms` without an event, or −1 if the handle was dropped.
+/// `timeout_ms` without an event, or −1 if the handle was dropped or the native part panicked.
 ///
 /// # Safety
 /// `buffer` points to `capacity` bytes that no other code uses during the call.
@@ -119,7 +120,8 @@ pub unsafe extern "C" fn steadlock_next(client: u64, timeout_ms: i64, buffer: *m
     }
 }
 
-/// Returns how long the caller may rely on a lease, in nanoseconds. Reads the clock.
+/// Returns how long the caller may rely on a lease if nothing renews it, in nanoseconds; 0 if it is
+/// not valid. Reads the clock.
 #[unsafe(no_mangle)]
 pub extern "C" fn steadlock_remaining(client: u64, lease: u64) -> i64 {
     let remaining = catch_unwind(|| Client::get(client).map(|client| client.remaining(lease)));

@@ -24,7 +24,8 @@ pub struct NativeClient {
     until_closed: Vec<Box<dyn DropValue>>,
 }
 
-/// Opens a client, which starts to connect. The result comes as the row of request 0.
+/// Opens a client, which starts to connect; the result comes as the row of request 0. A lazy client connects with its
+/// first operation, and no row reports the result.
 ///
 /// `wake` is called on JavaScript's thread whenever there are events to drain. `addresses` maps an announced address,
 /// in place of a table. Neither function keeps the process alive.
@@ -156,7 +157,7 @@ impl NativeClient {
         Ok(self.client.submit(Op::Inspect { lock }))
     }
 
-    /// Removes the record of a lock's holder. Returns the request number.
+    /// Removes the records of all holders of a lock. Returns the request number.
     #[napi(catch_unwind)]
     pub fn force_release(&self, lock: Object<'_>) -> napi::Result<f64> {
         let lock = lock_ref(&lock)?;
@@ -179,7 +180,7 @@ impl NativeClient {
         }
     }
 
-    /// The same as rows, for OpenTelemetry.
+    /// Returns the metrics as rows, for OpenTelemetry.
     #[napi(catch_unwind)]
     pub fn metric_rows(&self) -> Either<Vec<NativeMetric>, NativeFailure> {
         match self.client.host().metric_rows() {
@@ -188,7 +189,7 @@ impl NativeClient {
         }
     }
 
-    /// The label that a lock of this name has for its group in `metrics`.
+    /// Returns the label for the group of a lock of this name in `metrics`.
     #[napi(catch_unwind)]
     pub fn metrics_group(&self, name: String) -> Either<String, NativeFailure> {
         match self.client.host().metrics_group(&name) {
@@ -221,7 +222,8 @@ impl NativeClient {
         self.client.is_valid(lease)
     }
 
-    /// Whether a caller that holds the lock `held` and waits for the lock `wanted` waits for itself.
+    /// Whether a caller that holds the lock `held` and waits for the lock `wanted` waits for itself. False for an
+    /// invalid lock, because the acquisition itself reports that.
     #[napi(catch_unwind)]
     pub fn keeps_out(&self, held: Object<'_>, wanted: Object<'_>) -> napi::Result<bool> {
         let (held, wanted) = (lock_ref(&held)?, lock_ref(&wanted)?);

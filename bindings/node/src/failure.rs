@@ -1,4 +1,4 @@
-//! Errors and holders as plain data. JavaScript makes an error object of the kind's class from it.
+//! Errors and holders as plain data. JavaScript makes an error object of the kind's class from an error.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ pub struct NativeClientInfo {
     pub program: String,
     pub language: String,
     pub version: String,
-    /// The start of the client in seconds since 1970.
+    /// The time at which the client was made, in seconds since 1970.
     pub since: f64,
     pub label: String,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// A shared value. `drop_value` drops it for all owners at once.
+/// A shared value. `drop_value` drops it for all clones at once.
 pub(crate) struct UntilClosed<T>(Arc<RwLock<Option<Arc<T>>>>);
 
 impl<T> UntilClosed<T> {
@@ -10,7 +10,7 @@ impl<T> UntilClosed<T> {
         Self(Arc::new(RwLock::new(Some(Arc::new(value)))))
     }
 
-    /// Returns the value, unless it was dropped. The caller uses it without holding the lock.
+    /// Returns the value, unless it was dropped. The caller uses the value without the `RwLock`.
     pub(crate) fn get(&self) -> Option<Arc<T>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

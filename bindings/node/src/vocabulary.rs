@@ -19,7 +19,7 @@ pub struct Vocabulary {
     pub policies: Vec<&'static str>,
     /// The options of a client.
     pub option_names: Vec<String>,
-    /// Which values each of them takes: `flag`, `number`, `text`, `texts`, `range`, `table` or `on_unavailable`.
+    /// Which values each option takes: `flag`, `number`, `text`, `texts`, `range`, `table` or `on_unavailable`.
     pub option_kinds: Vec<&'static str>,
 }
 

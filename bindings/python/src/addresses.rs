@@ -1,9 +1,9 @@
 //! An `address_map` that is a Python function.
 //!
-//! The core calls the map on a thread of its own, never on the engine's thread. The thread has Python start another
-//! thread, which runs the function, and waits for it without the GIL. A Rust thread must not run the function itself:
-//! at the end of the interpreter, every thread that requests the GIL is made to exit. A Python thread can exit, but a
-//! Rust thread would crash the process.
+//! The core calls the map on a thread of its own, never on the engine's thread. This thread has Python start another
+//! thread, which runs the function, and then waits for the result without the GIL. A Rust thread must not run the
+//! function itself: at the end of the interpreter, every thread that requests the GIL is made to exit. A Python thread
+//! can exit, but a Rust thread would crash the process.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -15,7 +15,7 @@ use steadlock::host::AddressMap;
 /// Whether the interpreter is about to end.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
-/// The number of Rust threads that are in Python, or wait for its GIL, to call a function.
+/// The number of Rust threads that are in Python, or wait for its GIL, to start the call of a function.
 static CALLING_THREADS: AtomicUsize = AtomicUsize::new(0);
 
 const ENDING: &str = "the interpreter is ending";
@@ -45,7 +45,8 @@ pub(crate) fn map(start_call: Py<PyAny>) -> AddressMap {
     })
 }
 
-/// Prevents further calls of functions. Blocks until the threads that call one have left Python, at most `limit`.
+/// Prevents further calls of functions. Blocks until the Rust threads that start a call have left Python, at most
+/// `limit`.
 pub(crate) fn end(py: Python<'_>, limit: Duration) {
     IS_ENDING.store(true, Ordering::SeqCst);
     // Returns without releasing the GIL: a subinterpreter that ends with the process would not get the GIL back.

@@ -253,7 +253,7 @@ impl Client {
         self.host.submit(Op::SetLimit { lock: lock.0 })
     }
 
-    /// Closes the client; takes at most 500 ms. An interrupted close goes on.
+    /// Closes the client. Returns after 500 ms at the latest; a close that is interrupted or not done by then goes on.
     fn close(&self, py: Python<'_>, interruptible: bool) -> PyResult<()> {
         close(py, &self.host, interruptible)
     }
@@ -271,7 +271,8 @@ impl Client {
     }
 
     /// Does the same as `end_waits`, and waits until no release is owed to the server any more, `timeout_ms` at the
-    /// most. Without `ends_waits`, the waits of other threads go on.
+    /// most. Without `ends_waits`, the waits of other threads go on, and this call waits only for the releases of
+    /// `leases`.
     fn release_all(&self, py: Python<'_>, leases: Vec<u64>, timeout_ms: u64, ends_waits: bool) {
         py.detach(|| {
             let (start, limit) = (Instant::now(), Duration::from_millis(timeout_ms));
@@ -416,13 +417,13 @@ const CLOSE_LIMIT: Duration = Duration::from_millis(500);
 
 /// Waits for `op`, and returns its result.
 ///
-/// If a signal handler raises, or another thread raises an exception in this one, the caller gets that exception and
-/// `op` is cancelled. A lock that is granted meanwhile is released.
+/// If a signal handler raises, or another thread raises an exception in this one, the caller gets that exception. An
+/// acquisition is then cancelled, and a lock that is granted meanwhile is released; any other `op` goes on.
 pub(crate) fn wait(py: Python<'_>, host: &Host, op: Op, interruptible: bool) -> PyResult<Completion> {
     wait_for(py, &mut host.start(op), interruptible, |result| result)?.map_err(|error| convert::error(py, &error))
 }
 
-/// Closes the client; takes at most 500 ms. An interrupted close goes on.
+/// Closes the client. Returns after 500 ms at the latest; a close that is interrupted or not done by then goes on.
 pub(crate) fn close(py: Python<'_>, host: &Host, interruptible: bool) -> PyResult<()> {
     let slice = if interruptible { SIGNAL_CHECK } else { EXCEPTION_CHECK };
     let mut closing = host.start(Op::Close);
@@ -514,7 +515,7 @@ impl LockWaits {
     }
 
     /// Ends these waits, and all others of the client, at the end of the interpreter. The result comes when no release
-    /// is owed to the server any more.
+    /// is owed to the server any more; `None` if the client was never used.
     pub(crate) fn end(&self, host: &Host) -> Option<Pending> {
         let granted: Vec<u64> = self.granted().drain().map(|(_, lease)| lease).collect();
         for lease in granted {

@@ -12,12 +12,12 @@ use steadlock::host::{
 
 use crate::lease::Lease;
 
-/// Returns the names of all kinds of error. The names of the Python classes are made from them.
+/// Returns the names of all kinds of error. A test of the package compares its classes with them.
 pub(crate) fn error_kinds() -> Vec<&'static str> {
     ErrorKind::ALL.iter().map(|kind| kind.name()).collect()
 }
 
-/// Returns the names of all kinds of lock. The package compares its own kinds with them.
+/// Returns the names of all kinds of lock. A test of the package compares its own kinds with them.
 pub(crate) fn lock_kinds() -> Vec<&'static str> {
     Kind::NAMES.to_vec()
 }
@@ -108,7 +108,8 @@ pub(crate) fn line<'py>(py: Python<'py>, line: &Line) -> PyResult<(&'static str,
     Ok((line.level().as_str(), line.to_string(), fields))
 }
 
-/// Converts metrics, in the order of the package's `Metric`. The number of a histogram is that of its durations.
+/// Converts metrics, in the order of the package's `Metric`. The number of a histogram is how many durations it
+/// counted.
 pub(crate) fn metrics<'py>(py: Python<'py>, metrics: &[Metric]) -> PyResult<Bound<'py, PyList>> {
     let tuple = |Metric { family, rows }: &Metric| {
         let numbers = PyDict::new(py);

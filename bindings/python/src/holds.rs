@@ -20,11 +20,12 @@ use crate::names;
 /// The leases that were not released yet, by owner and lock.
 ///
 /// The core decides which owner holds which lock. This class only finds the Python objects, and drops objects that the
-/// core has forgotten: when a caller finds one, and in a sweep. Sweeps keep the number of objects below about twice the
-/// number of leases that were held at one time.
+/// core has forgotten: when a caller finds one, and in a sweep. Sweeps keep the number of objects below twice the
+/// number of leases that were held at the last sweep, plus [`SWEEP_AFTER`].
 ///
-/// An owner's leases live as long as the owner. After the owner's end they live only while the program refers to them.
-/// A lease without any reference could not be released by the program, so it is released here.
+/// An owner's leases live until they are released, or until the owner ends. After the owner's end they live only while
+/// the program refers to them. A lease without any reference could not be released by the program, so it is released
+/// here.
 ///
 /// Each method is one native call, so no signal handler and no other thread sees a half-done change. Python code can
 /// run inside a method only where an object is created, dropped or called (a garbage collection, a finalizer), and that
@@ -99,7 +100,7 @@ impl Holds {
         drop((weak, held));
     }
 
-    /// Returns the last lease of this lock that the owner acquired and still holds.
+    /// Returns the owner's last lease of this lock that is neither released nor forgotten.
     fn innermost(&self, py: Python<'_>, key: LockRef, owner: Option<u64>) -> Option<Py<PyAny>> {
         let mut tables = self.0.tables();
         let forgotten = tables.take(owner, &key.0, |entry| entry.native.is_forgotten());
@@ -283,7 +284,8 @@ impl LeaseTables {
     }
 }
 
-/// Returns the kind of a lease's owner, for messages. These attributes run no Python code, so no interrupt can occur.
+/// Returns the kind of a lease's owner, for messages. Reading these attributes runs no Python code, so no interrupt can
+/// occur.
 fn kind_of_owner(lease: &Bound<'_, PyAny>) -> String {
     let py = lease.py();
     let owner = lease.getattr(names::_owner(py));
@@ -341,7 +343,7 @@ impl LastReference {
             return Ok(());
         }
         let must_warn = self.native.is_valid() && self.levels.is_last();
-        // The release goes on without a waiter.
+        // Nothing waits for the result of this release.
         drop(holds.host.start(Op::Release { lease: number }));
         let dropped = (number, self.native.name(), self.owner_kind.as_str(), must_warn);
         holds.on_dropped.bind(py).call1(dropped).map(|_| ())

@@ -1,8 +1,8 @@
-//! Exceptions of signal handlers that occur during a step that must be completed.
+//! Interrupts: exceptions that a signal handler or another thread raises during a step that must be completed.
 
 use pyo3::prelude::*;
 
-/// The last exception that code of the program raised during such a step.
+/// The last interrupt of such a step.
 #[derive(Default)]
 pub(crate) struct LastInterrupt(Option<PyErr>);
 

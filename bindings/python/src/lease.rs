@@ -51,7 +51,7 @@ impl Lease {
         self.0.is_valid()
     }
 
-    /// Returns the time in seconds for which the holder can rely on the lease.
+    /// Returns the time in seconds for which the holder can rely on the lease if nothing renews it.
     fn remaining(&self) -> f64 {
         self.0.remaining().as_secs_f64()
     }

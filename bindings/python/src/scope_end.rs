@@ -12,9 +12,9 @@ use crate::names;
 ///
 /// An exception of a signal handler (Ctrl-C, a soft time limit) occurs at the start of a Python function, and after
 /// each call in it. An `__exit__` in Python could end before its first line, and the lock would stay held. In native
-/// code no such exception occurs. This `__exit__` asks the scope which lease ends, and repeats that if an interrupt
-/// ends it. It removes the lease itself. If an interrupt ends the release, it has the lease released in the background.
-/// Finally, it raises the interrupt.
+/// code no such exception occurs. This `__exit__` asks the scope which lease ends, and repeats the question if an
+/// interrupt ends it. Native code removes the lease from the scope. If an interrupt ends the release, this `__exit__`
+/// has the lease released in the background. Finally, it raises the interrupt.
 #[pyclass(frozen, weakref, module = "steadlock._native")]
 pub(crate) struct ScopeEnd;
 
@@ -85,8 +85,9 @@ impl ScopeEnd {
 
 /// The method `__aexit__` of a lock, a semaphore or a hold of tasks.
 ///
-/// The release begins with the call. If it began only at the `await`, an interrupt could come before it, and the task
-/// would go on, or end, with the lock held. Returns a coroutine that waits for the release.
+/// In the client's loop the release begins with the call. If it began only at the `await`, an interrupt could come
+/// before the release, and the task would go on, or end, with the lock held. Returns a coroutine that waits for the
+/// release.
 #[pyclass(frozen, weakref, module = "steadlock._native")]
 pub(crate) struct AsyncScopeEnd;
 

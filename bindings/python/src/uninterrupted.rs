@@ -46,7 +46,7 @@ impl Uninterrupted {
 ///
 /// The function is hidden from the garbage collector: otherwise a collection that drops this object would call the
 /// function after clearing the objects that it needs. The collector cannot free a cycle through this object, so nothing
-/// that the function needs may refer to it.
+/// that the function needs may refer to this object.
 #[pyclass(frozen, module = "steadlock._native")]
 pub(crate) struct AtEnd(Py<PyAny>);
 

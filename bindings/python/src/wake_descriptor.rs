@@ -10,11 +10,11 @@ use steadlock::host::{OwnFile, PerProcess};
 
 /// A file descriptor that is readable while events are queued.
 ///
-/// Signalling needs no GIL and never blocks. An event loop, or a thread in `poll`, watches the other end. A forked child
-/// makes a new pair at its first use, because the inherited pair belongs to its parent. A program that closes
-/// descriptors which it did not open, for example with `os.closerange`, gets a new pair too. The old numbers can belong
-/// to files of the program by then, so nothing here writes to, reads or closes a number that is not its own any more.
-/// Python checks once a second whether the descriptor is still the same.
+/// Signalling needs no GIL and never blocks. An event loop, a hub of gevent, or a thread in `poll` watches the reading
+/// end. A forked child makes a new pair at its first use, because the inherited pair belongs to its parent. A program
+/// that closes descriptors which it did not open, for example with `os.closerange`, gets a new pair too. The old
+/// numbers can belong to files of the program by then, so nothing here writes to, reads or closes a number that is not
+/// its own any more. Python checks once a second whether the descriptor is still the same.
 #[derive(Default)]
 pub(crate) struct WakeDescriptor(PerProcess<Mutex<Option<Pair>>>);
 

@@ -101,7 +101,7 @@ impl NativeClient {
         self.client.submit(Op::Inspect { lock: lock_ref(lock) })
     }
 
-    /// Removes the record of a lock's holder. Returns the request number.
+    /// Removes the records of all holders of a lock. Returns the request number.
     #[wasm_bindgen(js_name = forceRelease)]
     pub fn force_release(&self, lock: &JsValue) -> f64 {
         self.client.submit(Op::ForceRelease { lock: lock_ref(lock) })

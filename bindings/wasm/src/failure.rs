@@ -1,4 +1,4 @@
-//! Errors and holders as plain data. JavaScript makes an error object of the kind's class from it.
+//! Errors and holders as plain data. JavaScript makes an error object of the kind's class from an error.
 
 use steadlock::host::{ClientInfo, Error, Holder, Operation};
 use steadlock_javascript::spelled;

@@ -1,4 +1,4 @@
-//! The options of a client in the form of JavaScript, which has checked their types.
+//! The options of a client, as JavaScript gives them. JavaScript has checked their types.
 
 use js_sys::Array;
 use steadlock::host::{Level, OnUnavailable, OptionSource, Options};

@@ -109,10 +109,10 @@ export class Client {
 
   /**
    * Returns a composite lock: its lease holds all members, and is lost when one of them is lost. Members are acquired
-   * in the order of their keys, so that two clients never wait for each other. Kinds can be mixed; a semaphore stands
-   * for one permit, and `Semaphore.permits` gives more. The lease has no token, and the composite lock is not
-   * reentrant. The members' own options are ignored. Makes no server call. A composite lock without members, with one
-   * member twice, or with a composite lock as a member is refused when it is used.
+   * in the order of their keys, so that two composite locks never wait for each other in a circle. Kinds can be mixed;
+   * a semaphore stands for one permit, and `Semaphore.permits` gives more. The lease has no token, and the composite
+   * lock is not reentrant. The members' own options are ignored. Makes no server call. A composite lock without
+   * members, with one member twice, or with a composite lock as a member is refused when it is used.
    *
    * @param locks lock objects of this client
    * @param options the defaults of its calls
@@ -125,9 +125,10 @@ export class Client {
 
   /**
    * Removes the record of a lock, so that its holder loses it; for a semaphore, the records of all permits; for a read
-   * side, those of all readers. For operators: the holder goes on until its next renewal finds the loss.
+   * side, those of all readers. For operators: the holder continues until its next renewal finds the loss, or with a
+   * fixed lease until its deadline.
    *
-   * @param lock a lock object of this client, but not a composite lock
+   * @param lock a lock object of this client, but not one of `multiLock`
    * @returns whether the lock was held
    * @throws UnavailableError if the server did not answer; check whether the lock is still held
    * @throws InvalidArgumentError if `lock` is not a lock object of this client; nothing was sent

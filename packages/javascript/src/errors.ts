@@ -15,7 +15,7 @@ export type ErrorKind =
 /**
  * The reason for the loss of a lease.
  *
- * - `expired`: the deadline passed without a renewal that the server confirmed
+ * - `expired`: the deadline passed, because the lease was fixed or the server confirmed no renewal
  * - `removed`: the server has no record of the lease (DEL, FLUSHALL, eviction, failover)
  * - `stolen`: the record on the server belongs to another owner
  * - `max_hold`: `maxHoldMs` has passed
@@ -178,7 +178,9 @@ export class MisconfiguredError extends SteadlockError {
   }
 }
 
-/** An argument has the wrong type or is out of its range. Nothing was sent. */
+/**
+ * An argument has the wrong type or is out of its range, or the call would wait for its own caller. Nothing was sent.
+ */
 export class InvalidArgumentError extends SteadlockError {
   constructor(message: string, details?: ErrorDetails) {
     super('InvalidArgument', message, details);

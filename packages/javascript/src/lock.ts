@@ -87,7 +87,7 @@ export class Lock extends Named {
    * Asks the server whether the lock is held. The answer can be out of date when it arrives.
    *
    * @throws UnavailableError if the server did not answer
-   * @throws InvalidArgumentError for a composite lock: ask its members
+   * @throws InvalidArgumentError for a `multiLock`: ask its members
    */
   async isLocked(): Promise<boolean> {
     return (await this.holder()) !== null;
@@ -99,7 +99,7 @@ export class Lock extends Named {
    * whose record ends last. The answer can be out of date when it arrives.
    *
    * @throws UnavailableError if the server did not answer
-   * @throws InvalidArgumentError for a composite lock: ask its members
+   * @throws InvalidArgumentError for a `multiLock`: ask its members
    */
   holder(): Promise<Holder | null> {
     return this.#origin.engine.holder(this.#origin.lock);

@@ -99,8 +99,8 @@ export interface ConnectOptions {
   readonly clientLabel?: string | undefined;
   /**
    * Counts acquisitions, waits, holds, renewals, losses and reconnects, for `client.metrics()`. Locks are counted by
-   * group, never by name; the group is the part of the name before the first `:`. Default false, and then nothing is
-   * computed.
+   * group, never by name; the group is the part of the name before the first `:`, or `none` without a `:`. Default
+   * false, and then nothing is computed.
    */
   readonly metrics?: boolean | undefined;
   /**

@@ -32,15 +32,15 @@ export declare class NativeClient {
   extend(lease: number, byMs?: number | undefined | null): number;
   /** Asks the server for the holder of a lock. Returns the request number. */
   inspect(lock: NativeLock): number;
-  /** Removes the record of a lock's holder. Returns the request number. */
+  /** Removes the records of all holders of a lock. Returns the request number. */
   forceRelease(lock: NativeLock): number;
   /** Changes a semaphore's limit to that of `lock`. Returns the request number. */
   setLimit(lock: NativeLock): number;
   /** Returns the metrics in Prometheus' text format. */
   metrics(): string | NativeFailure;
-  /** The same as rows, for OpenTelemetry. */
+  /** Returns the metrics as rows, for OpenTelemetry. */
   metricRows(): NativeMetric[] | NativeFailure;
-  /** The label that a lock of this name has for its group in `metrics`. */
+  /** Returns the label for the group of a lock of this name in `metrics`. */
   metricsGroup(name: string): string | NativeFailure;
   /** Closes the client. Returns the request number. */
   close(): number;
@@ -55,7 +55,10 @@ export declare class NativeClient {
   remainingMs(lease: number): number;
   /** Whether a lease is valid at this moment. */
   isValid(lease: number): boolean;
-  /** Whether a caller that holds the lock `held` and waits for the lock `wanted` waits for itself. */
+  /**
+   * Whether a caller that holds the lock `held` and waits for the lock `wanted` waits for itself. False for an invalid
+   * lock, because the acquisition itself reports that.
+   */
   keepsOut(held: NativeLock, wanted: NativeLock): boolean;
   /** Returns the index of the reason for the loss of a lease; −1 if it is not lost. */
   lostReason(lease: number): number;
@@ -100,7 +103,7 @@ export interface NativeClientInfo {
   program: string;
   language: string;
   version: string;
-  /** The start of the client in seconds since 1970. */
+  /** The time at which the client was made, in seconds since 1970. */
   since: number;
   label: string;
 }
@@ -150,11 +153,11 @@ export interface NativeMetric {
 /** One series of a metric. */
 export interface NativeMetricRow {
   labels: Record<string, string>;
-  /** For a histogram, how many times it counted. */
+  /** For a histogram, the number of measured times. */
   number: number;
 }
 
-/** Something for those who listen: a sentence, and what it says by name. */
+/** An event for the program's listeners: one sentence, and its facts as named fields. */
 export interface NativeObservation {
   level: string;
   message: string;
@@ -170,7 +173,8 @@ export interface NativeReached {
 }
 
 /**
- * Opens a client, which starts to connect. The result comes as the row of request 0.
+ * Opens a client, which starts to connect; the result comes as the row of request 0. A lazy client connects with its
+ * first operation, and no row reports the result.
  *
  * `wake` is called on JavaScript's thread whenever there are events to drain. `addresses` maps an announced address, in
  * place of a table. Neither function keeps the process alive.
@@ -202,6 +206,6 @@ export interface Vocabulary {
   policies: Array<string>;
   /** The options of a client. */
   optionNames: Array<string>;
-  /** Which values each of them takes. */
+  /** Which values each option takes. */
   optionKinds: Array<'flag' | 'number' | 'text' | 'texts' | 'range' | 'table' | 'on_unavailable'>;
 }

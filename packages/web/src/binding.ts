@@ -73,7 +73,7 @@ export interface NativeClientInfo {
   readonly program: string;
   readonly language: string;
   readonly version: string;
-  /** The start of the client in seconds since 1970. */
+  /** The time at which the client was made, in seconds since 1970. */
   readonly since: number;
   readonly label: string;
 }

@@ -67,15 +67,16 @@ class ClientBase(ABC, NotCopyable, Generic[ConnectionT, LockT, ReadWriteT, Semap
         of a fixed lease, 100 ms to 24 h, which is not renewed (default: the client's lease, renewed until the release).
         With `renew`, that lease, then 300 ms to 24 h, is renewed until the release; without `lease`, `renew` changes
         nothing. A call that sets a `lease` gets a fixed lease unless it sets `renew` too. `max_hold` is the longest
-        hold, renewed or not. With `fencing=False` no fencing token is drawn. Each call can override these, except
-        `fencing`.
+        hold, renewed or not. With `fencing=False` no fencing token is drawn. `hold` and `try_acquire` can override
+        these for one call, except `fencing`; so can `acquire` of a semaphore, while `acquire` of a lock can override
+        only `wait`.
 
         `on_unavailable` is how an acquisition ends while the circuit breaker of its server is open: `"fail"`, `"local"`
-        or `"skip"`, as for `connect` (default: the client's setting). The client must have a circuit breaker, or
-        `acquire` raises `InvalidArgumentError`.
+        or `"skip"`, as for `connect` (default: the client's setting). The client must have a circuit breaker, or an
+        acquisition raises `InvalidArgumentError`.
 
-        Makes no server call and checks no range: `acquire` does that, and raises `InvalidArgumentError`. A value that
-        is no duration or no bool raises `TypeError` at once, and another word for `on_unavailable` raises
+        Makes no server call and checks no range: an acquisition checks the ranges, and raises `InvalidArgumentError`. A
+        value that is no duration or no bool raises `TypeError` at once, and another word for `on_unavailable` raises
         `InvalidArgumentError`.
         """
         return self._make_lock(
@@ -97,8 +98,9 @@ class ClientBase(ABC, NotCopyable, Generic[ConnectionT, LockT, ReadWriteT, Semap
 
         A mutex excludes the locks of these libraries with the same key, so a team can migrate one service at a time. It
         is not reentrant: if a thread or task that holds it acquires it again without a bound, `InvalidArgumentError` is
-        raised; with a bound, the wait times out. Use a name either for a lock or for a mutex: acquiring one while the
-        other is held raises `MisconfiguredError`. The arguments are those of `lock`.
+        raised; with a bound, the wait times out unless the first lease ends meanwhile. Use a name either for a lock or
+        for a mutex: acquiring one while the other is held raises `MisconfiguredError`. The arguments are those of
+        `lock`.
         """
         return self._make_lock(
             LockSettings.for_kind("mutex", name, wait, lease, renew, max_hold, fencing, on_unavailable)
@@ -137,8 +139,8 @@ class ClientBase(ABC, NotCopyable, Generic[ConnectionT, LockT, ReadWriteT, Semap
         on_unavailable: OnUnavailable | None = None,
     ) -> ReadWriteT:
         """Returns the read-write lock of this name: many owners can hold its `read` side, or one owner its `write`
-        side. Only leases of the write side have a token. The arguments are those of `lock`, for both sides. The sides
-        are never granted locally: with `on_unavailable="local"` an acquisition fails.
+        side. Only leases of the write side have a token. The arguments are those of `lock`, for both sides. The client
+        never grants a side locally: in an outage, an acquisition with `on_unavailable="local"` fails.
         """
         sides = ("read_lock", "write_lock")
         settings = (
@@ -161,8 +163,8 @@ class ClientBase(ABC, NotCopyable, Generic[ConnectionT, LockT, ReadWriteT, Semap
         """Returns the semaphore of this name with `limit` permits: 1 to 1,000,000.
 
         While any permit is held, the server keeps the limit; a call with another limit then raises
-        `MisconfiguredError`. `set_limit` changes it. The other arguments are those of `lock`. Permits are never granted
-        locally: with `on_unavailable="local"` an acquisition fails.
+        `MisconfiguredError`. `set_limit` changes it. The other arguments are those of `lock`. The client never grants
+        permits locally: in an outage, an acquisition with `on_unavailable="local"` fails.
         """
         permit = self._permit_of(name, limit)
         return self._make_semaphore(
@@ -179,17 +181,18 @@ class ClientBase(ABC, NotCopyable, Generic[ConnectionT, LockT, ReadWriteT, Semap
         max_hold: Duration | None = None,
         on_unavailable: OnUnavailable | None = None,
     ) -> LockT:
-        """Returns a composite lock of several locks of this client, all or none. A semaphore stands for one of its
-        permits; `Semaphore.permits` gives more.
+        """Returns a composite lock of several locks of this client: a grant is for all of them. A semaphore stands for
+        one of its permits; `Semaphore.permits` gives more.
 
-        Members are acquired in the order of their keys, so that two clients never wait for each other; kinds can be
-        mixed. When one member is lost, all are. The lease has no token. The members' own `wait`, `lease`, `renew`,
-        `max_hold` and `on_unavailable` are ignored. With `on_unavailable="local"` an acquisition fails if one of its
-        kinds is never granted locally; otherwise the lease is `degraded` if any member is. A composite lock has no
-        `locked()` and `holder()`: they raise `InvalidArgumentError`, so ask its members.
+        Members are acquired in the order of their keys, so that two composite locks never wait for each other in a
+        circle; kinds can be mixed. When one member is lost, all are. The lease has no token. The members' own `wait`,
+        `lease`, `renew`, `max_hold` and `on_unavailable` are ignored. In an outage, an acquisition with
+        `on_unavailable="local"` fails if a member is of a kind that is never granted locally; otherwise the lease is
+        `degraded` if any member is. The `locked()` and `holder()` of this lock raise `InvalidArgumentError`: ask its
+        members.
 
         Raises `InvalidArgumentError` for a lock of another client. `acquire` raises it for a composite lock without
-        members, with one member twice, or with a composite lock as a member.
+        members, with one member twice, with both sides of a read-write lock, or with a composite lock as a member.
         """
         members = [self._own_settings(lock, "acquire") for lock in locks]
         composite: _native.LockRef = ("multi_lock", tuple(member.lock for member in members))

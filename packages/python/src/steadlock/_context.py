@@ -69,7 +69,9 @@ class Caller:
         thread.callers.add(self)
 
     def fiber_has_ended(self) -> bool:
-        """Whether the task or greenlet has ended. Called only in the caller's thread, so a thread has not ended."""
+        """Whether the task or greenlet has ended. Called only in the caller's own thread, so a caller that is a thread
+        has not ended.
+        """
         if self._fiber is None:
             return False
         fiber: Any = self._fiber()
@@ -93,9 +95,9 @@ class Caller:
         _report_ended([self.number])
 
     def watch_end(self) -> None:
-        """Makes sure that the clients learn of the owner's end. A greenlet can end without being dropped, so it needs a
-        callback. The ends of threads and jobs are always reported; if the end came before this call, it is reported
-        again.
+        """Makes sure that the clients learn of the owner's end, unless the owner is a task: see `_FiberRef`. A greenlet
+        can end without being dropped, so it needs a callback. The ends of threads and jobs are always reported; an end
+        that came before this call is reported again.
         """
         if self.has_ended():
             _report_ended([self.number])
@@ -126,10 +128,12 @@ class Thread:
         self.interruptible = thread is threading.main_thread()
         """Whether signal handlers run in this thread, so that Ctrl-C must interrupt its waits."""
         self.own_caller: Caller | None = None
-        """The caller of the thread's first job, and of callbacks of its event loop."""
+        """The caller of the thread's first job that has not ended, and of callbacks of the thread's event loop."""
         self.has_ended = False
         self.process = os.getpid()
-        """The process of the thread. In the child of a fork, all threads of the parent but one are dropped."""
+        """The process of the thread. The child of a fork drops all threads of the parent but one, although they have
+        not ended.
+        """
         self.callers: weakref.WeakSet[Caller] = weakref.WeakSet()
 
     def runs(self, caller: Caller) -> bool:
@@ -161,8 +165,8 @@ class TaskOwner:
         self.number = next(_numbers)
 
     def watch_end(self) -> None:
-        """Makes sure that the clients learn of the task's end. Reports it now if the task has ended: another task can
-        have awaited the call that this task made.
+        """Makes sure that the clients learn of the task's end. If the task has ended, reports the end now: another task
+        can have awaited the call that this task made.
         """
         task, number = self._task(), self.number
         if task is None or task.done() or self._loop.is_closed():
@@ -260,7 +264,7 @@ def hub_of_thread() -> Any:
 
 
 def running_hub() -> Any:
-    """Returns the hub that must run while the caller waits; `None` if the caller may block its thread."""
+    """Returns the hub that must run while the caller waits; `None` if the wait must block the thread."""
     if _HUBS not in sys.modules:
         return None
     hub = hub_of_thread()
@@ -302,8 +306,8 @@ def refuse_eventlet(operation: str) -> None:
 
 
 def current_owner() -> TaskOwner | Caller | None:
-    """Returns the owner for a call of `steadlock.aio`: the running task; outside of an event loop, the caller of a
-    blocking client; `None` in a callback, because a callback ends before a lock can be granted.
+    """Returns the owner for a call of `steadlock.aio`: the running task; outside of an event loop, the `Caller` as for
+    a blocking client; `None` in a callback, because a callback ends before a lock can be granted.
     """
     loop = running_loop()
     if loop is None:
@@ -359,8 +363,8 @@ class _FiberRef(weakref.ref[Any]):
 class _ThreadLocal(threading.local):
     thread: Thread
 
-    # Called only if the attribute is not set yet. A finalizer can call this function in the middle of a call.
-    # `setdefault` makes both calls use the object that was stored first.
+    # Called only if the attribute is not set yet. A finalizer can call this function in the middle of another call of
+    # it. `setdefault` makes both calls use the object that was stored first.
     def __getattr__(self, name: str) -> Thread:
         if name != "thread":
             raise AttributeError(name)

@@ -53,8 +53,8 @@ class DaemonThread:
         return self._thread is threading.current_thread()
 
     def is_latest(self) -> bool:
-        """Whether the calling thread is the last one that was started. The work calls this, and must end if it returns
-        false.
+        """Whether no thread runs that was started after the calling one. The work calls this, and must end if it
+        returns false.
         """
         return self.is_current() or not self.is_running()
 
@@ -81,7 +81,8 @@ def start_uninterrupted(thread: threading.Thread, on_refusal: Callable[[RuntimeE
     new thread would fail. Here `Thread.start` runs in a helper thread: signal handlers run only in the main thread, and
     no other thread knows the helper, so none can raise an exception in it.
 
-    If the helper is the last thread that the process may have, `on_refusal` is called in the helper with the error.
+    If the helper is the last thread that the process may have, `on_refusal` is called in the helper with the error of
+    the new thread's start.
     """
 
     def start() -> None:

@@ -45,7 +45,7 @@ class LeaseBase(ABC, NotCopyable, Generic[ConnectionT, OwnerT, EventT]):
 
     @property
     def id(self) -> int:
-        """The number of this grant. It is unique in the process."""
+        """The number of this grant. No other grant of the same client has it."""
         return self._native.id
 
     @property
@@ -55,7 +55,8 @@ class LeaseBase(ABC, NotCopyable, Generic[ConnectionT, OwnerT, EventT]):
 
     @property
     def token(self) -> int | None:
-        """The fencing token, which is higher than the tokens of all earlier grants.
+        """The fencing token, which is higher than the tokens of all earlier grants of this name. A re-entry has the
+        token of the first grant.
 
         `None` if none was drawn, and for readers, semaphores, composite locks and degraded leases.
         """
@@ -85,8 +86,8 @@ class LeaseBase(ABC, NotCopyable, Generic[ConnectionT, OwnerT, EventT]):
 
     @property
     def context(self) -> int | None:
-        """The number of the thread or task that acquired the lease; `None` if it was acquired in an event loop outside
-        of a task.
+        """The number of the owner that acquired the lease; `None` if a callback of an event loop acquired it by
+        `steadlock.aio`.
         """
         return None if self._owner is None else self._owner.number
 
@@ -105,7 +106,8 @@ class LeaseBase(ABC, NotCopyable, Generic[ConnectionT, OwnerT, EventT]):
         try:
             self._watch()
         except UnavailableError:
-            # The caller gets the error, and the callback is not called, unless another thread has called it already.
+            # The caller gets the error, and the callback is not called. If another thread has called it already, there
+            # is no error.
             try:
                 self._callbacks.remove(callback)
             except ValueError:

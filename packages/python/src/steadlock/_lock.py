@@ -35,7 +35,9 @@ class NamedLock(ABC, NotCopyable, Generic[ConnectionT, LeaseT]):
     @property
     @abstractmethod
     def lease(self) -> LeaseT | None:
-        """The last lease of this name that the caller acquired and still holds; `None` if there is none."""
+        """The last lease of this name that the caller acquired and did not release, except a lost fixed lease; `None`
+        if there is none.
+        """
 
     def _is_held(self) -> bool:
         lease = self.lease

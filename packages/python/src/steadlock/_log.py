@@ -27,7 +27,7 @@ _NAME = "steadlock"
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
 _URGENT = ("warn", "error")
 _LIMIT, _URGENT_LIMIT = 1_000, 10_000
-"""How many lines can wait for the handlers. The higher limit is for urgent lines. Each lost lock has one of these."""
+"""How many lines can wait for the handlers. The higher limit is for urgent lines; each lost lock has an urgent line."""
 FLUSH_LIMIT = 0.1
 """How many seconds a close and the end of the process wait for the handlers."""
 FLUSH_STEP = 0.001
@@ -95,7 +95,7 @@ def notify_when_enabled(client: LogListener) -> None:
 
 
 def write(lines: list[_native.Line]) -> None:
-    """Removes the lines from the list, to be written soon. Never waits for a handler."""
+    """Moves the lines from the list to the queue of the writer. Never waits for a handler."""
     if lines:
         _writer.put(lines)
 
@@ -108,8 +108,8 @@ def defer(line: _native.Line) -> None:
 
 
 def catch_up() -> None:
-    """Writes lines that no thread writes: if threads are greenlets, the writer's greenlet never runs in a thread
-    without a hub.
+    """Queues the deferred lines. Also writes lines that no thread writes: if threads are greenlets, the writer's
+    greenlet never runs in a thread without a hub.
     """
     if _writer.has_deferred():
         _writer.put([])
@@ -183,8 +183,8 @@ class _Writer:
         self._wake()
 
     def write(self) -> None:
-        """Passes lines to the logger until there are none, unless another caller does that. Errors of filters do not
-        stop it.
+        """Passes lines to the logger until there are none, unless another caller does that. Errors of filters and
+        handlers do not stop it.
         """
         # The outer loop repeats if lines came after the last check and before `_is_writing` was reset: their callers
         # left them to this call.

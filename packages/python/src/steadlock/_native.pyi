@@ -98,7 +98,7 @@ class Holds(Generic[_L]):
     def add(self, lease: _L, native: Lease, key: LockRef, owner: int | None) -> bool: ...
     # Removes a lease by its number. Idempotent.
     def discard(self, number: int, key: LockRef, owner: int | None) -> None: ...
-    # Returns the last lease of this lock that the owner acquired and still holds.
+    # Returns the owner's last lease of this lock that is neither released nor forgotten.
     def innermost(self, key: LockRef, owner: int | None) -> _L | None: ...
     def all(self) -> list[_L]: ...
     # Called when owners have ended. Their leases live from now on only while the program refers to them.
@@ -138,7 +138,8 @@ class ScopeEnd:
         self, scope: _Scope, owner: type
     ) -> Callable[[type[BaseException] | None, BaseException | None, TracebackType | None], None]: ...
 
-# An object whose `__aexit__` is `AsyncScopeEnd`. The release begins with the call, even if an interrupt occurs.
+# An object whose `__aexit__` is `AsyncScopeEnd`. In the client's loop the release begins with the call, even if an
+# interrupt occurs.
 class _AsyncScope(Protocol):
     # Returns the scope that ends; `_take_out` removes it from the entered scopes. Both can be called again.
     def _innermost_scope(self) -> Any: ...
@@ -173,10 +174,10 @@ class Uninterrupted:
 
 _P = ParamSpec("_P")
 
-# Makes such a call now.
+# Calls a function, and repeats the call while interrupts end it. Raises the last interrupt when the call is done.
 def uninterrupted(call: Callable[_P, object], *given: _P.args, **named: _P.kwargs) -> None: ...
 
-# An object that makes such a call when it is dropped, except at the end of the interpreter.
+# An object that makes a call like `uninterrupted` when it is dropped, except at the end of the interpreter.
 @final
 class AtEnd:
     def __new__(cls, call: Callable[[], object]) -> Self: ...
@@ -195,7 +196,7 @@ Result: TypeAlias = Lease | Exception | Released | bool | State | None
 # A request number from `drain()`, with its result or the exception to raise.
 Completed: TypeAlias = tuple[int, Result, Exception | None]
 
-# A request to submit, and the waiter for its result.
+# A request to submit. `number` is set when it was submitted.
 class Request(Protocol):
     submit: Callable[..., int] | None
     number: int | None
@@ -210,7 +211,7 @@ Settled: TypeAlias = tuple[_R | None, Result, Exception | None]
 # Submits a request once, and stores it under its number. One atomic step: no interrupt can occur in between.
 def submit(waiting: dict[int, _R], request: _R) -> None: ...
 
-# Moves all of `completed`, each with its waiter of `waiting`, to `settled`.
+# Moves all of `completed`, each with its request from `waiting`, to `settled`.
 def settle(completed: list[Completed], waiting: dict[int, _R], settled: list[Settled[_R]]) -> None: ...
 
 # A line for the log: its level, its text, and its facts as named fields.
@@ -239,7 +240,7 @@ OptionValue: TypeAlias = bool | float | str | list[str] | tuple[float, float] | 
 # each set of labels; in a histogram, the number of durations.
 Metric: TypeAlias = tuple[str, str, str, str, list[float], dict[tuple[tuple[str, str], ...], int]]
 
-# One connection to one server, or one to each of several primaries, with its engine thread.
+# A client of one server, or of several primaries, with its engine thread.
 @final
 class Client:
     CONNECT: Final[int]
@@ -296,5 +297,5 @@ class Client:
     # Called at the end of the process. Ends all waits for locks and releases leases, without waiting for replies.
     def end_waits(self, leases: list[int]) -> None: ...
     # Does the same as `end_waits`, and waits until no release is owed to the server any more. Without `ends_waits`, the
-    # waits of other threads go on.
+    # waits of other threads go on, and this call waits only for the releases of `leases`.
     def release_all(self, leases: list[int], timeout_ms: int, ends_waits: bool) -> None: ...

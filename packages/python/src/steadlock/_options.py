@@ -40,10 +40,10 @@ class ClientOptions(TypedDict, total=False):
 
     `address_map` maps the addresses that cluster nodes and sentinels announce to addresses that the program can reach,
     for example behind NAT or from outside a Kubernetes cluster: `{"10.0.0.1:6379": "localhost:7001"}`. Give a port on
-    both sides or on neither, and write an IPv6 address in brackets. It can also be a function that gets the announced
-    `host:port` and returns the one to use, or `None` for the announced one. The client calls it before each connection,
-    on a thread of its own, so it may block; if it raises, that attempt to connect fails. Addresses of the URL are not
-    mapped.
+    both sides or on neither, and write an IPv6 address in brackets. `address_map` can also be a function that gets the
+    announced `host:port` and returns the one to use, or `None` for the announced one. The client calls the function
+    before each connection to an announced address, on a thread of its own, so the function may block; if it raises,
+    that attempt to connect fails. Addresses of the URL are not mapped.
 
     With circuit breakers, one for each primary, an acquisition is not attempted while its primary is known not to
     answer. `on_unavailable` sets how it ends then:
@@ -59,18 +59,19 @@ class ClientOptions(TypedDict, total=False):
     A lock can override the setting. `breaker_failures` is how many failures in a row open the breaker (5; 1 to
     1,000,000). These count as failures: calls without a reply in time, lost and refused connections, and errors by
     which a server reports that it cannot serve. `breaker_pause` is the time between two probes while the breaker is
-    open (10 s); any reply closes it. Each of the three options switches the breakers on; default: no breaker.
+    open (10 s); a successful call closes it. Each of the three options switches the breakers on; default: no breaker.
 
     With `metrics` the client counts acquisitions, waits, holds, renewals, losses and reconnects, for `Client.metrics`.
-    Locks are counted by group, never by name; the group is the part of the name before the first `:`. `metrics_groups`
-    is the maximum number of groups (100; 1 to 10,000); further groups count as `other`. `metrics_queues` names fair
-    locks, up to 100, whose wait queues on the server are counted every 15 s; not for `redlock`.
+    Locks are counted by group, never by name; the group is the part of the name before the first `:`, or `none` without
+    a `:`. `metrics_groups` is the maximum number of groups (100; 1 to 10,000); further groups count as `other`.
+    `metrics_queues` names fair locks, up to 100, whose wait queues on the server are counted every 15 s; not for
+    `redlock`.
 
     The client tells its servers which program on which machine it is, and reads the same of other clients, so that
     `Holder.client`, `LockTimeoutError` and the tools can name programs: host, process id, program, Python's version,
-    Steadlock's version, start time. This costs one call at the first use and one every 30 s while the client is in use.
-    The server keeps the information for 90 s; anybody who may read the server's keys can read it. `client_label` adds a
-    label of up to 200 characters on one line; `client_info=False` switches all of this off.
+    Steadlock's version, start time. For each server, this costs one call at the first use and one every 30 s while the
+    client is in use. The server keeps the information for 90 s; anybody who may read the server's keys can read it.
+    `client_label` adds a label of up to 200 characters on one line; `client_info=False` switches all of this off.
     """
 
     lease: Duration | None
@@ -95,7 +96,7 @@ class ClientOptions(TypedDict, total=False):
 
 def with_options(function: Callable[P, R]) -> Callable[P, R]:
     """Lists the options in the signature of a function that takes them as `**options`, for `help` and other tools.
-    Writes their documentation in place of the sentence that refers to it.
+    Writes their documentation in place of the sentence that refers to it, if there is one.
     """
     signature = inspect.signature(function)
     named = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
@@ -131,7 +132,8 @@ def open_native(
     lazy: bool,
     options: ClientOptions,
 ) -> _native.Client:
-    """Makes the core's client, which starts to connect to one server or to several primaries."""
+    """Makes the core's client of one server or of several primaries. The client starts to connect unless it is `lazy`.
+    """
     refuse_eventlet("connect")
     given: dict[str, Any] = {
         "url": _text(url, "the URL"),
@@ -182,7 +184,7 @@ def _addresses(
 
 
 def _ask(function: Callable[[str], object], announced: str, answer: _native.Answer) -> None:
-    """Calls the function of an address map, in a thread that is made for it."""
+    """Calls the function of an address map, in a thread that is made for the call."""
     try:
         said = function(announced)
     except BaseException as raised:

@@ -8,7 +8,7 @@ ReleaseOutcome: TypeAlias = Literal["released", "expired", "stolen", "unknown"]
 """The outcome of a release.
 
 - `released`: the release removed the record, or an outer level still holds the lock
-- `expired`: the record had ended already
+- `expired`: the server had no record any more, or the lease was lost before (but not as `stolen`)
 - `stolen`: the record belongs to another owner, and was not touched
 - `unknown`: the server did not answer in time; the release is retried in the background
 """
@@ -16,7 +16,7 @@ ReleaseOutcome: TypeAlias = Literal["released", "expired", "stolen", "unknown"]
 LostReason: TypeAlias = Literal["expired", "removed", "stolen", "max_hold", "closed"]
 """The reason for the loss of a lease.
 
-- `expired`: the deadline passed without a renewal that the server confirmed
+- `expired`: the deadline passed, because the lease was fixed or the server confirmed no renewal
 - `removed`: the server has no record of the lease
 - `stolen`: the record on the server belongs to another owner, or was replaced by a value that is not such a lock
 - `max_hold`: the time of `max_hold` has passed

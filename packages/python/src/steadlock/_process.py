@@ -14,10 +14,13 @@ from typing import Any, Protocol
 from steadlock import _context, _log, _native
 
 EXIT_LIMIT_MS = 500
-"""How long clients can delay the end of the process, even if the server does not answer."""
+"""How long clients can delay the end of the process, even if the server does not answer. A call of an address map can
+add `MIN_ADDRESS_MAP_LIMIT_MS`.
+"""
 
 WAITERS_EXIT_LIMIT_MS = 200
-"""How long the end of the process waits for threads that wait for a lock. Each checks every 100 ms whether it must end.
+"""How long the end of the process waits at most for threads that wait for a lock. Each checks at least every 100 ms
+whether it must end.
 """
 
 
@@ -44,8 +47,8 @@ def register(connection: Connection) -> None:
 
 
 def release_at_exit(native: _native.Client, leases: list[int]) -> None:
-    """Keeps the leases of a client that is garbage until the end of the process, which releases them. Garbage
-    collection must never release a lock.
+    """Keeps the leases of a client that is garbage until the end of the process, which releases them: no lock may be
+    released because a client is garbage.
     """
     _abandoned.append((native, leases))
 

@@ -1,8 +1,8 @@
 """Queues of items to pass on, without a lock.
 
 While one caller passes an item on, a signal handler, a finalizer or another thread can pass on the same item, and an
-interrupt can stop the caller. An item is therefore removed only after it was passed on. To pass it on twice must do no
-harm.
+interrupt (an exception that a signal handler or another thread raises in the caller's code) can stop the caller. An
+item is therefore removed only after it was passed on. To pass it on twice must do no harm.
 """
 
 from __future__ import annotations

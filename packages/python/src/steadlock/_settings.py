@@ -181,9 +181,9 @@ def permits_of(name: str, permits: int, limit: int) -> _native.LockRef:
 
 
 def _count(number: int) -> int | None:
-    """Returns the number, at least -1 and at most 2**32 - 1. The core refuses both bounds, so it refuses the numbers
-    beyond them too. For another type returns `None`, which the core refuses: the value could be a secret text, and no
-    message may repeat it.
+    """Returns the number, or the nearest bound if it is below -1 or above 2**32 - 1. The core refuses both bounds, so a
+    number beyond them is refused too. For another type returns `None`, which the core refuses: the value could be a
+    secret text, and no message may repeat it.
     """
     if isinstance(number, bool):
         return None

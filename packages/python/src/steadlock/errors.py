@@ -1,7 +1,7 @@
 """The exceptions of the package. `SteadlockError` is their base class.
 
-The classes are the same in every language of Steadlock. The message of an exception names the lock, the operation, the
-cause and what to do. It never contains a password.
+The classes are the same in every language of Steadlock. The message of an exception names the operation, the cause and
+what to do, and the lock if one was involved. No message contains a password.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Holder(NamedTuple):
     owner: str
     """The owner id in the server's record."""
     remaining: float | None
-    """The seconds until the record expires if nothing renews it; `None` if it never expires."""
+    """The seconds from that reply until the record expires if nothing renews it; `None` if it never expires."""
     client: ClientInfo | None = None
     """The program of the holder; `None` if it is not known, for example for a holder with another library."""
 
@@ -105,7 +105,7 @@ class ForkedError(SteadlockError, RuntimeError):
 
 
 class InvalidArgumentError(SteadlockError, ValueError):
-    """An argument is out of its range. Nothing was sent."""
+    """An argument is out of its range, or the call would wait for its own caller. Nothing was sent."""
 
 
 class LockLostError(SteadlockError, RuntimeError):
@@ -171,7 +171,9 @@ class MisconfiguredError(SteadlockError, RuntimeError):
 
 
 class NotOwnerError(SteadlockError, RuntimeError):
-    """The calling thread or task does not hold the lock that it wants to release or extend."""
+    """The calling thread or task does not hold the lock that it wants to release or extend, or the lease was released
+    before.
+    """
 
 
 class UnavailableError(SteadlockError, ConnectionError):

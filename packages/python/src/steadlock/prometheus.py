@@ -6,7 +6,7 @@
     def page() -> str:
         return metrics.text()
 
-Each worker can answer for all of them. This module needs no package of Prometheus.
+Each worker can answer for all workers. This module needs no package of Prometheus.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SharedMetrics(NotCopyable):
     """The metrics of a client in this process and in all other processes that share a folder.
 
     Make this object where the client is made, also before a `fork`. Each process writes its counts to its own file in
-    the folder, every few seconds and at its end, in a daemon thread. Counters and histograms are summed over all
+    the folder: every few seconds in a daemon thread, and at its end. Counters and histograms are summed over all
     processes that ever wrote, so that they never fall when a worker is replaced. Gauges are summed over the living
     processes. For `steadlock_fair_queue`, which every process reads from the server, the highest value counts.
     """
@@ -69,8 +69,8 @@ class SharedMetrics(NotCopyable):
     ) -> None:
         """`client` is a client for threads or for asyncio, made with `metrics=True`; one folder can serve several
         clients. `folder` is made if it is missing. It belongs to one program on one machine: empty it before the
-        program starts, and use a separate folder for each container. A process that is killed loses the counts of the
-        last `every` seconds (0.1 s to 60 s).
+        program starts, and use a separate folder for each container. A process that runs no `atexit` functions, for
+        example because it is killed, loses the counts of its last `every` seconds (0.1 s to 60 s).
 
         Raises `InvalidArgumentError` for a client without metrics or an `every` out of its range, `MisconfiguredError`
         if the folder is not writable.
@@ -250,7 +250,7 @@ def _is_running(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except (OSError, OverflowError):
-        # The process belongs to another user.
+        # The process belongs to another user, or the number is too large for a process id and the file stays.
         return True
     return True
 

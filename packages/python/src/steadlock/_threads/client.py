@@ -75,10 +75,11 @@ def redlock(
     and `on_unavailable="local"` raises `InvalidArgumentError`. `on_unavailable` applies when so many breakers are open
     that the other primaries are no majority.
 
-    `lock(name)` and `mutex(name)` return the same lock here, with the records of other RedLock libraries. It is not
-    reentrant: a thread that holds it and would wait for it again gets `InvalidArgumentError` at once. Its leases have
-    no token. For other kinds `acquire` raises `InvalidArgumentError`. If no majority can be reached, `acquire` raises
-    `UnavailableError` after `wait`; without a bound, after one `lease`; for a single attempt, at once.
+    `lock(name)` and `mutex(name)` return the same lock here, with the records of other RedLock libraries. The lock is
+    not reentrant: a thread that holds it and would wait for it again gets `InvalidArgumentError` at once. Its leases
+    have no token. For other kinds `acquire` raises `InvalidArgumentError`. If no majority can be reached, `acquire`
+    raises `UnavailableError` after `wait`; without a bound, after one `lease` of the client; for a single attempt, as
+    soon as every primary has answered or its time is over (a tenth of the lease, 50 to 500 ms).
 
     The guarantee requires that a primary which restarts without its data stays away for as long as the longest lease.
 
@@ -93,8 +94,8 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
     """A client of one server, or of several primaries. Made by `connect` and `redlock`; any number of threads can use
     it.
 
-    As a context manager, it closes at the end. After a `fork` it works in the child too, which holds none of its
-    parent's locks.
+    As a context manager, it closes at the end. After a `fork` it works in the child too, except with `memory://`; the
+    child holds none of its parent's locks.
     """
 
     @overload
@@ -198,12 +199,12 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
     def force_release(self, lock: BaseLock) -> bool:
         """Removes the record of a lock, so that its holder loses it. Returns whether the lock was held. For operators.
 
-        The holder goes on until its next renewal finds the loss. For a semaphore, removes the records of all permits;
-        for a read side, those of all readers.
+        The holder continues until its next renewal finds the loss, or with a fixed lease until its deadline. For a
+        semaphore, removes the records of all permits; for a read side, those of all readers.
 
-        Raises `InvalidArgumentError` for a composite lock and for a lock of another client; `UnavailableError` if no
-        reply came: then check whether the lock is still held; `MisconfiguredError`, `ClosedError`. An interrupt does
-        not stop it.
+        Raises `InvalidArgumentError` for a `multi_lock` and for a lock of another client; `UnavailableError` if no
+        reply came (of `redlock`: no majority of replies): then check whether the lock is still held;
+        `MisconfiguredError`, `ClosedError`. An interrupt does not stop it.
         """
         native, wanted = self._connection.native, self._own_settings(lock, "release").lock
         return self._connection.call(native.force_release, native.submit_force_release, wanted)
@@ -215,14 +216,15 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         calls with the old limit get `MisconfiguredError`. Returns whether the limit was changed: while no permit is
         held there is no limit to change, and the next acquisition sets its own.
 
-        Raises `InvalidArgumentError` for a limit out of its range; `UnavailableError` if no reply came: then call
-        again, because the call is idempotent; `MisconfiguredError`, `ClosedError`. An interrupt does not stop it.
+        Raises `InvalidArgumentError` for a limit out of its range and for a client of `redlock`; `UnavailableError` if
+        no reply came: then call again, because the call is idempotent; `MisconfiguredError`, `ClosedError`. An
+        interrupt does not stop it.
         """
         native, permit = self._connection.native, self._permit_of(name, limit)
         return self._connection.call(native.set_limit, native.submit_set_limit, permit)
 
     def close(self) -> None:
-        """Closes the client; takes at most 0.5 s. Idempotent.
+        """Closes the client; waits at most 0.5 s for its servers. Idempotent.
 
         Waiting threads get `ClosedError`; held leases are lost with the reason `closed` and then released.
         """

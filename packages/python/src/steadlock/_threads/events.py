@@ -28,11 +28,12 @@ CALLS_PER_DRAIN = 100
 
 
 class Events(Generic[L]):
-    """Passes on a client's events, in a daemon thread that starts when it is needed: for a lease, or for the log.
+    """Passes on a client's events: in a daemon thread that starts when it is needed for a lease, the log or telemetry;
+    in gevent, in the hub.
 
     The thread waits in `poll` on a file descriptor. It holds no lock and no native frame there, so it can be cut off at
     the end of the process. Nothing else in this class holds a lock either: signal handlers, finalizers and callbacks
-    can call any method during another, and can wait for another thread that runs one.
+    can call any method in the middle of another, and can wait for another thread that runs such a method.
     """
 
     def __init__(self, native: _native.Client, watched: Watchlist[L]) -> None:
@@ -69,7 +70,7 @@ class Events(Generic[L]):
         """Makes sure that later events are passed on at once, if the log is on or telemetry measures the client.
 
         A greenlet starts no thread, because that can switch greenlets. Its events are passed on when a greenlet waits
-        the next time.
+        the next time, or after `CALLS_PER_DRAIN` calls.
         """
         is_measured = self._watched.telemetry is not None
         if self._thread.is_running() or (self._is_log_off and not is_measured):
@@ -173,7 +174,7 @@ def _notify(lease: Watched) -> None:
 def wait_for_events(descriptor: Descriptor, limit: float = CHECK_INTERVAL) -> None:
     """Waits until there are events, at most `limit` seconds. Ctrl-C ends the wait."""
     poller = select.poll()
-    # If the system has no descriptor left, the caller tries again after that time.
+    # If the system has no descriptor left, the caller tries again after `limit`.
     with contextlib.suppress(OSError):
         poller.register(descriptor.refresh(), select.POLLIN)
     poller.poll(limit * 1_000)

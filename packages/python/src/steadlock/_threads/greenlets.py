@@ -1,8 +1,8 @@
 """Waits of gevent's greenlets for the engine, during which the other greenlets of the thread can run.
 
 The greenlets of a thread take turns. One of them, the hub, waits on behalf of all. A call that must wait therefore
-leaves the wait to the hub. Nothing here imports gevent: a program that uses it has imported it. It does not matter
-whether the standard library is patched.
+leaves the wait to the hub. Nothing here imports gevent: a program that has a hub has imported gevent. It does not
+matter whether the standard library is patched.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class GreenletWaits:
     """The requests of one client for which greenlets wait, in any number of threads.
 
     The client's file descriptor is readable while there are results. Each hub with waiting greenlets listens to it. The
-    first hub that wakes up takes all results, and passes those of another hub to that hub.
+    first hub that wakes up takes all results, and passes those for the greenlets of another hub to that hub.
     """
 
     def __init__(self, native: _native.Client, deliver: Callable[[], None]) -> None:
@@ -47,8 +47,8 @@ class GreenletWaits:
         """Submits a request, and appends its result to `results` as soon as it comes, so that a later interrupt of the
         caller cannot hide it. Raises the error of a request that failed or was refused.
 
-        If the greenlet is killed or timed out, or its thread ends, the request is cancelled; a lock that is granted to
-        it is released.
+        If the greenlet is killed, a `gevent.Timeout` ends its wait, or its thread ends, the request is cancelled; a
+        lock that is granted to the request is released.
         """
         request = _Request(hub, results, owner, submit, args)
         try:
@@ -69,7 +69,9 @@ class GreenletWaits:
             raise request.error
 
     def deliver(self, completed: list[_native.Completed]) -> None:
-        """Passes the results to the waiters, and empties the list. Releases a lock without a waiter."""
+        """Passes the results to the greenlets that wait for them, and empties the list. Releases a lock for which no
+        greenlet waits.
+        """
         _native.settle(completed, self._requests, self._settled)
         while (one := first(self._settled)) is not None:
             request, value, error = one

@@ -28,7 +28,7 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
 
     @property
     def lost(self) -> threading.Event:
-        """An event that is set when the lease is lost, and never after its release.
+        """An event that is set when the lease is lost, and never if it is released first.
 
         The first use of this property starts the daemon thread that waits for losses, if it does not run yet. Raises
         `UnavailableError` if the process gets no thread.
@@ -38,9 +38,9 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
         return event
 
     def on_lost(self, callback: Callable[[Lease], object]) -> None:
-        """Calls `callback(lease)` when the lease is lost: in a thread of the client, or at once if it is lost already.
-        An error of the callback goes to `threading.excepthook`, and so does `SystemExit`, which does not end the
-        program.
+        """Calls `callback(lease)` when the lease is lost: in a thread or greenlet of the client, or in the thread that
+        calls `close`; at once if the lease is lost already. An error of the callback goes to `threading.excepthook`,
+        and so does `SystemExit`, which does not end the program.
 
         Raises `UnavailableError`, and never calls `callback`, if the process gets no thread to wait for the loss.
         """
@@ -169,8 +169,8 @@ def _new_event() -> threading.Event:
 
 
 def held_by(connection: Connection[Lease], key: _native.LockRef, caller: Caller) -> Lease | None:
-    """Returns the last lease of a lock that the caller acquired. Also finds a lease that an ended task of the caller's
-    thread left held, because in a notebook each cell is a task.
+    """Returns the caller's last lease of a lock that is neither released nor forgotten. If there is none, also finds a
+    lease that an ended task of the caller's thread left held, because in a notebook each cell is a task.
     """
     lease = connection.holds.innermost(key, caller.number)
     if lease is not None or not (caller.is_fiber or connection.had_fibers):

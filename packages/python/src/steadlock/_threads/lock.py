@@ -73,8 +73,8 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
 
     @property
     def lease(self) -> Lease | None:
-        """The last lease of this name that the caller acquired, the one that `release` releases; `None` if there is
-        none.
+        """The last lease of this name that the caller acquired and did not release, except a lost fixed lease; `None`
+        if there is none. This is the lease that `release` releases.
         """
         return held_by(self._connection, self._settings.key, current_caller())
 
@@ -83,7 +83,8 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
 
     def _innermost_scope(self) -> Lease | None:
         """Returns the lease of the scope that ends: the caller's innermost one. If the caller entered none, returns the
-        innermost of another caller, because frameworks end a scope in one thread that they began in another.
+        lease of the last scope that another caller entered, because frameworks end a scope in one thread that they
+        began in another.
         """
         number = current_caller().number
         entered = self._entered.copy()
@@ -112,10 +113,11 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
 class Lock(BaseLock):
     """A lock with a name. Made by a `Client`; cheap to make, and any number of threads can share it.
 
-    The thread that holds the lock can acquire it again without a server call, unless the lock is a mutex; other threads
-    wait in order of arrival. In an event loop the owner is the running task. A task that would wait for another task of
-    its loop gets `InvalidArgumentError` at once: such programs use `steadlock.aio`. Use the lock as a context manager,
-    which returns the `Lease`, or like a `threading.RLock`:
+    The thread that holds the lock can acquire it again, unless the lock is a mutex, a RedLock, or permits of a
+    semaphore; this makes a server call only if the new lease lasts longer. Other threads of the client wait in order of
+    arrival. In an event loop the owner is the running task, with gevent the running greenlet. A task that would wait
+    for another task of its loop gets `InvalidArgumentError` at once: such programs use `steadlock.aio`. Use the lock as
+    a context manager, which returns the `Lease`, or like a `threading.RLock`:
 
         with client.lock("report") as lease:
             write_report(fencing_token=lease.token)
@@ -128,7 +130,7 @@ class Lock(BaseLock):
 
         `timeout` bounds the wait; -1 means the lock's own `wait`. With `blocking=False` makes one attempt. A wait
         without a bound ends with `UnavailableError` when the server has not answered for the length of the client's
-        lease. Ctrl-C ends every wait within 100 ms, and leaves nothing on the server.
+        lease. In the main thread, Ctrl-C ends every wait within 100 ms; the call is undone in the background.
 
         If the lock is skipped in an outage (`on_unavailable="skip"`), returns `False` if the wait has a bound. Without
         a bound raises `UnavailableError` with `skipped`, because callers then rely on the lock and do not check the
@@ -186,7 +188,7 @@ class Lock(BaseLock):
         if the lock is free.
 
         If there are several readers or holders of permits, returns the one whose record ends last. Raises
-        `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError` (a bad name, or a composite lock: ask its
+        `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError` (a bad name, or a `multi_lock`: ask its
         members), `ClosedError`.
         """
         connection = self._connection
@@ -198,9 +200,9 @@ class Lock(BaseLock):
 class ReadWriteLock(ReadWriteLockBase[Lock]):
     """A lock with two sides: many owners can hold `read`, or one owner `write`. Made by a `Client`.
 
-    A waiting writer keeps new readers out for two seconds at a time, so that neither side starves. The thread that
-    holds the write side can acquire the read side too, and keeps it when it releases the write side. The reverse is
-    refused with `InvalidArgumentError`, because the thread would wait for itself.
+    A waiting writer keeps new readers out for two seconds at a time, so that neither side starves while reads take less
+    than that. The thread that holds the write side can acquire the read side too, and keeps it when it releases the
+    write side. The reverse is refused with `InvalidArgumentError`, because the thread would wait for itself.
 
         catalogue = client.read_write_lock("catalogue")
         with catalogue.read:

@@ -26,7 +26,7 @@ class Semaphore(BaseLock):
 
     @property
     def limit(self) -> int:
-        """The number of permits."""
+        """The number of permits with which this object was made."""
         return self._settings.limit
 
     def acquire(
@@ -37,10 +37,10 @@ class Semaphore(BaseLock):
         max_hold: Duration | Inherited | None = INHERIT,
         renew: bool | Inherited = INHERIT,
     ) -> Lease:
-        """Acquires `permits` permits, all or none, and returns their lease: 1 to 1,000, and no more than the limit.
+        """Acquires `permits` permits (1 to 1,000, at most the limit), all or none, and returns their lease.
 
-        The default of `wait` is the semaphore's; `None` waits as long as the server answers. Ctrl-C ends every wait
-        within 100 ms, and leaves nothing on the server.
+        The default of `wait` is the semaphore's; `None` waits as long as the server answers. In the main thread, Ctrl-C
+        ends every wait within 100 ms; the call is undone in the background.
 
         Raises `LockTimeoutError` after `wait`, `MisconfiguredError` while permits are held under another limit,
         `InvalidArgumentError`, `UnavailableError` (with `skipped` if the semaphore is skipped in an outage),
@@ -78,9 +78,9 @@ class Semaphore(BaseLock):
         return Hold(self._connection, self._settings.with_changes(wait, lease, max_hold, renew).with_permits(permits))
 
     def permits(self, permits: int) -> Lock:
-        """Returns permits as a lock, for `multi_lock`: 1 to 1,000, and no more than the limit, checked when the lock is
-        used. The lock has the semaphore's settings, is not reentrant, and is `locked()` while any permit of the
-        semaphore is held.
+        """Returns `permits` permits (1 to 1,000, at most the limit) as a lock, for `multi_lock`. The number is checked
+        when the lock is used. The lock has the semaphore's settings, is not reentrant, and is `locked()` while any
+        permit of the semaphore is held.
         """
         return Lock(self._connection, self._settings.with_permits(permits))
 

@@ -4,9 +4,9 @@
         async with client.lock("stock") as lease:
             await sell(fencing_token=lease.token)
 
-The owner of a lock is the task that calls `acquire()`; a child task is another owner. If a lease is lost inside
-`async with`, the task is cancelled there, and the block raises `LockLostError` instead of the cancellation. A client
-belongs to one event loop at a time.
+In an event loop, the owner of a lock is the task that calls `acquire()`; a child task is another owner. If a lease is
+lost inside `async with`, the task is cancelled there, and the block raises `LockLostError` instead of the cancellation;
+an exception that the body raises itself stays, with a note of the loss. A client belongs to one event loop at a time.
 """
 
 from steadlock.aio._client import Client, Connecting, LazyClient, connect, redlock

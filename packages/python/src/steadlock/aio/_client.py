@@ -55,9 +55,9 @@ def connect(
 
     Arguments, defaults and errors are those of `steadlock.connect`; the errors are raised when the result is awaited.
 
-    With `lazy` it returns a client at once, which connects at its first use. A module can make such a client before any
-    event loop runs, and use it for decorators. Awaiting the client returns the client itself. Errors of arguments are
-    raised by this call then.
+    With `lazy` this call returns a client at once, which connects at its first use, and raises the errors of arguments
+    itself. A module can make such a client before any event loop runs, and use it for decorators. Awaiting the client
+    returns the client itself.
 
         client = connect(url, lazy=True)
 
@@ -117,7 +117,9 @@ def redlock(
 
 
 class Connecting(NotCopyable):
-    """A client that has not connected yet. Made by `connect` and `redlock`; can be awaited or entered once."""
+    """A client that has not connected yet. Made by `connect` and `redlock`. Await or enter it once: each time connects
+    another client.
+    """
 
     __slots__ = ("_client", "_start")
     _copy_advice = CLIENT_COPY_ADVICE
@@ -166,8 +168,8 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
     """A client of one server, or of several primaries, for the tasks of one event loop. Made by `connect` and
     `redlock`.
 
-    As a context manager, it closes at the end. After a `fork` it works in the child's own loop too; the child holds
-    none of its parent's locks.
+    As a context manager, it closes at the end. After a `fork` it works in the child's own loop too, except with
+    `memory://`; the child holds none of its parent's locks.
     """
 
     @overload
@@ -273,12 +275,12 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
     async def force_release(self, lock: BaseLock) -> bool:
         """Removes the record of a lock, so that its holder loses it. Returns whether the lock was held. For operators.
 
-        The holder goes on until its next renewal finds the loss. For a semaphore, removes the records of all permits;
-        for a read side, those of all readers.
+        The holder continues until its next renewal finds the loss, or with a fixed lease until its deadline. For a
+        semaphore, removes the records of all permits; for a read side, those of all readers.
 
-        Raises `InvalidArgumentError` for a composite lock and for a lock of another client; `UnavailableError` if no
-        reply came: then check whether the lock is still held; `MisconfiguredError`, `ClosedError`. A cancellation of
-        the caller does not stop it.
+        Raises `InvalidArgumentError` for a `multi_lock` and for a lock of another client; `UnavailableError` if no
+        reply came (of `redlock`: no majority of replies): then check whether the lock is still held;
+        `MisconfiguredError`, `ClosedError`. A cancellation of the caller does not stop it.
         """
         connection, wanted = self._connection, self._own_settings(lock, "release").lock
         was_held: bool = await connection.mailbox.call("release", connection.native.submit_force_release, wanted)
@@ -291,16 +293,16 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         calls with the old limit get `MisconfiguredError`. Returns whether the limit was changed: while no permit is
         held there is no limit to change, and the next acquisition sets its own.
 
-        Raises `InvalidArgumentError` for a limit out of its range; `UnavailableError` if no reply came: then call
-        again, because the call is idempotent; `MisconfiguredError`, `ClosedError`. A cancellation of the caller does
-        not stop it.
+        Raises `InvalidArgumentError` for a limit out of its range and for a client of `redlock`; `UnavailableError` if
+        no reply came: then call again, because the call is idempotent; `MisconfiguredError`, `ClosedError`. A
+        cancellation of the caller does not stop it.
         """
         connection, permit = self._connection, self._permit_of(name, limit)
         was_held: bool = await connection.mailbox.call("set_limit", connection.native.submit_set_limit, permit)
         return was_held
 
     async def close(self) -> None:
-        """Closes the client; takes at most 0.5 s. Idempotent.
+        """Closes the client; waits at most 0.5 s for its servers. Idempotent.
 
         Waiting tasks get `ClosedError`; held leases are lost with the reason `closed` and then released. A cancellation
         of the caller does not stop the close.
@@ -331,7 +333,7 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
 class LazyClient(Client):
     """A client that connects at its first use. Made by `connect` and `redlock` with `lazy=True`.
 
-    `client = await connect(url, lazy=True)` returns the same object.
+    Awaiting it returns the client itself, so `client = await connect(url, lazy=True)` works too.
     """
 
     def __await__(self) -> Generator[Any, None, Client]:

@@ -37,14 +37,14 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
 
     @property
     def lost(self) -> asyncio.Event:
-        """An event that is set when the lease is lost, and never after its release."""
+        """An event that is set when the lease is lost, and never if it is released first."""
         event = self._lost_event(asyncio.Event)
         self._watch()
         return event
 
     def on_lost(self, callback: Callable[[Lease], object]) -> None:
-        """Calls `callback(lease)` in the loop when the lease is lost, or at once if it is lost already. An error of the
-        callback goes to the loop's exception handler, and so does `SystemExit`, which does not end the program.
+        """Calls `callback(lease)` in the loop when the lease is lost, or at once if the lease is lost already. An error
+        of the callback goes to the loop's exception handler, and so does `SystemExit`, which does not end the program.
         """
         self._add_callback(callback)
 
@@ -63,14 +63,16 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
 
         Returns `expired` or `stolen` for a lost lease, and does not touch the record of another owner. Returns
         `unknown` if the server does not answer within the command timeout. A cancellation of the caller does not stop
-        the release. After the client was closed, which released the lease, returns the outcome of that release.
+        the release. After the client was closed, which released the lease, returns the outcome of that release. Raises
+        `MisconfiguredError` if the server does not permit its user to release the lock; the release is then retried in
+        the background.
         """
         return self._outcome(self._begin_release())
 
     def _begin_release(self) -> Request | None:
-        """Begins the release during the call, if the call comes in the client's loop: then a task that is cancelled
-        before its first step has released too. In another loop returns `None`, and the release begins when that loop
-        runs the coroutine.
+        """Begins the release during the call, if the call comes in the client's loop: a task made of the coroutine then
+        releases even if it is cancelled before its first step. Elsewhere returns `None`, and the release begins when a
+        loop runs the coroutine.
         """
         return self._post_release() if self._connection.mailbox.can_post_here() else None
 
@@ -190,7 +192,8 @@ async def acquire(connection: Connection[Lease], settings: LockSettings, owner: 
         if measured is not None:
             measured.granted(answer)
     except BaseException as error:
-        # The coroutine was cancelled, dropped with its loop, or interrupted by a signal handler.
+        # The lock was not granted; or the coroutine was cancelled, dropped with its loop, or interrupted by a signal
+        # handler, perhaps after the grant.
         def undo(error: BaseException = error) -> None:
             if request is not None:
                 mailbox.abandon(request)

@@ -26,7 +26,7 @@ class Scope:
     """The methods for `async with`. They are plain functions that return a coroutine: an `async` function that awaits
     it would cost a second coroutine.
 
-    The release begins with the call of `__aexit__`, so no interrupt of the task can prevent it.
+    In the client's loop the release begins with the call of `__aexit__`, so no interrupt of the task can prevent it.
     """
 
     __slots__ = ()
@@ -76,7 +76,9 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
 
     @property
     def lease(self) -> Lease | None:
-        """The last lease of this name that the calling task acquired and still holds; `None` if there is none."""
+        """The last lease of this name that the caller acquired and did not release, except a lost fixed lease; `None`
+        if there is none. This is the lease that `release` releases.
+        """
         owner = current_owner()
         return None if owner is None else self._connection.holds.innermost(self._settings.key, owner.number)
 
@@ -113,8 +115,9 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
         return self._outcome_or_raise(released, lease._native.is_forgotten)
 
     async def _release_unknown(self, owner: Owner) -> ReleaseOutcome:
-        """Releases a lease that only the core finds, because it is of the other kind: `lock(name)` and
-        `fair_lock(name)` share their owners.
+        """Lets the core find the lease to release, because it can be of the other kind: `lock(name)` and
+        `fair_lock(name)` share their owners. Raises the core's error if the owner holds none, or if the client is
+        closed.
         """
         if owner is None:
             raise self._not_owner("it was called in a callback, which owns nothing; use lease.release()")
@@ -143,13 +146,15 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
 class Lock(BaseLock):
     """A lock with a name. Made by a `Client`; cheap to make, and any number of tasks can share it.
 
-    The task that holds the lock can acquire it again without a server call, unless the lock is a mutex; other tasks
-    wait in order of arrival. The owner is the task that *calls* a method, not the task that awaits it, so
-    `asyncio.wait_for(lock.acquire(), 5)` works. If a helper task calls `acquire` (a task of `create_task`, `gather` or
-    `wait_for` around your own coroutine), the helper task is the owner, and not its caller; when the helper task ends,
-    the lock is released with a `RuntimeWarning`. Outside of an event loop the owner is the calling thread, as in
-    `loop.run_until_complete(lock.acquire())` and `asyncio.run_coroutine_threadsafe(lock.acquire(), loop)`. Use the lock
-    as a context manager, which returns the `Lease`:
+    The task that holds the lock can acquire it again, unless the lock is a mutex, a RedLock, or permits of a semaphore;
+    this makes a server call only if the new lease lasts longer. Other tasks of the client wait in order of arrival. The
+    owner is the task that *calls* a method, not the task that awaits it, so `asyncio.wait_for(lock.acquire(), 5)`
+    works. If a helper task calls `acquire` (a task of `create_task`, `gather` or `wait_for` around your own coroutine),
+    the helper task is the owner, and not its caller; when the helper task ends, the lock is released with a
+    `RuntimeWarning`, unless the program still refers to the lease. Outside of an event loop the owner is the calling
+    thread, as in `loop.run_until_complete(lock.acquire())` and
+    `asyncio.run_coroutine_threadsafe(lock.acquire(), loop)`. Use the lock as a context manager, which returns the
+    `Lease`:
 
         async with client.lock("report") as lease:
             await write_report(fencing_token=lease.token)
@@ -162,7 +167,7 @@ class Lock(BaseLock):
 
         `timeout` bounds the wait; -1 means the lock's own `wait`. With `blocking=False` makes one attempt. A wait
         without a bound ends with `UnavailableError` when the server has not answered for the length of the client's
-        lease. A cancelled call leaves nothing on the server.
+        lease. A cancelled call is undone in the background.
 
         If the lock is skipped in an outage (`on_unavailable="skip"`), returns `False` if the wait has a bound. Without
         a bound raises `UnavailableError` with `skipped`, because callers then rely on the lock and do not check the
@@ -213,7 +218,9 @@ class Lock(BaseLock):
         return Hold(self._connection, self._settings.with_changes(wait, lease, max_hold, renew))
 
     def owned(self) -> bool:
-        """Whether the calling task holds the lock now with a valid lease. Makes no server call."""
+        """Whether the calling task, or outside of an event loop the calling thread, holds the lock now with a valid
+        lease. Makes no server call.
+        """
         return self._is_held()
 
     async def locked(self) -> bool:
@@ -225,7 +232,7 @@ class Lock(BaseLock):
         if the lock is free.
 
         If there are several readers or holders of permits, returns the one whose record ends last. Raises
-        `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError` (a bad name, or a composite lock: ask its
+        `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError` (a bad name, or a `multi_lock`: ask its
         members), `ClosedError`.
         """
         connection = self._connection
@@ -246,9 +253,9 @@ class Lock(BaseLock):
 class ReadWriteLock(ReadWriteLockBase[Lock]):
     """A lock with two sides: many owners can hold `read`, or one owner `write`. Made by a `Client`.
 
-    A waiting writer keeps new readers out for two seconds at a time, so that neither side starves. The task that holds
-    the write side can acquire the read side too, and keeps it when it releases the write side. The reverse is refused
-    with `InvalidArgumentError`, because the task would wait for itself.
+    A waiting writer keeps new readers out for two seconds at a time, so that neither side starves while reads take less
+    than that. The task that holds the write side can acquire the read side too, and keeps it when it releases the write
+    side. The reverse is refused with `InvalidArgumentError`, because the task would wait for itself.
 
         catalogue = client.read_write_lock("catalogue")
         async with catalogue.read:
@@ -279,7 +286,9 @@ class Hold(Scope, NotCopyable):
         return self._enter(None)
 
     async def _enter(self, lock: BaseLock | None) -> Lease:
-        """Acquires the lock, and adds this scope to the scopes of the lock that the task has entered."""
+        """Acquires the lock, and adds this scope to the scopes of `lock` that the task has entered; `None` for
+        `hold()`, which needs no list.
+        """
         if self._lease is not None:
             raise RuntimeError("a hold can be entered only once; call lock.hold() for each `async with`")
         try:
@@ -291,7 +300,7 @@ class Hold(Scope, NotCopyable):
             if lock is not None:
                 lock._entered.setdefault(task, []).append(self)
         except BaseException:
-            # An exception of a signal handler can come after the grant.
+            # An exception of a signal handler can also come after the grant.
             _native.uninterrupted(self._undo, lock)
             raise
         return lease
@@ -373,7 +382,9 @@ class Hold(Scope, NotCopyable):
             append_result(self._uncancelled, type(task).uncancel, task)
 
     def _cancel(self) -> None:
-        """Cancels the task in the scope, because the lease is lost. Idempotent: the scope undoes one cancellation."""
+        """Cancels the task in the scope, because the lease is lost. Idempotent, because the scope undoes only one
+        cancellation.
+        """
         if self._task is None or self._lease is None or self._task.get_loop().is_closed():
             return
         message = f"{self._lease!r}"

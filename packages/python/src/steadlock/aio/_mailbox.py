@@ -40,7 +40,7 @@ class Mailbox(Generic[L]):
         self._next_check: asyncio.TimerHandle | None = None
         self._outgoing: deque[Request] = deque()
         # The callback at the end of this turn of the loop, the number of requests in this turn, and whether the last
-        # turn had one request.
+        # turn with requests had only one.
         self._turn: asyncio.Handle | None = None
         self._posted = 0
         self._submits_at_once = True
@@ -57,8 +57,8 @@ class Mailbox(Generic[L]):
         """Makes a request to the engine. The result comes in the request's future. A request with `must_submit` is
         submitted even if the loop ends before the next flush.
 
-        If the last turn of the loop had one request, the first request of a turn is submitted at once. Otherwise all
-        requests of a turn are submitted together, so that the engine's thread is woken once for them.
+        If the last turn of the loop that had requests had only one, the first request of a turn is submitted at once.
+        Otherwise all requests of a turn are submitted together, so that the engine's thread is woken once for them.
         """
         request = self.make(operation, submit, *args, must_submit=must_submit)
         self.send(request)
@@ -88,7 +88,8 @@ class Mailbox(Generic[L]):
             self.flush()
 
     def can_post_here(self) -> bool:
-        """Whether a request can be posted here: inside a loop, unless another loop that runs has the client."""
+        """Whether a request can be posted here: in a running loop, unless the client belongs to another loop that runs.
+        """
         loop, home = asyncio._get_running_loop(), self._loop
         return loop is not None and (loop is home or home is None or not home.is_running())
 
@@ -136,12 +137,12 @@ class Mailbox(Generic[L]):
         try:
             return await request.future
         except BaseException:
-            # The loop can end now, so the request must be submitted before its next turn.
+            # The loop can end now, so the request must be submitted before the loop's next turn.
             self.flush()
             raise
 
     def connected(self) -> asyncio.Future[Any]:
-        """Returns a future that is done when the first connection was made, or has failed."""
+        """Returns a future that is done when the client has connected, or connecting has failed."""
         return self.post("connect", lambda: _native.Client.CONNECT).future
 
     def detach_when_idle(self) -> None:
@@ -167,7 +168,8 @@ class Mailbox(Generic[L]):
             self.detach()
 
     def after_fork(self) -> None:
-        """Called in the child of a fork, where the loop can go on. It must ignore the events of the parent."""
+        """Called in the child of a fork, where the loop can go on. This mailbox must ignore the events of the parent.
+        """
         self._is_inherited = True
         self._loop = None
         if self._next_check is not None:
@@ -210,7 +212,9 @@ class Mailbox(Generic[L]):
             remove_item(self._settled, one)
 
     def finish_ended_loop(self) -> None:
-        """Completes the requests whose loop has ended. Nothing reads their futures any more."""
+        """Completes the requests whose loop has ended, because nothing reads their futures any more. Does nothing while
+        the loop runs.
+        """
         if self._loop is not None and self._loop.is_running():
             return
         outgoing, self._outgoing = self._outgoing, deque()
@@ -233,7 +237,7 @@ class Mailbox(Generic[L]):
             self._native.release_later(value.id)
 
     def _attach(self, loop: asyncio.AbstractEventLoop, operation: str) -> None:
-        """Moves to the running loop, if the former loop is not in use any more."""
+        """Moves to the running loop. Raises `MisconfiguredError` while the former loop still runs."""
         before = self._loop
         if before is not None and before.is_running():
             raise MisconfiguredError(
@@ -279,7 +283,7 @@ def _advice() -> str:
 
 
 class Request:
-    """A call to submit, and the waiter for its result."""
+    """A call to submit, and the future of its result."""
 
     __slots__ = ("args", "future", "must_submit", "number", "submit")
 

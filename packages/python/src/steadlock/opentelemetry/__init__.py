@@ -42,11 +42,11 @@ def instrument(
     """Starts to report spans and metrics of a client: a `steadlock.Client` or a `steadlock.aio.Client`, of one server
     or of several, which was made with `metrics=True`.
 
-    The default providers are the global ones, even if they are set later. Each acquisition has the spans
-    `steadlock.wait` and `steadlock.hold`, whose parent is the span in which the lock was requested. A hold ends with
-    its release, in any thread or task, with its loss, or when the client is closed. The metrics are those of
-    `Client.metrics`. Clients with the same meter provider are counted together; a closed client adds nothing any more.
-    An error of a provider or an exporter does not affect locks; the log reports it once.
+    The default providers are the global ones, even if they are set later. Each acquisition has a span `steadlock.wait`,
+    and each granted one also `steadlock.hold`; the parent of both is the span in which the lock was requested. The span
+    of the hold ends with its release, in any thread or task, with its loss, or when the client is closed. The metrics
+    are those of `Client.metrics`. Clients with the same meter provider are counted together; a closed client adds
+    nothing any more. An error of a provider or an exporter does not affect locks; the log reports it once.
 
     Raises `InvalidArgumentError` if the client was made without `metrics=True`, or is already instrumented.
     """

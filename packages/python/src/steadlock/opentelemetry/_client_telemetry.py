@@ -197,7 +197,8 @@ class _Wait:
         self._span: Span | None = None
         self._is_over = False
         # Whether the core counts this acquisition. It does not count requests that it refuses before anything is sent,
-        # nor requests to a closed client. The limit of metrics groups does not bound the names of such requests either.
+        # nor requests to a closed client. The limit of metrics groups would not bound the labels for the names of such
+        # requests.
         self._is_counted = not telemetry.is_closed
         self._lease: int | None = None
         self.context: Context | None = None

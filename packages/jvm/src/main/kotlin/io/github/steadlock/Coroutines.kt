@@ -41,7 +41,7 @@ import kotlin.time.Duration
  *
  * If the lock is lost, this function cancels [block] and throws [LockLostException]. If [block] threw another
  * exception, the function throws that one, with [LockLostException] among its suppressed exceptions. If the caller is
- * cancelled while it waits, the attempt leaves nothing behind on the server.
+ * cancelled while it waits, the attempt is undone in the background.
  *
  * Needs `kotlinx-coroutines-core` on the class path.
  *

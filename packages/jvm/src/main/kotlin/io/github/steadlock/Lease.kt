@@ -13,7 +13,7 @@ public enum class ReleaseOutcome {
     /** The release removed the record, or an outer level still holds the lock. */
     RELEASED,
 
-    /** The record had ended already. */
+    /** The server had no record any more, or the lease was lost before (but not as [STOLEN]). */
     EXPIRED,
 
     /** The record belongs to another owner. The release did not touch it. */
@@ -25,7 +25,7 @@ public enum class ReleaseOutcome {
 
 /** The reason for the loss of a lease. */
 public enum class LostReason {
-    /** The deadline passed without a renewal that the server confirmed. */
+    /** The deadline passed, because the lease was fixed or the server confirmed no renewal. */
     EXPIRED,
 
     /** The server has no record of the lease. */

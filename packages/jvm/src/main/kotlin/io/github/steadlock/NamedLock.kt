@@ -60,7 +60,7 @@ public interface NamedLock :
     /**
      * Acquires the lock, and waits for it as long as the server answers.
      *
-     * @throws InterruptedException if the thread is interrupted; the attempt leaves nothing behind on the server
+     * @throws InterruptedException if the thread is interrupted; the attempt is undone in the background
      */
     @Throws(InterruptedException::class)
     override fun lockInterruptibly()
@@ -69,7 +69,7 @@ public interface NamedLock :
      * Acquires the lock with a fixed [lease], which is not renewed, and waits for it as long as the server answers.
      *
      * @param lease 100 ms to 24 h; -1 for a lease that is renewed until [unlock]
-     * @throws InterruptedException if the thread is interrupted; the attempt leaves nothing behind on the server
+     * @throws InterruptedException if the thread is interrupted; the attempt is undone in the background
      */
     @Throws(InterruptedException::class)
     public fun lockInterruptibly(lease: Long, unit: TimeUnit)
@@ -83,7 +83,7 @@ public interface NamedLock :
     /**
      * Acquires the lock if it becomes free within [time].
      *
-     * @throws InterruptedException if the thread is interrupted; the attempt leaves nothing behind on the server
+     * @throws InterruptedException if the thread is interrupted; the attempt is undone in the background
      */
     @Throws(InterruptedException::class)
     override fun tryLock(time: Long, unit: TimeUnit): Boolean
@@ -93,7 +93,7 @@ public interface NamedLock :
      *
      * @param wait how long to wait; zero or less makes a single attempt
      * @param lease 100 ms to 24 h; -1 for a lease that is renewed until [unlock]
-     * @throws InterruptedException if the thread is interrupted; the attempt leaves nothing behind on the server
+     * @throws InterruptedException if the thread is interrupted; the attempt is undone in the background
      */
     @Throws(InterruptedException::class)
     public fun tryLock(wait: Long, lease: Long, unit: TimeUnit): Boolean
@@ -102,7 +102,7 @@ public interface NamedLock :
      * Acquires the lock if it becomes free within [wait].
      *
      * @param wait how long to wait; zero or less makes a single attempt
-     * @throws InterruptedException if the thread is interrupted; the attempt leaves nothing behind on the server
+     * @throws InterruptedException if the thread is interrupted; the attempt is undone in the background
      */
     @Throws(InterruptedException::class)
     public fun tryLock(wait: Duration): Boolean
@@ -112,7 +112,7 @@ public interface NamedLock :
      *
      * @param wait how long to wait; zero or less makes a single attempt
      * @param lease 100 ms to 24 h
-     * @throws InterruptedException if the thread is interrupted; the attempt leaves nothing behind on the server
+     * @throws InterruptedException if the thread is interrupted; the attempt is undone in the background
      */
     @Throws(InterruptedException::class)
     public fun tryLock(wait: Duration, lease: Duration): Boolean
@@ -140,9 +140,9 @@ public interface NamedLock :
      * The stage completes on a thread of its own or on the executor of [SteadlockBuilder.callbackExecutor]. It
      * completes exceptionally with the exceptions of the other methods, or with [LockTimeoutException] if [options]
      * bound the wait. To give up the attempt before the grant, cancel the stage's `toCompletableFuture()` or a stage
-     * that depends on it, or complete one of these, as `orTimeout` does; the attempt leaves nothing behind on the
-     * server. Keep the lease: if the program drops it without a release, the lock stays held and the client logs a
-     * warning. If no code took the lease from the stage, the client releases it.
+     * that depends on it, or complete one of these, as `orTimeout` does; the attempt is undone in the background. Keep
+     * the lease: if the program drops it without a release, the lock stays held and the client logs a warning. If no
+     * code took the lease from the stage, the client releases it.
      *
      * @param options the options of this call; they override this lock's own options
      */

@@ -40,7 +40,7 @@ public interface NamedSemaphore : PermitScope {
      * Acquires [permits] permits with one lease and waits for them as long as the server answers.
      *
      * @param permits 1 to 1,000, and no more than [limit]
-     * @throws InterruptedException if the thread is interrupted; the attempt leaves nothing behind on the server
+     * @throws InterruptedException if the thread is interrupted; the attempt is undone in the background
      */
     @Throws(InterruptedException::class)
     public fun acquire(permits: Int): Lease
@@ -63,7 +63,7 @@ public interface NamedSemaphore : PermitScope {
      * @param permits 1 to 1,000, and no more than [limit]
      * @param wait how long to wait; zero or less makes a single attempt
      * @return null if they did not become free
-     * @throws InterruptedException if the thread is interrupted; the attempt leaves nothing behind on the server
+     * @throws InterruptedException if the thread is interrupted; the attempt is undone in the background
      */
     @Throws(InterruptedException::class)
     public fun tryAcquire(permits: Int, wait: Duration): Lease?
@@ -75,7 +75,7 @@ public interface NamedSemaphore : PermitScope {
      * @param wait how long to wait; zero or less makes a single attempt
      * @param lease 100 ms to 24 h
      * @return null if they did not become free
-     * @throws InterruptedException if the thread is interrupted; the attempt leaves nothing behind on the server
+     * @throws InterruptedException if the thread is interrupted; the attempt is undone in the background
      */
     @Throws(InterruptedException::class)
     public fun tryAcquire(permits: Int, wait: Duration, lease: Duration): Lease?
@@ -95,8 +95,7 @@ public interface NamedSemaphore : PermitScope {
      * The stage completes on a thread of its own or on the executor of [SteadlockBuilder.callbackExecutor]. It
      * completes exceptionally with the exceptions of the other methods, or with [LockTimeoutException] if [options]
      * bound the wait. To give up the attempt before the grant, cancel the stage's `toCompletableFuture()` or a stage
-     * that depends on it; the attempt leaves nothing behind on the server. Keep the lease, as [NamedLock.lockAsync]
-     * describes.
+     * that depends on it; the attempt is undone in the background. Keep the lease, as [NamedLock.lockAsync] describes.
      *
      * @param permits 1 to 1,000, and no more than [limit]
      * @param options the options of this call; they override this semaphore's own options

@@ -128,8 +128,8 @@ public class SteadlockBuilder internal constructor() {
 
     /**
      * Counts acquisitions, waits, holds, renewals, losses and reconnects, for [SteadlockClient.metrics]. The metrics
-     * have a label for the group of a lock, never for its name. The group is the part of the name before the first `:`.
-     * Default: off, and then nothing is computed.
+     * have a label for the group of a lock, never for its name. The group is the part of the name before the first `:`,
+     * or `none` without a `:`. Default: off, and then nothing is computed.
      */
     public fun metrics(): SteadlockBuilder = set("metrics", true)
 

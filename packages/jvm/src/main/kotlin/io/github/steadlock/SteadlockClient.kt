@@ -90,9 +90,9 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
 
     /**
      * Returns a composite lock of [locks]: it holds all of its members or none. Members are acquired in the order of
-     * their keys, so that two programs never wait for each other. Kinds can be mixed; for a semaphore use
-     * [NamedSemaphore.permits]. The lease has no token, and is lost if one member is lost. A composite lock has no
-     * holder to ask for: [NamedLock.isLocked] and [NamedLock.holder] throw [InvalidArgumentException].
+     * their keys, so that two composite locks never wait for each other in a circle. Kinds can be mixed; for a
+     * semaphore use [NamedSemaphore.permits]. The lease has no token, and is lost if one member is lost. A composite
+     * lock has no holder to ask for: [NamedLock.isLocked] and [NamedLock.holder] throw [InvalidArgumentException].
      *
      * Acquiring it throws [InvalidArgumentException] if there are no members, if a lock is a member twice, or if a
      * member is itself a composite lock.
@@ -106,12 +106,12 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
 
     /**
      * Removes the record of a lock, so that its holder loses it; for a read side, removes the records of all readers.
-     * For operators: the holder does not notice the loss before its next renewal. Makes one call to the server.
+     * For operators: the holder continues until its next renewal finds the loss, or with a fixed lease until its
+     * deadline. Makes one call to the server.
      *
-     * @param lock a lock of this client; not a composite lock
+     * @param lock a lock of this client; not a [multiLock]
      * @return whether the lock was held
-     * @throws InvalidArgumentException if the name is bad, [lock] is a composite lock, or [lock] belongs to another
-     * client
+     * @throws InvalidArgumentException if the name is bad, [lock] is a [multiLock], or [lock] belongs to another client
      * @throws UnavailableException if no reply came; check whether the lock is still held
      * @throws MisconfiguredException if the key of the lock has another type
      * @throws ClosedException if the client was closed

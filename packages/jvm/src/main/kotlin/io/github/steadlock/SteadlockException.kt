@@ -63,7 +63,7 @@ public class ForkedException internal constructor(failure: Failure) :
         failure.cause,
     )
 
-/** An argument is out of its range. Nothing was sent. */
+/** An argument is out of its range, or the call would wait for its own caller. Nothing was sent. */
 public class InvalidArgumentException internal constructor(failure: Failure) :
     SteadlockException(
         failure.message,

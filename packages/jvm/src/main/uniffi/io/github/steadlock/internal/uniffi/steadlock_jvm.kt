@@ -1588,7 +1588,7 @@ public object FfiConverterTypeNativeMetrics: FfiConverterRustBuffer<NativeMetric
  */
 data class NativeOpened (
     /**
-     * Identifies the client in every other call.
+     * Identifies the client in every other call; 0 if opening failed.
      */
     val `handle`: kotlin.ULong
     , 
@@ -2362,7 +2362,7 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * Starts to release a lock on behalf of its holder.
+         * Starts to remove the records of all holders of a lock.
          */ fun `forceRelease`(`client`: kotlin.ULong, `tag`: kotlin.ULong, `lock`: kotlin.ByteArray): kotlin.Boolean {
             return FfiConverterBoolean.lift(
     uniffiRustCall() { _status ->
@@ -2498,8 +2498,9 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * Checks the options, which have the core's names, and starts to connect. The first event, of request 0, reports the
-         * result. An option that is left out has the core's default.
+         * Checks the options, which have the core's names, and starts to connect. The first event, of
+         * request 0, reports the result. With `lazy`, the first operation starts to connect, and no event
+         * reports the result. An option that is left out has the core's default.
          */ fun `open`(`options`: Map<kotlin.String, NativeValue>): NativeOpened {
             return FfiConverterTypeNativeOpened.lift(
     uniffiRustCall() { _status ->
@@ -2513,7 +2514,8 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * Releases leases of ended threads when the process ends.
+         * Releases leases of ended threads when the process ends. Waits for the server's answers, at most
+         * `timeout_ms`.
          */ fun `releaseNow`(`client`: kotlin.ULong, `leases`: List<kotlin.ULong>, `timeoutMs`: kotlin.ULong)
         = 
     uniffiRustCall() { _status ->

@@ -33,8 +33,8 @@ import java.lang.annotation.Target;
  * If the lease was lost and the method did not throw, the call throws {@link
  * io.github.steadlock.LockLostException}. If the method threw, the call throws the method's
  * exception, with the loss among its suppressed exceptions. If the call is interrupted or cancelled
- * while it waits, the attempt leaves nothing behind on the server. After an interrupt, the call
- * throws {@link InterruptedException} if the method declares it; otherwise it throws {@link
+ * while it waits, the attempt is undone in the background. After an interrupt, the call throws
+ * {@link InterruptedException} if the method declares it; otherwise it throws {@link
  * LockInterruptedException}, and the thread's interrupt status stays set.
  *
  * <p>An annotation that cannot work stops the start of the program with {@link

@@ -57,10 +57,7 @@ final class StageCall {
         return call.proceed(invocation, !enclosing.isReentry());
     }
 
-    /**
-     * Waits for the grant. An interrupt cancels the attempt, which leaves nothing behind on the
-     * server.
-     */
+    /** Waits for the grant. An interrupt cancels the attempt, which is undone in the background. */
     static Lease granted(CompletableFuture<Lease> request) throws InterruptedException {
         try {
             return request.get();
