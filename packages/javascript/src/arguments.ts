@@ -175,7 +175,7 @@ function readOnce<T extends object>(given: T | undefined, names: Record<string, 
   return read as T;
 }
 
-/** Splits the options of `using(name, …)` into those of the lock object and those of the call; common ones go to both. */
+/** Returns the options of `using(name, …)` for the lock object and for the call. Common options are in both. */
 export function splitOptions<T extends PermitOptions & LockOptions & { readonly within?: unknown }>(
   wanted: T | undefined,
 ) {
