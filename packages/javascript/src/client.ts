@@ -162,6 +162,7 @@ export class Client {
    * the client or the lock object has that setting, give it to the call too
    * @throws the error of `body`, even if the lock was lost or its release failed
    * @throws LockLostError if `body` succeeded but the lock was lost meanwhile
+   * @throws MisconfiguredError if `body` succeeded but the server does not permit its user to release the lock
    * @throws the error of `lock()`, if the lock was neither granted nor skipped; `body` did not run
    */
   using<T>(target: string | Lock | Semaphore, body: Body<T>): Promise<T>;

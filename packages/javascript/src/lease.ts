@@ -141,6 +141,7 @@ export class Lease extends Named {
    * `suppressed` is the body's error. `client.using()` throws the body's error itself.
    *
    * @throws LockLostError if the lease was lost in the block
+   * @throws MisconfiguredError if the server does not permit its user to release the lock
    */
   async [Symbol.asyncDispose](): Promise<void> {
     await this[END_SCOPE](false);

@@ -43,8 +43,8 @@ const held = new AsyncLocalStorage<Held>();
 const warned = new Set<string>();
 
 /**
- * @internal Returns the place where the program called a function of this package. That function must call `callSite`
- * directly.
+ * @internal Returns the place where the program called a function of this package. The called function must call
+ * `callSite` directly.
  */
 export function callSite(): Place {
   // Three stack lines are enough, and take a third of the time of the usual ten, at each `using()`.

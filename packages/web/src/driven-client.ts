@@ -2,7 +2,7 @@
 //
 //   a call of JavaScript ─► the core ─► a turn, soon ─► what is to be sent ─► the program's Redis client
 //                              ▲                                                    │
-//                              └─────── an answer, a message, or a time has come ◄──┘
+//                              └─────── a reply or a message, or the timer fires ◄──┘
 //
 // A turn is one run of the engine, which does all pending work. The core never calls JavaScript: JavaScript schedules a
 // turn after each call to the core that leaves work. All calls of one tick share a turn.

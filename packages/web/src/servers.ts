@@ -85,7 +85,7 @@ export class Servers {
     this.sharded = Uint16Array.from(clients.flatMap(({ cluster }, node) => (cluster ? [node] : [])));
   }
 
-  /** Starts to probe the servers. Those of a lazy client count as open at once. */
+  /** Starts to probe the servers. The servers of a lazy client count as open at once. */
   connect(): void {
     this.#clients.forEach((client, node) => {
       if (this.#options.isLazy) this.#open(client, node);
