@@ -86,9 +86,9 @@ export interface ConnectOptions {
   /**
    * Whether the client tells its servers which program on which machine it is, see `ClientInfo`, and reads the same of
    * other clients, so that `holder()`, `LockTimeoutError` and the tools can name programs. Costs one call at the first
-   * use and one every 30 s while the client is in use, with `redlock` on each primary, and one every 60 s for each other
-   * client that was found to hold a lock. The server keeps the information for 90 s. Anybody who may read the server's
-   * keys can read it. Default true; on WebAssembly false.
+   * use and one every 30 s while the client is in use, with `redlock` on each primary, and one every 60 s for each
+   * other client that was found to hold a lock. The server keeps the information for 90 s. Anybody who may read the
+   * server's keys can read it. Default true; on WebAssembly false.
    */
   readonly clientInfo?: boolean | undefined;
   /**

@@ -20,8 +20,8 @@ export interface WantedLock {
 /** The span of one wait. It ends once. */
 export interface WaitSpan {
   /**
-   * Called when the lock is granted. Returns the span of the hold. The returned span must refer neither to the lease nor
-   * to the client, because both can be garbage while the lock is held.
+   * Called when the lock is granted. Returns the span of the hold. The returned span must refer neither to the lease
+   * nor to the client, because both can be garbage while the lock is held.
    */
   granted(lease: GrantedLease): HoldSpan;
   /** Called when the acquisition failed. */
