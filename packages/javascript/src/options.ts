@@ -20,8 +20,8 @@ export type OnUnavailable = 'fail' | 'local' | 'skip';
 /** The options of a client. An option that is left out has its default. */
 export interface ConnectOptions {
   /**
-   * The lease of locks that set none, in milliseconds: 300 to 86,400,000, default 30,000. If it is
-   * renewed, a renewal is due each time a third has passed.
+   * The lease of locks that set none, in milliseconds: 300 to 86,400,000, default 30,000. If it is renewed, a renewal
+   * is due each time a third has passed.
    */
   readonly leaseMs?: number | undefined;
   /**
