@@ -4,14 +4,14 @@ interface Waiting {
 }
 
 /**
- * The waiters of each signal. All waiters of a signal share one listener, because a runtime reports many listeners on
- * one signal as a leak.
+ * For each signal, the calls to make when it aborts. They share one listener, because a runtime reports many listeners
+ * on one signal as a leak.
  */
 const waiting = new WeakMap<AbortSignal, Waiting>();
 
 /**
- * Calls `call` when the signal aborts, or at once if the signal has aborted. Calling the returned function cancels
- * that.
+ * Calls `call` when the signal aborts, or at once if the signal has aborted. Returns a function that prevents a call
+ * that has not been made yet.
  */
 export function whenAborted(signal: AbortSignal, call: () => void): () => void {
   const own = waiting.get(signal) ?? newWaiting(signal);
@@ -53,7 +53,7 @@ function listen(signal: AbortSignal, own: Waiting): void {
 
 /** Removes the listener. A custom signal can throw here; the waiting caller must get its reply all the same. */
 function stopListening(signal: AbortSignal, { listener }: Waiting): void {
-  // The signal has aborted.
+  // The listener is removed already: the signal has aborted, or this is a second call.
   if (waiting.get(signal)?.listener !== listener) return;
   waiting.delete(signal);
   try {

@@ -8,7 +8,7 @@ import type { AcquireOptions, ConnectOptions, LockOptions, OnUnavailable, Permit
 import { LANGUAGE, programName } from './program.js';
 import { words } from './words.js';
 
-/** Every option of a lock object, and of a call. */
+/** The options that a lock object and a call have in common. */
 const COMMON_OPTIONS: Record<keyof AcquireOptions, true> = {
   waitMs: true,
   leaseMs: true,
@@ -32,7 +32,7 @@ export function number(value: unknown, what: string, operation: Operation): numb
   throw wrongType(what, 'a number of milliseconds', value, operation);
 }
 
-/** Returns a number of things. */
+/** Returns a number that is required, such as a limit. */
 export function count(value: unknown, what: string, operation: Operation): number {
   if (typeof value === 'number') return value;
   throw wrongType(what, 'a number', value, operation);
@@ -67,12 +67,12 @@ export function object<T extends object>(value: T | undefined, what: string, ope
   throw wrongType(what, 'an object', value, operation);
 }
 
-/** Whether the value is an object, but not of a class of JavaScript, of the platform or of this package. */
+/** Whether the value is an object, but neither a lock or lease nor of a class of JavaScript or of the platform. */
 function isPlain(value: unknown): value is object {
   return typeof value === 'object' && value !== null && classOf(value) === 'Object';
 }
 
-/** Returns the name of an object's built-in class, also for an object of another realm. */
+/** Returns the name of an object's built-in class, also for an object of another realm; words for a lock or lease. */
 function classOf(value: object): string {
   if (SHOWN_NAME in value) return 'a lock or lease';
   return Object.prototype.toString.call(value).slice('[object '.length, -1);
@@ -121,7 +121,7 @@ function isSignal(value: unknown): value is AbortSignal {
 
 /**
  * Returns the reason of an abort. For a signal without reasons, such as one of an old polyfill, returns the usual
- * `AbortError`.
+ * `AbortError`; for a signal whose reason cannot be read, the error of reading it.
  */
 export function reasonOf(signal: AbortSignal): unknown {
   try {
@@ -175,7 +175,7 @@ function readOnce<T extends object>(given: T | undefined, names: Record<string, 
   return read as T;
 }
 
-/** Splits the options of `using(name, …)` into the options of the lock object and the options of the call. */
+/** Returns the options of `using(name, …)` for the lock object and for the call. Common options are in both. */
 export function splitOptions<T extends PermitOptions & LockOptions & { readonly within?: unknown }>(
   wanted: T | undefined,
 ) {
@@ -254,8 +254,8 @@ function names(value: unknown, what: string, operation: Operation): string[] {
 }
 
 /**
- * Returns an address as text, also of a `URL` object. Does not use `instanceof`, because each realm has a class `URL`
- * of its own.
+ * Returns an address as text. It can be given as text or as a `URL` object. Does not use `instanceof`, because each
+ * realm has a class `URL` of its own.
  */
 export function address(value: unknown, what: string): string {
   if (typeof value === 'string') return value;
@@ -275,7 +275,7 @@ export function address(value: unknown, what: string): string {
   throw wrongType(what, 'a string or a URL', value, 'connect');
 }
 
-/** Whether the value has the methods that all clients of ioredis, node-redis and the like have. */
+/** Whether the value has the methods that the clients of ioredis, node-redis and similar libraries share. */
 function isRedisClient(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
   const { duplicate, sendCommand } = value as Record<string, unknown>;

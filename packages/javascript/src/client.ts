@@ -34,7 +34,7 @@ export class Client {
   }
 
   /**
-   * Emits losses, failing renewals and lost connections, for a log:
+   * The emitter of events such as losses, failing renewals and lost connections, for a log:
    * `client.events.on('disconnected', ({ message }) => console.warn(message))`. Without a listener nothing is computed.
    * Listeners do not keep the process alive.
    */
@@ -43,7 +43,7 @@ export class Client {
   }
 
   /**
-   * Returns the lock of this name, which is reentrant by `within`. Makes no server call.
+   * Returns the lock of this name. It is reentrant by `within`, except with `redlock`. Makes no server call.
    *
    * @param name 1 to 512 bytes of UTF-8; the same name means the same lock in every client
    * @param options the defaults of its calls
@@ -55,10 +55,10 @@ export class Client {
 
   /**
    * Returns the mutex of this name. A mutex has the record layout of most other lock libraries, and excludes their
-   * locks of the same key, so a team can migrate one service at a time. It is not reentrant: a call that names its
-   * lease as `within` is refused with `InvalidArgumentError`, and a call that does not waits for itself. Use a name
-   * either for a lock or for a mutex: acquiring one while the other is held is `MisconfiguredError`. Makes no server
-   * call.
+   * locks of the same key, so a team can migrate one service at a time. It is not reentrant: a call with `within` is
+   * refused with `InvalidArgumentError`, and a holder that calls without `within` waits for its own release. Use a name
+   * either for a lock or for a mutex: acquiring one while the other is held fails with `MisconfiguredError`, except
+   * with `redlock`. Makes no server call.
    *
    * @param name as for `lock`
    * @param options the defaults of its calls
@@ -70,7 +70,7 @@ export class Client {
 
   /**
    * Returns the fair lock of this name, which serves waiters in order of arrival, across all processes. Reentrant by
-   * `within`. It excludes `lock(name)`, whose waiters can overtake. Makes no server call.
+   * `within`. It excludes `lock(name)`, whose waiters can overtake those of the fair lock. Makes no server call.
    *
    * @param name as for `lock`
    * @param options the defaults of its calls
@@ -109,10 +109,10 @@ export class Client {
 
   /**
    * Returns a composite lock: its lease holds all members, and is lost when one of them is lost. Members are acquired
-   * in the order of their keys, so that two composite locks never wait for each other in a circle. Kinds can be mixed;
-   * a semaphore stands for one permit, and `Semaphore.permits` gives more. The lease has no token, and the composite
-   * lock is not reentrant. The members' own options are ignored. Makes no server call. A composite lock without
-   * members, with one member twice, or with a composite lock as a member is refused when it is used.
+   * in the order of their keys, so that two composite locks never wait for each other. Kinds can be mixed; a semaphore
+   * stands for one permit, and `Semaphore.permits` gives more. The lease has no token, and the composite lock is not
+   * reentrant. The members' own options are ignored. Makes no server call. A composite lock without members, with one
+   * member twice, or with a composite lock as a member is refused when it is used.
    *
    * @param locks lock objects of this client
    * @param options the defaults of its calls
@@ -125,26 +125,27 @@ export class Client {
 
   /**
    * Removes the record of a lock, so that its holder loses it; for a semaphore, the records of all permits; for a read
-   * side, those of all readers. For operators: the holder continues until its next renewal finds the loss, or with a
+   * side, those of all readers. For operators: the holder goes on until its next renewal finds the loss, or with a
    * fixed lease until its deadline.
    *
    * @param lock a lock object of this client, but not one of `multiLock`
    * @returns whether the lock was held
    * @throws UnavailableError if the server did not answer; check whether the lock is still held
-   * @throws InvalidArgumentError if `lock` is not a lock object of this client; nothing was sent
+   * @throws InvalidArgumentError for any other `lock`; nothing was sent
    */
   async forceRelease(lock: Lock | Semaphore): Promise<boolean> {
     return this.#engine.forceRelease(this.#own(lock, 'release').wanted);
   }
 
   /**
-   * Changes the limit of a semaphore. For operators: holders keep their permits, and none is granted while more are
-   * held than the new limit allows. From then on, calls with the old limit get `MisconfiguredError`.
+   * Changes the limit of a semaphore while permits of it are held. For operators: holders keep their permits, also
+   * those above the new limit, and further permits are granted only within the new limit. While permits are held,
+   * acquisitions with the old limit fail with `MisconfiguredError`.
    *
    * @param name the semaphore's name, as for `lock`
    * @param limit the number of permits from now on, 1 to 1,000,000
    * @returns whether the limit was changed: while no permit is held there is no limit to change, and the next
-   * acquisition sets its own
+   * acquisition sets its own limit
    * @throws UnavailableError if the server did not answer; call again, because the call is idempotent
    * @throws InvalidArgumentError for a name or limit out of range; nothing was sent
    */
@@ -157,10 +158,11 @@ export class Client {
    *
    * @param target the name of a lock, or a lock object of this client; for a semaphore, one permit is acquired
    * @returns the result of `body`; `undefined`, without a run of `body`, if the lock was skipped
-   * (`onUnavailable: 'skip'`). The return type includes `undefined` only if the call's own options skip: if the client
-   * or the lock object skips, give the option to the call too
+   * (`onUnavailable: 'skip'`). The return type includes `undefined` only if the options of the call allow `skip`. If
+   * the client or the lock object has that setting, give it to the call too
    * @throws the error of `body`, even if the lock was lost or its release failed
    * @throws LockLostError if `body` succeeded but the lock was lost meanwhile
+   * @throws MisconfiguredError if `body` succeeded but the server does not permit its user to release the lock
    * @throws the error of `lock()`, if the lock was neither granted nor skipped; `body` did not run
    */
   using<T>(target: string | Lock | Semaphore, body: Body<T>): Promise<T>;

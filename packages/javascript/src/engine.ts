@@ -13,7 +13,7 @@ import { CONNECT, words } from './words.js';
 /** The outcome of a release: see `Lease.release`. */
 export type ReleaseOutcome = 'released' | 'expired' | 'stolen' | 'unknown';
 
-/** Frees a client when its engine is garbage, because no caller can reach the client any more. */
+/** Reports to the inbox that its engine is garbage: no caller can reach the client any more. */
 const droppedEngines = new FinalizationRegistry<Inbox>((inbox) => inbox.dropped());
 
 /**
@@ -33,8 +33,8 @@ export class Engine {
   }
 
   /**
-   * Opens a client. Connects, unless the client is lazy: then the first use connects. Rejects with the error of
-   * connecting.
+   * Opens a client. Connects, unless the client is lazy: then the first use connects. Rejects with the error of the
+   * options or of connecting.
    */
   static async open(options: ClientOptions, opening: Opening): Promise<Engine> {
     const inbox = Inbox.open(options, opening);
@@ -42,7 +42,7 @@ export class Engine {
     const engine = new Engine(inbox);
     const failure = options.lazy ? undefined : await engine.#reply(CONNECT, (_a, _b, failure) => failure);
     if (failure) {
-      // Without the close, the native client would go on trying to connect.
+      // Without the close, the native client would continue its attempts to connect.
       inbox.native.close();
       inbox.closed();
       throw failure.error();
@@ -52,7 +52,7 @@ export class Engine {
     return engine;
   }
 
-  /** The inbox, in which pending acquisitions wait. A lock object submits its acquisitions itself. */
+  /** The inbox, which has the native client and the pending requests. A lock object submits its acquisitions there. */
   get inbox(): Inbox {
     return this.#inbox;
   }
@@ -61,7 +61,7 @@ export class Engine {
   async release(hold: Hold): Promise<ReleaseOutcome> {
     const answer = await this.#reply(this.#native.release(hold.id), (outcome, lost, failure) => {
       this.#inbox.released(hold.id);
-      // After an error the library retries in the background, as after a timeout: the outcome is unknown.
+      // After an error the core retries in the background, as after a timeout: the outcome is unknown.
       const { outcomes, reasons } = words();
       hold.span?.end(failure ? 'unknown' : (outcomes[outcome] as ReleaseOutcome));
       if (failure) return failure;

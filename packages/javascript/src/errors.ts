@@ -27,11 +27,11 @@ export type LostReason = 'expired' | 'removed' | 'stolen' | 'max_hold' | 'closed
 export interface Holder {
   /** The owner id in the server's record. */
   readonly owner: string;
-  /** The rest of the holder's lease in milliseconds at that time; `null` if the record never expires. */
+  /** The rest of the holder's lease at the time of that reply, in milliseconds; `null` if the record never expires. */
   readonly remainingMs: number | null;
   /**
-   * The program that holds the lock, and its machine; `null` if that is not known: its client has `clientInfo: false`,
-   * this client does not ask, or the holder uses another library.
+   * The program that holds the lock, and its machine; `null` if the program is not known, for example because its
+   * client or this client has `clientInfo: false`, or because it uses another library.
    */
   readonly client: ClientInfo | null;
 }
@@ -82,7 +82,7 @@ export interface ErrorDetails {
 
 /** The base class of all errors of Steadlock. An error never contains a password. */
 export class SteadlockError extends Error {
-  /** The kind of the error. The class name is the kind followed by `Error`. */
+  /** The kind of the error. The class name is the kind followed by `Error`; `Cancelled` has no class. */
   readonly kind: ErrorKind;
   /** The kind as a code: `STEADLOCK_LOCK_TIMEOUT` for `LockTimeout`. */
   readonly code: string;
@@ -137,7 +137,10 @@ export class SteadlockError extends Error {
 
 /** Timed out; another owner holds the lock. */
 export class LockTimeoutError extends SteadlockError {
-  /** The holder of the lock by the server's last reply; `null` if another part of this client holds the lock. */
+  /**
+   * The holder of the lock by the server's last reply; `null` if it is not known, for example while another caller of
+   * this client holds the lock.
+   */
   readonly holder: Holder | null;
 
   constructor(message: string, details: ErrorDetails = {}) {
@@ -171,7 +174,7 @@ export class UnavailableError extends SteadlockError {
   }
 }
 
-/** The server, the URL or a key has a configuration or a content with which the lock cannot work. */
+/** The lock cannot work with the configuration of the server or the client, or with the content of the lock's key. */
 export class MisconfiguredError extends SteadlockError {
   constructor(message: string, details?: ErrorDetails) {
     super('Misconfigured', message, details);

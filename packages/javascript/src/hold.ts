@@ -5,8 +5,8 @@ import { native } from './native.js';
 import type { HoldSpan } from './telemetry.js';
 
 /**
- * The state of a lease until it is lost or released. It refers neither to the lease object nor to the client, so both
- * can be garbage while the lock is held.
+ * The state of a lease. It refers neither to the lease object nor to the client, so both can be garbage while the lock
+ * is held.
  */
 export class Hold {
   /** The span of the hold, if telemetry records it. */
@@ -102,7 +102,7 @@ export class Hold {
     return errorOf(native.lostError(this.lockName, reason, this.#isForgotten, operation === 'release'));
   }
 
-  /** The process need not stay alive for the signal any more. */
+  /** Called when the process need not stay alive for the signal any more. */
   #unwatchSignal(): void {
     if (this.#context === undefined || this.#controller === undefined) return;
     this.#context = undefined;

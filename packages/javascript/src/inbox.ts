@@ -1,10 +1,10 @@
 // Receives the events of the native library.
 //
-// Events come in batches: the native library wakes this thread once, and `#drain` copies all queued events into one
-// buffer of numbers and settles their promises. See `bindings/javascript/src/rows.rs` for the rows.
+// Events come in batches: the native library wakes this thread once, and `drain` copies the queued events into a buffer
+// of numbers, a row for each, and settles the promises. See `bindings/javascript/src/rows.rs` for the rows.
 //
-// An inbox does not refer to its engine, through which users reach it. When the engine is garbage, the program cannot
-// make a request any more, and the native client is freed, unless it still holds a lock.
+// An inbox does not refer to its engine, but users reach the inbox only through the engine. When the engine is garbage,
+// the program cannot make a request any more, and the native client is closed, unless it still holds a lock.
 
 import { whenAborted } from './aborts.js';
 import { reasonOf } from './arguments.js';
@@ -52,8 +52,8 @@ export type Settle = (a: number, b: number, failure: Failure | undefined, holder
 const ROWS = 128;
 
 /**
- * Reports holds that were lost and are garbage now to the native library. Refers to no client, so that a client can be
- * garbage too.
+ * Reports lost holds to the native library when they are garbage. Refers to clients only weakly, so that a client can
+ * be garbage too.
  */
 const forgottenHolds = new FinalizationRegistry<{ readonly client: WeakRef<NativeClient>; readonly lease: number }>(
   ({ client, lease }) => client.deref()?.forget(lease),
@@ -86,7 +86,7 @@ export class Inbox {
     listener.listen(this);
   }
 
-  /** Opens a native client, which starts to connect. The result comes as the reply to request 0. */
+  /** Opens a native client. Unless it is lazy, it starts to connect, and the result is the reply to `CONNECT`. */
   static open(options: ClientOptions, opening: Opening): Inbox | Failure {
     const listener = new Listener();
     const client = native.open(options, () => listener.inbox?.drain(), opening);
@@ -98,12 +98,12 @@ export class Inbox {
     this.#observations = new WeakRef(observations);
   }
 
-  /** Called when the client is connected. From now on it is closed when the process ends. */
+  /** Called when the client is connected, or is lazy. From then on it is closed when the process ends. */
   connected(): void {
     closeAtExit(this.native);
   }
 
-  /** Called when the client is closed, or could not connect. The inbox can be garbage when no request is pending. */
+  /** Called when the client is closed. From then on the inbox can be garbage while no request is pending. */
   closed(): void {
     this.#holds.clear();
     this.#isOpen = false;
@@ -173,8 +173,8 @@ export class Inbox {
   }
 
   /**
-   * Takes all events of the native library. A listener of a signal can run the event loop, which calls this method in
-   * the middle of a call. Rows are then still handled in their order, and each once.
+   * Takes all events of the native library. A listener of a signal can run the event loop, which calls this method
+   * again before the first call has returned. Rows are then still handled in their order, and each once.
    */
   drain(): void {
     const rows = this.#rows;
@@ -240,8 +240,8 @@ export class Inbox {
   }
 
   /**
-   * Ends the calls of a closed client when no request is pending. Requests that were made during the close are answered
-   * after the close itself.
+   * Calls `endCalls` for a closed client when no request is pending. Requests that were made during the close are
+   * answered after the close itself.
    */
   #endIfAnswered(): void {
     if (!this.#isOpen && this.#waiting === 0) endCalls(this.native);

@@ -3,13 +3,13 @@
 
 /** A lock's method that acquires it, or a number of its permits. */
 export const ACQUIRE = Symbol('acquire');
-/** A lock's method that returns what it acquires, for the native library, if it belongs to the given engine. */
+/** A lock's method that returns what a call acquires, for the native library, if the lock is of the given engine. */
 export const LOCK_IN = Symbol('lockIn');
 /** A semaphore's single permit, as a lock. */
 export const PERMIT = Symbol('permit');
-/** A lease's state until it is lost or released. */
+/** A lease's state. */
 export const HOLD = Symbol('hold');
-/** A lease's method that returns its number, if it belongs to the given engine. */
+/** A lease's method that returns the number of the lease, if the lease is of the given engine. */
 export const ID_IN = Symbol('idIn');
 /** A lease's method that tells whether it belongs to a lock. */
 export const BELONGS_TO = Symbol('belongsTo');

@@ -2,7 +2,7 @@
 
 import type { NativeLock } from './native.js';
 
-/** Every kind of the core, with the client's method that makes locks of that kind. */
+/** Every kind of single lock in the core, with the client's method that makes locks of that kind. */
 export const FACTORIES = {
   lock: 'lock',
   mutex: 'mutex',
@@ -25,7 +25,7 @@ export function compositeOf(members: readonly NativeLock[]): NativeLock {
   return { kind: 'multi_lock', name: members.map(({ name }) => name).join(', '), members };
 }
 
-/** Whether two are the same lock. */
+/** Whether two descriptions are of the same lock. */
 export function isSameLock(one: NativeLock, other: NativeLock): boolean {
   if (one === other) return true;
   const [members, others] = [one.members ?? [], other.members ?? []];

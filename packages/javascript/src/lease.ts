@@ -24,9 +24,9 @@ export type Released = Exclude<ReleaseOutcome, 'expired' | 'stolen'>;
  * A grant of a lock for a limited time: the result of `lock()` or `tryLock()` of a lock, or of `acquire()` or
  * `tryAcquire()` of a semaphore.
  *
- * The lease is valid until a deadline, which counts from before the request was sent. An auto-renewed lease is valid
- * until it is released or lost. In Node leases are auto-renewed by default, and renewal works also while the event loop
- * is blocked. Garbage collection never releases a lease.
+ * The lease is valid until a deadline, which counts from a server call before the grant, not from the grant itself. The
+ * renewals of an auto-renewed lease and `extend()` move the deadline. In Node leases are auto-renewed by default, and
+ * renewal works also while the event loop is blocked. Garbage collection never releases a lease.
  */
 export class Lease extends Named {
   readonly #engine: Engine;
@@ -76,7 +76,7 @@ export class Lease extends Named {
     return !this.#isOver && this.#engine.isValid(this.#hold.id);
   }
 
-  /** The reason for the loss of the lease; `null` if it was not lost. */
+  /** The reason for the loss of the lease; `null` if no loss is known, or none was known before the release. */
   get lostReason(): LostReason | null {
     if (this.#hold.lost !== undefined) return this.#hold.lost;
     return this.#released ? null : this.#engine.lostReason(this.#hold.id);
@@ -84,9 +84,9 @@ export class Lease extends Named {
 
   /**
    * Aborts when the lease is lost, with a `LockLostError` as its reason. Never aborts after a release. Pass it to
-   * everything that must stop then. In Node its listeners run in the context (`AsyncLocalStorage`) in which the
-   * property was first read. While the lock is held, Node does not end a module whose top-level `await` waits for this
-   * signal.
+   * everything that must stop when the lease is lost. In Node its listeners run in the context (`AsyncLocalStorage`) in
+   * which the property was first read. While the lock is held, Node does not end a module whose top-level `await` waits
+   * for this signal.
    */
   get signal(): AbortSignal {
     return this.#hold.signal;
@@ -121,7 +121,7 @@ export class Lease extends Named {
    * - `unknown`: the server did not answer in time; the release is retried in the background until the record has
    *   expired
    *
-   * The `close()` of a client releases its locks; after it, this method returns the outcome of that release.
+   * The `close()` of a client releases its locks. After a close, this method returns the outcome of that release.
    *
    * @throws MisconfiguredError if the server does not permit its user to release the lock; the release is retried in
    * the background until the record has expired
@@ -140,7 +140,8 @@ export class Lease extends Named {
    * failed. If the body failed and the lease was lost as well, JavaScript throws a `SuppressedError` of both, whose
    * `suppressed` is the body's error. `client.using()` throws the body's error itself.
    *
-   * @throws LockLostError if the lease was lost meanwhile
+   * @throws LockLostError if the lease was lost in the block
+   * @throws MisconfiguredError if the server does not permit its user to release the lock
    */
   async [Symbol.asyncDispose](): Promise<void> {
     await this[END_SCOPE](false);
@@ -183,7 +184,7 @@ export class Lease extends Named {
     return outcome as Released;
   }
 
-  /** @internal The state of the lease until it is lost or released. */
+  /** @internal The state of the lease. */
   get [HOLD](): Hold {
     return this.#hold;
   }

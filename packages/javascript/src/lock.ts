@@ -14,18 +14,18 @@ import type { LockOptions } from './options.js';
 export type NullIf = 'refused' | 'skipped' | undefined;
 
 /**
- * A lock of a kind and a name, from a client. A lock object is cheap to make and immutable.
+ * A lock, from a method of a client. A lock object is cheap to make and immutable.
  *
- * Two calls on one object exclude each other like calls on two objects, because Node does not know the identity of a
- * caller. To acquire a lock again while it is held, pass the held lease as `within`. A mutex or a composite lock cannot
- * be re-entered.
+ * Two calls on one object exclude each other like calls on two objects, because JavaScript does not know the identity
+ * of a caller. To acquire a lock again while it is held, pass the held lease as `within`. A mutex or a composite lock
+ * cannot be re-entered.
  */
 export class Lock extends Named {
   readonly #options: LockOptions;
   readonly #origin: Origin;
   readonly #wanted: NativeLock;
 
-  /** @internal `wanted` is what is acquired, if that is another number of permits of the semaphore `lock`. */
+  /** @internal A call acquires `wanted`, which differs from `lock` only for several permits of a semaphore. */
   constructor(engine: Engine, lock: NativeLock, options: LockOptions | undefined, wanted = lock) {
     super(lock?.name, engine);
     this.#options = { ...objectOptions(options) };
@@ -38,8 +38,8 @@ export class Lock extends Named {
    *
    * @returns the lease
    * @throws LockTimeoutError if another owner held the lock for `waitMs`
-   * @throws UnavailableError if the server did not answer; at once while its circuit breaker is open, with `skipped`
-   * true if `onUnavailable` is `skip`
+   * @throws UnavailableError if the server did not answer; at once while its circuit breaker is open, unless the client
+   * grants a degraded lease; with `skipped` true if `onUnavailable` is `skip`
    * @throws InvalidArgumentError for a name, number or word out of its range; nothing was sent
    * @throws LockLostError if the lease given as `within` is lost
    * @throws MisconfiguredError if the key holds something else, such as a lock of another kind
@@ -51,11 +51,12 @@ export class Lock extends Named {
   }
 
   /**
-   * Acquires the lock if it is free, or becomes free within `waitMs`. The default is 0, even if the lock object has a
-   * `waitMs`.
+   * Acquires the lock if it is free, or becomes free within `waitMs`. The default of `waitMs` is 0, even if the lock
+   * object has a `waitMs`.
    *
    * @returns the lease; `null` if another owner holds the lock, or the lock is skipped
-   * @throws UnavailableError if the server did not answer; at once while its circuit breaker is open
+   * @throws UnavailableError if the server did not answer; at once while its circuit breaker is open, unless the lock
+   * is skipped or the client grants a degraded lease
    * @throws InvalidArgumentError for a name, number or word out of its range; nothing was sent
    * @throws LockLostError if the lease given as `within` is lost
    * @throws MisconfiguredError if the key holds something else, such as a lock of another kind
@@ -72,8 +73,8 @@ export class Lock extends Named {
    * @returns `released`, or `unknown` if the server did not answer in time: the release is retried in the background
    * until the record has expired
    * @throws LockLostError if the lease was lost, also if the release is the first to find that
-   * @throws NotOwnerError if the lease belongs to another lock, or is a fixed lease that expired and whose loss was
-   * reported; nothing was sent
+   * @throws NotOwnerError if the lease belongs to another lock, or is a fixed lease whose loss was reported already;
+   * nothing was sent
    * @throws InvalidArgumentError if `lease` is not a lease, such as the `null` of a `tryLock()`; nothing was sent
    * @throws ClosedError if the client was closed before
    * @throws MisconfiguredError if the server does not permit its user to release the lock; the release is retried in
@@ -87,7 +88,7 @@ export class Lock extends Named {
    * Asks the server whether the lock is held. The answer can be out of date when it arrives.
    *
    * @throws UnavailableError if the server did not answer
-   * @throws InvalidArgumentError for a `multiLock`: ask its members
+   * @throws InvalidArgumentError for a lock of `multiLock`: ask its members
    */
   async isLocked(): Promise<boolean> {
     return (await this.holder()) !== null;
@@ -99,7 +100,7 @@ export class Lock extends Named {
    * whose record ends last. The answer can be out of date when it arrives.
    *
    * @throws UnavailableError if the server did not answer
-   * @throws InvalidArgumentError for a `multiLock`: ask its members
+   * @throws InvalidArgumentError for a lock of `multiLock`: ask its members
    */
   holder(): Promise<Holder | null> {
     return this.#origin.engine.holder(this.#origin.lock);

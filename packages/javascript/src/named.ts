@@ -3,12 +3,12 @@ import { InvalidArgumentError } from './errors.js';
 import { SHOWN_NAME } from './internals.js';
 import { native } from './native.js';
 
-/** The method by which Node's `console.log` gets the text of an object. Other platforms do not use it. */
+/** The method by which `console.log` of Node, Bun and Deno gets the text of an object. Browsers do not use it. */
 const INSPECT: unique symbol = Symbol.for('nodejs.util.inspect.custom') as never;
 
 /**
- * The base class of objects with a lock's name. It shows the name as error messages do: without the userinfo of a URL,
- * because a program can pass a URL as a name by mistake.
+ * The base class of objects with a lock's name. `console.log` and JSON show the name as error messages do: without the
+ * userinfo of a URL, because a program can pass a URL as a name by mistake.
  */
 export class Named {
   readonly #name: string;
@@ -19,7 +19,7 @@ export class Named {
     this.#name = name;
   }
 
-  /** The lock's name; for a composite lock, the names of all members. */
+  /** The lock's name; for a lock of `multiLock`, the names of all members. */
   get name(): string {
     return this.#name;
   }

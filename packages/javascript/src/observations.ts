@@ -7,8 +7,8 @@ import type { NativeObservation } from './native.js';
 /** An event. Times are in milliseconds. A field that is not known or does not apply is left out. */
 export interface Observation {
   /**
-   * `error`: a lock is lost while its holder relies on it; `warn`: a failure that may pass; `info`: a failure has
-   * passed.
+   * `error`: a lock is lost while its holder relies on it; `warn`: a failure that may pass, or a loss by `maxHoldMs`;
+   * `info`: a failure has passed, or a fixed lease has expired.
    */
   readonly level: 'info' | 'warn' | 'error';
   /** One sentence for a log, without secrets. */
@@ -67,7 +67,8 @@ export interface ClientEvents {
   /** The circuit breaker of a server closed again. */
   breakerClosed: [observation: Observation];
   /**
-   * The clock of a server is ahead of its former time, or of the clock of the server before it: its records end early.
+   * The clock of a server has jumped ahead, or a server with a faster clock has become the primary: older records end
+   * early.
    */
   clockAhead: [observation: Observation];
 }

@@ -1,7 +1,7 @@
 /**
  * Maps an announced `host:port` to the `host:port` that the program can reach; `null` or `undefined` means the
- * announced one. Called before each connection, like any callback. It should be fast, because connecting waits for it.
- * If it throws, or returns something else, that attempt to connect fails.
+ * announced one. Called on the thread of JavaScript before each connection to an announced address. It should be fast,
+ * because connecting waits for it. If it throws, or returns something else, that attempt to connect fails.
  */
 export type AddressFunction = (announced: string) => string | null | undefined;
 
@@ -20,8 +20,8 @@ export type OnUnavailable = 'fail' | 'local' | 'skip';
 /** The options of a client. An option that is left out has its default. */
 export interface ConnectOptions {
   /**
-   * The lease of locks that set none, in milliseconds: 300 to 86,400,000, default 30,000. The client renews it each
-   * time a third has passed.
+   * The lease of locks that set none, in milliseconds: 300 to 86,400,000, default 30,000. If it is renewed, a renewal
+   * is due each time a third has passed.
    */
   readonly leaseMs?: number | undefined;
   /**
@@ -86,9 +86,9 @@ export interface ConnectOptions {
   /**
    * Whether the client tells its servers which program on which machine it is, see `ClientInfo`, and reads the same of
    * other clients, so that `holder()`, `LockTimeoutError` and the tools can name programs. Costs one call at the first
-   * use and one every 30 s while the client is in use, and one every 60 s for each other client that was found to hold
-   * a lock. The server keeps the information for 90 s. Anybody who may read the server's keys can read it. Default
-   * true; on WebAssembly false.
+   * use and one every 30 s while the client is in use, with `redlock` on each primary, and one every 60 s for each
+   * other client that was found to hold a lock. The server keeps the information for 90 s. Anybody who may read the
+   * server's keys can read it. Default true; on WebAssembly false.
    */
   readonly clientInfo?: boolean | undefined;
   /**
@@ -124,7 +124,7 @@ export interface AcquireOptions {
   readonly waitMs?: number | undefined;
   /**
    * The length of a fixed lease in milliseconds, 100 to 86,400,000. The lease is not renewed unless `renew` is set too.
-   * Without `leaseMs`, the lease is the client's, and is renewed until it is released.
+   * Without `leaseMs`, the lease has the client's length, and is renewed if `renew` is true here or for the client.
    */
   readonly leaseMs?: number | undefined;
   /**
@@ -143,7 +143,8 @@ export interface AcquireOptions {
   readonly remainingMs?: number | (() => number) | undefined;
   /**
    * How the acquisition ends while the circuit breaker of its server is open. `InvalidArgumentError` if the client has
-   * no circuit breaker: `connect` must get `onUnavailable` or `breakerFailures`. Default the client's setting.
+   * no circuit breaker: `connect` must get `onUnavailable`, `breakerFailures` or `breakerPauseMs`. Default the client's
+   * setting.
    */
   readonly onUnavailable?: OnUnavailable | undefined;
 }
@@ -155,8 +156,8 @@ export interface LockOptions extends AcquireOptions {
 }
 
 /**
- * The options of one call of a semaphore's `acquire()` or `tryAcquire()`. An option that is left out is that of the
- * semaphore object.
+ * The options of one call of a semaphore's `acquire()` or `tryAcquire()`. An option that is left out has its value in
+ * the semaphore object, except `waitMs` in `tryAcquire()`, whose default is 0.
  */
 export interface PermitOptions extends AcquireOptions {
   /**

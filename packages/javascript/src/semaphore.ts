@@ -12,10 +12,10 @@ import type { AcquireOptions, PermitOptions } from './options.js';
  * A semaphore, from `client.semaphore(name, limit)`: a limited number of permits, held by leases.
  *
  * While any permit is held, the server keeps the limit; `client.setLimit` changes it. The permits of a process that
- * died become free when their lease ends. Not reentrant: every call acquires further permits. Leases have no token.
+ * died become free when their leases end. Not reentrant: every call acquires further permits. Leases have no token.
  */
 export class Semaphore extends Named {
-  /** The number of permits. */
+  /** The number of permits, as the program gave it. */
   readonly limit: number;
   readonly #engine: Engine;
   readonly #one: NativeLock;
@@ -50,14 +50,14 @@ export class Semaphore extends Named {
   }
 
   /**
-   * Acquires permits, all or none, if they are free, or become free within `waitMs`. The default is 0, even if the
-   * semaphore object has a `waitMs`.
+   * Acquires permits, all or none, if they are free, or become free within `waitMs`. The default of `waitMs` is 0, even
+   * if the semaphore object has a `waitMs`.
    *
    * @param permits their number: 1 to 1,000, and no more than the limit; default 1
    * @returns the lease of all these permits; `null` if too few are free, or the semaphore is skipped
    * @throws MisconfiguredError while permits are held under another limit
-   * @throws UnavailableError if the server did not answer; at once while its circuit breaker is open, also if
-   * `onUnavailable` is `local`
+   * @throws UnavailableError if the server did not answer; at once while its circuit breaker is open, unless
+   * `onUnavailable` is `skip`
    * @throws InvalidArgumentError for a name, number or word out of its range; nothing was sent
    * @throws `signal.reason` if `signal` aborts; no permit is then held
    */

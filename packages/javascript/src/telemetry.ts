@@ -4,7 +4,7 @@
 import type { LostReason } from './errors.js';
 import type { NativeFailure } from './native.js';
 
-/** Records the calls of one client. Neither its methods nor the methods of the spans throw. */
+/** Records the waits and leases of one client. Neither its methods nor the methods of the spans throw. */
 export interface Telemetry {
   /** Called when a caller starts to wait for a lock. The current context is that of the caller. */
   waits(lock: WantedLock): WaitSpan;
@@ -20,8 +20,8 @@ export interface WantedLock {
 /** The span of one wait. It ends once. */
 export interface WaitSpan {
   /**
-   * Called when the lock is granted. Returns the span of the hold, which must refer neither to the lease nor to the
-   * client.
+   * Called when the lock is granted. Returns the span of the hold. The returned span must refer neither to the lease
+   * nor to the client, because both can be garbage while the lock is held.
    */
   granted(lease: GrantedLease): HoldSpan;
   /** Called when the acquisition failed. */

@@ -11,8 +11,8 @@ import type { AddressFunction, ConnectOptions } from './options.js';
  * - `redis+sentinel://host:26379,host/service/0`: the primary that the sentinels name
  * - `redis+cluster://host:6379,host`: a cluster
  * - `rediss://`, `rediss+sentinel://`, `rediss+cluster://`: the same with TLS; `valkey` is accepted in place of `redis`
- * - `memory://`: a store inside this client, for tests and experiments; `memory://name` is shared within the process.
- *   It excludes no other process
+ * - `memory://`: a store inside this client, for tests and experiments; the store of `memory://name` is shared within
+ *   the process. Neither store excludes other processes
  *
  * @param url the server, as text or as a `URL`; default the environment variable `STEADLOCK_URL`
  * @throws UnavailableError if the server cannot be reached within `connectTimeoutMs`
@@ -63,8 +63,7 @@ function severalPrimaries(urls: unknown): Servers {
 }
 
 /**
- * Returns the function of `addressMap` in the form of the native library, if it is a function. The returned function
- * never throws.
+ * If `addressMap` is a function, returns it in the form of the native library. The returned function never throws.
  */
 function addressFunction(options: ConnectOptions | undefined): ((announced: string) => NativeReached) | undefined {
   const given: unknown = object(options, 'the options', 'connect')?.addressMap;

@@ -5,13 +5,13 @@ import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks';
 import type { NativeClient, NativeLock } from './native.js';
 import { warn } from './program.js';
 
-/** @internal A context in which a function can run. `end` must be called once. */
+/** @internal A context in which functions can run. `end` must be called once, after the last of them. */
 export interface Context {
   run(call: () => void): void;
   end(): void;
 }
 
-/** @internal Returns the current context: that of the program's call, not that of a reply. */
+/** @internal Returns the current context. Called in a call of the program: a reply arrives in another context. */
 export function currentContext(): Context {
   const resource = new AsyncResource('SteadlockLease', { requireManualDestroy: true });
   return {
@@ -35,7 +35,7 @@ interface Held {
 /** A place in the program. JavaScript makes the text of the stack only when it is read. */
 type Place = { readonly stack?: string };
 
-/** A wait of this length inside a hold of the same lock is probably a deadlock. */
+/** A wait of so many milliseconds inside a hold of the same lock is probably a deadlock. */
 const SELF_WAIT_MS = 1_000;
 const MAX_WARNINGS = 100;
 
@@ -43,8 +43,8 @@ const held = new AsyncLocalStorage<Held>();
 const warned = new Set<string>();
 
 /**
- * @internal Returns the place where the program called a function of this package. The function must call this one
- * directly.
+ * @internal Returns the place where the program called a function of this package. The called function must call
+ * `callSite` directly.
  */
 export function callSite(): Place {
   // Three stack lines are enough, and take a third of the time of the usual ten, at each `using()`.

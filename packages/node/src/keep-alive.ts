@@ -1,4 +1,5 @@
-// Keeps the process alive only while a caller waits for a reply. Neither an idle client nor a held lock keeps it alive.
+// Keeps the process alive only while a caller waits for a reply, or the main module waits at its top level for the loss
+// of a lease. Neither an idle client nor a held lock keeps it alive.
 
 import { getEventListeners } from 'node:events';
 import { clearInterval, setInterval } from 'node:timers';
@@ -22,7 +23,7 @@ export function removeWaiter(): void {
   if (waiters === 0) timer.unref();
 }
 
-/** The signals of held leases that the program has read. */
+/** The signals that the program has read, of leases that it holds. */
 const signals = new Set<AbortSignal>();
 let checks: NodeJS.Timeout | undefined;
 
@@ -61,8 +62,7 @@ function isLossAwaited(): boolean {
 
 /**
  * Whether the main module waits at its top level. Node has the exit listener `handleProcessExit` until the module has
- * run to its end. A Node version without the listener ends the process, as it does for any other wait without pending
- * events.
+ * run to its end. A Node version without that listener ends the process, as for any other wait without pending events.
  */
 function isModuleWaiting(): boolean {
   return process.listeners('exit').some(({ name }) => name === 'handleProcessExit');

@@ -42,7 +42,7 @@ function cLibrary(): 'gnu' | 'musl' {
   }
 }
 
-/** @internal Returns the C library in a list of mapped files. With musl, the loader is the C library. */
+/** @internal Returns the C library in a list of mapped files. All of musl is its loader, as `ld-musl-x86_64.so.1`. */
 export function cLibraryIn(maps: string): 'gnu' | 'musl' {
   return /\/ld-musl-[^/]*$/m.test(maps) ? 'musl' : 'gnu';
 }
@@ -61,7 +61,7 @@ const TARGETS = [
 /** Loads the native library for a platform; returns `undefined` if it is not there. */
 type Place = (name: string) => unknown;
 
-/** Loads the library that was built in this folder. A bundle in the form of an ES module has no folder. */
+/** Loads the library that was built in this checkout. A bundle in the form of an ES module has no `__filename`. */
 const built: Place = (name) => {
   if (typeof __filename === 'undefined') return undefined;
   try {
@@ -72,9 +72,9 @@ const built: Place = (name) => {
 };
 
 /**
- * Loads the library from the package that npm installs beside this one on such a machine. Each `require` is written
- * out, because tools that copy the dependencies of a program search for these names. Inside `try`, bundlers tolerate
- * packages that are missing.
+ * Loads the library from the package that npm installs beside this one on a machine of this platform. Each `require` is
+ * written out, because tools that copy the dependencies of a program search for these names. Inside `try`, bundlers
+ * tolerate packages that are missing.
  */
 const installed: Place = (name) => {
   try {

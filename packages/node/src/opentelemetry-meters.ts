@@ -7,8 +7,8 @@ import type { NativeMetric } from './native.js';
 import { callSafely } from './opentelemetry-api.js';
 
 /**
- * The instruments of one client: histograms, into which spans record, and observable instruments, which read the
- * client's counts.
+ * The instruments of one client: histograms, for the durations that `Spans` measures, and observable instruments, which
+ * read the client's counts.
  */
 export class Meters {
   readonly waits: Histogram;
@@ -52,7 +52,7 @@ export class Meters {
     return (result) => {
       const engine = client.deref();
       if (engine === undefined || engine.isClosed) {
-        // Later, because the caller iterates over the list of callbacks.
+        // Stops later, because the caller iterates over the list of callbacks now.
         queueMicrotask(() => this.stop());
         return;
       }

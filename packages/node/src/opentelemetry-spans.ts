@@ -31,7 +31,7 @@ const OUTCOMES: Readonly<Record<ErrorKind, Outcome>> = {
   Forked: 'refused',
 };
 
-/** The outcomes of a wait that are no error. */
+/** The outcomes of a wait that are not errors. */
 const NON_ERRORS: readonly Outcome[] = ['granted', 'degraded', 'timed_out', 'skipped', 'cancelled'];
 
 /** The reasons for a loss that the program itself did not cause. */
@@ -44,7 +44,7 @@ export interface Sinks {
   readonly holds: Histogram;
 }
 
-/** Records the waits of one client, to which it has no reference. */
+/** Records the waits and leases of one client. Has no reference to the client. */
 export class Spans implements Telemetry {
   readonly #sinks: Sinks;
   readonly #groups = new Groups();
@@ -153,7 +153,8 @@ class RecordedHold implements HoldSpan {
 }
 
 /**
- * A cache of the groups of lock names. It asks the core once for each name, and is emptied when it has too many names.
+ * A cache of the groups of lock names. It asks the core for each name that it does not have, and is emptied when it has
+ * too many names.
  */
 class Groups {
   readonly #known = new Map<string, string>();

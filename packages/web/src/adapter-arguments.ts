@@ -50,7 +50,7 @@ export function wrongArgument(what: string, wanted: string, value: unknown): Inv
   return wrongType(what, wanted, value, 'connect');
 }
 
-/** Checks the names and types of an adapter's options. A `number` must be 1 or more. */
+/** Checks the names and types of an adapter's options. A number must be at least 1 and below 2^31. */
 export function adapterOptions<T extends object>(given: T, types: Readonly<Record<keyof T, string>>): T {
   if (typeof given !== 'object' || given === null) throw wrongArgument('the options', 'an object', given);
   for (const [name, value] of Object.entries(given)) {
@@ -92,9 +92,9 @@ interface Emitter {
 const lastErrors = new WeakMap<object, { error: unknown }>();
 
 /**
- * Stores the last error that a client emits about its connection: without a connection its calls may wait and not fail.
- * Adds no listener to a client without one: such a client ends the program at an error, or writes the error to the
- * console, and a listener would change that.
+ * Stores the last error that a client emits about its connection, because without a connection its calls may wait and
+ * not fail. Returns a function that returns it. Adds no listener to a client without one: such a client ends the
+ * program at an error, or writes the error to the console, and a listener would change that.
  */
 export function recordErrors(client: object): () => unknown {
   const emitter = client as Emitter;

@@ -1,7 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
-// The entry for hosts where a bundler can leave the core's file behind. If the file is missing, the core is loaded from
-// a script, and only then. Not for browsers: in a bundle of one file, every page would load that script.
+// The entry for hosts where a bundler can leave the core's file behind. Only if the file is missing is the core loaded
+// from a script. Not for browsers: in a bundle of one file, every page would load that script.
 
 import { unpack } from './unpack.js';
 import { useInlined } from './wasm.js';

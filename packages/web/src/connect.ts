@@ -15,7 +15,8 @@ const CONNECTION_OPTIONS = ['tlsCaFile', 'tlsCertFile', 'tlsKeyFile', 'tlsServer
 export type ConnectOptions = Omit<AllOptions, (typeof CONNECTION_OPTIONS)[number]>;
 
 /**
- * Makes a client that uses the program's own Redis client, and checks that the server runs scripts.
+ * Makes a client that uses the program's own Redis client. Checks that the server runs scripts; with `lazy`, at the
+ * first use.
  *
  * Leases are fixed unless `renew` is true here, for the lock or for the call. This package renews leases with the
  * host's timers. A busy event loop or a page in the background delays these timers, and on a serverless host they end
@@ -72,8 +73,8 @@ async function open(
 }
 
 /**
- * Returns the error for a core that could not be loaded. A page without a network can succeed later, so that is
- * `Unavailable`; a file that a bundler left behind stays missing, so that is `Misconfigured`.
+ * Returns the error for a core that could not be loaded. Without a network it is `Unavailable`, because a later attempt
+ * can succeed; for a file that a bundler left behind it is `Misconfigured`, because the file stays missing.
  */
 function notLoaded(error: unknown): SteadlockError {
   const details = { operation: 'connect', cause: textOf(error) } as const;

@@ -1,4 +1,4 @@
-// The context of the program's calls. Not every host of this package has such contexts, so these functions do nothing.
+// The context of the program's calls. Not every host of this package has such contexts, so none is kept here.
 
 import type { NativeLock } from './native.js';
 

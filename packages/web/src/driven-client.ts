@@ -2,10 +2,10 @@
 //
 //   a call of JavaScript ─► the core ─► a turn, soon ─► what is to be sent ─► the program's Redis client
 //                              ▲                                                    │
-//                              └─────── an answer, a message, or a time has come ◄──┘
+//                              └─────── a reply or a message, or the timer fires ◄──┘
 //
-// A turn is one run of the engine, which does all pending work. The core never calls JavaScript: after each call of the
-// core, JavaScript schedules a turn. All calls of one tick share a turn.
+// A turn is one run of the engine, which does all pending work. The core never calls JavaScript: JavaScript schedules a
+// turn after each call to the core that leaves work. All calls of one tick share a turn.
 
 import type { NativeClient, NativeFailure, NativeHolder, NativeLock, NativeObservation } from './binding.js';
 import { FailedCore } from './failed-core.js';
@@ -184,7 +184,7 @@ export class DrivenClient implements NativeClient {
     else this.#setTimer(this.#callCore(undefined, (core) => core.dueInMs()));
   }
 
-  /** Sets the timer, unless it fires early enough. An additional turn does no harm. */
+  /** Sets the timer, unless it is set and fires early enough. An additional turn does no harm. */
   #setTimer(inMs: number | undefined): void {
     if (inMs === undefined) return;
     const at = performance.now() + inMs;

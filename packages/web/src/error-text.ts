@@ -1,9 +1,9 @@
 // Errors of the program's Redis client. They can be values of any type.
 
-/** The error of a server at its connection limit. The state passes when other clients disconnect. */
+/** The start of a server's error at its connection limit, which passes when other clients disconnect. */
 const FULL = 'ERR max number of clients';
 
-/** Whether the error is a refusal of the server, and not a failure of the connection. */
+/** Whether the error is the server's refusal of a command. An error at the connection limit refuses the connection. */
 export function isServerError(error: unknown): boolean {
   return error instanceof Error && error.name === 'ReplyError' && !error.message.startsWith(FULL);
 }

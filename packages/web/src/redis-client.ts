@@ -9,8 +9,8 @@ export interface RedisClient {
   /** The name of the server in messages, without user and password: `127.0.0.1:6379`. Default `redis`. */
   readonly name?: string | undefined;
   /**
-   * Whether the server is a node of a cluster. Notifications of releases are then also published on its sharded
-   * channels, to which the other languages subscribe; those of `lock` and `fairLock` are on ordinary channels too.
+   * Whether the server is a node of a cluster. The scripts then publish notifications of releases on sharded channels,
+   * to which clients in the other languages subscribe; those of `lock` and `fairLock` also on ordinary channels.
    * Default false.
    */
   readonly cluster?: boolean | undefined;
@@ -18,9 +18,9 @@ export interface RedisClient {
    * Runs a script, as `EVAL script keys.length ...keys ...args`, or `EVALSHA` with `sha1` and `EVAL` on `NOSCRIPT`.
    *
    * If the server refuses the script, the promise must reject with an error whose `name` is `ReplyError` and whose
-   * `message` is the server's own. The script then had no effect. After any other rejection, Steadlock assumes that the
-   * script may have run. A time limit is not necessary: Steadlock stops waiting after `commandTimeoutMs`, and ignores a
-   * later result.
+   * `message` is the server's own. Steadlock then assumes that the script had no effect. After any other rejection, it
+   * assumes that the script may have run. A time limit is not necessary: Steadlock stops waiting after
+   * `commandTimeoutMs`, and ignores a later result.
    *
    * @returns the script's reply
    */

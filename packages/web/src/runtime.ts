@@ -41,7 +41,7 @@ export function keepAlive(timer: Timer, isWanted: boolean): void {
   }
 }
 
-/** Waits without keeping the program alive. If the signal aborts, the promise stays pending for ever. */
+/** Waits without keeping the program alive. If the signal aborts first, the promise stays pending for ever. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms);

@@ -85,7 +85,7 @@ export class Servers {
     this.sharded = Uint16Array.from(clients.flatMap(({ cluster }, node) => (cluster ? [node] : [])));
   }
 
-  /** Starts to check which servers can be called. */
+  /** Starts to probe the servers. The servers of a lazy client count as open at once. */
   connect(): void {
     this.#clients.forEach((client, node) => {
       if (this.#options.isLazy) this.#open(client, node);
@@ -146,7 +146,10 @@ export class Servers {
     this.#subscriptions.delete(key);
   }
 
-  /** Probes a server until it answers. Reports the first lasting failure, or the end of the connect timeout. */
+  /**
+   * Probes a server until the probe succeeds. Reports the first permanent failure, and for a client's only server also
+   * the end of the connect timeout. Either ends the probes of an only server, but not those of several servers.
+   */
   async #probe(client: RedisClient, node: number): Promise<void> {
     const deadline = performance.now() + this.#options.connectTimeoutMs;
     let failure: Failure = { text: `no answer within ${this.#options.connectTimeoutMs} ms`, isPermanent: false };
@@ -165,7 +168,7 @@ export class Servers {
       } else {
         this.#report((core) => core.closed(node, text));
       }
-      // With several servers a majority is enough, so the probes of the others go on.
+      // With several servers a majority is enough to connect, and this server may still join it later.
       if (hasFailed && isOnly) return;
       // The last attempt must be at the deadline, not one pause after it.
       await pause(isOnly ? Math.min(pauseMs, Math.max(deadline - performance.now(), 0)) : pauseMs);

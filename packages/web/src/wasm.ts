@@ -16,9 +16,10 @@ let isLoaded = false;
 export class CoreUnreachableError extends Error {}
 
 /**
- * Sets the source of the core, if it is not beside this package's files: its WebAssembly module, which some hosts
- * require to be imported, or its bytes, or its address (relative to the page). Call it before the first `connect`;
- * later calls have no effect.
+ * Sets the source of the core, if its file is not beside this package's files. The source is the WebAssembly module,
+ * which some hosts require to be imported, or the bytes of the file, or a `Response` with them, or their address, which
+ * in a page can be relative to it. Call this function before the first `connect`; after the core is loaded it has no
+ * effect.
  */
 export function useCore(core: Core): void {
   source = core;

@@ -108,8 +108,8 @@ const LISTENS = 'Connection in subscriber mode';
 const IS_SUBSCRIBER = 'a client that listens can do nothing else; give another as subscriber, as `redis.duplicate()`';
 
 /**
- * Refuses two options: with `keyPrefix` the names would differ from those of other services, and with `stringNumbers`
- * numbers would be text.
+ * Refuses two options: with `keyPrefix` the keys of locks would differ from those of other services, and with
+ * `stringNumbers` numbers in replies would be text.
  */
 function refuseChanges(redis: IoRedis): void {
   const { keyPrefix, stringNumbers, redisOptions = {} } = (redis.options ?? {}) as Changes;

@@ -69,7 +69,8 @@ export function nodeRedis(client: NodeRedis, subscriber?: NodeRedisSubscriber): 
 }
 
 /**
- * Refuses other clients. The clients for a cluster and for sentinels have a `sendCommand` too, with other arguments.
+ * Refuses clients of other libraries, and clients for a cluster or for sentinels, whose `sendCommand` has other
+ * arguments.
  */
 function refuseOthers(client: unknown, subscriber: unknown): void {
   for (const [what, value, names] of [
@@ -104,7 +105,7 @@ function strayOf(value: unknown, names: readonly string[]): string | undefined {
 
 /**
  * Whether the error is a reply of the server. Checks the class, and also the form of the message, because a minifier
- * can rename classes. Errors of node-redis themselves have another form: "Socket closed unexpectedly".
+ * can rename classes. The messages of node-redis' own errors have another form: "Socket closed unexpectedly".
  */
 function isRefusal(error: Error): boolean {
   for (let at = Object.getPrototypeOf(error); at !== null; at = Object.getPrototypeOf(at)) {

@@ -110,8 +110,8 @@ export function encode(command: readonly string[]): Uint8Array {
 }
 
 /**
- * Decodes replies from bytes, which arrive in pieces of any size. `next` throws at bytes that no server sends in RESP2;
- * what follows them cannot be read either.
+ * Decodes replies from bytes, which arrive in pieces of any size. `next` throws at bytes that no server sends in RESP2,
+ * and at a reply above the limits; the bytes after them cannot be read either.
  */
 export class Decoder {
   #bytes = new Uint8Array();
@@ -211,7 +211,7 @@ function unreadable(): Error {
   return new Error('the server does not speak RESP2');
 }
 
-// The limits of a reply, as in `core/client`: a publisher chooses the length of its messages.
+// The limits of a reply, as in `core/resp`. They protect the memory: any publisher chooses the length of its messages.
 const MAX_BYTES = 2 ** 24;
 const MAX_VALUES = 2 ** 20;
 const MAX_DEPTH = 8;

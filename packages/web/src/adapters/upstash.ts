@@ -21,8 +21,9 @@ export interface UpstashOptions {
    */
   readonly subscribe?: boolean | undefined;
   /**
-   * The maximum number of these requests at a time; further waiters poll. A browser opens at most six connections to a
-   * server, for all its pages together, and so does a Worker: if events used all six, no call could be sent. Default 3.
+   * The maximum number of open requests for `subscribe`; further waiters poll. A browser opens at most six connections
+   * to a server, for all its pages together, and so does a Worker: if events used all six, no call could be sent.
+   * Default 3.
    */
   readonly maxStreams?: number | undefined;
   /**
