@@ -31,11 +31,9 @@ import kotlin.time.Duration
  *
  * A coroutine has no identity by which it could re-enter a lock: two coroutines exclude each other, also on one thread.
  * A call inside a [block] that holds the same name must re-enter with [within]. Without [within] the call would wait
- * for itself, so it fails at once. The call also fails on a thread that acts as the owner of the lock
- * ([Lease.makeCurrent]). Only a read inside a read needs no [within]: the inner read counts as another reader, which
- * waits while a writer is ahead of it. A coroutine that the [block] starts fails likewise if it is a child, because the
- * [block] waits for its children. A coroutine in another scope, or one that is started inside
- * `withContext(NonCancellable)`, is no child: it waits.
+ * for itself, so it fails at once. A call also fails at once on a thread that acts as the owner of the lock
+ * ([Lease.makeCurrent]), and in a coroutine that is a child of the [block], because the [block] waits for its children.
+ * A coroutine in another scope, or one that is started inside `withContext(NonCancellable)`, is no child: it waits.
  *
  * A `flow` can emit inside a [block]. Its collector then runs while the lock is held.
  *
@@ -69,7 +67,9 @@ public suspend fun <T> SteadlockClient.withLock(
  * Runs [block] while holding [lock], which can be of any kind. Releases the lock at the end, however [block] ends. The
  * rules of the other [withLock] apply.
  *
- * A lease of a write side also re-enters its read side. A mutex and a composite lock cannot be re-entered.
+ * A lease of a write side also re-enters its read side. A mutex and a composite lock cannot be re-entered. A read lock
+ * inside a [block] that holds the read side needs no [within]: the inner lock counts as another reader, which waits
+ * while a writer is ahead of it.
  *
  * @param lock a lock of this client; its own options apply where the arguments set nothing
  * @throws InvalidArgumentException also if [lock] belongs to another client
@@ -163,9 +163,9 @@ private suspend fun <T> ThreadLock.inScope(held: HeldLease, block: suspend (Leas
 }
 
 /**
- * Releases the lease after [failure] ended the block. [failure] is thrown to the caller, so an error of the release or
- * the loss of the lease becomes one of its suppressed exceptions. No loss is added to a [CancellationException],
- * because the loss itself may have cancelled the block; the caller handles that case.
+ * Releases the lease after [failure] ended the block. [holding] rethrows [failure], so an error of the release or the
+ * loss of the lease becomes one of its suppressed exceptions. No loss is added to a [CancellationException], because
+ * the loss itself may have cancelled the block; [holding] turns that case into a [LockLostException].
  */
 private suspend fun HeldLease.releaseAfter(failure: Throwable) {
     try {

@@ -28,10 +28,10 @@ public enum class LostReason {
     /** The deadline passed, because the lease was fixed or the server confirmed no renewal. */
     EXPIRED,
 
-    /** The server has no record of the lease. */
+    /** The server has no record of the lease; for a RedLock, too many primaries have none. */
     REMOVED,
 
-    /** The record on the server belongs to another owner. */
+    /** The record on the server belongs to another owner; for a RedLock, on too many primaries. */
     STOLEN,
 
     /** The longest time that the hold may last has passed. */
@@ -99,8 +99,8 @@ public class Lease internal constructor(
     public fun onLost(listener: Consumer<LostReason>): AutoCloseable = held.onLost(listener)
 
     /**
-     * Extends the lease to its own length from now. Does nothing if the lease already lasts longer. Makes one call to
-     * the server.
+     * Extends the lease to its own length from now, by a call to the server. Does nothing if the lease already lasts
+     * longer.
      *
      * @throws LockLostException if the lease was lost
      * @throws NotOwnerException if the lease was released
@@ -110,8 +110,7 @@ public class Lease internal constructor(
     public fun extend(): Unit = held.extend(null)
 
     /**
-     * Extends the lease to last [by] from now. Does nothing if the lease already lasts longer. Makes one call to the
-     * server.
+     * Extends the lease to last [by] from now, by a call to the server. Does nothing if the lease already lasts longer.
      *
      * @param by 100 ms to 24 h
      * @throws InvalidArgumentException if [by] is out of its range

@@ -33,8 +33,8 @@ public class LockOptions private constructor(
     public fun withLease(lease: Duration): LockOptions = copy(leaseMs = lease.millis())
 
     /**
-     * Renews the lease of [withLease] until the release; its length must be 300 ms to 24 h then. Changes nothing
-     * without [withLease], because the client's own lease is renewed anyway.
+     * Renews the lease of [withLease] until the release, also if the lock's own options set that lease; its length must
+     * be 300 ms to 24 h then. Changes nothing without [withLease], because the client's own lease is renewed anyway.
      *
      * ```java
      * LockOptions.DEFAULT.withLease(Duration.ofSeconds(5)).renewed()
@@ -100,7 +100,7 @@ public class LockOptions private constructor(
         LockOptions(
             waitMs ?: defaults.waitMs,
             leaseMs ?: defaults.leaseMs,
-            // The renewal belongs to the lease: it comes from the options that set the lease.
+            // The renewal of the defaults is for the lease of the defaults, so a lease of these options ends it.
             renew || (leaseMs == null && defaults.renew),
             maxHoldMs ?: defaults.maxHoldMs,
             within ?: defaults.within,

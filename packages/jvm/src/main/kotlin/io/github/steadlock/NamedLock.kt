@@ -10,9 +10,10 @@ import java.util.concurrent.locks.Lock
  * A lock that programs in all languages of Steadlock share under its name.
  *
  * A thread, platform or virtual, owns the lock, as with [java.util.concurrent.locks.ReentrantLock]: the thread that
- * holds the lock may acquire it again with no server call (unless it is a [SteadlockClient.mutex]), and only that
- * thread may [unlock] it. When a thread ends, the client releases its hold within about a second, unless the program
- * still has its [Lease]. Waiting threads park in Java, so virtual threads do not pin their carrier.
+ * holds the lock may acquire it again, with no server call unless it needs a longer lease, and only that thread may
+ * [unlock] it. A [SteadlockClient.mutex] and the lock of a [Steadlock.redlock] client are not reentrant. When a thread
+ * ends, the client releases its hold within about a second, unless the program still has its [Lease]. Waiting threads
+ * park in Java, so virtual threads do not pin their carrier.
  *
  * Without a lease of your own, or with one that is [LockOptions.renewed], the client renews the lock until it is
  * unlocked. If the lock is lost nevertheless (the server lost its record, was unreachable for too long, or granted the
@@ -21,8 +22,8 @@ import java.util.concurrent.locks.Lock
  * All methods that acquire the lock throw [InvalidArgumentException] for a bad name or duration (nothing is sent then),
  * [UnavailableException] if the server does not answer (a wait without bound throws it after one lease of the client
  * without any reply), [MisconfiguredException] if the key of the lock has another type, [LockLostException] if the
- * calling thread holds the lock but has lost it, and [ClosedException] on a closed client. Methods without a wait of
- * their own throw [LockTimeoutException] if the lock's options bound the wait.
+ * calling thread has lost the lock and has not unlocked it since, and [ClosedException] on a closed client. Methods
+ * without a wait of their own throw [LockTimeoutException] if the lock's options bound the wait.
  *
  * With a circuit breaker ([SteadlockBuilder.breaker]), [OnUnavailable] decides how an acquisition ends while the
  * breaker is open: the methods throw [UnavailableException] at once, acquire the lock in this client alone
@@ -75,8 +76,8 @@ public interface NamedLock :
     public fun lockInterruptibly(lease: Long, unit: TimeUnit)
 
     /**
-     * Acquires the lock if it is free now. Makes one call to the server, which can take as long as the command timeout.
-     * An interrupt does not end the call: the thread's interrupt status is set again afterwards.
+     * Acquires the lock in a single attempt, if it is free now. The reply of the server can take as long as the command
+     * timeout. An interrupt does not end the call: the thread's interrupt status is set again afterwards.
      */
     override fun tryLock(): Boolean
 
@@ -122,8 +123,8 @@ public interface NamedLock :
      * most. If the server does not answer by then, the client retries the release in the background.
      *
      * @throws IllegalMonitorStateException if the calling thread does not hold the lock, with [NotOwnerException] as
-     * its cause; this includes a fixed lease that has expired, because the client forgets it. Holds of other owners are
-     * not touched
+     * its cause. A thread whose fixed lease has expired does not hold the lock, because the client forgets such a
+     * lease. Holds of other owners are not touched
      * @throws LockLostException if the lock was lost before, also if this release is the first to notice the loss. In a
      * `finally` block this exception hides the one of the body; [withLock] and `try (var lease = lock.getLease())` keep
      * both
@@ -134,15 +135,16 @@ public interface NamedLock :
     public fun lockAsync(): CompletionStage<Lease>
 
     /**
-     * Acquires the lock with no thread as its owner: any code that has the lease may release it. Two calls exclude each
-     * other, also in one thread. To re-enter, use [LockOptions.within].
+     * Acquires the lock with no thread as its owner: any code that has the lease may release it. Each call has an owner
+     * of its own, also in one thread. To re-enter, use [LockOptions.within] or [Lease.makeCurrent].
      *
      * The stage completes on a thread of its own or on the executor of [SteadlockBuilder.callbackExecutor]. It
-     * completes exceptionally with the exceptions of the other methods, or with [LockTimeoutException] if [options]
-     * bound the wait. To give up the attempt before the grant, cancel the stage's `toCompletableFuture()` or a stage
-     * that depends on it, or complete one of these, as `orTimeout` does; the attempt is undone in the background. Keep
-     * the lease: if the program drops it without a release, the lock stays held and the client logs a warning. If no
-     * code took the lease from the stage, the client releases it.
+     * completes exceptionally with the exceptions of the other methods, or with [LockTimeoutException] if [options] or
+     * the lock's own options bound the wait. To give up the attempt before the grant, cancel the stage's
+     * `toCompletableFuture()` or a stage that depends on it, or complete one of these, as `orTimeout` does; the attempt
+     * leaves nothing behind on the server. Keep the lease: if the program drops an auto-renewed lease without a
+     * release, the lock stays held and the client logs a warning. If no code took the lease from the stage, the client
+     * releases it.
      *
      * @param options the options of this call; they override this lock's own options
      */
@@ -160,14 +162,16 @@ public interface NamedLock :
     @JvmSynthetic
     public fun <T> withLock(action: (Lease) -> T): T = withLock(LockedAction<T, RuntimeException> { action(it) })
 
-    /** Whether the lock is held by any owner, according to the server. Makes one call to the server. */
+    /** Whether the lock is held by any owner, according to the server. Throws the exceptions of [holder]. */
     public val isLocked: Boolean
 
     /**
      * Returns the holder of the lock according to the server, or null if the lock is free. If there are several readers
-     * or holders of permits, returns the one whose record ends last. Makes one call to the server.
+     * or holders of permits, returns the one whose record ends last. Makes one call to the server, or one to each
+     * primary of a RedLock.
      *
-     * @throws InvalidArgumentException if the name is bad, or this is a composite lock: ask each member for its holder
+     * @throws InvalidArgumentException if the name is bad, or this is a lock of [SteadlockClient.multiLock]: ask each
+     * member for its holder
      * @throws UnavailableException if the server does not answer within the command timeout
      * @throws MisconfiguredException if the key of the lock has another type
      * @throws ClosedException if the client was closed

@@ -6,10 +6,10 @@ import java.util.concurrent.locks.ReadWriteLock
 /**
  * Two locks of one name: many owners can hold the read side, or one owner the write side.
  *
- * A waiting writer keeps new readers out for two seconds at a time, so that neither side starves while reads take less
- * than that. A thread that holds the write side may acquire the read side inside it, and keeps the read side when it
- * releases the write side. Acquiring the write side inside the read side throws [InvalidArgumentException], because the
- * thread would wait for itself.
+ * A waiting writer keeps new readers out for two seconds at a time, so neither side starves as long as each read takes
+ * less than two seconds. A thread that holds the write side may acquire the read side inside it, and keeps the read
+ * side when it releases the write side. Acquiring the write side inside the read side throws
+ * [InvalidArgumentException], because the thread would wait for itself.
  *
  * Each side is an ordinary lock, except that leases of the read side have no token.
  *

@@ -7,9 +7,10 @@ import java.util.concurrent.CompletionStage
  * A semaphore: a number of permits that programs in all languages of Steadlock share under its name. Each lease holds
  * all permits that its call asked for. Leases have no token.
  *
- * The server keeps the limit while any permit is held: a call with another limit throws [MisconfiguredException] then.
- * Permits of a process that died become free when their lease ends. Permits of a thread that ended become free when
- * their [Lease] is garbage. A semaphore is not reentrant: each call acquires further permits.
+ * The server keeps the limit while any permit is held: an acquisition with another limit throws
+ * [MisconfiguredException] then. Permits of a process that died become free when their lease ends. Permits of a thread
+ * that ended become free when their [Lease] is garbage or has ended. A semaphore is not reentrant: each call acquires
+ * further permits.
  *
  * Without a lease of your own, or with one that is [LockOptions.renewed], the client renews permits until they are
  * released. If they are lost nevertheless, [Lease.onLost] reports the loss.
@@ -93,9 +94,10 @@ public interface NamedSemaphore : PermitScope {
      * Acquires [permits] permits with no thread as their owner: any code that has the lease may release it.
      *
      * The stage completes on a thread of its own or on the executor of [SteadlockBuilder.callbackExecutor]. It
-     * completes exceptionally with the exceptions of the other methods, or with [LockTimeoutException] if [options]
-     * bound the wait. To give up the attempt before the grant, cancel the stage's `toCompletableFuture()` or a stage
-     * that depends on it; the attempt is undone in the background. Keep the lease, as [NamedLock.lockAsync] describes.
+     * completes exceptionally with the exceptions of the other methods, or with [LockTimeoutException] if [options] or
+     * the semaphore's own options bound the wait. To give up the attempt before the grant, cancel the stage's
+     * `toCompletableFuture()` or a stage that depends on it; the attempt leaves nothing behind on the server. Keep the
+     * lease, as [NamedLock.lockAsync] describes.
      *
      * @param permits 1 to 1,000, and no more than [limit]
      * @param options the options of this call; they override this semaphore's own options
@@ -108,7 +110,7 @@ public interface NamedSemaphore : PermitScope {
      * background.
      *
      * @throws IllegalMonitorStateException if the calling thread holds no permits, with [NotOwnerException] as its
-     * cause. Permits of other owners are not touched
+     * cause. Permits whose fixed lease has expired are not held any more. Permits of other owners are not touched
      * @throws LockLostException if the permits were lost before, also if this release is the first to notice the loss
      */
     public fun release()
@@ -134,7 +136,9 @@ public interface NamedSemaphore : PermitScope {
     /**
      * Returns how many permits are free. Makes one call to the server.
      *
+     * @throws InvalidArgumentException if the name is bad, or [limit] is out of its range
      * @throws UnavailableException if the server does not answer within the command timeout
+     * @throws MisconfiguredException if the key of the semaphore has another type
      * @throws ClosedException if the client was closed
      */
     public fun available(): Int

@@ -21,8 +21,8 @@ public class SteadlockBuilder internal constructor() {
 
     /**
      * Sets the host of the server, instead of a [url]. Goes together with [port], [username], [password] and
-     * [database], which can hold any characters and need no escapes. For TLS, set a [url]. Default: `localhost`, if one
-     * of the others is set.
+     * [database]. None of these needs escapes: a user or a password can have any characters. For TLS, set a [url].
+     * Default: `localhost`, if one of the others is set.
      */
     public fun host(host: String): SteadlockBuilder = setServer { copy(host = host) }
 
@@ -50,13 +50,16 @@ public class SteadlockBuilder internal constructor() {
      */
     public fun lease(lease: Duration): SteadlockBuilder = set("lease_ms", lease.millis())
 
-    /** Sets the command timeout: how long a reply of the server, or of each primary, may take. Default: 3 s. */
+    /**
+     * Sets the command timeout: how long a reply of the server may take. For a RedLock, each primary has less time to
+     * grant it: a tenth of the lease, 50 to 500 ms. Default: 3 s.
+     */
     public fun commandTimeout(timeout: Duration): SteadlockBuilder = set("command_timeout_ms", timeout.millis())
 
     /** Sets how long connecting may take. Default: 5 s. */
     public fun connectTimeout(timeout: Duration): SteadlockBuilder = set("connect_timeout_ms", timeout.millis())
 
-    /** Sets the time between two polls of a waiter: a random time between these two. Default: 500 ms and 750 ms. */
+    /** Sets the time between two polls of a waiter: random, from [min] to [max]. Default: 500 ms and 750 ms. */
     public fun retryInterval(min: Duration, max: Duration): SteadlockBuilder =
         set("retry_interval_ms", min.millis() to max.millis())
 
@@ -73,14 +76,14 @@ public class SteadlockBuilder internal constructor() {
      */
     public fun tlsCertFile(file: Path): SteadlockBuilder = set("tls_cert_file", file.toString())
 
-    /** Sets a PEM file of the private key of that certificate, not encrypted. Default: none. */
+    /** Sets a PEM file of the private key for the certificate of [tlsCertFile], not encrypted. Default: none. */
     public fun tlsKeyFile(file: Path): SteadlockBuilder = set("tls_key_file", file.toString())
 
     /**
-     * Sets the host name that the certificates of all servers must have, those of the URL too. Without it, a
-     * certificate must have the host that the client connects to. Set it if nodes and sentinels announce IP addresses
-     * that no certificate names. A host name or an IP address, without a port; with `rediss://`. Default: each server's
-     * own host.
+     * Sets the host name that the certificate of every server must have, also of a server that the URL names. Without
+     * this option, a certificate must have the host that the client connects to. Set it if nodes and sentinels announce
+     * IP addresses that no certificate names. [name] is a host name or an IP address, without a port. Needs
+     * `rediss://`. Default: each server's own host.
      */
     public fun tlsServerName(name: String): SteadlockBuilder = set("tls_server_name", name)
 
@@ -117,8 +120,9 @@ public class SteadlockBuilder internal constructor() {
      * connections that are lost or cannot be made, and errors by which the server reports that it cannot serve. While a
      * breaker is open, the client does not attempt an acquisition: it fails at once with [UnavailableException], or
      * ends as [onUnavailable] sets. Releases and renewals go on. Every [pause], and when a connection opens, the client
-     * sends a probe; any reply of the server closes the breaker. Default: no circuit breaker; if only [onUnavailable]
-     * switches it on, 5 failures and 10 s. [connect] throws [InvalidArgumentException] for values out of their ranges.
+     * sends a probe. Any reply that is not such an error closes the breaker. Default: no circuit breaker; if only
+     * [onUnavailable] switches it on, 5 failures and 10 s. [connect] throws [InvalidArgumentException] for values out
+     * of their ranges.
      *
      * @param failures the number of failures in a row that opens the breaker, 1 to 1,000,000
      * @param pause the time between two probes while the breaker is open, 1 ms to 24 h
@@ -175,8 +179,8 @@ public class SteadlockBuilder internal constructor() {
      * interrupt status is set again afterwards. Returns a [lazy] client at once.
      *
      * @throws InvalidArgumentException if an option is out of its range, a URL is malformed, the number of primaries is
-     * even, or the server is named in two ways: by more than one of [url], [primaries], and [host] with the options
-     * that belong to it
+     * even or out of range, or the server is named in two ways: by more than one of [url], [primaries], and [host] with
+     * the options that belong to it
      * @throws MisconfiguredException if there is no URL, a primary is listed twice, a server refuses the password or is
      * not suited for locks, or one side does not accept the other's certificate
      * @throws UnavailableException if the server, or a majority of the primaries, cannot be reached within the connect

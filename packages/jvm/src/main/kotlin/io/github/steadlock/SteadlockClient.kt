@@ -12,9 +12,9 @@ import io.github.steadlock.internal.expect
 import io.github.steadlock.internal.invalidArgument
 
 /**
- * A client of one Redis or Valkey server, or of several primaries ([Steadlock.redlock]), through which a program
- * acquires locks. Make one client per process and share it: it is safe for use by several threads. Lock objects are
- * cheap to make.
+ * A client of a Redis or Valkey server or cluster, or of several primaries ([Steadlock.redlock]), through which a
+ * program acquires locks. Make one client per process and share it: it is safe for use by several threads. Lock objects
+ * are cheap to make.
  *
  * A lock's name is 1 to 512 bytes of UTF-8 without NUL, with braces only as one non-empty `{tag}`, and not beginning
  * with `steadlock:` or `redisson_`. The name is checked when the lock is acquired. Locks of different kinds with one
@@ -22,20 +22,21 @@ import io.github.steadlock.internal.invalidArgument
  * as these two. Use a name either for a [mutex] or for the other two: acquiring one while the other is held throws
  * [MisconfiguredException].
  *
- * A client that the program drops without [close] logs a warning. It closes when it holds no lock any more.
+ * A client that the program drops without [close] logs a warning, and closes itself when it holds no lock any more.
  *
  * A client does not keep the JVM from ending, even if it holds locks. When the JVM ends, the client releases the holds
- * of threads that have ended; threads that still run keep their holds until the process is gone.
+ * of threads that have ended. All other holds stay until their leases end, because nothing renews them once the process
+ * is gone.
  */
 public class SteadlockClient internal constructor(internal val engine: Engine) : AutoCloseable {
     /**
-     * Drops the engine when this object is garbage. Lock objects refer to their client, so it becomes garbage only when
-     * the program has none of them any more.
+     * Drops the engine when this object is garbage. Lock objects refer to their client, so the client becomes garbage
+     * only when the program has none of its lock objects any more.
      */
     private val drop = cleaner.register(this, engine::drop)
 
     /**
-     * Returns the reentrant lock [name]. For a client of [Steadlock.redlock], returns its lock, which is not reentrant.
+     * Returns the reentrant lock [name]. A client of [Steadlock.redlock] returns a RedLock, which is not reentrant.
      */
     public fun lock(name: String): NamedLock = lock(name, LockOptions.DEFAULT)
 
@@ -46,8 +47,9 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
      * Returns the mutex [name], a simple lock whose record has the format of most other lock libraries. It excludes
      * locks of these libraries with the same key, so that a team can migrate one service at a time. A mutex is not
      * reentrant: if the thread that holds it acquires it again without a bounded wait, the call throws
-     * [InvalidArgumentException]; with a bounded wait it times out. A mutex shares its key with [lock] and [fairLock]
-     * of the same name: acquiring one while the other is held throws [MisconfiguredException] without a wait.
+     * [InvalidArgumentException]; with a bounded wait it times out, unless the mutex becomes free meanwhile. A mutex
+     * shares its key with [lock] and [fairLock] of the same name: acquiring one while the other is held throws
+     * [MisconfiguredException] without a wait.
      */
     public fun mutex(name: String): NamedLock = mutex(name, LockOptions.DEFAULT)
 
@@ -90,12 +92,12 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
 
     /**
      * Returns a composite lock of [locks]: it holds all of its members or none. Members are acquired in the order of
-     * their keys, so that two composite locks never wait for each other in a circle. Kinds can be mixed; for a
-     * semaphore use [NamedSemaphore.permits]. The lease has no token, and is lost if one member is lost. A composite
-     * lock has no holder to ask for: [NamedLock.isLocked] and [NamedLock.holder] throw [InvalidArgumentException].
+     * their keys, so that two programs never wait for each other. Kinds can be mixed; for a semaphore use
+     * [NamedSemaphore.permits]. The lease has no token, and is lost if one member is lost. The composite lock has no
+     * holder of its own: [NamedLock.isLocked] and [NamedLock.holder] throw [InvalidArgumentException].
      *
-     * Acquiring it throws [InvalidArgumentException] if there are no members, if a lock is a member twice, or if a
-     * member is itself a composite lock.
+     * Acquiring the composite lock throws [InvalidArgumentException] if there are no members, if a lock is a member
+     * twice, or if a member is itself a composite lock.
      *
      * @param locks locks of this client; their own options are ignored
      * @param options the options of the composite lock, which a call can override
@@ -106,12 +108,13 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
 
     /**
      * Removes the record of a lock, so that its holder loses it; for a read side, removes the records of all readers.
-     * For operators: the holder continues until its next renewal finds the loss, or with a fixed lease until its
-     * deadline. Makes one call to the server.
+     * For operators: the holder does not notice the loss before its next renewal, or with a fixed lease before its
+     * deadline, unless it extends or releases the lease. Makes one call to the server, or one to each primary of a
+     * RedLock.
      *
-     * @param lock a lock of this client; not a [multiLock]
+     * @param lock a lock of this client that [multiLock] did not make
      * @return whether the lock was held
-     * @throws InvalidArgumentException if the name is bad, [lock] is a [multiLock], or [lock] belongs to another client
+     * @throws InvalidArgumentException if the name is bad, [multiLock] made [lock], or [lock] belongs to another client
      * @throws UnavailableException if no reply came; check whether the lock is still held
      * @throws MisconfiguredException if the key of the lock has another type
      * @throws ClosedException if the client was closed
@@ -124,13 +127,14 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
 
     /**
      * Changes the limit of the semaphore [name]. For operators: holders keep their permits, and none is granted while
-     * more are held than the new limit allows. From then on, calls with the old limit throw [MisconfiguredException].
-     * Makes one call to the server.
+     * more are held than the new limit allows. From then on, acquisitions with the old limit throw
+     * [MisconfiguredException] while any permit is held. Makes one call to the server.
      *
      * @param limit the number of permits from now on, 1 to 1,000,000
      * @return whether the limit was changed. The server has no limit to change while no permit is held: the next
      * acquisition sets its own
-     * @throws InvalidArgumentException if the name is bad, or [limit] is out of its range
+     * @throws InvalidArgumentException if the name is bad, [limit] is out of its range, or this is a client of
+     * [Steadlock.redlock]
      * @throws UnavailableException if no reply came; call again, because the call is idempotent
      * @throws MisconfiguredException if the key of the semaphore has another type
      * @throws ClosedException if the client was closed

@@ -63,7 +63,7 @@ public class ForkedException internal constructor(failure: Failure) :
         failure.cause,
     )
 
-/** An argument is out of its range, or the call would wait for its own caller. Nothing was sent. */
+/** An argument is bad, the lock does not support the call, or the caller would wait for itself. */
 public class InvalidArgumentException internal constructor(failure: Failure) :
     SteadlockException(
         failure.message,
@@ -78,8 +78,8 @@ public class InvalidArgumentException internal constructor(failure: Failure) :
 /**
  * The lease ended before its holder released it.
  *
- * @property reason the reason for the loss, or null if unknown; if a release was the first to notice the loss, it is
- * [LostReason.EXPIRED] or [LostReason.STOLEN]
+ * @property reason the reason for the loss, or null if unknown; [LostReason.EXPIRED] or [LostReason.STOLEN] if a
+ * release was the first to notice the loss
  */
 public class LockLostException internal constructor(
     failure: Failure,
@@ -102,7 +102,7 @@ internal fun lostException(name: String, reason: LostReason, cause: Throwable? =
     LockLostException(NativeApiLoader.instance.lostError(name, reason), cause)
 
 /**
- * The wait timed out, because another owner holds the lock.
+ * The wait timed out, because the lock was not free.
  *
  * @property holder the holder according to the last reply of the server, or null if unknown
  */
@@ -120,7 +120,10 @@ public class LockTimeoutException internal constructor(
     public val holder: Holder? = failure.holder
 }
 
-/** The server is configured in a way that does not work for locks, or the key of the lock has another type. */
+/**
+ * The server is configured in a way that does not work for locks, the key of the lock has another type, or permits of
+ * the semaphore are held with another limit.
+ */
 public class MisconfiguredException internal constructor(failure: Failure) :
     SteadlockException(
         failure.message,

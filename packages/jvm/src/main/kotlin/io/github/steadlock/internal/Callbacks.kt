@@ -161,7 +161,7 @@ internal class Callbacks(private val executor: Executor?) {
                     left = changed.awaitNanos(left)
                 }
             } catch (_: InterruptedException) {
-                // Ignores the interrupt: only a stray callback can have caused it.
+                // Ignores the interrupt: only a callback that kept a reference to this thread can have caused it.
             } finally {
                 idle--
             }

@@ -34,7 +34,7 @@ internal class Engine private constructor(
     private var isDropped = false
 
     /**
-     * The outcomes of the releases that the close made, by lease id. A lease with the outcome `released` has no entry.
+     * The outcomes of the releases that the close made, by lease id. A lease has no entry if the outcome is `released`.
      */
     private val closeOutcomes = ConcurrentHashMap<Long, Reply.Released>()
 
@@ -56,7 +56,7 @@ internal class Engine private constructor(
     val isClosed: Boolean
         get() = closing.get()
 
-    /** Starts an acquisition for [owner], which re-enters if it already holds the lock. */
+    /** Starts an acquisition for [owner], or for the owner of the lease that [options] name as `within`. */
     fun acquire(lock: LockRef, owner: Owner, options: LockOptions): Request {
         val context = options.within?.held?.context ?: owner.context
         val isRenewed = options.leaseMs == null || options.renew
@@ -68,7 +68,7 @@ internal class Engine private constructor(
 
     /**
      * Returns the result of a release of [lease] that got [reply]. If the client is closed, the close has released the
-     * lease, and [closeOutcomes] has the outcome.
+     * lease: the outcome is then that of [closeOutcomes], or unknown if the close got no reply.
      */
     fun released(lease: HeldLease, reply: Reply): Reply {
         if (reply !is Reply.Failed || reply.failure.kind != "Closed") return reply
@@ -98,7 +98,7 @@ internal class Engine private constructor(
 
     fun remainingNanos(lease: HeldLease): Long = native.remaining(handle, lease.id)
 
-    /** Returns whether [lease] is held, or lost but not released yet. */
+    /** Returns whether [lease] is held, or was lost in a way that still needs a release. */
     fun tracks(lease: HeldLease): Boolean = leases.containsKey(lease.id)
 
     /** Cancels [request]. Returns true if there was no reply yet: a grant that still arrives is then released. */
@@ -133,7 +133,7 @@ internal class Engine private constructor(
     /** Returns the metrics of the client as rows. */
     fun metricRows(): List<Metric> = metricsOf(native.metricRows(handle) ?: countedRows)
 
-    /** Returns the group of the locks with this name in [metrics], or null if it is unknown. */
+    /** Returns the label `group` that [metrics] give to a lock of this name, or null if it is unknown. */
     fun metricsGroup(name: String): String? = native.metricsGroup(handle, name)
 
     /**
@@ -259,8 +259,8 @@ internal class Engine private constructor(
     override fun lost(lease: Long, reason: LostReason, isForgotten: Boolean) {
         val lost = (if (isForgotten) leases.remove(lease) else leases[lease]) ?: return
         if (reason != LostReason.CLOSED) {
-            // The native part answers calls about a lost lease from an object of its own. It may forget that object
-            // only when [lost] is garbage.
+            // The native part answers calls about a lost lease from an object of its own, which it may forget only when
+            // [lost] is garbage.
             cleaner.register(lost, forgetAction(native, handle, lease))
         }
         lost.markLost(reason)
@@ -360,7 +360,7 @@ internal class Engine private constructor(
                 clientFailed(request.name, request.operation, cause)
             }
         }
-        // If a close is under way, it does the rest.
+        // If a close is under way, the close does the rest.
         fail(failure)
         if (closing.compareAndSet(false, true)) {
             discard()
@@ -471,7 +471,7 @@ internal class Engine private constructor(
         /** The time limit of the core for closing. */
         private const val CLOSE_MS = 500L
 
-        /** The time limit for the reply of the core, in case it is lost. */
+        /** The time limit for the reply of the core, in case the reply is lost. */
         private const val CLOSE_LIMIT_MS = 1_000L
 
         /**

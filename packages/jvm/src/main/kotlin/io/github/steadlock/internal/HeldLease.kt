@@ -88,7 +88,10 @@ internal class HeldLease(
     val name: String
         get() = lock.name
 
-    /** Returns whether the owner would re-enter [other], a lock of [engine], or would wait for itself. */
+    /**
+     * Returns whether the owner, if it acquired [other], a lock of [engine], would re-enter this lease or wait for
+     * itself.
+     */
     fun covers(engine: Engine, other: LockRef): Boolean =
         (engine === this.engine && isKept && other == lock) || keepsOut(engine, other)
 
@@ -145,7 +148,8 @@ internal class HeldLease(
         try {
             engine.extend(this, byMs).await().expect<Reply.Extended>()
         } finally {
-            // The native part forgets a lost lease when this object is garbage. This must not happen before the reply.
+            // The native part forgets a lost lease when this object is garbage, so this object must stay until the
+            // reply.
             Reference.reachabilityFence(this)
         }
     }
@@ -185,7 +189,7 @@ internal class HeldLease(
                 try {
                     engine.release(this).thenAccept {
                         ours.complete(engine.released(this, it))
-                        // As in [extend], for callers that wait and for callers that do not.
+                        // As in [extend]; here, because a caller need not wait for the reply.
                         Reference.reachabilityFence(this)
                     }
                 } catch (failure: Throwable) {

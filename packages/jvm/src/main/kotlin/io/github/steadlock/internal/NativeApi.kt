@@ -9,12 +9,15 @@ import java.time.Duration
  * The functions of the native part that this library calls.
  *
  * Functions that start an operation never block. Each takes a tag, the caller's own number for the request; the event
- * that ends the request repeats the tag. Each returns a number of the native part: a number that is not negative is for
- * [cancel], [DROPPED] means that the client was dropped, and a smaller number means a defect. A second implementation
- * can be added beside [JnaApi] without a change elsewhere.
+ * that ends the request repeats the tag. Each returns a number of the native part. A number that is not negative means
+ * that the operation has started; that of an acquisition is for [cancel]. [DROPPED] means that the client was dropped,
+ * and a smaller number means a defect.
  */
 internal interface NativeApi {
-    /** Checks the options and starts to connect. The first event, of tag 0, reports the result. */
+    /**
+     * Checks the options and starts to connect; an event of tag 0 reports the result. With `lazy`, the first operation
+     * starts to connect, and no event reports the result.
+     */
     fun open(options: ClientOptions): Opened
 
     /** Starts an acquisition. [lock] is the [LockRef.bytes] of a lock, here and below. */
@@ -67,8 +70,8 @@ internal interface NativeApi {
     fun metricRows(client: Long): Counted<List<Metric>>?
 
     /**
-     * Returns the group of the locks with this name in the metrics; null if the client counts no metrics or was
-     * dropped.
+     * Returns the label `group` that the metrics give to a lock of this name; null if the client counts no metrics or
+     * was dropped.
      */
     fun metricsGroup(client: Long, name: String): String?
 
@@ -77,7 +80,7 @@ internal interface NativeApi {
     /** Returns a lock's name as messages show it. */
     fun displayName(name: String): String
 
-    /** Returns the error that a release throws if the lease of lock [name] was lost for [reason]. */
+    /** Returns the error for a lease of lock [name] that was lost for [reason]. */
     fun lostError(name: String, reason: LostReason): Failure
 
     fun vocabulary(): Vocabulary
@@ -123,7 +126,10 @@ internal class Metric(
 /** One series of a metric. For a histogram, [number] is the number of measured times, and [seconds] is their sum. */
 internal class MetricRow(val labels: Map<String, String>, val number: Long, val seconds: Double)
 
-/** All names of kinds, outcomes and reasons that the native part can send. */
+/**
+ * All words that this library and the native part exchange: error kinds, release outcomes, reasons of a loss, kinds of
+ * lock, and policies for outages in the order of their numbers.
+ */
 internal class Vocabulary(
     val errorKinds: List<String>,
     val releaseOutcomes: List<String>,
@@ -133,8 +139,8 @@ internal class Vocabulary(
 )
 
 /**
- * Ranges and defaults of the core. [shortestLease] is that of a fixed lease, [mostPermits] the largest number of permits
- * of a semaphore. The last two are the defaults of a circuit breaker.
+ * Ranges and defaults of the core. [shortestLease] is the shortest length of a fixed lease, and [mostPermits] is the
+ * largest limit of a semaphore. The last two are the defaults of a circuit breaker.
  */
 internal class Limits(
     val shortestLease: Duration,

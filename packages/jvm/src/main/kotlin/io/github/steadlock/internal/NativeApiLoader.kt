@@ -14,9 +14,9 @@ internal object NativeApiLoader {
 
     /**
      * Loads the native part. JNA starts a thread that never ends, which would inherit the class loaders of the first
-     * program that uses the library: the context class loader and, before Java 24, those of the callers. Both are
-     * hidden from it here, so that a server can unload that program. The call of `vocabulary` makes uniffi load the
-     * library here, and not later.
+     * program that uses the library: the context class loader and, before Java 24, those of the callers. This function
+     * hides both from that thread, so that a server can unload the program. The call of `vocabulary` makes uniffi load
+     * the library here, and not later.
      */
     @Suppress("DEPRECATION", "removal")
     private fun load(): NativeApi =

@@ -10,7 +10,10 @@ internal data class ServerParts(
 ) {
     override fun toString(): String = "ServerParts(..)"
 
-    /** Returns the parts as a URL. The core decides what the parts mean; this function only keeps them apart. */
+    /**
+     * Checks the parts and returns them as a URL. Special characters are escaped, so that the core takes no part for
+     * another.
+     */
     fun toUrl(): String {
         refuse(host?.isEmpty() == true) { "the host is empty; give its name or address, or leave it out" }
         refuse(host?.count { it == ':' } == 1) { "the host has a colon; give the port by itself" }

@@ -87,8 +87,8 @@ internal open class WorkThread<T>(
                     left = added.awaitNanos(left)
                 }
             } catch (_: InterruptedException) {
-                // Only stray code of the program can have caused the interrupt. If no item waits, the thread ends, and
-                // the next item starts another one.
+                // Only code of the program that kept a reference to this thread can have caused the interrupt. If no
+                // item waits, the thread ends, and the next item starts another one.
             }
             items.removeFirstOrNull().also {
                 isWorking = it != null

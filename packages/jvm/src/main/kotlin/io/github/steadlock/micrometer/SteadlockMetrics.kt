@@ -36,7 +36,7 @@ import kotlin.concurrent.withLock
  *
  * A meter shows numbers that are at most 250 ms old. There is no background thread: new kinds and groups of locks get
  * their meters when any meter of this client is read. A new meter appears, at the latest, with the second scrape or
- * push after the first acquisition. Counters lose nothing by the delay.
+ * push after the first acquisition of its kind and group. Counters lose nothing by the delay.
  *
  * When the client is closed, its meters stay until [close], with the final numbers.
  *

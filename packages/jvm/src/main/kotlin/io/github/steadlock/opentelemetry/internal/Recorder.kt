@@ -84,8 +84,8 @@ internal class Recorder(
 
     /**
      * Returns the group of a lock in the metrics. The client knows the group once it has counted an acquisition of the
-     * lock. Refused acquisitions are counted as `other`, because the client may not count them, and their names can be
-     * arbitrary and many.
+     * lock. Until then, a refused acquisition counts as `other`, because the client does not count every refusal, and
+     * refused names can be arbitrary and many.
      */
     fun group(lock: LockRef, outcome: String): String {
         lock.group?.let { return it }

@@ -11,7 +11,8 @@ import java.time.Instant
 import java.util.concurrent.atomic.AtomicBoolean
 
 /**
- * A wait from its call on, made on the caller's thread. [submit] passes a record to OpenTelemetry on another thread.
+ * A wait from its call on. The caller's thread makes this object; [submit] passes the finished record to OpenTelemetry
+ * on another thread.
  */
 internal class WaitRecord(
     private val lock: LockRef,

@@ -16,19 +16,26 @@ import java.lang.annotation.Target;
  * public Order buy(long userId) { … }
  * }</pre>
  *
- * The lock is acquired before a transaction of the method begins, and released after it has ended.
- * If the lease is not valid any more just before the commit of a transaction inside, the
- * transaction is rolled back with {@link CommitRefusedException}.
+ * The lock is acquired before a transaction of the method begins, and released after the
+ * transaction has ended. If the lease is not valid any more just before the commit of a transaction
+ * inside, the transaction is rolled back with {@link CommitRefusedException}, unless {@code
+ * steadlock.annotation.commit-guard} is false. A reactive transaction by a {@code
+ * TransactionalOperator} needs {@link CommitGuard#requireValidReactive} for that.
  *
  * <p>The result type decides how long the lock is held. For a blocking method, the calling thread
- * holds the lock until the method returns, and can re-enter it. A method that returns a {@code
- * CompletionStage} holds the lock until the stage has completed. A method that returns a publisher,
- * or a suspend function, holds it for each subscriber until the publisher has ended. Calls of the
- * last two sorts re-enter inside the same context. They fail with {@link IllegalStateException} if
- * they would wait for themselves.
+ * holds the lock until the method returns. A method that returns a {@code CompletionStage} holds
+ * the lock until the stage has completed. A method that returns a publisher, or a suspend function,
+ * holds the lock for each subscriber until the publisher has ended. If the method joins a
+ * transaction that had begun before the call, the lock is held until that transaction has ended.
  *
- * <p>The call throws {@link io.github.steadlock.LockTimeoutException} if the lock is not granted in
- * time, {@link io.github.steadlock.UnavailableException} if the server does not answer, and {@link
+ * <p>An annotated method that is called inside, on the same thread or in the same context, can
+ * re-enter the lock, if its kind is reentrant. If the inner call would wait for its own caller
+ * instead, it fails at once with {@link IllegalStateException} or {@link
+ * io.github.steadlock.InvalidArgumentException}.
+ *
+ * <p>Unless {@link #onBusy()} or {@link #busyHandler()} gives another answer, the call throws
+ * {@link io.github.steadlock.LockTimeoutException} if the lock is not granted in time. It throws
+ * {@link io.github.steadlock.UnavailableException} if the server does not answer, and {@link
  * IllegalArgumentException} if the arguments give no name. The method does not run in these cases.
  * If the lease was lost and the method did not throw, the call throws {@link
  * io.github.steadlock.LockLostException}. If the method threw, the call throws the method's

@@ -22,7 +22,7 @@ public enum LockKind {
     MUTEX,
 
     /**
-     * The read side of the read-write lock: many callers can hold it, unless another one holds
+     * The read side of the read-write lock: many callers can hold it, unless another caller holds
      * {@link #WRITE}.
      */
     READ,

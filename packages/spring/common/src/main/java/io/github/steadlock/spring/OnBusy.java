@@ -1,16 +1,18 @@
 package io.github.steadlock.spring;
 
-/** How a call ends whose lock was not granted within its wait. */
+/** How a call ends whose lock was not granted within its wait, or was skipped. */
 public enum OnBusy {
     /**
      * The call throws {@link io.github.steadlock.LockTimeoutException}, which names the holder of
-     * the lock.
+     * the lock if it is known, or {@link io.github.steadlock.UnavailableException} if the lock was
+     * skipped.
      */
     THROW,
 
     /**
-     * The method does not run, and the call returns {@code null}, an empty {@code Optional}, or an
-     * empty publisher. A method with a primitive result stops the start of the program.
+     * The method does not run, and the call returns {@code null}, an empty {@code Optional}, an
+     * empty publisher, or a stage that is completed with {@code null}. A method whose result cannot
+     * be null, such as an {@code int}, stops the start of the program.
      */
     SKIP
 }

@@ -13,7 +13,7 @@ public class SteadlockHealthIndicator implements HealthIndicator {
         this.health = health;
     }
 
-    /** Asks the server. Makes one call, which ends within the command timeout. */
+    /** Asks the server, which answers within the command timeout or counts as down. */
     @Override
     public Health health() {
         SteadlockHealth.Result result = health.check();

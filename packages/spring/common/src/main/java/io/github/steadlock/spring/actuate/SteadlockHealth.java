@@ -8,8 +8,9 @@ import java.util.TreeMap;
 
 /**
  * The check whether locks can be acquired: asks the server whether the lock {@code
- * steadlock-health} is held, which no program uses. Makes one call, which ends within the command
- * timeout. In a cluster, asks the node that has the slot of this lock.
+ * steadlock-health} is held, which no program uses. The check ends within the command timeout. In a
+ * cluster, only the node that has the slot of this lock is asked. For RedLock, each primary is
+ * asked, and a majority must answer.
  */
 public final class SteadlockHealth {
     private static final String PROBE = "steadlock-health";

@@ -58,7 +58,7 @@ final class BlockingCall {
         lock.lockInterruptibly();
         Lease lease = lock.getLease();
         if (lease == null) {
-            // The fixed lease has already expired, and the client has forgotten it. This call
+            // The fixed lease has already expired, and the client has forgotten it. The unlock
             // throws, because the thread holds nothing.
             lock.unlock();
             throw new IllegalStateException("lock \"" + target.displayName() + "\" has no lease");

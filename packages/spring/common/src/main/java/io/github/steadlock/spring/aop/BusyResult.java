@@ -59,7 +59,7 @@ final class BusyResult {
         }
     }
 
-    /** Returns whether this answer replaces the exception. */
+    /** Returns whether this answer replaces the exception {@code failure}. */
     boolean isFor(Throwable failure) {
         return (onBusy == OnBusy.SKIP || handler != null)
                 && (failure instanceof LockTimeoutException

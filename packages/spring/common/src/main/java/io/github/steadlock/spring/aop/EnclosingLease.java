@@ -81,8 +81,8 @@ record EnclosingLease(HeldLease lease) {
     /**
      * Returns the options of the method, which re-enter the enclosing lease if needed.
      *
-     * @param isOfThread whether a thread acquires the lock; the library recognizes a thread without
-     *     a lease
+     * @param isOfThread whether a thread acquires the lock; the library recognizes a thread itself,
+     *     and any other caller by the lease that it passes
      */
     LockOptions options(LockedMethod method, boolean isOfThread) {
         boolean isKnown = lease == null || (isOfThread && lease.isOfThread());

@@ -5,8 +5,8 @@ import io.github.steadlock.Lease;
 /**
  * The lease of a running annotated method.
  *
- * @param isOfThread whether a thread acquired the lease; the library recognizes a thread without a
- *     lease
+ * @param isOfThread whether a thread acquired the lease; the library recognizes a thread itself,
+ *     and any other caller by the lease that it passes
  */
 record HeldLease(LockTarget target, Lease lease, boolean isOfThread) {
     /**

@@ -17,7 +17,7 @@ public class LockReasons {
      *
      * @param client the client of the lock
      * @param lockName the name of the lock, without the key prefix of the client
-     * @return the reason of the first such method, or empty if there is no method or no reason
+     * @return the reason of the first such method that has one, or empty if none has
      */
     public Optional<String> of(SteadlockClient client, String lockName) {
         return Optional.ofNullable(entries.get(new Key(client, lockName))).map(Entry::reason);

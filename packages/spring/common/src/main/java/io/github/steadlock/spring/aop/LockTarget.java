@@ -35,8 +35,8 @@ record LockTarget(SteadlockClient client, LockKind kind, List<String> names, int
     }
 
     /**
-     * Returns the relation of this lock to a held one, for callers that are no threads and that the
-     * library cannot recognize.
+     * Returns the relation of this lock to a held one, for a caller that is no thread. {@link
+     * EnclosingLease} has the exceptions for threads.
      */
     Relation to(LockTarget held) {
         if (client != held.client
@@ -56,7 +56,8 @@ record LockTarget(SteadlockClient client, LockKind kind, List<String> names, int
 
     /**
      * Returns whether a thread that holds this lock can re-enter it. A composite lock can be
-     * re-entered regardless of the kinds of its members.
+     * re-entered regardless of the kinds of its members. Does not consider RedLock, whose client
+     * refuses a re-entry itself.
      */
     boolean isReenteredByThread() {
         return names.size() > 1 || (kind != LockKind.MUTEX && kind != LockKind.SEMAPHORE);

@@ -118,7 +118,7 @@ final class LockedMethod {
         }
     }
 
-    /** Returns the result of the method, or throws its {@link #refusalOf}. */
+    /** Returns the result of the method, or throws the exception of {@link #refusalOf}. */
     <T> T checked(T given) {
         InvalidAnnotationException refusal = refusalOf(given);
         if (refusal != null) {

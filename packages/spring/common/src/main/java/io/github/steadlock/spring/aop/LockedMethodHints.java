@@ -18,8 +18,8 @@ import org.springframework.util.ClassUtils;
 import org.springframework.util.ReflectionUtils;
 
 /**
- * The reflection hints for a native image of annotated methods: the method itself, its {@code
- * busyHandler}, its annotations, and the members that its name reads.
+ * The reflection hints that a native image needs for each annotated method: the method itself, its
+ * {@code busyHandler}, its annotations, and the members that the name of its lock reads.
  */
 final class LockedMethodHints implements BeanRegistrationAotProcessor {
     @Override

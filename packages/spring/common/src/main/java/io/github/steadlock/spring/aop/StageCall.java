@@ -121,8 +121,8 @@ final class StageCall {
                     end(result, value, refused, transaction);
                 });
         if (method.onCancel == OnCancel.RELEASE) {
-            // The caller has cancelled the future, or completed it in another way, as orTimeout
-            // does.
+            // Ends the call if its caller cancels the future, or completes it in another way, as
+            // orTimeout does. Has no effect after the method's own end.
             result.whenComplete(
                     (value, failure) -> {
                         try {

@@ -11,7 +11,7 @@ import org.springframework.transaction.TransactionExecution;
 import org.springframework.transaction.TransactionExecutionListener;
 
 /**
- * The commit guard of every transaction manager: checks the leases of the thread, as the last
+ * The commit guard of blocking transaction managers: checks the leases of the thread, as the last
  * listener before a commit.
  */
 final class TransactionManagerGuard

@@ -11,7 +11,7 @@ import org.springframework.boot.ssl.SslBundles;
 import org.springframework.core.env.Environment;
 
 /**
- * The settings of all properties as steps. The server is the first step, so that {@link
+ * The settings of all properties as steps. The steps of the server come first, so that {@link
  * ClientFactory} can test each further step.
  */
 final class ClientSteps implements SteadlockServer {
@@ -30,7 +30,8 @@ final class ClientSteps implements SteadlockServer {
     private String bundleProperty;
 
     /**
-     * Whether Spring's configuration names the server. If so, Spring's other properties apply too.
+     * Whether the server is that of Spring's configuration, or the default. If so, Spring's other
+     * properties apply too.
      */
     private boolean isSpring;
 

@@ -9,8 +9,9 @@ import org.springframework.core.PriorityOrdered;
 /**
  * The bean that closes the client after all other beans are destroyed. Executors and schedulers
  * wait for their tasks during their destruction. The tasks may hold locks meanwhile, but the
- * executors' beans do not depend on the client. This bean is a post-processor, because Spring makes
- * post-processors before other beans and destroys them after the others.
+ * executors' beans do not depend on the client, so Spring might close the client before them. This
+ * bean is a post-processor, because Spring makes post-processors before other beans and destroys
+ * them after the others.
  */
 class ClosedLast implements BeanPostProcessor, PriorityOrdered, DisposableBean {
     private final Deque<AutoCloseable> resources = new ArrayDeque<>();

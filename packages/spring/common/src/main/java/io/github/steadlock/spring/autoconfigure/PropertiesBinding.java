@@ -156,8 +156,8 @@ final class PropertiesBinding implements ConfigurationPropertiesBindHandlerAdvis
     }
 
     /**
-     * Returns whether a property contains the placeholder {@code ${STEADLOCK_MY_SERVER}}. The
-     * variable is the program's own then.
+     * Returns whether a property refers to {@code name} by a placeholder, such as {@code
+     * ${STEADLOCK_MY_SERVER}}. The variable is the program's own then.
      */
     private static boolean isInPlaceholder(
             ConfigurationPropertyName name, Iterable<ConfigurationPropertySource> sources) {

@@ -44,7 +44,7 @@ import org.springframework.core.Ordered;
  * @param waiting How long @DistributedLock waits for a lock if the annotation sets no wait; 0s
  *     makes a single attempt. Without this property, it waits as long as the server answers.
  * @param keyPrefix A prefix for the name of each lock.
- * @param retryInterval The time between two polls of a waiter.
+ * @param retryInterval The limits of the time between two polls of a waiter.
  * @param onUnavailable How an acquisition ends while the circuit breaker of the server is open.
  *     Switches the circuit breaker on.
  * @param breaker The circuit breaker, which is off unless one of its properties or on-unavailable
@@ -158,8 +158,8 @@ public record SteadlockProperties(
     public record Cluster(List<String> nodes) {}
 
     /**
-     * The time after which a waiter asks the server again if no message comes before: a random time
-     * between these two. If only one is set, it counts for both.
+     * The time after which a waiter asks the server again if no message comes before: random,
+     * between {@code min} and {@code max}. If only one of them is set, it counts for both.
      *
      * @param min The shortest time, 1 ms to 24 h.
      * @param max The longest time, 1 ms to 24 h.

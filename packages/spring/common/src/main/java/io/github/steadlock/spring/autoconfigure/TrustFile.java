@@ -91,7 +91,7 @@ final class TrustFile implements AutoCloseable {
                     "the trust store of its bundle has no certificate",
                     "Give it one, or give steadlock.ssl.ca-file.");
         }
-        // This method makes a file that only its owner can read.
+        // The JDK's createTempFile makes a file that only its owner can read.
         Path path = Files.createTempFile("steadlock-trust", ".pem");
         path.toFile().deleteOnExit();
         Files.write(path, text.toString().getBytes(StandardCharsets.US_ASCII));
