@@ -96,6 +96,9 @@ impl Acl {
             return refuse("a user's name has at least one letter, and no space");
         }
         match (self.role, self.prefix.len()) {
+            (Role::Application | Role::Sentinel, _) if self.confined => {
+                refuse("only an operator or a watcher can be confined; leave out --confined")
+            }
             (Role::Sentinel, 0) => Ok(()),
             (Role::Sentinel, _) => refuse("sentinels have no locks; leave out --prefix"),
             (Role::Operator | Role::Watcher, 1) => Ok(()),

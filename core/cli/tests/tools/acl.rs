@@ -123,6 +123,8 @@ fn a_prefix_that_would_admit_others_is_refused() {
             "{arguments:?}: {output:?}"
         );
     }
+    let output = run("", &["acl", "application", "--prefix", "a:", "--confined"]);
+    assert!(errors(&output).contains("only an operator or a watcher"), "{output:?}");
 }
 
 #[test]

@@ -142,9 +142,8 @@ public interface NamedLock :
      * completes exceptionally with the exceptions of the other methods, or with [LockTimeoutException] if [options] or
      * the lock's own options bound the wait. To give up the attempt before the grant, cancel the stage's
      * `toCompletableFuture()` or a stage that depends on it, or complete one of these, as `orTimeout` does; the attempt
-     * leaves nothing behind on the server. Keep the lease: if the program drops an auto-renewed lease without a
-     * release, the lock stays held and the client logs a warning. If no code took the lease from the stage, the client
-     * releases it.
+     * is undone in the background. Keep the lease: if the program drops an auto-renewed lease without a release, the
+     * lock stays held and the client logs a warning. If no code took the lease from the stage, the client releases it.
      *
      * @param options the options of this call; they override this lock's own options
      */

@@ -96,8 +96,8 @@ public interface NamedSemaphore : PermitScope {
      * The stage completes on a thread of its own or on the executor of [SteadlockBuilder.callbackExecutor]. It
      * completes exceptionally with the exceptions of the other methods, or with [LockTimeoutException] if [options] or
      * the semaphore's own options bound the wait. To give up the attempt before the grant, cancel the stage's
-     * `toCompletableFuture()` or a stage that depends on it; the attempt leaves nothing behind on the server. Keep the
-     * lease, as [NamedLock.lockAsync] describes.
+     * `toCompletableFuture()` or a stage that depends on it; the attempt is undone in the background. Keep the lease,
+     * as [NamedLock.lockAsync] describes.
      *
      * @param permits 1 to 1,000, and no more than [limit]
      * @param options the options of this call; they override this semaphore's own options
