@@ -27,8 +27,9 @@
 //! 5. If a script is unknown to the server (NOSCRIPT), load it and send the call again, once. The session never
 //!    receives NOSCRIPT.
 //!
-//! Calls, subscriptions and tickets stay valid across reconnects. On a new connection the driver subscribes again to
-//! every channel that is still subscribed to, and calls [`Session::on_subscribed`] when the server has confirmed one.
+//! Tickets, subscriptions and calls that were not sent yet stay valid across reconnects. On a new connection the driver
+//! subscribes again to every channel that is still subscribed to, and calls [`Session::on_subscribed`] for each channel
+//! that the server confirms.
 
 #![warn(clippy::too_many_lines)]
 
