@@ -261,7 +261,7 @@ impl Io {
         self.calls.get(id)
     }
 
-    /// Makes a hold or a release a successor for these attempts: it gets their results from now on.
+    /// Makes a hold or a release a successor for these attempts. The successor gets their results from now on.
     pub(crate) fn add_successor(&mut self, attempts: &[CallId], successor: Successor) {
         self.calls.add_successor(attempts, successor);
     }

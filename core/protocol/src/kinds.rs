@@ -228,7 +228,7 @@ impl Spec {
     }
 }
 
-/// A name by which the tables say which kinds exclude one another, and which share a queue. The waiters of all locks
+/// A name that the kinds of one local queue share, and by which `Spec::excludes` names them. The waiters of all locks
 /// with the same record and the same gate are in one local queue. If the kinds are reentrant, a holder of one of these
 /// locks re-enters its hold by any of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
