@@ -5,7 +5,7 @@
 -- ARGV[1]  owner id
 -- ARGV[2]  the channel that waiters subscribe to
 --
--- Reply    {1, listeners}       released; how many connections received the message
+-- Reply    {1, listeners}       released; how many connections received the message, which only the last reader sends
 --          {0}                  the hold had expired, or there was none
 --
 -- Uses parts/publish.lua, parts/time.lua, parts/form.lua, parts/read_write.lua

@@ -4,7 +4,7 @@
 --          {limit -> the number of permits}
 -- ARGV[1]  lease in milliseconds, 1 to 86400000
 -- ARGV[2]  owner id
--- ARGV[3]  how many permits are wanted, 1 to the limit
+-- ARGV[3]  how many permits are wanted, 1 to 1000 and at most the limit
 -- ARGV[4]  the limit, 1 to 1000000
 --
 -- Reply    {1, ''}              granted

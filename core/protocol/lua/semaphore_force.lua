@@ -4,7 +4,7 @@
 -- ARGV[1]  the channel that waiters subscribe to
 --
 -- Reply    {1, listeners}       removed; how many connections received the message
---          {0}                  no permit was held
+--          {0}                  there was no permit
 --
 -- Uses parts/publish.lua, parts/form.lua, parts/permits.lua
 --

@@ -8,7 +8,7 @@
 -- ARGV[3]  '1' if the owner waits when it is refused, else '0'
 --
 -- Reply    {1, token}           granted; token is decimal text, or '' when off
---          {0, left, holder}    another owner writes or reads, or readers have precedence; `left` in milliseconds
+--          {0, left, holder}    another owner writes or reads, or 'readers that waited' come first; `left` in ms
 --
 -- Uses parts/lease.lua, parts/keep.lua, parts/time.lua, parts/token.lua, parts/form.lua, parts/read_write.lua
 --

@@ -5,8 +5,8 @@
 -- ARGV[2]  the channel that waiters subscribe to
 --
 -- Reply    {1, listeners}       released; how many connections received the message
---          {0}                  the hold had expired, or there was none
---          {2}                  another owner writes
+--          {0}                  the hold had expired, or there was none; the owner's mark, if any, was removed
+--          {2}                  another owner writes; this owner's mark, if any, was removed
 --
 -- Uses parts/publish.lua, parts/time.lua, parts/form.lua, parts/read_write.lua
 --

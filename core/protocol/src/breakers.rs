@@ -3,16 +3,17 @@
 //! ```text
 //!          enough failures in a row             the pause is over, or a connection opened
 //!  Closed ───────────────────────────► Open ────────────────────────────────────► Probing
-//!    ▲                                  ▲              the probe failed              │
-//!    │                                  └────────────────────────────────────────────┤
-//!    └───────────────────────────────────────────────────────────────────────────────┘
+//!    ▲                                 │  ▲           the probe failed             │   │
+//!    │                                 │  └────────────────────────────────────────┘   │
+//!    └─────────────────────────────────┴───────────────────────────────────────────────┘
 //!            a call to that primary is answered: the probe, a renewal, a release
 //! ```
 //!
-//! While a breaker is not closed, no request waits for its primary: `OnUnavailable` decides what happens instead. A
-//! RedLock continues with the other primaries while they are a majority. Releases and renewals go on. Only signs of
-//! unavailability count as failures: an overdue answer, a connection that is lost or cannot be made, and an error that
-//! says that the server cannot serve.
+//! A breaker also closes if no lock is known that a probe could ask about, or if its primary has no slot of the cluster
+//! any more. While a breaker is not closed, no request waits for its primary: `OnUnavailable` decides what happens
+//! instead. A RedLock continues with the other primaries while they are a majority. Releases and renewals go on. Only
+//! signs of unavailability count as failures: an overdue answer, a connection that is lost or cannot be made, and an
+//! error that says that the server cannot serve.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,7 +77,7 @@ pub(crate) struct Breakers {
     terms: Option<Breaker>,
     /// Which primary has which slot, for each node that is a cluster.
     slots: SortedMap<NodeId, Arc<[u16]>>,
-    /// The primaries with failures or an open breaker. A primary that answers is removed.
+    /// The primaries that have had failures since their last answer.
     by_primary: SortedMap<Primary, State>,
 }
 
@@ -160,7 +161,8 @@ impl Breakers {
         self.by_primary.get(&primary)?.outage.as_ref()
     }
 
-    /// Counts a failed call or a failed attempt to connect. Returns whether the breaker opens now.
+    /// Counts a failure: a failed call, or a connection that was lost or could not be made. Returns whether the breaker
+    /// opens now.
     pub(crate) fn failed(&mut self, primary: Primary, cause: &Cause, now: Instant) -> bool {
         let Some(terms) = self.terms else { return false };
         let state = self.by_primary.get_or_default(primary);
@@ -257,7 +259,8 @@ impl Health {
                 // The server answers, but refuses writes for now. Its holders keep their locks, so the breaker must not
                 // open.
                 "OOM" | "NOREPLICAS" | "MISCONF" => Self::Unknown,
-                // These errors concern one slot, or a call that the driver sends again.
+                // These errors concern one slot (TRYAGAIN, MOVED, ASK), a call that the driver sends again (NOSCRIPT),
+                // or a call that the server ended when its role changed (UNBLOCKED).
                 "TRYAGAIN" | "MOVED" | "ASK" | "NOSCRIPT" | "UNBLOCKED" => Self::Unknown,
                 _ => Self::Serves,
             },

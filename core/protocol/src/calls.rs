@@ -94,8 +94,8 @@ pub(crate) enum Purpose {
     Probe(Primary),
 }
 
-/// The hold or the release that takes over an unresolved attempt, when the request that sent the attempt ends or
-/// abandons its owner id. The successor gets the result of the attempt.
+/// The hold or the release that takes over an unresolved attempt, when the request that sent the attempt ends, or
+/// continues under a new owner id. The successor gets the result of the attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Successor {
     /// A hold of the same owner id, which another call acquired.

@@ -1,12 +1,12 @@
 //! The locks of a client, and the events for its callers.
 //!
-//! An event that leaves the machines is for a caller, or for a composite lock if it is the event of a member. Composite
-//! locks keep their events when `change` passes the events on.
+//! An event of a composite lock's member is for the composite lock, and every other event is for a caller. When
+//! `change` passes the events on, the composite locks keep theirs.
 //!
 //! Some refusals wait for the name of the holder: which program on which machine it is. At first a refusal has only the
-//! holder's owner id. If the client does not know the program of this owner id, it asks the server, and the answer
-//! arrives one round trip later. The refusal is reported with the name, or without it if the question fails or the time
-//! limit is over. The lock is not delayed, because the caller has already left its queue.
+//! holder's owner id. If the client has an identity itself and does not know the program of this owner id, it asks the
+//! server, and the answer arrives one round trip later. The refusal is reported with the name, or without it if the
+//! question fails or the time limit is over. The lock is not delayed, because the caller has already left its queue.
 
 use std::collections::VecDeque;
 
@@ -105,7 +105,7 @@ impl Client {
         !std::mem::replace(&mut self.is_closed, true)
     }
 
-    /// Fails a ticket if the client is closed, and returns whether it is.
+    /// Fails a ticket if the client is closed. Returns whether the client is closed.
     pub(crate) fn fail_if_closed(&mut self, ticket: Ticket, operation: Operation, lock: Option<&LockName>) -> bool {
         if self.is_closed {
             let error = Error::closed(operation).with_lock_if_known(lock.map(LockName::as_str));
@@ -164,7 +164,8 @@ impl Unnamed {
         let mut due = Vec::new();
         for mut refusal in std::mem::take(&mut self.0) {
             let timer = Timer::Name(refusal.ticket);
-            // If the caller's wait ended earlier, the timer is already set, and a part of the time limit has passed.
+            // If the caller's wait was over before its refusal, `Io::name_by` has set the timer, and a part of the time
+            // limit has passed.
             let until = refusal
                 .until
                 .or_else(|| io.due(timer))

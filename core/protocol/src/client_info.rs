@@ -56,7 +56,7 @@ impl ClientInfo {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// Parses the text of a server; `None` if Steadlock did not write it. Unknown parts are ignored, so that later
+    /// Parses the text of a server; `None` if the text has another form. Unknown parts are ignored, so that later
     /// versions can have more.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {

@@ -18,7 +18,7 @@ impl ReleaseOutcome {
     /// All outcomes.
     pub const ALL: [Self; 4] = [Self::Released, Self::Expired, Self::Stolen, Self::Unknown];
 
-    /// Returns the text that hosts see.
+    /// Returns the text that all languages show.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl LostReason {
     /// All reasons.
     pub const ALL: [Self; 5] = [Self::Expired, Self::Removed, Self::Stolen, Self::MaxHold, Self::Closed];
 
-    /// Returns the text that hosts see.
+    /// Returns the text that all languages show.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -72,7 +72,7 @@ impl LostReason {
         }
     }
 
-    /// Parses the text that hosts see.
+    /// Parses the text that all languages show.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| reason.as_str() == word)

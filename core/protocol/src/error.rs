@@ -290,7 +290,7 @@ impl Error {
         self
     }
 
-    /// Marks the error as one that no retry can help, because the failed part does not come back.
+    /// Marks the error as one that no retry can help, because the part of the client that failed does not come back.
     #[must_use]
     pub const fn with_lasting_cause(mut self) -> Self {
         self.0.is_lasting = true;

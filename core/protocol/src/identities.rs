@@ -1,8 +1,9 @@
-//! Identities: which program on which machine each client is. This client stores its identity on its servers, and reads
-//! the identities of other clients there.
+//! Identities: which program on which machine each client is. A client with an identity stores it on its servers, and
+//! reads the identities of other clients there.
 //!
-//! Identities are for people who read errors and lists. No lock depends on them. A refusal and the answer to a question
-//! wait for an identity, the refusal only for a short time (`client.rs`). A failure to get one is not reported.
+//! Identities are for people who read errors and lists. No lock depends on them. A refusal waits briefly for the
+//! identity of the holder (`client.rs`). The answer to a question about a lock waits for it no longer than the command
+//! timeout. A failure to get an identity is not reported.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,7 +115,8 @@ impl Identities {
         }
     }
 
-    /// Returns the question about the program of an owner id, unless the answer is known or the question is in flight.
+    /// Returns the question about the program of an owner id. `None` if the answer is known, if the question is in
+    /// flight, or if this client has no identity itself.
     pub(crate) fn question(&self, owner: &str, now: Instant) -> Option<(Box<str>, Invocation)> {
         let own = self.own.as_ref()?;
         let (client, _) = OwnerId::parts(owner)?;
@@ -164,7 +166,7 @@ impl Identities {
                 let info = parse(reply);
                 self.others.insert(client, Other::Known { info, at: now });
             }
-            // The server does not let this client read identities.
+            // The same question would fail again, for example because this user may not read identities.
             Err(CallError::Server { code, .. }) if Refusal::of(code) != Refusal::Temporary => {
                 self.others.insert(client, Other::Known { info: None, at: now });
             }

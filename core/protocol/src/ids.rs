@@ -31,7 +31,7 @@ ids! {
     CallId,
     /// One grant or re-entry.
     LeaseId,
-    /// A thread or task that can re-enter its locks. The number is never used for another one.
+    /// A thread or task that can re-enter its locks. Its number is never used for another thread or task.
     Context,
 }
 
@@ -85,7 +85,7 @@ macro_rules! own_ids {
 
 own_ids! {
     /// One lock of this client, while a caller of this client waits for it or holds it, or the client is subscribed to
-    /// it.
+    /// its channel.
     LockId,
     /// One hold: a record of this client on the server, or a degraded lease.
     HoldId,

@@ -9,7 +9,7 @@ use std::time::Duration;
 ///
 /// `std::time::Instant` cannot be made on wasm32, and can stop while the machine sleeps. A driver therefore reads a
 /// clock that also counts while the machine is suspended, and passes the count in. The count never decreases, and can
-/// jump forward after a pause. Arithmetic saturates, so no input can make it panic or wrap.
+/// jump forward after a pause. Arithmetic saturates: it never panics or wraps.
 ///
 /// The field is one more than the count, so that an `Option<Instant>` needs no extra memory: a client may have many
 /// leases, and each has several instants.

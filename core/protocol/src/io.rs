@@ -1,14 +1,15 @@
 //! The state that all machines of a session share: the configuration, the source of random numbers, the open
 //! connections, the calls in flight, the timers, and the calls to send.
 //!
-//! For the session, a node has three connections: one for each lane, and one for the subscriptions. Each opens and
-//! closes independently of the others, and a call waits only for the connection that it needs:
+//! For the session, a node has three connections: the command lane, the renewal lane, and one for the subscriptions.
+//! Each opens and closes independently of the others, and a call waits only for the connection that it needs:
 //!
 //! | operation | connection |
 //! |---|---|
 //! | an attempt, a poll, a question | the command lane |
 //! | a release | the command lane; while it is closed, the renewal lane if no earlier call of the owner can run later |
-//! | a renewal | the renewal lane; the command lane when it opens, or after the other closed or failed a renewal |
+//! | a renewal | the renewal lane; the command lane if the renewal lane is closed or failed the last renewal |
+//! | a renewal when a lane opens | that lane, unless the last renewal failed on it |
 //! | notifications of releases and grants | the subscriptions; waiters also poll, because a message can be lost |
 
 use std::collections::VecDeque;
@@ -260,7 +261,7 @@ impl Io {
         self.calls.get(id)
     }
 
-    /// Makes a hold or a release a successor for these attempts: it gets their results from now on.
+    /// Makes a hold or a release a successor for these attempts. The successor gets their results from now on.
     pub(crate) fn add_successor(&mut self, attempts: &[CallId], successor: Successor) {
         self.calls.add_successor(attempts, successor);
     }
@@ -487,7 +488,7 @@ impl Io {
 }
 
 impl Io {
-    /// Tells a node which program this client is, unless the node was told since the timer last fired.
+    /// Tells a node which program this client is, unless the node was told since `Timer::Identify` last fired.
     pub(crate) fn identify(&mut self, node: NodeId, now: Instant) {
         if let Some(invocation) = self.identities.say(node) {
             self.call(Purpose::Identify, node, Lane::Command, invocation, None);

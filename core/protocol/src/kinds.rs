@@ -35,12 +35,13 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// The names of all kinds, in the order of the tables of kinds in all languages. The JVM sends a kind as
-            /// its index in this list.
+            /// The names of all kinds, in the same order as the list of kinds in each language's package. The JVM sends
+            /// a kind as its index in this list.
             pub const NAMES: [&'static str; [$($spec.name),*].len()] = [$($spec.name),*];
 
-            /// Returns the table of the kind. Outside of `kinds`, a kind is named only by the wording of errors, by
-            /// RedLock, and by the questions that one kind alone supports.
+            /// Returns the table of the kind. Code outside this module uses this table and does not match on a kind.
+            /// The exceptions are the texts of errors, RedLock, and the operations of a single kind (`queue_length`,
+            /// `set_limit`).
             pub(crate) const fn spec(self) -> &'static Spec {
                 match self {
                     $(Self::$kind { .. } => &$spec,)*
@@ -136,7 +137,7 @@ impl Kind {
         self.spec().leaves_mark
     }
 
-    /// Returns the gate at which the local waiters queue.
+    /// Returns the gate at which the local waiters queue; see [`Gate`].
     pub(crate) const fn gate(self) -> Gate {
         self.spec().gate
     }
@@ -181,7 +182,8 @@ pub(crate) struct Spec {
     /// Whether the lock can be a RedLock, which a majority of several servers grants.
     pub(crate) by_majority: bool,
 
-    /// All keys of the lock. The first is that of the holder's record, and for a read lock that of the writer's record.
+    /// All keys of the lock. The first is the key of the holder's record; for a read lock it is the key of the writer's
+    /// record.
     pub(crate) keys: &'static [Key],
     /// The channel on which releases are published.
     pub(crate) channel: Channel,
@@ -202,7 +204,8 @@ pub(crate) struct Spec {
     pub(crate) held_reply: HeldReply,
 }
 
-/// The facts about a held lock that a kind's scripts report beside the owner and the rest of the lease.
+/// The facts about a held lock that a kind's scripts report in addition to the owner and the remaining time of the
+/// lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeldReply {
     /// No more facts.
@@ -225,7 +228,7 @@ impl Spec {
     }
 }
 
-/// A name by which the tables say which kinds exclude one another, and which share a queue. The waiters of all locks
+/// A name that the kinds of one local queue share, and by which `Spec::excludes` names them. The waiters of all locks
 /// with the same record and the same gate are in one local queue. If the kinds are reentrant, a holder of one of these
 /// locks re-enters its hold by any of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -314,7 +317,7 @@ pub(crate) enum Arg {
     Fencing,
     /// `1` if the owner waits when it is refused, otherwise `0`.
     Waits,
-    /// The owner id of the hold around this one, on the other side; empty if there is none.
+    /// The owner id of the write hold inside which the caller reads; empty if there is none.
     Around,
     /// The number of permits that are wanted.
     Wanted,

@@ -1,8 +1,8 @@
 //! Grants that come too late: when callers stop asking, and the errors that they get.
 //!
-//! A lease counts from before its call was sent. If the answer takes as long as the lease, nothing of the lease is
-//! left, and the lock is released again. One late answer may be an accident, so the caller asks again. Several in a row
-//! show that the lease is too short for the network, and that the caller would ask forever.
+//! A lease counts from before its call was sent. If the answer takes nearly as long as the lease, nothing usable of the
+//! lease is left, and the client releases the lock. One late answer may be an accident, so the caller asks again.
+//! Several in a row show that the lease is too short for the network, and that the caller would ask forever.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Lateness {
         self.0 = self.0.saturating_add(1);
     }
 
-    /// Resets the number, because a grant would have come in time.
+    /// Resets the number, because the answers are fast enough for a grant.
     pub(crate) const fn over(&mut self) {
         self.0 = 0;
     }

@@ -83,7 +83,7 @@ enum Terms {
 }
 
 impl LeaseTerms {
-    /// The client's lease, auto-renewed.
+    /// An auto-renewed lease of the client's length.
     pub const CLIENT: Self = Self(Terms::Client);
 
     /// Makes a fixed lease, which nothing renews.
@@ -100,7 +100,8 @@ impl LeaseTerms {
     /// `InvalidArgument` below 300 ms or above 24 h.
     pub fn renewed(length: Duration) -> Result<Self, Error> {
         if length < LeaseDuration::MIN_AUTO_RENEWED.0 {
-            // A fixed lease may be that short, so the message says that only the renewal needs a longer one.
+            // A fixed lease may be shorter than this (from 100 ms), so the message says that only a renewed one must be
+            // longer.
             return Err(out_of_range(&format!(
                 "a lease of {length:?} is too short to be renewed; give {:?} to 24 h, or a fixed lease, which is not renewed",
                 LeaseDuration::MIN_AUTO_RENEWED.0
@@ -145,7 +146,8 @@ pub(crate) fn reliable(ttl: Duration) -> Duration {
     ttl.saturating_sub(margin)
 }
 
-/// Returns the TTL that is used up if the answer takes this long.
+/// Returns the TTL whose `reliable` time is this long. If the answer takes this long, a grant with no longer TTL is
+/// unusable when it arrives.
 #[must_use]
 pub(crate) fn used_up_by(answer: Duration) -> Duration {
     let hundredths = answer.saturating_add(LATE_TIMERS).saturating_mul(100);
@@ -173,8 +175,8 @@ impl LeasePlan {
         }
     }
 
-    /// Whether both are renewed, and this one has at least the length of the other. The other then needs no renewals of
-    /// its own.
+    /// Whether both plans are renewed, and this one is at least as long as the other. The renewals of this plan are
+    /// then enough for both.
     pub(crate) fn renews_for(&self, other: Self) -> bool {
         self.renewed && other.renewed && self.length >= other.length
     }

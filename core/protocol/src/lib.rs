@@ -24,11 +24,12 @@
 //!    not.
 //! 4. Answer every call once, by [`Session::on_reply`], even if its connection closed. The driver needs no timeouts:
 //!    the session has its own, and handles answers that come late.
-//! 5. If a script is unknown to the server (NOSCRIPT), load it and send the call again, once. The session never
-//!    receives NOSCRIPT.
+//! 5. If a script is unknown to the server (NOSCRIPT), load it and send the call again, once. If the script is still
+//!    unknown, pass the error on.
 //!
-//! Calls, subscriptions and tickets stay valid across reconnects. On a new connection the driver subscribes again to
-//! every channel that is still subscribed to, and calls [`Session::on_subscribed`] when the server has confirmed one.
+//! Tickets, subscriptions and calls that were not sent yet stay valid across reconnects. On a new connection the driver
+//! subscribes again to every channel that is still subscribed to, and calls [`Session::on_subscribed`] for each channel
+//! that the server confirms.
 
 #![warn(clippy::too_many_lines)]
 

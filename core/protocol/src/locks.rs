@@ -1,13 +1,16 @@
 //! The locks of a client: the machines, and the one router between them.
 //!
-//! A machine takes inputs and answers with steps. The router gives each step to the machine that has the rule. All that
-//! follows from a step is done before the next step, so the calls are sent in the order in which the rules ask for
-//! them.
+//! A machine (see `machines/`) takes inputs and answers with steps. The router gives each step to the machine that must
+//! act on it. All that follows from a step is done before the next step, so the calls are sent in the order in which
+//! the rules ask for them.
 //!
-//! The router also has the rules that need several machines. A caller that holds the lock re-enters it, waits, or is
-//! refused. A caller can have two waits at once, because a signal handler runs during a wait of its thread. Once one of
-//! these waits is granted the lock, the others are decided anew where the thread would otherwise wait for itself. The
-//! result of a call can tell the circuit breaker whether the primary serves.
+//! The router also has the rules that need several machines:
+//!
+//! - A caller that holds the lock re-enters it, reads inside it, waits, or is refused (`relation`).
+//! - A caller can have several waits at once, because a signal handler can run during a wait of its thread. When one of
+//!   them is granted the lock, the others are decided anew (`answer_other_waits`): otherwise the thread could wait for
+//!   itself.
+//! - The result of a call can tell the circuit breaker whether the primary serves (`note_answer`, `note_failure`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -101,7 +104,7 @@ impl Locks {
         self.outputs.pop_front()
     }
 
-    /// Acquires a lock of one node for `ticket`; the lease follows the plan.
+    /// Acquires a lock of one node for `ticket`, with the lease of `plan`.
     pub(crate) fn acquire(
         &mut self,
         ticket: Ticket,
@@ -141,7 +144,7 @@ impl Locks {
         self.pass_to_waiters(waiters::Input::Wanted(wanted), now);
     }
 
-    /// Returns the holds of a context on a lock, at one of the lock's gates.
+    /// Returns the holds of a context on a lock, at one of the lock's gates; see [`Gate`].
     pub(crate) fn holds_at(&self, keys: &Keys, gate: Gate, context: Context) -> impl Iterator<Item = &Hold> {
         let lock = self.waiters.find_at(keys, gate).into_iter();
         lock.flat_map(move |lock| self.holds.all_of_context(lock, context))
@@ -452,7 +455,7 @@ impl Locks {
 }
 
 impl Locks {
-    /// Returns what a caller already holds of a lock. The caller is known by its context, or names a lease.
+    /// Returns how a caller is related to the lock that it wants. The caller is known by its context, or names a lease.
     fn relation(
         &self,
         keys: &Keys,
@@ -641,7 +644,7 @@ impl Locks {
         self.io.identify_again(is_in_use, now);
     }
 
-    /// Repeats the identity on a new connection, which may lead to another server. Does nothing if the node never
+    /// Repeats the identity on a new connection, which may lead to another server. Does nothing if the node had not
     /// received it.
     fn identify_there(&mut self, node: NodeId, now: Instant) {
         if self.io.forget_identity(node) {

@@ -206,7 +206,7 @@ impl KeyPrefix {
         self.key_of_client(&id.to_string())
     }
 
-    /// Returns the same key for another client, whose id is in a record.
+    /// Returns the key that says which program another client is; `id` is the client's id, as a record has it.
     #[must_use]
     pub fn key_of_client(&self, id: &str) -> Arc<[u8]> {
         LockName(format!("{}{id}", self.0).into()).own(Word::CLIENT)
@@ -219,8 +219,8 @@ impl KeyPrefix {
         Scratch::of(&LockName(format!("{}{id}", self.0).into()))
     }
 
-    /// Returns the same for a name with a brace; `None` if the prefix has a brace, because the names of `scratch` then
-    /// have one as well.
+    /// Returns such keys and channels for a name with a brace; `None` if the prefix has a brace, because the names of
+    /// `scratch` then have one as well.
     #[must_use]
     pub fn scratch_with_brace(&self, id: ClientId) -> Option<Scratch> {
         let name = || LockName(format!("{}{{{id}}}", self.0).into());

@@ -15,12 +15,12 @@ pub enum Detail {
     /// No observations, and no work for them.
     #[default]
     Nothing,
-    /// Losses, failing renewals and their recovery, circuit breakers, and clocks that are ahead. A driver adds the
-    /// connections that open and close.
+    /// Losses, failing renewals and their recovery, circuit breakers, and clocks that are ahead. A driver itself
+    /// observes the connections that open and close.
     Trouble,
     /// The same, and each renewal.
     Renewals,
-    /// The same, and each attempt. A driver adds each wait, grant and release.
+    /// The same, and each attempt. A driver itself observes each wait, grant and release.
     Everything,
 }
 
@@ -57,7 +57,7 @@ pub enum Attempted {
 }
 
 impl Attempted {
-    /// Returns the text that hosts see.
+    /// Returns the text that all languages show.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -78,7 +78,7 @@ pub enum Observed {
         place: Place,
         /** The result. */
         outcome: Attempted,
-        /** The time from the call to this observation; `None` if the call was not sent. */
+        /** The time since the call was sent; `None` if the call was not sent. */
         took: Option<Duration>,
     },
     /// The server confirmed a renewal.
@@ -115,12 +115,12 @@ pub enum Observed {
         /** How long the breaker was open. */
         open: Duration,
     },
-    /// The clock of a primary has jumped ahead, or a server whose clock is ahead has become the primary. Records that
-    /// were made before that expire early.
+    /// The clock of a primary has jumped ahead, or a server whose clock is ahead has become the primary. Records from
+    /// the time before the jump expire early.
     ClockAhead {
         /** The primary. */
         primary: Primary,
-        /** The least possible difference. */
+        /** By how much the clock is ahead, at the least. */
         by: Duration,
     },
     /// A hold is lost.
@@ -131,7 +131,7 @@ pub enum Observed {
         leases: Vec<LeaseId>,
         /** The reason, as its holder receives it. */
         reason: LostReason,
-        /** Why no renewal was confirmed, in words; only if the hold was to be renewed and expired. */
+        /** Why no renewal was confirmed, in words; only if an auto-renewed hold expired. */
         why: Option<String>,
         /** How long the lock was held. */
         held: Duration,

@@ -84,7 +84,8 @@ impl OwnerId {
 
     /// Splits the owner id of a record into client and number. Accepts the ids of Steadlock, and those of Redisson,
     /// whose number is that of a thread. A negative number, which a program with Redisson can choose, becomes 0.
-    /// `is_owner` of `lua/parts/form.lua` is the rule of the scripts, which also accepts numbers in other forms.
+    /// Returns `None` for any other text. The rule of the scripts, `is_owner` of `lua/parts/form.lua`, also accepts
+    /// numbers in other forms, such as `01`.
     #[must_use]
     pub fn parts(text: &str) -> Option<(&str, u64)> {
         let (client, digits) = text.split_once(':')?;

@@ -1,8 +1,8 @@
 //! The clocks of servers, as far as fencing tokens show them. A new token is the time of the server that drew it,
 //! unless an earlier token was higher.
 //!
-//! If another server takes over and its clock is ahead, the records that it has taken over end early. The client has no
-//! connection to the former server any more, but knows the last token of that server and when it arrived.
+//! If another server takes over and its clock is ahead, its copies of the records end early. The client has no
+//! connection to the former server any more, but knows the last token of that server and when that token arrived.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::instant::Instant;
 use crate::lease::{LeaseDuration, reliable};
 use crate::token::Token;
 
-/// A server, or a slot of a cluster, which another server can take over.
+/// The place of a lock: a node, or a slot of a cluster. Another server can take over either.
 type Place = (NodeId, Option<u16>);
 
 /// The last token of each place.
@@ -30,7 +30,8 @@ struct Seen {
 
 impl ServerClocks {
     /// Notes the token of a call that was sent at `sent`. Returns how far the server's clock has jumped ahead since the
-    /// last token, at the least; `None` if the jump cannot end a record of this lease before its holder's deadline.
+    /// last token, at the least; `None` for the first token, or if the jump cannot end a record of this lease before
+    /// its holder's deadline.
     pub(crate) fn note_token(
         &mut self,
         place: Place,

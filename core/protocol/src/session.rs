@@ -1,7 +1,8 @@
 //! The session: the calls of callers, operators and the driver, and the events that they cause.
 //!
-//! The session has no rule of its own. The machines (`locks`) have the rules of locks, and the groups have the rules of
-//! composite locks. The groups use locks as callers do. `client` reports the outcomes to callers.
+//! The session has no rules of its own. The state machines that `locks` owns have the rules of locks, and `groups` has
+//! the rules of composite locks. A composite lock uses locks as a caller does. `client` reports the outcomes to
+//! callers.
 
 use std::sync::Arc;
 
@@ -71,8 +72,9 @@ impl Session {
         ticket
     }
 
-    /// Requests several locks, all or none. The requests may differ only in kind and name. Completes like
-    /// [`Session::acquire`]. The locks share one lease, which has no token.
+    /// Requests several locks, all or none. Completes like [`Session::acquire`]. The locks share one lease, which has
+    /// no token. The wait, the lease terms and the context are those of the request whose key sorts first. `max_hold`,
+    /// `on_unavailable` and `blocked` stay each request's own.
     pub fn acquire_all(&mut self, requests: Vec<AcquireRequest>, now: Instant) -> Ticket {
         let ticket = self.client.ticket(Verb::Acquire);
         if self.client.fail_if_closed(ticket, Operation::Acquire, None) {
@@ -118,8 +120,9 @@ impl Session {
     }
 
     /// Extends a lease to `by` from now, but not beyond the end of `max_hold`; `None` stands for the length of the
-    /// lease. A call never shortens a lease. Completes with [`Outcome::Extended`], or fails with `LockLost`, `NotOwner`
-    /// (the lease was released, or was lost and forgotten), `Unavailable` or `Misconfigured`.
+    /// hold's lease, which a re-entry may have changed. A call never shortens a lease. Completes with
+    /// [`Outcome::Extended`], or fails with `LockLost`, `NotOwner` (the lease was released, or was lost and forgotten),
+    /// `Unavailable`, `Misconfigured` or `Closed`.
     pub fn extend(&mut self, lease: LeaseId, by: Option<crate::LeaseDuration>, now: Instant) -> Ticket {
         let ticket = self.client.ticket(Verb::Extend);
         if !self.client.fail_if_closed(ticket, Operation::Extend, None) {
@@ -141,7 +144,7 @@ impl Session {
     }
 
     /// Cancels the request of a ticket; no event follows for it. If a cancelled acquisition was granted, or may have
-    /// been, the lock is released again. A release or an extension goes on, and so does a question that was sent.
+    /// been, the lock is released. A release or an extension goes on, and so does a question that was sent.
     pub fn cancel(&mut self, ticket: Ticket, now: Instant) {
         self.composite(groups::Input::Cancel(ticket), now);
         self.client.forget_refusal(ticket);
@@ -149,9 +152,9 @@ impl Session {
         self.settle(now);
     }
 
-    /// Ends the session: waits for a lock fail with `Closed`, and all holds are released. A hold that is not lost yet
-    /// is first lost with [`LostReason::Closed`]. After that, [`Session::release`] fails with `NotOwner`, and every
-    /// other request with `Closed`. Idempotent.
+    /// Ends the session: acquisitions and questions without an answer fail with `Closed`, and all holds are released. A
+    /// hold that is not lost yet is first lost with [`LostReason::Closed`]. After that, [`Session::release`] fails with
+    /// `NotOwner`, and every other request with `Closed`. Idempotent.
     pub fn close(&mut self, now: Instant) {
         self.end(|_| None, now);
     }
@@ -172,7 +175,7 @@ impl Session {
             outcome: Outcome::Failed(Error::closed(Operation::Acquire)),
         };
         // Composite locks come first, so that their members are cancelled with them. The newest waiter is always
-        // cancelled first: after the end of an older one, the next waiter would send an attempt.
+        // cancelled first: if an older one ended first, the next waiter would send an attempt.
         for ticket in self.group.waiting().into_iter().rev() {
             self.client.emit(closed(ticket));
             self.cancel(ticket, now);
@@ -203,7 +206,8 @@ impl Session {
         releases
     }
 
-    /// Changes the locks, and passes on the events that follow. The events of members are kept for [`Session::settle`].
+    /// Changes the locks, and passes on the events that follow. Keeps the events of members of composite locks for
+    /// [`Session::settle`].
     fn with(&mut self, change: impl FnOnce(&mut Locks)) {
         self.client.change(change, |output| self.group.divert(output));
     }
@@ -216,8 +220,8 @@ impl Session {
         self.group.input(&mut self.client, input, now);
     }
 
-    /// Passes the kept events of members on to their composite locks, and completes the refusals that need not wait any
-    /// longer to learn which program the holder is.
+    /// Passes the kept events of members on to their composite locks. Also completes the refusals that waited for the
+    /// name of the holder (`client.rs`) and need not wait any longer.
     fn settle(&mut self, now: Instant) {
         self.group.settle(&mut self.client, now);
         self.client.complete_refusals(now);
@@ -248,7 +252,7 @@ impl Session {
         u32::try_from(levels).unwrap_or(u32::MAX)
     }
 
-    /// Returns the innermost lease of `context` on `subject`.
+    /// Returns the innermost lease of `context` on `subject`, if it has one.
     #[must_use]
     pub fn innermost(&self, subject: &Subject, context: Context) -> Option<LeaseId> {
         match (subject, self.group.composites()) {
@@ -259,7 +263,8 @@ impl Session {
         }
     }
 
-    /// Returns which locks of a lease no server granted, by name. A lease with such a lock is degraded.
+    /// Returns the names of a lease's locks that no server granted: none unless the lease is degraded, and several only
+    /// for a multi-lock.
     #[must_use]
     pub fn degraded_locks(&self, lease: LeaseId) -> Vec<LockName> {
         let members = match self.group.composites() {
@@ -416,14 +421,14 @@ impl Session {
         self.client.io().calls()
     }
 
-    /// Returns how many entries of any kind the session keeps: zero when no request waits, no lock is held, no release
-    /// is owed, no call is in flight, no timer is set, and no channel is subscribed to.
+    /// Returns how many entries the session keeps for its locks: zero when no request waits, no lock is held, no
+    /// release is owed, no call is in flight, no timer is set, and no channel is subscribed to.
     #[must_use]
     pub fn len(&self) -> usize {
         self.client.len().saturating_add(self.group.len())
     }
 
-    /// Whether the session keeps no entries.
+    /// Whether [`Session::len`] is zero.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -449,7 +454,7 @@ fn not_owner(subject: &Subject) -> Error {
 }
 
 impl Session {
-    /// Asks the server who holds a lock. Completes with [`Outcome::State`].
+    /// Asks the server who holds a lock. If that succeeds, completes with [`Outcome::State`].
     pub fn inspect(&mut self, kind: Kind, name: &LockName, now: Instant) -> Ticket {
         let ticket = self.client.ticket(Verb::Inspect);
         if !self.client.fail_if_closed(ticket, Operation::Inspect, Some(name)) {
@@ -458,15 +463,16 @@ impl Session {
         ticket
     }
 
-    /// Asks the server how many waiters are in the queue of a fair lock. Completes with [`Outcome::State`], whose
-    /// `waiting` has the number.
+    /// Asks the server how many waiters are in the queue of a fair lock. If that succeeds, completes with
+    /// [`Outcome::State`], whose `waiting` has the number. Fails with `InvalidArgument` in a client with several
+    /// primaries.
     pub fn queue_length(&mut self, name: &LockName, now: Instant) -> Ticket {
         self.ask_single_primary(Operation::Inspect, Kind::Fair, name, Question::Length, now)
     }
 
     /// Removes the record of a lock, no matter who holds the lock: for operators. The holder learns of the loss at its
     /// next renewal; the holder of a fixed lease learns of it at the deadline, unless it extends or releases the lease
-    /// before. Completes with [`Outcome::Forced`].
+    /// before. If the call succeeds, it completes with [`Outcome::Forced`].
     pub fn force_release(&mut self, kind: Kind, name: &LockName, now: Instant) -> Ticket {
         let ticket = self.client.ticket(Verb::Inspect);
         if !self.client.fail_if_closed(ticket, Operation::Release, Some(name)) {
@@ -476,7 +482,8 @@ impl Session {
     }
 
     /// Sets the limit of a semaphore to that of `permits`, while permits of it are held: for operators. No holder loses
-    /// a permit. Completes with [`Outcome::Forced`], which is false if no permit is held.
+    /// a permit. If the call succeeds, it completes with [`Outcome::Forced`], which is false if no permit is held.
+    /// Fails with `InvalidArgument` in a client with several primaries.
     pub fn set_limit(&mut self, permits: Permits, name: &LockName, now: Instant) -> Ticket {
         let question = Question::Limit(permits.limit());
         self.ask_single_primary(Operation::SetLimit, Kind::Semaphore(permits), name, question, now)

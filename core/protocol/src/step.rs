@@ -1,5 +1,6 @@
-//! Steps: the requests of one machine to another. The router (`locks.rs`) gives each step to the machine that has the
-//! rule for it. The inputs of the waiters and of the fair queue are defined here, because steps carry most of them.
+//! Steps: the requests of one state machine (`machines/`) to another. The router (`locks.rs`) gives each step to the
+//! machine that must act on it. The inputs of the waiters and of the fair queue are defined here, because steps carry
+//! most of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,7 +57,7 @@ pub(crate) enum WaiterInput {
     },
     /// The answer to an attempt is overdue.
     Overdue(Ticket, CallId),
-    /// A pause, a sleep or a gap is over.
+    /// The time for the next attempt of a waiter has come.
     Woken(Ticket),
     /// The wait of a caller is over.
     WaitOver(Ticket),
@@ -72,7 +73,7 @@ pub(crate) enum WaiterInput {
         /// The time that is left of the other hold; `None` for a record without TTL.
         remaining: Option<Duration>,
     },
-    /// A waiter sends an attempt under a new owner id. The release for its abandoned owner id goes out first.
+    /// A waiter sends an attempt under a new owner id. The release for its former owner id is sent first.
     Ask(Ticket),
     /// The answer to the current attempt of a waiter may be stale: the client may have missed a message before it
     /// subscribed, or a grant message for the waiter arrived during the attempt.
@@ -147,7 +148,7 @@ pub(crate) enum FairInput {
     Answered(LockId, Answered),
     /// A grant message arrived, by the channel or in the reply to a release.
     GrantMessage { lock: LockId, payload: Vec<u8> },
-    /// A grant message named an abandoned owner id of this client, and the client releases the lock.
+    /// A grant message named an owner id that this client no longer uses, and the client releases the lock.
     AbandonedOwnerReleased(LockId),
     /// The lock is no longer in use.
     Forget(LockId),
@@ -179,7 +180,7 @@ pub(crate) struct Refused {
     pub(crate) ticket: Ticket,
     /// The time that is left of the other hold; `None` for a record without TTL.
     pub(crate) remaining: Option<Duration>,
-    /// Whether the lock is free, but dead waiters come first.
+    /// Whether the lock is free, but waiters whose clients stopped polling come first.
     pub(crate) is_free: bool,
 }
 
@@ -237,7 +238,7 @@ pub(crate) enum Topic {
     Grants,
 }
 
-/// The waiters that need the messages about releases, and how they ask the server after one may have been lost.
+/// The waiters that need the messages about releases, and how they ask the server when a message may have been lost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Listener {
     /// This waiter. It asks by an attempt.
@@ -304,7 +305,7 @@ pub(crate) struct Owed {
     pub(crate) lock: LockId,
     pub(crate) keys: Arc<Keys>,
     pub(crate) owner: OwnerId,
-    /// The caller that waits for the release.
+    /// The caller that waits for the release, if any.
     pub(crate) ticket: Option<Ticket>,
     /// The hold that ends; `None` for a compensating release.
     pub(crate) hold: Option<Ended>,

@@ -22,9 +22,9 @@ impl Subject {
         }
     }
 
-    /// Whether a caller that holds this would wait for itself if it requested `wanted` and did not re-enter its hold,
-    /// in a client with this many primaries. A hold of permits does not count, because there may be enough permits for
-    /// both.
+    /// Whether a caller that holds this subject would wait for itself if it requested `wanted` and did not re-enter its
+    /// hold, in a client with this many primaries. A hold of permits does not count, because there may be enough
+    /// permits for both.
     #[must_use]
     pub fn keeps_out(&self, wanted: &Self, primaries: usize) -> bool {
         let keeps_out = |(held, held_name): &(Kind, &LockName)| {

@@ -16,11 +16,11 @@ pub(crate) enum Timer {
     CallTimeout(CallId),
     /// A waiter sends the next attempt.
     Wake(Ticket),
-    /// The pause of a quorum attempt between two rounds is over.
+    /// The pause of a RedLock's caller between two rounds is over.
     Pause(Ticket),
     /// The wait of a caller is over.
     Wait(Ticket),
-    /// The wait of a quorum attempt's caller is over.
+    /// The wait of a RedLock's caller is over.
     QuorumWait(Ticket),
     /// A refusal has waited long enough for the holder's name.
     Name(Ticket),
@@ -45,7 +45,7 @@ pub(crate) enum Timer {
     /// The response timeout of a round is over. This timer comes after `QuorumWait`: if a wait and its round end at the
     /// same instant, the round must not count as failed for the waiters behind this caller.
     Round(Ticket),
-    /// The deadline of a majority has come.
+    /// The deadline of a RedLock's lease has come.
     Majority(LeaseId),
     /// The client forgets a lock that has been idle for a while.
     Linger(LockId),
@@ -56,7 +56,7 @@ pub(crate) enum Timer {
 }
 
 impl Timer {
-    /// Whether the timer belongs to a composite lock.
+    /// Whether the timer belongs to a RedLock.
     pub(crate) const fn is_composites(self) -> bool {
         matches!(
             self,
@@ -88,7 +88,7 @@ type Entry = (Instant, Timer);
 #[derive(Debug, Default)]
 struct Schedule {
     in_order: VecDeque<Entry>,
-    /// The entries that arrived after a later entry.
+    /// The entries that arrived after an entry with a later time.
     early: BinaryHeap<Reverse<Entry>>,
 }
 
@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn stopped_timers_do_not_pile_up() {
         let mut timers = Timers::default();
-        // The first timer stays at the front, so that no stale entry reaches it.
+        // The first timer stays at the front, so that no stale entry reaches the front.
         timers.set(timer(0), at(1));
         for number in 1..100_000 {
             timers.set(timer(number), at(number + 1));

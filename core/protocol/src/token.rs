@@ -3,7 +3,7 @@
 use std::fmt;
 use std::num::NonZeroU64;
 
-/// A number that rises with every exclusive grant of one name on one server.
+/// A number that a server draws for a grant: higher than all that it drew before for the same name.
 ///
 /// A resource that stores the highest token it has received can refuse a holder that was paused for too long. A token
 /// is below 2^53, so that Lua and JavaScript numbers can represent it. The field is one more than the number, so that

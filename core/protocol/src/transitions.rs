@@ -1,4 +1,4 @@
-//! Records which drawn transitions of the machines are taken, for tests.
+//! For tests: compares what the state machines do with their drawings, and records which drawn transitions were taken.
 //!
 //! Next to each machine, `drawing.rs` has the machine's drawing as rows. The machine compares its states before and
 //! after each input. A change without a row fails the test that caused it. All other changes are recorded, and

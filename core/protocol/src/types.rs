@@ -29,8 +29,8 @@ pub struct Config {
     pub primaries: u16,
     /// How long an answer may take.
     pub command_timeout: Duration,
-    /// Whether servers run the calls of one lane in the order in which they were sent. If the calls go through a client
-    /// of the program itself, a later call can overtake an earlier one.
+    /// Whether servers run the calls of one lane in the order in which they were sent. If the calls go through the
+    /// program's own Redis client, a later call can overtake an earlier one.
     pub keeps_order: bool,
     /// The bounds of the random time after which a waiter asks again if nothing makes it ask earlier.
     pub retry_interval: RangeInclusive<Duration>,
@@ -72,10 +72,11 @@ pub enum OnUnavailable {
     #[default]
     Fail,
     /// The acquisition is granted a *degraded* lease: it has no token, and excludes only other callers of this client.
-    /// While this client holds the lock, the caller waits. A read-write lock, a semaphore or a RedLock fails instead.
+    /// While another caller of this client holds the lock, the caller waits. A read-write lock, a semaphore or a
+    /// RedLock fails instead.
     Local,
-    /// The acquisition is not granted, and the caller goes on without the lock: [`Outcome::NotGranted`], with an error
-    /// that says why.
+    /// The acquisition is not granted, so that the caller skips its work: [`Outcome::NotGranted`], with an error that
+    /// says why.
     Skip,
 }
 
@@ -83,7 +84,7 @@ impl OnUnavailable {
     /// All values.
     pub const ALL: [Self; 3] = [Self::Fail, Self::Local, Self::Skip];
 
-    /// Returns the text that hosts use.
+    /// Returns the text that all languages use.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -93,7 +94,7 @@ impl OnUnavailable {
         }
     }
 
-    /// Parses the text that hosts use.
+    /// Parses the text that all languages use.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|policy| policy.as_str() == word)
@@ -116,10 +117,11 @@ impl Default for Limits {
 /// The connection of a node on which a call is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {
-    /// For all calls but renewals, and for renewals while the other lane is closed or has just failed one.
+    /// For all calls except renewals. Also for a renewal, if the renewal lane is closed or the last renewal on it
+    /// failed.
     Command,
-    /// For the renewals of the watchdog, so that they do not wait behind commands; also for releases while the other
-    /// lane is closed.
+    /// For the renewals of the watchdog, so that they do not wait behind commands. Also for some releases while the
+    /// command lane is closed.
     Renewal,
 }
 
@@ -179,18 +181,18 @@ pub struct AcquireRequest {
     pub kind: Kind,
     /// The name of the lock.
     pub name: LockName,
-    /// The context that can re-enter without naming a lease; `None` for none.
+    /// The caller's context, by which the caller re-enters a lock without naming a lease; `None` for none.
     pub context: Option<Context>,
-    /// A held lease of the same lock, which the request re-enters. A request to read can also name a lease of the write
-    /// lock, and then reads inside it.
+    /// A held lease of the same lock, which the request re-enters; `None` if only the context can re-enter. A request
+    /// to read can also name a lease of the write lock, and then reads inside it.
     pub within: Option<LeaseId>,
     /// How long to wait: zero for a single attempt; `None` to wait as long as the server answers.
     pub wait: Option<Duration>,
     /// A fixed lease, or an auto-renewed lease of the client's length or of its own.
     pub lease: LeaseTerms,
-    /// The maximum length of the hold, counted from its first grant.
+    /// The maximum length of the hold, counted from its first grant; `None` for no limit.
     pub max_hold: Option<Duration>,
-    /// Whether the lease gets a fencing token. Only a lock that has one holder at a time, and is no RedLock, has
+    /// Whether the lease gets a fencing token. Only a lock that has one holder at a time, and is no composite lock, has
     /// tokens.
     pub fencing: bool,
     /// The policy for this request while its primary is unavailable.
@@ -211,7 +213,8 @@ pub struct Grant {
     pub deadline: Instant,
     /// How many levels the hold has now.
     pub levels: u32,
-    /// Whether no server granted the lock, or one of several locks; see [`OnUnavailable::Local`].
+    /// Whether this client granted the lock, or at least one lock of a multi-lock, without a server; see
+    /// [`OnUnavailable::Local`].
     pub degraded: bool,
 }
 

@@ -4,7 +4,7 @@
 --   KEYS[1]  the lock: HASH {owner -> 1}; its TTL is the lease
 --   KEYS[2]  the fencing token: STRING
 --   KEYS[3]  the wait queue: ZSET {owner -> arrival, in µs of the server's clock}
---   KEYS[4]  the waiters: HASH {owner -> "<last seen, µs of the server's clock> <1 if it wants a token>"}
+--   KEYS[4]  the waiters: HASH {owner -> "<last seen, µs of the server's clock> <1 if it wants a token, else 0>"}
 --
 -- Each client has one channel for each lock, on which the server announces grants to this client. The name of
 -- the channel is the key of the wait queue, with the final word `fair` replaced by `grants:` and the client id.

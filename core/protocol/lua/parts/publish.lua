@@ -1,7 +1,7 @@
 -- Prepended to the scripts that publish a message.
 --
 -- In a cluster whose servers support sharded channels, clients subscribe to sharded channels at the node that stores
--- the lock. In such a cluster, the caller of a script appends the word 'sharded' to the arguments.
+-- the lock. In such a cluster, the client that calls a script appends the word 'sharded' to the arguments.
 
 local is_sharded = ARGV[#ARGV] == 'sharded'
 if is_sharded then

@@ -1,5 +1,5 @@
-//! The keys of one lock on one server, the calls that its kind's table defines, and the meaning of the
-//! replies. [`LockKey`] is for tools: it tells which lock a key on a server belongs to.
+//! The keys of one lock on one server, the calls that its kind's table defines, and the meaning of the replies.
+//! [`LockKey`] is for tools: it tells which lock a key on a server belongs to.
 //!
 //! ```text
 //! an attempt or a question
@@ -14,6 +14,7 @@
 //!   {2}                              the record belongs to another owner
 //! the length of a fair lock's queue
 //!   {1, length}                      parsed as `Record::Mine`
+//! a poll                             parsed in `machines/fair_queue.rs`
 //! ```
 
 use std::sync::Arc;
@@ -66,7 +67,8 @@ pub(crate) struct Keys {
     pub(crate) node: NodeId,
     pub(crate) kind: Kind,
     pub(crate) name: LockName,
-    /// The first key of the kind's table: that of the holder's record, and for a read lock that of the writer's record.
+    /// The first key of the kind's table: the key of the holder's record; for a read lock, the key of the writer's
+    /// record.
     pub(crate) record: Arc<[u8]>,
 }
 
@@ -338,8 +340,8 @@ impl LockKey {
         (*found.of(&name) == *key).then_some((found, name))
     }
 
-    /// Returns the key of the holder's record for the kind of this name, and for a read lock that of the writer's
-    /// record; `None` if there is no such kind.
+    /// Returns the key of the holder's record for the kind of this name; for a read lock, the key of the writer's
+    /// record. `None` if there is no such kind.
     #[must_use]
     pub fn of_record(kind: &str) -> Option<Self> {
         let kind = Kind::parse(kind, 1, 1).ok()?;
@@ -377,9 +379,9 @@ pub(crate) enum Answer {
     Held {
         owner: String,
         ttl: Option<Duration>,
-        /// The permits of a semaphore: how many are held, and how many there are.
+        /// The permits of a semaphore: how many are held, and how many there are. Only in the answer to a question.
         permits: Option<(u32, u32)>,
-        /// The server's clock when the call ran, in µs; only if the waiters queue on the server.
+        /// The server's clock when the call ran, in µs; only for an attempt at a fair lock.
         queued: Option<u64>,
     },
 }

@@ -1,5 +1,5 @@
-//! The semaphore: ZSET {owner/i → deadline by the server's clock}, with one member for each permit, and the limit that
-//! all holders of permits use.
+//! The semaphore: ZSET {owner/i → deadline by the server's clock}, with one member for each permit that is held. The
+//! member `limit` has the limit that all holders use.
 
 use super::{Again, Arg, Channel, Form, Gate, HeldReply, Holders, Key, Spec, Waiters};
 use crate::name::Word;
