@@ -92,6 +92,8 @@ async fn a_majority_of_primaries_may_start_later() {
     primaries.iter_mut().for_each(Redis::stop);
     let urls = primaries.iter().map(Redis::url);
     let client = Client::builder().primaries(urls).lazy().connect().await.unwrap();
+    let refused = client.lock("a").try_acquire().await.map(drop).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
     let waiters = (0..3).map(|_| {
         let lock = client.lock("a").wait(SOON);
         async move { lock.acquire().await?.release().await }

@@ -16,7 +16,7 @@ use steadlock_collections::{SortedMap, SortedSet};
 use steadlock_protocol::{Call, CallError, CallId, Error, Instant, Lane, NodeId, Reply, Transmit};
 
 use super::quorum::Quorum;
-use super::{NODE, Transport, TransportEvent};
+use super::{FirstConnection, NODE, Transport, TransportEvent};
 use crate::settings::Settings;
 
 /// Creates the transport for these settings, and for each server a `NodeLink`, the program's side of it.
@@ -31,7 +31,13 @@ pub(crate) fn open(settings: &Settings) -> (Box<dyn Transport>, Vec<NodeLink>) {
         .collect();
     let transport = match ends.len() {
         1 => ends.remove(0),
-        _ => Box::new(Quorum::new(ends, settings.servers())),
+        _ => {
+            let first = match settings.lazy {
+                true => FirstConnection::Lazy,
+                false => FirstConnection::Awaited,
+            };
+            Box::new(Quorum::new(ends, settings.servers(), first))
+        }
     };
     (transport, links)
 }

@@ -27,7 +27,7 @@ pub(crate) fn open(settings: &Arc<Settings>, first: FirstConnection) -> Result<B
         }
         targets => {
             // A server that cannot be reached is not fatal, because the others may be a majority.
-            let first = match first {
+            let first_of_each = match first {
                 FirstConnection::Awaited | FirstConnection::Lazy => FirstFailure::Retryable,
                 FirstConnection::Inherited => FirstFailure::Outage,
             };
@@ -35,9 +35,9 @@ pub(crate) fn open(settings: &Arc<Settings>, first: FirstConnection) -> Result<B
             let nodes = targets
                 .iter()
                 .zip(peers)
-                .map(|(target, peers)| open_one(settings, target, first, Some(peers)))
+                .map(|(target, peers)| open_one(settings, target, first_of_each, Some(peers)))
                 .collect::<Result<_, Error>>()?;
-            Ok(Box::new(Quorum::new(nodes, settings.servers())))
+            Ok(Box::new(Quorum::new(nodes, settings.servers(), first)))
         }
     }
 }

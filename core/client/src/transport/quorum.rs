@@ -6,12 +6,13 @@ use std::time::Duration;
 use steadlock_collections::SortedSet;
 use steadlock_protocol::{CallId, Cause, Error, ErrorKind, Instant, Lane, NodeId, Operation, Transmit};
 
-use super::{Transport, TransportEvent};
+use super::{FirstConnection, Transport, TransportEvent};
 
 /// The nodes, in the order of the settings.
 pub(super) struct Quorum {
     nodes: Vec<Box<dyn Transport>>,
     names: Vec<String>,
+    first: FirstConnection,
     connected: SortedSet<usize>,
     /// The nodes that failed before the result was reported, and the causes.
     failed: SortedSet<usize>,
@@ -28,10 +29,11 @@ pub(super) struct Quorum {
 const WAIT_FOR_OTHERS: Duration = Duration::from_millis(200);
 
 impl Quorum {
-    pub(super) const fn new(nodes: Vec<Box<dyn Transport>>, names: Vec<String>) -> Self {
+    pub(super) const fn new(nodes: Vec<Box<dyn Transport>>, names: Vec<String>, first: FirstConnection) -> Self {
         Self {
             nodes,
             names,
+            first,
             connected: SortedSet::new(),
             failed: SortedSet::new(),
             causes: Vec::new(),
@@ -101,7 +103,8 @@ impl Quorum {
         cause.reworded(|text| format!("{name}: {text}"))
     }
 
-    /// Reports once whether the client can be used.
+    /// Reports once whether the client can be used. A lack of a majority is reported only to callers that wait for the
+    /// first connection; otherwise it is an outage, as with one server.
     fn report_result(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
         if self.is_reported {
             return;
@@ -113,7 +116,7 @@ impl Quorum {
                 self.is_reported = true;
                 events.push(TransportEvent::Ready);
             }
-        } else if self.nodes.len() - self.failed.len() < majority {
+        } else if self.first == FirstConnection::Awaited && self.nodes.len() - self.failed.len() < majority {
             self.is_reported = true;
             let what = format!("no majority of {} primaries can be reached", self.nodes.len());
             let error = Error::new(ErrorKind::Unavailable, Operation::Connect, what)
