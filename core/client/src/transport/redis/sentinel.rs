@@ -184,8 +184,8 @@ impl Sentinel {
         }
     }
 
-    /// Watches the sentinels that others name, beside those of the URL, and leaves those without a connection that are
-    /// named no more. Returns whether some are new.
+    /// Watches the sentinels that others name, beside those of the URL. Stops watching a sentinel that is named no more
+    /// and has no connection. Returns whether some are new.
     fn update_watchers(&mut self) -> bool {
         let others = self.watchers.values().flat_map(Watcher::others);
         let named: Vec<Address> = others.map(|other| other.address.clone()).collect();
@@ -240,7 +240,7 @@ impl Sentinel {
     /// Begins a round when it is due, and acts on its outcome when it is over.
     fn poll_round(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
         let is_due = match &self.round {
-            // Answers from before the loss of a connection do not show where the next one must go.
+            // Answers from before the loss of a connection do not show where the next connection must go.
             Some(round) => !round.is_foreground() && !self.is_primary_known(),
             None => (self.is_round_requested || self.is_primary_pending()) && now >= self.not_before,
         };
@@ -270,7 +270,7 @@ impl Sentinel {
         }
     }
 
-    /// Confirms the known primary.
+    /// Lets connections go to the known primary.
     fn publish_primary(&self) {
         if let Some(known) = &self.known {
             self.primary_address
@@ -278,7 +278,7 @@ impl Sentinel {
         }
     }
 
-    /// Adopts a primary that is not the known one, or that has another epoch.
+    /// Adopts an answer that has another primary or another epoch than the known one.
     fn follow(&mut self, answer: Answer, now: Instant, events: &mut Vec<TransportEvent>) {
         let known = self.known.replace(answer);
         let (Some(known), Some(answer)) = (known, &self.known) else {
