@@ -23,8 +23,7 @@ pub(super) struct Quorum {
     events: Vec<TransportEvent>,
 }
 
-/// The time for which the client waits for the other nodes, once a majority is connected, before it is reported as
-/// ready.
+/// Once a majority is connected, the client waits this long for the other nodes before it counts as ready.
 const WAIT_FOR_OTHERS: Duration = Duration::from_millis(200);
 
 impl Quorum {

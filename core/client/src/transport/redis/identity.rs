@@ -1,4 +1,4 @@
-//! The server that a client is at: all connections of the client go to one server, even if the host name leads to
+//! The server where a client is: all its connections to one primary go to one server, even if the host name leads to
 //! several.
 //!
 //! ```text
@@ -30,15 +30,15 @@ pub(super) struct Mark {
     pub(super) address: Option<SocketAddr>,
 }
 
-/// The server to which the connections for calls go. Each of these connections has a reference, and the client leaves
-/// the server with the last one.
+/// The server to which the connections for calls go. Each of these connections has a reference. The client leaves the
+/// server when the last of them is dropped.
 #[derive(Debug)]
 pub(super) struct Server {
     number: u64,
     mark: Mark,
 }
 
-/// The server of a connection that does not keep the client there: one for subscriptions.
+/// The server of a connection for subscriptions, which does not keep the client there.
 #[derive(Clone, Debug)]
 pub(super) struct ServerRef {
     number: u64,
@@ -52,7 +52,7 @@ pub(super) struct Identity(Mutex<State>);
 #[derive(Default)]
 struct State {
     current: Weak<Server>,
-    /// The number of servers at which the client has been.
+    /// The number of the last server that was joined.
     count: u64,
     /// The last server where the client was.
     last: Option<Mark>,

@@ -8,8 +8,9 @@
 //! ```text
 //!   run id ──── that of another primary ───────────────────────────────────────────► refused
 //!     │  └───── new, and no server hides its run id ───────────────────────────────► good
-//!     └ any server hides its run id ─► SET key me NX PX, GET key ─┬ me ────────────► good
-//!                                                                 └ another number ► refused
+//!     └ any server hides its run id ─► SET key own NX PX, GET key ─┬ own number ───► good
+//!                                                                  ├ another number ► refused
+//!                                                                  └ no key, error ─► no connection
 //! ```
 //!
 //! Three events make the other primaries check again (`peer_check.rs`), unless they did so recently: a primary sets the
@@ -55,7 +56,7 @@ struct Shared {
     /// Created when it is first needed.
     key: OnceLock<Arc<[u8]>>,
     state: Mutex<PeerState>,
-    /// Notified when a primary has verified that its server has the primary's own key.
+    /// Notified when a primary has found its own number in the key at its server.
     proved: Notify,
 }
 
@@ -67,7 +68,7 @@ struct PeerState {
     clusters: BTreeMap<usize, BTreeSet<String>>,
     /// Whether any server hides its run id.
     is_hidden: bool,
-    /// The time at which each primary last verified that its server has the primary's own key.
+    /// The time at which each primary last set or extended a key with its own number.
     proved: BTreeMap<usize, Instant>,
     /// The primaries that found the key of another primary.
     refused: BTreeSet<usize>,

@@ -51,8 +51,8 @@ fn line(message: &str) -> Option<usize> {
     digits.parse().ok()
 }
 
-/// Returns the commands that a line of a script calls. Without a line, returns the commands whose errors the script
-/// returns.
+/// Returns the commands that a line of a script calls. For no line, or one that calls none, returns the commands whose
+/// errors the script returns, or else all its commands.
 fn commands(script: Script, line: Option<usize>) -> Vec<&'static str> {
     let text = script.text();
     let named = |text: &'static str, call: &str| -> Vec<&'static str> {
