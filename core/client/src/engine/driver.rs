@@ -27,7 +27,7 @@
 //! In a simulator's virtual time only the simulator drives: the engine never allows callers to drive (`thread.rs`).
 //! This file therefore reads only the machine's clock.
 //!
-//! `DrivingState` makes the decision. It has no runtime and reads no clock, so that loom can play it
+//! `DrivingState` makes the decision. It has no runtime and reads no clock, so that loom can test it
 //! (`driver/schedules.rs`).
 
 use std::cell::Cell;

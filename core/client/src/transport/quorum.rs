@@ -13,8 +13,9 @@ pub(super) struct Quorum {
     nodes: Vec<Box<dyn Transport>>,
     names: Vec<String>,
     connected: SortedSet<usize>,
-    /// The nodes that failed before the result was reported, and the causes.
+    /// The nodes that have failed and have not connected since, until the result is reported.
     failed: SortedSet<usize>,
+    /// The causes of their failures.
     causes: Vec<Cause>,
     /// Whether the result of the first connection was reported.
     is_reported: bool,

@@ -6,8 +6,8 @@
 //!     └─ it is at none
 //!          ├─ a connection is to the server where it was last ─► that connection
 //!          └─ else, after a short wait: the primaries that answered
-//!               ├─ are one server ──────► the first connection
-//!               └─ are several servers ─► refused
+//!               ├─ are one server ───────────────────────► the first connection
+//!               └─ are several, or cannot be told apart ─► refused
 //! ```
 //!
 //! Replicas and addresses without an answer are skipped while another address is usable. A tool uses a replica if no

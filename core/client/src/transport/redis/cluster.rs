@@ -10,9 +10,9 @@
 //!
 //! The session sees the cluster as one node. A lane (a connection for calls) of that node counts as open while any
 //! cluster node has its lane open, or some node with slots has not failed yet. The client connects to a node when a
-//! call or a channel needs it. After a few attempts, CLUSTERDOWN is the answer to the call. A node that is lost, slow
-//! or silent delays only the calls of its slots. They wait in the queue, no longer than the response timeout, for the
-//! node that has the slot next.
+//! call or a channel needs it. A node that is lost, slow or silent delays only the calls of its slots. They wait in the
+//! queue, no longer than the response timeout, for the node that has the slot next. A call that still gets CLUSTERDOWN
+//! after a few attempts is answered with that error.
 
 mod channels;
 #[cfg(feature = "admin")]
@@ -330,7 +330,7 @@ impl Cluster {
         }
     }
 
-    /// Leaves the nodes that have no slots and nothing to do.
+    /// Leaves the nodes that have no slots and had nothing to do for a while.
     fn close_idle(&mut self, now: Instant) {
         let (slots, queue, channels) = (&self.slots, &self.queue, &self.channels);
         self.shards.retain(|address, shard| {

@@ -194,7 +194,7 @@ impl Failure {
         self
     }
 
-    /// Whether the server gave no answer, and another attempt can succeed.
+    /// Whether another attempt can succeed, and the failure repeats no words of the server.
     pub(super) fn is_without_answer(&self) -> bool {
         !self.is_lasting() && !self.quotes
     }

@@ -59,7 +59,7 @@ struct State {
     questions: Vec<Question>,
 }
 
-/// The question for the value of a key. A connection that is being made puts it to an open one.
+/// The question for the value of a key. A connection that is being made asks it of an open connection.
 pub(super) struct Question {
     pub(super) key: Arc<[u8]>,
     pub(super) answer: oneshot::Sender<Result<Reply, ServerError>>,
@@ -104,7 +104,7 @@ impl Identity {
         self.state().current.upgrade()
     }
 
-    /// Makes this the client's server. Returns `None` if another connection keeps the client at a server.
+    /// Makes the server of this mark the client's. Returns `None` if another connection keeps the client at a server.
     pub(super) fn join(&self, mark: Mark) -> Option<Arc<Server>> {
         let mut state = self.state();
         if state.current.strong_count() > 0 {

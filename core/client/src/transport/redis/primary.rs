@@ -1,7 +1,7 @@
 //! The address of the primary that sentinels name, as far as it is known.
 //!
 //! ```text
-//!   Pending ── a round names one ──► Known ── no connection, or it is lost ─────► Pending
+//!   Pending ── a round names one ──► Known ── a connection fails, or is lost ───► Pending
 //!     ▲ └───── none does ──► Unknown ──────── the next attempt ───────────────────┘
 //! ```
 //!

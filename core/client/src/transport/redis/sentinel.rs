@@ -4,7 +4,7 @@
 //!   asking ───── a round names a server, which says itself that it is a primary ─► connected
 //!   asking ───── none is named, or the server is a replica ─► asking, after a pause
 //!   connected ── a connection to the primary is lost ───────► asking: a round comes before the next attempt
-//!   connected ── a round names another server ──────────────► calls and subscriptions go to that one
+//!   connected ── a round names another server ──────────────► calls and subscriptions go to that server
 //! ```
 //!
 //! The client connects to every sentinel of the URL, and to at most 16 others that they name; one sentinel in the URL
@@ -14,8 +14,8 @@
 //! over. The client only uses a server whose own greeting says that it is a primary.
 //!
 //! A single sentinel may announce a newer epoch (the number of a failover) than all others. A majority of the sentinels
-//! granted that epoch, and every other sentinel adopts the epoch when it learns of it. The newest answer of a round is
-//! therefore followed, even if only one sentinel gives it.
+//! agreed to that epoch, and every other sentinel adopts the epoch when it learns of it. The newest answer of a round
+//! is therefore followed, even if only one sentinel gives it.
 
 mod answer;
 #[cfg(feature = "admin")]

@@ -58,7 +58,7 @@ struct Sent {
     last_error: Option<ServerError>,
 }
 
-/// The node to which the calls of a slot and lane were sent, and their number.
+/// The node to which the calls of a slot and lane were sent, and the number of these calls without a reply.
 struct Destination {
     node: Address,
     count: usize,
@@ -86,7 +86,7 @@ pub(super) enum RetryAt {
 pub(super) enum Decision {
     /// The call is sent to this node.
     SendTo(Address),
-    /// The call waits, and so do the calls behind it in its slot.
+    /// The call waits, and so do the later calls of its slot and lane.
     Wait,
 }
 

@@ -145,7 +145,7 @@ impl Topology {
         slots
     }
 
-    /// Notes a failure. A lasting one explains more than one that can pass.
+    /// Notes a failure. A lasting failure explains more than one that can pass.
     fn add_failure(&mut self, failure: Failure) {
         if self.failure.as_ref().is_none_or(|known| !known.is_lasting()) {
             self.failure = Some(failure);

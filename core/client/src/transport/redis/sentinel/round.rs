@@ -6,9 +6,9 @@
 //!                                           all that are missing have failed and no answer names a primary
 //! ```
 //!
-//! The first answer has no priority. A sentinel that has not answered is waited for, except in one case: a majority of
-//! the known sentinels, reachable or not, agree on a primary and on its epoch, no other answer has a newer epoch, and
-//! no newer epoch was known before.
+//! The first answer has no priority. A sentinel that has not answered is waited for until its time is up, except in one
+//! case: a majority of the known sentinels, reachable or not, agree on a primary and on its epoch, no other answer has
+//! a newer epoch, and no newer epoch was known before.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub(super) struct Outcome {
 pub(super) struct Round {
     /// Whether connections wait for the outcome.
     is_foreground: bool,
-    /// The time until which the round waits for sentinels that are up, once one has answered.
+    /// The time until which the round waits for sentinels that are up, once an answer names a primary.
     wait_for_up_until: Instant,
     /// The time until which the round waits for sentinels that are down. Set by the first answer that names a primary.
     wait_for_down_until: Option<Instant>,

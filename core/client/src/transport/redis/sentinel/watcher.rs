@@ -1,7 +1,7 @@
 //! The connection to one sentinel: listens for switches of the primary, and asks which server the primary is.
 //!
 //! ```text
-//!   Connecting ──► Open: subscribes, asks ── a switch, or a request: asks again
+//!   Connecting ──► Open: subscribes, asks ── a switch, a round, or 10 s in use: asks again
 //!        ▲                    │
 //!        └── pause ◄──────────┘ closed, or silent
 //! ```
