@@ -1,7 +1,8 @@
 //! The engine of a client: it owns the session and the connections, and has a thread of its own. A caller that waits
-//! can drive the engine in place of that thread (`driver.rs`). The program's observers, wakers and subscribers of
-//! `tracing` run on the thread that drives, so they must not block. No other code of the program runs there. Without
-//! the feature `native` there is no thread: the program turns the engine itself.
+//! for a result can drive the engine, that is, run it, in place of that thread (`driver.rs`). The program's observers,
+//! wakers and subscribers of `tracing` run on the thread that drives, so they must not block. The engine calls no other
+//! code of the program on that thread. Without the feature `native` there is no thread: the program turns the engine
+//! itself.
 //!
 //! One turn of the engine:
 //!

@@ -1,9 +1,9 @@
 //! Carries calls to servers, and their replies back.
 //!
 //! A [`Transport`] takes the items that the session wants to send, one by one, and reports what it saw. It fulfils the
-//! transport's part of the driver contract: the calls of one lane stay in order, a call waits for its lane to open, but
-//! no longer than the response timeout, and every call is answered once. The engine does not know whether it talks to
-//! one server, a cluster or several primaries.
+//! transport's part of the driver contract: the calls of one lane (a connection for calls) stay in order, a call waits
+//! for its lane to open, but no longer than the response timeout, and every call is answered once. The engine does not
+//! know whether it talks to one server, a cluster or several primaries.
 
 #[cfg(not(feature = "native"))]
 mod external;
@@ -34,7 +34,7 @@ const NODE: NodeId = NodeId(0);
 /// An event of a transport.
 #[derive(Debug)]
 pub(crate) enum TransportEvent {
-    /// One lane of the node is open.
+    /// A lane of the node has opened.
     LaneOpened {
         node: NodeId,
         lane: Lane,
@@ -47,7 +47,7 @@ pub(crate) enum TransportEvent {
     },
     /// The node has lost all its subscriptions.
     SubscriptionsLost(NodeId),
-    /// The node has lost one subscription, and is asked for it again.
+    /// The node has lost one subscription. The transport subscribes again.
     #[cfg_attr(
         not(feature = "native"),
         expect(dead_code, reason = "only clusters lose them one by one")
@@ -78,7 +78,7 @@ pub(crate) enum TransportEvent {
         /// The names of the primaries, by number.
         primaries: Arc<[Arc<str>]>,
     },
-    /// A call that was held back can be sent now, or at another time than before.
+    /// The engine must flush again: a call that was held back may be ready to send, or its time has changed.
     #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "only clusters hold back"))]
     Sendable,
     /// The client can be used: both lanes of its node are open, or those of a majority of several nodes.
@@ -117,12 +117,12 @@ pub(crate) trait Transport: Send {
     fn set_in_use(&mut self, _is_in_use: bool) {}
 
     /// Sets the length of the shortest auto-renewed lease that is held or waited for, among those with a length of
-    /// their own. The transport gives up silent connections and slow attempts to connect in time to renew this lease,
-    /// and one of the client's length.
+    /// their own; `None` if there are none. The transport gives up silent connections and slow attempts to connect in
+    /// time to renew this lease, and also a lease of the client's length.
     fn set_shortest_lease(&mut self, _lease: Option<Duration>) {}
 
     /// Abandons everything that belongs to a broken runtime: connections, attempts to connect, and timers. Appends the
-    /// resulting losses. Later polls connect again. Returns false if that is impossible.
+    /// events of the connections that are lost. Later polls connect again. Returns false if that is impossible.
     #[cfg(feature = "native")]
     fn restart(&mut self, now: Instant, events: &mut Vec<TransportEvent>) -> bool;
 
@@ -140,6 +140,6 @@ pub(crate) enum FirstConnection {
     Awaited,
     /// The first operation connects, and waits for the connection as it would in an outage.
     Lazy,
-    /// This process is a fork, and the client was made in the process that was forked. Failures are an ordinary outage.
+    /// This process is a fork, and the client was made before the fork. Failures to connect are an ordinary outage.
     Inherited,
 }

@@ -1,9 +1,10 @@
 //! The result of a client's first connection, and the callers that wait for it.
 //!
 //! ```text
-//!   Pending ──── connected ────────────► Done
-//!   Pending ──── cannot be connected ──► Failed
+//!   Pending ──── connected ─────────────────────────────────► Done
+//!   Pending ──── cannot be connected ───────────────────────► Failed
 //!   any state ── the client is closed, or its engine fails ─► Failed
+//!   Failed ───── connected while the client is closing ─────► Done
 //! ```
 
 use steadlock_protocol::Error;

@@ -28,9 +28,9 @@ const CHECK_INTERVAL: Duration = Duration::from_micros(100);
 /// The state of a runtime's descriptors.
 #[derive(Debug, Default)]
 pub(super) struct DescriptorMonitor {
-    /// Two unused descriptors, opened just before and just after those of the runtime. If either is closed, the monitor
-    /// assumes that the runtime's are closed, too. A single closed descriptor of the runtime is noticed when the
-    /// runtime uses it. `None` if the runtime has no descriptors.
+    /// This and `after` are two unused descriptors, opened just before and just after those of the runtime. If either
+    /// is closed, the monitor assumes that the runtime's are closed, too. A single closed descriptor of the runtime is
+    /// noticed when the runtime uses it. `None` if the runtime has no descriptors.
     before: Option<Canary>,
     after: OnceLock<Canary>,
     next_check: AtomicU64,
@@ -83,7 +83,7 @@ impl DescriptorMonitor {
         !self.is_broken()
     }
 
-    /// Checks the descriptors in a thread of the runtime that has just woken up.
+    /// Checks the descriptors when a thread of the runtime has just woken up.
     pub(super) fn on_wake(&self) {
         if !self.check() {
             self.became_broken.notify_waiters();

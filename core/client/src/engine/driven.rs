@@ -23,8 +23,8 @@ use crate::transport::{self, FirstConnection, NodeLink};
 /// answered.
 ///
 /// The driver contract of `steadlock_protocol` applies, except for three duties that `Driven` performs itself: a call
-/// waits until its lane is open, the calls of a lane that closes are answered, and a new connection subscribes again to
-/// every channel.
+/// waits until its lane (a connection for calls) is open, the calls of a lane that closes are answered, and a new
+/// connection subscribes again to every channel.
 pub struct Driven {
     /// `None` after the engine has ended.
     engine: Option<Box<Engine>>,
@@ -40,7 +40,7 @@ pub struct Server {
     pub address: ServerAddress,
     /// The user to log in as; `None` for the server's default user.
     pub username: Option<String>,
-    /// The password to log in with.
+    /// The password to log in with; `None` to log in without one.
     pub password: Option<String>,
     /// The number of the database.
     pub database: i64,

@@ -5,14 +5,17 @@
 //! no other thread calls saves both wake-ups: it drives the engine itself while it waits.
 //!
 //! ```text
-//!              a run of quick calls by one thread
+//!              quick calls, one after the other
 //!   Engine ───────────────────────────────────────► Caller
 //!     ▲    the engine's thread stands by              │
 //!     └───────────────────────────────────────────────┘
-//!       a second caller, an event loop's call, a call
-//!       that takes long, no call for a millisecond,
-//!       a lane that is not open, or a renewal that is near
+//!       two callers at once, a call by a task or an event loop,
+//!       a thread inside another runtime, a call that takes long,
+//!       no call for a millisecond, a lane that is not open,
+//!       a renewal that is near, or an unusable runtime
 //! ```
+//!
+//! A lane is a connection to a server for calls.
 //!
 //! The caller runs the same engine on the same runtime; only the thread differs. Observers, wakers and subscribers of
 //! the program then run on the caller's thread, too. Code in them must not wait for an engine; `is_driving` detects
@@ -24,7 +27,7 @@
 //! In a simulator's virtual time only the simulator drives: the engine never allows callers to drive (`thread.rs`).
 //! This file therefore reads only the machine's clock.
 //!
-//! `DrivingState` makes the decision. It has no runtime and reads no clock, so that loom can play it
+//! `DrivingState` makes the decision. It has no runtime and reads no clock, so that loom can test it
 //! (`driver/schedules.rs`).
 
 use std::cell::Cell;
@@ -47,7 +50,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Orderin
 use crate::sync::{Condvar, Mutex};
 use crate::unwind::{catch, catch_panic};
 
-/// The longest time for which a caller drives. During a longer call the engine's thread drives again.
+/// The longest time for which a caller drives in one call. If the call takes longer, the engine's thread drives again.
 const LONGEST_DRIVE: Duration = Duration::from_millis(5);
 
 /// The engine's runtime, and the decision which thread drives it.
@@ -136,7 +139,7 @@ impl Driver {
         take_back: impl FnOnce() -> Option<E>,
     ) -> Option<E> {
         let runtime = Arc::new(runtime);
-        // Spawns from inside the runtime: a spawn from outside wakes the runtime, and that uses its descriptors, which
+        // Spawns from inside the runtime: a spawn from outside would wake the runtime through its descriptors, which
         // the program may have closed.
         if let Some(mut engine) = runtime.block_on(async { Some(tokio::spawn(engine)) }).flatten() {
             self.set_runtime(Some(Arc::clone(&runtime)));
@@ -167,8 +170,8 @@ impl Driver {
         self.state.allow_callers(readiness, clock::now);
     }
 
-    /// Makes the engine's thread drive again, unless it drives already. Needed for work that is not left to a waiting
-    /// caller.
+    /// Makes the engine's thread drive again, unless it drives already. Needed for work whose caller does not drive the
+    /// engine.
     pub(crate) fn request_engine(&self) {
         self.state.request_engine();
     }
@@ -215,8 +218,8 @@ pub(crate) struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    /// Drives the engine until `poll` is ready, if this thread may drive. Returns `None` if it may not, if the result
-    /// took too long, or if the runtime is unusable: the caller then waits without driving.
+    /// Drives the engine until `poll` is ready, if this thread may drive. Returns `None` if the thread may not drive,
+    /// if the result took too long, or if there is no usable runtime: the caller then waits without driving.
     pub(crate) fn drive<T>(&self, timeout: Duration, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
         if !self.is_alone || !may_enter_a_runtime() {
             self.driver.request_engine();
@@ -256,8 +259,8 @@ impl Drop for Caller<'_> {
 
 /// The engine's thread drives again when no call came for this long.
 const IDLE_LIMIT: Duration = Duration::from_millis(1);
-/// A thread drives the engine after this many calls, each of which began within `IDLE_LIMIT` after the end of the one
-/// before.
+/// A caller drives the engine after this many consecutive calls that do not overlap. Each of them began within
+/// `IDLE_LIMIT` after the end of the call before.
 const FAST_CALLS: u32 = 8;
 /// The engine's thread drives again this long before a renewal is due.
 const BEFORE_RENEWAL: Duration = Duration::from_millis(50);
@@ -281,7 +284,7 @@ pub(super) struct DrivingState {
     callers_may_drive_until: AtomicU64,
     /// The number of threads that wait for a result.
     callers: AtomicUsize,
-    /// The number of calls that count for `FAST_CALLS`. A second caller at the same time resets it.
+    /// The number of consecutive calls, as `FAST_CALLS` counts them.
     fast_calls: AtomicU32,
     /// The time at which the last caller left, by the engine's clock.
     last_call_end: AtomicU64,
@@ -322,8 +325,8 @@ impl DrivingState {
         }
     }
 
-    /// Makes the engine's thread drive again, unless it drives already. Needed for work that is not left to a waiting
-    /// caller.
+    /// Makes the engine's thread drive again, unless it drives already. Needed for work whose caller does not drive the
+    /// engine.
     pub(super) fn request_engine(&self) {
         if self.by_callers.swap(false, Ordering::SeqCst) {
             drop(self.standing_by.lock().unwrap_or_else(PoisonError::into_inner));
@@ -365,10 +368,9 @@ impl DrivingState {
         if self.fast_calls.fetch_add(1, Ordering::Relaxed) < FAST_CALLS {
             return CallerRole::Waits;
         }
-        // A thread that entered after this one does not drive. If it called `request_engine` before `by_callers` is set
-        // here, that call had no effect, and the thread would wait while no thread drives. `callers` is therefore
-        // checked below. `by_callers` is set by a swap instead of a store, because the operation must also read what
-        // that thread wrote.
+        // Another thread that entered after this one does not drive. If it called `request_engine` before `by_callers`
+        // is set here, that call had no effect, and the other thread would wait while no thread drives. `callers` is
+        // therefore checked below. A store could miss what the other thread wrote, so a swap sets `by_callers`.
         self.by_callers.swap(true, Ordering::SeqCst);
         if self.callers.load(Ordering::SeqCst) > 1 {
             self.request_engine();

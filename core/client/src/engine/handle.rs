@@ -20,7 +20,7 @@ pub(crate) struct Handle {
     settings: Arc<Settings>,
     port: Arc<Port>,
     driver: Arc<Driver>,
-    /// The receiver of the commands. The engine takes it when it starts, and the start runs under this lock.
+    /// The receiver of the commands, until the engine takes it at its start. This lock is held during the start.
     commands: Mutex<Option<CommandReceiver>>,
     /// The result of the start. Not set while a later start can still succeed.
     started: OnceLock<Result<(), Error>>,
@@ -62,8 +62,7 @@ impl Handle {
         }
     }
 
-    /// Marks a client whose engine has not started as closed, so the engine never starts. Has no effect after the
-    /// start.
+    /// Closes a client whose engine has not started: the engine then never starts. Has no effect after the start.
     pub(crate) fn close_unstarted(&self) {
         let _starting = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = self.started.set(Err(closed()));
@@ -94,7 +93,7 @@ impl Handle {
 
     /// Sends a command to the engine, and starts the engine first if necessary.
     pub(crate) fn send(&self, command: Command) {
-        // A caller that waits on a slot drives the engine itself, or makes the engine's thread drive.
+        // A caller that waits on a slot drives the engine itself (`driver.rs`), or makes the engine's thread drive.
         let has_driving_caller = matches!(
             &command,
             Command::Run {
@@ -122,8 +121,8 @@ impl Handle {
         commands.take()
     }
 
-    /// Makes the engine's thread drive again, unless it drives already. Needed for work that is not left to a waiting
-    /// caller.
+    /// Makes the engine's thread drive again, unless it drives already. Needed for work whose caller does not drive the
+    /// engine.
     pub(crate) fn request_engine(&self) {
         self.driver.request_engine();
     }

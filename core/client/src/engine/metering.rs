@@ -80,7 +80,7 @@ impl Metering {
         self.releases.insert(ticket, lease);
     }
 
-    /// Counts the outcome of a ticket. `released` is the lease that the ticket was to release.
+    /// Counts the outcome of a ticket. Only a release uses `released`: its lease, or `None` if its caller went away.
     pub(super) fn completed(&mut self, ticket: Ticket, outcome: &Outcome, released: Option<LeaseId>, now: Instant) {
         let ended = match outcome {
             Outcome::Granted(grant) if grant.degraded => metrics::Outcome::Degraded,

@@ -31,7 +31,7 @@ pub(super) struct Observing {
     events: Vec<Event>,
     /// The names of the servers in messages, by node.
     servers: Vec<Arc<str>>,
-    /// The names of the primaries of each node that is a cluster, by primary number.
+    /// For each node that is a whole cluster: the names of its primaries, by primary number.
     primaries: SortedMap<NodeId, Arc<[Arc<str>]>>,
     links: SortedMap<(Arc<str>, Lane), LinkState>,
     /// The waiters, each with the time when its wait began. This table, `held` and `releases` are kept only with
@@ -50,7 +50,7 @@ enum LinkState {
     Missing {
         /// The time when the connection was lost or first failed.
         since: Instant,
-        /// The number of failed attempts since then.
+        /// The number of failed attempts in this outage.
         failures: u32,
     },
 }
@@ -73,8 +73,8 @@ struct ObservedLoss {
 }
 
 impl Observing {
-    /// Returns `None` if nothing can ever observe this engine. A host whose log is off can turn it on later; the log
-    /// then has to know which connections were open before.
+    /// Returns `None` if nothing can ever observe this engine. A host with a log counts as an observer even while its
+    /// log is off: it can turn the log on later, and the log must know then which connections were open before.
     pub(super) fn new(settings: &Arc<Settings>, port: &Port) -> Option<Box<Self>> {
         let (log, metrics) = (settings.log.get(), port.metrics());
         let detail = required_detail(&settings.observers, log);
@@ -309,7 +309,7 @@ impl Observing {
         self.losses.clear();
     }
 
-    /// Notes a caller that begins to wait for a lock or a composite lock.
+    /// Notes a caller that begins to wait for a lock. `kind` is `None` if the caller asked for several locks at once.
     pub(super) fn wait_began(&mut self, ticket: Ticket, kind: Option<Kind>, name: &str, now: Instant) {
         let composite = self.composite_kind();
         if let Some(metering) = &mut self.metering {
@@ -340,7 +340,7 @@ impl Observing {
         }
     }
 
-    /// Reports the outcome of a ticket. `released` is the lease that the ticket was to release.
+    /// Reports the outcome of a ticket. Only a release uses `released`: its lease, or `None` if its caller went away.
     pub(super) fn completed(&mut self, ticket: Ticket, outcome: &Outcome, released: Option<LeaseId>, now: Instant) {
         if let Some(metering) = &mut self.metering {
             metering.completed(ticket, outcome, released, now);

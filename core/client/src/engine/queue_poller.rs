@@ -12,7 +12,7 @@ use crate::settings::CountedQueue;
 /// The time from one set of requests, one for each lock, to the next.
 const INTERVAL: Duration = Duration::from_secs(15);
 
-/// Requests the lengths of the chosen locks for one engine.
+/// Requests the lengths of the wait queues of the chosen locks, for one engine.
 pub(super) struct QueuePoller {
     metrics: Arc<Metrics>,
     locks: Vec<CountedQueue>,

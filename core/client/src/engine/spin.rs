@@ -1,9 +1,10 @@
 //! Decides whether the engine spins for a moment before it sleeps.
 //!
 //! Waking a sleeping thread takes longer than a reply of a server on the same machine. While callers are busy and
-//! commands or replies arrive quickly, the engine therefore checks for them repeatedly, and yields its processor to
-//! other threads between two checks. An engine does not spin if its client is idle or only renews, or if its server is
-//! far away. It does not spin on a single processor either, where nothing that it waits for could run meanwhile.
+//! commands or replies arrive quickly, the engine therefore spins: it checks for them repeatedly, and yields its
+//! processor to other threads between two checks. An engine does not spin if its client is idle or only renews, if its
+//! server is far away, or if it expects many replies at once. It does not spin on a single processor either, because no
+//! other thread could run meanwhile.
 
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 //! leases whose holders the engine keeps informed. `Arrivals` has the commands and events that the next turn handles,
 //! and `Outbox` the results of a turn.
 //!
-//! `ShortLeases` knows the length of the shortest auto-renewed lease. The transport gives up a silent connection in
-//! time to renew that lease on a new one.
+//! `ShortLeases` knows the shortest auto-renewed lease among those with a length of their own. The transport gives up a
+//! silent connection in time to renew that lease on a new connection.
 
 use std::sync::{Arc, Weak};
 use std::task::Context;
@@ -73,12 +73,13 @@ impl Requests {
     }
 }
 
-/// Every lease that the session knows: held, lost and not yet released, or with a release that is not answered yet. The
-/// session forgets a lost fixed lease. The lease's object still knows how the lease ended, for as long as the program
-/// keeps that object.
+/// The leases that the session knows, and lost leases that it has forgotten. The session knows a lease that is held,
+/// lost but not released yet, or being released. It forgets a lost fixed lease; the object of that lease still knows
+/// how the lease ended.
 #[derive(Default)]
 pub(super) struct Leases {
     known: Table<LeaseId, Arc<Lease>>,
+    /// Lost leases that the session has forgotten.
     forgotten: Table<LeaseId, Weak<Lease>>,
     /// The number of forgotten leases that the last sweep kept.
     kept_by_last_sweep: usize,
@@ -121,8 +122,8 @@ impl Leases {
         }
     }
 
-    /// Marks a lease as lost. Returns the event for the host; `None` if a release of the lease is under way, because
-    /// its result reports how the lease ended.
+    /// Marks a lease as lost. Returns the event for the host; `None` if the lease is unknown, or if a release of it is
+    /// under way: the result of the release reports how the lease ended.
     pub(super) fn lose(&mut self, id: LeaseId, loss: Loss) -> Option<Event> {
         if self.is_released(id) {
             return None;
@@ -135,8 +136,8 @@ impl Leases {
         Some(lost_event(&lease, loss))
     }
 
-    /// Returns each lease that the program can still release when the client closes, and why it was lost. `None` stands
-    /// for a lease that the close releases, or whose release is under way.
+    /// For the close of the client: returns each lease that the program can still release, with the reason if the lease
+    /// was lost. `None` stands for a lease that the close releases, or whose release is under way.
     pub(super) fn loss_reasons(&self) -> Vec<(LeaseId, Option<LostReason>)> {
         let known = self.known.iter().map(|(id, lease)| (id, lease.lost_reason()));
         let forgotten = self.forgotten.iter().filter_map(|(id, lease)| {
@@ -147,7 +148,7 @@ impl Leases {
     }
 
     /// Marks all leases as lost, because the engine ends and they cannot be renewed or released any more. Returns an
-    /// event for each that was not lost before.
+    /// event for each lease that was still held.
     pub(super) fn lose_all(&mut self, reason: LostReason) -> Vec<Event> {
         let loss = Loss {
             reason,
@@ -184,7 +185,7 @@ fn lost_event(lease: &Lease, loss: Loss) -> Event {
     }
 }
 
-/// The interval between two clean-ups, each of which looks at every lease.
+/// The interval between two clean-ups of `ShortLeases`. A clean-up looks at every entry.
 const CLEAN_UP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The auto-renewed leases that have a length of their own instead of the client's: those that are held, and those that
@@ -218,8 +219,8 @@ impl ShortLeases {
         }
     }
 
-    /// Returns the length of the shortest of these leases. One that has ended, or whose request has, can still count
-    /// for up to a second.
+    /// Returns the length of the shortest of these leases. A lease that has ended, or whose request has ended, can
+    /// still count for up to a second.
     pub(super) fn shortest(
         &mut self,
         now: Instant,
@@ -266,7 +267,7 @@ impl Outbox {
     }
 
     /// Delivers everything, grants first: a granted lock stays idle until its new holder runs, while the result of a
-    /// release can wait. Returns the leases whose callers went away between the grant and now.
+    /// release can wait. Returns the leases whose callers went away after the grant.
     pub(super) fn deliver(&mut self) -> Vec<Arc<Lease>> {
         let is_late = |result: &Result<Completion, Error>| !matches!(result, Ok(Completion::Granted(_)));
         move_back(

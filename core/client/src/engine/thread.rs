@@ -1,6 +1,6 @@
 //! An engine on its own thread, with its runtime.
 //!
-//! `Inbox` is how the engine waits for callers, for the server and for the clock.
+//! By `Inbox` the engine waits for commands of callers, for events of the transport, and for the time of its next work.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -72,7 +72,8 @@ fn unavailable(what: &str, error: &io::Error, advice: &str) -> Error {
     Error::caused(ErrorKind::Unavailable, Operation::Connect, cause)
 }
 
-/// Builds a runtime for one thread. Without connections the runtime has no descriptors.
+/// Builds a runtime for one thread. With `memory://` alone there are no connections, and the runtime has no
+/// descriptors.
 fn build_runtime(settings: &Settings) -> io::Result<GuardedRuntime> {
     let mut builder = runtime::Builder::new_current_thread();
     builder.enable_time();
@@ -144,7 +145,7 @@ impl EngineLoop {
     }
 
     /// Runs until the engine has ended. If this future is dropped before that, even if it was never polled, the engine
-    /// is put into `return_slot`.
+    /// is put into `return_slot`, except in a panic.
     fn run(self, return_slot: ReturnSlot) -> impl Future<Output = ()> + Send {
         let mut guard = ReturnOnDrop {
             engine_loop: Some(self),
@@ -253,8 +254,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Yields to the runtime once, so that it handles its sockets and runs its other tasks. Otherwise callers that keep the
-/// engine busy would keep the runtime from both.
+/// Yields to the runtime once, so that it handles its sockets and runs its other tasks. Otherwise the runtime would do
+/// neither while callers keep the engine busy.
 async fn yield_to_connections() {
     let mut has_run = false;
     poll_fn(|context| {
@@ -352,7 +353,7 @@ impl Inbox {
     }
 }
 
-/// The longest sleep. Timers stand still while the machine sleeps but the engine's clock does not, so a longer timer
+/// The longest sleep. While the machine sleeps, the engine's clock continues but timers stand still: a longer timer
 /// could fire much too late.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
@@ -364,7 +365,8 @@ pub(super) struct Timer {
 }
 
 impl Timer {
-    /// Ready when the engine's clock reaches `due`. Can also be ready earlier: the caller compares the clock again.
+    /// Ready when the engine's clock reaches `due`; never if `due` is `None`. Can also be ready earlier: the caller
+    /// must then look at the clock again.
     pub(super) fn poll(&mut self, due: Option<Instant>, now: Instant, context: &mut Context<'_>) -> Poll<()> {
         let Some(due) = due else { return Poll::Pending };
         if now >= due {

@@ -30,7 +30,8 @@ use crate::unwind::panicked_error;
 /// may take (`docs/guarantees.md`).
 const CLOSE_LIMIT: Duration = Duration::from_millis(400);
 
-/// The facts that decide whether a thread other than the engine's own may drive the engine (`driver.rs`).
+/// The facts that decide whether a thread other than the engine's own may drive the engine, that is, run it
+/// (`driver.rs`).
 #[cfg(feature = "native")]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Readiness {
@@ -56,9 +57,9 @@ pub(super) struct Engine {
     closing: Option<Closing>,
     /// The callers to answer when nothing is owed to the server any more.
     drain_waiters: Vec<Sink>,
-    /// Requests the lengths of the server's wait queues that the metrics show.
+    /// Requests the lengths of chosen wait queues on the server, for the metrics. `None` if there are none to request.
     queue_poller: Option<QueuePoller>,
-    /// The names of the primaries of each node that is a cluster, by primary number.
+    /// For each node that is a whole cluster: the names of its primaries, by primary number.
     primaries: SortedMap<NodeId, Arc<[Arc<str>]>>,
     /// `None` if nothing can ever observe this engine.
     observing: Option<Box<Observing>>,
@@ -84,7 +85,7 @@ impl Engine {
             breaker: settings.breaker,
             identity: settings.identity(),
         };
-        // A host that waits for the first connection gets its result as an event.
+        // A host that waits for the first connection gets the result as an event.
         let connecting = match first {
             FirstConnection::Awaited => vec![Sink::Queue(CONNECT)],
             FirstConnection::Lazy | FirstConnection::Inherited => Vec::new(),
@@ -116,7 +117,7 @@ impl Engine {
         }
     }
 
-    /// Returns the sources that the engine waits for.
+    /// Returns what the engine waits for: the transport, the commands, and the next time at which it has work.
     pub(super) fn sources(&mut self) -> Sources<'_> {
         let due = [
             self.session.poll_timeout(),
@@ -223,8 +224,8 @@ impl Engine {
         }
     }
 
-    /// Tells the circuit breaker of a cluster's primary that a lane to the primary opened, or closed by this failure.
-    /// Only the command lane counts, because a breaker stops only acquisitions.
+    /// Tells the circuit breaker of a cluster's primary that a lane to it opened (`failure` is `None`), or closed
+    /// because of `failure`. Only the command lane counts, because a breaker stops only acquisitions.
     fn on_shard_lane(&mut self, server: &str, lane: Lane, failure: Option<&Cause>, now: Instant) {
         if lane == Lane::Command
             && let Some(primary) = self.primary(server)
@@ -326,7 +327,7 @@ impl Engine {
             observing.completed(ticket, &outcome, lease, self.now);
         }
         let Some(request) = request else {
-            // The caller went away in the turn in which its request was granted.
+            // A lock is released if its caller went away in the turn of the grant.
             if let Outcome::Granted(grant) = outcome {
                 self.start(
                     NO_CALLER,
@@ -354,8 +355,8 @@ impl Engine {
             }
             Outcome::State(state) => Ok(Completion::State(state)),
             Outcome::Forced(was_held) => Ok(Completion::Forced(was_held)),
-            // The lease was released before, or is lost and forgotten. Its object knows which, if the program still has
-            // it.
+            // The lease was released before, or it was lost and the session has forgotten it. The result shows the loss
+            // only while the program keeps the object of the lease.
             Outcome::Failed(error) if released.is_some() && error.kind() == ErrorKind::NotOwner => {
                 Ok(self.release_result(released, lease.as_deref(), ReleaseOutcome::Released))
             }
@@ -369,8 +370,8 @@ impl Engine {
         self.outbox.answer(request.sink, result);
     }
 
-    /// Returns the result of a release. The session's outcome counts, unless the lease's object knows that the lease
-    /// was lost.
+    /// Returns the result of a release. The session's outcome counts, except a plain `Released` of a lease that its
+    /// object knows as lost: then the reason of the loss counts.
     fn release_result(&self, id: Option<LeaseId>, lease: Option<&Lease>, answered: ReleaseOutcome) -> Completion {
         Completion::Released(lease.map_or_else(
             || {
@@ -396,9 +397,9 @@ impl Engine {
         lease
     }
 
-    /// Adds what the session does not know: the caller's name for the lock, and the name of the server. If the first
-    /// connection failed or the client was closed, that reason replaces an `Unavailable` error. `default_name` is the
-    /// name of the lock if the error has none.
+    /// Adds to an error what the session does not know: the caller's name for the lock and, for a problem with the
+    /// server, the server's name. If the first connection failed or the client was closed, that reason replaces an
+    /// `Unavailable` error. `default_name` is the name of the lock if the error has none.
     fn add_context(&self, error: Error, default_name: Option<&str>) -> Error {
         let named = error.lock_name().map(|name| self.settings.without_prefix(name));
         let name = named.or(default_name).map(str::to_owned);
@@ -442,7 +443,8 @@ impl Engine {
         }
     }
 
-    /// Releases the grants of ended waits, and answers `drain_waiters` once nothing is owed to the server.
+    /// Releases the grants that are still in the queue of events after all waits were ended, and answers
+    /// `drain_waiters` once nothing is owed to the server.
     fn answer_drain_waiters(&mut self) {
         for lease in self.port.take_grants() {
             self.discard(&lease, self.settings.world.now());
@@ -467,10 +469,10 @@ impl Engine {
     }
 }
 
-/// The engine ends when it is dropped: at the end of its loop, in a panic, or when the program drops an engine that it
-/// turns.
+/// The engine ends when it is dropped: at the end of its loop, in a panic or, without a thread of its own, when the
+/// program drops it.
 impl Drop for Engine {
-    /// Answers every caller that still waits, and prepares the answer for later ones.
+    /// Answers every caller that still waits, and prepares the answer to later requests.
     fn drop(&mut self) {
         let was_closed = self.closing.is_some();
         let error = match (self.connecting.failure(), &self.closing) {
@@ -517,9 +519,8 @@ impl Drop for Engine {
     }
 }
 
-/// Returns the error to report instead of `error`, if the operation relied on a lease that was lost and that the
-/// session has forgotten. To the session such a lease looks as if it had never been acquired, so the session's own
-/// error would mislead.
+/// Returns the error to report instead of the session's `error`. `lease` is the lease that the operation relied on, if
+/// the session has forgotten it. If that lease was lost, `error` would mislead: it says that there is no such lease.
 fn error_of_forgotten_lease(lease: Option<&Lease>, error: &Error) -> Option<Error> {
     let is_of_lease = matches!(error.kind(), ErrorKind::NotOwner | ErrorKind::InvalidArgument);
     lease.filter(|_| is_of_lease)?.lost_error(error.operation())
@@ -712,13 +713,13 @@ struct Closing {
     deadline: Instant,
     /// The callers to answer when the close ends.
     waiters: Vec<Sink>,
-    /// The releases that the close requested, each with the leases that it ends. A composite lock has no entry, because
-    /// its members are released.
+    /// The releases that the close requested, each with the leases that it ends. A composite lock has no entry of its
+    /// own: each of its members has one.
     releases: Table<Ticket, Vec<LeaseId>>,
-    /// The outcomes of these releases, and the reasons for which other leases were lost before.
+    /// The outcomes of these releases, and the reasons why other leases were lost before the close.
     close_outcomes: CloseOutcomes,
-    /// The callers that released a lease after the close had requested its release. They are answered when the close
-    /// ends.
+    /// The callers that released a lease after the close had already requested that release. They are answered when the
+    /// close ends.
     late_releases: Vec<LateRelease>,
 }
 

@@ -68,7 +68,7 @@ struct Node {
 /// A call that waits for its lane.
 struct Waiting {
     call: Call,
-    /// The time of the first flush that could not send it.
+    /// The time of the first flush that could not send the call.
     since: Option<Instant>,
 }
 

@@ -22,8 +22,9 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Opens the store. Returns `Misconfigured` if a process of which this one is a fork holds the store. In this
-    /// process the name would lead to another store, which excludes none of that process's callers.
+    /// Opens the store of this name or, for `None`, a store of its own. Returns `Misconfigured` if a process from which
+    /// this one was forked uses the named store. In this process the name would lead to another store, which excludes
+    /// none of that process's callers.
     pub(super) fn open(name: Option<&str>) -> Result<Self, Error> {
         let store = match name {
             Some(name) => {

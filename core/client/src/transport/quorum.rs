@@ -14,8 +14,9 @@ pub(super) struct Quorum {
     names: Vec<String>,
     first: FirstConnection,
     connected: SortedSet<usize>,
-    /// The nodes that failed before the result was reported, and the causes.
+    /// The nodes that have failed and have not connected since, until the result is reported.
     failed: SortedSet<usize>,
+    /// The causes of their failures.
     causes: Vec<Cause>,
     /// Whether the result of the first connection was reported.
     is_reported: bool,
@@ -24,8 +25,7 @@ pub(super) struct Quorum {
     events: Vec<TransportEvent>,
 }
 
-/// The time for which the client waits for the other nodes, once a majority is connected, before it is reported as
-/// ready.
+/// Once a majority is connected, the client waits this long for the other nodes before it counts as ready.
 const WAIT_FOR_OTHERS: Duration = Duration::from_millis(200);
 
 impl Quorum {

@@ -4,19 +4,20 @@
 //! a subscription cannot be mistaken for the reply to a command.
 //!
 //! ```text
-//!             ┌──────── fails: wait 0–50 ms, then 25 ms … 1 s ◄───────┐
-//!             ▼                                                       │
-//!   Connecting ── handshake, version, role ──► Open ── closed, silent,┘
-//!                                                      no primary
+//!             ┌──── a pause of 0–50 ms, later of 25 ms … 1 s ◄─────┐
+//!             ▼                                                    │
+//!   Connecting ── handshake, version, role ──► Open ── it closes, ─┤
+//!             │                          is silent, or no primary  │
+//!             └── the attempt fails ───────────────────────────────┘
 //! ```
 //!
-//! All three connections go to the same server (`identity.rs`), whichever of a name's addresses that server has
+//! All three connections go to the same server (`identity.rs`), even if the name in the URL leads to several
 //! (`choice.rs`).
 //!
 //! All three are closed together only if the client must leave the server, mostly because the server was demoted, or if
 //! the program has closed their descriptors. A server that is demoted to a replica keeps its connections, and the
-//! address may lead to another server by now. While the client holds or waits for locks, or owes a release, it
-//! therefore asks regularly whether the server is still a primary.
+//! address may lead to another server by now. The client therefore asks regularly whether the server is still a
+//! primary, while it holds or waits for locks or owes a release.
 
 mod address;
 mod address_mapping;
@@ -100,8 +101,8 @@ enum State {
 }
 
 impl Redis {
-    /// Creates the transport. `first` is the meaning of a failure of the first attempt. With `peers`, the server must
-    /// differ from the servers of all other primaries.
+    /// Creates the transport. `first` is the meaning of a failure of the first attempt. `peers` stands for the other
+    /// primaries of the client, from whose servers this server must differ; `None` if there are none.
     pub(super) fn open(settings: &Arc<Settings>, target: &Target, first: FirstFailure, peers: Option<Peers>) -> Self {
         let connector = Connector::new(settings, target, ServerKind::Standalone, peers);
         Self::with(Arc::new(connector), settings, first)
@@ -124,7 +125,7 @@ impl Redis {
         }
     }
 
-    /// Advances a lane. Returns the reason why the lane lost its connection or could not open one.
+    /// Advances a lane. Returns the reason why the lane lost its connection or could not connect.
     fn poll_lane(
         &mut self,
         lane: Lane,
@@ -163,7 +164,7 @@ impl Redis {
         self.subscriptions.follow(now);
     }
 
-    /// Advances both lanes. Returns the reason why one lost its connection or could not open one.
+    /// Advances both lanes. Returns the reason why a lane lost its connection or could not connect.
     fn poll_lanes(
         &mut self,
         context: &mut Context<'_>,
@@ -183,7 +184,7 @@ impl Redis {
         command_failure.or(renewal_failure)
     }
 
-    /// Lets an open lane answer the questions of connections that are being made.
+    /// Lets an open lane answer the questions of connections that are being made (`identity.rs`).
     fn answer_questions(&mut self, now: Instant) {
         for question in self.connector.identity.take_questions() {
             // If neither lane is open, the question is dropped: the client is at no server.
@@ -194,8 +195,8 @@ impl Redis {
         }
     }
 
-    /// Checks that the server is none of the other primaries, if one of these asked for the check. Leaves a server that
-    /// is one of them.
+    /// If another primary requested the check, checks that this server is none of the other primaries. Gives up the
+    /// connections if it is one of them.
     fn poll_peer_check(&mut self, context: &mut Context<'_>, now: Instant, events: &mut Vec<TransportEvent>) {
         // A connection that is being made does this check itself, because it may lead to another server.
         let is_open = self.commands.is_open() && self.renewals.is_open();

@@ -44,7 +44,7 @@ fn close_a_lane(state: &DrivingState) {
     state.allow_callers(readiness, now);
 }
 
-/// Plays one call of a thread. A thread that drives has its result at the end; one that waits keeps waiting.
+/// Plays one call of a thread. A thread that drives has its result at the end; a thread that waits keeps waiting.
 fn call(state: &DrivingState) -> CallerRole {
     let role = match state.enter() {
         true => state.choose_role(now),

@@ -25,7 +25,7 @@ impl Address {
     }
 
     /// Returns an address that a server announces for another one. `None` if the host is not a possible name: errors
-    /// and logs repeat it, so it must be harmless.
+    /// and logs repeat the host, so it must be harmless.
     pub(super) fn announced(host: &str, port: u16) -> Option<Self> {
         let is_refused = |character: char| is_harmful(character) || character.is_whitespace();
         let is_host = !host.is_empty() && host.len() <= MAX_HOST_BYTES && !host.contains(is_refused);
@@ -33,7 +33,7 @@ impl Address {
     }
 
     /// Returns the address that a node announces for another one. An empty host stands for the node's own host,
-    /// `asked_host`, and `?` for an unknown one.
+    /// `asked_host`. `None` for the host `?`, which the node does not know, and for an impossible host.
     pub(super) fn from_reply(host: &str, port: u16, asked_host: &str) -> Option<Self> {
         match host {
             "?" => None,

@@ -6,13 +6,13 @@ use crate::blocking_pool;
 use crate::target::{MAX_CALLS_PER_ADDRESS, Mapping, host_and_required_port};
 use crate::tls::Tls;
 
-/// A server that others announce.
+/// A server whose address another server announces, such as a cluster node or a sentinel.
 pub(super) struct AnnouncedServer {
     pub(super) address: Address,
     pub(super) tls: Option<Tls>,
 }
 
-/// Returns the address at which an announced server is reached.
+/// Returns the address at which an announced server is reached: its own, unless the map has another one.
 pub(super) async fn map_address(mapping: &Mapping, announced: &Address) -> Result<Address, Failure> {
     if let Some(function) = mapping.function() {
         let Some(pending_call) = function.try_begin(announced.to_string()) else {

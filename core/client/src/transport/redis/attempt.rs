@@ -49,7 +49,7 @@ pub(super) struct Attempt<'a> {
 /// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Script calls, on the first connection for them.
+    /// Script calls, on the first connection of a lane.
     FirstCalls(Lane),
     Calls(Lane),
     Subscriptions,
@@ -71,7 +71,7 @@ impl Purpose {
         !matches!(self, Self::Topology)
     }
 
-    /// Whether the connection keeps the client at its server.
+    /// Whether the connection keeps the client at its server (`identity.rs`).
     pub(super) const fn keeps_server(self) -> bool {
         matches!(self, Self::FirstCalls(_) | Self::Calls(_) | Self::Tool)
     }
@@ -96,6 +96,7 @@ pub(super) struct Connection {
     pub(super) mark: Mark,
     /// Whether the server's greeting is that of a replica.
     pub(super) is_replica: bool,
+    /// What was observed of TLS; `None` without TLS.
     pub(super) outcome: Option<Arc<TlsOutcome>>,
 }
 

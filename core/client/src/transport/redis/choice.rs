@@ -6,12 +6,12 @@
 //!     └─ it is at none
 //!          ├─ a connection is to the server where it was last ─► that connection
 //!          └─ else, after a short wait: the primaries that answered
-//!               ├─ are one server ──────► the first connection
-//!               └─ are several servers ─► refused
+//!               ├─ are one server ───────────────────────► the first connection
+//!               └─ are several, or cannot be told apart ─► refused
 //! ```
 //!
-//! Replicas and addresses without an answer are skipped while another address is usable. A tool looks at a replica if
-//! no primary answers.
+//! Replicas and addresses without an answer are skipped while another address is usable. A tool uses a replica if no
+//! primary answers. A question about the topology goes to any address.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ const CHOICE_DELAY: Duration = Duration::from_millis(250);
 /// The lifetime, in milliseconds, of the key that shows whether two connections go to one server.
 const KEY_TTL: &[u8] = b"10000";
 
-/// The target of an attempt: an address, or none for a Unix socket or an announced server.
+/// The target of an attempt: an address, or `None` for a Unix socket.
 type Route = Option<SocketAddr>;
 
 impl Connector {
@@ -65,8 +65,7 @@ impl Connector {
         select_ok(attempts).await.map(|(connection, _)| connection)
     }
 
-    /// Returns the addresses of the host and of the server where the client is, because the name may lead elsewhere by
-    /// now.
+    /// Returns the host's addresses, and that of the server where the client is: the name may lead elsewhere by now.
     async fn routes(&self, dialer: &Dialer) -> Result<Vec<Route>, Failure> {
         let Some(tcp) = dialer.tcp() else {
             return Ok(vec![None]);
@@ -95,7 +94,8 @@ impl Connector {
         let mut replica = None;
         let mut end: Option<Instant> = None;
         loop {
-            // A primary may be slower than a replica, so the replica waits almost until the end of the attempt.
+            // A primary may be slower than a replica, so a replica is used only near the end of the attempt, or when
+            // all other addresses have failed.
             let wait_end = end.or_else(|| replica.is_some().then(|| attempt.deadline.before_end(CHOICE_DELAY)));
             let next = match wait_end {
                 None => attempts.next().await,

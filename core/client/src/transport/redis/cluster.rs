@@ -8,10 +8,11 @@
 //!             └── TRYAGAIN, CLUSTERDOWN: later      ◄─┘
 //! ```
 //!
-//! The session sees the cluster as one node. A lane of that node counts as open while any cluster node has its lane
-//! open, or some node with slots has not failed yet. The client connects to a node when a call or a channel needs it. A
-//! node that is lost, slow or silent delays only the calls of its slots. They wait in the queue, no longer than the
-//! response timeout, for the node that has the slot next.
+//! The session sees the cluster as one node. A lane (a connection for calls) of that node counts as open while any
+//! cluster node has its lane open, or some node with slots has not failed yet. The client connects to a node when a
+//! call or a channel needs it. A node that is lost, slow or silent delays only the calls of its slots. They wait in the
+//! queue, no longer than the response timeout, for the node that has the slot next. A call that still gets CLUSTERDOWN
+//! after a few attempts is answered with that error.
 
 mod channels;
 #[cfg(feature = "admin")]
@@ -51,7 +52,7 @@ pub(in crate::transport) struct Cluster {
     target: Target,
     first: FirstFailure,
     state: State,
-    /// With several primaries, the cluster must share no node with another one.
+    /// The other primaries of the client, with which the cluster must share no node; `None` if there are none.
     peers: Option<Peers>,
     topology: Topology,
     slots: Slots,
@@ -329,7 +330,7 @@ impl Cluster {
         }
     }
 
-    /// Leaves the nodes that have no slots and nothing to do.
+    /// Leaves the nodes that have no slots and had nothing to do for a while.
     fn close_idle(&mut self, now: Instant) {
         let (slots, queue, channels) = (&self.slots, &self.queue, &self.channels);
         self.shards.retain(|address, shard| {
@@ -343,7 +344,7 @@ impl Cluster {
     }
 
     /// Gives up the connections to nodes that do not answer and have no slots any more. Calls on such a connection
-    /// delay later calls of their slots, which must go elsewhere.
+    /// delay later calls of the same slots, which must go elsewhere.
     fn close_silent(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
         let failure = Failure::unavailable("it does not answer, and its slots are another node's");
         let mut shard_events = Vec::new();
@@ -361,7 +362,8 @@ impl Cluster {
         }
     }
 
-    /// Asks for the topology again while a node with slots is missing, and reports changes of the lanes.
+    /// Asks for the topology again while a node with slots is missing or any node is silent, and reports changes of the
+    /// lanes.
     fn update_state(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
         if self.state != State::Known {
             return;

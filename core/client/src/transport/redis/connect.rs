@@ -86,7 +86,7 @@ impl Connector {
         Self::with(settings, target, dialer(settings, target), server_kind, peers)
     }
 
-    /// Creates a connector to a cluster node or a sentinel that others announce.
+    /// Creates a connector to a server that others announce, such as a cluster node or a sentinel.
     pub(super) fn announced(settings: &Settings, target: &Target, server_kind: ServerKind) -> Self {
         let dialer = match &target.scheme {
             Scheme::Tcp { host, port, tls } if settings.address_map.is_given() => Dialer::Announced(AnnouncedServer {
@@ -443,8 +443,8 @@ impl Login {
     }
 }
 
-/// Whether the reply says that the user lacks the right to the command. Such a command is not repeated, because the
-/// server would log each refusal.
+/// Whether the reply says that the user lacks the right to the command. Where possible the command is not sent again,
+/// because the server logs each refusal.
 pub(super) fn is_forbidden(reply: &Result<Reply, ServerError>) -> bool {
     reply.as_ref().is_err_and(|error| error.code == "NOPERM")
 }

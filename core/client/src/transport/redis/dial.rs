@@ -24,7 +24,7 @@ pub(super) struct Tcp {
 const MAX_ADDRESSES: usize = 16;
 
 impl Tcp {
-    /// Looks up the addresses of the host, each once.
+    /// Looks up the addresses of the host, without duplicates.
     pub(super) async fn addresses(&self, world: &World) -> io::Result<Vec<SocketAddr>> {
         let mut addresses: Vec<SocketAddr> = Vec::new();
         for address in resolve(world, &self.host, self.port).await? {

@@ -90,7 +90,8 @@ impl Failure {
         self.with_advice("if the server wants TLS, the URL begins with rediss or valkeys")
     }
 
-    /// Removes the advice for a server that has answered before: whether it uses TLS is no longer a question.
+    /// Removes the advice from a failure that may pass. The server has answered before, so whether it uses TLS is no
+    /// longer a question.
     pub(super) fn of_known_server(mut self) -> Self {
         if !self.is_lasting() {
             self.cause = Cause::new(self.cause.text());
@@ -169,8 +170,8 @@ impl Failure {
         self
     }
 
-    /// Removes the server's words if they repeat one of the secrets. A server that does not know a command may answer
-    /// with its arguments, cut off somewhere.
+    /// Removes the server's words if they repeat one of the secrets. A server that does not know a command may repeat
+    /// the command's arguments in its answer, cut off somewhere.
     pub(super) fn without_secrets(mut self, secrets: &[String]) -> Self {
         if !self.quotes {
             return self;
@@ -193,7 +194,7 @@ impl Failure {
         self
     }
 
-    /// Whether the server gave no answer, and another attempt can succeed.
+    /// Whether another attempt can succeed, and the failure repeats no words of the server.
     pub(super) fn is_without_answer(&self) -> bool {
         !self.is_lasting() && !self.quotes
     }
@@ -242,8 +243,8 @@ impl From<ServerError> for Failure {
             "NOPERM" => Self::misconfigured(format!("the server's user lacks a permission ({})", error.message))
                 .with_advice("SECURITY.md has the rights that locks need")
                 .quoting(),
-            // Texts are compared because these errors have no code of their own. The next error ends when other clients
-            // disconnect.
+            // Texts are compared because these errors have no code of their own. The first of them is not lasting,
+            // because other clients disconnect.
             "ERR" if error.message.starts_with("max number of clients") => {
                 Self::unavailable("the server has as many connections as it takes (max number of clients reached)")
                     .with_advice("close clients that are not needed, or raise the server's maxclients")

@@ -1,4 +1,4 @@
-//! The server that a client is at: all connections of the client go to one server, even if the host name leads to
+//! The server where a client is: all its connections to one primary go to one server, even if the host name leads to
 //! several.
 //!
 //! ```text
@@ -30,15 +30,15 @@ pub(super) struct Mark {
     pub(super) address: Option<SocketAddr>,
 }
 
-/// The server to which the connections for calls go. Each of these connections has a reference, and the client leaves
-/// the server with the last one.
+/// The server to which the connections for calls go. Each of these connections has a reference. The client leaves the
+/// server when the last of them is dropped.
 #[derive(Debug)]
 pub(super) struct Server {
     number: u64,
     mark: Mark,
 }
 
-/// The server of a connection that does not keep the client there: one for subscriptions.
+/// The server of a connection for subscriptions, which does not keep the client there.
 #[derive(Clone, Debug)]
 pub(super) struct ServerRef {
     number: u64,
@@ -52,14 +52,14 @@ pub(super) struct Identity(Mutex<State>);
 #[derive(Default)]
 struct State {
     current: Weak<Server>,
-    /// The number of servers at which the client has been.
+    /// The number of the last server that was joined.
     count: u64,
     /// The last server where the client was.
     last: Option<Mark>,
     questions: Vec<Question>,
 }
 
-/// The question for the value of a key. A connection that is being made puts it to an open one.
+/// The question for the value of a key. A connection that is being made asks it of an open connection.
 pub(super) struct Question {
     pub(super) key: Arc<[u8]>,
     pub(super) answer: oneshot::Sender<Result<Reply, ServerError>>,
@@ -104,7 +104,7 @@ impl Identity {
         self.state().current.upgrade()
     }
 
-    /// Makes this the client's server. Returns `None` if another connection keeps the client at a server.
+    /// Makes the server of this mark the client's. Returns `None` if another connection keeps the client at a server.
     pub(super) fn join(&self, mark: Mark) -> Option<Arc<Server>> {
         let mut state = self.state();
         if state.current.strong_count() > 0 {

@@ -1,13 +1,15 @@
-//! The connection of one lane: sends script calls and receives their replies in order.
+//! The connection of one lane: sends script calls and receives their replies in order. A lane is a connection for
+//! calls: commands have one, and renewals have another.
 //!
 //! `InFlight` has the commands that were sent on a lane's connection and have no reply yet, oldest first.
 //!
 //! ```text
-//!   call ─► Call ── reply ─► reported
+//!   call ─► Call ── reply ─► reported, and after READONLY the connection is given up
 //!             └─── NOSCRIPT ─► unknown script ── all others are answered ─► Load, Call
 //!   load ─► Load ── refused: the calls of this script behind it fail with the server's error
 //!   check_role ─► RoleCheck ── a replica: the connection is given up
 //!   read_key ─► ReadKey ── any reply ─► passed to the connection that is being made
+//!   the connection ends ─► each of its calls is answered as disconnected
 //!   a node of a cluster: call ─► Call ── MOVED, ASK, TRYAGAIN, CLUSTERDOWN ─► rejected
 //! ```
 
@@ -36,7 +38,7 @@ use crate::transport::{NODE, TransportEvent};
 /// A lane's connection and its calls.
 ///
 /// Calls are sent without waiting for earlier replies. The text of a script (`SCRIPT LOAD`) is sent before its first
-/// call. If the server forgets a script later (NOSCRIPT), nothing new is sent until all replies have arrived. Then the
+/// call. If the server forgets a script later (NOSCRIPT), no new call is sent until all replies have arrived. Then the
 /// missing scripts are loaded and their calls repeated, which keeps the order of the calls.
 pub(super) struct LaneLink {
     connector: Arc<Connector>,
@@ -55,7 +57,7 @@ pub(super) struct LaneLink {
     /// The time of the next question whether the server is a primary. The command lane asks regularly, and each lane
     /// also asks when the other one has a new connection.
     role_check_due: Option<Instant>,
-    /// The time after which a call that cannot be sent is answered as disconnected.
+    /// The time after which a call is answered as disconnected if there is no connection to send it on.
     response_timeout: Duration,
     /// The time without a reply after which a connection is given up.
     silence_limit: Duration,
@@ -80,7 +82,8 @@ struct Waiting {
 const ROLE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Returns how long a renewal may stay without a reply. The renewal is sent after a third of the lease. If its
-/// connection is given up another third later, the last third is left to renew on a new connection.
+/// connection is given up another third later, the last third is left to renew on a new connection. The limit is never
+/// shorter than 250 ms.
 fn silence_limit_of(lease: Duration) -> Duration {
     (lease / 3).max(Duration::from_millis(250))
 }
@@ -122,7 +125,7 @@ impl LaneLink {
         self.push_routed(call, false);
     }
 
-    /// Adds a call that asks the node to run it although the slot is still migrating to the node.
+    /// Adds a call for a node to which the slot is still migrating. `ASKING` makes the node run it.
     pub(super) fn push_asking(&mut self, call: Call) {
         self.push_routed(call, true);
     }
@@ -182,7 +185,7 @@ impl LaneLink {
         self.waiting.drain(..).map(|waiting| waiting.routed.call)
     }
 
-    /// Sets the length of the shortest auto-renewed lease that has its own length.
+    /// Sets the length of the shortest auto-renewed lease that has its own length; `None` if there is none.
     pub(super) fn set_shortest_lease(&mut self, lease: Option<Duration>) {
         self.silence_limit = lease.map_or(self.longest_silence_limit, |lease| {
             self.longest_silence_limit.min(silence_limit_of(lease))
@@ -404,7 +407,7 @@ pub(super) struct Routed {
     pub(super) call: Call,
     /// Whether to ask the node to run the call although the slot is still migrating to it.
     pub(super) asking: bool,
-    /// Whether the script was loaded just before this call. Such a call is not repeated again.
+    /// Whether the call was repeated after NOSCRIPT. Such a call is not repeated again.
     pub(super) is_repeated: bool,
 }
 

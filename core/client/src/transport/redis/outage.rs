@@ -83,15 +83,15 @@ impl AttemptLimits {
         }
     }
 
-    /// Sets the length of the shortest auto-renewed lease that has its own length.
+    /// Sets the length of the shortest auto-renewed lease that has its own length; `None` if there is none.
     pub(super) fn set_shortest_lease(&self, lease: Option<Duration>) {
         let shortest = lease.map_or(self.lease, |lease| lease.min(self.lease));
         self.shortest_lease.store(micros(shortest), Ordering::Relaxed);
     }
 
     /// Returns the time limit of one attempt. While an auto-renewed lease may still be held, the limit is a third of
-    /// that lease, but at least half a second, so that a later attempt can still save the lease. Otherwise, and at the
-    /// most, an attempt may take the whole connect timeout, as a slow network can require.
+    /// its length, but at least half a second: a later attempt can then still save the lease. The connect timeout is
+    /// the limit in all other cases, and never exceeded.
     pub(super) fn limit(&self, outage: &Outage, now: Instant) -> Duration {
         let shortest = Duration::from_micros(self.shortest_lease.load(Ordering::Relaxed));
         let may_be_held = |lease: &Duration| outage.since.is_some_and(|since| now < since + *lease);

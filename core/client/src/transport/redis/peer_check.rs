@@ -1,4 +1,4 @@
-//! Checks again, on a connection of its own, that a server is none of the other primaries.
+//! Checks again, on a connection of its own, that a server is none of the other primaries (`peers.rs`).
 //!
 //! ```text
 //!   idle ── a check is requested ───► connecting ── good ──────────► idle
@@ -39,8 +39,8 @@ impl PeerCheck {
         }
     }
 
-    /// Advances the check. Returns the reason to leave the server. Without `is_open` no check begins, because a new
-    /// connection checks the server itself.
+    /// Advances the check. Returns the reason to leave the server. While `is_open` is false no check begins, because a
+    /// new connection checks the server itself.
     pub(super) fn poll(&mut self, context: &mut Context<'_>, now: Instant, is_open: bool) -> Option<Failure> {
         let peers = self.connector.peers.as_ref()?;
         let changes = peers.changes();

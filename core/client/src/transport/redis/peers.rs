@@ -8,13 +8,14 @@
 //! ```text
 //!   run id ──── that of another primary ───────────────────────────────────────────► refused
 //!     │  └───── new, and no server hides its run id ───────────────────────────────► good
-//!     └ any server hides its run id ─► SET key me NX PX, GET key ─┬ me ────────────► good
-//!                                                                 └ another number ► refused
+//!     └ any server hides its run id ─► SET key own NX PX, GET key ─┬ own number ───► good
+//!                                                                  ├ another number ► refused
+//!                                                                  └ no key, error ─► no connection
 //! ```
 //!
 //! Three events make the other primaries check again (`peer_check.rs`), unless they did so recently: a primary sets the
-//! key, finds the key of another primary, or is the first with a hidden run id. They must check again because an
-//! address can lead to another server later, and because keys expire. If the keys of others may have expired when a
+//! key, finds the number of another primary in it, or is the first with a hidden run id. They must check again because
+//! an address can lead to another server later, and because keys expire. If the keys of others may have expired when a
 //! primary connects, it makes the others check first, and waits a moment. As a result the newcomer is refused, and not
 //! a primary in use.
 
@@ -38,9 +39,10 @@ pub(super) const QUESTION: &[&[u8]] = &[b"INFO", b"server"];
 const KEY_TTL: Duration = Duration::from_secs(30);
 /// Half the lifetime of the key. A key that was set or extended less than this ago lasts at least as long again.
 const FRESH_FOR: Duration = Duration::from_secs(KEY_TTL.as_secs() / 2);
-/// How long the first primary with a hidden run id waits for the others to set their keys.
+/// How long a primary with a hidden run id waits, at its first check, for the others to set their keys.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
-/// How long a later primary waits for the others, when no caller waits for the client's first connection any more.
+/// How long a primary waits for the others at a later check, when no caller waits for the client's first connection any
+/// more.
 const LATER_WAIT: Duration = Duration::from_secs(1);
 
 /// The knowledge of one primary about the others.
@@ -55,7 +57,7 @@ struct Shared {
     /// Created when it is first needed.
     key: OnceLock<Arc<[u8]>>,
     state: Mutex<PeerState>,
-    /// Notified when a primary has verified that its server has the primary's own key.
+    /// Notified when a primary has found its own number in the key at its server.
     proved: Notify,
 }
 
@@ -65,11 +67,11 @@ struct PeerState {
     run_ids: BTreeMap<usize, String>,
     /// The ids of each cluster's nodes.
     clusters: BTreeMap<usize, BTreeSet<String>>,
-    /// Whether any server hides its run id.
+    /// Whether any server has hidden its run id so far.
     is_hidden: bool,
-    /// The time at which each primary last verified that its server has the primary's own key.
+    /// The time at which each primary last set or extended a key with its own number.
     proved: BTreeMap<usize, Instant>,
-    /// The primaries that found the key of another primary.
+    /// The primaries that found the number of another primary in the key.
     refused: BTreeSet<usize>,
     /// The number of requests to check again.
     changes: u64,
@@ -142,7 +144,7 @@ impl Peers {
         state.is_hidden && !state.is_fresh(self.node, now)
     }
 
-    /// Whether the last check found the key of another primary at this primary's server.
+    /// Whether the last check found the number of another primary in the key at this primary's server.
     pub(super) fn is_refused(&self) -> bool {
         self.state().refused.contains(&self.node)
     }
@@ -204,7 +206,7 @@ impl Peers {
         Ok(())
     }
 
-    /// Whether the server has the key of this primary. Fails if it has the key of another one.
+    /// Whether the key has the number of this primary. Fails if it has the number of another primary.
     fn is_own_number(&self, found: Result<Reply, ServerError>, own_number: &str) -> Result<bool, Failure> {
         match text(&found.map_err(key_failure)?) {
             Some(node) if node == own_number => Ok(true),
@@ -213,7 +215,7 @@ impl Peers {
         }
     }
 
-    /// Notes that the server has the key of another primary.
+    /// Notes that the key has the number of another primary.
     fn refuse(&self) -> Failure {
         let mut state = self.state();
         state.proved.remove(&self.node);

@@ -1,13 +1,13 @@
 //! Finds the right that the server's user lacks, where the server's error does not name it.
 //!
-//! The server can refuse a call as a whole, for one of its keys, or within its script. Redis before 7.2 then names
-//! neither the key nor the command. The error does name the line at which the script stopped, and that line of the
-//! script names the command.
+//! The server can refuse a call as a whole, for one of its keys, or within its script. In the last case, Redis before
+//! 7.2 names neither the key nor the command. Its error does name the line at which the script stopped, and that line
+//! of the script names the command.
 
 use steadlock_protocol::{Call, CallError, Script, shown_words};
 use steadlock_resp::replies::ServerError;
 
-/// Returns the error of a call, with the missing right if that is the reason.
+/// Returns the error of a call, with the missing right if one is the reason.
 pub(super) fn explain(error: &ServerError, call: &Call) -> CallError {
     missing(&error.code, &error.message, call).unwrap_or_else(|| error.to_call_error())
 }
@@ -51,8 +51,8 @@ fn line(message: &str) -> Option<usize> {
     digits.parse().ok()
 }
 
-/// Returns the commands that a line of a script calls. Without a line, returns the commands whose errors the script
-/// returns.
+/// Returns the commands that a line of a script calls. For no line, or one that calls none, returns the commands whose
+/// errors the script returns, or else all its commands.
 fn commands(script: Script, line: Option<usize>) -> Vec<&'static str> {
     let text = script.text();
     let named = |text: &'static str, call: &str| -> Vec<&'static str> {

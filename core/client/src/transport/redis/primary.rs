@@ -1,7 +1,7 @@
 //! The address of the primary that sentinels name, as far as it is known.
 //!
 //! ```text
-//!   Pending ── a round names one ──► Known ── no connection, or it is lost ─────► Pending
+//!   Pending ── a round names one ──► Known ── a connection fails, or is lost ───► Pending
 //!     ▲ └───── none does ──► Unknown ──────── the next attempt ───────────────────┘
 //! ```
 //!
@@ -39,13 +39,13 @@ impl SentinelPrimary {
         self.tls.as_ref()
     }
 
-    /// Marks the last answer as outdated: no attempt begins before another round of questions is over.
+    /// Marks the last answer as outdated: attempts wait until another round is over.
     pub(super) fn invalidate(&self) {
         self.request_if(|address| matches!(address, PrimaryAddress::Known(_)));
     }
 
-    /// Asks the sentinels again at the start of an attempt, if they named no primary before. The sentinels are asked no
-    /// earlier, so that other waiting attempts still learn the reason.
+    /// Asks the sentinels again at the start of an attempt, if they named no primary before. Until then the answer
+    /// stays `Unknown`: other attempts that waited for it must still learn the reason.
     pub(super) fn retry(&self) {
         self.request_if(|address| matches!(address, PrimaryAddress::Unknown(_)));
     }
@@ -60,7 +60,7 @@ impl SentinelPrimary {
         });
     }
 
-    /// Waits for the next answer of the sentinels, and returns the address.
+    /// Returns the address that the sentinels name. Waits while they are being asked.
     pub(super) async fn address(&self) -> Result<Address, Failure> {
         let mut receiver = self.address.subscribe();
         let address = receiver

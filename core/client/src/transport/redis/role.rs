@@ -23,7 +23,7 @@ pub(super) struct Version {
     pub(super) minor: u32,
 }
 
-/// The command that a greeting answers. Every user may send it, whatever its rights.
+/// The command whose reply is the greeting. A user needs no right to send it.
 pub(super) const QUESTION: &[u8] = b"HELLO";
 
 impl<'a> Greeting<'a> {

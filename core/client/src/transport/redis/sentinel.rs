@@ -4,7 +4,7 @@
 //!   asking ───── a round names a server, which says itself that it is a primary ─► connected
 //!   asking ───── none is named, or the server is a replica ─► asking, after a pause
 //!   connected ── a connection to the primary is lost ───────► asking: a round comes before the next attempt
-//!   connected ── a round names another server ──────────────► calls and subscriptions go to that one
+//!   connected ── a round names another server ──────────────► calls and subscriptions go to that server
 //! ```
 //!
 //! The client connects to every sentinel of the URL, and to at most 16 others that they name; one sentinel in the URL
@@ -14,8 +14,8 @@
 //! over. The client only uses a server whose own greeting says that it is a primary.
 //!
 //! A single sentinel may announce a newer epoch (the number of a failover) than all others. A majority of the sentinels
-//! granted that epoch, and every other sentinel adopts the epoch when it learns of it. The newest answer of a round is
-//! therefore followed, even if only one sentinel gives it.
+//! agreed to that epoch, and every other sentinel adopts the epoch when it learns of it. The newest answer of a round
+//! is therefore followed, even if only one sentinel gives it.
 
 mod answer;
 #[cfg(feature = "admin")]
@@ -184,8 +184,8 @@ impl Sentinel {
         }
     }
 
-    /// Watches the sentinels that others name, beside those of the URL, and leaves those without a connection that are
-    /// named no more. Returns whether some are new.
+    /// Watches the sentinels that others name, beside those of the URL. Stops watching a sentinel that is named no more
+    /// and has no connection. Returns whether some are new.
     fn update_watchers(&mut self) -> bool {
         let others = self.watchers.values().flat_map(Watcher::others);
         let named: Vec<Address> = others.map(|other| other.address.clone()).collect();
@@ -240,7 +240,7 @@ impl Sentinel {
     /// Begins a round when it is due, and acts on its outcome when it is over.
     fn poll_round(&mut self, now: Instant, events: &mut Vec<TransportEvent>) {
         let is_due = match &self.round {
-            // Answers from before the loss of a connection do not show where the next one must go.
+            // Answers from before the loss of a connection do not show where the next connection must go.
             Some(round) => !round.is_foreground() && !self.is_primary_known(),
             None => (self.is_round_requested || self.is_primary_pending()) && now >= self.not_before,
         };
@@ -270,7 +270,7 @@ impl Sentinel {
         }
     }
 
-    /// Confirms the known primary.
+    /// Lets connections go to the known primary.
     fn publish_primary(&self) {
         if let Some(known) = &self.known {
             self.primary_address
@@ -278,7 +278,7 @@ impl Sentinel {
         }
     }
 
-    /// Adopts a primary that is not the known one, or that has another epoch.
+    /// Adopts an answer that has another primary or another epoch than the known one.
     fn follow(&mut self, answer: Answer, now: Instant, events: &mut Vec<TransportEvent>) {
         let known = self.known.replace(answer);
         let (Some(known), Some(answer)) = (known, &self.known) else {

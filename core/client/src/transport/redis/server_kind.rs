@@ -18,7 +18,7 @@ pub(super) enum ServerKind {
 const OLDEST: Version = Version { major: 6, minor: 2 };
 
 impl ServerKind {
-    /// Checks by the server's greeting that it is of this kind and that locks can work with it.
+    /// Checks by a server's greeting that the server is of this kind, and that locks can work with it.
     pub(super) fn check(self, greeting: &Greeting<'_>) -> Result<(), Failure> {
         let Some(version) = greeting.version else {
             return Err(

@@ -56,10 +56,10 @@ struct Open {
 
 /// A command on the connection.
 enum PendingReply {
-    /// A change of several channels. This many are not confirmed yet.
+    /// A command for several channels. This many are not confirmed yet.
     Channels(usize),
-    /// A change of one sharded channel. Each has a command of its own: a command can only name channels of one slot,
-    /// and a node refuses channels whose slot it does not have.
+    /// A command for one sharded channel. Each has its own, because a command can only name channels of one slot, and a
+    /// node refuses channels whose slot it does not have.
     Shard(Change),
     Ping,
 }
@@ -80,7 +80,8 @@ impl Change {
 
 /// The largest number of channels in one command. A longer command could block the server.
 const CHANNELS_PER_COMMAND: usize = 512;
-/// The largest number of frames in one poll. Others can publish faster than this client reads.
+/// The largest number of frames (replies and messages) in one poll. Others can publish faster than this client reads,
+/// and the engine has other work.
 const FRAMES_PER_POLL: usize = 512;
 
 impl SubscriptionLink {

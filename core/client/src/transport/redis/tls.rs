@@ -1,7 +1,8 @@
 //! TLS connections, and the reasons why one fails.
 //!
-//! With TLS 1.3, a server that refuses the client's certificate reports it only after the handshake, in answer to the
-//! first data. The stream therefore records the error of the TLS library, which then explains why the login failed.
+//! With TLS 1.3, a server that refuses the client's certificate reports the refusal only after the handshake, in answer
+//! to the first data. The stream therefore records the error of the TLS library, which then explains why the login
+//! failed.
 
 use std::io;
 use std::net::SocketAddr;
@@ -50,7 +51,8 @@ pub(super) struct TlsOutcome {
     error: OnceLock<rustls::Error>,
 }
 
-/// The age at which the files are read again for a new connection: certificates are replaced while programs run.
+/// The age at which the certificate files are read again for a new connection, because they are replaced while programs
+/// run.
 const REREAD_AFTER: Duration = Duration::from_secs(10);
 
 impl TlsDialer {
@@ -103,7 +105,7 @@ impl TlsDialer {
         }
     }
 
-    /// Returns the current content of the files, or the previous content if they cannot be read.
+    /// Returns the content of the files, at most `REREAD_AFTER` old, or the previous content if they cannot be read.
     async fn tls(&self) -> Arc<Tls> {
         let known = Arc::clone(&self.lock());
         if known.read_at.elapsed() < REREAD_AFTER {
@@ -267,7 +269,7 @@ fn between(from: UnixTime, to: UnixTime) -> String {
 }
 
 /// Whether an alert of a server that asked for a certificate is about that certificate. TLS 1.2 has no alert of its own
-/// for a missing one.
+/// for a missing certificate, so a failed handshake counts, too.
 const fn is_about_the_client(alert: AlertDescription) -> bool {
     matches!(
         alert,

@@ -1,4 +1,5 @@
-//! One connection: writes commands through one buffer, and takes replies one by one from another.
+//! One connection: writes commands through one buffer, and takes frames one by one from another. A frame is a reply to
+//! a command, or a message that the server pushes.
 //!
 //! `Socket` is a socket that notices when its descriptor number belongs to another owner.
 

@@ -1,5 +1,5 @@
-//! The node at which each channel is subscribed to. It is the node with the channel's slot: the lock's scripts run
-//! there, publish there and count the subscribers.
+//! The node at which the client subscribes to each channel. It is the node with the channel's slot: the lock's scripts
+//! run there, publish there and count the subscribers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

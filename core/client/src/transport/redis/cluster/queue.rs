@@ -1,7 +1,8 @@
 //! Calls that wait for their node, and the destinations of those that were sent.
 //!
-//! All calls of one slot and lane go to one node at a time. While some are on their way to another node than the slot's
-//! owner, the others wait, so that all run in their order.
+//! All calls of one slot and lane (a connection for commands, or for renewals) go to one node at a time. While some are
+//! on their way to another node than the slot's owner, the others wait, so that all run in their order. Only a call
+//! that a node has rejected can fall behind others.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -37,7 +38,7 @@ pub(super) struct Flow {
 pub(super) struct Waiting {
     pub(super) call: Call,
     pub(super) flow: Flow,
-    /// The node to ask although the slot is still migrating to it.
+    /// The node to ask although the slot is still migrating to it; `None` for the slot's owner.
     pub(super) asking: Option<Address>,
     since: Instant,
     not_before: Instant,
@@ -57,7 +58,7 @@ struct Sent {
     last_error: Option<ServerError>,
 }
 
-/// The node to which the calls of a slot and lane were sent, and their number.
+/// The node to which the calls of a slot and lane were sent, and the number of these calls without a reply.
 struct Destination {
     node: Address,
     count: usize,
@@ -85,7 +86,7 @@ pub(super) enum RetryAt {
 pub(super) enum Decision {
     /// The call is sent to this node.
     SendTo(Address),
-    /// The call waits, and so do the calls behind it in its slot.
+    /// The call waits, and so do the later calls of its slot and lane.
     Wait,
 }
 
@@ -146,8 +147,8 @@ impl Queue {
             if waiting.since == Instant::ZERO {
                 waiting.since = now;
             }
-            // A call that waits for its next attempt blocks no other call. If a later call may undo it, `on_reply`
-            // answers it with an error, and it is not sent again.
+            // A call in the pause before its next attempt blocks no other call. If a later call that may undo it is
+            // answered first, `on_reply` answers the paused call with an error, and it is not sent again.
             if now < waiting.not_before {
                 remaining.push_back(waiting);
                 continue;
@@ -201,8 +202,8 @@ impl Queue {
         sendable
     }
 
-    /// Handles the reply to a call. A call of the same lock that came earlier and was rejected must not run after this
-    /// one, because this one may be the call that undoes it.
+    /// Handles the reply to a call. A rejected earlier call of the same lock must not run after this call, because this
+    /// call may undo it.
     pub(super) fn on_reply(&mut self, id: CallId, events: &mut Vec<TransportEvent>) {
         let Some(sent) = self.remove_sent(id) else { return };
         let is_overtaken = |waiting: &Waiting| waiting.last_error.is_some() && waiting.is_overtaken_by(id, &sent);

@@ -118,8 +118,8 @@ impl Slots {
     }
 }
 
-/// Returns a node's address from the reply. An empty host stands for the host that was asked. A node whose host is `?`
-/// does not know its own.
+/// Returns a node's address from the reply. An empty host stands for the host that was asked. `None` for the host `?`:
+/// the node does not know its own host.
 fn address(node: &Reply, asked_host: &str) -> Option<Address> {
     let Reply::Array(parts) = node else { return None };
     let host = match parts.first()? {

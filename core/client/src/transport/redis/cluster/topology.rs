@@ -1,7 +1,7 @@
 //! Asks a cluster which node has which slot.
 //!
-//! Several nodes are asked at once, and a few more after 250 ms if those are slow, so nodes that hang delay the answer
-//! only briefly. The first good answer is used. If it is wrong, MOVED replies correct it.
+//! Several nodes are asked at once, and a few more if those fail, or are slow for 250 ms: nodes that hang delay the
+//! answer only briefly. The first good answer is used. If it is wrong, MOVED replies correct it.
 
 use std::mem;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(super) struct Topology {
     settings: Arc<Settings>,
     target: Target,
     pending: Vec<PendingAnswer>,
-    /// The nodes to ask if the first ones are slow.
+    /// The nodes to ask if the first ones fail or are slow.
     next: Vec<Address>,
     /// The time at which the asked nodes count as slow.
     slow_at: Instant,
@@ -44,7 +44,7 @@ pub(super) struct Topology {
     not_before: Instant,
     pause: Duration,
     outage: Outage,
-    /// The failure of the current round that explains most.
+    /// The most telling failure of the current round.
     failure: Option<Failure>,
 }
 
@@ -87,7 +87,7 @@ impl Topology {
         self.is_requested || !self.pending.is_empty()
     }
 
-    /// Advances a round, or begins one with `nodes`. Returns the answer or the failure of the round.
+    /// Advances a round, or begins one with `nodes`. Returns the answer or the failure of a round that is over.
     pub(super) fn poll(
         &mut self,
         context: &mut Context<'_>,
@@ -145,7 +145,7 @@ impl Topology {
         slots
     }
 
-    /// Notes a failure. A lasting one explains more than one that can pass.
+    /// Notes a failure. A lasting failure explains more than one that can pass.
     fn add_failure(&mut self, failure: Failure) {
         if self.failure.as_ref().is_none_or(|known| !known.is_lasting()) {
             self.failure = Some(failure);

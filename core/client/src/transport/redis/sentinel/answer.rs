@@ -40,15 +40,16 @@ pub(super) fn is_newer(answer: &Answer, known: Option<&Answer>) -> bool {
     known.is_none_or(|known| answer.epoch > known.epoch)
 }
 
-/// Which answers are followed. A newer answer than the known one always is; each variant says which others are.
+/// Which answers are followed. An answer that is newer than the known one is always followed; each variant says which
+/// other answers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Trust {
-    /// No others: no majority of the sentinels has answered, and there are connections to the known primary.
+    /// No other answer: no majority of the sentinels has answered, and there are connections to the known primary.
     Newer,
-    /// Another primary with the known epoch.
+    /// Also an answer with another primary and the known epoch.
     Other,
-    /// Also an older epoch: a majority has answered and there is no connection to the primary, so the sentinels may
-    /// have been set up anew.
+    /// Also an answer with an older epoch: a majority has answered and there is no connection to the primary, so the
+    /// sentinels may have been set up anew.
     Older,
 }
 
@@ -72,7 +73,8 @@ pub(super) struct BestAnswer<'a> {
     pub(super) count: usize,
 }
 
-/// Returns the best answer. The newest answer is best, then the one that most sentinels gave, then the known one.
+/// Returns the best answer. The answer with the highest epoch is best; among several, the one that most sentinels gave;
+/// and then the one that names the known primary.
 pub(super) fn best<'a>(answers: impl Iterator<Item = &'a Answer>, known: Option<&Answer>) -> Option<BestAnswer<'a>> {
     let mut counts: BTreeMap<(u64, &Address), BestAnswer<'a>> = BTreeMap::new();
     for answer in answers {

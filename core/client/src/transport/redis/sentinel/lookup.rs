@@ -27,8 +27,8 @@ pub(in crate::transport::redis) struct Found {
     pub(in crate::transport::redis) sentinels: Vec<Link>,
 }
 
-/// Stands for no limit, because it is longer than any attempt to connect. Until a sentinel has named a primary, all are
-/// waited for.
+/// Stands for no limit: it is longer than any attempt to connect. Until a sentinel has named a primary, all are waited
+/// for.
 const NO_TIMEOUT: Duration = Duration::from_secs(86_400);
 
 /// Asks the sentinels of the URL, and those that they name, in one [`Round`].

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!   all are asked ──► answers, failures ──► over: all have answered, or most of the known ones agree
-//!                                           already, or the time of those that are missing is up
+//!                                           already, or the time of those that are missing is up, or
+//!                                           all that are missing have failed and no answer names a primary
 //! ```
 //!
-//! The first answer has no priority. A sentinel that has not answered is waited for, except in one case: a majority of
-//! the known sentinels, reachable or not, agree on a primary and on its epoch, no other answer has a newer epoch, and
-//! no newer epoch was known before.
+//! The first answer has no priority. A sentinel that has not answered is waited for until its time is up, except in one
+//! case: a majority of the known sentinels, reachable or not, agree on a primary and on its epoch, no other answer has
+//! a newer epoch, and no newer epoch was known before.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,8 +20,8 @@ use crate::transport::redis::address::Address;
 use crate::transport::redis::failure::Failure;
 
 /// Sentinels that are down have this long to come back after the first answer that names a primary. While there are
-/// connections to a primary, the other sentinels have no longer than this, because that answer shows that the primary
-/// may have been replaced.
+/// connections to a primary, sentinels that are up have no longer than this either, because that answer shows that the
+/// primary may have been replaced.
 const DOWN_SENTINEL_WAIT: Duration = Duration::from_millis(250);
 
 /// A known sentinel at one of its addresses.
@@ -45,7 +46,7 @@ pub(super) struct Outcome {
 pub(super) struct Round {
     /// Whether connections wait for the outcome.
     is_foreground: bool,
-    /// The time until which the round waits for sentinels that are up, once one has answered.
+    /// The time until which the round waits for sentinels that are up, once an answer names a primary.
     wait_for_up_until: Instant,
     /// The time until which the round waits for sentinels that are down. Set by the first answer that names a primary.
     wait_for_down_until: Option<Instant>,
@@ -109,7 +110,7 @@ impl Round {
         self.due
     }
 
-    /// Returns the outcome, if the round is over. `newest` is the primary that was known before.
+    /// Returns the outcome, if the round is over. `newest` is the answer that was known before.
     pub(super) fn outcome<'a>(
         &mut self,
         known: impl Iterator<Item = KnownSentinel<'a>>,

@@ -1,7 +1,7 @@
 //! The connection to one sentinel: listens for switches of the primary, and asks which server the primary is.
 //!
 //! ```text
-//!   Connecting ──► Open: subscribes, asks ── a switch, or a request: asks again
+//!   Connecting ──► Open: subscribes, asks ── a switch, a round, or 10 s in use: asks again
 //!        ▲                    │
 //!        └── pause ◄──────────┘ closed, or silent
 //! ```
@@ -107,9 +107,9 @@ pub(super) enum WatcherEvent {
     Replied(WatcherReply),
     /// The sentinel has named other sentinels.
     OthersListed,
-    /// An attempt to connect failed, or the sentinel does not answer the question.
+    /// An attempt to connect failed, or the sentinel gave no usable answer.
     Failed(Failure),
-    /// The connection was lost.
+    /// The connection was lost after the sentinel had answered.
     Lost,
 }
 
@@ -153,8 +153,8 @@ impl Watcher {
     }
 
     /// Whether a round of questions (see `Round`) counts this sentinel as down from its start, and waits only briefly
-    /// for it. Never for a sentinel of the URL, which is tried again within 500 ms; another one may be tried only after
-    /// 10 s.
+    /// for it. Never for a sentinel of the URL, which is tried again within 500 ms. A sentinel that others name may be
+    /// tried only after 10 s.
     pub(super) const fn is_down(&self) -> bool {
         self.is_down && !self.is_configured()
     }
