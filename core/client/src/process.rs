@@ -56,9 +56,9 @@ impl Process {
         self.0.mark.is_current()
     }
 
-    /// Whether no fork was counted since this value was made. Unlike `is_current`, it needs no system call, unless the
-    /// handler of forks is missing (see `Mark::guard`): then it compares process ids. For the later steps of work that
-    /// `is_current` allowed to begin.
+    /// Whether no fork was counted since this value was made. Makes a system call only if the handler of forks is
+    /// missing (see `Mark::guard`): it then compares process ids. For the later steps of work that `is_current` allowed
+    /// to begin.
     pub(crate) fn is_unforked(self) -> bool {
         self.0.mark.is_unforked()
     }
@@ -203,7 +203,7 @@ fn id() -> u32 {
     if let Some(pretended) = tests::pretended_id() {
         return pretended;
     }
-    // WebAssembly has no processes, and its hosts do not fork.
+    // WebAssembly has no process ids and no forks.
     if cfg!(target_family = "wasm") {
         0
     } else {

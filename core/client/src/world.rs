@@ -46,7 +46,7 @@ pub trait Simulated: Send + Sync {
     /// Returns the time in microseconds, which never goes back. Timers are tokio's, so both clocks must advance
     /// together.
     fn now(&self) -> u64;
-    /// Returns 64 random bits that only the seed determines.
+    /// Returns 64 random bits that only the simulator's seed determines.
     fn draw(&self) -> u64;
     /// Returns the current addresses of a host.
     fn resolve(&self, host: &str, port: u16) -> Vec<SocketAddr>;

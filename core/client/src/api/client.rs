@@ -262,9 +262,9 @@ impl Builder {
     }
 
     /// Connects at the first use, for a client that is made before its server is up: [`Builder::connect`] returns at
-    /// once without a server call. A use waits for the connection as it would in an outage, within its own wait. If
-    /// locks cannot work with the server, for example because the server refuses the password, that use and each later
-    /// one fail at once with `Misconfigured`.
+    /// once without a server call. Each operation waits for the connection as it would in an outage, within its own
+    /// wait. If locks cannot work with the server, for example because the server refuses the password, that operation
+    /// and each later one fail at once with `Misconfigured`.
     pub fn lazy(mut self) -> Self {
         self.options.lazy = Some(true);
         self

@@ -78,8 +78,8 @@ impl Lease {
     }
 
     /// Whether the holder can rely on the lease now. Reads the clock, so the answer is right as soon as a stopped
-    /// process or a sleeping machine continues. Makes no server call, so a record that was removed since the last one
-    /// goes unnoticed.
+    /// process or a sleeping machine continues. Makes no server call, so it does not notice that the record was
+    /// removed.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.state.is_valid()

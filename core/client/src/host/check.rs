@@ -154,6 +154,7 @@ impl Check<'_> {
 
 /// The wait and the hold that a caller requests.
 struct RequestedTimes {
+    /// `None` for no bound, as in `max_hold`.
     wait: Option<Duration>,
     /// `None` for the client's lease.
     lease: Option<Duration>,

@@ -13,7 +13,7 @@
 //!
 //! Each server has two such states, one for its connections and one for renewals. Fixed leases that expire have a state
 //! of their own, because some programs let every lease expire. Every other observation has a line if the log has its
-//! level: for example, another loss of a lock, or a circuit breaker that opens.
+//! level: for example, a loss for another reason, or a circuit breaker that opens.
 
 use std::fmt;
 use std::sync::Arc;
@@ -51,7 +51,8 @@ impl Line {
         &self.observation
     }
 
-    /// Returns the observation's fields, and the number of observations of the same trouble since the last line.
+    /// Returns the observation's fields, and under `unsaid` the number of observations of the same trouble since the
+    /// last line, if there were any.
     #[must_use]
     pub fn fields(&self) -> Vec<(&'static str, Field)> {
         let mut fields = self.observation.fields();

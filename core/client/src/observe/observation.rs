@@ -224,7 +224,7 @@ pub enum Observation {
         /** The cause of the loss. */
         cause: String,
     },
-    /// The circuit breaker of a server opened: no caller waits for that server.
+    /// The circuit breaker of a server opened: acquisitions do not wait for that server.
     BreakerOpened {
         /** The server. */
         server: Arc<str>,
