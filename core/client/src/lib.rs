@@ -25,11 +25,12 @@
 //!
 //! # What a lease promises
 //!
-//! As long as the server keeps its data, a lock has at most one holder (a read side and a semaphore have several). A
-//! [`Lease`] is valid until its deadline, unless it is lost before. The length of the lease counts from the moment
-//! before the client sent the request, so the deadline comes before the end of the record on the server. The client's
-//! clock also counts the time for which the machine sleeps. It counts the pause of a virtual machine as soon as the
-//! wall clock of that machine is set forward.
+//! As long as the server keeps its data, a lock has at most one holder. The exceptions are a read side, a semaphore,
+//! and the leases that clients grant without a server ([`OnUnavailable::Local`]). A [`Lease`] is valid until its
+//! deadline, unless it is lost before. The length of the lease counts from the moment before the client sent the
+//! request, so the deadline comes before the end of the record on the server. The client's clock also counts the time
+//! for which the machine sleeps. It counts the pause of a virtual machine as soon as the wall clock of that machine is
+//! set forward.
 //!
 //! By default the client renews the lease at a third of its length. When no renewal succeeds before the deadline, or a
 //! renewal finds that the holder's record is gone, [`Lease::lost`] completes and [`Lease::is_valid`] turns false. A

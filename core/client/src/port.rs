@@ -183,7 +183,7 @@ impl Port {
         }
     }
 
-    /// Queues a batch of events, with at most one wake-up.
+    /// Queues a batch of events, with at most one wake-up. Drops the events if the host does not drain the queue.
     pub(crate) fn publish(&self, events: &mut Vec<Event>) {
         if events.is_empty() {
             return;
@@ -463,7 +463,7 @@ pub(crate) struct CloseOutcomes(Table<LeaseId, CloseOutcome>);
 enum CloseOutcome {
     /// The lease was lost before the close.
     Lost(LostReason),
-    /// The close released the lease, and the server replied with this outcome.
+    /// The close released the lease with this outcome.
     Released(ReleaseOutcome),
     /// The close released the lease, and no reply has arrived.
     Owed,

@@ -176,7 +176,7 @@ struct Throttle {
 }
 
 impl Throttle {
-    /// Notes that the trouble begins anew.
+    /// Notes that the trouble begins anew. Returns the same as [`Self::line_if_due`].
     fn begin_trouble(&mut self, now: Instant) -> Option<u32> {
         self.has_line = false;
         self.line_if_due(now)
