@@ -272,7 +272,7 @@ impl Target {
         }
     }
 
-    /// Whether the URL names this node or sentinel.
+    /// Whether the URL of a cluster or of sentinels names this address.
     #[cfg(feature = "native")]
     pub(crate) fn names_address(&self, host: &str, port: u16) -> bool {
         match &self.scheme {

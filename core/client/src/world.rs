@@ -28,7 +28,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 #[cfg(feature = "simulation")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Path {
-    /// Carries script calls.
+    /// Carries calls, also the questions to sentinels and to the nodes of a cluster.
     Commands,
     /// Carries renewals, and releases while the connection for commands is closed.
     Renewals,

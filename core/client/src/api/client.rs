@@ -39,9 +39,9 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects with the defaults to a server (`redis://`), to the primary that sentinels name (`redis+sentinel://`) or
-    /// to a cluster (`redis+cluster://`), each also with TLS (`rediss…`); to the socket of a server (`redis+unix://`),
-    /// or to `memory://`. `valkey` is accepted in place of `redis`.
+    /// Connects with the default options. The URL names a server (`redis://`), the sentinels of a primary
+    /// (`redis+sentinel://`) or nodes of a cluster (`redis+cluster://`), each also with TLS (`rediss…`). It can also
+    /// name the socket of a server (`redis+unix://`), or `memory://`. `valkey` is accepted in place of `redis`.
     ///
     /// # Errors
     /// - `InvalidArgument`: the URL is malformed. The message does not repeat the URL.
@@ -66,7 +66,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::connect`], but `Unavailable` only if no majority can be reached. `Misconfigured` also if a primary
-    /// is listed twice, and `InvalidArgument` for another number of URLs.
+    /// is listed twice, and `InvalidArgument` if the number of URLs is even or not from 3 to 15.
     pub async fn redlock(urls: impl IntoIterator<Item = impl Into<String>>) -> Result<Self, Error> {
         Self::builder().primaries(urls).connect().await
     }
@@ -94,7 +94,7 @@ impl Client {
     }
 
     /// Returns the fair lock of this name. It is reentrant and serves waiters in order of arrival, across all
-    /// processes. It excludes `lock(name)`, whose waiters can overtake.
+    /// processes. It and a `lock` of the same name exclude each other, but the waiters of the `lock` can overtake.
     pub fn fair_lock(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self.host.clone(), Kind::Fair, name.as_ref())
     }
@@ -254,8 +254,8 @@ impl Builder {
 
     /// Maps the addresses that cluster nodes and sentinels announce to addresses that this program can reach, for
     /// example across NAT or from outside a Kubernetes cluster. The map is a table such as `[("10.0.0.1:6379",
-    /// "localhost:7001")]`, or a function, [`AddressMap::by`]. Addresses of the URL are not mapped. Default: as
-    /// announced.
+    /// "localhost:7001")]`, or a function, [`AddressMap::by`]. Addresses of the URL are not mapped. Default: addresses
+    /// are used as announced.
     pub fn address_map(mut self, map: impl Into<AddressMap>) -> Self {
         self.options.address_map = Some(map.into());
         self

@@ -67,9 +67,9 @@ impl ObservedLock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Link {
-    /// The connection for the calls of callers.
+    /// The connection for all calls but renewals. Carries renewals too while the other connection is closed.
     Calls,
-    /// The watchdog's own connection.
+    /// The connection for renewals. Carries releases too while the other connection is closed.
     Renewals,
 }
 

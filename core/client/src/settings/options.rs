@@ -275,7 +275,7 @@ options! {
     /// addresses which no certificate names. Only with TLS.
     tls_server_name: String as Secret,
     /// Maps the addresses that cluster nodes and sentinels announce to addresses that the program can reach. Addresses
-    /// of the URL are not mapped. Default: as announced.
+    /// of the URL are not mapped. Default: addresses are used as announced.
     address_map: AddressMap as Table,
     /// Whether to connect only at the first use: see [`Host::open`](crate::host::Host::open). Default: no.
     lazy: bool as Flag,
