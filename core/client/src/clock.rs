@@ -58,7 +58,7 @@ const TOLERANCE: i64 = 20_000;
 /// system.
 const NEVER_SET: i64 = 1_767_225_600_000_000;
 
-/// The lead before the first reading.
+/// The value of `Clock::lead` before the first reading.
 const UNKNOWN: i64 = i64::MIN;
 
 /// The result of a comparison of the two clocks.

@@ -234,8 +234,8 @@ impl Host {
         catch_as_error(Operation::Inspect, || Ok(self.core().required_metrics()?.rows()))
     }
 
-    /// Returns the group of a lock of this name in [`metrics`](Self::metrics), so that other meters can use the same
-    /// label. For a multi-lock, pass all names joined by `, `.
+    /// Returns the group of a lock of this name in [`metrics`](Self::metrics), for another metrics library that uses
+    /// the same label. For a multi-lock, pass all names joined by `, `.
     ///
     /// # Errors
     /// As [`metrics`](Self::metrics).
@@ -520,11 +520,11 @@ pub struct Acquire {
     pub within: Option<u64>,
     /// How long to wait; `None` waits as long as the server answers, 0 makes one attempt.
     pub wait_ms: Option<f64>,
-    /// The length of a fixed lease, 100 ms to 24 h. `None` means the client's lease, renewed by the watchdog unless
-    /// [`Options::renew`] is false.
+    /// The length of the lease, 100 ms to 24 h; `None` for that of the client. A lease with a length of its own is
+    /// fixed, unless `renew` is set.
     pub lease_ms: Option<f64>,
-    /// Whether the watchdog renews the lease. With `lease_ms`, the length must then be 300 ms to 24 h. Without
-    /// `lease_ms`, the lease is renewed anyway unless [`Options::renew`] is false.
+    /// Whether the watchdog renews the lease; `lease_ms` must then be 300 ms to 24 h. Without `lease_ms`, the lease is
+    /// renewed anyway unless [`Options::renew`] is false.
     pub renew: bool,
     /// The longest hold, counted from its first grant; `None` for no bound.
     pub max_hold_ms: Option<f64>,

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! This file also has the commands, the results of operations, and the conversion between the ids that hosts see and
-//! those of a session.
+//! those of a session (the state machines that the engine drives).
 //!
 //! `CommandQueue` takes commands from any thread to the engine. A `Slot` is the destination of one result, for one
 //! caller.
@@ -213,7 +213,7 @@ impl Port {
         }
     }
 
-    /// Takes the event of one request out of the queue.
+    /// Takes the event of one request out of the queue; `None` if it is not in the queue.
     pub(crate) fn take_event(&self, number: u64) -> Option<Result<Completion, Error>> {
         let mut queued = self.events();
         let position = queued

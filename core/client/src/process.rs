@@ -78,7 +78,8 @@ pub struct PerProcess<T> {
 }
 
 impl<T> PerProcess<T> {
-    /// `for_child` makes the value of a child from its parent's. It must not lock a mutex in the parent's value.
+    /// `for_child` makes the value of a child from its parent's. The function must not lock a mutex in the parent's
+    /// value.
     pub fn new(value: T, for_child: fn(&T) -> T) -> Self {
         Self {
             process: Process::current(),

@@ -297,9 +297,9 @@ impl Builder {
     /// Reports no identity of this client. Without this call the client tells its servers which program it is and on
     /// which machine (host, process id, program, language, version, start time, [`Builder::client_label`]), so that
     /// [`Holder::client`](crate::Holder::client), `LockTimeout` and the tools can name programs. The client also asks
-    /// for the identities of other clients. Telling and asking cost one call at the first use and one every 30 s while
-    /// the client is in use, and one every 60 s for each other client that was found to hold a lock. The server keeps
-    /// an identity for 90 s.
+    /// for the identities of other clients. Both together cost one call at the first use, one every 30 s while the
+    /// client is in use, and one every 60 s for each other client that was found to hold a lock. The server keeps an
+    /// identity for 90 s.
     pub fn without_client_info(mut self) -> Self {
         self.options.client_info = Some(false);
         self

@@ -170,7 +170,7 @@ impl Lock {
         lock
     }
 
-    /// Acquires the lock. A client serves the waiters of a lock in order of arrival.
+    /// Acquires the lock. The client serves its own waiters for a lock in order of arrival.
     ///
     /// # Errors
     /// - `LockTimeout`: timed out; by the last answer another owner holds the lock, or another caller is served first.

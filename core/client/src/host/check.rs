@@ -217,9 +217,9 @@ pub enum LockRef {
     One(Kind, String),
     /// Permits of the semaphore of this name.
     Permits {
-        /// How many are wanted.
+        /// The number of permits to acquire.
         wanted: Count,
-        /// How many there are.
+        /// The number of all permits.
         limit: Count,
         /// The name.
         name: String,

@@ -28,7 +28,7 @@ use super::observation::Link;
 /// The counts of one client in one process.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    /// The series, sorted by their labels.
+    /// The series, sorted by group, then by kind.
     series: Mutex<Vec<Arc<Series>>>,
     links: Links,
     breakers: BreakerCounts,

@@ -10,7 +10,7 @@ use steadlock_protocol::{Attempted, Detail, ErrorKind, LostReason, ReleaseOutcom
 pub enum Level {
     /// The ordinary course of events.
     Debug,
-    /// Trouble is over, or a lease ended as its holder had requested.
+    /// Trouble is over, or the fixed lease of a single lock expired, as its holder had requested.
     Info,
     /// A failure that may pass before a lock is lost, or a hold that `max_hold` has ended.
     Warn,
@@ -21,7 +21,7 @@ pub enum Level {
 impl Level {
     pub(crate) const ALL: [Self; 4] = [Self::Debug, Self::Info, Self::Warn, Self::Error];
 
-    /// Returns the level of this name.
+    /// Returns the level of this name; `None` if there is no such level.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.as_str() == name)

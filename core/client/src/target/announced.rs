@@ -49,8 +49,8 @@ enum Source {
 type Call = dyn Fn(&str) -> Result<Option<String>, String> + Send + Sync;
 
 impl AddressMap {
-    /// Makes a map of a function. Its argument is the announced `host:port` (an IPv6 address in brackets). It returns
-    /// the address to use, also as `host:port`, or `None` to use the announced one.
+    /// Makes a map of a function. Its argument is the announced `host:port` (an IPv6 address in brackets). The function
+    /// returns the address to use, also as `host:port`, or `None` to use the announced one.
     ///
     /// The client calls the function before each attempt to connect to an announced server, on a thread for blocking
     /// work and never on the one that drives the engine. Several calls can run at a time. The function may block: its
@@ -250,7 +250,7 @@ impl Mapping {
 
 #[cfg(feature = "native")]
 impl Mapping {
-    /// Returns the address that the table has for an announced one; `None` without an entry or a table.
+    /// Returns the address that the table has for an announced one; `None` if there is no entry, or no table.
     pub(crate) fn lookup(&self, host: &str, port: u16) -> Option<(String, u16)> {
         let Self::Table(table) = self else { return None };
         let host = normalized(host);
