@@ -321,8 +321,8 @@ impl Server {
     /// alternates keys and values.
     ///
     /// # Errors
-    /// - `Unavailable`: the server cannot be reached within the connect timeout (by default 5 s), does not answer within
-    ///   the command timeout (by default 3 s), or cannot serve for now.
+    /// - `Unavailable`: the server cannot be reached within the connect timeout (by default 5 s), does not answer
+    ///   within the command timeout (by default 3 s), or cannot serve for now.
     /// - `Misconfigured`: the server refuses the password or the command ([`Server::ask`] returns the code of the
     ///   refusal), or the address leads to several primaries.
     ///

@@ -279,8 +279,8 @@ options! {
     address_map: AddressMap as Table,
     /// Whether to connect only at the first use: see [`Host::open`](crate::host::Host::open). Default: no.
     lazy: bool as Flag,
-    /// The failures in a row that open the circuit breaker of a primary: 1 to 1,000,000. Default: no circuit breaker,
-    /// or 5 if `breaker_pause_ms` or `on_unavailable` is given.
+    /// The number of failures in a row that open the circuit breaker of a primary: 1 to 1,000,000. Default: no circuit
+    /// breaker, or 5 if `breaker_pause_ms` or `on_unavailable` is given.
     breaker_failures: f64 as Number,
     /// The time between two probes while a breaker is open. Default 10,000, if there are breakers.
     breaker_pause_ms: f64 as Number,
