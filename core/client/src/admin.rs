@@ -51,7 +51,7 @@ impl Servers {
     /// # Errors
     /// - `InvalidArgument`: the URL or an option is malformed, or the URL is `memory://`, which no other program can
     ///   reach.
-    /// - `Unavailable`: no node of the cluster and no sentinel answers within the connect timeout (5 s).
+    /// - `Unavailable`: no node of the cluster and no sentinel answers within the connect timeout (by default 5 s).
     /// - `Misconfigured`: there is no URL, and none in `STEADLOCK_URL`; or a TLS file cannot be used; or the servers
     ///   that were asked refuse the password, or are not of the sort that the scheme says.
     ///
@@ -321,8 +321,8 @@ impl Server {
     /// alternates keys and values.
     ///
     /// # Errors
-    /// - `Unavailable`: the server cannot be reached within the connect timeout (5 s), does not answer within the
-    ///   command timeout (3 s), or cannot serve for now.
+    /// - `Unavailable`: the server cannot be reached within the connect timeout (by default 5 s), does not answer
+    ///   within the command timeout (by default 3 s), or cannot serve for now.
     /// - `Misconfigured`: the server refuses the password or the command ([`Server::ask`] returns the code of the
     ///   refusal), or the address leads to several primaries.
     ///

@@ -1,8 +1,9 @@
 //! Threads for work that blocks: name lookups, reading files, functions of the program.
 //!
-//! If a process has as many threads as it may have, the system refuses a new one. tokio's pool panics then; this pool
-//! returns the error, and the caller can try the work again later. Once the pool has a thread, it keeps one idle while
-//! a client is open. A client that has connected by a host's name can therefore look the name up again.
+//! If a process has as many threads as it may have, the system refuses a new one. tokio's pool panics then. This pool
+//! leaves the work to a thread that it already has; if it has none, it returns the error, and the caller can repeat the
+//! work later. Once the pool has a thread, it keeps one idle while a client is open. A client that has connected by a
+//! host's name can therefore look the name up again.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -22,7 +23,7 @@ const MAX_THREADS: usize = 32;
 /// The reason for a missing result.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The system refuses a thread, and the pool has none yet.
+    /// The system refuses a thread, and the pool has none.
     NoThread(io::Error),
     Panicked,
 }
@@ -88,7 +89,7 @@ impl Pool {
         receiver.await.map_err(|_| Failure::Panicked)
     }
 
-    /// Hands work to a thread, and starts a new one if no thread is idle.
+    /// Queues work. Starts a thread if fewer are idle than pieces of work are waiting, up to the limit.
     fn start(self: &Arc<Self>, work: Work, start_thread: impl FnOnce(Arc<Self>) -> io::Result<()>) -> io::Result<()> {
         let mut state = self.lock();
         state.waiting.push_back(work);

@@ -16,7 +16,7 @@ pub(crate) struct ClientIdentity {
 /// The options that concern the identity.
 #[derive(Default)]
 pub(crate) struct IdentityOptions {
-    /// Whether the client reports its identity; `None` for the default.
+    /// Whether the client reports its identity; `None` for the default: yes with the feature `native`, else no.
     pub(crate) client_info: Option<bool>,
     pub(crate) label: Option<String>,
     pub(crate) program: Option<String>,
@@ -93,7 +93,7 @@ pub(crate) fn connection_name(client_identity: Option<&ClientIdentity>, world: &
 
 #[cfg(feature = "native")]
 const DEFAULT_NAME: &str = "steadlock";
-/// The limit in characters. A server shows the name on each line of its list.
+/// The limit of the part after `steadlock:`, in characters. A server shows the name on each line of its list.
 #[cfg(feature = "native")]
 const LONGEST_NAME: usize = 64;
 

@@ -2,8 +2,8 @@
 //! was paused.
 //!
 //! ```text
-//!   now = the steady clock                 counts running and suspend, cannot be set
-//!       + each step of the wall clock      forward, against the steady one
+//!   now = the steady clock                     cannot be set; on Linux, also counts the machine's sleep
+//!       + each step of the wall clock forward  measured against the steady clock
 //! ```
 //!
 //! A virtual machine that its host pauses, or resumes from a snapshot, may have no clock that counted meanwhile. But
@@ -48,9 +48,9 @@ trait ClockSources {
     }
 }
 
-/// The largest difference between the two clocks that does not count as a step. A deadline is at least this much
-/// earlier than the record's end. Smaller differences add up, so many small steps count like one. On Linux, slewing
-/// causes no difference, because it changes the rate of both clocks.
+/// The largest change of the lead (wall clock minus steady clock) that does not count as a step. A deadline is at least
+/// this much earlier than the record's end. Smaller changes add up, so many small steps count like one. On Linux,
+/// slewing does not change the lead, because it changes the rate of both clocks.
 const TOLERANCE: i64 = 20_000;
 
 /// A wall clock that shows a year before 2026 was never set, because this program is younger. Setting it for the first
@@ -58,7 +58,7 @@ const TOLERANCE: i64 = 20_000;
 /// system.
 const NEVER_SET: i64 = 1_767_225_600_000_000;
 
-/// The lead before the first reading.
+/// The value of `Clock::lead` before the first reading.
 const UNKNOWN: i64 = i64::MIN;
 
 /// The result of a comparison of the two clocks.
@@ -95,7 +95,8 @@ impl Clock {
         let steady = sources.steady();
         let Comparison { lead, stepped } = self.load();
         let difference = lead_of(sources.wall_coarse(), steady).wrapping_sub(lead);
-        // The cheap reading can be one kernel tick old, at most 10 ms, so half of the tolerance is left for it.
+        // The cheap reading can be one kernel tick old, at most 10 ms. A step forward of the whole tolerance can then
+        // look like half of it, the upper bound here.
         if (-TOLERANCE..=TOLERANCE / 2).contains(&difference) {
             return Instant::from_micros(steady.saturating_add(stepped));
         }
@@ -212,8 +213,8 @@ mod linux {
     }
 }
 
-/// Here the steady clock may not count suspend, but the wall clock does. A sleep of the machine is then found like a
-/// pause.
+/// Here the steady clock may not count suspend, but the wall clock does. The sleep of a machine is then counted in the
+/// same way as a pause.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 impl ClockSources for System {
     fn steady(&self) -> u64 {

@@ -53,7 +53,7 @@ use crate::unwind::{catch_as_error, catch_panic};
 #[cfg(feature = "simulation")]
 use crate::world::World;
 
-/// The limit for a close, independent of the server.
+/// The longest time that a close takes, even if no server answers.
 #[cfg(feature = "native")]
 const CLOSE_LIMIT: Duration = Duration::from_millis(500);
 
@@ -61,9 +61,9 @@ const CLOSE_LIMIT: Duration = Duration::from_millis(500);
 ///
 /// A forked child can use an inherited `Host`: its first operation there starts a new engine with a new client id, new
 /// sockets and no holds. In the child, leases and pending calls of the parent return `Forked`, and so does every
-/// operation of a private `memory://` client. While the parent holds the store of `memory://name`, a client of that
-/// name is `Misconfigured` in the child, an inherited one and a new one alike. A client that was closed before the fork
-/// stays closed. The parent is not affected.
+/// operation but `Op::Close` of a private `memory://` client. While the parent holds the store of `memory://name`, a
+/// client of that name fails in the child with `Misconfigured`, whether inherited or new. A client that was closed
+/// before the fork stays closed. The parent is not affected.
 #[derive(Clone)]
 pub struct Host(Arc<PerProcess<ShutDownOnDrop>>);
 
@@ -179,8 +179,8 @@ impl Host {
         Pending::new(Arc::clone(core), request, operation, slot)
     }
 
-    /// Sets the lowest level of the log's lines, in place of [`Options::log`]. For a host whose logger changes. Applies
-    /// to later events, in this process and in processes that are forked later.
+    /// Sets the lowest level of the log's lines, in place of [`Options::log`]. For a host whose logger can change its
+    /// level. Applies to later events, in this process and in processes that are forked later.
     pub fn set_log(&self, level: Option<Level>) {
         self.core().settings.log.set(level);
     }
@@ -200,7 +200,7 @@ impl Host {
         }
     }
 
-    /// Returns a result that completes with `Connected` once the client is connected.
+    /// Returns a result that completes with `Connected` once the client is connected, or with the error of connecting.
     pub fn connecting(&self) -> Pending {
         let core = self.core();
         let request = core.next_request();
@@ -234,8 +234,8 @@ impl Host {
         catch_as_error(Operation::Inspect, || Ok(self.core().required_metrics()?.rows()))
     }
 
-    /// Returns the group of a lock of this name in [`metrics`](Self::metrics), so that other meters can use the same
-    /// label. For a multi-lock, pass all names joined by `, `.
+    /// Returns the group of a lock of this name in [`metrics`](Self::metrics), for another metrics library that uses
+    /// the same label. For a multi-lock, pass all names joined by `, `.
     ///
     /// # Errors
     /// As [`metrics`](Self::metrics).
@@ -263,8 +263,8 @@ impl Host {
     }
 
     /// Closes the client: waiters get `Closed`, and the leases are lost with the reason `Closed` and then released.
-    /// Returns when that is done, after 500 ms at the latest; on a thread that drives an engine, at once. A second call
-    /// changes nothing.
+    /// Returns when all releases are answered, after 500 ms at the latest; on a thread that drives an engine, at once.
+    /// A second call changes nothing.
     #[cfg(feature = "native")]
     pub fn close_blocking(&self) {
         let mut pending = self.start(Op::Close);
@@ -281,8 +281,8 @@ impl Host {
 
     /// Ends every wait for a lock, at the end of a process whose other threads will not run again. The waiters get no
     /// answer, and a grant that no caller took is released. Later requests are served, as the client is not closed. The
-    /// result, `Closed`, comes when no release is owed to the server any more. Returns `None` if the client was never
-    /// used.
+    /// result, `Closed`, comes when no release is owed to the server any more. Returns `None` if the client has not
+    /// begun to connect in this process.
     #[must_use]
     pub fn end_waits(&self) -> Option<Pending> {
         let core = self.core();
@@ -386,8 +386,8 @@ impl Core {
         self.settings.server()
     }
 
-    /// Whether the core belongs to a parent from which this process was forked. Compares no process ids, because the
-    /// start of the operation has compared them.
+    /// Whether the core belongs to a parent from which this process was forked. Usually needs no system call: see
+    /// [`Process::is_unforked`].
     fn is_forked(&self) -> bool {
         self.engine.port().is_forked()
     }
@@ -491,7 +491,7 @@ impl std::fmt::Debug for Core {
     }
 }
 
-/// The core of a host in one process. The engine ends with it.
+/// The core of a host in one process. Its drop shuts the engine down.
 struct ShutDownOnDrop(Arc<Core>);
 
 impl ShutDownOnDrop {
@@ -514,17 +514,17 @@ pub struct Acquire {
     /// The lock; its name is without the client's `key_prefix`.
     pub lock: LockRef,
     /// The number of the caller, which can re-enter its own hold without naming a lease. A number must never be used
-    /// for a second caller.
+    /// for a second caller. `None` for a caller that re-enters only by `within`.
     pub context: Option<u64>,
     /// The id of the held lease to re-enter explicitly.
     pub within: Option<u64>,
     /// How long to wait; `None` waits as long as the server answers, 0 makes one attempt.
     pub wait_ms: Option<f64>,
-    /// The length of a fixed lease, 100 ms to 24 h. `None` means the client's lease, renewed by the watchdog unless
-    /// [`Options::renew`] is false.
+    /// The length of the lease, 100 ms to 24 h; `None` for that of the client. A lease with a length of its own is
+    /// fixed, unless `renew` is set.
     pub lease_ms: Option<f64>,
-    /// Whether the watchdog renews the lease. Matters with `lease_ms`, which must then be 300 ms to 24 h, and if
-    /// [`Options::renew`] is false. Otherwise the lease is renewed anyway.
+    /// Whether the watchdog renews the lease; `lease_ms` must then be 300 ms to 24 h. Without `lease_ms`, the lease is
+    /// renewed anyway unless [`Options::renew`] is false.
     pub renew: bool,
     /// The longest hold, counted from its first grant; `None` for no bound.
     pub max_hold_ms: Option<f64>,

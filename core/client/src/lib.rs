@@ -16,26 +16,28 @@
 //! ```
 //!
 //! `memory://` keeps its locks in this process, for tests and for trying things out. A forked child does not share
-//! them. A server is `redis://[user:password@]host[:port][/db]`, with TLS `rediss://…`, or `redis+unix:///path`;
-//! `valkey` is accepted in place of `redis`. For a primary that sentinels monitor, the URL is
+//! them. The URL of a server is `redis://[user:password@]host[:port][/db]`, with TLS `rediss://…`, or
+//! `redis+unix:///path`; `valkey` is accepted in place of `redis`. For a primary that sentinels monitor, the URL is
 //! `redis+sentinel://[user:password@]host[:port],host/service[/db]`, with TLS `rediss+sentinel://…`. The user and
 //! password before the hosts are for the servers; `?sentinel_user=…&sentinel_password=…` gives those for the sentinels.
-//! One sentinel is enough: it names the others. A cluster is `redis+cluster://[user:password@]host[:port],host`, with
-//! TLS `rediss+cluster://…`; here one node is enough.
+//! One sentinel is enough: it names the others. The URL of a cluster is
+//! `redis+cluster://[user:password@]host[:port],host`, with TLS `rediss+cluster://…`; one node is enough.
 //!
 //! # What a lease promises
 //!
-//! As long as the server keeps its data, a lock has at most one holder (a read side and a semaphore have several). A
-//! [`Lease`] is valid until its deadline, unless it is lost before. The deadline counts from before the request was
-//! sent, and comes before the end of the record on the server. The client's clock also counts the time for which the
-//! machine sleeps. It counts the pause of a virtual machine as soon as the wall clock of that machine is set forward.
+//! As long as the server keeps its data, a lock has at most one holder. The exceptions are a read side, a semaphore,
+//! and the leases that clients grant without a server ([`OnUnavailable::Local`]). A [`Lease`] is valid until its
+//! deadline, unless it is lost before. The length of the lease counts from the moment before the client sent the
+//! request, so the deadline comes before the end of the record on the server. The client's clock also counts the time
+//! for which the machine sleeps. It counts the pause of a virtual machine as soon as the wall clock of that machine is
+//! set forward.
 //!
-//! By default a thread of the client renews the lease at a third of its length. When no renewal succeeds before the
-//! deadline, or a renewal finds that the holder's record is gone, [`Lease::lost`] completes and [`Lease::is_valid`]
-//! turns false. A lease whose length [`Lock::lease`] sets is not renewed, unless [`Lock::renewed`] is called too. The
-//! holder of such a fixed lease learns of a loss at the deadline, or earlier from a call that extends or releases the
-//! lease. A process that was stopped learns of the loss late. A resource that remembers the highest [`Lease::token`]
-//! that it has seen can refuse the late writes of such a process.
+//! By default the client renews the lease at a third of its length. When no renewal succeeds before the deadline, or a
+//! renewal finds that the holder's record is gone, [`Lease::lost`] completes and [`Lease::is_valid`] turns false. A
+//! lease whose length [`Lock::lease`] sets is not renewed, unless [`Lock::renewed`] is called too. The holder of such a
+//! fixed lease learns of a loss at the deadline, or earlier from a call that extends or releases the lease. A process
+//! that was stopped learns of the loss late. A resource that remembers the highest [`Lease::token`] that it has seen
+//! can refuse the late writes of such a process.
 //!
 //! # Threads and runtimes
 //!
@@ -63,14 +65,14 @@
 //! | `steadlock.hold` | the grant | the reply to the release, or the loss of the lease | `steadlock.kind`, `steadlock.lock`, `steadlock.token`, `steadlock.degraded`, `steadlock.outcome`, `steadlock.reason` |
 //!
 //! Both are children of the span that is current where the wait began, and neither is ever entered. `steadlock.lock` is
-//! the name as messages show it. A wait has a `steadlock.outcome` of `granted`, `degraded`, `timed_out`, `skipped` or
-//! `cancelled`, or one of the failures `unavailable`, `misconfigured`, `refused`, `lost` and `closed`; a failure also
-//! has the name of the [`ErrorKind`] as `error.type`. The outcome of a hold is the word of its [`ReleaseOutcome`], or
-//! `lost`. The hold of a dropped lease has a [`ReleaseOutcome`] too, because the lease is released in the background.
-//! For `lost`, and for a release that finds the lease `expired` or `stolen`, `steadlock.reason` is the word of the
-//! [`LostReason`]. Failures, and losses other than `max_hold` and `closed`, have `otel.status_code` `ERROR`, which
-//! `tracing-opentelemetry` makes the span's status. A hold can end on the engine's thread: a subscriber must not block
-//! there.
+//! the lock's name; of a URL in the name, the user and password are left out. A wait has a `steadlock.outcome` of
+//! `granted`, `degraded`, `timed_out`, `skipped` or `cancelled`, or one of the failures `unavailable`, `misconfigured`,
+//! `refused`, `lost` and `closed`; a failure also has the name of the [`ErrorKind`] as `error.type`. The outcome of a
+//! hold is the word of its [`ReleaseOutcome`], or `lost`. The hold of a dropped lease has a [`ReleaseOutcome`] too,
+//! because the lease is released in the background. For `lost`, and for a release that finds the lease `expired` or
+//! `stolen`, `steadlock.reason` is the word of the [`LostReason`]. Failures, and losses other than `max_hold` and
+//! `closed`, have `otel.status_code` `ERROR`, which `tracing-opentelemetry` makes the span's status. A hold can end on
+//! the engine's thread: a subscriber must not block there.
 //!
 //! A program that enables `INFO` of the target `steadlock` has the spans; there is no other switch. While no subscriber
 //! enables it, the client makes no text for spans. `observe::Tracing` reports the other events of a client.

@@ -36,7 +36,7 @@ impl OwnFile {
     }
 
     /// Returns the file under the descriptor's number, even if the number belongs to another file by now
-    /// ([`is_still_ours`](Self::is_still_ours)).
+    /// ([`is_still_ours`](Self::is_still_ours)). Never `None`, except during the drop.
     #[must_use]
     pub const fn file(&self) -> Option<&File> {
         self.file.as_ref()

@@ -42,7 +42,7 @@ impl Wake for ThreadWaker {
     }
 }
 
-/// Returns a waker that unparks the calling thread. Each thread makes it once.
+/// Returns a waker that unparks the calling thread. Each thread makes the waker once.
 fn thread_waker() -> Waker {
     thread_local! {
         static WAKER: RefCell<Option<Waker>> = const { RefCell::new(None) };

@@ -1,5 +1,5 @@
-//! The interface between a host and its engine: commands go in, results and events come out. Neither side accesses the
-//! other's state.
+//! The interface between a host (the Rust API or a language binding) and its engine: commands go in, results and events
+//! come out. Neither side accesses the other's state.
 //!
 //! ```text
 //!   host ── Command ──► channel ──► engine
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! This file also has the commands, the results of operations, and the conversion between the ids that hosts see and
-//! those of a session.
+//! those of a session (the state machines that the engine drives).
 //!
 //! `CommandQueue` takes commands from any thread to the engine. A `Slot` is the destination of one result, for one
 //! caller.
@@ -45,7 +45,7 @@ pub(crate) const CONNECT: u64 = 0;
 /// The request number of operations that have no caller.
 pub(crate) const NO_CALLER: u64 = 0;
 
-/// The callback that is called when a host's queue turns from empty to non-empty.
+/// The callback that is called when a host's queue of events turns from empty to non-empty.
 pub(crate) type Wake = Arc<dyn Fn() + Send + Sync>;
 
 /// The state that a host and its engine share. Each process, also a forked child, has its own.
@@ -56,7 +56,7 @@ pub(crate) struct Port {
     wake: Option<Wake>,
     /// The events that the host has not drained.
     events: Mutex<Vec<Event>>,
-    /// The client's counts, if it counts metrics.
+    /// The client's counts; `None` if the client counts nothing.
     metrics: Option<Arc<Metrics>>,
     /// The error of operations after the engine's end.
     end_error: OnceLock<Error>,
@@ -66,7 +66,7 @@ pub(crate) struct Port {
 
 impl Port {
     /// Opens a port of this process. Returns it with the engine's receiver of the commands. Without `wake` the host
-    /// does not drain the queue, and without `metrics` nothing is counted.
+    /// does not drain the queue of events, and without `metrics` nothing is counted.
     pub(crate) fn open(generation: u64, wake: Option<Wake>, metrics: Option<Arc<Metrics>>) -> (Self, CommandReceiver) {
         let (commands, receiver) = command_queue();
         let port = Self {
@@ -98,7 +98,7 @@ impl Port {
         !self.process.is_unforked()
     }
 
-    /// Returns the client's counts, if it counts metrics.
+    /// Returns the client's counts; `None` if the client counts nothing.
     pub(crate) const fn metrics(&self) -> Option<&Arc<Metrics>> {
         self.metrics.as_ref()
     }
@@ -183,7 +183,7 @@ impl Port {
         }
     }
 
-    /// Queues a batch of events, with at most one wake-up.
+    /// Queues a batch of events, with at most one wake-up. Drops the events if the host does not drain the queue.
     pub(crate) fn publish(&self, events: &mut Vec<Event>) {
         if events.is_empty() {
             return;
@@ -213,7 +213,7 @@ impl Port {
         }
     }
 
-    /// Takes the event of one request out of the queue.
+    /// Takes the event of one request out of the queue; `None` if it is not in the queue.
     pub(crate) fn take_event(&self, number: u64) -> Option<Result<Completion, Error>> {
         let mut queued = self.events();
         let position = queued
@@ -264,7 +264,7 @@ pub(crate) enum Command {
         op: CheckedOp,
         sink: Sink,
     },
-    /// Answered when it is known whether the server can be reached.
+    /// Answered when the client is connected, or when connecting has failed.
     AwaitConnected(Sink),
     /// The caller of this request has gone.
     Cancel {
@@ -277,7 +277,8 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Adds the command's lock to an error; `without_prefix` turns the full name into the caller's.
+    /// Adds the name of the command's lock to an error, if the command has one name. `without_prefix` turns the full
+    /// name into the caller's.
     pub(crate) fn with_lock_name(&self, error: Error, without_prefix: impl Fn(&str) -> &str) -> Error {
         let name = match self {
             Self::Run { op, .. } => op.lock_name(),
@@ -376,13 +377,13 @@ pub enum Completion {
     Extended,
     /// The lock's state on the server.
     State(LockState),
-    /// A forced release or a change of a limit was done. The value says whether the lock or a permit was held.
+    /// A forced release or a change of a limit has ended. The value says whether the lock or a permit was held.
     Forced(bool),
     /// The hold of the context on the lock.
     Held {
         /// The number of levels; 0 if the context does not hold the lock.
         levels: u32,
-        /// The innermost lease.
+        /// The innermost lease; `None` if the context does not hold the lock.
         lease: Option<Arc<Lease>>,
     },
     /// The client is closed.
@@ -462,14 +463,14 @@ pub(crate) struct CloseOutcomes(Table<LeaseId, CloseOutcome>);
 enum CloseOutcome {
     /// The lease was lost before the close.
     Lost(LostReason),
-    /// The close released the lease, and the server replied with this outcome.
+    /// The close released the lease with this outcome.
     Released(ReleaseOutcome),
     /// The close released the lease, and no reply has arrived.
     Owed,
 }
 
 impl CloseOutcomes {
-    /// Begins a close that ends these leases. The reason is set for a lease that was lost before.
+    /// Begins a close that ends these leases. Each has the reason for its loss, if it was lost before.
     pub(crate) fn new(leases: Vec<(LeaseId, Option<LostReason>)>) -> Self {
         let mut close_outcomes = Table::default();
         for (id, lost) in leases {
@@ -494,8 +495,8 @@ impl CloseOutcomes {
         }
     }
 
-    /// Records that all other leases were released, since no release is owed any more. A composite lock counts as
-    /// released, because its members are.
+    /// Records that all leases without an outcome were released, because no release is owed any more. A composite lock
+    /// counts as released, because its members are.
     pub(crate) fn all_released(&mut self) {
         for (_, close_outcome) in self.0.iter_mut() {
             if let CloseOutcome::Owed = close_outcome {

@@ -56,9 +56,9 @@ impl Process {
         self.0.mark.is_current()
     }
 
-    /// Whether no fork was counted since this value was made. Unlike `is_current`, it needs no system call, unless the
-    /// handler of forks is missing (see `Mark::guard`): then it compares process ids. For the later steps of work that
-    /// `is_current` allowed to begin.
+    /// Whether no fork was counted since this value was made. Makes a system call only if the handler of forks is
+    /// missing (see `Mark::guard`): it then compares process ids. For the later steps of work that `is_current` allowed
+    /// to begin.
     pub(crate) fn is_unforked(self) -> bool {
         self.0.mark.is_unforked()
     }
@@ -78,7 +78,8 @@ pub struct PerProcess<T> {
 }
 
 impl<T> PerProcess<T> {
-    /// `for_child` makes the value of a child from its parent's. It must not lock a mutex in the parent's value.
+    /// `for_child` makes the value of a child from its parent's. The function must not lock a mutex in the parent's
+    /// value.
     pub fn new(value: T, for_child: fn(&T) -> T) -> Self {
         Self {
             process: Process::current(),
@@ -203,7 +204,7 @@ fn id() -> u32 {
     if let Some(pretended) = tests::pretended_id() {
         return pretended;
     }
-    // WebAssembly has no processes, and its hosts do not fork.
+    // WebAssembly has no process ids and no forks.
     if cfg!(target_family = "wasm") {
         0
     } else {

@@ -1,7 +1,7 @@
-//! Helpers for tests that play a history in every schedule. loom tries each order of the steps of its threads, and each
-//! value that a thread may read from an atomic. The locks and atomics of `sync.rs` are loom's in these tests, and work
-//! only inside such a history. With the feature `schedules`, run only the tests named `schedules` (`./ci/just
-//! test-schedules`).
+//! Helpers for tests that play a history, the steps of a few threads, in every schedule. The library loom tries each
+//! order of the steps, and each value that a thread may read from an atomic. The locks and atomics of `sync.rs` are
+//! loom's in these tests, and work only inside such a history. With the feature `schedules`, run only the tests named
+//! `schedules` (`./ci/just test-schedules`).
 //!
 //! If no thread will wake a sleeping one, loom fails with "deadlock". Time stands still, so no timeout hides a
 //! deadlock.

@@ -125,7 +125,8 @@ impl Settings {
         })
     }
 
-    /// Returns how an acquisition ends in an outage; `per_call` is the setting of the acquisition.
+    /// Returns how an acquisition ends in an outage; `per_call` is the setting of the acquisition, or `None` for that
+    /// of the client.
     pub(crate) fn on_unavailable(&self, per_call: Option<OnUnavailable>) -> Result<OnUnavailable, Error> {
         let refuse = |message| Err(Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message));
         match per_call {
@@ -170,7 +171,8 @@ impl Settings {
         &self.key_prefix
     }
 
-    /// Returns keys and channels that belong to no lock, for testing rights, with and without a brace in their name.
+    /// Returns two sets of keys and channels that belong to no lock, for testing rights. The second comes from a name
+    /// with a brace; it is `None` if the prefix has a brace.
     #[cfg(feature = "admin")]
     pub(crate) fn test_keys(&self) -> (Scratch, Option<Scratch>) {
         let id = ClientId::random(&mut *self.world.entropy());

@@ -1,8 +1,8 @@
 //! Timers whose failure does not end an engine.
 //!
 //! To set a timer that is due before all others, tokio wakes its runtime. If the program has closed the descriptor that
-//! the wake-up needs, tokio panics, and the timer may never fire. The thread then remembers the closed descriptor until
-//! its engine leaves the runtime (`engine/descriptor_monitor.rs`).
+//! the wake-up needs, tokio panics, and the timer may never fire. The thread then remembers that a descriptor was
+//! closed until its engine leaves the runtime (`engine/descriptor_monitor.rs`).
 
 use std::cell::Cell;
 use std::pin::{Pin, pin};
@@ -64,7 +64,7 @@ pub(crate) async fn timeout<T>(length: Duration, work: impl Future<Output = T>) 
     timeout_at(Instant::now() + length, work).await
 }
 
-/// Returns the result of `work`, or `None` if it is not ready at this moment of tokio's clock.
+/// Returns the result of `work`, or `None` if it is not ready by `at`, an instant of tokio's clock.
 pub(crate) async fn timeout_at<T>(at: Instant, work: impl Future<Output = T>) -> Option<T> {
     match select(pin!(work), Sleep::until(at)).await {
         Either::Left((result, _)) => Some(result),

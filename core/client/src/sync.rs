@@ -1,5 +1,5 @@
-//! The locks, atomics and threads that shared code uses: the standard library's, or loom's in tests that explore every
-//! schedule (`schedules.rs`).
+//! The locks, atomics and threads of code that several threads run: the standard library's, or those of the library
+//! loom in tests that explore every schedule (`schedules.rs`).
 
 #[cfg(not(all(test, feature = "schedules")))]
 pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
@@ -36,7 +36,7 @@ mod explored {
             current().0.wait();
         }
 
-        /// Parks without a timeout, because loom has no time: a history that only a timeout could end is a deadlock.
+        /// Parks without a timeout, because loom has no time: a test that only a timeout could continue is a deadlock.
         pub(crate) fn park_timeout(_: Duration) {
             park();
         }

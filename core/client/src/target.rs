@@ -40,7 +40,7 @@ use self::url_scheme::{Family, Protocol};
 use crate::errors::invalid;
 use crate::tls::{Tls, TlsOptions};
 
-/// A server, and the credentials for it.
+/// One server, or the servers behind one URL, and the credentials for them.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) scheme: Scheme,
@@ -49,11 +49,11 @@ pub(crate) struct Target {
     pub(crate) database: i64,
 }
 
-/// The sort and the address of a server.
+/// The sort of the servers, and the addresses by which they are found.
 #[derive(Clone, PartialEq, Eq)]
 #[cfg_attr(test, derive(Debug))]
 pub(crate) enum Scheme {
-    /// `redis://`, and `rediss://` with TLS. As in all of these schemes, `valkey` is accepted in place of `redis`.
+    /// `redis://`, and `rediss://` with TLS. In this and the next schemes, `valkey` means the same as `redis`.
     Tcp { host: String, port: u16, tls: Option<Tls> },
     /// `redis+cluster://`, and `rediss+cluster://` with TLS: some of the cluster's nodes.
     #[cfg(feature = "native")]
@@ -92,7 +92,8 @@ pub(crate) struct TargetWithoutTls {
 const DEFAULT_PORT: u16 = 6379;
 
 impl Target {
-    /// Parses a URL. On WebAssembly only the program's own clients reach servers.
+    /// Parses a URL. On WebAssembly only `host://` is known, because the program reaches the servers by its own Redis
+    /// client.
     #[cfg(target_family = "wasm")]
     pub(crate) fn parse(url: &str, _: &TlsOptions) -> Result<Self, Error> {
         let refuse = || invalid("the URL's scheme is not known");
@@ -252,7 +253,8 @@ impl Target {
         }
     }
 
-    /// Whether calls run in the order in which they were sent.
+    /// Whether a server runs the calls of one connection in the order in which they were sent. The program's own Redis
+    /// client (`Host`) may change the order.
     pub(crate) const fn keeps_order(&self) -> bool {
         match self.scheme {
             #[cfg(not(feature = "native"))]
@@ -270,7 +272,7 @@ impl Target {
         }
     }
 
-    /// Whether the URL names this node or sentinel.
+    /// Whether the URL of a cluster or of sentinels names this address.
     #[cfg(feature = "native")]
     pub(crate) fn names_address(&self, host: &str, port: u16) -> bool {
         match &self.scheme {

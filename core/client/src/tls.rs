@@ -1,4 +1,5 @@
-//! The TLS settings beside a `rediss://` URL: the authorities to trust, and the certificate of this client.
+//! The TLS settings beside a `rediss://` URL: the authorities to trust, the certificate of this client, and the name in
+//! the certificates of the servers.
 //!
 //! No message repeats the content of a file. An option that holds the text of a key instead of a path is not repeated
 //! either.

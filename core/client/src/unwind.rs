@@ -1,5 +1,5 @@
-//! Catches panics that would end the engine or a thread of the program: panics of wakers, of observers, subscribers and
-//! other functions of the program, and of tokio.
+//! Catches panics that would end the engine or a thread of the program: panics of tokio, and of the program's wakers,
+//! observers, subscribers and other functions.
 //!
 //! A runtime of tokio whose descriptors were closed panics when it has to wake a task or set a timer. Such a panic must
 //! not end a thread that delivers a result or begins a call.
@@ -33,7 +33,7 @@ pub(crate) fn catch_as_error<T>(operation: Operation, work: impl FnOnce() -> Res
     catch(work).unwrap_or_else(|| Err(panicked_error(operation)))
 }
 
-/// Returns the error that is reported after a panic of code that should never panic.
+/// Returns the error to report after a panic in the client's own code, which should never panic.
 pub(crate) fn panicked_error(operation: Operation) -> Error {
     let cause = Cause::new("the client's engine failed").with_advice("make a new client, and please report this");
     Error::caused(ErrorKind::Unavailable, operation, cause)

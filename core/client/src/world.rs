@@ -28,7 +28,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 #[cfg(feature = "simulation")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Path {
-    /// Carries script calls.
+    /// Carries calls, also the questions to sentinels and to the nodes of a cluster.
     Commands,
     /// Carries renewals, and releases while the connection for commands is closed.
     Renewals,
@@ -46,7 +46,7 @@ pub trait Simulated: Send + Sync {
     /// Returns the time in microseconds, which never goes back. Timers are tokio's, so both clocks must advance
     /// together.
     fn now(&self) -> u64;
-    /// Returns 64 random bits that only the seed determines.
+    /// Returns 64 random bits that only the simulator's seed determines.
     fn draw(&self) -> u64;
     /// Returns the current addresses of a host.
     fn resolve(&self, host: &str, port: u16) -> Vec<SocketAddr>;

@@ -84,7 +84,7 @@ impl Client {
     }
 
     /// Returns the fair lock of this name. It is reentrant and serves waiters in order of arrival, across all
-    /// processes. It excludes `lock(name)`, whose waiters can overtake.
+    /// processes. It and a `lock` of the same name exclude each other, but the waiters of the `lock` can overtake.
     pub fn fair_lock(&self, name: impl AsRef<str>) -> Lock {
         Lock(lock::Lock::new(self.host.clone(), Kind::Fair, name.as_ref()))
     }

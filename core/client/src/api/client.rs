@@ -39,9 +39,9 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects with the defaults to a server (`redis://`), to the primary that sentinels name (`redis+sentinel://`) or
-    /// to a cluster (`redis+cluster://`), each also with TLS (`rediss…`); to the socket of a server (`redis+unix://`),
-    /// or to `memory://`. `valkey` is accepted in place of `redis`.
+    /// Connects with the default options. The URL names a server (`redis://`), the sentinels of a primary
+    /// (`redis+sentinel://`) or nodes of a cluster (`redis+cluster://`), each also with TLS (`rediss…`). It can also
+    /// name the socket of a server (`redis+unix://`), or `memory://`. `valkey` is accepted in place of `redis`.
     ///
     /// # Errors
     /// - `InvalidArgument`: the URL is malformed. The message does not repeat the URL.
@@ -66,7 +66,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::connect`], but `Unavailable` only if no majority can be reached. `Misconfigured` also if a primary
-    /// is listed twice, and `InvalidArgument` for another number of URLs.
+    /// is listed twice, and `InvalidArgument` if the number of URLs is even or not from 3 to 15.
     pub async fn redlock(urls: impl IntoIterator<Item = impl Into<String>>) -> Result<Self, Error> {
         Self::builder().primaries(urls).connect().await
     }
@@ -94,7 +94,7 @@ impl Client {
     }
 
     /// Returns the fair lock of this name. It is reentrant and serves waiters in order of arrival, across all
-    /// processes. It excludes `lock(name)`, whose waiters can overtake.
+    /// processes. It and a `lock` of the same name exclude each other, but the waiters of the `lock` can overtake.
     pub fn fair_lock(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self.host.clone(), Kind::Fair, name.as_ref())
     }
@@ -254,17 +254,17 @@ impl Builder {
 
     /// Maps the addresses that cluster nodes and sentinels announce to addresses that this program can reach, for
     /// example across NAT or from outside a Kubernetes cluster. The map is a table such as `[("10.0.0.1:6379",
-    /// "localhost:7001")]`, or a function, [`AddressMap::by`]. Addresses of the URL are not mapped. Default: as
-    /// announced.
+    /// "localhost:7001")]`, or a function, [`AddressMap::by`]. Addresses of the URL are not mapped. Default: addresses
+    /// are used as announced.
     pub fn address_map(mut self, map: impl Into<AddressMap>) -> Self {
         self.options.address_map = Some(map.into());
         self
     }
 
     /// Connects at the first use, for a client that is made before its server is up: [`Builder::connect`] returns at
-    /// once without a server call. A use waits for the connection as it would in an outage, within its own wait. If
-    /// locks cannot work with the server, for example because the server refuses the password, that use and each later
-    /// one fail at once with `Misconfigured`.
+    /// once without a server call. Each operation waits for the connection as it would in an outage, within its own
+    /// wait. If locks cannot work with the server, for example because the server refuses the password, that operation
+    /// and each later one fail at once with `Misconfigured`.
     pub fn lazy(mut self) -> Self {
         self.options.lazy = Some(true);
         self
@@ -297,9 +297,9 @@ impl Builder {
     /// Reports no identity of this client. Without this call the client tells its servers which program it is and on
     /// which machine (host, process id, program, language, version, start time, [`Builder::client_label`]), so that
     /// [`Holder::client`](crate::Holder::client), `LockTimeout` and the tools can name programs. The client also asks
-    /// for the identities of other clients. Telling and asking cost one call at the first use and one every 30 s while
-    /// the client is in use, and one every 60 s for each other client that was found to hold a lock. The server keeps
-    /// an identity for 90 s.
+    /// for the identities of other clients. Both together cost one call at the first use, one every 30 s while the
+    /// client is in use, and one every 60 s for each other client that was found to hold a lock. The server keeps an
+    /// identity for 90 s.
     pub fn without_client_info(mut self) -> Self {
         self.options.client_info = Some(false);
         self

@@ -59,9 +59,9 @@ impl ReadWriteLock {
 
 /// A semaphore: a limited number of permits, held by leases.
 ///
-/// While any permit is held, the server keeps the limit, and a client that names another one gets `Misconfigured`. An
-/// operator can change the kept limit with [`crate::Client::set_limit`]. The permits of a process that died become free
-/// when their lease ends. Not reentrant; leases have no token.
+/// While any permit is held, the server keeps the limit, and a client that names a different limit gets
+/// `Misconfigured`. An operator can change the kept limit with [`crate::Client::set_limit`]. The permits of a process
+/// that died become free when their lease ends. Not reentrant; leases have no token.
 ///
 /// ```
 /// # fn main() -> Result<(), steadlock::Error> {

@@ -78,7 +78,7 @@ impl Lease {
     }
 
     /// Whether the holder can rely on the lease now. Reads the clock, so the answer is right as soon as a stopped
-    /// process or a sleeping machine continues. Makes no server call, so a record that was removed since the last one
+    /// process or a sleeping machine continues. Makes no server call, so a removal of the record since the last call
     /// goes unnoticed.
     #[must_use]
     pub fn is_valid(&self) -> bool {
@@ -101,7 +101,7 @@ impl Lease {
     /// Extends the lease to `by` from now, and never shortens it; `None` means the lease's own length.
     ///
     /// # Errors
-    /// - `LockLost`: the lease is lost already, or the server has no record of it, or another owner's.
+    /// - `LockLost`: the lease is lost already, or the server has no record of it, or has the record of another owner.
     /// - `Unavailable`: the server did not answer in time; the lease keeps its former deadline.
     /// - `InvalidArgument`: `by` is below 100 ms or above 24 h.
     /// - `Misconfigured`: the server refuses the extension, for example for a missing permission.

@@ -15,8 +15,9 @@ use crate::host::{self, Acquire, Completion, Host, Kind, LockRef, Op, Pending};
 /// A lock. A lock object is immutable and cheap: all state is in the client and on the server, and two objects of one
 /// kind and name are the same lock.
 ///
-/// A `Lock` has no implicit owner: two acquisitions exclude each other, even in one task (not two of a read side). To
-/// acquire the lock again while it is held, name the lease with [`Lock::within`].
+/// A `Lock` has no implicit owner: two acquisitions exclude each other, even in one task, unless the lock is a read
+/// side or permits of a semaphore. To acquire a reentrant lock again while it is held, name the lease with
+/// [`Lock::within`].
 ///
 /// ```
 /// # fn main() -> Result<(), steadlock::Error> {
@@ -169,7 +170,7 @@ impl Lock {
         lock
     }
 
-    /// Acquires the lock. A client serves the waiters of a lock in order of arrival.
+    /// Acquires the lock. The client serves its own waiters for a lock in order of arrival.
     ///
     /// # Errors
     /// - `LockTimeout`: timed out; by the last answer another owner holds the lock, or another caller is served first.
@@ -180,7 +181,8 @@ impl Lock {
     /// - `InvalidArgument`: the name is invalid, the lease or `max_hold` is out of its range, the lock refuses
     ///   `within`, or `within` is not a held lease of this lock.
     /// - `LockLost`: the lease given to `within` is lost.
-    /// - `Misconfigured`: the key holds something that is not such a lock, or the server's user lacks a permission.
+    /// - `Misconfigured`: the key holds something that is not a lock of this kind, or the server's user lacks a
+    ///   permission.
     /// - `Closed`, `Forked`.
     ///
     /// Dropping the future cancels the request: a lock that is granted meanwhile is released.

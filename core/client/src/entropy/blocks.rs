@@ -8,8 +8,8 @@ use steadlock_protocol::Entropy;
 /// cost a twentieth of a busy client's time.
 ///
 /// A copy of a virtual machine has the rest of the block too, so the block alone cannot make numbers unique. A block is
-/// therefore discarded after [`BLOCK_LIFETIME`], so that a client that was idle fills a new one, and each number is
-/// mixed with the time of the draw. A forked child has an engine, and with it a block, of its own.
+/// therefore discarded after [`BLOCK_LIFETIME`], and each number is mixed with the time of the draw. A forked child has
+/// its own engine, and with it its own block.
 pub(crate) struct OsEntropy {
     block: [u64; BLOCK_SIZE],
     /// The count of numbers not yet drawn.

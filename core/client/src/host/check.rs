@@ -154,6 +154,7 @@ impl Check<'_> {
 
 /// The wait and the hold that a caller requests.
 struct RequestedTimes {
+    /// `None` for no bound, as in `max_hold`.
     wait: Option<Duration>,
     /// `None` for the client's lease.
     lease: Option<Duration>,
@@ -216,9 +217,9 @@ pub enum LockRef {
     One(Kind, String),
     /// Permits of the semaphore of this name.
     Permits {
-        /// How many are wanted.
+        /// The number of permits to acquire.
         wanted: Count,
-        /// How many there are.
+        /// The number of all permits.
         limit: Count,
         /// The name.
         name: String,

@@ -55,11 +55,11 @@ fn a_machine_that_was_paused_and_resumed_has_lost_its_leases() {
     in_a_process_of_its_own(TEST, || {
         let (host, other) = (open("memory://paused"), open("memory://paused"));
         let lease = granted(acquire(&host));
-        // A short pause, which the watchdog makes up for.
+        // After a short pause, the watchdog renews the lease.
         step_wall_clock(Duration::from_secs(15));
         assert!(lease.is_valid());
         wait_until("the renewal", || lease.remaining() > Duration::from_secs(25));
-        // A pause longer than the lease. The first check finds it, and the engine reports it.
+        // After a pause longer than the lease, the first check finds it expired, and the engine reports the loss.
         step_wall_clock(Duration::from_secs(60));
         assert!(!lease.is_valid());
         wait_until("the loss", || lease.lost_reason() == Some(LostReason::Expired));

@@ -9,7 +9,7 @@ use super::observation::Observation;
 pub enum Field {
     /// A text.
     Text(String),
-    /// A count, or whole milliseconds.
+    /// A whole number: an id, a token, a count or milliseconds.
     Number(u64),
 }
 

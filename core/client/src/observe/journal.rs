@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Each server has two such states, one for its connections and one for renewals. Fixed leases that expire have a state
-//! of their own, because some programs let every lease expire. Every other observation has a line if the log has its
-//! level: for example, another loss of a lock, or a circuit breaker that opens.
+//! of their own, because some programs let every lease expire. Every other observation has a line if the log includes
+//! its level: for example, a loss for another reason, or a circuit breaker that opens.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use steadlock_protocol::Instant;
 use super::fields::Field;
 use super::observation::{Level, Link, Observation};
 
-/// The time after the first line about a trouble until the next one. It doubles with each line.
+/// The pause after the first line about a trouble. Each further line doubles the pause.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest time between two lines about the same trouble.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -51,7 +51,8 @@ impl Line {
         &self.observation
     }
 
-    /// Returns the observation's fields, and the number of observations of the same trouble since the last line.
+    /// Returns the observation's fields, and under `unsaid` the number of observations of the same trouble since the
+    /// last line, if there were any.
     #[must_use]
     pub fn fields(&self) -> Vec<(&'static str, Field)> {
         let mut fields = self.observation.fields();
@@ -153,7 +154,7 @@ impl Journal {
             _ => Some(0),
         };
         let suppressed = suppressed?;
-        // An observation is copied only if the log has its level, because grants are frequent.
+        // An observation is copied only if the log includes its level, because grants are frequent.
         self.level
             .is_some_and(|level| observation.level() >= level)
             .then(|| Line {
@@ -175,7 +176,7 @@ struct Throttle {
 }
 
 impl Throttle {
-    /// Notes that the trouble begins anew.
+    /// Notes that the trouble begins anew. Returns the same as [`Self::line_if_due`].
     fn begin_trouble(&mut self, now: Instant) -> Option<u32> {
         self.has_line = false;
         self.line_if_due(now)

@@ -4,8 +4,8 @@
 //!   engine ── Groups ── counts ──► Series of a kind and group ◄── reads ── Metrics ──► rows ──► text
 //! ```
 //!
-//! Only the engine writes the counters, so counting needs no mutex. A reader sees the counts of the moment at which it
-//! reads.
+//! A `Series` has the counts for one kind of lock in one group. Only the engine writes the counters, so counting needs
+//! no mutex. A reader sees the counts of the moment at which it reads.
 
 mod families;
 mod groups;
@@ -28,7 +28,7 @@ use super::observation::Link;
 /// The counts of one client in one process.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    /// The series, sorted by their labels.
+    /// The series, sorted by group, then by kind.
     series: Mutex<Vec<Arc<Series>>>,
     links: Links,
     breakers: BreakerCounts,
@@ -136,7 +136,7 @@ pub(crate) const MAX_QUEUES: usize = 100;
 pub(crate) struct QueueLengths(Mutex<SortedMap<Arc<str>, u32>>);
 
 impl QueueLengths {
-    /// Sets the server's last answer; `None` if there is none.
+    /// Sets the server's last answer, or removes it if `length` is `None`.
     pub(crate) fn set(&self, name: &Arc<str>, length: Option<u32>) {
         let mut lengths = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match length {

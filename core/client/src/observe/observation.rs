@@ -10,7 +10,7 @@ use steadlock_protocol::{Attempted, Detail, ErrorKind, LostReason, ReleaseOutcom
 pub enum Level {
     /// The ordinary course of events.
     Debug,
-    /// Trouble is over, or a lease ended as its holder had requested.
+    /// Trouble is over, or the fixed lease of a single lock expired, as its holder had requested.
     Info,
     /// A failure that may pass before a lock is lost, or a hold that `max_hold` has ended.
     Warn,
@@ -21,7 +21,7 @@ pub enum Level {
 impl Level {
     pub(crate) const ALL: [Self; 4] = [Self::Debug, Self::Info, Self::Warn, Self::Error];
 
-    /// Returns the level of this name.
+    /// Returns the level of this name; `None` if there is no such level.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.as_str() == name)
@@ -67,9 +67,9 @@ impl ObservedLock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Link {
-    /// The connection for the calls of callers.
+    /// The connection for all calls but renewals. Carries renewals too while the other connection is closed.
     Calls,
-    /// The watchdog's own connection.
+    /// The connection for renewals. Carries releases too while the other connection is closed.
     Renewals,
 }
 
@@ -224,7 +224,7 @@ pub enum Observation {
         /** The cause of the loss. */
         cause: String,
     },
-    /// The circuit breaker of a server opened: no caller waits for that server.
+    /// The circuit breaker of a server opened: acquisitions do not wait for that server.
     BreakerOpened {
         /** The server. */
         server: Arc<str>,

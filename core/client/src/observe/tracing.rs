@@ -13,11 +13,11 @@ use super::observation::{Level, Observation};
 use crate::clock;
 use crate::process::PerProcess;
 
-/// Reports trouble and recoveries to the subscribers of `tracing`, under the target `steadlock`: losses as `ERROR` (but
-/// lower if the holder set the end: by `max_hold`, by the fixed lease of a single lock, or by a close), failing
-/// renewals, lost connections and open circuit breakers as `WARN`, recoveries as `INFO`. If `DEBUG` was enabled when
-/// this observer was made, it also reports each attempt, grant, renewal and release at that level. Trouble that goes on
-/// has fewer and fewer lines, finally one each minute.
+/// Reports trouble and recoveries to the subscribers of `tracing`, under the target `steadlock`. Losses are `ERROR`,
+/// unless the program set the end: a hold that `max_hold` ends is `WARN`, an expired fixed lease of a single lock
+/// `INFO`, and a close `DEBUG`. Failing renewals, lost connections and open circuit breakers are `WARN`, and recoveries
+/// `INFO`. If `DEBUG` was enabled when this observer was made, it also reports each attempt, grant, renewal and release
+/// at that level. Trouble that goes on has fewer and fewer lines, finally one each minute.
 pub struct Tracing(PerProcess<State>);
 
 struct State {

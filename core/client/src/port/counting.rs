@@ -1,4 +1,4 @@
-//! A waker for tests that counts its calls.
+//! A waker that counts its calls, for tests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -42,7 +42,7 @@ pub struct Lease {
 #[derive(Clone, Copy)]
 pub(crate) struct Loss {
     pub(crate) reason: LostReason,
-    /// Whether the engine has forgotten the lease, so that it needs no release.
+    /// Whether the lease needs no release, because the engine has forgotten it.
     pub(crate) is_forgotten: bool,
 }
 
@@ -147,7 +147,7 @@ impl Lease {
     }
 
     /// Whether the lease was lost and needs no release, because the engine has forgotten it. The engine forgets a lost
-    /// fixed lease, and all leases of a client that was closed.
+    /// fixed lease, and each lease that is lost because the client was closed.
     #[must_use]
     pub fn is_forgotten(&self) -> bool {
         self.status.load(Ordering::Acquire) & FORGOTTEN != 0

@@ -19,7 +19,7 @@ fn a_sleeping_caller_is_woken_and_receives_the_result_once() {
     in_every_schedule(|| {
         let slot = Arc::new(Slot::default());
         let engine = complete(&slot, Completion::Extended);
-        // Another task may have polled before: this poll leaves a waker to be replaced.
+        // This poll leaves a waker that the next poll replaces, as if another task had polled before.
         let mut polled = slot.poll(Waker::noop());
         if polled.is_pending() {
             polled = park_on(Duration::MAX, |waker| slot.poll(waker)).map_or(Poll::Pending, Poll::Ready);

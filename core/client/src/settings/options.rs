@@ -24,7 +24,7 @@ pub enum OptionValue {
     Texts(Vec<String>),
     /// The shortest and the longest duration, in milliseconds.
     Range(f64, f64),
-    /// From one text to another.
+    /// A map from one text to another.
     Table(HashMap<String, String>),
 }
 
@@ -63,7 +63,8 @@ impl OptionKind {
     }
 }
 
-/// The Rust type of an option's values, how a value is read, and how much of a value a log may show.
+/// The Rust type of an option's values, how a value is taken from an [`OptionValue`] or read from an [`OptionSource`],
+/// and how much of it a log may show.
 trait Kind {
     const KIND: OptionKind;
     type Value;
@@ -88,7 +89,7 @@ pub trait OptionSource {
     fn range(&self, name: &str) -> Option<(f64, f64)>;
 }
 
-/// Implements [`Kind`]: the type of the values, which of them are taken, how one is read, and how one is shown.
+/// Implements [`Kind`] for a new type.
 macro_rules! kind {
     (
         $name:ident: $kind:ident, $type:ty;
@@ -140,7 +141,7 @@ kind! {
     read |source, name| source.text(name);
     show |text| shown(text).into_owned();
 }
-// The value can hold a password, as a URL does.
+// The value can be a URL with a password.
 kind! {
     Secret: Text, String;
     take OptionValue::Text(text) => Some(text);
@@ -274,12 +275,12 @@ options! {
     /// addresses which no certificate names. Only with TLS.
     tls_server_name: String as Secret,
     /// Maps the addresses that cluster nodes and sentinels announce to addresses that the program can reach. Addresses
-    /// of the URL are not mapped. Default: as announced.
+    /// of the URL are not mapped. Default: addresses are used as announced.
     address_map: AddressMap as Table,
-    /// Whether to connect only at the first use: see [`Host::open`](crate::host::Host::open).
+    /// Whether to connect only at the first use: see [`Host::open`](crate::host::Host::open). Default: no.
     lazy: bool as Flag,
-    /// The failures in a row that open the circuit breaker of a primary: 1 to 1,000,000. Default: no circuit breaker,
-    /// or 5 if `breaker_pause_ms` or `on_unavailable` is given.
+    /// The number of failures in a row that open the circuit breaker of a primary: 1 to 1,000,000. Default: no circuit
+    /// breaker, or 5 if `breaker_pause_ms` or `on_unavailable` is given.
     breaker_failures: f64 as Number,
     /// The time between two probes while a breaker is open. Default 10,000, if there are breakers.
     breaker_pause_ms: f64 as Number,

@@ -22,9 +22,9 @@ use crate::process::PerProcess;
 /// A map from the addresses that cluster nodes and sentinels announce to addresses that this program can reach, for
 /// example across NAT, through port forwarding, or from outside a Kubernetes cluster.
 ///
-/// A table maps `host:port` to `host:port`, or a host alone to a host alone, which keeps each port. An IPv6 address
-/// stands in brackets. An entry with the port takes precedence over one of the host alone. An address that is not in
-/// the table is used as announced.
+/// A table maps `host:port` to `host:port`, or a host alone to a host alone; the port then stays the same. An IPv6
+/// address stands in brackets. An entry with the port takes precedence over one of the host alone. An address that is
+/// not in the table is used as announced.
 ///
 /// ```
 /// use steadlock::Client;
@@ -49,18 +49,19 @@ enum Source {
 type Call = dyn Fn(&str) -> Result<Option<String>, String> + Send + Sync;
 
 impl AddressMap {
-    /// Makes a map of a function. Its argument is the announced `host:port` (an IPv6 address in brackets). It returns
-    /// the address to use, also as `host:port`, or `None` to use the announced one.
+    /// Makes a map of a function. Its argument is the announced `host:port` (an IPv6 address in brackets). The function
+    /// returns the address to use, also as `host:port`, or `None` to use the announced one.
     ///
-    /// The client calls the function before each attempt to connect to an announced server, on a thread for such calls
-    /// and never on the one that keeps the locks. Several calls can run at a time. The function may block: its time
-    /// counts towards the connect timeout. If it panics, or returns something that is no address, that attempt to
-    /// connect fails.
+    /// The client calls the function before each attempt to connect to an announced server, on a thread for blocking
+    /// work and never on the one that drives the engine. Several calls can run at a time. The function may block: its
+    /// time counts towards the connect timeout. If the function panics, or returns something that is no address, that
+    /// attempt to connect fails.
     pub fn by(function: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         Self::by_fallible(move |announced| Ok(function(announced)))
     }
 
-    /// Makes a map of a function that can fail with a reason.
+    /// Makes a map of a function that can fail. The attempt to connect then fails, and its error has the text that the
+    /// function returned.
     pub fn by_fallible(function: impl Fn(&str) -> Result<Option<String>, String> + Send + Sync + 'static) -> Self {
         Self(Source::Function(Arc::new(function)))
     }
@@ -131,7 +132,7 @@ pub(crate) struct Function {
     running: Arc<PerProcess<[AtomicUsize; COUNTERS]>>,
 }
 
-/// The limit of running calls for one address. A call that never returns keeps its thread, and must not prevent calls
+/// The limit of running calls for one address. A call that never returns keeps its thread, so a limit leaves threads
 /// for other addresses. Each process has counts of its own, because the calls of a parent do not go on in its forks.
 #[cfg(feature = "native")]
 pub(crate) const MAX_CALLS_PER_ADDRESS: usize = 4;
@@ -180,7 +181,7 @@ impl Drop for PendingCall {
     }
 }
 
-/// The entries by host and optional port. Each host has one spelling.
+/// The entries by host and optional port. The hosts of the keys are `normalized`.
 #[cfg(feature = "native")]
 type Table = BTreeMap<Entry, Entry>;
 #[cfg(feature = "native")]
@@ -194,8 +195,8 @@ impl Mapping {
     /// Checks a map.
     ///
     /// # Errors
-    /// `InvalidArgument` for an entry that does not map one address to another. The message does not repeat the entry,
-    /// which may be a URL with a password.
+    /// `InvalidArgument` for an entry that does not map one address to another, and for two entries of one address. The
+    /// message does not repeat the entry, which may be a URL with a password.
     pub(crate) fn check(map: Option<AddressMap>) -> Result<Self, Error> {
         let entries = match map.map(|map| map.0) {
             None => return Ok(Self::None),
@@ -249,7 +250,7 @@ impl Mapping {
 
 #[cfg(feature = "native")]
 impl Mapping {
-    /// Returns the address that the table has for an announced one.
+    /// Returns the address that the table has for an announced one; `None` if there is no entry, or no table.
     pub(crate) fn lookup(&self, host: &str, port: u16) -> Option<(String, u16)> {
         let Self::Table(table) = self else { return None };
         let host = normalized(host);

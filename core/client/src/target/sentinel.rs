@@ -47,7 +47,7 @@ impl Target {
     }
 }
 
-/// Parses the service. Sentinels accept the same characters only.
+/// Parses the name of the service. Sentinels accept the same characters and no others.
 fn parse_service(service: &str) -> Result<String, Error> {
     if service.is_empty() {
         return Err(invalid(

@@ -1,9 +1,9 @@
 //! Parses the scheme of a URL, and removes or refuses the characters that an environment file, a secret manager or YAML
 //! put around it.
 //!
-//! Whitespace around a URL is dropped. Every other character that does not belong to the URL is refused before it can
-//! be taken for part of a port or a database; the message says what the character is and where. No message repeats the
-//! URL.
+//! Whitespace around a URL is dropped. Quotes around it, and whitespace or control characters inside it, are refused
+//! before they can be taken for part of a port or a database; the message says which character it is and where. No
+//! message repeats the URL.
 
 use steadlock_protocol::{Error, around};
 
@@ -88,12 +88,12 @@ impl Protocol {
         Some(Self { family, has_tls })
     }
 
-    /// Returns a better refusal of a URL that could not be parsed. If a character that ends the host, or a `%` that
-    /// escapes nothing, stands before the last `@`, the character most likely belongs to a user or a password. Returns
-    /// `None` for other mistakes.
+    /// For a URL that could not be parsed: returns a refusal that names the character in its user or password that is
+    /// not escaped. A `/`, `?` or `#` before the last `@`, or a `%` there that escapes nothing, most likely belongs to
+    /// the user or the password. Returns `None` if there is no such character.
     pub(super) fn unescaped_error(self, rest: &str) -> Option<Error> {
         let (end, before) = match self.family {
-            // The query can hold a password of its own, which may contain an `@`.
+            // The query can hold the password for the sentinels, which may contain an `@`.
             Family::Sentinel => ("@", around(rest, "?sentinel_").map_or(rest, |(before, _)| before)),
             Family::Unix => ("@/", rest),
             Family::Server | Family::Cluster => ("@", rest),
@@ -177,7 +177,7 @@ fn refuse_blanks(url: &str) -> Result<(), Error> {
     )))
 }
 
-/// Whether a character is whitespace or invisible: a byte order mark, or a mark of zero width or of direction.
+/// Whether a character is whitespace or invisible, such as a byte order mark or a mark of zero width or of direction.
 fn is_blank(letter: char) -> bool {
     letter.is_whitespace()
         || matches!(letter, '\u{ad}' | '\u{feff}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}')

@@ -4,7 +4,7 @@ use steadlock_protocol::{Error, ErrorKind, Operation};
 
 use super::options::TlsOptions;
 
-/// The choice of TLS. The program makes all TLS settings itself.
+/// Stands for a URL with TLS. The program makes all TLS settings itself.
 #[derive(Clone, PartialEq, Eq)]
 #[cfg_attr(test, derive(Debug))]
 pub(crate) struct Tls(());

@@ -50,8 +50,8 @@ impl Tls {
             .map_err(|error| misconfigured(format!("no version of TLS can be used: {error}")))?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        // The library does not verify a certificate again when it resumes a session, but the certificate may have
-        // expired since the session began.
+        // rustls does not verify a certificate again when it resumes a session, but the certificate may have expired
+        // since the session began.
         config.resumption = Resumption::disabled();
         Ok(Self {
             options: options.clone(),
@@ -130,7 +130,7 @@ fn certified_key(cert: &str, key: &str, provider: &CryptoProvider) -> Result<Cer
             _ => malformed(KEY, key),
         })
     })?;
-    // The library's errors about a key may describe that key.
+    // An error of rustls about a key may describe that key.
     CertifiedKey::from_der(chain, der, provider).map_err(|error| {
         misconfigured(match error {
             rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {

@@ -45,7 +45,7 @@ impl fmt::Debug for GroupBy {
 /// The rule for grouping locks.
 #[derive(Clone, Debug)]
 pub(crate) struct Grouping {
-    /// Without a function, the part of the name before the first `:` is the group.
+    /// `None` makes the part of the name before the first `:` the group.
     pub(crate) function: Option<GroupBy>,
     /// The limit of the number of groups, without `none` and `other`.
     pub(crate) max_groups: usize,

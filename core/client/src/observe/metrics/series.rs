@@ -75,7 +75,7 @@ impl Outcome {
         }
     }
 
-    /// Whether the outcome needs attention.
+    /// Whether the outcome is a failure, for the status of a span.
     #[cfg(all(feature = "tracing", feature = "native"))]
     pub(crate) const fn is_failure(self) -> bool {
         matches!(
@@ -204,7 +204,7 @@ impl Series {
         &self.group
     }
 
-    /// Returns the position among all series: by group, then by kind.
+    /// Returns the key by which series are sorted: the group, then the kind.
     pub(super) fn sort_key(&self) -> (&str, &str) {
         (&self.group, self.kind)
     }
