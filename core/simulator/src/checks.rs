@@ -2,16 +2,16 @@
 //!
 //! | | promise | file |
 //! |---|---|---|
-//! | I1 | holders that exclude each other never believe that they hold at the same time | `exclusion`, `backing`, `removals` |
+//! | I1 | holders that exclude each other never believe that they hold a lock at the same time | `exclusion`, `backing`, `removals` |
 //! | I2 | tokens rise with every grant; a resource that checks them accepts no stale write | `fencing` |
 //! | I3 | every key has a TTL | `remains` |
-//! | I4 | no owner is renewed or requested after its release; only the owner can renew a record; no script changes a record of another kind with the same name | `renewal`, `answers`, `operators` |
+//! | I4 | after the release of an owner, no call renews its record or asks for a lock under its id; only the owner can renew a record; no script changes a record of another kind with the same name | `renewal`, `answers`, `operators` |
 //! | I5 | a request that was cancelled, failed, released or granted too late leaves no record for long after its client has reached the server, even while faults strike | `owners`, `remains` |
 //! | I6 | a free lock is soon granted to a connected waiter, which learns of it; listeners are notified of a release, and a waiter that is notified asks; of callers that wait for each other, one is served | `progress`, `wakes` |
 //! | I7 | the fair lock is granted to the first live waiter, and to no other | `fair_queue`, `operators` |
 //! | I8 | the number of levels of a hold is the number of its grants less its releases | `levels` |
 //! | I9 | a loss is reported once, in time, and never after the release; a ticket is completed once | `signals` |
-//! | I10 | a waiting writer is admitted although readers keep coming, and a waiting reader although writers do | `starvation` |
+//! | I10 | a waiting writer is admitted although readers keep coming, and a waiting reader although writers keep coming | `starvation` |
 //! | I11 | permits are granted up to the limit that applies, which an operator may change; only the server reports that there is no room | `exclusion`, `operators`, `signals` |
 //! | I12 | a closed session ends up empty | `remains` |
 //! | I13 | one seed gives one trace | the trace's hash |

@@ -1,5 +1,5 @@
-//! The driver between a session and the servers. It keeps the driver contract of `steadlock-protocol` over connections
-//! that are slow, close and lose data.
+//! The driver between a session and the servers. It keeps the driver contract of `steadlock-protocol` over slow
+//! connections, which also close and lose data.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use crate::trace;
 use crate::world::World;
 
 impl World {
-    /// Keeps the driver contract: after any input, drain the calls and the events. The sessions here make no
-    /// observations.
+    /// Keeps the driver contract: after any input, drain the calls and the events. There are no observations
+    /// (`poll_observed`) to drain, because the sessions here are not asked for any.
     pub(crate) fn drain(&mut self, client: usize) -> Checked {
         loop {
             let Some(session) = &mut self.clients[client].session else {

@@ -220,7 +220,7 @@ pub(crate) fn admits(newcomer: Kind, others: &[Kind]) -> bool {
 /// Returns whether a request for `kind` inside a hold as `held` is refused at once.
 pub(crate) fn is_refused_inside(kind: Kind, held: Kind) -> bool {
     match (held, kind) {
-        // An upgrade would wait for itself.
+        // An upgrade from read to write would wait for itself.
         (Kind::Read, Kind::Write) => true,
         _ => Record::of(kind) == Record::of(held) && !kind.is_reentrant(),
     }

@@ -1,4 +1,4 @@
-//! A malicious client that the server lets publish and read. It invents messages, repeats recorded ones, and tells
+//! A malicious client with the permission to publish and to read. It invents messages, repeats recorded ones, and tells
 //! waiters of grants that no server can have made.
 
 use steadlock_protocol::Kind;

@@ -37,7 +37,7 @@ pub(crate) struct Node {
     pub(crate) is_moving: bool,
     /// The error with which the server refuses calls.
     pub(crate) refusal: Option<&'static str>,
-    /// The state that its replica has received.
+    /// The state that the server's replica has received.
     pub(crate) snapshot: Option<Snapshot>,
     listeners: BTreeSet<(usize, Arc<[u8]>)>,
     /// Scripts that have lower limits for one call than the shipped ones, or a defect.

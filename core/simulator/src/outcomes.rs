@@ -258,7 +258,8 @@ impl World {
         Ok(())
     }
 
-    /// Returns whether other callers of this client wait for permits. A single attempt must not overtake them.
+    /// Returns whether other callers of this client wait for permits of the same name. A single attempt must not
+    /// overtake them.
     fn comes_after_others(&self, client: usize, (name, kind): Lock) -> bool {
         let is_it = |(of, other): &Lock| *of == name && Record::of(*other) == Record::Permits;
         let waiting = self.clients[client].tasks.iter().filter(|task| !task.bypasses_queue());

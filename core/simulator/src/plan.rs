@@ -151,7 +151,7 @@ pub(crate) struct Plan {
     pub(crate) latency: (Micros, Micros),
     pub(crate) odds: Odds,
     pub(crate) operators: Operators,
-    /// Whether no message ever arrives, not even while no other fault strikes.
+    /// Whether every message is lost, even when no other fault strikes.
     pub(crate) loses_all_messages: bool,
     /// The faults that strike at random times. The time between two strikes is from half to twice the given one.
     pub(crate) timed: Vec<(Fault, Micros)>,

@@ -50,7 +50,7 @@ fn any(random: &mut Random, most: i64) -> i64 {
     random.between(0, most.unsigned_abs()).cast_signed()
 }
 
-/// A clock of a client or a server. It starts at any time, and runs a little too fast or too slow.
+/// A clock of a client or a server. It may show any time at the beginning, and runs a little too fast or too slow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     /// The time that the clock shows at the beginning.

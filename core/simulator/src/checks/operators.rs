@@ -1,8 +1,8 @@
 //! Checks the promises about operators.
 //!
 //! A forced release (I4, I7, I9) removes the record, and the next live waiter of a fair lock is granted the lock. Each
-//! forced release is sent only once to each server. The former holder may still believe that it holds the lock. It
-//! excludes no other caller any more (I1). If its lease is auto-renewed, it learns of the loss at its next renewal.
+//! forced release is sent only once to each server. The former holder may still believe that it holds the lock, but
+//! excludes no other caller any more (I1). If its lease is auto-renewed, the next renewal finds the loss.
 //!
 //! A new limit (I11) does not add, remove or prolong a permit. While permits are held, a request with another limit
 //! than the one that applies is refused. A request with the right limit is granted exactly if enough permits are free.
@@ -19,11 +19,12 @@ use crate::time::{MS, Micros};
 /// The check of what operators do.
 #[derive(Debug, Default)]
 pub(crate) struct Operators {
-    /// The holds and names whose record an operator removed.
+    /// Each hold and name whose record an operator removed.
     forced: BTreeSet<(u64, usize)>,
     /// Tickets whose record an operator may have removed before the grant was reported.
     forced_early: BTreeSet<(usize, Ticket, usize)>,
-    /// The time since which a hold of `forced` has no record and its holder does not know, while everything is calm.
+    /// For a hold and name in `forced`: since when the record is gone and the holder does not know, while everything is
+    /// calm.
     unreported_since: BTreeMap<(u64, usize), Micros>,
     /// The number of forced releases that each client still has to send.
     requested: BTreeMap<usize, usize>,
@@ -125,7 +126,8 @@ impl Operators {
         Ok(())
     }
 
-    /// Checks an owner's request for permits. The owner held none before.
+    /// Checks an owner's request for permits. The owner held none before. With `keeps_records`, an older record can
+    /// come back, with an older limit.
     pub(crate) fn check_permits(
         &mut self,
         name: usize,

@@ -61,7 +61,7 @@ impl Progress {
         self.unreported_since.clear();
     }
 
-    /// Checks the callers that wait only for each other, while everything is calm. The value is the number of locks
+    /// Checks the callers that wait only for each other, while everything is calm. `callers` has the number of locks
     /// that each of them requests.
     ///
     /// Composite locks acquire their members in one fixed order. Therefore at least one of these callers waits for a

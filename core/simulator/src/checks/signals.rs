@@ -63,13 +63,13 @@ impl Signals {
         }
     }
 
-    /// Notes that a client does not hold a lock any more, so that its waiters begin to ask.
+    /// Notes that a client does not hold a lock any more. The client's waiters then begin to ask.
     pub(crate) fn on_hold_ended(&mut self, client: usize, name: usize, now: Micros) {
         self.held_until.insert((client, name), now);
     }
 
-    /// Checks that a caller without a wait limit failed with `Unavailable` only after `longest` had passed since it
-    /// could first ask: since its ticket was returned, and its client held none of `names`.
+    /// Checks that a caller without a wait limit failed with `Unavailable` only after a silence of `longest`. The
+    /// silence begins when the caller can first ask: when its ticket was returned and its client holds none of `names`.
     pub(crate) fn check_silence(
         &self,
         client: usize,

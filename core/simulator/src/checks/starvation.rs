@@ -7,7 +7,7 @@
 //! start of the following phase.
 //!
 //! A reader that asks during a write comes before the next writer. It asks whenever a write ends, but often the next
-//! one has begun by then. Between writes it is kept out for two seconds at most.
+//! write has begun by then. Between writes it is kept out for two seconds at most.
 
 use std::collections::{BTreeMap, BTreeSet};
 

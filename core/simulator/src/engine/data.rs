@@ -49,7 +49,7 @@ impl Data {
         Snapshot::take(&mut self.lock().store, now)
     }
 
-    /// Lets a replica take over with this state.
+    /// Restores a snapshot: replaces all data, or adds the key of a snapshot of one key.
     pub(super) fn restore(&self, snapshot: Snapshot, now: ServerTime) {
         snapshot.restore(&mut self.lock().store, now);
     }

@@ -233,7 +233,7 @@ impl Ledger {
     }
 
     /// Checks that every valid lease has a record. If a server may have lost the record, the holder of an auto-renewed
-    /// lease must learn of that by the next renewal, and that of a fixed lease need not.
+    /// lease must learn of the loss by the next renewal. The holder of a fixed lease need not learn of it.
     pub(super) fn check_backing(&self, has_record: impl Fn(usize) -> bool) {
         let now = Instant::now();
         let mut broken = Vec::new();

@@ -56,7 +56,7 @@ pub(super) struct Plan {
     pub(super) work: Duration,
     /// Whether callers hold locks for a long time, and few calls are sent meanwhile.
     pub(super) is_quiet: bool,
-    /// Whether faults strike before the last one is over. Then every lease may be lost.
+    /// Whether faults strike before the previous one is over. Then every lease may be lost.
     pub(super) is_rough: bool,
     /// Whether moving slots is the only fault of a cluster.
     pub(super) has_only_moves: bool,

@@ -234,7 +234,7 @@ impl Machine {
         usize::try_from(self.id).unwrap_or(usize::MAX)
     }
 
-    /// Returns the reply to a call that the machine does not run.
+    /// Returns the reply to a call that the machine refuses; `None` if the machine runs the call.
     fn refusal_of(&self, words: &Words, is_asking: bool) -> Option<Reply> {
         let refusal = self.lock().refusal.map(error);
         let shards = self.around.shards.as_ref();
@@ -336,7 +336,7 @@ impl Machine {
         }
     }
 
-    /// Returns the reply to a subscription for a slot of another node.
+    /// Returns the reply to a subscribe or unsubscribe request, if the slot belongs to another node.
     fn refuse_listener(&self, words: &Words, channel: &[u8]) -> Option<Reply> {
         let shards = self.around.shards.as_ref()?;
         let command = command(words);
@@ -391,7 +391,8 @@ pub(super) fn confirm(what: &str, channel: &[u8], count: usize, out: &mut Vec<u8
     encode::push(&items, Protocol::Resp3, out);
 }
 
-/// Returns whether a script would write. A script that finds the lock held only reads.
+/// Returns whether a replica refuses a script because it would write. Most scripts count as writing. An attempt for a
+/// lock or mutex that another owner holds only reads.
 fn writes(script: Script, keys: &Words, args: &Words, store: &mut PooledStore, now: ServerTime) -> bool {
     match role(script) {
         (Role::Inspect, _) => false,

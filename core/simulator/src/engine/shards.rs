@@ -2,7 +2,7 @@
 //! to a call that it does not run.
 //!
 //! ```text
-//!   a slot moves:   importing, migrating ─► its keys, one by one ─► the owner is another one
+//!   a slot moves:   importing, migrating ─► its keys, one by one ─► the other node is the owner
 //!   a node is gone: its replica has all its slots
 //! ```
 //!
@@ -34,7 +34,7 @@ pub(super) struct Shards {
 struct State {
     /// The primary of each shard.
     primaries: Vec<usize>,
-    /// The shard of each slot. It changes when the first node learns of the move.
+    /// The shard of each slot. A move ends with the change of this entry; the nodes learn of it afterwards.
     shards: Vec<usize>,
     /// The nodes that served a slot earlier. Clients with an old map still send calls there.
     previous_owners: BTreeSet<(usize, usize)>,
