@@ -191,7 +191,8 @@ impl Engine {
         if is_trusted {
             let _ = self.lua.set_memory_limit(0);
         }
-        // A script that used up its budget left a hook that runs after every instruction, and would slow this one down.
+        // A script that used up its budget left a hook that runs after every instruction. That hook would slow this
+        // script down.
         let begun = if self.budget.restart() {
             self.budget.install(&self.lua)
         } else {

@@ -189,7 +189,7 @@ impl Value {
         }
     }
 
-    /// Returns the memory of the value. Collections count with each change, so no element is visited.
+    /// Returns the memory of the value. A collection updates its count with each change, so no element is visited.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::String(text) => text.capacity(),

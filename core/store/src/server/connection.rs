@@ -132,7 +132,7 @@ impl Connection {
             .first()
             .map(|name| name.to_ascii_lowercase())
             .unwrap_or_default();
-        // These words begin lines of an HTTP request. A web page can trick a browser into sending one to this port.
+        // These words begin lines of an HTTP request. A web page can make a browser send such a request to this port.
         if name == b"post" || name == b"host:" {
             self.is_ending = true;
             return;
