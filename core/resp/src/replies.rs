@@ -96,7 +96,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Appends the header of an array of pairs. It is flat in RESP2. Each pair begins with [`Self::pair`].
+    /// Appends the header of an array of pairs, a flat array in RESP2. Each pair begins with [`Self::pair`].
     pub fn pairs(&mut self, pairs: usize) {
         self.array(if self.is_resp3 { pairs } else { pairs * 2 });
     }
