@@ -16,11 +16,11 @@
 //! | I12 | a closed session ends up empty | `remains` |
 //! | I13 | one seed gives one trace | the trace's hash |
 //! | I14 | only callers that asked for degraded leases are granted one, and it has no token; for the names that no server granted, it excludes other leases of its client as a lock of that kind does; when the servers are back, they grant again | `exclusion`, `outages` |
-//! | I15 | no auto-renewed hold expires while a lane is open and its server answers; clients leave a demoted server | `following` |
+//! | I15 | no auto-renewed hold expires while a connection for calls is open and its server answers; clients leave a demoted server | `following` |
 //!
 //! For readers and writers, and for permits, I1 has another rule about which holds may coexist: `kinds::admits`. A
-//! composite lock must keep all promises for each of its members, and is one lease for I1, I5, I6, I8 and I9. In the
-//! files of the checks, "everything is calm" means that the effects of all faults are over (`World::is_settled`).
+//! composite lock must keep all promises for each of its members, and is one lease for I1, I5, I6, I8 and I9. Some
+//! checks run only while no fault has effects (`World::is_settled`).
 
 mod answers;
 mod backing;

@@ -1,7 +1,7 @@
-//! Known defects of the scripts and of the surroundings. Tests switch each one on, to prove that the checks find it.
+//! Known defects of the scripts, and one of the clocks. Tests switch each one on, to prove that the checks find it.
 //! Defects of sessions and clients are patches in `../defects`.
 //!
-//! A defect of a script changes the text that the simulated server runs. A defect of the surroundings changes the plan.
+//! A defect of a script changes the text that the simulated server runs. The defect of the clocks changes the plan.
 
 use steadlock_protocol::Script;
 

@@ -139,7 +139,8 @@ impl Family {
         }
     }
 
-    /// Returns how much longer than a poll and some round trips a lock can stay free although a caller waits for it.
+    /// Returns the time for which a lock can stay free although a caller waits for it, beyond a poll and some round
+    /// trips.
     pub(crate) fn longest_detour(self, names: &[Vec<Kind>]) -> Micros {
         match self {
             // If no client reaches a majority, each tries again after a random pause.

@@ -9,7 +9,7 @@ use crate::records::FairState;
 use crate::time::{Micros, SECOND};
 use crate::world::World;
 
-/// More than the length of a history plus all steps of clocks.
+/// A time that exceeds the length of a history and all steps of its clocks.
 const BEYOND_HISTORY: Micros = 3_600 * SECOND;
 /// The largest token that clients can read.
 const LARGEST_TOKEN: u64 = (1 << 53) - 2;

@@ -35,12 +35,12 @@ pub(crate) struct Node {
     pub(crate) backlog: VecDeque<Event>,
     /// Whether the server was demoted and its address does not lead to its successor yet.
     pub(crate) is_moving: bool,
-    /// The error with which the server refuses calls.
+    /// The error with which the server refuses calls; with `FULL`, it refuses only writes that need memory.
     pub(crate) refusal: Option<&'static str>,
     /// The state that the server's replica has received.
     pub(crate) snapshot: Option<Snapshot>,
     listeners: BTreeSet<(usize, Arc<[u8]>)>,
-    /// Scripts that have lower limits for one call than the shipped ones, or a defect.
+    /// The scripts that differ from the shipped ones: they have lower limits for one call, or a defect.
     changed: BTreeMap<Script, Changed>,
 }
 

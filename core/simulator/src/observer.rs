@@ -317,7 +317,8 @@ impl World {
         Ok(())
     }
 
-    /// Returns whether no caller of a client holds or requests a name, so that the client should have no record of it.
+    /// Returns whether a client should have no record of a name: its callers neither hold nor request the name, and no
+    /// lost fixed lease may still have a record.
     fn is_unwanted_name(&self, client: usize, name: usize) -> bool {
         let has_it = self.ledger.of(client).any(|(_, lease)| lease.kind_of(name).is_some());
         let waiting = self.clients[client].tasks.iter().filter_map(Task::wants);
@@ -399,7 +400,7 @@ impl World {
         wanted
     }
 
-    /// Returns whether a client granted a name without a server, so that its other callers wait for that hold.
+    /// Returns whether a client granted a name without a server. The client's other callers then wait for that hold.
     fn is_held_here(&self, client: usize, name: usize) -> bool {
         let mut held = self.ledger.of(client).map(|(_, lease)| lease);
         held.any(|lease| lease.is_local(name))

@@ -10,7 +10,7 @@ use crate::kinds::{Crowd, FAMILIES, Family};
 use crate::random::Random;
 use crate::time::{Clock, MS, Micros, Rates, SECOND};
 
-/// The conditions of a history. They determine what is promised.
+/// The conditions of a history, which determine what is promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Tier {
     /// The servers keep their data, and their clocks are not set. Mutual exclusion is promised, whatever happens to

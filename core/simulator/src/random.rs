@@ -21,7 +21,7 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// Returns a separate generator, so that its draws do not change those of this one.
+    /// Returns a separate generator. Its draws do not change those of this one.
     pub(crate) fn fork(&mut self) -> Self {
         Self(self.next())
     }

@@ -12,8 +12,8 @@ pub(crate) const MS: Micros = 1_000;
 /// A second of true time.
 pub(crate) const SECOND: Micros = 1_000 * MS;
 
-/// The largest difference between the rates of two clocks that the promises allow, in millionths: a deadline comes
-/// earlier by one hundredth of the lease because of it.
+/// The largest difference between the rates of two clocks for which the promises hold, in millionths. A deadline comes
+/// earlier by this part of the lease, one hundredth.
 const PROMISED_PPM: i64 = 10_000;
 
 /// The range of the rates of a history's clocks. It includes the true rate, and is as wide as the promises allow.

@@ -216,7 +216,7 @@ struct Outbox {
     is_being_delivered: bool,
 }
 
-/// The channels of a listener. Dropping it unsubscribes from all of them.
+/// The channels of a listener. Dropping the subscriber unsubscribes from all of them.
 pub struct Subscriber {
     store: Embedded,
     id: SubscriberId,

@@ -7,7 +7,7 @@ use std::borrow::Borrow;
 /// The keys are in short runs. An insertion or a removal moves only keys of its run and of the runs beside it.
 #[derive(Clone, Debug)]
 pub(super) struct SlotIndex<K> {
-    /// The runs, in order. A run is empty only if it is the only one. Two neighbours together have more than
+    /// The runs, in order. A run is empty only if it is the only one. Two neighbouring runs together have more than
     /// [`JOIN_LIMIT`] keys.
     runs: Vec<Run<K>>,
     len: usize,
@@ -19,7 +19,7 @@ pub(super) type Run<K> = Vec<(K, usize)>;
 
 /// The maximum number of keys in a run.
 pub(super) const MAX_RUN: usize = 64;
-/// Two neighbours that together have no more keys than this are joined.
+/// Two neighbouring runs that together have no more keys than this are joined.
 pub(super) const JOIN_LIMIT: usize = MAX_RUN / 2;
 
 impl<K> SlotIndex<K> {

@@ -7,7 +7,7 @@ use super::{Checked, broken};
 use crate::time::Micros;
 
 /// Checks the records of a lease that is valid for `wanted` longer. `left` says how long each record lasts: on a
-/// majority of the servers it must be at least `wanted`. Both are true time.
+/// majority of the servers it must be at least `wanted`. Both are in true time.
 pub(crate) fn check_backing(
     (client, lease, name): (usize, LeaseId, usize),
     wanted: Micros,

@@ -23,8 +23,8 @@ pub(crate) struct Operators {
     forced: BTreeSet<(u64, usize)>,
     /// Tickets whose record an operator may have removed before the grant was reported.
     forced_early: BTreeSet<(usize, Ticket, usize)>,
-    /// For a hold and name in `forced`: since when the record is gone and the holder does not know, while everything is
-    /// calm.
+    /// For a hold and name in `forced`: since when the record is gone and the holder does not know, while no fault has
+    /// effects.
     unreported_since: BTreeMap<(u64, usize), Micros>,
     /// The number of forced releases that each client still has to send.
     requested: BTreeMap<usize, usize>,
@@ -107,8 +107,8 @@ impl Operators {
         self.unreported_since.clear();
     }
 
-    /// Checks an auto-renewed hold whose record was removed, while everything is calm. `is_over` means that its holder
-    /// knows of the loss, or has a record again.
+    /// Checks an auto-renewed hold whose record was removed, while no fault has effects. `is_over` means that its
+    /// holder knows of the loss, or has a record again.
     pub(crate) fn observed(&mut self, hold: u64, name: usize, is_over: bool, lease: Micros, now: Micros) -> Checked {
         if is_over {
             self.unreported_since.remove(&(hold, name));

@@ -1,6 +1,6 @@
 //! Checks I9: a loss is reported once for each lease, by its deadline, and never after its release. Every ticket is
-//! completed once, and a cancelled one never. Also checks I11: only the server refuses an attempt for a lock that
-//! several can hold.
+//! completed once, unless its caller cancels or its client crashes first. Also checks I11: only the server refuses an
+//! attempt for a lock that several can hold.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub(crate) struct Signals {
     tickets: BTreeMap<(usize, Ticket), State>,
     /// The time at which each ticket was returned.
     since: BTreeMap<(usize, Ticket), Micros>,
-    /// The time until which a client held a name, so that its callers did not have to ask for it.
+    /// The time until which a client held a name. Until then its callers did not have to ask for the name.
     held_until: BTreeMap<(usize, usize), Micros>,
 }
 
@@ -40,8 +40,8 @@ impl Signals {
         }
     }
 
-    /// Checks a refusal because of missing room, for a lock that several can hold. Only the server knows how much room
-    /// there is, so the client must have sent a call, whose reply takes time.
+    /// Checks the answer that a lock for several holders has no room left. Only the server knows how much room there
+    /// is, so the client must have sent a call, whose reply takes time.
     pub(crate) fn found_no_room(&self, client: usize, ticket: Ticket, now: Micros) -> Checked {
         match self.since.get(&(client, ticket)) {
             Some(since) if *since == now => broken(

@@ -53,7 +53,7 @@ impl Starvation {
         self.waiting_since.clear();
     }
 
-    /// Checks the sides for which callers wait and the owners on record, while everything is calm.
+    /// Checks the sides for which callers wait and the owners on record, while no fault has effects.
     pub(crate) fn observed(
         &mut self,
         name: usize,

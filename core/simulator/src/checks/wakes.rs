@@ -39,7 +39,7 @@ impl Wakes {
         self.notified.clear();
     }
 
-    /// Checks the notifications, while everything is calm. `waits` returns whether a caller still waits.
+    /// Checks the notifications, while no fault has effects. `waits` returns whether a caller still waits.
     pub(crate) fn observed(&mut self, now: Micros, waits: impl Fn(usize, Ticket) -> bool) -> Checked {
         self.notified.retain(|(client, _), (_, waiter)| waits(*client, *waiter));
         for ((client, name), (since, waiter)) in &self.notified {

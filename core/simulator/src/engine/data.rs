@@ -1,4 +1,4 @@
-//! The data of a server, separate from the machine that serves it. A demoted server continues to answer from the data
+//! The data of a server, separate from the `Machine` that serves it. A demoted server continues to answer from the data
 //! of its new primary, like a replica without any lag.
 
 use std::collections::{BTreeMap, BTreeSet};

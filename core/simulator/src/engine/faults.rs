@@ -116,11 +116,11 @@ pub(super) struct Excuse {
     errors: usize,
 }
 
-/// A machine that is not a primary any more.
+/// A server (`Machine`) that is not a primary any more.
 struct Demoted {
     machine: u64,
     at: Instant,
-    /// The time since which another machine is a primary in its place.
+    /// The time since which another server is the primary in its place.
     led_away: Instant,
 }
 
@@ -185,8 +185,8 @@ impl Faults {
         let kinds = EngineFault::of(&self.plan);
         let mut under_way = Vec::new();
         loop {
-            // Unless the plan is rough or slots only move, the effects of one fault are over before the next one
-            // strikes.
+            // Unless faults may overlap (`is_rough`) or slots only move, the effects of one fault are over before the
+            // next one strikes.
             let rest = match self.plan.is_rough || self.plan.has_only_moves {
                 true => random.between(0, 2_000),
                 // In a cluster each fault excuses only the locks that it affects, so a shorter pause is enough.
@@ -392,7 +392,7 @@ impl Faults {
         state.next_machine
     }
 
-    /// Checks that clients that hold or request a lock leave a demoted server in time, unless the plan is rough.
+    /// Checks that clients that hold or request a lock leave a demoted server in time, unless faults may overlap.
     pub(super) fn check_demoted(&self) {
         if self.plan.is_rough {
             return;

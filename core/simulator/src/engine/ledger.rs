@@ -21,7 +21,7 @@ const WOKEN: Duration = Duration::from_millis(500);
 
 pub(super) struct Ledger {
     trace: Arc<Trace>,
-    /// Whether any server may lose any data, so that there can be two holders.
+    /// Whether any server may lose any data. Then a lock can have two holders.
     is_lossy: bool,
     state: Mutex<State>,
 }
@@ -36,9 +36,9 @@ struct State {
     waiting: BTreeMap<usize, usize>,
     /// The time since which a lock is free although a caller waits for it.
     free_since: BTreeMap<usize, Instant>,
-    /// The periods in which leases may be lost because renewals may fail to reach a server.
+    /// The periods in which renewals may fail to reach a server. Leases may be lost then.
     losses: Excuses,
-    /// The periods in which calls may fail because their server is unavailable.
+    /// The periods in which a server may be unavailable. Calls may fail then.
     errors: Excuses,
     /// The time at which a server lost the last writes of a lock.
     lost_data: BTreeMap<usize, Instant>,

@@ -1,5 +1,5 @@
-//! The network between clients and servers: the addresses of each name, the machine of each address, the connections,
-//! and the clients that cannot connect.
+//! The network between clients and servers: the addresses of each name, the server at each address (a `Machine`), the
+//! connections, and the clients that cannot connect.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::random::Random;
 
-/// A kind of lock that only one holder can have.
+/// A kind of lock that has one holder at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Lock,
@@ -157,7 +157,7 @@ impl Plan {
         if self.has_primaries() { self.servers / 2 + 1 } else { 1 }
     }
 
-    /// Returns whether the servers are independent primaries, so that a majority of them must grant each lock.
+    /// Returns whether the servers are independent primaries. A majority of them must then grant each lock.
     pub(super) const fn has_primaries(&self) -> bool {
         self.servers > 1 && self.shards == 0 && !self.has_several_addresses()
     }

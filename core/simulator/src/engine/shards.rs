@@ -26,7 +26,7 @@ pub(super) const PORT: u16 = 6379;
 pub(super) struct Shards {
     count: usize,
     ledger: Arc<Ledger>,
-    /// Whether moving slots is the only fault, so that calls run in the order in which they were sent.
+    /// Whether moving slots is the only fault. Calls then run in the order in which they were sent.
     is_orderly: bool,
     state: Mutex<State>,
 }

@@ -8,8 +8,9 @@
 //!                                                   · the end of its time · a request to close
 //! ```
 //!
-//! The server never waits for a client that does not read. The replies stay in `out`, the
-//! client's further requests are not answered, and after a while the client is disconnected.
+//! The server never waits for a client that does not read. The replies stay in `out`, the client's further requests are
+//! not answered, and after a while the client is disconnected. If there is no memory for the client's requests, replies
+//! or messages, the connection closes at once.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
