@@ -50,7 +50,8 @@ impl World {
         let on_unavailable = self.draw_outage_policy(client, task);
         let context = self.clients[client].tasks[task].context;
         // A caller always names its lease if it requests a lock again that is not reentrant. The session then refuses
-        // the request; otherwise the caller would wait for itself. Composite locks are re-entered by context alone.
+        // the request; otherwise the caller would wait for itself. Composite locks are re-entered by context alone: a
+        // request that names their lease is refused too.
         let by_lease = match inside.and_then(|lease| self.ledger.get(client, lease)) {
             Some(around) if is_composite || around.locks.len() > 1 => self.choices.task(client, task).chance(30),
             _ => self.choices.task(client, task).chance(400) || !kind.is_reentrant(),

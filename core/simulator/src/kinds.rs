@@ -27,8 +27,8 @@ pub enum Family {
     RedLock,
     /// Locks of any kinds: some callers acquire several of them as a composite lock, others only one.
     Several,
-    /// Locks of several kinds with the same name. Most of them are independent, except that their tokens form one
-    /// sequence.
+    /// Locks of several kinds with the same name. Kinds whose records are in different groups (`Group`) are
+    /// independent, except that their tokens form one sequence.
     OneName,
 }
 
@@ -342,7 +342,7 @@ pub(crate) fn holder(reply: &Reply) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns whether a call succeeded: it was granted, renewed or released.
+/// Returns whether a reply reports success: something was granted, renewed, released or changed.
 pub(crate) fn is_yes(reply: &Reply) -> bool {
     matches!(reply, Reply::Array(parts) if parts.first() == Some(&Reply::Int(1)))
 }

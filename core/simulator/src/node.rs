@@ -48,7 +48,7 @@ pub(crate) struct Node {
 #[derive(Debug)]
 struct Changed {
     text: String,
-    /// The digest, once the script was loaded.
+    /// The digest; `None` until the script is loaded.
     sha1: Option<Vec<u8>>,
 }
 

@@ -312,7 +312,7 @@ impl World {
         }
     }
 
-    /// Checks I9 for holders whose lock an operator has removed.
+    /// Checks I9 for holders whose record an operator has removed.
     pub(crate) fn check_forced_holds(&mut self) -> Checked {
         let mut seen = Vec::new();
         for ((client, _), lease) in self.ledger.live() {

@@ -96,7 +96,8 @@ impl EngineFault {
             Self::LossyDemotion | Self::Failover => plan.shards == 0 && plan.is_lossy,
             Self::Demotion => plan.shards == 0 && plan.sentinels == 0,
             Self::SentinelFailover => plan.sentinels > 0,
-            // Without epochs, a client cannot see that an answer is old, so all sentinels must answer.
+            // If sentinels hide their epochs, a client cannot see that an answer is old. All sentinels must then
+            // answer.
             Self::SentinelSilence => plan.sentinels > 0 && !plan.hides_epochs,
             Self::NameMove => plan.naming == Naming::Moving,
             Self::Cut(_) | Self::Silence(_) | Self::Pause | Self::ScriptsGone | Self::Restart => true,

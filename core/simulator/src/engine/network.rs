@@ -63,7 +63,7 @@ struct Connection {
     cable: Arc<Cable>,
 }
 
-/// The fate of a client that wants to connect.
+/// How an attempt to connect fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnectOutcome {
     /// The connection is refused.
@@ -140,7 +140,7 @@ impl Network {
         Arc::clone(&self.lock().addresses[address])
     }
 
-    /// Makes all addresses of a machine lead to another one.
+    /// Makes all addresses of a machine lead to another machine.
     pub(super) fn replace(&self, machine: u64, by: &Arc<Machine>) {
         for place in &mut self.lock().addresses {
             if place.id() == machine {

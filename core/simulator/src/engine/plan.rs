@@ -40,10 +40,10 @@ pub(super) struct Plan {
     pub(super) sentinels: usize,
     /// The number of sentinels in the URL.
     pub(super) listed: usize,
-    /// Whether sentinels hide the epoch of their answers.
+    /// Whether sentinels hide the epoch of their answers, a number that grows with each failover.
     pub(super) hides_epochs: bool,
     pub(super) naming: Naming,
-    /// Whether servers hide their run id.
+    /// Whether servers hide their run id, by which a client tells servers apart.
     pub(super) hides_run_id: bool,
     /// The number of primaries of a cluster, each with a replica; otherwise 0.
     pub(super) shards: usize,

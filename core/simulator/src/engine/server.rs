@@ -20,7 +20,7 @@ use crate::kinds::{Role, is_fair, role};
 use crate::records::Record;
 use crate::stores::PooledStore;
 
-/// The surroundings of all machines of a history.
+/// Everything that the machines of a history share.
 pub(super) struct Around {
     pub(super) clock: Clock,
     pub(super) trace: Arc<Trace>,
