@@ -101,7 +101,7 @@ struct Partial {
 }
 
 impl Decoder {
-    /// The bytes that are read at once. A longer buffer is freed once its requests are decoded.
+    /// The bytes that are read at once. A longer buffer is freed or shrinks once its requests are decoded.
     pub const READ_BYTES: usize = 16 * 1024;
 
     /// Makes a decoder without bytes.

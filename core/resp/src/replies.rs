@@ -433,7 +433,8 @@ pub fn text(reply: &Reply) -> Option<&str> {
 /// The search for the end of a frame, which continues where it stopped.
 #[derive(Debug, Default)]
 pub struct Scan {
-    /// The start of the next value: beyond the bytes that have arrived, while a long value before it is incomplete.
+    /// The start of the next value. While the value before it is incomplete, this is beyond the bytes that have
+    /// arrived.
     at: usize,
     /// The number of bytes of the next value that are known to contain no end of a line.
     searched: usize,

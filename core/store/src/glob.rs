@@ -36,7 +36,7 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// Returns whether all of `text` matches.
+/// Returns whether the pattern matches all of `text`.
 ///
 /// Backtracks to the last star only, so the work is at most the product of the two lengths.
 fn matches(pattern: &[u8], text: &[u8], steps: &mut usize) -> bool {

@@ -27,7 +27,7 @@ pub(super) fn time(data: &mut Data, _args: &[&[u8]]) -> Outcome {
     ]))
 }
 
-/// Accepts only database 0, the only one.
+/// Accepts only database 0. There is no other.
 pub(super) fn select(_data: &mut Data, args: &[&[u8]]) -> Outcome {
     match int(args[1])? {
         0 => Ok(Reply::OK),

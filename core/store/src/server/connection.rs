@@ -187,7 +187,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Executes a command on the connection. Returns `None` if the reply has already been written.
+    /// Executes a command that concerns the connection. Returns `None` if the reply has already been written.
     fn execute_on_connection(&mut self, name: &str, words: &[Vec<u8>]) -> Result<Option<Reply>, StoreError> {
         if self.transaction.is_some() && !matches!(name, "exec" | "discard" | "multi" | "quit" | "reset") {
             let refused = self
