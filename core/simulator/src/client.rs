@@ -15,7 +15,6 @@ use crate::time::{Clock, MS, Micros, SECOND};
 /// The interval at which a client checks whether a server is a primary, while the client holds or waits for a lock.
 pub(crate) const LOOK: Micros = 5 * SECOND;
 
-/// A client.
 pub(crate) struct Client {
     /// The session; `None` after a crash.
     pub(crate) session: Option<Session>,

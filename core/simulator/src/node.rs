@@ -21,7 +21,6 @@ pub(crate) const FULL: &str = "OOM";
 /// The time that every server's clock shows when a history begins.
 const EPOCH: u64 = 1_795_000_000_000_000;
 
-/// A server.
 pub(crate) struct Node {
     pub(crate) store: PooledStore,
     /// The clock without the steps by which it was set forward or back.
@@ -161,7 +160,6 @@ impl Node {
         }
     }
 
-    /// Returns every key.
     pub(crate) fn keys(&mut self, now: Micros) -> Vec<Vec<u8>> {
         let clock = self.clock(now);
         texts(self.store.execute(&["KEYS", "*"], clock))

@@ -145,7 +145,6 @@ pub(crate) struct Plan {
     pub(crate) clients: Vec<ClientPlan>,
     pub(crate) command_timeout: Duration,
     pub(crate) poll: (Duration, Duration),
-    /// The limits on the size of one call.
     pub(crate) call_limits: CallLimits,
     /// The shortest and the longest time that a message takes without a fault.
     pub(crate) latency: (Micros, Micros),

@@ -98,7 +98,6 @@ impl Task {
         matches!(locks.as_slice(), [(_, kind)] if !kind.is_exclusive())
     }
 
-    /// Returns whether the task waits for this ticket.
     pub(crate) fn waits_for(&self, ticket: Ticket) -> bool {
         self.waits.as_ref().is_some_and(|(waited, _)| *waited == ticket)
     }

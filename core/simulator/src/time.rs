@@ -26,7 +26,6 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    /// Draws a range.
     pub(crate) fn new(random: &mut Random) -> Self {
         let slowest = -any(random, PROMISED_PPM);
         Self {

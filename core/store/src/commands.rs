@@ -51,7 +51,6 @@ pub(crate) enum Effect {
     Adds,
 }
 
-/// A command.
 #[derive(Debug)]
 pub(crate) struct Command {
     /// The name, in lower case.

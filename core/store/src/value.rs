@@ -22,7 +22,6 @@ pub(crate) struct Set {
     bytes: usize,
 }
 
-/// A list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct List {
     items: VecDeque<Vec<u8>>,

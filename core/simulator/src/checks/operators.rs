@@ -36,7 +36,6 @@ pub(crate) struct Operators {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SemaphoreState {
     pub(crate) holders: Vec<(String, i64)>,
-    /// The number of permits that are held.
     pub(crate) held: u32,
     pub(crate) limit: Option<u32>,
 }

@@ -52,7 +52,6 @@ impl Signals {
         }
     }
 
-    /// Notes that a ticket was completed.
     pub(crate) fn completed(&mut self, client: usize, ticket: Ticket) -> Checked {
         match self.tickets.insert((client, ticket), State::Completed) {
             Some(State::Open) => Ok(()),
@@ -91,7 +90,6 @@ impl Signals {
         }
     }
 
-    /// Notes that a caller gave up.
     pub(crate) fn cancelled(&mut self, client: usize, ticket: Ticket) {
         self.tickets.insert((client, ticket), State::Cancelled);
     }

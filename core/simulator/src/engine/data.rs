@@ -39,7 +39,6 @@ impl Data {
         })))
     }
 
-    /// Executes a command.
     pub(super) fn execute<A: AsRef<[u8]>>(&self, words: &[A], now: ServerTime) -> Reply {
         self.lock().store.execute(words, now)
     }

@@ -22,7 +22,6 @@ impl Excuses {
         self.0.len() - 1
     }
 
-    /// Ends a period.
     pub(super) fn end(&mut self, number: usize) {
         self.0[number].until.get_or_insert_with(Instant::now);
     }

@@ -241,7 +241,6 @@ impl History {
         }
     }
 
-    /// Checks that every key has a TTL.
     fn check_ttl(&self) {
         let now = self.clock.server_time();
         for data in &self.data {

@@ -200,7 +200,6 @@ impl Ledger {
         self.lock().losses.begin(names)
     }
 
-    /// Ends such a period.
     pub(super) fn end_loss_excuse(&self, number: usize) {
         self.lock().losses.end(number);
     }
@@ -210,7 +209,6 @@ impl Ledger {
         self.lock().errors.begin(names)
     }
 
-    /// Ends such a period.
     pub(super) fn end_error_excuse(&self, number: usize) {
         self.lock().errors.end(number);
     }

@@ -54,7 +54,6 @@ pub(super) struct Way {
     pub(super) path: Path,
 }
 
-/// A connection.
 struct Connection {
     way: Way,
     /// The machine; `None` for a sentinel.
@@ -149,7 +148,6 @@ impl Network {
         }
     }
 
-    /// Connects a client.
     pub(super) async fn dial(
         self: Arc<Self>,
         client: usize,

@@ -73,7 +73,6 @@ impl Sentinels {
         self.lock().views[number].slowest
     }
 
-    /// Returns the address of the primary.
     pub(super) fn primary(&self) -> usize {
         self.lock().primary
     }

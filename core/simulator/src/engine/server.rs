@@ -93,12 +93,10 @@ impl Machine {
         self.lock().is_replica
     }
 
-    /// Makes the machine a replica.
     pub(super) fn demote(&self) {
         self.lock().is_replica = true;
     }
 
-    /// Makes the machine a primary.
     pub(super) fn promote(&self) {
         self.lock().is_replica = false;
     }
@@ -136,7 +134,6 @@ impl Machine {
         self.lock().loaded.clear();
     }
 
-    /// Pauses the machine, or resumes it.
     pub(super) fn set_paused(&self, is_paused: bool) {
         let pauses = &mut self.lock().pauses;
         *pauses = if is_paused { *pauses + 1 } else { *pauses - 1 };

@@ -78,12 +78,10 @@ impl Shards {
         })
     }
 
-    /// Returns the primaries.
     pub(super) fn primaries(&self) -> Vec<usize> {
         self.lock().primaries.clone()
     }
 
-    /// Returns all nodes.
     pub(super) const fn nodes(&self) -> std::ops::Range<usize> {
         0..2 * self.count
     }
@@ -93,7 +91,6 @@ impl Shards {
         (node + self.count) % (2 * self.count)
     }
 
-    /// Returns the owner of a slot.
     pub(super) fn owner(&self, slot: usize) -> usize {
         let state = self.lock();
         state.primaries[state.shards[slot]]

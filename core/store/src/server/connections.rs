@@ -42,7 +42,6 @@ impl Connections {
         }
     }
 
-    /// Removes a closed connection.
     pub(super) fn remove(&self, id: u64) {
         lock(&self.new_connections).remove(&id);
         lock(&self.not_reading).remove(&id);
