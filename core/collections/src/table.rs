@@ -87,12 +87,12 @@ impl<K: Copy + Ord + Hash, V> Table<K, V> {
         ids.filter_map(move |id| self.remove(&id))
     }
 
-    /// Removes all values for which `keep` is false. The order of its calls is not defined.
+    /// Removes all values for which `keep` is false. The order of the calls of `keep` is not defined.
     pub fn retain(&mut self, mut keep: impl FnMut(&V) -> bool) {
         self.0.retain(|_, value| keep(value));
     }
 
-    /// Whether `predicate` is true for any value. The predicate must have no side effects, because the order of its
+    /// Whether `predicate` is true for any value. The predicate must have no side effects, because the order of the
     /// calls is not defined.
     pub fn any(&self, predicate: impl FnMut(&V) -> bool) -> bool {
         self.0.values().any(predicate)

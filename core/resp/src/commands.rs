@@ -101,7 +101,7 @@ struct Partial {
 }
 
 impl Decoder {
-    /// The bytes that are read at once. A longer buffer is freed once its requests are decoded.
+    /// The bytes that are read at once. A longer buffer is freed or shrinks once its requests are decoded.
     pub const READ_BYTES: usize = 16 * 1024;
 
     /// Makes a decoder without bytes.
@@ -157,7 +157,7 @@ impl Decoder {
         buffer + self.partial.as_ref().map_or(0, |partial| partial.bytes)
     }
 
-    /// Returns the next complete request.
+    /// Returns the next complete request; `None` if no request is complete yet.
     pub fn next_request(&mut self) -> Result<Option<Request>, ProtocolError> {
         loop {
             let request = if self.partial.is_some() {

@@ -96,7 +96,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Appends the header of an array of pairs. It is flat in RESP2. Each pair begins with [`Self::pair`].
+    /// Appends the header of an array of pairs, a flat array in RESP2. Each pair begins with [`Self::pair`].
     pub fn pairs(&mut self, pairs: usize) {
         self.array(if self.is_resp3 { pairs } else { pairs * 2 });
     }
@@ -433,7 +433,8 @@ pub fn text(reply: &Reply) -> Option<&str> {
 /// The search for the end of a frame, which continues where it stopped.
 #[derive(Debug, Default)]
 pub struct Scan {
-    /// The start of the next value: beyond the bytes that have arrived, while a long value before it is incomplete.
+    /// The start of the next value. While the value before it is incomplete, this is beyond the bytes that have
+    /// arrived.
     at: usize,
     /// The number of bytes of the next value that are known to contain no end of a line.
     searched: usize,

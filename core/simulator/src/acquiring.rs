@@ -18,9 +18,10 @@ use crate::trace::Line;
 use crate::world::World;
 
 impl World {
-    /// Lets a task request locks; with `again`, inside the newest lease that it has.
+    /// Lets a task request locks. With `again`, it requests them inside its newest lease, if it has one.
     pub(crate) fn acquires(&mut self, client: usize, task: usize, again: bool) -> Checked {
-        // The session must notice a lease that ends right now, so that it agrees with the task about what is held.
+        // If a lease ends right now, the session must notice the end first. Otherwise the session and the task could
+        // disagree about what is held.
         self.input(client, |session, now| session.on_timeout(now))?;
         if again && let Some(locks) = self.own_to_request(client, task) {
             return self.requests_its_own(client, task, locks);
@@ -48,16 +49,16 @@ impl World {
         let fencing = !random.chance(100);
         let on_unavailable = self.draw_outage_policy(client, task);
         let context = self.clients[client].tasks[task].context;
-        // A caller that requests its lock again although the lock is not reentrant names its lease. The session then
-        // refuses the request; without the lease, the caller would wait for itself. Composite locks are re-entered by
-        // context alone.
+        // A caller always names its lease if it requests a lock again that is not reentrant. The session then refuses
+        // the request; otherwise the caller would wait for itself. Composite locks are re-entered by context alone: a
+        // request that names their lease is refused too.
         let by_lease = match inside.and_then(|lease| self.ledger.get(client, lease)) {
             Some(around) if is_composite || around.locks.len() > 1 => self.choices.task(client, task).chance(30),
             _ => self.choices.task(client, task).chance(400) || !kind.is_reentrant(),
         };
         let inside = match context {
-            // A caller with a context re-enters its newest hold on the same side of a read-write lock. Only without
-            // such a hold does it request the lock inside a hold on the other side.
+            // A caller with a context re-enters its newest hold of these locks. A caller without such a hold requests
+            // the lock inside its hold on the other side of the read-write lock.
             Some(_) if !by_lease => inside.map(|around| self.of_context(client, task, &locks).unwrap_or(around)),
             _ => inside,
         };
@@ -136,8 +137,8 @@ impl World {
         self.waits(client, task, ticket, request)
     }
 
-    /// Returns the locks that a caller requests; inside a hold, locks of that hold or the other side of its read-write
-    /// lock. `None` if the caller cannot re-enter that hold.
+    /// Returns the locks that a caller requests. Inside a lease, these are locks of the lease, or the other side of its
+    /// read-write lock; `None` if the caller cannot re-enter them.
     fn wanted(&mut self, client: usize, task: usize, inside: Option<LeaseId>) -> Option<Vec<Lock>> {
         if let Some(lease) = inside {
             let held = self.ledger.get(client, lease)?.locks.clone();
@@ -202,7 +203,7 @@ impl World {
         }
     }
 
-    /// Draws what a caller requests for an outage.
+    /// Draws how a caller wants to be served during an outage.
     fn draw_outage_policy(&mut self, client: usize, task: usize) -> OnUnavailable {
         match self.plan.breaker {
             Some(_) => self.choices.task(client, task).pick(&[
@@ -215,8 +216,8 @@ impl World {
         }
     }
 
-    /// Returns the newest lease of a task for these locks. If there is none for a single lock, returns the newest one
-    /// of a composite lock with this member.
+    /// Returns the newest lease of a task for these locks. If a single lock has none, returns the newest lease of a
+    /// composite lock that has it as a member.
     fn of_context(&self, client: usize, task: usize, locks: &[Lock]) -> Option<LeaseId> {
         let newest = self.on_side(client, task, locks).last().copied();
         newest.or_else(|| {
@@ -252,8 +253,8 @@ impl World {
             .unwrap_or_default()
     }
 
-    /// Draws the length that a caller requests; `None` for the client's length, or for the length that the lease
-    /// already has.
+    /// Draws the length of a lease that a caller requests. With `None`, a new lease has the client's length, and an
+    /// extension keeps the length of its lease.
     pub(crate) fn lease(&mut self, client: usize, task: usize) -> Option<LeaseDuration> {
         let random = self.choices.task(client, task);
         let millis = match random.between(0, 99) {

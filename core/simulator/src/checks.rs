@@ -2,25 +2,25 @@
 //!
 //! | | promise | file |
 //! |---|---|---|
-//! | I1 | holders that exclude each other never believe that they hold at the same time | `exclusion`, `backing`, `removals` |
+//! | I1 | holders that exclude each other never believe that they hold a lock at the same time | `exclusion`, `backing`, `removals` |
 //! | I2 | tokens rise with every grant; a resource that checks them accepts no stale write | `fencing` |
 //! | I3 | every key has a TTL | `remains` |
-//! | I4 | no owner is renewed or requested after its release; only the owner can renew a record; no script changes a record of another kind with the same name | `renewal`, `answers`, `operators` |
-//! | I5 | a request that was cancelled, failed, released or granted too late leaves no record for long after its client has reached the server, even while faults strike | `owners`, `remains` |
+//! | I4 | after the release of an owner, no call renews its record or asks for a lock under its id; only the owner can renew a record; no script changes a record of another kind with the same name | `renewal`, `answers`, `operators` |
+//! | I5 | the record of a request that was cancelled, failed, released or granted too late is gone soon after its client can reach the server, even while faults strike | `owners`, `remains` |
 //! | I6 | a free lock is soon granted to a connected waiter, which learns of it; listeners are notified of a release, and a waiter that is notified asks; of callers that wait for each other, one is served | `progress`, `wakes` |
 //! | I7 | the fair lock is granted to the first live waiter, and to no other | `fair_queue`, `operators` |
 //! | I8 | the number of levels of a hold is the number of its grants less its releases | `levels` |
 //! | I9 | a loss is reported once, in time, and never after the release; a ticket is completed once | `signals` |
-//! | I10 | a waiting writer is admitted although readers keep coming, and a waiting reader although writers do | `starvation` |
+//! | I10 | a waiting writer is admitted although readers keep coming, and a waiting reader although writers keep coming | `starvation` |
 //! | I11 | permits are granted up to the limit that applies, which an operator may change; only the server reports that there is no room | `exclusion`, `operators`, `signals` |
 //! | I12 | a closed session ends up empty | `remains` |
 //! | I13 | one seed gives one trace | the trace's hash |
-//! | I14 | only callers that asked for degraded leases are granted one, and it has no token; for the names that no server granted, it excludes other leases of its client as a lock of that kind does; when the servers are back, they grant again | `exclusion`, `outages` |
-//! | I15 | no auto-renewed hold expires while a lane is open and its server answers; clients leave a demoted server | `following` |
+//! | I14 | only callers that asked for degraded leases are granted one; a degraded lease has no token, and excludes other leases of its client as a lease from a server would; when the servers are back, they grant again | `exclusion`, `outages` |
+//! | I15 | no auto-renewed hold expires while a connection for calls is open and its server answers; clients leave a demoted server | `following` |
 //!
 //! For readers and writers, and for permits, I1 has another rule about which holds may coexist: `kinds::admits`. A
-//! composite lock must keep all promises for each of its members, and is one lease for I1, I5, I6, I8 and I9. In the
-//! files of the checks, "everything is calm" means that the effects of all faults are over (`World::is_settled`).
+//! composite lock must keep all promises for each of its members, and is one lease for I1, I5, I6, I8 and I9. Some
+//! checks run only while no fault has effects (`World::is_settled`).
 
 mod answers;
 mod backing;

@@ -15,7 +15,6 @@ use crate::time::{Clock, MS, Micros, SECOND};
 /// The interval at which a client checks whether a server is a primary, while the client holds or waits for a lock.
 pub(crate) const LOOK: Micros = 5 * SECOND;
 
-/// A client.
 pub(crate) struct Client {
     /// The session; `None` after a crash.
     pub(crate) session: Option<Session>,
@@ -45,7 +44,7 @@ pub(crate) struct Wires {
     pub(crate) channels: BTreeSet<Arc<[u8]>>,
 }
 
-/// A connection, or the place of a lost one. Everything sent on a connection arrives in order.
+/// A connection, open or lost. Everything sent on a connection arrives in order.
 #[derive(Debug, Default)]
 pub(crate) struct Link {
     pub(crate) open: bool,
@@ -54,7 +53,7 @@ pub(crate) struct Link {
     pub(crate) epoch: u64,
     /// Whether the connection is gone and the client has not noticed yet.
     pub(crate) cut: bool,
-    /// Whether the session uses the connection, so that the driver must report the loss of the connection to it.
+    /// Whether the session believes that the connection is open. If so, the driver must report its loss.
     pub(crate) is_reported: bool,
     /// The time until which no new connection replaces this one.
     pub(crate) away_until: Micros,

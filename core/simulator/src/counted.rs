@@ -1,6 +1,6 @@
 //! Enums of what can happen in a history, and counts of how often each has happened.
 
-/// An enum with a name for each of its variants, and a counter for each.
+/// Defines an enum, a name for each of its variants, and a type that counts how often each variant has happened.
 macro_rules! counted {
     ($(#[$of:meta])* $kind:ident, $counts:ident; $($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
         $(#[$of])*

@@ -1,7 +1,7 @@
-//! Known defects of the scripts and of the surroundings. Tests switch each one on, to prove that the checks find it.
+//! Known defects of the scripts, and one of the clocks. Tests switch each one on, to prove that the checks find it.
 //! Defects of sessions and clients are patches in `../defects`.
 //!
-//! A defect of a script changes the text that the simulated server runs. A defect of the surroundings changes the plan.
+//! A defect of a script changes the text that the simulated server runs. The defect of the clocks changes the plan.
 
 use steadlock_protocol::Script;
 
@@ -87,7 +87,7 @@ pub enum Defect {
     ForceForgets,
     /// A new limit revokes permits that are held.
     LimitTakesPermits,
-    /// Permits are granted by any limit that a request names.
+    /// A request is granted by the limit that it names, even if another limit applies.
     LimitIsIgnored,
     /// Tokens of write locks are separate from those of other kinds with the same name.
     WriteHasTokensOfItsOwn,
@@ -177,7 +177,7 @@ impl Defect {
         Self::ClocksTooFarApart,
     ];
 
-    /// Returns the family of locks that shows the defect, if that matters.
+    /// Returns the family of locks whose histories show the defect; `None` if every family shows it.
     pub(crate) fn family(self) -> Option<Family> {
         if matches!(
             self,

@@ -1,5 +1,5 @@
-//! The driver between a session and the servers. It keeps the driver contract of `steadlock-protocol` over connections
-//! that are slow, close and lose data.
+//! The driver between a session and the servers. It keeps the driver contract of `steadlock-protocol` over slow
+//! connections, which also close and lose data.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use crate::trace;
 use crate::world::World;
 
 impl World {
-    /// Keeps the driver contract: after any input, drain the calls and the events. The sessions here make no
-    /// observations.
+    /// Keeps the driver contract: after any input, drain the calls and the events. There are no observations
+    /// (`poll_observed`) to drain, because the sessions here are not asked for any.
     pub(crate) fn drain(&mut self, client: usize) -> Checked {
         loop {
             let Some(session) = &mut self.clients[client].session else {
@@ -81,7 +81,8 @@ impl World {
                     let role = role(call.script).0;
                     self.renewal.handed_out(client, role, owner)?;
                     match role {
-                        // With RedLock, an acquisition has another owner id on each server.
+                        // With RedLock, an acquisition has another owner id on each server, so `Owners` does not follow
+                        // it.
                         Role::Acquire if self.nodes.len() > 1 => {}
                         Role::Acquire if kinds::writer_around(&call).is_none() => self.on_attempt(client, owner, &call),
                         Role::Release => self.owned.on_release(owner, self.now),
@@ -131,8 +132,8 @@ impl World {
         let waiting = self.waiting_for(client, call, |_| true);
         let bypassing = self.waiting_for(client, call, Task::bypasses_queue);
         let ticket = match waiting.as_slice() {
-            // A caller that requests its second lock can be behind callers with higher tickets, so the order of tickets
-            // proves nothing.
+            // The caller of a composite lock can be behind callers with higher tickets when it requests its second
+            // member, so the order of tickets proves nothing.
             [one] if self.plan.family == Family::Several => Some(*one),
             _ if self.plan.family == Family::Several => return,
             all if kinds::is_fair(call.script) => match self.owned.ticket_of(client, name, owner, all) {
@@ -189,7 +190,7 @@ impl World {
         self.names.iter().position(is_it)
     }
 
-    /// Sends the calls that wait for a connection, if it is open.
+    /// Sends the calls that wait for a connection, if the connection is open.
     fn flush(&mut self, client: usize, node: usize, connection: ConnectionKind) {
         let route = self.route(client, node, connection);
         if !self.clients[client].link(route).open {
@@ -297,7 +298,7 @@ impl World {
         }
     }
 
-    /// A reply reaches its client. `granted` is the owner to which it grants a lock, if any.
+    /// A reply reaches its client. `granted` is the owner to which the reply grants a lock, if any.
     pub(crate) fn reply_arrives(
         &mut self,
         route: Route,

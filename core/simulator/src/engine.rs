@@ -2,9 +2,9 @@
 //! in virtual time.
 //!
 //! ```text
-//!   task.rs ──► steadlock::Client ──► engine ──► lanes ──► cable.rs ──► server.rs ──► the store
+//!   task.rs ──► steadlock::Client ──► engine ──► connections ──► cable.rs ──► server.rs ──► the store
 //!         world.rs gives the client its clock, its randomness and network.rs
-//!   faults.rs: what happens to connections and machines      ledger.rs: the holders, and the promises
+//!   faults.rs: what happens to connections and servers      ledger.rs: the holders, and the promises
 //! ```
 //!
 //! A history runs on one thread, in a tokio runtime whose time advances only when all tasks sleep.

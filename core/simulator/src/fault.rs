@@ -25,7 +25,7 @@ counted! {
     Demotion = "demotion",
     /// A server was paused, and then ran the calls that had arrived meanwhile.
     NodeStop = "node stop",
-    /// A server refused calls for a while: LOADING, BUSY or OOM.
+    /// For a while a server refused calls (LOADING, BUSY), or the commands in scripts that need memory (OOM).
     TemporaryError = "temporary error",
     /// A client was paused, and then saw what had arrived meanwhile.
     ClientPause = "client pause",

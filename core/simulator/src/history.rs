@@ -101,7 +101,7 @@ fn report(mut world: World, seed: u64, print: bool) -> Report {
 /// The longest time for which a record can stay after its client is gone: the longest lease that a caller requests,
 /// plus the difference of clocks.
 const LONGEST_LEASE: Micros = 32 * SECOND;
-/// How long a token is kept after its grant.
+/// The time for which a token is kept after its grant (60 s), and some slack.
 const TOKEN_KEPT: Micros = 61 * SECOND;
 
 fn play(world: &mut World) -> Checked {

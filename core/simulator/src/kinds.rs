@@ -27,8 +27,8 @@ pub enum Family {
     RedLock,
     /// Locks of any kinds: some callers acquire several of them as a composite lock, others only one.
     Several,
-    /// Locks of several kinds with the same name. Most of them are independent, except that their tokens form one
-    /// sequence.
+    /// Locks of several kinds with the same name. Kinds whose records are in different groups (`Group`) are
+    /// independent, except that their tokens form one sequence.
     OneName,
 }
 
@@ -139,7 +139,8 @@ impl Family {
         }
     }
 
-    /// Returns how much longer than a poll and some round trips a lock can stay free although a caller waits for it.
+    /// Returns the time for which a lock can stay free although a caller waits for it, beyond a poll and some round
+    /// trips.
     pub(crate) fn longest_detour(self, names: &[Vec<Kind>]) -> Micros {
         match self {
             // If no client reaches a majority, each tries again after a random pause.
@@ -220,7 +221,7 @@ pub(crate) fn admits(newcomer: Kind, others: &[Kind]) -> bool {
 /// Returns whether a request for `kind` inside a hold as `held` is refused at once.
 pub(crate) fn is_refused_inside(kind: Kind, held: Kind) -> bool {
     match (held, kind) {
-        // An upgrade would wait for itself.
+        // An upgrade from read to write would wait for itself.
         (Kind::Read, Kind::Write) => true,
         _ => Record::of(kind) == Record::of(held) && !kind.is_reentrant(),
     }
@@ -341,7 +342,7 @@ pub(crate) fn holder(reply: &Reply) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns whether a call succeeded: it was granted, renewed or released.
+/// Returns whether a reply reports success: something was granted, renewed, released or changed.
 pub(crate) fn is_yes(reply: &Reply) -> bool {
     matches!(reply, Reply::Array(parts) if parts.first() == Some(&Reply::Int(1)))
 }

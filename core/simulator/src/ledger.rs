@@ -19,8 +19,8 @@ pub(crate) type Lock = (usize, Kind);
 pub(crate) struct Lease {
     /// The locks of the lease: one lock, or the members of a composite lock.
     pub(crate) locks: Vec<Lock>,
-    /// The holds inside which it was acquired: for example a write around a read, or a composite lock around one of its
-    /// members.
+    /// The holds inside which the lease was acquired: for example a write around a read, or a composite lock around one
+    /// of its members.
     pub(crate) around: Vec<u64>,
     /// The hold that the lease is a level of.
     pub(crate) hold: u64,

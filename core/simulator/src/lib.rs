@@ -5,10 +5,9 @@
 //! some histories with lower limits. All the time, the promises are checked (see `checks`). The first broken promise
 //! ends the history, and the seed reproduces it. `engine` does the same for whole clients.
 //!
-//! The tier of a history (see `plan`) decides which faults strike, so that each promise is checked exactly where it
-//! holds. For example, two holders are possible where external clients delete records, where servers' clocks are set,
-//! or where a replica takes over without the primary's last writes. In every tier, a guarded resource accepts no stale
-//! write.
+//! The tier of a history (see `plan`) decides which faults strike, and which promises are checked. For example, two
+//! holders are possible where external clients delete records, where servers' clocks are set, or where a replica takes
+//! over without the primary's last writes. In every tier, a guarded resource accepts no stale write.
 
 #![forbid(unsafe_code)]
 

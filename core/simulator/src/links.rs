@@ -1,5 +1,5 @@
-//! Connections. Each one opens and closes by itself, and is reported to the session by itself. Each can lead to a
-//! server that was demoted in place.
+//! The connections of clients. Each opens and closes independently of the others, and the session gets a report of
+//! each. Each can lead to a server that was demoted in place.
 //!
 //! A demoted server becomes a replica of its successor and keeps its connections. On these it answers calls that write
 //! nothing, and refuses the rest. A new connection leads to the new primary as soon as the address does.
@@ -20,7 +20,7 @@ use crate::world::World;
 
 /// The error of a replica for a write.
 pub(crate) const READONLY: &str = "READONLY";
-/// How long a due check of a server's role is put off while it is impossible, for example because the client is idle.
+/// How long a due check of a server's role is put off while the client is idle or the server is paused.
 const IDLE: Micros = 100 * MS;
 
 impl World {
@@ -95,7 +95,7 @@ impl World {
         self.input(client, |session, now| {
             session.on_lane_opened(Self::node_id(node), lane, now)
         })?;
-        // The new connection may lead to another server than the connection of the other lane.
+        // The new connection may lead to another server than the client's other connection for calls.
         self.check_role(client, node, lane.other())
     }
 
@@ -153,8 +153,8 @@ impl World {
         true
     }
 
-    /// Returns the error of a call that a demoted server refuses. The server answers only calls that write nothing,
-    /// such as a question about the holder.
+    /// Returns the error of a call that a demoted server refuses; `None` if the server answers the call. It answers
+    /// only calls that write nothing, such as a question about the holder.
     pub(crate) fn refuses_as_replica(&mut self, node: usize, call: &Call) -> Option<&'static str> {
         let (role, record) = role(call.script);
         match (role, record) {
@@ -183,7 +183,7 @@ impl World {
         }
     }
 
-    /// Lets a client leave a server that is a replica now, if its connection for this lane shows that.
+    /// Lets a client leave a demoted server, if the client's connection for this lane still leads there.
     fn check_role(&mut self, client: usize, node: usize, lane: Lane) -> Checked {
         let route = self.route(client, node, ConnectionKind::of(lane));
         let link = self.clients[client].link(route);

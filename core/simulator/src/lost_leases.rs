@@ -36,7 +36,7 @@ impl World {
         if is_known {
             return Ok(());
         }
-        // The record ends later than the deadline: by the possible delay of a call, and by the margin.
+        // The record can outlast the deadline: by the delay of a call, and by the margin of the deadline.
         let until = self.now + self.plan.settles_in();
         for (name, _) in &locks {
             self.owned.expired(client, *name, until);

@@ -1,4 +1,4 @@
-//! A malicious client that the server lets publish and read. It invents messages, repeats recorded ones, and tells
+//! A malicious client with the permission to publish and to read. It invents messages, repeats recorded ones, and tells
 //! waiters of grants that no server can have made.
 
 use steadlock_protocol::Kind;
@@ -9,7 +9,7 @@ use crate::records::FairState;
 use crate::time::{Micros, SECOND};
 use crate::world::World;
 
-/// More than the length of a history plus all steps of clocks.
+/// A time that exceeds the length of a history and all steps of its clocks.
 const BEYOND_HISTORY: Micros = 3_600 * SECOND;
 /// The largest token that clients can read.
 const LARGEST_TOKEN: u64 = (1 << 53) - 2;

@@ -21,7 +21,6 @@ pub(crate) const FULL: &str = "OOM";
 /// The time that every server's clock shows when a history begins.
 const EPOCH: u64 = 1_795_000_000_000_000;
 
-/// A server.
 pub(crate) struct Node {
     pub(crate) store: PooledStore,
     /// The clock without the steps by which it was set forward or back.
@@ -35,12 +34,12 @@ pub(crate) struct Node {
     pub(crate) backlog: VecDeque<Event>,
     /// Whether the server was demoted and its address does not lead to its successor yet.
     pub(crate) is_moving: bool,
-    /// The error with which the server refuses calls.
+    /// The error with which the server refuses calls; with `FULL`, it refuses only writes that need memory.
     pub(crate) refusal: Option<&'static str>,
-    /// The state that its replica has received.
+    /// The state that the server's replica has received.
     pub(crate) snapshot: Option<Snapshot>,
     listeners: BTreeSet<(usize, Arc<[u8]>)>,
-    /// Scripts that have lower limits for one call than the shipped ones, or a defect.
+    /// The scripts that differ from the shipped ones: they have lower limits for one call, or a defect.
     changed: BTreeMap<Script, Changed>,
 }
 
@@ -48,7 +47,7 @@ pub(crate) struct Node {
 #[derive(Debug)]
 struct Changed {
     text: String,
-    /// The digest, once the script was loaded.
+    /// The digest; `None` until the script is loaded.
     sha1: Option<Vec<u8>>,
 }
 
@@ -161,7 +160,6 @@ impl Node {
         }
     }
 
-    /// Returns every key.
     pub(crate) fn keys(&mut self, now: Micros) -> Vec<Vec<u8>> {
         let clock = self.clock(now);
         texts(self.store.execute(&["KEYS", "*"], clock))

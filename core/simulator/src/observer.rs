@@ -61,8 +61,8 @@ impl World {
         self.must_ask(client, channel, |_, _| true);
     }
 
-    /// Notes that a client's first waiter for a lock of this channel must ask, if `is_such` is true for it and the lock
-    /// is free for it.
+    /// Notes that a client's first waiter for a lock of this channel must ask. Does nothing if the lock is not free for
+    /// the waiter, or if `is_such` is false for its name and kind.
     ///
     /// RedLock and multi-locks are left out. Waiters for a RedLock listen to no channel: they ask again after a random
     /// pause, and `Progress` checks how long a majority may stay free. A caller that acquires several locks waits for
@@ -99,8 +99,8 @@ impl World {
         }
     }
 
-    /// Returns the kinds of locks under a name that cannot be acquired now. Empty while the effects of faults are not
-    /// over, and if no message ever arrives, because then no waiter must ask.
+    /// Returns the kinds of locks under a name that cannot be acquired now. Empty while the effects of faults last, or
+    /// if no message ever arrives: then no waiter must ask.
     pub(crate) fn kept_out_of(&mut self, name: usize) -> Vec<Kind> {
         if self.plan.loses_all_messages || !self.is_settled() {
             return Vec::new();
@@ -250,7 +250,7 @@ impl World {
     }
 
     /// Returns the holds of a name that holders rely on: the kind, and the length of the lease if the client renews it.
-    /// Holds that an operator has removed and degraded holds without a server are left out.
+    /// Holds whose record an operator has removed are left out, and so are names that no server granted.
     fn valid_holds(&self, name: usize, group: Group) -> Vec<(Kind, Option<Micros>)> {
         let (mut holds, mut valid_holds) = (Vec::new(), Vec::new());
         for ((client, _), lease) in self.ledger.live() {
@@ -317,7 +317,8 @@ impl World {
         Ok(())
     }
 
-    /// Returns whether no caller of a client holds or requests a name, so that the client should have no record of it.
+    /// Returns whether a client should have no record of a name: its callers neither hold nor request the name, and no
+    /// lost fixed lease may still have a record.
     fn is_unwanted_name(&self, client: usize, name: usize) -> bool {
         let has_it = self.ledger.of(client).any(|(_, lease)| lease.kind_of(name).is_some());
         let waiting = self.clients[client].tasks.iter().filter_map(Task::wants);
@@ -354,7 +355,7 @@ impl World {
             }
         }
         if self.nodes.len() > 1 {
-            // With RedLock, an acquisition has another owner id on each server, so owners on record are not holders.
+            // With RedLock, a hold needs no record on server 0, so the records there are not compared with the holds.
             name_state.records = name_state.renewed;
         }
         // Waiters for several locks, and waiters behind them, have a check of their own.
@@ -399,7 +400,7 @@ impl World {
         wanted
     }
 
-    /// Returns whether a client granted a name without a server, so that its other callers wait for that hold.
+    /// Returns whether a client granted a name without a server. The client's other callers then wait for that hold.
     fn is_held_here(&self, client: usize, name: usize) -> bool {
         let mut held = self.ledger.of(client).map(|(_, lease)| lease);
         held.any(|lease| lease.is_local(name))
@@ -413,7 +414,7 @@ impl World {
                 let clock = node.clock(self.now);
                 let held = Record::permits(&mut node.store, self.names[name].as_str(), clock);
                 let limit = Record::limit(&mut node.store, self.names[name].as_str(), clock);
-                // A request with another limit than the one that applies is refused at once.
+                // A request with another limit than the one that applies does not wait: it is refused at once.
                 held + permits.wanted() <= permits.limit() || (held > 0 && limit != Some(permits.limit()))
             }
             Kind::Read => self.holders_of(0, name, Record::Writer).is_empty(),

@@ -137,14 +137,15 @@ impl World {
         self.collides(name, kind) || self.plan.names[name].iter().any(differs)
     }
 
-    /// Returns whether an operator has removed the record of this lock for a lease, or for a hold around it.
+    /// Returns whether an operator has removed the record of `name` that belongs to a lease, or to a hold around the
+    /// lease.
     pub(crate) fn is_forced(&self, lease: &Lease, name: usize) -> bool {
         let holds = lease.around.iter().copied().chain([lease.hold]);
         self.operators.has_removed(name, holds)
     }
 
-    /// Returns whether callers of a client may wait for a hold that an operator has removed without the client
-    /// noticing.
+    /// Returns whether callers of a client may wait for a hold whose record an operator has removed, because the client
+    /// has not noticed the removal yet.
     pub(crate) fn queues_behind_forced(&self, client: usize, name: usize) -> bool {
         let held = self.ledger.of(client).map(|(_, lease)| lease);
         let mut forced = held.filter(|lease| lease.kind_of(name).is_some() && self.is_forced(lease, name));
@@ -171,7 +172,7 @@ impl World {
         Some(Before { own, permits, others })
     }
 
-    /// Returns the state of a semaphore, without the permits of the owner `beside`.
+    /// Returns the state of a semaphore. Its `held` does not count the permits of the owner `beside`.
     fn semaphore_state(&mut self, node: usize, name: usize, beside: Option<&[u8]>) -> SemaphoreState {
         let holders = self.holders_of(node, name, Record::Permits);
         let node = &mut self.nodes[node];
@@ -241,7 +242,7 @@ impl World {
     }
 
     /// Checks a script of the fair lock. A waiter that gave up must have left the queue. If the script removed the
-    /// holder, the first waiter must hold the lock, if it is alive.
+    /// holder, the first waiter must hold the lock now, unless that waiter is dead.
     pub(crate) fn check_next(
         &self,
         node: usize,
@@ -284,10 +285,11 @@ impl World {
                 .ledger
                 .of(client)
                 .filter(|(_, lease)| lease.kind_of(name).is_some_and(is_its))
-                // A local hold is on no record.
+                // A degraded hold has no record on any server.
                 .filter(|(_, lease)| !lease.is_local(name));
             // The checks do not always know which caller used which owner id, and a caller that acquires several locks
-            // can ask for one of them again under another owner id. All holds and tickets that may be meant count.
+            // can ask for one of them again under another owner id. Every hold and ticket that the record may belong to
+            // is marked.
             let is_it = |known: usize| known == owner || !on_record.contains(&known);
             let meant = |(_, lease): &(LeaseId, &Lease)| {
                 let known = self.owned.held_as(lease.hold, name);
@@ -310,7 +312,7 @@ impl World {
         }
     }
 
-    /// Checks I9 for holders whose lock an operator has removed.
+    /// Checks I9 for holders whose record an operator has removed.
     pub(crate) fn check_forced_holds(&mut self) -> Checked {
         let mut seen = Vec::new();
         for ((client, _), lease) in self.ledger.live() {

@@ -258,7 +258,8 @@ impl World {
         Ok(())
     }
 
-    /// Returns whether other callers of this client wait for permits. A single attempt must not overtake them.
+    /// Returns whether other callers of this client wait for permits of the same name. A single attempt must not
+    /// overtake them.
     fn comes_after_others(&self, client: usize, (name, kind): Lock) -> bool {
         let is_it = |(of, other): &Lock| *of == name && Record::of(*other) == Record::Permits;
         let waiting = self.clients[client].tasks.iter().filter(|task| !task.bypasses_queue());
@@ -341,7 +342,8 @@ impl World {
         if self.clients[client].tasks[task].context.is_none() {
             return Ok(());
         }
-        // The same context can have two read holds: one inside its write, and another one.
+        // The same context can have two read holds: one inside its write, and another one. Only leases of this hold
+        // count.
         let is_of_it = |lease: &LeaseId| self.ledger.get(client, *lease).is_some_and(|lease| lease.hold == hold);
         let leases = self.clients[client].tasks[task].leases.iter().copied();
         let leases: Vec<LeaseId> = leases.filter(is_of_it).collect();

@@ -10,7 +10,7 @@ use crate::kinds::{Crowd, FAMILIES, Family};
 use crate::random::Random;
 use crate::time::{Clock, MS, Micros, Rates, SECOND};
 
-/// The conditions of a history. They determine what is promised.
+/// The conditions of a history, which determine what is promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Tier {
     /// The servers keep their data, and their clocks are not set. Mutual exclusion is promised, whatever happens to
@@ -84,7 +84,7 @@ pub(crate) struct Operators {
 #[derive(Clone, Debug)]
 pub(crate) struct ClientPlan {
     pub(crate) clock: Clock,
-    /// The length of its auto-renewed leases.
+    /// The length of the client's auto-renewed leases.
     pub(crate) lease: LeaseDuration,
     /// For each task, whether it has a context.
     pub(crate) tasks: Vec<bool>,
@@ -93,11 +93,11 @@ pub(crate) struct ClientPlan {
 /// The limits on the size of one call. Some are lower than the shipped ones, so that histories reach them.
 #[derive(Clone, Debug)]
 pub(crate) struct CallLimits {
-    /// The number of dead waiters that a script of the fair lock skips.
+    /// The most dead waiters that one script of the fair lock skips.
     pub(crate) dead: u64,
-    /// The number of expired holds that a script removes.
+    /// The most expired holds that one script removes.
     pub(crate) ended: u64,
-    /// The number of waiters that one poll lists.
+    /// The most waiters that one poll lists.
     pub(crate) waiters: usize,
 }
 
@@ -145,13 +145,12 @@ pub(crate) struct Plan {
     pub(crate) clients: Vec<ClientPlan>,
     pub(crate) command_timeout: Duration,
     pub(crate) poll: (Duration, Duration),
-    /// The limits on the size of one call.
     pub(crate) call_limits: CallLimits,
     /// The shortest and the longest time that a message takes without a fault.
     pub(crate) latency: (Micros, Micros),
     pub(crate) odds: Odds,
     pub(crate) operators: Operators,
-    /// Whether no message ever arrives, not even while no other fault strikes.
+    /// Whether every message is lost, even when no other fault strikes.
     pub(crate) loses_all_messages: bool,
     /// The faults that strike at random times. The time between two strikes is from half to twice the given one.
     pub(crate) timed: Vec<(Fault, Micros)>,
@@ -281,13 +280,13 @@ impl Plan {
             .map_or(0, |breaker| micros(breaker.pause) + 2 * self.timeout())
     }
 
-    /// Returns the command timeout in true time.
+    /// Returns the command timeout in microseconds.
     pub(crate) fn timeout(&self) -> Micros {
         micros(self.command_timeout)
     }
 }
 
-/// Returns a duration in true time.
+/// Returns a duration in microseconds.
 pub(crate) fn micros(duration: Duration) -> Micros {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

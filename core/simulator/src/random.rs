@@ -5,7 +5,6 @@
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Returns the generator of a seed.
     pub(crate) fn new(seed: u64) -> Self {
         // Neighbouring seeds must not give similar histories.
         let mut random = Self(seed ^ 0x6A09_E667_F3BC_C909);
@@ -21,7 +20,7 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// Returns a separate generator, so that its draws do not change those of this one.
+    /// Returns a separate generator. Its draws do not change those of this one.
     pub(crate) fn fork(&mut self) -> Self {
         Self(self.next())
     }
@@ -41,7 +40,6 @@ impl Random {
         usize::try_from(self.next() % length as u64).unwrap_or(0)
     }
 
-    /// Shuffles a slice.
     pub(crate) fn shuffle<T>(&mut self, things: &mut [T]) {
         for place in (1..things.len()).rev() {
             let other = self.index(place + 1);

@@ -60,7 +60,6 @@ impl Record {
         }
     }
 
-    /// Returns the record of a kind.
     pub(crate) fn of(kind: Kind) -> Self {
         match kind {
             Kind::Lock | Kind::Fair => Self::Hash,
@@ -72,7 +71,6 @@ impl Record {
         }
     }
 
-    /// Returns the group of the record.
     pub(crate) const fn group(self) -> Group {
         match self {
             Self::Hash | Self::Text => Group::Plain,
@@ -81,7 +79,6 @@ impl Record {
         }
     }
 
-    /// Returns the key of the record.
     pub(crate) fn key(self, name: &str) -> String {
         match self {
             Self::Hash | Self::Text => name.to_owned(),
@@ -206,7 +203,6 @@ impl Record {
     }
 }
 
-/// Returns the state of a fair lock.
 pub(crate) fn fair_state(store: &mut Store, name: &str, now: ServerTime) -> FairState {
     let seen = texts(store.execute(&["HGETALL", &own("alive", name)], now));
     let seen = seen.chunks_exact(2).map(|pair| {

@@ -168,7 +168,6 @@ impl World {
         !Record::has_first_permit(&mut node.store, self.names[name].as_str(), clock, id)
     }
 
-    /// Returns the state of a fair lock.
     pub(crate) fn fair_state(&mut self, node: usize, name: usize) -> FairState {
         let node = &mut self.nodes[node];
         let clock = node.clock(self.now);

@@ -1,5 +1,5 @@
-//! Stores for simulated servers. Each history begins with empty stores. Creating a script engine is the most expensive
-//! part of an empty store, so each history on a thread uses the engines of earlier ones again.
+//! Stores for simulated servers. Each history begins with empty stores. To create the script engine is the most
+//! expensive part of creating a store, so the histories of one thread reuse the engines of earlier histories.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};

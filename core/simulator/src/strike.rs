@@ -142,7 +142,7 @@ impl World {
                 self.serves_again(target, was_moving);
             }
             Fault::ClientPause => return self.resume(target),
-            // There is no failover, or `end_faults` has ended it.
+            // There was no failover, or `end_faults` has ended it.
             Fault::Failover if self.nodes[target].snapshot.is_none() => {}
             Fault::Failover => {
                 self.nodes[target].fail_over(self.now);
@@ -203,7 +203,7 @@ impl World {
         }
     }
 
-    /// Closes a client: the session itself releases what its tasks held.
+    /// Closes a client: the session itself releases what the client's tasks held.
     pub(crate) fn close(&mut self, client: usize) -> Checked {
         self.clients[client].closed = true;
         self.input(client, |session, now| session.close(now))?;

@@ -44,7 +44,7 @@ pub(crate) struct Task {
     pub(crate) waits: Option<(Ticket, Request)>,
     /// The leases of the task, outermost first.
     pub(crate) leases: Vec<LeaseId>,
-    /// The last lease that it released.
+    /// The last lease that the task released.
     pub(crate) released_before: Option<LeaseId>,
     /// The last fixed leases that were lost, with their locks. The task may still try to release or extend them.
     pub(crate) expired: Vec<(LeaseId, Vec<Lock>)>,
@@ -98,7 +98,6 @@ impl Task {
         matches!(locks.as_slice(), [(_, kind)] if !kind.is_exclusive())
     }
 
-    /// Returns whether the task waits for this ticket.
     pub(crate) fn waits_for(&self, ticket: Ticket) -> bool {
         self.waits.as_ref().is_some_and(|(waited, _)| *waited == ticket)
     }

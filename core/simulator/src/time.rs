@@ -12,8 +12,8 @@ pub(crate) const MS: Micros = 1_000;
 /// A second of true time.
 pub(crate) const SECOND: Micros = 1_000 * MS;
 
-/// The largest difference between the rates of two clocks that the promises allow, in millionths: a deadline comes
-/// earlier by one hundredth of the lease because of it.
+/// The largest difference between the rates of two clocks for which the promises hold, in millionths. A deadline comes
+/// earlier by this part of the lease, one hundredth.
 const PROMISED_PPM: i64 = 10_000;
 
 /// The range of the rates of a history's clocks. It includes the true rate, and is as wide as the promises allow.
@@ -26,7 +26,6 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    /// Draws a range.
     pub(crate) fn new(random: &mut Random) -> Self {
         let slowest = -any(random, PROMISED_PPM);
         Self {
@@ -50,7 +49,7 @@ fn any(random: &mut Random, most: i64) -> i64 {
     random.between(0, most.unsigned_abs()).cast_signed()
 }
 
-/// A clock of a client or a server. It starts at any time, and runs a little too fast or too slow.
+/// A clock of a client or a server. It may show any time at the beginning, and runs a little too fast or too slow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     /// The time that the clock shows at the beginning.

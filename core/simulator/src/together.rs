@@ -15,8 +15,8 @@ use crate::trace::Line;
 use crate::world::World;
 
 impl World {
-    /// By chance, returns locks with which a task would wait for itself, because its newest lease has one of them, a
-    /// mutex. Otherwise returns `None`.
+    /// By chance, returns locks that include a mutex of the task's newest lease: the task would wait for itself.
+    /// Otherwise returns `None`.
     pub(crate) fn own_to_request(&mut self, client: usize, task: usize) -> Option<Vec<Lock>> {
         let of = &self.clients[client].tasks[task];
         let (_, lease) = (of.context?, *of.leases.last()?);

@@ -174,7 +174,8 @@ impl World {
             self.signals.on_hold_ended(client, *name, self.now);
         }
         if let Some(hold) = self.ledger.release(client, lease) {
-            // A member that was re-entered by itself stays held when the composite lock around it is released.
+            // A member that was re-entered by itself stays held when the composite lock around it is released. The hold
+            // of the re-entry is the heir of the record.
             let heir = |lock: &Lock| {
                 let mut inside = self.ledger.of(client).map(|(_, held)| held);
                 let heir = inside.find(|held| held.around.contains(&hold) && held.is_of(&[*lock]))?;

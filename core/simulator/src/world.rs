@@ -56,9 +56,9 @@ pub(crate) struct World {
     pub(crate) wakes: Wakes,
     pub(crate) recorded_messages: RecordedMessages,
     pub(crate) operators: Operators,
-    /// Whether faults may strike.
+    /// Whether faults may strike. Those of external clients strike even afterwards.
     pub(crate) is_rough: bool,
-    /// The time since which faults do not strike.
+    /// The time since which only external clients cause faults; zero while other faults strike.
     pub(crate) undisturbed_since: Micros,
     /// Whether tasks start nothing new.
     pub(crate) is_ending: bool,

@@ -19,7 +19,7 @@ pub(crate) use server::unknown_subcommand;
 use crate::data::Data;
 use crate::reply::{Reply, StoreError};
 
-/// The function of a command. Its arguments begin with the name.
+/// The function that runs a command on the data. The arguments begin with the command's name.
 pub(crate) type RunData = fn(&mut Data, &[&[u8]]) -> Result<Reply, StoreError>;
 
 /// The part of the store that executes a command.
@@ -47,11 +47,10 @@ pub(crate) enum Effect {
     None,
     /// The command changes the store, but does not enlarge it.
     Writes,
-    /// The command can enlarge the store, according to Redis' own list.
+    /// The command can enlarge the store: Redis gives it the flag `denyoom`.
     Adds,
 }
 
-/// A command.
 #[derive(Debug)]
 pub(crate) struct Command {
     /// The name, in lower case.

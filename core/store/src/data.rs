@@ -160,7 +160,6 @@ impl Data {
         self.script_has_written = false;
     }
 
-    /// Notes that the running script has written.
     pub(crate) const fn mark_written(&mut self) {
         self.script_has_written = true;
     }
@@ -170,7 +169,6 @@ impl Data {
         self.script_has_written
     }
 
-    /// Returns the budget of one reply.
     pub(crate) const fn reply_budget(&self) -> ReplyBudget {
         ReplyBudget::new(&self.limits)
     }

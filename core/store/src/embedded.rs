@@ -1,4 +1,4 @@
-//! A store that the threads of one process share. It is behind `memory://` and `steadlock serve`.
+//! A store that the threads of one process share. `memory://` and `steadlock serve` use it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -100,8 +100,8 @@ impl Embedded {
     }
 
     /// Creates a listener. `on_message` receives the channel and the payload of each message, one message at a time, in
-    /// the order of publication. It runs without any lock of the store, on the thread of a publisher, which can be the
-    /// publisher of another message. It should only pass messages on, because that publisher waits meanwhile.
+    /// the order of publication. `on_message` runs without any lock of the store, on the thread of some publisher, not
+    /// always that of the message. It should only pass messages on, because this publisher waits meanwhile.
     #[must_use]
     pub fn connect(&self, on_message: OnMessage) -> Subscriber {
         let id = SubscriberId(self.inner.next_subscriber.fetch_add(1, Ordering::Relaxed));
@@ -216,7 +216,7 @@ struct Outbox {
     is_being_delivered: bool,
 }
 
-/// The channels of a listener. Dropping it unsubscribes from all of them.
+/// The channels of a listener. Dropping the subscriber unsubscribes from all of them.
 pub struct Subscriber {
     store: Embedded,
     id: SubscriberId,
@@ -224,8 +224,8 @@ pub struct Subscriber {
 }
 
 impl Subscriber {
-    /// Subscribes to a channel. A second subscription has no effect. The listener receives all messages that are
-    /// published after this function returns.
+    /// Subscribes to a channel. A second subscription to the same channel has no effect. The listener receives all
+    /// messages that are published after this function returns.
     pub fn subscribe(&self, channel: &[u8]) {
         if lock(&self.channels).insert(channel.to_vec()) {
             self.store.with_store(|store, _| store.subscribe(self.id, channel));

@@ -18,7 +18,8 @@ impl<'a> Pattern<'a> {
         }
     }
 
-    /// Returns whether all of `text` matches. Once no steps are left, the result means nothing and `finish` fails.
+    /// Returns whether the pattern matches all of `text`. Once no steps are left, the result means nothing and `finish`
+    /// fails.
     pub(crate) fn matches(&self, text: &[u8]) -> bool {
         let mut steps = self.steps.get();
         let matches = matches(self.bytes, text, &mut steps);
@@ -35,7 +36,7 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// Returns whether all of `text` matches.
+/// Returns whether the pattern matches all of `text`.
 ///
 /// Backtracks to the last star only, so the work is at most the product of the two lengths.
 fn matches(pattern: &[u8], text: &[u8], steps: &mut usize) -> bool {

@@ -103,7 +103,7 @@ fn commandstats(data: &Data, text: &mut String) {
     lines(text, "Commandstats", &[]);
     for (command, count) in data.counts().iter() {
         if count.is_used() {
-            // Durations are not measured, because the store reads no clock.
+            // Durations are not measured: the store reads no clock, and its caller gives it one time for each request.
             let _ = write!(
                 text,
                 "cmdstat_{command}:calls={},usec=0,usec_per_call=0.00,rejected_calls={},failed_calls={}\r\n",

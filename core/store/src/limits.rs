@@ -109,8 +109,8 @@ pub(crate) const STEPS_PER_COMMAND: u64 = 100;
 /// The bytes that an element of a reply takes beside its content.
 pub(crate) const REPLY_ITEM_BYTES: usize = 64;
 
-/// The CPU time after which a script is ended, and the rest of a transaction is refused. Wall-clock time would end
-/// scripts on a machine that sleeps or is busy; it is used only on systems other than Unix.
+/// The CPU time after which a script is ended, and the rest of a transaction is refused. Systems other than Unix count
+/// wall-clock time instead, which also ends scripts if the machine sleeps or is busy.
 #[cfg(feature = "server")]
 pub(crate) const CPU_TIME: Duration = Duration::from_millis(100);
 
@@ -123,8 +123,8 @@ pub(crate) mod server {
 
     use super::MB;
 
-    /// Simultaneous connections, if the process may open enough files. One more replaces the oldest new connection, or
-    /// is refused if there is none.
+    /// Simultaneous connections, if the process may open enough files. A further connection replaces the oldest new
+    /// connection, or is refused if no connection is new.
     pub(crate) const CLIENTS: usize = 10_000;
     /// Files that the process keeps for other purposes than connections.
     pub(crate) const OTHER_FILES: usize = 32;

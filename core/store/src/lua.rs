@@ -191,7 +191,8 @@ impl Engine {
         if is_trusted {
             let _ = self.lua.set_memory_limit(0);
         }
-        // A script that used up its budget left a hook that runs after every instruction, and would slow this one down.
+        // A script that used up its budget left a hook that runs after every instruction. That hook would slow this
+        // script down.
         let begun = if self.budget.restart() {
             self.budget.install(&self.lua)
         } else {
@@ -230,6 +231,7 @@ impl Engine {
         let keys = self.strings(keys)?;
         let args = self.strings(args)?;
         let (outcome, result, line): (i64, Value, Option<i64>) = self.run.call((script, keys, args))?;
+        // The numbers are VALUE and LIST of `sandbox.lua`.
         match outcome {
             1 => return convert::reply_of(&result, &mut BoundedReply::new(&self.limits, &self.budget)),
             2 => return convert::reply_of_list(&result, &mut BoundedReply::new(&self.limits, &self.budget)),
@@ -254,7 +256,8 @@ impl Engine {
     }
 }
 
-/// The message names the version, because the client may be of another version and have other scripts.
+/// The refusal of a script that is not Steadlock's. It names the version, because a client of another version may have
+/// other scripts.
 const FOREIGN_SCRIPT: &str = concat!(
     "this server runs only the scripts of Steadlock ",
     env!("CARGO_PKG_VERSION"),

@@ -10,7 +10,7 @@ pub struct SubscriberId(pub u64);
 /// A published message for one subscriber.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// The subscriber that receives it.
+    /// The subscriber that receives the message.
     pub subscriber: SubscriberId,
     /// The channel of the message.
     pub channel: Arc<[u8]>,

@@ -111,7 +111,8 @@ impl Server {
                     Ok((stream, peer)) => {
                         tasks.spawn(serve_client(Arc::clone(&self.shared), stream, peer));
                     }
-                    // The process has probably run out of file descriptors, so the oldest new connection is closed.
+                    // The process has probably run out of file descriptors. The oldest connection that has not
+                    // completed a command is closed.
                     Err(_) => {
                         self.shared.connections.close_oldest_new(1);
                         tokio::time::sleep(std::time::Duration::from_millis(50)).await;

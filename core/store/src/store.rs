@@ -71,7 +71,7 @@ impl Store {
         Self::with_time_limit(limits, None)
     }
 
-    /// Creates a store with limits, and with a time limit that detects scripts that take too long.
+    /// Creates a store with limits, and with a time limit that detects work that takes too long.
     pub(crate) fn with_time_limit(limits: Limits, time_limit: Option<Arc<dyn TimeLimit>>) -> Self {
         let data = Arc::new(Mutex::new(Data::new(limits, commands::names())));
         let engine = Engine::new(&data, limits, time_limit);

@@ -22,7 +22,6 @@ pub(crate) struct Set {
     bytes: usize,
 }
 
-/// A list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct List {
     items: VecDeque<Vec<u8>>,
@@ -189,7 +188,7 @@ impl Value {
         }
     }
 
-    /// Returns the memory of the value. Collections count with each change, so no element is visited.
+    /// Returns the memory of the value. A collection updates its count with each change, so no element is visited.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::String(text) => text.capacity(),

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use crate::capacity::shrunk_capacity;
 
-/// A sorted set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SortedSet {
     scores: HashMap<Arc<[u8]>, f64>,
@@ -22,7 +21,6 @@ impl SortedSet {
         self.scores.len()
     }
 
-    /// Returns the memory of the set.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }

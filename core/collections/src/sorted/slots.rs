@@ -4,10 +4,10 @@ use std::borrow::Borrow;
 
 /// Sorted keys, each with the number of a slot that no other key has.
 ///
-/// The keys are in short runs. An insertion or a removal moves only keys of its run and of the runs beside it.
+/// The keys are in short runs. An insertion or a removal moves only keys of one run and of the runs beside it.
 #[derive(Clone, Debug)]
 pub(super) struct SlotIndex<K> {
-    /// The runs, in order. A run is empty only if it is the only one. Two neighbours together have more than
+    /// The runs, in order. A run is empty only if it is the only one. Two neighbouring runs together have more than
     /// [`JOIN_LIMIT`] keys.
     runs: Vec<Run<K>>,
     len: usize,
@@ -19,7 +19,7 @@ pub(super) type Run<K> = Vec<(K, usize)>;
 
 /// The maximum number of keys in a run.
 pub(super) const MAX_RUN: usize = 64;
-/// Two neighbours that together have no more keys than this are joined.
+/// Two neighbouring runs that together have no more keys than this are joined.
 pub(super) const JOIN_LIMIT: usize = MAX_RUN / 2;
 
 impl<K> SlotIndex<K> {
@@ -147,7 +147,8 @@ impl<K> SlotIndex<K> {
         if entries.len() < MAX_RUN {
             return entries.insert(at, entry);
         }
-        // Most keys arrive in order. A full run at the end therefore stays full, and a new run begins.
+        // Most keys arrive in order. If a key belongs at the end of a full run, the run therefore stays full, and a new
+        // run begins.
         let middle = if at == MAX_RUN { MAX_RUN } else { JOIN_LIMIT };
         let mut rest = entries.split_off(middle);
         match at.checked_sub(middle) {

@@ -36,8 +36,8 @@ pub(crate) fn check_length(role: Role, owner: usize, before: i64, after: Option<
     }
 }
 
-/// Checks that a full server names the holder of the lock, instead of answering that it is full. `holders` are the
-/// owners that may exclude the caller.
+/// Checks that a server without free memory still names the holder of the lock, instead of answering that it is full.
+/// `holders` are the owners that may exclude the caller.
 pub(crate) fn check_full(call: &Call, holders: &[OnRecord], error: &CallError) -> Checked {
     let is_full = matches!(error, CallError::Server { code, .. } if code == FULL);
     // The owner's own hold, and the write hold around a read, exclude nothing.

@@ -6,8 +6,8 @@ use steadlock_protocol::{ErrorKind, LeaseId, Ticket};
 use super::{Checked, broken};
 use crate::time::Micros;
 
-/// Checks the records of a lease that is valid for another `wanted` of true time. A majority of the servers must keep
-/// its record for at least that long.
+/// Checks the records of a lease that is valid for `wanted` longer. `left` says how long each record lasts: on a
+/// majority of the servers it must be at least `wanted`. Both are in true time.
 pub(crate) fn check_backing(
     (client, lease, name): (usize, LeaseId, usize),
     wanted: Micros,
@@ -27,7 +27,8 @@ pub(crate) fn check_backing(
     )
 }
 
-/// Checks the kind of error with which an acquisition failed.
+/// Checks the kind of error with which an acquisition failed. `is_wrong` means that the request can never be granted,
+/// and `may_disagree` that it may collide with another kind or another limit.
 pub(crate) fn check_refusal(
     client: usize,
     ticket: Ticket,
@@ -37,7 +38,7 @@ pub(crate) fn check_refusal(
 ) -> Checked {
     let is_right = match kind {
         ErrorKind::InvalidArgument => is_wrong,
-        // The request named another limit than the holders agreed on.
+        // The request named another kind than the record has, or another limit than the one that applies.
         ErrorKind::Misconfigured => may_disagree && !is_wrong,
         ErrorKind::Closed => true,
         _ => !is_wrong,

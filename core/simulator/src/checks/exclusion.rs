@@ -80,8 +80,8 @@ impl Exclusion {
 }
 
 /// Checks I14: in its client, a degraded lease of a name excludes other leases of that name as a lease from a server
-/// would, whether a server or the client granted them. A server may have granted some members of a composite lock. The
-/// records of these members exclude other clients.
+/// would, whether a server or the client granted them. In a composite lock, only the members that no server granted
+/// count as degraded.
 fn check_degraded(client: usize, id: LeaseId, ledger: &Ledger, clock: Clock, now: Micros) -> Checked {
     let Some(newcomer) = ledger.get(client, id).filter(|lease| is_valid(lease, clock, now)) else {
         return Ok(());

@@ -10,8 +10,8 @@ use crate::records::FairState;
 
 /// The time without a poll after which a waiter is dead, in microseconds.
 pub(super) const WAITER_LIFE: u64 = 3_000_000;
-/// The longest lease of a provisional grant, in milliseconds. A call for another owner makes such a grant, so the
-/// waiter does not know of the grant yet.
+/// The longest lease of a provisional grant, in milliseconds. Such a grant is made by a call for another owner, so its
+/// waiter does not know of it yet.
 const PROVISIONAL: i64 = 3_000;
 
 /// The check of I7.

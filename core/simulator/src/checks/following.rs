@@ -1,5 +1,6 @@
-//! Checks I15: no auto-renewed hold expires while one lane is open and its server answers. Also, a client that holds or
-//! waits for a lock on a server leaves that server soon after its demotion.
+//! Checks I15: no auto-renewed hold expires while the server answers and the client has at least one of its two
+//! connections for calls (commands and renewals). Also, a client that holds or waits for a lock on a server leaves that
+//! server soon after its demotion.
 
 use std::collections::BTreeMap;
 
@@ -39,8 +40,8 @@ impl Following {
     }
 
     /// Returns whether nothing has held up a client's connections for commands since `since`, and they lead to
-    /// primaries. A connection to a demoted server does not, even when everything is calm: the client must first notice
-    /// the demotion.
+    /// primaries. A connection can lead to a demoted server even after the effects of all faults, until the client
+    /// notices the demotion.
     pub(crate) fn reaches(&self, (number, client): (usize, &Client), since: Micros) -> bool {
         (0..client.wires.len()).all(|node| self.is_clear((number, client), node, ConnectionKind::Commands, since))
     }
@@ -100,7 +101,7 @@ impl Following {
         Ok(())
     }
 
-    /// Checks that no client stays connected to a demoted server for long, while everything is calm.
+    /// Checks that no client stays connected to a demoted server for long, while no fault has effects.
     pub(crate) fn observed(clients: &[Client], now: Micros) -> Checked {
         for (number, client) in clients.iter().enumerate() {
             let has_something = client.session.as_ref().is_some_and(|session| !session.is_empty());

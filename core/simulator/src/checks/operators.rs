@@ -1,8 +1,8 @@
 //! Checks the promises about operators.
 //!
 //! A forced release (I4, I7, I9) removes the record, and the next live waiter of a fair lock is granted the lock. Each
-//! forced release is sent only once to each server. The former holder may still believe that it holds the lock. It
-//! excludes no other caller any more (I1). If its lease is auto-renewed, it learns of the loss at its next renewal.
+//! forced release is sent only once to each server. The former holder may still believe that it holds the lock, but
+//! excludes no other caller any more (I1). If its lease is auto-renewed, the next renewal finds the loss.
 //!
 //! A new limit (I11) does not add, remove or prolong a permit. While permits are held, a request with another limit
 //! than the one that applies is refused. A request with the right limit is granted exactly if enough permits are free.
@@ -19,11 +19,12 @@ use crate::time::{MS, Micros};
 /// The check of what operators do.
 #[derive(Debug, Default)]
 pub(crate) struct Operators {
-    /// The holds and names whose record an operator removed.
+    /// Each hold and name whose record an operator removed.
     forced: BTreeSet<(u64, usize)>,
     /// Tickets whose record an operator may have removed before the grant was reported.
     forced_early: BTreeSet<(usize, Ticket, usize)>,
-    /// The time since which a hold of `forced` has no record and its holder does not know, while everything is calm.
+    /// For a hold and name in `forced`: since when the record is gone and the holder does not know, while no fault has
+    /// effects.
     unreported_since: BTreeMap<(u64, usize), Micros>,
     /// The number of forced releases that each client still has to send.
     requested: BTreeMap<usize, usize>,
@@ -35,7 +36,6 @@ pub(crate) struct Operators {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SemaphoreState {
     pub(crate) holders: Vec<(String, i64)>,
-    /// The number of permits that are held.
     pub(crate) held: u32,
     pub(crate) limit: Option<u32>,
 }
@@ -106,8 +106,8 @@ impl Operators {
         self.unreported_since.clear();
     }
 
-    /// Checks an auto-renewed hold whose record was removed, while everything is calm. `is_over` means that its holder
-    /// knows of the loss, or has a record again.
+    /// Checks an auto-renewed hold whose record was removed, while no fault has effects. `is_over` means that its
+    /// holder knows of the loss, or has a record again.
     pub(crate) fn observed(&mut self, hold: u64, name: usize, is_over: bool, lease: Micros, now: Micros) -> Checked {
         if is_over {
             self.unreported_since.remove(&(hold, name));
@@ -125,7 +125,8 @@ impl Operators {
         Ok(())
     }
 
-    /// Checks an owner's request for permits. The owner held none before.
+    /// Checks an owner's request for permits. The owner held none before. With `keeps_records`, an older record can
+    /// come back, with an older limit.
     pub(crate) fn check_permits(
         &mut self,
         name: usize,

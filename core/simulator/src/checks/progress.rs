@@ -61,7 +61,7 @@ impl Progress {
         self.unreported_since.clear();
     }
 
-    /// Checks the callers that wait only for each other, while everything is calm. The value is the number of locks
+    /// Checks the callers that wait only for each other, while no fault has effects. `callers` has the number of locks
     /// that each of them requests.
     ///
     /// Composite locks acquire their members in one fixed order. Therefore at least one of these callers waits for a
@@ -80,7 +80,7 @@ impl Progress {
         Ok(())
     }
 
-    /// Checks owners that hold a lock on the server although their callers still wait, while everything is calm.
+    /// Checks owners that hold a lock on the server although their callers still wait, while no fault has effects.
     pub(crate) fn check_unreported(&mut self, name: usize, owners: &BTreeSet<usize>, now: Micros) -> Checked {
         self.unreported_since
             .retain(|(of, owner), _| *of != name || owners.contains(owner));
@@ -97,7 +97,7 @@ impl Progress {
         Ok(())
     }
 
-    /// Checks the state of one name, while everything is calm.
+    /// Checks the state of one name, while no fault has effects.
     pub(crate) fn observed(&mut self, place: Place, state: NameState, now: Micros) -> Checked {
         let name = place.0;
         if state.waiters > 0 {

@@ -17,8 +17,9 @@ impl Removals {
         self.last.insert(name, now);
     }
 
-    /// Checks a composite lock that was granted although this name has no record of the client, while everything is
-    /// calm. The only possible reason is a removal after the client last asked for the name.
+    /// Checks a composite lock that was granted although this name has no record of the client, while no fault has
+    /// effects. The record must have been removed after the client last asked for the name, which is at most
+    /// `round_trips` ago.
     pub(crate) fn check(&self, client: usize, name: usize, round_trips: Micros, now: Micros) -> Checked {
         match self.last.get(&name).map(|last| now - last) {
             Some(since) if since > round_trips => broken(

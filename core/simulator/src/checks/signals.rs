@@ -1,6 +1,6 @@
 //! Checks I9: a loss is reported once for each lease, by its deadline, and never after its release. Every ticket is
-//! completed once, and a cancelled one never. Also checks I11: only the server refuses an attempt for a lock that
-//! several can hold.
+//! completed once, unless its caller cancels or its client crashes first. Also checks I11: only the server refuses an
+//! attempt for a lock that several can hold.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub(crate) struct Signals {
     tickets: BTreeMap<(usize, Ticket), State>,
     /// The time at which each ticket was returned.
     since: BTreeMap<(usize, Ticket), Micros>,
-    /// The time until which a client held a name, so that its callers did not have to ask for it.
+    /// The time until which a client held a name. Until then its callers did not have to ask for the name.
     held_until: BTreeMap<(usize, usize), Micros>,
 }
 
@@ -40,8 +40,8 @@ impl Signals {
         }
     }
 
-    /// Checks a refusal because of missing room, for a lock that several can hold. Only the server knows how much room
-    /// there is, so the client must have sent a call, whose reply takes time.
+    /// Checks the answer that a lock for several holders has no room left. Only the server knows how much room there
+    /// is, so the client must have sent a call, whose reply takes time.
     pub(crate) fn found_no_room(&self, client: usize, ticket: Ticket, now: Micros) -> Checked {
         match self.since.get(&(client, ticket)) {
             Some(since) if *since == now => broken(
@@ -52,7 +52,6 @@ impl Signals {
         }
     }
 
-    /// Notes that a ticket was completed.
     pub(crate) fn completed(&mut self, client: usize, ticket: Ticket) -> Checked {
         match self.tickets.insert((client, ticket), State::Completed) {
             Some(State::Open) => Ok(()),
@@ -63,13 +62,13 @@ impl Signals {
         }
     }
 
-    /// Notes that a client does not hold a lock any more, so that its waiters begin to ask.
+    /// Notes that a client does not hold a lock any more. The client's waiters then begin to ask.
     pub(crate) fn on_hold_ended(&mut self, client: usize, name: usize, now: Micros) {
         self.held_until.insert((client, name), now);
     }
 
-    /// Checks that a caller without a wait limit failed with `Unavailable` only after `longest` had passed since it
-    /// could first ask: since its ticket was returned, and its client held none of `names`.
+    /// Checks that a caller without a wait limit failed with `Unavailable` only after a silence of `longest`. The
+    /// silence begins when the caller can first ask: when its ticket was returned and its client holds none of `names`.
     pub(crate) fn check_silence(
         &self,
         client: usize,
@@ -91,7 +90,6 @@ impl Signals {
         }
     }
 
-    /// Notes that a caller gave up.
     pub(crate) fn cancelled(&mut self, client: usize, ticket: Ticket) {
         self.tickets.insert((client, ticket), State::Cancelled);
     }

@@ -7,7 +7,7 @@
 //! start of the following phase.
 //!
 //! A reader that asks during a write comes before the next writer. It asks whenever a write ends, but often the next
-//! one has begun by then. Between writes it is kept out for two seconds at most.
+//! write has begun by then. Between writes it is kept out for two seconds at most.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +53,7 @@ impl Starvation {
         self.waiting_since.clear();
     }
 
-    /// Checks the sides for which callers wait and the owners on record, while everything is calm.
+    /// Checks the sides for which callers wait and the owners on record, while no fault has effects.
     pub(crate) fn observed(
         &mut self,
         name: usize,

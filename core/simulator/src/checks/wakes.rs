@@ -18,8 +18,8 @@ pub(crate) struct Wakes {
 }
 
 impl Wakes {
-    /// Notes that a client was notified that a name may be free, or listened when it was released. The name is free,
-    /// and this caller waits for it.
+    /// Notes that a client was notified that a name may be free, or was listening when the name was released. The name
+    /// is free, and `waiter` waits for it.
     pub(crate) fn on_notification(&mut self, client: usize, name: usize, waiter: Ticket, now: Micros) {
         self.notified.entry((client, name)).or_insert((now, waiter));
     }
@@ -29,7 +29,7 @@ impl Wakes {
         self.notified.remove(&(client, name));
     }
 
-    /// Notes that a client was granted a name that excludes all others: its other waiters know that without asking.
+    /// Notes that a client was granted an exclusive lock of this name: its other waiters know that without asking.
     pub(crate) fn granted(&mut self, client: usize, name: usize) {
         self.notified.remove(&(client, name));
     }
@@ -39,7 +39,7 @@ impl Wakes {
         self.notified.clear();
     }
 
-    /// Checks the notifications, while everything is calm. `waits` returns whether a caller still waits.
+    /// Checks the notifications, while no fault has effects. `waits` returns whether a caller still waits.
     pub(crate) fn observed(&mut self, now: Micros, waits: impl Fn(usize, Ticket) -> bool) -> Checked {
         self.notified.retain(|(client, _), (_, waiter)| waits(*client, *waiter));
         for ((client, name), (since, waiter)) in &self.notified {

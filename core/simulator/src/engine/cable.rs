@@ -1,4 +1,4 @@
-//! A connection in memory. Its bytes take time to arrive, and can be cut off or vanish.
+//! A connection in memory. Bytes take time to arrive. A fault can reset the connection, or make bytes vanish.
 //!
 //! ```text
 //!   client's End ── up ──► server      each direction is a queue: bytes arrive in order,
@@ -81,7 +81,8 @@ impl Cable {
         self.lock().is_silent = true;
     }
 
-    /// Returns whether the client still has its end and has no reason to think that the connection is broken.
+    /// Returns whether the client still has its end and the connection is not reset. A connection on which bytes vanish
+    /// counts as in use.
     pub(super) fn is_in_use(&self) -> bool {
         let state = self.lock();
         !state.is_left && !state.is_cut

@@ -1,4 +1,4 @@
-//! The data of a server, separate from the machine that serves it. A demoted server continues to answer from the data
+//! The data of a server, separate from the `Machine` that serves it. A demoted server continues to answer from the data
 //! of its new primary, like a replica without any lag.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +39,6 @@ impl Data {
         })))
     }
 
-    /// Executes a command.
     pub(super) fn execute<A: AsRef<[u8]>>(&self, words: &[A], now: ServerTime) -> Reply {
         self.lock().store.execute(words, now)
     }
@@ -49,7 +48,7 @@ impl Data {
         Snapshot::take(&mut self.lock().store, now)
     }
 
-    /// Lets a replica take over with this state.
+    /// Restores a snapshot: replaces all data, or adds the key of a snapshot of one key.
     pub(super) fn restore(&self, snapshot: Snapshot, now: ServerTime) {
         snapshot.restore(&mut self.lock().store, now);
     }

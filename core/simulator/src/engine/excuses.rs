@@ -22,12 +22,11 @@ impl Excuses {
         self.0.len() - 1
     }
 
-    /// Ends a period.
     pub(super) fn end(&mut self, number: usize) {
         self.0[number].until.get_or_insert_with(Instant::now);
     }
 
-    /// Returns whether a period for this lock lasted at `since` or later, or ended less than `before` earlier.
+    /// Returns whether a period for this lock was not over at `since`, or had ended less than `before` earlier.
     pub(super) fn any(&self, name: usize, since: Instant, before: Duration) -> bool {
         self.0.iter().any(|excuse| {
             let is_meant = excuse.names.as_ref().is_none_or(|names| names.contains(&name));

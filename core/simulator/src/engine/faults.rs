@@ -22,15 +22,15 @@ const LOOK: Duration = Duration::from_secs(5);
 /// The longest time for the check of a role and its answer.
 const ANSWER: Duration = Duration::from_millis(300);
 
-/// The longest outage that every lease survives.
+/// Every auto-renewed lease survives outages shorter than this.
 const SHORT: Duration = Duration::from_millis(500);
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EngineFault {
-    /// One connection of a client is reset, and may not be replaced for a while.
+    /// One connection of a client is reset. By chance, none can replace it for a while.
     Cut(Path),
-    /// Everything sent on one connection vanishes, and the connection may not be replaced for a while.
+    /// Everything sent on one connection vanishes. By chance, no other can replace it for a while.
     Silence(Path),
     /// A server is paused.
     Pause,
@@ -38,7 +38,7 @@ pub enum EngineFault {
     ScriptsGone,
     /// A server restarts, with its data and without scripts.
     Restart,
-    /// A server is demoted to a replica in place, and its address leads to another server.
+    /// A primary becomes a replica without a restart. Another server becomes the primary of its address or name.
     Demotion,
     /// A demotion after which the new primary does not have the last writes of the old one.
     LossyDemotion,
@@ -46,10 +46,10 @@ pub enum EngineFault {
     Failover,
     /// A slot of a cluster moves to another node.
     SlotMove,
-    /// One node of a cluster, or all of them, refuse every call.
+    /// One node of a cluster refuses every call, or all nodes do.
     Refusal,
-    /// The sentinels promote a replica of a failed primary, and learn of it one after another. The old primary returns
-    /// as a primary, until it is demoted.
+    /// The sentinels promote a replica of a failed primary, and learn of the change one after another. The old primary
+    /// may return as a primary, until it is demoted.
     SentinelFailover,
     /// A sentinel answers no client.
     SentinelSilence,
@@ -96,7 +96,8 @@ impl EngineFault {
             Self::LossyDemotion | Self::Failover => plan.shards == 0 && plan.is_lossy,
             Self::Demotion => plan.shards == 0 && plan.sentinels == 0,
             Self::SentinelFailover => plan.sentinels > 0,
-            // Without epochs, a client cannot see that an answer is old, so all sentinels must answer.
+            // If sentinels hide their epochs, a client cannot see that an answer is old. All sentinels must then
+            // answer.
             Self::SentinelSilence => plan.sentinels > 0 && !plan.hides_epochs,
             Self::NameMove => plan.naming == Naming::Moving,
             Self::Cut(_) | Self::Silence(_) | Self::Pause | Self::ScriptsGone | Self::Restart => true,
@@ -116,11 +117,11 @@ pub(super) struct Excuse {
     errors: usize,
 }
 
-/// A machine that is not a primary any more.
+/// A server (`Machine`) that is not a primary any more.
 struct Demoted {
     machine: u64,
     at: Instant,
-    /// The time since which another machine is a primary in its place.
+    /// The time since which another server is the primary in its place.
     led_away: Instant,
 }
 
@@ -185,8 +186,8 @@ impl Faults {
         let kinds = EngineFault::of(&self.plan);
         let mut under_way = Vec::new();
         loop {
-            // Unless the plan is rough or slots only move, the effects of one fault are over before the next one
-            // strikes.
+            // Unless faults may overlap (`is_rough`) or slots only move, the effects of one fault are over before the
+            // next one strikes.
             let rest = match self.plan.is_rough || self.plan.has_only_moves {
                 true => random.between(0, 2_000),
                 // In a cluster each fault excuses only the locks that it affects, so a shorter pause is enough.
@@ -298,7 +299,7 @@ impl Faults {
         self.trace.note(format_args!(
             "{way:?} fails: silent {is_silent}, new connections {outcome:?} for {duration:?}"
         ));
-        // The other lane is enough for renewals, so the loss of a lease has no excuse.
+        // The client's other connection is enough for renewals, so the loss of a lease has no excuse.
         let excuse = self.excuse(Duration::ZERO, self.names_of(way.address));
         self.network.set_outcome(way, outcome);
         if is_silent {
@@ -330,7 +331,8 @@ impl Faults {
         self.end_excuse(excuse);
     }
 
-    /// Returns the state that a replica had received some time ago.
+    /// Takes a snapshot, waits for up to two seconds, and returns it: the state of a replica that lacks the last
+    /// writes.
     pub(super) async fn lag(&self, address: usize, random: &mut Random) -> Snapshot {
         let replicated = self.network.machine(address).data().snapshot(self.clock.server_time());
         sleep(Duration::from_millis(random.between(0, 2_000))).await;
@@ -391,7 +393,7 @@ impl Faults {
         state.next_machine
     }
 
-    /// Checks that clients that hold or request a lock leave a demoted server in time, unless the plan is rough.
+    /// Checks that clients that hold or request a lock leave a demoted server in time, unless faults may overlap.
     pub(super) fn check_demoted(&self) {
         if self.plan.is_rough {
             return;
@@ -417,8 +419,8 @@ impl Faults {
         Some(self.names_meant_for(shards, address))
     }
 
-    /// Excuses an outage of a server. If the outage is too long for the shortest lease, renewed leases may be lost,
-    /// even with several servers: a lock may have only a bare majority.
+    /// Excuses an outage of a server, for these locks or for all. If the outage is too long for the shortest lease,
+    /// auto-renewed leases may be lost, even with several servers: a lock may have only a bare majority.
     pub(super) fn excuse(&self, outage: Duration, names: Option<Vec<usize>>) -> Excuse {
         let losses = (outage >= SHORT).then(|| self.ledger.excuse_losses(names.clone()));
         Excuse {

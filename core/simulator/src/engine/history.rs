@@ -31,7 +31,7 @@ use crate::random::Random;
 const LOOK: Duration = Duration::from_millis(50);
 /// The time after the end of the work within which the last waits and holds must end.
 const LAST_CALLS: Duration = Duration::from_secs(200);
-/// The longest lease that an attempt requests, plus the time for which a token is kept.
+/// The longest lease that an attempt requests (30 s), plus the time for which a token is kept (60 s), and some slack.
 const LONGEST_TTL: Duration = Duration::from_secs(32 + 61);
 
 /// The result of an engine history.
@@ -241,7 +241,6 @@ impl History {
         }
     }
 
-    /// Checks that every key has a TTL.
     fn check_ttl(&self) {
         let now = self.clock.server_time();
         for data in &self.data {

@@ -21,7 +21,7 @@ const WOKEN: Duration = Duration::from_millis(500);
 
 pub(super) struct Ledger {
     trace: Arc<Trace>,
-    /// Whether any server may lose any data, so that there can be two holders.
+    /// Whether any server may lose any data. Then a lock can have two holders.
     is_lossy: bool,
     state: Mutex<State>,
 }
@@ -36,9 +36,9 @@ struct State {
     waiting: BTreeMap<usize, usize>,
     /// The time since which a lock is free although a caller waits for it.
     free_since: BTreeMap<usize, Instant>,
-    /// The periods in which leases may be lost because renewals may fail to reach a server.
+    /// The periods in which renewals may fail to reach a server. Leases may be lost then.
     losses: Excuses,
-    /// The periods in which calls may fail because their server is unavailable.
+    /// The periods in which a server may be unavailable. Calls may fail then.
     errors: Excuses,
     /// The time at which a server lost the last writes of a lock.
     lost_data: BTreeMap<usize, Instant>,
@@ -200,7 +200,6 @@ impl Ledger {
         self.lock().losses.begin(names)
     }
 
-    /// Ends such a period.
     pub(super) fn end_loss_excuse(&self, number: usize) {
         self.lock().losses.end(number);
     }
@@ -210,7 +209,6 @@ impl Ledger {
         self.lock().errors.begin(names)
     }
 
-    /// Ends such a period.
     pub(super) fn end_error_excuse(&self, number: usize) {
         self.lock().errors.end(number);
     }
@@ -233,7 +231,7 @@ impl Ledger {
     }
 
     /// Checks that every valid lease has a record. If a server may have lost the record, the holder of an auto-renewed
-    /// lease must learn of that by the next renewal, and that of a fixed lease need not.
+    /// lease must learn of the loss by the next renewal. The holder of a fixed lease need not learn of it.
     pub(super) fn check_backing(&self, has_record: impl Fn(usize) -> bool) {
         let now = Instant::now();
         let mut broken = Vec::new();

@@ -1,5 +1,5 @@
-//! The network between clients and servers: the addresses of each name, the machine of each address, the connections,
-//! and the clients that cannot connect.
+//! The network between clients and servers: the addresses of each name, the server at each address (a `Machine`), the
+//! connections, and the clients that cannot connect.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -54,7 +54,6 @@ pub(super) struct Way {
     pub(super) path: Path,
 }
 
-/// A connection.
 struct Connection {
     way: Way,
     /// The machine; `None` for a sentinel.
@@ -63,7 +62,7 @@ struct Connection {
     cable: Arc<Cable>,
 }
 
-/// The fate of a client that wants to connect.
+/// How an attempt to connect fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnectOutcome {
     /// The connection is refused.
@@ -140,7 +139,7 @@ impl Network {
         Arc::clone(&self.lock().addresses[address])
     }
 
-    /// Makes all addresses of a machine lead to another one.
+    /// Makes all addresses of a machine lead to another machine.
     pub(super) fn replace(&self, machine: u64, by: &Arc<Machine>) {
         for place in &mut self.lock().addresses {
             if place.id() == machine {
@@ -149,7 +148,6 @@ impl Network {
         }
     }
 
-    /// Connects a client.
     pub(super) async fn dial(
         self: Arc<Self>,
         client: usize,
@@ -241,7 +239,7 @@ impl Network {
         self.each(|connection| connection.machine == Some(machine), Cable::cut);
     }
 
-    /// Lets a sentinel answer no client, or answer again after all its connections are reset.
+    /// Lets a sentinel answer no client. With `is_silent` false, resets its connections, and lets it answer again.
     pub(super) fn silence_sentinel(&self, sentinel: usize, is_silent: bool) {
         let address = SENTINELS + sentinel;
         self.set_unreachable(address, is_silent.then_some(ConnectOutcome::Unanswered));

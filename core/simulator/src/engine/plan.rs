@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::random::Random;
 
-/// A kind of lock that only one holder can have.
+/// A kind of lock that has one holder at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Lock,
@@ -40,10 +40,10 @@ pub(super) struct Plan {
     pub(super) sentinels: usize,
     /// The number of sentinels in the URL.
     pub(super) listed: usize,
-    /// Whether sentinels hide the epoch of their answers.
+    /// Whether sentinels hide the epoch of their answers, a number that grows with each failover.
     pub(super) hides_epochs: bool,
     pub(super) naming: Naming,
-    /// Whether servers hide their run id.
+    /// Whether servers hide their run id, by which a client tells servers apart.
     pub(super) hides_run_id: bool,
     /// The number of primaries of a cluster, each with a replica; otherwise 0.
     pub(super) shards: usize,
@@ -56,7 +56,7 @@ pub(super) struct Plan {
     pub(super) work: Duration,
     /// Whether callers hold locks for a long time, and few calls are sent meanwhile.
     pub(super) is_quiet: bool,
-    /// Whether faults strike before the last one is over. Then every lease may be lost.
+    /// Whether faults strike before the previous one is over. Then every lease may be lost.
     pub(super) is_rough: bool,
     /// Whether moving slots is the only fault of a cluster.
     pub(super) has_only_moves: bool,
@@ -157,7 +157,7 @@ impl Plan {
         if self.has_primaries() { self.servers / 2 + 1 } else { 1 }
     }
 
-    /// Returns whether the servers are independent primaries, so that a majority of them must grant each lock.
+    /// Returns whether the servers are independent primaries. A majority of them must then grant each lock.
     pub(super) const fn has_primaries(&self) -> bool {
         self.servers > 1 && self.shards == 0 && !self.has_several_addresses()
     }

@@ -73,7 +73,6 @@ impl Sentinels {
         self.lock().views[number].slowest
     }
 
-    /// Returns the address of the primary.
     pub(super) fn primary(&self) -> usize {
         self.lock().primary
     }
@@ -85,7 +84,7 @@ impl Sentinels {
         state.epoch += 1;
     }
 
-    /// Lets a sentinel learn of the agreed primary. It notifies its listeners if `notifies`.
+    /// Lets a sentinel learn of the agreed primary. With `notifies`, it tells its listeners if its primary changes.
     pub(super) fn learn(&self, number: usize, notifies: bool) {
         let mut state = self.lock();
         let State { primary, epoch, views } = &mut *state;

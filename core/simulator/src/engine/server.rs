@@ -20,7 +20,7 @@ use crate::kinds::{Role, is_fair, role};
 use crate::records::Record;
 use crate::stores::PooledStore;
 
-/// The surroundings of all machines of a history.
+/// Everything that the machines of a history share.
 pub(super) struct Around {
     pub(super) clock: Clock,
     pub(super) trace: Arc<Trace>,
@@ -93,12 +93,10 @@ impl Machine {
         self.lock().is_replica
     }
 
-    /// Makes the machine a replica.
     pub(super) fn demote(&self) {
         self.lock().is_replica = true;
     }
 
-    /// Makes the machine a primary.
     pub(super) fn promote(&self) {
         self.lock().is_replica = false;
     }
@@ -136,7 +134,6 @@ impl Machine {
         self.lock().loaded.clear();
     }
 
-    /// Pauses the machine, or resumes it.
     pub(super) fn set_paused(&self, is_paused: bool) {
         let pauses = &mut self.lock().pauses;
         *pauses = if is_paused { *pauses + 1 } else { *pauses - 1 };
@@ -234,7 +231,7 @@ impl Machine {
         usize::try_from(self.id).unwrap_or(usize::MAX)
     }
 
-    /// Returns the reply to a call that the machine does not run.
+    /// Returns the reply to a call that the machine refuses; `None` if the machine runs the call.
     fn refusal_of(&self, words: &Words, is_asking: bool) -> Option<Reply> {
         let refusal = self.lock().refusal.map(error);
         let shards = self.around.shards.as_ref();
@@ -336,7 +333,7 @@ impl Machine {
         }
     }
 
-    /// Returns the reply to a subscription for a slot of another node.
+    /// Returns the reply to a subscribe or unsubscribe request, if the slot belongs to another node.
     fn refuse_listener(&self, words: &Words, channel: &[u8]) -> Option<Reply> {
         let shards = self.around.shards.as_ref()?;
         let command = command(words);
@@ -391,7 +388,8 @@ pub(super) fn confirm(what: &str, channel: &[u8], count: usize, out: &mut Vec<u8
     encode::push(&items, Protocol::Resp3, out);
 }
 
-/// Returns whether a script would write. A script that finds the lock held only reads.
+/// Returns whether a replica refuses a script because it would write. Most scripts count as writing. An attempt for a
+/// lock or mutex that another owner holds only reads.
 fn writes(script: Script, keys: &Words, args: &Words, store: &mut PooledStore, now: ServerTime) -> bool {
     match role(script) {
         (Role::Inspect, _) => false,

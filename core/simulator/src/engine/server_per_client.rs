@@ -1,5 +1,5 @@
-//! The server that each client uses. While a client keeps a connection on which a call ran, all its calls must run on
-//! the server of that connection.
+//! The server that each client uses. While a client keeps a connection on which a call ran, all calls of the client
+//! must run on the server of that connection.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

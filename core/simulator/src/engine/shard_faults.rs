@@ -67,7 +67,7 @@ impl Faults {
         }
         sleep(up_to(&mut random, longest)).await;
         shards.end_move(slot, to);
-        // After most moves the new node is the first to learn of it.
+        // After most moves the new node learns of the move first.
         let first = if random.chance(800) { [to, from] } else { [from, to] };
         for node in first {
             self.inform_node(shards, node);

@@ -2,7 +2,7 @@
 //! to a call that it does not run.
 //!
 //! ```text
-//!   a slot moves:   importing, migrating ─► its keys, one by one ─► the owner is another one
+//!   a slot moves:   importing, migrating ─► its keys, one by one ─► the other node is the owner
 //!   a node is gone: its replica has all its slots
 //! ```
 //!
@@ -26,7 +26,7 @@ pub(super) const PORT: u16 = 6379;
 pub(super) struct Shards {
     count: usize,
     ledger: Arc<Ledger>,
-    /// Whether moving slots is the only fault, so that calls run in the order in which they were sent.
+    /// Whether moving slots is the only fault. Calls then run in the order in which they were sent.
     is_orderly: bool,
     state: Mutex<State>,
 }
@@ -34,7 +34,7 @@ pub(super) struct Shards {
 struct State {
     /// The primary of each shard.
     primaries: Vec<usize>,
-    /// The shard of each slot. It changes when the first node learns of the move.
+    /// The shard of each slot. A move ends with the change of this entry; the nodes learn of it afterwards.
     shards: Vec<usize>,
     /// The nodes that served a slot earlier. Clients with an old map still send calls there.
     previous_owners: BTreeSet<(usize, usize)>,
@@ -78,12 +78,10 @@ impl Shards {
         })
     }
 
-    /// Returns the primaries.
     pub(super) fn primaries(&self) -> Vec<usize> {
         self.lock().primaries.clone()
     }
 
-    /// Returns all nodes.
     pub(super) const fn nodes(&self) -> std::ops::Range<usize> {
         0..2 * self.count
     }
@@ -93,7 +91,6 @@ impl Shards {
         (node + self.count) % (2 * self.count)
     }
 
-    /// Returns the owner of a slot.
     pub(super) fn owner(&self, slot: usize) -> usize {
         let state = self.lock();
         state.primaries[state.shards[slot]]

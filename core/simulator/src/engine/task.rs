@@ -180,7 +180,8 @@ impl Task {
                     self.ledger
                         .break_promise("errors have a reason", format!("lock {name}: {error}"));
                 }
-                // While slots only move, a client must follow each redirection, so none is a reason for a failure.
+                // While slots only move, a client must follow each redirection, so a redirection is no reason for a
+                // failure.
                 let cause = error.cause().unwrap_or_default();
                 let is_sent_on = ["MOVED ", "ASK "].iter().any(|code| cause.contains(code));
                 if is_sent_on && self.plan.has_only_moves {

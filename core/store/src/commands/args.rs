@@ -22,7 +22,6 @@ pub(super) fn int(text: &[u8]) -> Result<i64, StoreError> {
     strict_int(text).ok_or_else(StoreError::not_an_integer)
 }
 
-/// Parses a floating-point number.
 pub(super) fn float(text: &[u8]) -> Result<f64, StoreError> {
     float::parse(text).ok_or_else(|| StoreError::err("value is not a valid float"))
 }

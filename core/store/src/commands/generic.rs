@@ -156,7 +156,7 @@ pub(super) fn keys(data: &mut Data, args: &[&[u8]]) -> Outcome {
     Ok(keys)
 }
 
-/// Returns all matching keys at once. The cursor and `COUNT` are only checked.
+/// Returns all matching keys at once. The cursor and `COUNT` are checked and have no effect.
 pub(super) fn scan(data: &mut Data, args: &[&[u8]]) -> Outcome {
     strict_int(args[1])
         .filter(|cursor| *cursor >= 0)

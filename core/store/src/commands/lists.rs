@@ -94,8 +94,8 @@ pub(super) fn ltrim(data: &mut Data, args: &[&[u8]]) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// Removes items that are equal to the last argument: the first `count` of them, the last ones if `count` is negative,
-/// all of them if it is zero.
+/// Removes items that are equal to the last argument: the first `count` of them. If `count` is negative, removes that
+/// many of the last ones; if it is zero, all of them.
 pub(super) fn lrem(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let count = int(args[2])?;
     let most = match usize::try_from(count.unsigned_abs()) {

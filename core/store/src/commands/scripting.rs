@@ -1,5 +1,5 @@
-//! Commands on scripts, which the script engine executes. The engine runs other commands through the table of commands,
-//! so the table must not depend on the engine. The table names the commands on scripts by `Scripting`.
+//! Commands on scripts, which the script engine executes. The engine runs other commands through the table of commands.
+//! The table must therefore not depend on the engine, and only names the commands on scripts (`Scripting`).
 
 use super::Scripting;
 use super::args::{int, is};

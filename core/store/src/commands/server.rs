@@ -27,7 +27,7 @@ pub(super) fn time(data: &mut Data, _args: &[&[u8]]) -> Outcome {
     ]))
 }
 
-/// Accepts only database 0, the only one.
+/// Accepts only database 0. There is no other.
 pub(super) fn select(_data: &mut Data, args: &[&[u8]]) -> Outcome {
     match int(args[1])? {
         0 => Ok(Reply::OK),
@@ -58,7 +58,7 @@ pub(super) fn command(data: &mut Data, args: &[&[u8]]) -> Outcome {
     }
 }
 
-/// Accepts no setting. Only `RESETSTAT` has an effect: it resets the counters of `INFO`.
+/// `GET` finds no setting, and `SET` accepts none. Only `RESETSTAT` has an effect: it resets the counters of `INFO`.
 pub(super) fn config(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let subcommand = args[1];
     if is(subcommand, "get") {

@@ -16,7 +16,7 @@ use mlua::{HookTriggers, Lua, VmState};
 
 use crate::limits::STEPS_PER_CHECK;
 
-/// A limit for the time of work. The store itself reads no clock, so its owner provides the limit.
+/// A time limit for work on the store. The store itself reads no clock, so its owner provides the limit.
 pub(crate) trait TimeLimit: Send + Sync {
     /// Notes that work begins.
     fn start(&self);

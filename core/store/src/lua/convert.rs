@@ -87,7 +87,8 @@ pub(crate) fn reply_of(value: &Value, budget: &mut BoundedReply<'_>) -> mlua::Re
     nested_reply_of(value, 0, budget)
 }
 
-/// Converts a table that has none of the fields `err`, `ok`, `double`, `map` and `set`.
+/// Converts a result that the sandbox found to be a list: a table with none of the fields `err`, `ok`, `double`, `map`
+/// and `set`.
 pub(crate) fn reply_of_list(value: &Value, budget: &mut BoundedReply<'_>) -> mlua::Result<Reply> {
     match value {
         Value::Table(table) => items(table, 0, budget),

@@ -22,7 +22,7 @@ pub(super) fn client_error(sha1: &str, error: &mlua::Error) -> StoreError {
     }
 }
 
-/// Returns the form in which a script sees an error: its text, and whether it is in a table.
+/// Returns the form in which a script sees an error: the text, and whether the script gets a table with the text.
 pub(super) fn visible_form(error: &Value) -> (String, bool) {
     let Value::Error(error) = error else {
         return (error.type_name().to_owned(), false);

@@ -1,6 +1,7 @@
 //! `math.random` and `math.randomseed`, as Redis replaces them.
 //!
-//! The generator of C is shared by the whole process and differs between systems, so each store has its own.
+//! The generator of C is shared by the whole process and differs between systems, so each store has a generator of its
+//! own.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -32,8 +32,8 @@ pub(super) fn is_own_script(sha1: &str) -> bool {
 
 /// Scripts by the hex SHA-1 of their text.
 pub(super) struct ScriptCache {
-    /// The compiled scripts. They are in a Lua table, because each Lua value that Rust holds takes one of only some
-    /// thousand slots, and there can be more scripts.
+    /// The compiled scripts. They are in a Lua table, because each Lua value that Rust holds takes one of a few
+    /// thousand slots, and there can be more scripts than slots.
     functions: Table,
     entries: HashMap<String, Entry>,
     uses: u64,
@@ -59,8 +59,8 @@ impl ScriptCache {
         self.entries.get(sha1).is_some_and(|entry| entry.origin.is_none())
     }
 
-    /// Returns whether the script is kept. If so, marks it as used. A script that arrives by SCRIPT LOAD is not evicted
-    /// any more.
+    /// Returns whether the script is kept. If so, marks the script as used. From SCRIPT LOAD on, it is not evicted any
+    /// more.
     pub(super) fn touch(&mut self, sha1: &str, origin: Origin) -> Result<bool, StoreError> {
         self.uses += 1;
         let Some(entry) = self.entries.get_mut(sha1) else {

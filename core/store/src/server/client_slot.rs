@@ -14,8 +14,8 @@ impl ClientSlot {
         Self(Arc::clone(shared))
     }
 
-    /// Returns whether the connection can stay: there are not too many clients, or one that has not completed a command
-    /// is closed in its place.
+    /// Returns whether the connection can stay: there are not too many clients, or a connection that has not completed
+    /// a command is closed instead.
     pub(super) fn may_stay(&self) -> bool {
         let clients = self.0.clients.load(Ordering::Relaxed);
         clients <= self.0.most_clients.load(Ordering::Relaxed) || self.0.connections.close_oldest_new(1) > 0

@@ -132,7 +132,7 @@ impl Connection {
             .first()
             .map(|name| name.to_ascii_lowercase())
             .unwrap_or_default();
-        // These words begin lines of an HTTP request. A web page can trick a browser into sending one to this port.
+        // These words begin lines of an HTTP request. A web page can make a browser send such a request to this port.
         if name == b"post" || name == b"host:" {
             self.is_ending = true;
             return;
@@ -187,7 +187,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Executes a command on the connection. Returns `None` if the reply has already been written.
+    /// Executes a command that concerns the connection. Returns `None` if the reply has already been written.
     fn execute_on_connection(&mut self, name: &str, words: &[Vec<u8>]) -> Result<Option<Reply>, StoreError> {
         if self.transaction.is_some() && !matches!(name, "exec" | "discard" | "multi" | "quit" | "reset") {
             let refused = self

@@ -13,7 +13,7 @@ use crate::limits::server::{BUFFER_BYTES, CLOSED_AT_ONCE};
 pub(super) struct Connections {
     /// Connections that have not completed a command, oldest first, with the notification that closes them.
     new_connections: Mutex<BTreeMap<u64, Arc<Notify>>>,
-    /// Connections that do not read what is written to them.
+    /// Connections whose clients do not read what is written to them.
     not_reading: Mutex<BTreeMap<u64, Arc<Notify>>>,
     memory: Arc<AtomicUsize>,
     /// The bytes of messages in mailboxes, which are not part of `memory`.
@@ -21,7 +21,7 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    /// Adds a new connection. Returns the notification that tells it to close.
+    /// Adds a new connection. Returns the notification that tells the connection to close.
     pub(super) fn add(&self, id: u64) -> Arc<Notify> {
         let must_close = Arc::new(Notify::new());
         lock(&self.new_connections).insert(id, Arc::clone(&must_close));
@@ -33,7 +33,7 @@ impl Connections {
         lock(&self.new_connections).remove(&id);
     }
 
-    /// Notes whether a connection reads what is written to it.
+    /// Notes whether the client of a connection reads what is written to it.
     pub(super) fn mark_reading(&self, id: u64, must_close: &Arc<Notify>, reads: bool) {
         if reads {
             lock(&self.not_reading).remove(&id);
@@ -42,7 +42,6 @@ impl Connections {
         }
     }
 
-    /// Removes a closed connection.
     pub(super) fn remove(&self, id: u64) {
         lock(&self.new_connections).remove(&id);
         lock(&self.not_reading).remove(&id);

@@ -14,7 +14,8 @@ pub(super) struct CpuTimeLimit {
     base: Instant,
     /// The time from `base` to the start of the work.
     started: AtomicU64,
-    /// The CPU time at the first check after [`SHORT`]; zero until then. The work before that counts as [`SHORT`].
+    /// The CPU time at the first check after [`SHORT`]; zero until then. The work before that check counts as
+    /// [`SHORT`].
     cpu: AtomicU64,
 }
 

@@ -8,8 +8,9 @@
 //!                                                   · the end of its time · a request to close
 //! ```
 //!
-//! The server never waits for a client that does not read. The replies stay in `out`, the
-//! client's further requests are not answered, and after a while the client is disconnected.
+//! The server never waits for a client that does not read. The replies stay in `out`, the client's further requests are
+//! not answered, and after a while the client is disconnected. If there is no memory for the client's requests, replies
+//! or messages, the connection closes at once.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -103,7 +104,7 @@ impl Stream {
         }
     }
 
-    /// Returns the number of bytes that were read, zero after the last one; `None` if there were none after all.
+    /// Returns the number of bytes that were read: zero at the end of the stream, `None` if no bytes have arrived.
     fn read(&mut self, stream: &TcpStream) -> io::Result<Option<usize>> {
         let buffer = self.decoder.buffer();
         buffer.reserve(Decoder::READ_BYTES);
@@ -230,7 +231,7 @@ impl Stream {
         false
     }
 
-    /// Returns the time by which the client must have made progress.
+    /// Returns the time by which the client must have made progress; `None` if nothing is due from the client.
     fn deadline(&self) -> Option<TokioInstant> {
         let end = if let Some(since) = self.stalled_since {
             Some(since + STALLED_TIME)
