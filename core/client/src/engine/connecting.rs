@@ -1,10 +1,9 @@
 //! The result of a client's first connection, and the callers that wait for it.
 //!
 //! ```text
-//!   Pending ──── connected ─────────────────────────────────► Done
-//!   Pending ──── cannot be connected ───────────────────────► Failed
-//!   any state ── the client is closed, or its engine fails ─► Failed
-//!   Failed ───── connected while the client is closing ─────► Done
+//!   Pending ── connected ──────────────────────────────────► Done
+//!   Pending ── cannot be connected, or the client is closed ─► Failed
+//!   Done ───── the engine fails ────────────────────────────► Failed
 //! ```
 
 use steadlock_protocol::Error;
@@ -19,11 +18,16 @@ pub(super) enum Connecting {
 }
 
 impl Connecting {
-    /// Records the result. Returns the callers that wait for it.
+    pub(super) const fn is_pending(&self) -> bool {
+        matches!(self, Self::Pending(_))
+    }
+
+    /// Records the result. Returns the callers that wait for it. A failure is final.
     pub(super) fn complete(&mut self, result: &Result<(), Error>) -> Vec<Sink> {
-        let after = match result {
-            Ok(()) => Self::Done,
-            Err(error) => Self::Failed(error.clone()),
+        let after = match (result, &*self) {
+            (_, Self::Failed(_)) => return Vec::new(),
+            (Ok(()), _) => Self::Done,
+            (Err(error), _) => Self::Failed(error.clone()),
         };
         match std::mem::replace(self, after) {
             Self::Pending(sinks) => sinks,

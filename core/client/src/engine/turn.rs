@@ -698,11 +698,13 @@ impl Engine {
         }
         self.closing = Some(closing);
         self.queue_poller = None;
-        self.answer_connecting(Err(Error::new(
-            ErrorKind::Closed,
-            Operation::Connect,
-            "the client was closed before it was connected",
-        )));
+        if self.connecting.is_pending() {
+            self.answer_connecting(Err(Error::new(
+                ErrorKind::Closed,
+                Operation::Connect,
+                "the client was closed before it was connected",
+            )));
+        }
     }
 }
 
