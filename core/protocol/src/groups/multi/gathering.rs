@@ -42,7 +42,7 @@ pub(super) struct Gathering {
     began: Instant,
     /// When the current lock was requested.
     asked: Instant,
-    /// How many times in a row a lock expired before all were held; `expired` counts.
+    /// How many times in a row a lock expired before all were held.
     lateness: Lateness,
     /// Whether the caller waited for a lock while it held others.
     waited: bool,
@@ -59,8 +59,8 @@ pub(super) struct Gathering {
     locks: LockSet,
     /// The multi-lock that is re-entered, by its first lease. No lock is acquired for it.
     again: Option<LeaseId>,
-    /// The holds of these locks that the caller had before, with their plans. A hold that is re-entered is renewed
-    /// while the other locks are acquired.
+    /// The holds of these locks that the caller had before, with the plans to restore. A hold that is re-entered is
+    /// renewed while the other locks are acquired.
     around: SortedMap<HoldId, LeasePlan>,
 }
 
@@ -147,7 +147,7 @@ impl Gathering {
     }
 
     /// Returns when the caller must get its outcome, even if the answer to a call that is sent now is still missing.
-    /// `None` for a wait without a bound, and for a single attempt.
+    /// `None` stands for the command timeout: for a wait without a bound, and for a single attempt.
     fn answer_by(&self, now: Instant) -> Option<Instant> {
         let until = self.until.filter(|_| !self.is_single_attempt());
         until.map(|until| until.max(now) + FIRST_ANSWER_GRACE)

@@ -97,7 +97,7 @@ impl HeldLocks {
         self.by_lease.get(&first)
     }
 
-    /// Returns the first level of the multi-lock of a lease.
+    /// Returns the lease of the first level of the multi-lock that this lease belongs to.
     pub(super) fn first_level(&self, lease: LeaseId) -> Option<LeaseId> {
         self.levels.get(&lease).copied()
     }

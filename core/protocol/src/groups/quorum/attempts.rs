@@ -192,7 +192,7 @@ impl Attempts {
         }
     }
 
-    /// Decides the round of a quorum attempt, if possible.
+    /// Returns whether the round of a quorum attempt is decided by now, and how.
     pub(super) fn decide(&mut self, members: &Members<'_>, ticket: Ticket, wait: Wait, now: Instant) -> Decision {
         let majority = majority(members.io());
         let Some(attempt) = self.by_ticket.get(&ticket) else {
@@ -395,7 +395,7 @@ impl Attempts {
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
 /// The longest response timeout of a round.
 const LONGEST_TIMEOUT: Duration = Duration::from_millis(500);
-/// The ratio of the lease to the response timeout, within these bounds.
+/// The ratio of the lease to the response timeout, if the timeout is between these two bounds.
 const LEASE_BY_TIMEOUT: u32 = 10;
 
 /// Returns the response timeout of a round for a lease.
@@ -405,7 +405,7 @@ pub(super) fn response_timeout(io: &Io, lease: Duration) -> Duration {
     timeout.min(io.config().command_timeout)
 }
 
-/// The answers of the primaries so far.
+/// A round: the answers of the primaries so far.
 #[derive(Debug, Default)]
 pub(super) struct Round {
     /// The primaries that have not answered. A primary without a connection is asked when it is connected.
