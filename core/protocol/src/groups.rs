@@ -31,7 +31,7 @@ pub(crate) enum Input {
     /// A caller requests a RedLock.
     Acquire(Ticket, AcquireRequest),
     /// A caller requests several locks as one, in the order of `multi::in_order`. The wait, the lease and the context
-    /// are those of the first one.
+    /// (the calling thread or task) are those of the first request.
     AcquireAll(Ticket, Vec<AcquireRequest>),
     /// A caller releases one lease of a composite lock.
     Release(Ticket, LeaseId),

@@ -102,8 +102,8 @@ impl Multi {
         self.gatherings.tickets()
     }
 
-    /// Returns the leases that a context has on the multi-lock of these locks, outermost first. The order of `locks`
-    /// does not matter.
+    /// Returns the leases that a context (a thread or task) has on the multi-lock of these locks, outermost first. The
+    /// order of `locks` does not matter.
     pub(crate) fn of_context(&self, locks: &[(Kind, LockName)], context: Context) -> &[LeaseId] {
         let first = self.held.of_context(&lock_set(locks.iter().cloned()), context);
         let held = first.and_then(|first| self.held.get(first));

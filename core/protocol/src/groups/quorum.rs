@@ -106,7 +106,7 @@ impl Quorum {
         self.holds.has(lease)
     }
 
-    /// Returns the leases of a context on a lock, newest last.
+    /// Returns the leases of a context (a thread or task) on a lock, newest last.
     pub(crate) fn of_context(&self, name: &LockName, context: Context) -> impl Iterator<Item = LeaseId> {
         self.holds.of_context(name, context)
     }

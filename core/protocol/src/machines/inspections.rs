@@ -8,8 +8,8 @@
 //!         (a forced release       └───────► Unnamed ─────┘
 //!         is completed)            the program of the holder is not known yet
 //!
-//!   asked who holds the lock, in an outage ──► completed at once: unavailable
-//!   overdue ──────► completed: no reply came
+//!   asked who holds the lock, with an open circuit breaker ──► completed at once: unavailable
+//!   Open, Asked ── overdue ──► completed: no reply came
 //!   cancelled ────► gone
 //! ```
 
@@ -57,7 +57,7 @@ pub(crate) enum Input {
         keys: Arc<Keys>,
         question: Question,
     },
-    /// The command lane of a node has opened.
+    /// A node is connected.
     Connected,
     /// A question was answered, or its connection closed.
     Answered(Ticket, Result<Reply, CallError>),

@@ -59,8 +59,8 @@ pub(super) struct Gathering {
     locks: LockSet,
     /// The multi-lock that is re-entered, by its first lease. No lock is acquired for it.
     again: Option<LeaseId>,
-    /// The holds of these locks that the caller had before, with the plans to restore. A hold that is re-entered is
-    /// renewed while the other locks are acquired.
+    /// The holds of these locks that the caller had before, each with the plan to restore at the end. A hold that is
+    /// re-entered is renewed while the other locks are acquired.
     around: SortedMap<HoldId, LeasePlan>,
 }
 

@@ -21,7 +21,7 @@ pub(super) struct HeldLocks {
     by_lease: SortedMap<LeaseId, MultiLock>,
     /// The leases of all levels, each with the lease of the first level.
     levels: SortedMap<LeaseId, LeaseId>,
-    /// The multi-locks of a context on a set of locks, oldest first.
+    /// The multi-locks of a context (a thread or task) on a set of locks, oldest first.
     by_holder: SortedMap<(Context, LockSet), Vec<LeaseId>>,
 }
 

@@ -116,7 +116,7 @@ impl QuorumHolds {
         self.of_name(name).any(|(_, hold)| hold.lost.is_none())
     }
 
-    /// Returns the leases of a context on a lock, newest last.
+    /// Returns the leases of a context (a thread or task) on a lock, newest last.
     pub(super) fn of_context(&self, name: &LockName, context: Context) -> impl Iterator<Item = LeaseId> {
         let of_context = move |(lease, hold): (LeaseId, &QuorumHold)| (hold.context == Some(context)).then_some(lease);
         self.of_name(name).filter_map(of_context)
