@@ -119,7 +119,7 @@ pub(crate) struct CompositeLease<'a> {
     /// member.
     pub(crate) members: &'a [LeaseId],
     pub(crate) deadline: Instant,
-    /// How many levels the composite lock has with this one.
+    /// How many levels the composite lock has, including this lease.
     pub(crate) levels: usize,
 }
 

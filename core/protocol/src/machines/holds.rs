@@ -485,7 +485,7 @@ fn owe(io: &mut Io, hold: Hold, ticket: Option<Ticket>, send: Send, now: Instant
 }
 
 /// A map from a lock and a context to the holds of that context, newest last. A context can have several holds of a
-/// semaphore. If it lost a hold of a mutex, it can have another one beside it.
+/// semaphore. A context that lost a hold of a mutex can also have a newer one.
 ///
 /// A lost auto-renewed hold stays in the map until all its levels are released, so that its context cannot re-enter as
 /// if nothing had happened. A lost fixed hold leaves the map when the loss is reported, because its holder need not

@@ -170,7 +170,7 @@ impl Releases {
             self.by_ticket.insert(ticket, id);
             io.set(Timer::ReleaseWait(id), io.timeout(now));
         }
-        // The owner of a hold is no longer a waiter, so only an unresolved attempt can put it back into the queue.
+        // The owner of a hold is no longer a waiter. Only an unresolved attempt can put the owner back into the queue.
         let is_waiter = owed.hold.is_none();
         if owed.keys.kind.queues_on_server() && (is_waiter || owed.unresolved.is_any()) {
             self.abandoned.add(owed.owner.clone(), orphans_end(io, now), now);
@@ -213,7 +213,6 @@ impl Releases {
         }
         if let Some(at) = release.not_before.filter(|at| now < *at) {
             // A lane that opens before this time must not send the release.
-
             io.set(Timer::ReleaseAgain(id), at);
             return;
         }
@@ -298,7 +297,7 @@ impl Releases {
         }
         self.answer(io, id, Outcome::Released(outcome));
         if !is_asked_again {
-            // Otherwise the reply to the call in flight decides what follows.
+            // While a call is in flight, the reply to that call decides what follows.
             self.repeat_or_settle(io, id, now);
         }
         io.step(Step::ForgetIfUnused(lock));
@@ -446,7 +445,7 @@ impl Release {
         }
     }
 
-    /// Returns the error for the caller if the client's user on the server lacks a right that a release needs.
+    /// Returns the error for the caller if the client's user on the server lacks a permission that a release needs.
     fn refusal(&self, result: &Result<Reply, CallError>) -> Option<Error> {
         match result {
             Err(CallError::Server { code, message }) if code == "NOPERM" => Some(

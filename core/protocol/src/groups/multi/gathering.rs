@@ -28,7 +28,7 @@ use crate::step::Reentry;
 use crate::types::{AcquireRequest, Outcome};
 use crate::wording::brief;
 
-/// The time after which an answer is late: the locks that were held in the meantime must be confirmed once more.
+/// If the answer for a lock takes longer than this, the server must confirm the locks that were already held.
 const LATE: Duration = Duration::from_millis(500);
 
 /// A caller that wants several locks.
@@ -53,7 +53,7 @@ pub(super) struct Gathering {
     /// The tickets in progress: one acquisition, or the final renewals (`renew_all`).
     under_way: Vec<Ticket>,
     plan: LeasePlan,
-    /// When the caller's wait is over.
+    /// When the caller's wait is over; `None` for a wait without a bound.
     until: Option<Instant>,
     context: Option<Context>,
     locks: LockSet,
@@ -135,7 +135,7 @@ impl Gathering {
         !self.under_way.is_empty()
     }
 
-    /// Whether one of the acquired locks has expired or was lost in the meantime.
+    /// Whether one of the acquired locks has expired or was lost.
     pub(super) fn has_expired(&self, members: &Members<'_>, now: Instant) -> bool {
         self.again.is_none() && members.earliest_deadline(&self.leases) <= now
     }
@@ -190,8 +190,8 @@ impl Gathering {
         self.under_way.retain(|under_way| *under_way != member);
     }
 
-    /// Adds a lock that was granted. Also notes whether the earlier locks were held for long in the meantime: either
-    /// the first attempt of this lock was not granted, or its answer was late.
+    /// Adds a lock that was granted. Also notes whether the caller waited for it while it held earlier locks: the first
+    /// attempt was not granted, or its answer was late.
     pub(super) fn granted(&mut self, members: &Members<'_>, lease: LeaseId, now: Instant) {
         self.leases.push(lease);
         let holds = members.locks().holds();
@@ -249,8 +249,8 @@ impl Gathering {
         Some(member)
     }
 
-    /// Returns the instant until which each lock must last: the end of a lease that counts from the last lock's call. A
-    /// multi-lock that is re-entered gets its full length from now.
+    /// Returns the instant until which each lock must last: the end of a lease that begins with the call for the last
+    /// lock. A multi-lock that is re-entered gets its full length from now.
     fn enough(&self, members: &Members<'_>, now: Instant) -> Instant {
         let full = now + self.plan.length;
         if self.again.is_some() {
@@ -260,7 +260,7 @@ impl Gathering {
         let newest = self.leases.last().and_then(|lease| holds.of_lease(*lease));
         let newest = newest.and_then(|id| holds.get(id));
         let granted = newest.map_or(full, Hold::record_until);
-        // A long lease is granted only in part at first.
+        // An attempt asks for at most 30 s of a longer lease.
         full.min(granted.max(self.asked + self.plan.length))
     }
 
@@ -480,8 +480,8 @@ impl Gatherings {
         Some(gathering.finish(members, now))
     }
 
-    /// Handles the expiry of a lock before all were held: acquires all of them again, unless the wait is over or that
-    /// would be useless.
+    /// Handles the expiry of a lock before all were held: acquires all of them again, unless the wait is over or
+    /// another acquisition would be useless.
     fn expired(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) {
         let Some(gathering) = self.by_ticket.get_mut(&ticket) else {
             return;

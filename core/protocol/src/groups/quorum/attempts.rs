@@ -1,5 +1,5 @@
-//! Quorum attempts: the callers that want a lock, their queue, and the rounds of the first one in the queue. In a round
-//! every primary is asked for its mutex once.
+//! Quorum attempts: the callers that want a lock, their queue, and the rounds of the first caller in the queue. In a
+//! round every primary is asked for its mutex once.
 
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::RangeInclusive;
@@ -477,9 +477,9 @@ impl Round {
         self.granted.len().saturating_add(to_come.count()) >= majority
     }
 
-    /// Returns the cause, if the primaries are too slow for the response timeout: a majority would have answered if the
-    /// round had waited as long as the last round trips of the missing primaries. Only round trips that ended at
-    /// `since` or later count. `lease` is the requested lease.
+    /// Returns the cause, if the primaries are too slow for the response timeout: if the missing primaries take as long
+    /// as their last round trips, a majority answers after the timeout. Only round trips that ended at `since` or later
+    /// count. `lease` is the requested lease.
     pub(super) fn slowness(&self, io: &Io, lease: Duration, since: Instant) -> Option<Cause> {
         let missing = majority(io).checked_sub(self.answers())?;
         let late = self.unanswered.values().filter_map(|node| io.round_trip(*node, since));

@@ -120,7 +120,7 @@ impl Hold {
         self.watchdog.is_valid(now)
     }
 
-    /// Whether the record lasts until `until`.
+    /// Whether the record lasts until `until`, or up to 1 ms less.
     pub(crate) fn lasts(&self, until: Instant) -> bool {
         self.watchdog.reaches(until)
     }
@@ -551,7 +551,7 @@ impl Watchdog {
     /// failover may have lost the record.
     pub(super) fn connected(&mut self, io: &mut Io, record: &RecordRef<'_>, lane: Lane, now: Instant) {
         // If the last renewal failed on this lane, the next one may fail there too, and there may be no time for a
-        // third.
+        // third one.
         let has_failed = self.failures > 0 && self.last_lane == lane;
         if !self.reaches(self.wanted_until) || self.plan.renewed {
             self.renew(io, record, Some(lane).filter(|_| !has_failed), now);

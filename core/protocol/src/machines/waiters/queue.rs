@@ -79,7 +79,7 @@ pub(super) struct Queue {
 struct Waiting {
     /// The waiters of the local queue, in order of arrival. The first one asks the server.
     local: VecDeque<Ticket>,
-    /// The waiters for a fair lock, whether or not the server has confirmed their place in its queue.
+    /// The waiters of a fair lock that queue on the server, whether or not it has confirmed their place.
     on_server: SortedSet<Ticket>,
     /// The requests in no queue: reads inside a write, and single attempts for a lock that can have several holders.
     alone: SortedSet<Ticket>,
