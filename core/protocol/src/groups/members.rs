@@ -339,7 +339,6 @@ impl Members<'_> {
         self.hold(holds::Input::Extend { ticket, lease, by }, now);
     }
 
-    /// Asks one server a question.
     pub(crate) fn inspect(&mut self, ticket: Ticket, keys: Arc<Keys>, question: Question, now: Instant) {
         let input = inspections::Input::Asked { ticket, keys, question };
         self.with(|locks| locks.pass_to_inspections(input, now));

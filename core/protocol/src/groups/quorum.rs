@@ -1,7 +1,7 @@
 //! RedLock: one lock on several independent primaries, granted by a majority of them.
 //!
 //! ```text
-//!            first waiter of the lock
+//!            first waiter, not held here
 //!  Queued ─────────────────────────► Asking ── a majority granted, in time ──► a quorum hold
 //!                                     │  ▲
 //!                 no majority, or late│  │ 10–200 ms at random
@@ -280,12 +280,10 @@ fn refusal(request: &AcquireRequest) -> Option<Error> {
     Some(error.with_lock(request.name.as_str()))
 }
 
-/// Returns how many primaries are a majority.
 fn majority(io: &Io) -> usize {
     usize::from(io.config().primaries / 2).saturating_add(1)
 }
 
-/// Returns all primaries.
 fn primaries(io: &Io) -> impl Iterator<Item = NodeId> + use<> {
     (0..io.config().primaries).map(NodeId)
 }

@@ -145,7 +145,6 @@ impl FairQueue {
         self.by_lock.get(&lock)?.keys.as_ref()
     }
 
-    /// Returns the number of locks.
     pub(crate) fn len(&self) -> usize {
         self.by_lock.len()
     }

@@ -332,7 +332,6 @@ impl Holds {
         self.by_id.get_mut(&id)
     }
 
-    /// Returns the id for the next hold.
     const fn next_id(&mut self) -> HoldId {
         self.last = self.last.next();
         self.last
@@ -496,7 +495,6 @@ struct ReentryMap {
 }
 
 impl ReentryMap {
-    /// Adds a hold of `context`.
     fn insert(&mut self, lock: LockId, context: Context, hold: HoldId) {
         self.holds.get_or_default((lock, context)).push(hold);
     }
@@ -511,7 +509,6 @@ impl ReentryMap {
         self.holds.get(&(lock, context)).map_or(&[], Vec::as_slice)
     }
 
-    /// Removes a hold of `context`.
     fn remove(&mut self, lock: LockId, context: Context, hold: HoldId) {
         if let Some(holds) = self.holds.get_mut(&(lock, context)) {
             holds.retain(|known| *known != hold);

@@ -94,8 +94,8 @@ impl Waiters {
                 if request.is_asking() {
                     request.mark_stale();
                 } else {
-                    // The server has already granted the lock to this waiter. It answers the attempt with that same
-                    // grant, now with the full lease and, if the waiter wants one, a token.
+                    // If the server's grant to this waiter has not expired, the answer to the attempt repeats it, with
+                    // the full lease and, if the waiter wants one, a token.
                     request.attempt(io, ticket, now);
                 }
             }),

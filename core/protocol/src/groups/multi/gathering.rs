@@ -185,7 +185,6 @@ impl Gathering {
         true
     }
 
-    /// Notes that a ticket is done.
     pub(super) fn done(&mut self, member: Ticket) {
         self.under_way.retain(|under_way| *under_way != member);
     }
@@ -375,7 +374,6 @@ impl Gatherings {
         self.by_ticket.len()
     }
 
-    /// Returns the tickets of these callers.
     pub(super) fn tickets(&self) -> Vec<Ticket> {
         self.by_ticket.keys().copied().collect()
     }

@@ -89,7 +89,6 @@ impl Attempts {
         self.by_ticket.contains_key(&ticket)
     }
 
-    /// Returns the tickets of all quorum attempts.
     pub(super) fn tickets(&self) -> impl Iterator<Item = Ticket> {
         self.by_ticket.keys().copied()
     }

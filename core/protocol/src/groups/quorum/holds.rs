@@ -453,7 +453,6 @@ impl Broadcasts {
         self.by_ticket.contains_key(&ticket)
     }
 
-    /// Returns the tickets of all broadcasts.
     pub(super) fn tickets(&self) -> impl Iterator<Item = Ticket> {
         self.by_ticket.keys().copied()
     }

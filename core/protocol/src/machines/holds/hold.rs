@@ -11,7 +11,7 @@
 //! A renewal never creates a record and never shortens one, so either connection to the server, called a lane, can
 //! carry it. A renewal uses the command lane while the renewal lane is closed, or if the last renewal failed on the
 //! renewal lane. When a lane opens, an auto-renewed hold is renewed on it, because the new connection may lead to
-//! another server. If the last renewal failed on that lane, the next one uses the other lane.
+//! another server. If the last renewal failed on that lane, the other lane is preferred.
 
 use std::sync::Arc;
 use std::time::Duration;

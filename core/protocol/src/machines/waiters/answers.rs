@@ -482,7 +482,7 @@ impl Waiters {
             io.failed_at(primary, &cause, now);
         }
         if request.is_graced() {
-            // The client may use what is left of the grace to learn which program the holder is.
+            // The client may use what is left of the prolonged wait to learn which program the holder is.
             io.name_by(ticket, &outcome, io.due(Timer::Wait(ticket)), now);
         }
         io.complete(ticket, outcome);

@@ -428,14 +428,12 @@ impl Queues {
         self.by_id.iter_mut().map(|(_, queue)| queue)
     }
 
-    /// Removes a queue.
     pub(super) fn remove(&mut self, id: LockId) {
         if let Some(queue) = self.by_id.remove(&id) {
             self.by_record.remove(&gate_of(&queue.keys, queue.keys.kind.gate()));
         }
     }
 
-    /// Returns the number of queues.
     pub(super) fn len(&self) -> usize {
         self.by_id.len()
     }

@@ -98,8 +98,7 @@ pub(super) struct Request {
     in_server_queue: bool,
     started: Instant,
     state: State,
-    /// Whether a message arrived, or may have been missed, while an attempt was in flight, so that a refusal may be
-    /// stale.
+    /// Whether a refusal may be stale, because a message arrived or may have been missed during the attempt.
     stale: bool,
     last_attempt: Option<Instant>,
     /// Whether the wait is over and was prolonged once, for the first answer.
@@ -206,7 +205,6 @@ impl Request {
         self.place
     }
 
-    /// Moves the request to this place.
     pub(super) const fn set_place(&mut self, place: Place) {
         self.place = place;
     }
@@ -220,7 +218,6 @@ impl Request {
         self.once
     }
 
-    /// Returns the longest time for which the hold may last.
     pub(super) const fn max_hold(&self) -> Option<Duration> {
         self.max_hold
     }
@@ -256,7 +253,7 @@ impl Request {
         self.was_refused
     }
 
-    /// Whether the request has left its mark on the server, and must renew the mark before it expires.
+    /// Whether the request has left the mark of a waiting writer on the server, and must renew it before it expires.
     pub(super) const fn is_marked(&self) -> bool {
         self.marked
     }
