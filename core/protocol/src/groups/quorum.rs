@@ -18,7 +18,7 @@
 //! A primary that does not answer does not delay the others. A primary without a connection is asked as soon as it is
 //! connected, if the round is still open. A round waits for such a primary only while no majority has answered, and no
 //! longer than the response timeout. If the primaries are too slow for two rounds in a row, the pause becomes longer;
-//! after five such rounds, a wait without a bound fails.
+//! after five in a row, a wait without a bound fails.
 //!
 //! A holder can rely on a quorum hold while it can rely on a majority of the members. With three primaries, the
 //! deadline of the hold is therefore the second latest of its members' deadlines. A mutex that was lost is not acquired

@@ -17,9 +17,9 @@
 //!   any state ── the record's TTL has certainly passed ──► done
 //! ```
 //!
-//! A client has two connections for calls, called lanes. It sends a release on the command lane, after all earlier
-//! calls of the same owner. While the command lane is closed, it sends the release on the renewal lane, but only if no
-//! earlier call of the same owner can run after the release.
+//! A client sends calls to a server on two connections, called lanes. It sends a release on the command lane, after all
+//! earlier calls of the same owner. While the command lane is closed, it sends the release on the renewal lane, but
+//! only if no earlier call of the same owner can run after the release.
 //!
 //! A release removes only the record of its own owner, so it is idempotent. The caller waits at most one command
 //! timeout; after that the release is retried in the background.

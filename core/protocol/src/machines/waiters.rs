@@ -41,8 +41,8 @@ use crate::wording::cut_off;
 const TURN_PAUSE: RangeInclusive<Duration> = Duration::from_millis(2)..=Duration::from_millis(5);
 /// The pause after an attempt that failed. The client does not know then whether the lock is held.
 const FAILURE_PAUSE: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_millis(200);
-/// The longest time between two attempts of a waiting writer. Each refusal renews the writer's mark on the server,
-/// which keeps new readers out and expires after 2 s.
+/// The longest time between two attempts of a waiting writer. A refusal renews the writer's mark on the server, which
+/// can hold back new readers and expires after 2 s.
 const LONGEST_HEARTBEAT: Duration = Duration::from_secs(1);
 
 impl Waiters {

@@ -310,7 +310,7 @@ impl Waiters {
 pub(super) enum Verdict {
     /// The lock was granted.
     Granted(Granted),
-    /// The lock was granted, but its deadline has already passed.
+    /// The lock was granted, but the deadline of the lease has already passed.
     TooLate(LateGrant),
     /// Another owner holds the lock, or other waiters come first.
     Held {
