@@ -52,7 +52,7 @@ impl Table {
         self.tickets.len().saturating_add(self.leases.len())
     }
 
-    /// Returns the composite lock of a member, if it was granted.
+    /// Returns the composite lock of a member; `None` if it is not granted yet, or has ended.
     pub(super) fn composite(&self, member: LeaseId) -> Option<LeaseId> {
         self.leases.get(&member).copied().flatten()
     }
@@ -288,7 +288,7 @@ impl Members<'_> {
         self.table.leases.remove(&member);
     }
 
-    /// Returns the composite lock of a member, if it was granted.
+    /// Returns the composite lock of a member; `None` if it is not granted yet, or has ended.
     pub(crate) fn composite(&self, member: LeaseId) -> Option<LeaseId> {
         self.table.composite(member)
     }

@@ -6,8 +6,8 @@
 //! lock and waits for it, its wait ends only at the wait limit, or never.
 //!
 //! A composite lock belongs to the thread or task that acquired it, and its members are released only with it. Two
-//! kinds of waits are therefore refused: a wait for a composite lock, if the caller holds one of its members and cannot
-//! re-enter it; and a wait for a single lock, if the caller holds that lock as a member and cannot re-enter it.
+//! kinds of waits are therefore refused: a wait for a composite lock, if the caller holds a member that it cannot
+//! re-enter; and a wait for a single lock that the caller holds as a member and cannot re-enter.
 //!
 //! A wait without a bound for a single mutex that the caller holds is refused too. With a bound, the wait for such a
 //! mutex is not refused: another thread that has the lease may release it, and otherwise the wait ends by itself. A
