@@ -31,7 +31,7 @@ pub(crate) enum Input {
     /// A caller requests a RedLock.
     Acquire(Ticket, AcquireRequest),
     /// A caller requests several locks as one, in the order of `multi::in_order`. The wait, the lease and the context
-    /// are those of the first one.
+    /// (the calling thread or task) are those of the first request.
     AcquireAll(Ticket, Vec<AcquireRequest>),
     /// A caller releases one lease of a composite lock.
     Release(Ticket, LeaseId),
@@ -39,7 +39,7 @@ pub(crate) enum Input {
     Extend {
         ticket: Ticket,
         lease: LeaseId,
-        /// The new length, from now; `None` stands for the length of each member's plan.
+        /// The new length, from now; `None` stands for the length that the lease of each member has.
         by: Option<LeaseDuration>,
     },
     /// A caller asks a question about a RedLock.
@@ -48,8 +48,8 @@ pub(crate) enum Input {
         name: LockName,
         question: Question,
     },
-    /// The caller of a ticket no longer waits. A release or an extension goes on, and so does a question about a
-    /// RedLock.
+    /// The caller of a ticket no longer waits. An acquisition ends; a release, an extension or a question about a
+    /// RedLock goes on.
     Cancel(Ticket),
     /// A timer of a RedLock has fired.
     Timer(Timer),
@@ -99,7 +99,7 @@ impl Group {
         }
     }
 
-    /// Whether a lease is that of a member of a composite lock that was granted.
+    /// Whether a lease belongs to a member of a granted composite lock.
     pub(crate) fn has_member(&self, lease: LeaseId) -> bool {
         self.members.composite(lease).is_some()
     }
@@ -126,7 +126,7 @@ impl Group {
         self.members.divert(output)
     }
 
-    /// Returns an error if the request waits for one lock and no other caller could end the wait.
+    /// Returns the error of a request for one lock, if no other caller could end its wait.
     pub(crate) fn self_wait_error(
         &mut self,
         client: &mut Client,
@@ -145,7 +145,7 @@ impl Group {
         }
     }
 
-    /// Acquires several locks as one. Fails if the requests make no multi-lock.
+    /// Acquires several locks as one. Fails if none is named, if one is named twice, or if the client has RedLocks.
     pub(crate) fn acquire_all(
         &mut self,
         client: &mut Client,

@@ -1,5 +1,5 @@
-//! The state machines of a client's locks. Each machine owns its state, takes inputs, and adds steps to `Io`: requests
-//! to other machines, and events for callers.
+//! The state machines of a client's locks. Each machine owns its state and takes inputs. By `Io` it sends calls, sets
+//! timers, and adds steps: requests to other machines, and events for callers.
 
 mod abandoned_owners;
 #[cfg(test)]

@@ -2,8 +2,9 @@
 //! lock.
 //!
 //! A member is acquired and held like any other lock, but its events go to the composite lock instead of a caller.
-//! `Table::divert` leaves the events of all other locks to their callers. It also keeps each re-entry of a hold by a
-//! caller (`Output::Entered`), because a multi-lock that is being acquired may have the same hold.
+//! `Table::divert` keeps these events, and returns the events of all other locks, which go to callers. It also keeps
+//! each re-entry of a hold by a caller (`Output::Entered`), because a multi-lock that is being acquired may have the
+//! same hold.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -51,7 +52,7 @@ impl Table {
         self.tickets.len().saturating_add(self.leases.len())
     }
 
-    /// Returns the composite lock of a member, if it was granted.
+    /// Returns the composite lock of a member; `None` if it is not granted yet, or has ended.
     pub(super) fn composite(&self, member: LeaseId) -> Option<LeaseId> {
         self.leases.get(&member).copied().flatten()
     }
@@ -61,8 +62,8 @@ impl Table {
         match output {
             Output::Event(event) if !self.is_members(&event) => return Some(event),
             event @ Output::Event(_) => self.events.push_back(event),
-            // This event goes to the front, because an earlier event of the same answer can end the multi-lock's
-            // acquisition that must receive this one.
+            // A re-entry goes to the front: it must reach a multi-lock that is being acquired before an earlier event
+            // ends that acquisition.
             entered @ Output::Entered(_) => self.events.push_front(entered),
         }
         None
@@ -114,10 +115,11 @@ pub(crate) struct MemberLease {
 /// A new lease of a composite lock.
 pub(crate) struct CompositeLease<'a> {
     pub(crate) lease: LeaseId,
-    /// The leases of the members that may be degraded.
+    /// The leases of the members, to find out whether one is degraded; empty for a RedLock, which never has such a
+    /// member.
     pub(crate) members: &'a [LeaseId],
     pub(crate) deadline: Instant,
-    /// How many levels the composite lock has with this one.
+    /// How many levels the composite lock has, including this lease.
     pub(crate) levels: usize,
 }
 
@@ -246,8 +248,8 @@ impl Members<'_> {
         })
     }
 
-    /// Returns a ticket for an operation on a member. `caller` waits for the composite lock; `None` if no caller waits
-    /// for the operation.
+    /// Returns a ticket for an operation on a member. `caller` is the ticket of the composite lock's caller; `None` if
+    /// no caller waits for the operation.
     pub(crate) fn ticket_for(&mut self, caller: Option<Ticket>, verb: Verb) -> Ticket {
         let ticket = self.client.ticket(verb);
         self.table.tickets.insert(ticket, caller);
@@ -275,8 +277,8 @@ impl Members<'_> {
         self.table.leases.insert(member, Some(composite));
     }
 
-    /// Makes a lease a member of no granted composite lock: its loss is a `LostBefore`, and its renewals are not
-    /// reported.
+    /// Makes a lease a member whose composite lock is not granted, or has ended: its loss is a `LostBefore`, and its
+    /// renewals are not reported.
     pub(crate) fn include_silently(&mut self, member: LeaseId) {
         self.table.leases.insert(member, None);
     }
@@ -286,13 +288,13 @@ impl Members<'_> {
         self.table.leases.remove(&member);
     }
 
-    /// Returns the composite lock of a member, if it was granted.
+    /// Returns the composite lock of a member; `None` if it is not granted yet, or has ended.
     pub(crate) fn composite(&self, member: LeaseId) -> Option<LeaseId> {
         self.table.composite(member)
     }
 
-    /// Forgets the members of a lost composite lock with a fixed lease. A member that still has its lease, because
-    /// another level keeps it or because it is auto-renewed, is released.
+    /// Forgets the members of a lost composite lock with a fixed lease. A member whose lease is still known is
+    /// released: its hold has another level, or is auto-renewed.
     pub(crate) fn forget<'a>(&mut self, members: impl IntoIterator<Item = &'a LeaseId>, now: Instant) {
         for member in members {
             if self.locks().has_lease(*member) {
@@ -303,7 +305,7 @@ impl Members<'_> {
         }
     }
 
-    /// Releases leases, the newest first. No caller waits for the releases.
+    /// Releases leases, the last one first. No caller waits for the releases.
     pub(crate) fn discard_all(&mut self, leases: &[LeaseId], now: Instant) {
         for lease in leases.iter().rev() {
             self.discard(*lease, now);
@@ -337,7 +339,6 @@ impl Members<'_> {
         self.hold(holds::Input::Extend { ticket, lease, by }, now);
     }
 
-    /// Asks one server a question.
     pub(crate) fn inspect(&mut self, ticket: Ticket, keys: Arc<Keys>, question: Question, now: Instant) {
         let input = inspections::Input::Asked { ticket, keys, question };
         self.with(|locks| locks.pass_to_inspections(input, now));

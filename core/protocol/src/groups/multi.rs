@@ -12,11 +12,13 @@
 //!
 //! The locks of a multi-lock, its members, are acquired one after the other in the order of their keys. The order is
 //! the same in every client, so two callers that hold no other lock never wait for each other. While the next member is
-//! acquired, the earlier ones are renewed, even if the lease is fixed.
+//! acquired, the earlier ones are renewed, even if the lease is fixed. In `Renewing`, the server extends the members
+//! that do not last long enough, and confirms those that may be lost.
 //!
 //! If a member is lost before the multi-lock is granted, all are released, and acquired again unless the wait is over
-//! or that would be useless. If a member is lost later, the multi-lock is lost. A holder re-enters a multi-lock as a
-//! whole, even if its members are not reentrant. A member is released only with the multi-lock.
+//! or another acquisition would be useless. If a member is lost later, the multi-lock is lost. A holder re-enters a
+//! multi-lock as a whole, even if its members are not reentrant; the re-entry begins as `Renewing`. A member is
+//! released only with the multi-lock.
 //!
 //! The release of the last level, or an extension, ends when it has ended for all members.
 
@@ -100,7 +102,8 @@ impl Multi {
         self.gatherings.tickets()
     }
 
-    /// Returns the leases of a context on these locks together, outermost first. The order of `locks` does not matter.
+    /// Returns the leases that a context (a thread or task) has on the multi-lock of these locks, outermost first. The
+    /// order of `locks` does not matter.
     pub(crate) fn of_context(&self, locks: &[(Kind, LockName)], context: Context) -> &[LeaseId] {
         let first = self.held.of_context(&lock_set(locks.iter().cloned()), context);
         let held = first.and_then(|first| self.held.get(first));
@@ -129,8 +132,7 @@ impl Multi {
         self.gathered(members, ticket, gathered, now);
     }
 
-    /// Returns the multi-lock that these requests re-enter, if there is one; `Err` if the requests can never be
-    /// granted.
+    /// Returns the multi-lock that these requests re-enter, if there is one; `Err` says why the requests are refused.
     fn entered_again(
         &mut self,
         members: &mut Members<'_>,
@@ -362,7 +364,7 @@ impl Endings {
 /// deadline.
 fn worse(a: Outcome, b: Outcome) -> Outcome {
     let rank = |outcome: &Outcome| match outcome {
-        // Another owner may have held the lock. No other failure may hide that.
+        // Another owner may have held the lock. No other outcome hides that.
         Outcome::Released(ReleaseOutcome::Stolen) => 4,
         Outcome::Released(ReleaseOutcome::Expired) => 3,
         Outcome::Failed(_) => 2,

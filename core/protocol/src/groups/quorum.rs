@@ -1,26 +1,28 @@
 //! RedLock: one lock on several independent primaries, granted by a majority of them.
 //!
 //! ```text
-//!            first waiter of the lock
+//!            first waiter, not held here
 //!  Queued ─────────────────────────► Asking ── a majority granted, in time ──► a quorum hold
 //!                                     │  ▲
 //!                 no majority, or late│  │ 10–200 ms at random
 //!                 what was granted    ▼  │
 //!                 is released        Pausing
 //!
+//!  Asking ── no majority for a single attempt, or another round would be useless ──► gone
 //!  any state ── the wait is over, cancelled, closed ──► gone; what was granted is released
 //! ```
 //!
-//! Each primary has an ordinary mutex, which is held and renewed on its own. These mutexes are the members.
+//! Each primary has an ordinary mutex, which is held and renewed on its own. These mutexes are the members. A round
+//! asks every primary for its mutex once.
 //!
 //! A primary that does not answer does not delay the others. A primary without a connection is asked as soon as it is
 //! connected, if the round is still open. A round waits for such a primary only while no majority has answered, and no
-//! longer than the response timeout. After several rounds in a row for which the primaries were too slow, the pause is
-//! longer, and finally a wait without a bound fails.
+//! longer than the response timeout. If the primaries are too slow for two rounds in a row, the pause becomes longer;
+//! after five in a row, a wait without a bound fails.
 //!
-//! A holder can rely on a quorum hold while it can rely on a majority of the members. Its deadline is therefore the
-//! earliest one in the majority of members whose deadlines are latest. A mutex that was lost is not acquired again, and
-//! no longer counts in this hold.
+//! A holder can rely on a quorum hold while it can rely on a majority of the members. With three primaries, the
+//! deadline of the hold is therefore the second latest of its members' deadlines. A mutex that was lost is not acquired
+//! again, and no longer counts in this hold.
 
 mod attempts;
 mod holds;
@@ -104,7 +106,7 @@ impl Quorum {
         self.holds.has(lease)
     }
 
-    /// Returns the leases of a context on a lock, newest last.
+    /// Returns the leases of a context (a thread or task) on a lock, newest last.
     pub(crate) fn of_context(&self, name: &LockName, context: Context) -> impl Iterator<Item = LeaseId> {
         self.holds.of_context(name, context)
     }
@@ -165,7 +167,7 @@ impl Quorum {
         }
     }
 
-    /// Decides a round, if possible, and handles the result.
+    /// Handles the result of a round, if it is known by now.
     fn decide(&mut self, members: &mut Members<'_>, ticket: Ticket, wait: Wait, now: Instant) {
         match self.attempts.decide(members, ticket, wait, now) {
             Decision::Open => {}
@@ -278,12 +280,10 @@ fn refusal(request: &AcquireRequest) -> Option<Error> {
     Some(error.with_lock(request.name.as_str()))
 }
 
-/// Returns how many primaries are a majority.
 fn majority(io: &Io) -> usize {
     usize::from(io.config().primaries / 2).saturating_add(1)
 }
 
-/// Returns all primaries.
 fn primaries(io: &Io) -> impl Iterator<Item = NodeId> + use<> {
     (0..io.config().primaries).map(NodeId)
 }

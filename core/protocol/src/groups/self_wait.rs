@@ -6,13 +6,13 @@
 //! lock and waits for it, its wait ends only at the wait limit, or never.
 //!
 //! A composite lock belongs to the thread or task that acquired it, and its members are released only with it. Two
-//! kinds of waits are therefore refused: a wait for a composite lock, if the caller holds one of its members and cannot
-//! re-enter it; and a wait for a single lock, if the caller holds that lock as a member and cannot re-enter it.
+//! kinds of waits are therefore refused: a wait for a composite lock, if the caller holds a member that it cannot
+//! re-enter; and a wait for a single lock that the caller holds as a member and cannot re-enter.
 //!
 //! A wait without a bound for a single mutex that the caller holds is refused too. With a bound, the wait for such a
 //! mutex is not refused: another thread that has the lease may release it, and otherwise the wait ends by itself. A
 //! wait for permits is not refused either, because several callers of one thread may hold permits. A single attempt is
-//! not refused for these reasons, and neither is a caller without a context.
+//! not refused for these reasons, and neither is a request that names no thread or task (its `context`).
 //!
 //! A call that blocks a thread also stops the other tasks of the event loop in this thread. The caller names these
 //! tasks (`blocked`), and a wait for a lock that they hold is refused, because no other caller would end it. Two calls
@@ -27,14 +27,15 @@ use crate::machines::holds::Hold;
 use crate::types::AcquireRequest;
 
 impl Members<'_> {
-    /// Returns an error if the request waits for one lock and no other caller could end the wait.
+    /// Returns the error of a request for one lock, if no other caller could end its wait.
     pub(crate) fn self_wait_error(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
         self.member_wait_error(request, now)
             .or_else(|| self.endless_mutex_wait_error(request, now))
             .or_else(|| self.blocked_holder_error(request, now))
     }
 
-    /// Returns an error if the requests wait for several locks as one and no other caller could end the wait.
+    /// Returns the error of requests for several locks as one, if no other caller could end their wait. Requests for
+    /// both sides of one read-write lock are refused in any case.
     pub(crate) fn joint_self_wait_error(&self, requests: &[AcquireRequest], now: Instant) -> Option<Error> {
         let both_sides = requests.iter().find(|one| {
             let spec = one.kind.spec();
@@ -90,8 +91,8 @@ impl Members<'_> {
         stops_it.then(|| refusal(request, BLOCKED))
     }
 
-    /// Returns an error if the caller waits for itself: the caller holds the lock by one of `these` holds, and cannot
-    /// re-enter it.
+    /// Returns an error if the caller waits for itself: it holds the lock and cannot re-enter it. Only the holds that
+    /// `these` accepts count.
     fn own_hold_error(&self, request: &AcquireRequest, these: impl Fn(&Hold) -> bool, now: Instant) -> Option<Error> {
         let context = request.context?;
         let spec = request.kind.spec();
@@ -122,8 +123,8 @@ impl Members<'_> {
 pub(super) const BLOCKED: &str = "it is held by another task of the calling thread, which could not go on to release it while \
     this wait blocks the thread; in an event loop use the client made for one (in Python, steadlock.aio)";
 
-/// Whether these holds leave too little of the lock for a request that they exclude. A hold of permits may leave
-/// enough, and a hold of any other kind leaves nothing.
+/// Whether these holds leave too little of a lock for a request of the kind `wanted`. Holds of permits may leave
+/// enough; any other hold leaves nothing.
 fn leave_too_little<'a>(wanted: Kind, mut holds: impl Iterator<Item = &'a Hold>) -> bool {
     let Some(permits) = wanted.permits() else {
         return holds.next().is_some();

@@ -2,9 +2,9 @@
 //! the server's queue.
 //!
 //! A call that names a fair waiter puts the owner id of the waiter into the server's queue. A call that was cut off or
-//! is slow may run after the release that was sent for the same owner id. The server then grants the lock to a waiter
-//! that no longer exists, and all others wait until that grant expires. If an abandoned owner id is granted the lock,
-//! the session therefore releases the lock again.
+//! is slow may run after the release that was sent for the same owner id. The server may then grant the lock to a
+//! waiter that no longer exists, and all others wait until that grant expires. If an abandoned owner id is granted the
+//! lock, the session therefore releases the lock.
 //!
 //! The session releases only owner ids that it abandoned itself, not every owner id with its client id. If a process is
 //! restored from a snapshot while the original runs, both have the same client id, and each has holds of its own.

@@ -24,7 +24,7 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// Makes a bench whose two lanes are open.
+    /// Makes a bench whose two lanes, the connections for calls, are open.
     pub(super) fn new() -> Self {
         Self::of(|_| {})
     }

@@ -4,15 +4,16 @@
 //!            a waiter was refused          the server confirms
 //!   Unused ───────────────────────► Requested ────────────────► Confirmed
 //!      ▲                              │  ▲                          │
-//!      │                              │  └── the connection closed ─┤
+//!      │                              │  └─── subscription lost ────┤
 //!      │ no waiters for a while       │                             │
 //!      └──────────────────────────────┴─────────────────────────────┘
 //! ```
 //!
-//! The client relies on a subscription only after the server has confirmed it. After a confirmation the waiters ask the
-//! server, because messages that were published earlier are lost. On the channel for releases, a message reports that
-//! the lock may be free. On the channel for grants, a message reports that a waiter in the server's queue was granted
-//! the lock. If a message is lost, the next poll has the same effect.
+//! A subscription is lost when its connection closes, or when the server ends it alone. The client relies on a
+//! subscription only after the server has confirmed it. After a confirmation the waiters ask the server, because
+//! messages that were published earlier are lost. On the channel for releases, a message reports that the lock may be
+//! free. On the channel for grants, a message reports that a waiter in the server's queue was granted the lock. If a
+//! message is lost, the next poll has the same effect.
 
 #[cfg(any(test, feature = "transitions"))]
 mod drawing;
@@ -123,7 +124,7 @@ impl Channels {
             .is_some_and(|subscriptions| subscriptions.releases.is_some())
     }
 
-    /// Returns how many of the `listeners` that received a message about a lock are not this client.
+    /// Returns how many of the `listeners`, which received a message about a lock, belong to other clients.
     pub(crate) fn others(&self, lock: LockId, listeners: u32) -> u32 {
         let releases = self
             .by_lock

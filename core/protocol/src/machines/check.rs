@@ -1,4 +1,4 @@
-//! Finds the drawn transitions that no test has taken.
+//! Finds the transitions in the drawings of the machines (`drawing.rs`) that no test has taken.
 
 use std::collections::BTreeSet;
 

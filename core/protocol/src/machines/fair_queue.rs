@@ -11,17 +11,16 @@
 //!
 //!  either state ── a poll reports a grant ──► a Hold
 //!               ── the grant expires too soon, or lacks its token ──► asks again, in the same state
-//!               ── the wait ends ──► gone
+//!               ── the wait ends, or its own attempt is granted ──► gone
 //! ```
 //!
 //! The server can grant the lock to a waiter while no call of this waiter is running. Such a grant lasts 3 s, and the
 //! client does not know when it began. The grant cannot be older than the last call that found the waiter in the queue,
 //! so the deadline counts from when the client sent that call.
 //!
-//! The script of a release (`fair_release.lua`), for example, grants the lock to the next waiter, without a call of
-//! that waiter's client. If the waiter's own client released the lock, the reply to the release has the grant message;
-//! otherwise the server publishes it. If the message is lost, the reply to the next poll names the waiter as the
-//! holder.
+//! For example, the script of a release (`fair_release.lua`) grants the lock to the next waiter. If the waiter's own
+//! client held the lock before, the reply to the release has the grant message; otherwise the server publishes it. If
+//! the message is lost, the reply to the next poll names the waiter as the holder.
 
 #[cfg(any(test, feature = "transitions"))]
 mod drawing;
@@ -146,7 +145,6 @@ impl FairQueue {
         self.by_lock.get(&lock)?.keys.as_ref()
     }
 
-    /// Returns the number of locks.
     pub(crate) fn len(&self) -> usize {
         self.by_lock.len()
     }
@@ -193,7 +191,7 @@ impl FairQueue {
         }
     }
 
-    /// Tells the server that the waiters are alive, and asks who holds the lock.
+    /// Tells the server that the waiters in its queue are alive, and asks who holds the lock.
     fn poll(&mut self, io: &mut Io, lock: LockId, now: Instant) {
         let queue = self.by_lock.get_mut(&lock);
         let Some(queue) = queue.filter(|queue| !queue.waiting.is_empty()) else {
@@ -223,7 +221,8 @@ impl FairQueue {
     fn answered(&mut self, io: &mut Io, lock: LockId, poll: Answered, now: Instant) {
         let queue = self.by_lock.get_mut(&lock);
         let polled = queue.and_then(|queue| queue.polls.remove(&poll.id)).unwrap_or_default();
-        // The requests note this, because a poll that was cut off may run after the release of a waiter that has left.
+        // A poll that was cut off may still run, after the release of a waiter that has left, and put the waiter back
+        // into the server's queue. The request of each waiter therefore learns how the poll ended.
         io.step(Step::Waiter(WaiterInput::PollAnswered {
             poll: poll.resolved(),
             waiters: polled.clone(),
@@ -260,7 +259,7 @@ impl FairQueue {
             .and_then(|owner| queue.find(&owner));
         for ticket in polled.iter().filter(|ticket| Some(**ticket) != granted) {
             let waiter = queue.waiting.get_mut(ticket);
-            // A waiter that has asked under a new owner id since is not known to be in the queue.
+            // A waiter that has a new owner id since the poll was sent is not known to be in the queue.
             if let Some(waiter) = waiter.filter(|waiter| waiter.found.is_some()) {
                 waiter.found(poll.seen);
             }

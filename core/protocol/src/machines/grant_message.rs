@@ -5,11 +5,11 @@
 //! message with its estimate of the server's clock, and trusts the message only if three things are true:
 //!
 //! - The server last saw the owner no earlier than in the last call that found the owner in the queue.
-//! - The message has a token exactly if the owner wants one. The server drew the token no earlier than it last saw the
-//!   owner.
-//! - Neither time is more than a small margin ahead of the estimate.
+//! - The message has a token exactly if the owner wants one. Tokens follow the server's clock, and this one is no lower
+//!   than the last-seen time.
+//! - Neither the token nor the last-seen time is more than a small margin ahead of the estimate.
 //!
-//! After any other message for one of its waiters, the client asks the server.
+//! If any other message names one of its waiters, the client asks the server.
 
 use std::time::Duration;
 

@@ -13,9 +13,10 @@
 //!      └───────────────────────────────────► forgotten; a release is owed (`forget_lost`)
 //! ```
 //!
-//! `Lost` is final: nothing renews a lost hold. A context that lost an auto-renewed hold of a reentrant lock cannot
-//! acquire the lock again until it has released all levels of that hold, because a holder that was promised renewal
-//! must learn of the loss. For a degraded hold no release is owed, because no server has a record of it.
+//! `Lost` is final: nothing renews a lost hold. A thread or task (a context) that lost an auto-renewed hold of a
+//! reentrant lock cannot acquire the lock again until it has released all levels of that hold, because a holder that
+//! was promised renewal must learn of the loss. For a degraded hold, which the client granted alone, no release is
+//! owed, because no server has a record of it.
 //!
 //! The client forgets a lost fixed hold as soon as it has reported the loss, because the holder of a fixed lease need
 //! not release it. The context can then acquire the lock again, and a later release or extension fails with `NotOwner`.
@@ -223,15 +224,15 @@ pub(crate) enum Input {
     Extend {
         ticket: Ticket,
         lease: LeaseId,
-        /// The new length, from now; `None` stands for the length of the hold's plan.
+        /// The new length, from now; `None` stands for the length that the lease has.
         by: Option<LeaseDuration>,
     },
     /// The wait for an extension is over.
     ExtensionOver(Ticket),
     /// The caller of an extension no longer waits.
     Cancelled(Ticket),
-    /// The multi-lock of this member is re-entered with this plan. If the plan is auto-renewed, so is the member from
-    /// now on.
+    /// The multi-lock of this member is re-entered with this plan, which has a length and says whether the lease is
+    /// renewed. If so, the member is renewed from now on.
     Watch(LeaseId, LeasePlan),
     /// The hold has this plan from now on.
     Plan(HoldId, LeasePlan),
@@ -270,8 +271,8 @@ pub(crate) struct Confirm {
     pub(crate) hold: HoldId,
     /// Until when the record must last.
     pub(crate) until: Instant,
-    /// When the ticket is completed at the latest. The command timeout counts if it is over earlier, or if this is
-    /// `None`.
+    /// The ticket is completed by this time, or by the end of the command timeout if that is earlier. `None` stands for
+    /// the end of the command timeout.
     pub(crate) answer_by: Option<Instant>,
 }
 
@@ -331,7 +332,6 @@ impl Holds {
         self.by_id.get_mut(&id)
     }
 
-    /// Returns the id for the next hold.
     const fn next_id(&mut self) -> HoldId {
         self.last = self.last.next();
         self.last
@@ -383,9 +383,9 @@ impl Holds {
 }
 
 impl Holds {
-    /// Marks a hold as lost for good, and reports the loss. No release is sent for an auto-renewed hold, because the
-    /// program may still be in its critical section. A fixed hold is forgotten, unless the client closes; `forget_lost`
-    /// says when its release is sent.
+    /// Marks a hold as lost for good, and reports the loss. For an auto-renewed hold, no release is sent before its
+    /// holder releases it or the client closes, because the program may still be in its critical section. A fixed hold
+    /// is forgotten, unless the client closes; `forget_lost` says when its release is sent.
     fn lose(&mut self, io: &mut Io, id: HoldId, reason: LostReason, now: Instant) {
         let Some(hold) = self.hold_mut(id) else { return };
         if !hold.watchdog_mut().lose(io, id, reason) {
@@ -408,8 +408,8 @@ impl Holds {
         io.step(Step::Waiter(WaiterInput::Freed(lock, id)));
     }
 
-    /// Forgets a lost fixed hold, because its holder need not release it. A release is owed all the same, because a
-    /// late call, or a clock that was set, may have kept the record for longer than the lease.
+    /// Forgets a lost fixed hold, because its holder need not release it. A release is owed all the same: a late call,
+    /// or a server's clock that was set back, may keep the record for longer than the lease.
     ///
     /// The release is sent when the known TTL has passed. The client sends it at once if the record was removed or
     /// stolen, or if the hold was lost before its deadline. A hold that was lost so early is a member of a lost
@@ -484,7 +484,7 @@ fn owe(io: &mut Io, hold: Hold, ticket: Option<Ticket>, send: Send, now: Instant
 }
 
 /// A map from a lock and a context to the holds of that context, newest last. A context can have several holds of a
-/// semaphore. If it lost a hold of a mutex, it can have another one beside it.
+/// semaphore. A context that lost a hold of a mutex can also have a newer one.
 ///
 /// A lost auto-renewed hold stays in the map until all its levels are released, so that its context cannot re-enter as
 /// if nothing had happened. A lost fixed hold leaves the map when the loss is reported, because its holder need not
@@ -495,7 +495,6 @@ struct ReentryMap {
 }
 
 impl ReentryMap {
-    /// Adds a hold of `context`.
     fn insert(&mut self, lock: LockId, context: Context, hold: HoldId) {
         self.holds.get_or_default((lock, context)).push(hold);
     }
@@ -510,7 +509,6 @@ impl ReentryMap {
         self.holds.get(&(lock, context)).map_or(&[], Vec::as_slice)
     }
 
-    /// Removes a hold of `context`.
     fn remove(&mut self, lock: LockId, context: Context, hold: HoldId) {
         if let Some(holds) = self.holds.get_mut(&(lock, context)) {
             holds.retain(|known| *known != hold);

@@ -8,8 +8,8 @@
 //!         (a forced release       └───────► Unnamed ─────┘
 //!         is completed)            the program of the holder is not known yet
 //!
-//!   asked who holds the lock, in an outage ──► completed at once: unavailable
-//!   overdue ──────► completed: no reply came
+//!   asked who holds the lock, with an open circuit breaker ──► completed at once: unavailable
+//!   Open, Asked ── overdue ──► completed: no reply came
 //!   cancelled ────► gone
 //! ```
 
@@ -57,7 +57,7 @@ pub(crate) enum Input {
         keys: Arc<Keys>,
         question: Question,
     },
-    /// The command lane of a node has opened.
+    /// A node is connected.
     Connected,
     /// A question was answered, or its connection closed.
     Answered(Ticket, Result<Reply, CallError>),
@@ -79,7 +79,7 @@ pub(crate) struct Inspections {
 struct Inspection {
     keys: Arc<Keys>,
     question: Question,
-    /// Whether the question was sent, and its connection has not closed since.
+    /// Whether a call with the question is in flight.
     is_asked: bool,
     /// The answer, kept while the client asks which program the holder is.
     answer: Option<LockState>,
@@ -213,7 +213,7 @@ impl Inspections {
 }
 
 impl Inspection {
-    /// Whether a forced release was sent. Sending it again could remove the record of the next holder.
+    /// Whether this is a forced release in flight. Sending it again could remove the record of the next holder.
     fn is_sent_forced_release(&self) -> bool {
         self.is_asked && self.question == Question::Force
     }

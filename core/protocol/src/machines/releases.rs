@@ -8,14 +8,18 @@
 //!      │ pause, connected    │ overdue, error,  off and may yet run
 //!      └─────────────────────┘ disconnected
 //!
+//!   a new release ──► Sent; Waiting if no lane is open for it, or for the TTL of an expired lease
+//!   Waiting for the TTL of an expired lease ── the client closes ──► Sent
 //!   Waiting ── an attempt that the release overtook is answered ──► Sent once more
 //!   Waiting ── an overdue release is answered ──► done
+//!   Sent ── answered, but perhaps run before an attempt of the same owner ──► Sent once more
 //!   Sent on the renewal lane ── the command lane opens ──► Sent once more
-//!   any state ── the record's TTL has passed ──► done
+//!   any state ── the record's TTL has certainly passed ──► done
 //! ```
 //!
-//! The client sends a release on the command lane, after all earlier calls of its owner. While the command lane is
-//! closed, the client sends the release on the renewal lane, but only if no earlier call of its owner can run after it.
+//! A client sends calls to a server on two connections, called lanes. It sends a release on the command lane, after all
+//! earlier calls of the same owner. While the command lane is closed, it sends the release on the renewal lane, but
+//! only if no earlier call of the same owner can run after the release.
 //!
 //! A release removes only the record of its own owner, so it is idempotent. The caller waits at most one command
 //! timeout; after that the release is retried in the background.
@@ -117,8 +121,8 @@ struct Release {
     late: Unresolved,
     /// Whether an attempt was answered while the release was in flight, and the client does not know which ran first.
     is_order_unknown: bool,
-    /// The earliest time to send the release: the TTL of an expired lease must pass first, or an attempt that was cut
-    /// off may still run.
+    /// The earliest time to send the release. The release of an expired lease waits for the TTL, because the program
+    /// may still be in its critical section. A repeated release waits for attempts that may still run.
     not_before: Option<Instant>,
 }
 
@@ -166,7 +170,7 @@ impl Releases {
             self.by_ticket.insert(ticket, id);
             io.set(Timer::ReleaseWait(id), io.timeout(now));
         }
-        // The owner of a hold is no longer a waiter, so only an unresolved attempt can put it back into the queue.
+        // The owner of a hold is no longer a waiter. Only an unresolved attempt can put the owner back into the queue.
         let is_waiter = owed.hold.is_none();
         if owed.keys.kind.queues_on_server() && (is_waiter || owed.unresolved.is_any()) {
             self.abandoned.add(owed.owner.clone(), orphans_end(io, now), now);
@@ -193,7 +197,8 @@ impl Releases {
         self.send(io, id, now);
     }
 
-    /// Sends a release, if it is not in flight and a lane is open for it.
+    /// Sends a release, unless it is in flight, must wait, or has no open lane. Ends it if the TTL of its record has
+    /// passed.
     fn send(&mut self, io: &mut Io, id: ReleaseId, now: Instant) {
         let Some(release) = self.by_id.get_mut(&id) else {
             return;
@@ -207,7 +212,7 @@ impl Releases {
             return;
         }
         if let Some(at) = release.not_before.filter(|at| now < *at) {
-            // A lane that opens earlier does not send the release either.
+            // A lane that opens before this time must not send the release.
             io.set(Timer::ReleaseAgain(id), at);
             return;
         }
@@ -245,9 +250,8 @@ impl Releases {
         }
     }
 
-    /// Sends the releases that are not in flight, even those whose pause after an error is not over. When the command
-    /// lane of a node opens, also sends again its releases in flight on the renewal lane, because that connection may
-    /// be dead.
+    /// Sends the releases that wait for a connection, or for the end of a pause after an error. When the command lane
+    /// of a node opens, also repeats its releases in flight on the renewal lane, because that connection may be dead.
     fn connected(&mut self, io: &mut Io, node: NodeId, opened: &[Lane], now: Instant) {
         for id in self.by_id.keys() {
             let release = self.by_id.get_mut(&id);
@@ -293,7 +297,7 @@ impl Releases {
         }
         self.answer(io, id, Outcome::Released(outcome));
         if !is_asked_again {
-            // Otherwise the reply to the call in flight decides what follows.
+            // While a call is in flight, the reply to that call decides what follows.
             self.repeat_or_settle(io, id, now);
         }
         io.step(Step::ForgetIfUnused(lock));
@@ -322,7 +326,7 @@ impl Releases {
         release.is_order_unknown |= release.call.is_some() && !io.config().keeps_order;
     }
 
-    /// Handles a reply that does not say what became of the record.
+    /// Handles a result that does not say what became of the record: an error, or the loss of the connection.
     fn not_confirmed(&mut self, io: &mut Io, id: ReleaseId, answered: &Answered, now: Instant) {
         let Some(release) = self.by_id.get_mut(&id) else {
             return;
@@ -339,7 +343,7 @@ impl Releases {
         }
         if let Some(error) = release.refusal(&answered.result) {
             // The caller gets the error now. The release is still retried, because an operator may grant the missing
-            // right before the TTL of the record has passed.
+            // permission while the record still exists.
             self.answer(io, id, Outcome::Failed(error));
         }
     }
@@ -357,8 +361,8 @@ impl Releases {
         }
     }
 
-    /// Settles a release that was answered. If an attempt may still run, or may have run, after the release, sends the
-    /// release again instead.
+    /// Settles a release that was answered. If an attempt may run after the release, or may have done so, the release
+    /// is sent again instead.
     fn repeat_or_settle(&mut self, io: &mut Io, id: ReleaseId, now: Instant) {
         let Some(release) = self.by_id.get_mut(&id) else {
             return;
@@ -417,9 +421,10 @@ impl Releases {
 }
 
 impl Release {
-    /// Whether the release may be sent on the renewal lane: no earlier call of its owner can run after it, on the next
-    /// connection of the command lane. The release of a fair lock may never be sent there, because a poll that runs
-    /// after it would put its owner back into the server's queue.
+    /// Whether the release may be sent on the renewal lane. Only the release of a hold may, and only if every earlier
+    /// attempt of its owner is answered; otherwise such an attempt could run after the release, on the next connection
+    /// of the command lane. The release of a fair lock may not, because a late poll would put its owner back into the
+    /// server's queue.
     fn may_overtake(&self) -> bool {
         let is_settled = !self.unresolved.is_any() && self.not_before.is_none();
         self.deadline.is_some() && is_settled && !self.keys.kind.queues_on_server()
@@ -440,7 +445,7 @@ impl Release {
         }
     }
 
-    /// Returns the error for the caller if the client's user on the server lacks a right that a release needs.
+    /// Returns the error for the caller if the client's user on the server lacks a permission that a release needs.
     fn refusal(&self, result: &Result<Reply, CallError>) -> Option<Error> {
         match result {
             Err(CallError::Server { code, message }) if code == "NOPERM" => Some(

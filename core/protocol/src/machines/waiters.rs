@@ -1,10 +1,10 @@
-//! The waiters of a client: the callers that request a lock which they do not hold. This machine decides which of them
+//! The waiters of a client: the callers that request a lock and do not re-enter it. This machine decides which of them
 //! asks the server and when, and how each wait ends.
 //!
 //! This file has the effect of each input and the tables of all waiters. `request` has the state diagram of one
-//! acquisition, and the errors of waits that end without the lock. `queue` is the local wait queue of a lock: when
-//! other clients come first, and how often messages make the waiters ask. `answers` handles the server's answers and
-//! ends waits. `outage` has the waiters for a primary whose circuit breaker is open.
+//! acquisition, and the errors of waits that end without the lock. `queue` is the local wait queue of a lock. It also
+//! decides when other clients come first, and how often messages make the waiters ask. `answers` handles the server's
+//! answers and ends waits. `outage` handles requests while the circuit breaker of their primary is open.
 
 mod answers;
 #[cfg(any(test, feature = "transitions"))]
@@ -37,11 +37,12 @@ use crate::transitions;
 use crate::types::Outcome;
 use crate::wording::cut_off;
 
-/// The pause of a client whose turn is over, in which other clients can acquire the lock.
+/// The pause after a client's turn (`queue::Turn`), in which other clients can acquire the lock.
 const TURN_PAUSE: RangeInclusive<Duration> = Duration::from_millis(2)..=Duration::from_millis(5);
 /// The pause after an attempt that failed. The client does not know then whether the lock is held.
 const FAILURE_PAUSE: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_millis(200);
-/// The longest time between two attempts of a waiting writer. Its mark on the server expires after 2 s.
+/// The longest time between two attempts of a waiting writer. A refusal renews the writer's mark on the server, which
+/// can hold back new readers and expires after 2 s.
 const LONGEST_HEARTBEAT: Duration = Duration::from_secs(1);
 
 impl Waiters {
@@ -93,8 +94,8 @@ impl Waiters {
                 if request.is_asking() {
                     request.mark_stale();
                 } else {
-                    // The server has already granted the lock to this waiter. It answers the attempt with that same
-                    // grant, now with the full lease and, if the waiter wants one, a token.
+                    // If the server's grant to this waiter has not expired, the answer to the attempt repeats it, with
+                    // the full lease and, if the waiter wants one, a token.
                     request.attempt(io, ticket, now);
                 }
             }),
@@ -178,9 +179,9 @@ impl Waiters {
         }
     }
 
-    /// Returns the outcome of a single attempt that is not first in this client. Returns `None` while the first
-    /// connection is being made and no caller here holds the lock: no waiter could ask yet, and the answer to the first
-    /// waiter will arrive soon.
+    /// Returns the outcome of a single attempt that is not first in this client. Returns `None` if no caller here holds
+    /// the lock and the client is still connecting. No waiter could ask yet then, so the attempt waits for the answer
+    /// to the first waiter.
     fn refusal_behind_others(
         &self,
         io: &Io,
@@ -195,8 +196,8 @@ impl Waiters {
         (!is_too_early).then(|| others_first(queue, local, io))
     }
 
-    /// Lets the first waiter of a local queue ask the server, if no caller of this client holds the lock. In an outage,
-    /// this waiter is granted a degraded lease or refused instead.
+    /// Lets the first waiter of a local queue ask the server, after a pause if other clients come first. Does nothing
+    /// while a caller of this client holds the lock. In an outage, the waiter is granted a degraded lease or refused.
     fn advance(&mut self, io: &mut Io, lock: LockId, now: Instant) {
         let Some((queue, first)) = self.queue_and_first(lock) else {
             return;
@@ -216,9 +217,8 @@ impl Waiters {
         } else if request.keys().kind.queues_on_server() {
             self.go_to_server(io, lock, now);
         } else if request.is_sleeping() && io.due(Timer::Wake(ticket)).is_none() {
-            // This waiter sleeps without a timer, until a connection opens. While a caller of this client holds the
-            // lock, for example as a `fair_lock`, a connection that opens wakes no waiter here. The first one therefore
-            // asks now.
+            // This waiter sleeps without a timer, until a connection opens. A connection that opened while a caller of
+            // this client held the lock woke no waiter, so the waiter asks now.
             request.attempt_after_gap(io, ticket, now);
         } else if request.is_queued() {
             if queue.passes_on(now) {
@@ -243,19 +243,19 @@ impl Waiters {
         }
     }
 
-    /// Handles a message that the lock may be free. The waiters ask the server, unless messages have made them ask too
-    /// often without success.
+    /// Handles a message that the lock may be free. The waiters ask the server; if messages have made them ask too
+    /// often without success, they ask later.
     fn release_message(&mut self, io: &mut Io, lock: LockId, now: Instant) {
         let poll = *io.config().retry_interval.start();
         let Some(queue) = self.queue_mut(lock).filter(|queue| queue.has_waiter_to_ask()) else {
             return;
         };
         if let Err(earliest) = queue.message(poll, now) {
-            // The message is not dropped: the waiters ask when the gap is over.
+            // The timer delivers the message again when the waiters may ask.
             io.set(Timer::DelayedMessage(lock), earliest);
             return;
         }
-        // The answer to an attempt in flight may be stale, if its waiter is not known to be in the server's queue yet.
+        // Until a fair waiter is known to be in the server's queue, the answer to its attempt may be stale.
         let on_server: Vec<Ticket> = queue.on_server().collect();
         self.with_all(&on_server, |request| {
             if request.is_asking() && !request.is_in_server_queue() {
@@ -265,8 +265,8 @@ impl Waiters {
         io.step(Step::Waiter(Input::MayBeFree(lock)));
     }
 
-    /// A connection to a node has opened: sends attempts for the waiters that must ask for themselves. For the first
-    /// waiter of each local queue, the router adds `MayBeFree`.
+    /// Handles that a node is connected: sends attempts for the sleeping waiters that ask for themselves. For the first
+    /// waiter of each local queue, the router (`Locks::lanes_opened`) adds `MayBeFree`.
     fn connected(&mut self, io: &mut Io, node: NodeId, now: Instant) {
         let is_due = |request: &Request| request.asks_itself() && request.node() == node && request.is_sleeping();
         for (ticket, request) in self.requests.iter_mut().filter(|(_, request)| is_due(request)) {
@@ -291,7 +291,7 @@ impl Waiters {
 pub(crate) struct Waiters {
     queues: Queues,
     requests: Table<Ticket, Request>,
-    /// The number of requests of each caller.
+    /// The number of requests of each context, which stands for the thread or task of a caller.
     by_caller: SortedMap<Context, usize>,
 }
 
@@ -301,7 +301,8 @@ impl Waiters {
         self.queues.find(keys, keys.kind.gate())
     }
 
-    /// Returns the lock at this gate of the record of these keys. The gate need not be that of their kind.
+    /// Returns the lock at this gate of the record of these keys. The gate need not be that of their kind: a read lock
+    /// and a write lock are two gates of one record.
     pub(crate) fn find_at(&self, keys: &Keys, gate: Gate) -> Option<LockId> {
         self.queues.find(keys, gate)
     }
@@ -418,7 +419,7 @@ impl Waiters {
         };
         match place {
             Place::Queue | Place::Server => !queue.is_idle(),
-            // Small requests for permits must not overtake a large one that waits. Requests of readers have no sizes.
+            // Small requests for permits must not overtake a large one that waits. Readers need no such rule.
             Place::Alone => {
                 let first = queue.first().and_then(|first| self.requests.get(&first));
                 queue.counts_permits() && first.is_some_and(Request::was_refused)

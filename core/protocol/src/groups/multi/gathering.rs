@@ -28,7 +28,7 @@ use crate::step::Reentry;
 use crate::types::{AcquireRequest, Outcome};
 use crate::wording::brief;
 
-/// The time after which an answer is late: the locks that were held in the meantime must be confirmed once more.
+/// If the answer for a lock takes longer than this, the server must confirm the locks that were already held.
 const LATE: Duration = Duration::from_millis(500);
 
 /// A caller that wants several locks.
@@ -42,7 +42,7 @@ pub(super) struct Gathering {
     began: Instant,
     /// When the current lock was requested.
     asked: Instant,
-    /// How many times in a row a lock expired before all were held; `expired` counts.
+    /// How many times in a row a lock expired before all were held.
     lateness: Lateness,
     /// Whether the caller waited for a lock while it held others.
     waited: bool,
@@ -53,14 +53,14 @@ pub(super) struct Gathering {
     /// The tickets in progress: one acquisition, or the final renewals (`renew_all`).
     under_way: Vec<Ticket>,
     plan: LeasePlan,
-    /// When the caller's wait is over.
+    /// When the caller's wait is over; `None` for a wait without a bound.
     until: Option<Instant>,
     context: Option<Context>,
     locks: LockSet,
     /// The multi-lock that is re-entered, by its first lease. No lock is acquired for it.
     again: Option<LeaseId>,
-    /// The holds of these locks that the caller had before, with their plans. A hold that is re-entered is renewed
-    /// while the other locks are acquired.
+    /// The holds of these locks that the caller had before, each with the plan to restore at the end. A hold that is
+    /// re-entered is renewed while the other locks are acquired.
     around: SortedMap<HoldId, LeasePlan>,
 }
 
@@ -135,7 +135,7 @@ impl Gathering {
         !self.under_way.is_empty()
     }
 
-    /// Whether one of the acquired locks has expired or was lost in the meantime.
+    /// Whether one of the acquired locks has expired or was lost.
     pub(super) fn has_expired(&self, members: &Members<'_>, now: Instant) -> bool {
         self.again.is_none() && members.earliest_deadline(&self.leases) <= now
     }
@@ -147,7 +147,7 @@ impl Gathering {
     }
 
     /// Returns when the caller must get its outcome, even if the answer to a call that is sent now is still missing.
-    /// `None` for a wait without a bound, and for a single attempt.
+    /// `None` stands for the command timeout: for a wait without a bound, and for a single attempt.
     fn answer_by(&self, now: Instant) -> Option<Instant> {
         let until = self.until.filter(|_| !self.is_single_attempt());
         until.map(|until| until.max(now) + FIRST_ANSWER_GRACE)
@@ -185,13 +185,12 @@ impl Gathering {
         true
     }
 
-    /// Notes that a ticket is done.
     pub(super) fn done(&mut self, member: Ticket) {
         self.under_way.retain(|under_way| *under_way != member);
     }
 
-    /// Adds a lock that was granted. Also notes whether the earlier locks were held for long in the meantime: either
-    /// the first attempt of this lock was not granted, or its answer was late.
+    /// Adds a lock that was granted. Also notes whether the caller waited for it while it held earlier locks: the first
+    /// attempt was not granted, or its answer was late.
     pub(super) fn granted(&mut self, members: &Members<'_>, lease: LeaseId, now: Instant) {
         self.leases.push(lease);
         let holds = members.locks().holds();
@@ -249,8 +248,8 @@ impl Gathering {
         Some(member)
     }
 
-    /// Returns the instant until which each lock must last: the end of a lease that counts from the last lock's call. A
-    /// multi-lock that is re-entered gets its full length from now.
+    /// Returns the instant until which each lock must last: the end of a lease that begins with the call for the last
+    /// lock. A multi-lock that is re-entered gets its full length from now.
     fn enough(&self, members: &Members<'_>, now: Instant) -> Instant {
         let full = now + self.plan.length;
         if self.again.is_some() {
@@ -260,7 +259,7 @@ impl Gathering {
         let newest = self.leases.last().and_then(|lease| holds.of_lease(*lease));
         let newest = newest.and_then(|id| holds.get(id));
         let granted = newest.map_or(full, Hold::record_until);
-        // A long lease is granted only in part at first.
+        // An attempt asks for at most 30 s of a longer lease.
         full.min(granted.max(self.asked + self.plan.length))
     }
 
@@ -375,7 +374,6 @@ impl Gatherings {
         self.by_ticket.len()
     }
 
-    /// Returns the tickets of these callers.
     pub(super) fn tickets(&self) -> Vec<Ticket> {
         self.by_ticket.keys().copied().collect()
     }
@@ -480,8 +478,8 @@ impl Gatherings {
         Some(gathering.finish(members, now))
     }
 
-    /// Handles the expiry of a lock before all were held: acquires all of them again, unless the wait is over or that
-    /// would be useless.
+    /// Handles the expiry of a lock before all were held: acquires all of them again, unless the wait is over or
+    /// another acquisition would be useless.
     fn expired(&mut self, members: &mut Members<'_>, ticket: Ticket, now: Instant) {
         let Some(gathering) = self.by_ticket.get_mut(&ticket) else {
             return;

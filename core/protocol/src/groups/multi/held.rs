@@ -21,7 +21,7 @@ pub(super) struct HeldLocks {
     by_lease: SortedMap<LeaseId, MultiLock>,
     /// The leases of all levels, each with the lease of the first level.
     levels: SortedMap<LeaseId, LeaseId>,
-    /// The multi-locks of a context on a set of locks, oldest first.
+    /// The multi-locks of a context (a thread or task) on a set of locks, oldest first.
     by_holder: SortedMap<(Context, LockSet), Vec<LeaseId>>,
 }
 
@@ -97,7 +97,7 @@ impl HeldLocks {
         self.by_lease.get(&first)
     }
 
-    /// Returns the first level of the multi-lock of a lease.
+    /// Returns the lease of the first level of the multi-lock that this lease belongs to.
     pub(super) fn first_level(&self, lease: LeaseId) -> Option<LeaseId> {
         self.levels.get(&lease).copied()
     }
@@ -184,8 +184,8 @@ impl HeldLocks {
         })
     }
 
-    /// Handles the loss of one member: the multi-lock is lost, and so are its other members. Reports the loss to each
-    /// level.
+    /// Handles the loss of one member: the multi-lock is lost, and so are its other members, except those that also
+    /// have a level outside the multi-lock. Reports the loss to each level of the multi-lock.
     pub(super) fn member_lost(&mut self, members: &mut Members<'_>, first: LeaseId, reason: LostReason, now: Instant) {
         let Some(multi) = self.by_lease.get_mut(&first).filter(|multi| multi.lost.is_none()) else {
             return;
@@ -197,7 +197,6 @@ impl HeldLocks {
             members.emit(Event::Lost { lease: *level, reason });
         }
         for member in &lost {
-            // A hold that also has a level outside the multi-lock is kept.
             let is_alone = |id: &HoldId| {
                 let hold = members.locks().holds().get(*id);
                 hold.is_some_and(|hold| hold.levels().len() == 1)

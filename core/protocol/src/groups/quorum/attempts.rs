@@ -1,5 +1,5 @@
-//! Quorum attempts: the callers that want a lock, their queue, and the rounds of the first one in the queue. In a round
-//! every primary is asked for its mutex once.
+//! Quorum attempts: the callers that want a lock, their queue, and the rounds of the first caller in the queue. In a
+//! round every primary is asked for its mutex once.
 
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::RangeInclusive;
@@ -89,7 +89,6 @@ impl Attempts {
         self.by_ticket.contains_key(&ticket)
     }
 
-    /// Returns the tickets of all quorum attempts.
     pub(super) fn tickets(&self) -> impl Iterator<Item = Ticket> {
         self.by_ticket.keys().copied()
     }
@@ -192,7 +191,7 @@ impl Attempts {
         }
     }
 
-    /// Decides the round of a quorum attempt, if possible.
+    /// Returns whether the round of a quorum attempt is decided by now, and how.
     pub(super) fn decide(&mut self, members: &Members<'_>, ticket: Ticket, wait: Wait, now: Instant) -> Decision {
         let majority = majority(members.io());
         let Some(attempt) = self.by_ticket.get(&ticket) else {
@@ -395,7 +394,7 @@ impl Attempts {
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
 /// The longest response timeout of a round.
 const LONGEST_TIMEOUT: Duration = Duration::from_millis(500);
-/// The ratio of the lease to the response timeout, within these bounds.
+/// The ratio of the lease to the response timeout, if the timeout is between these two bounds.
 const LEASE_BY_TIMEOUT: u32 = 10;
 
 /// Returns the response timeout of a round for a lease.
@@ -405,7 +404,7 @@ pub(super) fn response_timeout(io: &Io, lease: Duration) -> Duration {
     timeout.min(io.config().command_timeout)
 }
 
-/// The answers of the primaries so far.
+/// A round: the answers of the primaries so far.
 #[derive(Debug, Default)]
 pub(super) struct Round {
     /// The primaries that have not answered. A primary without a connection is asked when it is connected.
@@ -477,9 +476,9 @@ impl Round {
         self.granted.len().saturating_add(to_come.count()) >= majority
     }
 
-    /// Returns the cause, if the primaries are too slow for the response timeout: a majority would have answered if the
-    /// round had waited as long as the last round trips of the missing primaries. Only round trips that ended at
-    /// `since` or later count. `lease` is the requested lease.
+    /// Returns the cause, if the primaries are too slow for the response timeout: if the missing primaries take as long
+    /// as their last round trips, a majority answers after the timeout. Only round trips that ended at `since` or later
+    /// count. `lease` is the requested lease.
     pub(super) fn slowness(&self, io: &Io, lease: Duration, since: Instant) -> Option<Cause> {
         let missing = majority(io).checked_sub(self.answers())?;
         let late = self.unanswered.values().filter_map(|node| io.round_trip(*node, since));

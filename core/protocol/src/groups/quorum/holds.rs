@@ -1,8 +1,9 @@
 //! Quorum holds: locks that a majority of the primaries granted. Broadcasts: calls to several primaries at once, which
 //! are releases and extensions of all members, and questions to all primaries.
 //!
-//! The caller of a broadcast is answered as soon as a majority agrees, or when all primaries have answered. The other
-//! calls then go on. The caller of a forced release always waits for all primaries.
+//! The caller of a broadcast is answered as soon as a majority reports success (released, extended, or held), or when
+//! all primaries have answered. The other calls then go on. The caller of a forced release always waits for all
+//! primaries.
 
 use std::sync::Arc;
 
@@ -115,7 +116,7 @@ impl QuorumHolds {
         self.of_name(name).any(|(_, hold)| hold.lost.is_none())
     }
 
-    /// Returns the leases of a context on a lock, newest last.
+    /// Returns the leases of a context (a thread or task) on a lock, newest last.
     pub(super) fn of_context(&self, name: &LockName, context: Context) -> impl Iterator<Item = LeaseId> {
         let of_context = move |(lease, hold): (LeaseId, &QuorumHold)| (hold.context == Some(context)).then_some(lease);
         self.of_name(name).filter_map(of_context)
@@ -452,7 +453,6 @@ impl Broadcasts {
         self.by_ticket.contains_key(&ticket)
     }
 
-    /// Returns the tickets of all broadcasts.
     pub(super) fn tickets(&self) -> impl Iterator<Item = Ticket> {
         self.by_ticket.keys().copied()
     }
@@ -511,8 +511,7 @@ impl Broadcasts {
         }
     }
 
-    /// Completes the caller's ticket, if a majority agrees or all primaries have answered. A forced release waits for
-    /// all in any case.
+    /// Completes the caller's ticket, if the outcome of the broadcast is known by now.
     pub(super) fn decide(&mut self, members: &mut Members<'_>, holds: &QuorumHolds, ticket: Ticket) {
         let broadcast = self.by_ticket.get(&ticket);
         let Some(outcome) = broadcast.and_then(|broadcast| broadcast.outcome(members, holds)) else {
@@ -527,8 +526,8 @@ impl Broadcasts {
         }
     }
 
-    /// Stops waiting for the answers of a broadcast. Returns the lock to name in an error, if the ticket belongs to a
-    /// broadcast.
+    /// Stops waiting for the answers of a broadcast. Returns the lock to name in an error, if there is one; the outer
+    /// `None` if the ticket belongs to no broadcast.
     pub(super) fn stop(&mut self, members: &mut Members<'_>, ticket: Ticket) -> Option<Option<LockName>> {
         let broadcast = self.by_ticket.remove(&ticket)?;
         // Calls that are still in progress go on.
@@ -546,8 +545,9 @@ enum Answers {
     Missing,
 }
 
-/// Returns the answer of a majority by now, if it is good: released, held, or removed by force. Once all primaries have
-/// answered without such a majority, returns the answer that the caller must know.
+/// Returns the answer of a majority, if it is good: released, held, or removed by force. Without such a majority,
+/// returns `None` until all primaries have answered. Then returns `Unknown` if one of them says so, a bad answer if a
+/// majority answered at all, and otherwise an error.
 fn result_of(outcomes: &[Outcome], majority: usize, answers: Answers) -> Option<Outcome> {
     let is_all = answers == Answers::Complete;
     let count = |is_it: fn(&Outcome) -> bool| outcomes.iter().filter(|outcome| is_it(outcome)).count();
@@ -583,8 +583,8 @@ fn result_of(outcomes: &[Outcome], majority: usize, answers: Answers) -> Option<
     if let Some(unknown) = first(is_unknown) {
         return Some(unknown);
     }
-    // A holder need not have a record on every primary, so a few of the others may say `Expired`. An owner with records
-    // on only a few primaries holds nothing, so a few answers of `Stolen` are not enough.
+    // Another owner that holds the lock need not have a record on every primary, so a few may say `Expired`. An owner
+    // with records on only a few primaries holds nothing, so a few answers of `Stolen` are not enough.
     let is_stolen = |outcome: &Outcome| matches!(outcome, Outcome::Released(ReleaseOutcome::Stolen));
     let is_expired = |outcome: &Outcome| matches!(outcome, Outcome::Released(ReleaseOutcome::Expired));
     let bad = if count(is_stolen) >= count(is_expired) {

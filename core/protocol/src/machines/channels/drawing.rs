@@ -1,4 +1,4 @@
-//! The state diagram of a channel, as rows.
+//! The state diagram of a channel, as rows of a state, an input and the next state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The state diagram of a waiter of a fair lock, as rows.
+//! The state diagram of a waiter of a fair lock, as rows of a state, an input and the next state.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
 //! A hold: one record of this client on the server, a lease for each level, and the watchdog. The watchdog decides when
-//! the hold is renewed, and keeps the deadline until which the holder may rely on the lease.
+//! the hold is renewed, and keeps the deadline until which the holder may rely on the lease. A degraded hold has no
+//! record, and nothing renews it.
 //!
 //! The watchdog renews an auto-renewed hold after a third of its lease or a little earlier, counted from when the last
 //! confirmed call was sent. If a renewal is not answered within a sixth of the lease, or within the command timeout if
@@ -7,10 +8,10 @@
 //! only until it has its own length, or the length that an extension asks for. It may be shorter at first, because an
 //! attempt asks for at most 30 s, and a grant to a waiter in a server's queue lasts 3 s.
 //!
-//! A renewal never creates a record and never shortens one, so it can use either lane. It uses the command lane while
-//! the renewal lane is closed, or if the last renewal failed on the renewal lane. When a lane opens, an auto-renewed
-//! hold is renewed on it, because its connection may lead to another server; if the last renewal failed on that lane,
-//! the other one comes first.
+//! A renewal never creates a record and never shortens one, so either connection to the server, called a lane, can
+//! carry it. A renewal uses the command lane while the renewal lane is closed, or if the last renewal failed on the
+//! renewal lane. When a lane opens, an auto-renewed hold is renewed on it, because the new connection may lead to
+//! another server. If the last renewal failed on that lane, the other lane is preferred.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -119,7 +120,7 @@ impl Hold {
         self.watchdog.is_valid(now)
     }
 
-    /// Whether the record lasts until `until`.
+    /// Whether the record lasts until `until`, or up to 1 ms less.
     pub(crate) fn lasts(&self, until: Instant) -> bool {
         self.watchdog.reaches(until)
     }
@@ -188,7 +189,7 @@ impl Hold {
         watchdog.renew(io, &record, None, now);
     }
 
-    /// Extends a degraded lease, of which no server has a record, until `until`. An auto-renewed one lasts until its
+    /// Extends a degraded lease, of which no server has a record, until `until`; if it is auto-renewed, until its
     /// release or the end of `max_hold`. Reports the deadline to each lease of the hold, and returns the deadline.
     pub(super) fn extend_locally(&mut self, io: &mut Io, id: HoldId, until: Instant, now: Instant) -> Instant {
         self.watchdog.extend_locally(until, now);
@@ -444,7 +445,7 @@ impl Watchdog {
         is_new
     }
 
-    /// Extends a degraded lease until `until`. An auto-renewed one lasts until its release or the end of `max_hold`.
+    /// Extends a degraded lease until `until`; if it is auto-renewed, until its release or the end of `max_hold`.
     pub(super) fn extend_locally(&mut self, until: Instant, now: Instant) {
         let until = if self.plan.renewed { now + ENDLESS } else { until };
         let until = self.capped(until);
@@ -550,7 +551,7 @@ impl Watchdog {
     /// failover may have lost the record.
     pub(super) fn connected(&mut self, io: &mut Io, record: &RecordRef<'_>, lane: Lane, now: Instant) {
         // If the last renewal failed on this lane, the next one may fail there too, and there may be no time for a
-        // third.
+        // third one.
         let has_failed = self.failures > 0 && self.last_lane == lane;
         if !self.reaches(self.wanted_until) || self.plan.renewed {
             self.renew(io, record, Some(lane).filter(|_| !has_failed), now);

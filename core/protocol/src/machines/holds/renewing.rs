@@ -18,7 +18,8 @@ use crate::types::{Event, Outcome};
 use crate::wording::{cause_of, explain};
 
 impl Holds {
-    /// Extends a hold, and completes `ticket` when the server has confirmed that.
+    /// Extends a hold, and completes `ticket` when the server has confirmed the extension, or at once for a degraded
+    /// hold.
     pub(super) fn extend_hold(&mut self, io: &mut Io, ticket: Ticket, extension: Extension, now: Instant) {
         let id = extension.hold;
         let Some(hold) = self.hold_mut(id) else { return };
@@ -85,7 +86,7 @@ impl Holds {
         }
     }
 
-    /// Completes the extensions for which the record lasts long enough.
+    /// Completes the extensions of a hold for which its record now lasts long enough.
     pub(super) fn settle_extensions(&mut self, io: &mut Io, id: HoldId) {
         let Some((hold, extensions)) = self.hold_and_extensions(id) else {
             return;

@@ -1,4 +1,4 @@
-//! The state diagram of a release, as rows.
+//! The state diagram of a release, as rows of a state, an input and the next state.
 
 use std::collections::BTreeMap;
 
@@ -18,6 +18,7 @@ impl Drawn for Releases {
         (NEW, "owed", SENT),
         // No lane is open for the release, or the TTL of an expired lease must pass first.
         (NEW, "owed", WAITING),
+        // An abandoned owner id holds a fair lock.
         (NEW, "seen", SENT),
         (NEW, "seen", WAITING),
         (WAITING, "connected", SENT),

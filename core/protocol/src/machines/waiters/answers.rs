@@ -101,8 +101,8 @@ impl Waiters {
     }
 
     /// Handles a grant that came too late to be useful. Releases it and asks under a new owner id: at once after the
-    /// first such grant, and after a pause that grows with each further one in a row. After several in a row, a single
-    /// attempt or a wait without a bound fails.
+    /// first such grant, and after a pause that grows with each further one in a row. After the fifth in a row, a
+    /// single attempt or a wait without a bound fails.
     fn too_late(&mut self, io: &mut Io, ticket: Ticket, late: LateGrant, now: Instant) {
         let Some(request) = self.request_mut(ticket) else {
             return;
@@ -137,8 +137,8 @@ impl Waiters {
         }
     }
 
-    /// Fails a caller whose lease is too short for the time that answers take. Also fails the waiters behind it whose
-    /// wait has no bound and whose lease is not longer.
+    /// Fails a caller whose lease is too short for the time that answers take. Also fails each waiter behind it whose
+    /// lease is not longer, unless its wait has a bound.
     fn fail_late(&mut self, io: &mut Io, ticket: Ticket, cause: &Cause, now: Instant) {
         let Some(request) = self.request(ticket) else {
             return;
@@ -150,7 +150,7 @@ impl Waiters {
             *other != ticket && request.is_some_and(|request| request.plan().length <= length)
         });
         failed.insert(0, ticket);
-        // Starts with the last one: after the removal of the first one, the next one would ask the server.
+        // Starts with the last waiter: when the first waiter is removed, the next one asks the server.
         for ticket in failed.into_iter().rev() {
             if let Some(request) = self.request(ticket) {
                 let waited = now.saturating_since(request.started());
@@ -222,7 +222,8 @@ impl Waiters {
         }));
     }
 
-    /// Lets a refused waiter sleep until its next attempt, or ask at once if the refusal may be stale.
+    /// Lets a refused waiter sleep until its next attempt. If the refusal may be stale, the next attempt is due as soon
+    /// as `MIN_GAP` has passed since the last one.
     pub(super) fn sleep(&mut self, io: &mut Io, ticket: Ticket, remaining: Option<Duration>, now: Instant) {
         let Some(request) = self.request_mut(ticket) else {
             return;
@@ -245,7 +246,8 @@ impl Waiters {
         io.set(Timer::Wake(ticket), now + sleep);
     }
 
-    /// Handles an attempt that failed without an answer that names the holder.
+    /// Handles an attempt that failed. The waiter asks again after a pause; a single attempt that the server may have
+    /// granted ends instead.
     pub(super) fn unanswered(&mut self, io: &mut Io, holds: &Holds, ticket: Ticket, now: Instant) {
         let Some(request) = self.request_mut(ticket) else {
             return;
@@ -304,11 +306,11 @@ impl Waiters {
 }
 
 /// The meaning of the answer to an attempt. `may_be_granted` says whether the server may have granted the lock although
-/// the answer does not say so.
+/// its reply does not say so. It is false for an attempt that was cut off, which `Unresolved::resolved` counts.
 pub(super) enum Verdict {
     /// The lock was granted.
     Granted(Granted),
-    /// The lock was granted, but nothing of the lease is left.
+    /// The lock was granted, but the deadline of the lease has already passed.
     TooLate(LateGrant),
     /// Another owner holds the lock, or other waiters come first.
     Held {
@@ -480,7 +482,7 @@ impl Waiters {
             io.failed_at(primary, &cause, now);
         }
         if request.is_graced() {
-            // The client may use what is left of the grace to learn which program the holder is.
+            // The client may use what is left of the prolonged wait to learn which program the holder is.
             io.name_by(ticket, &outcome, io.due(Timer::Wait(ticket)), now);
         }
         io.complete(ticket, outcome);

@@ -1,8 +1,9 @@
-//! The waiters for a primary whose circuit breaker is open: they fail, are skipped, or are granted degraded leases.
+//! The waiters for a primary whose circuit breaker is open: they fail, are skipped, or wait for a degraded lease, which
+//! the client grants without the server.
 //!
 //! The waiters for a degraded lease use the local queue, even for a lock whose waiters otherwise queue on the server.
-//! The lock therefore has one holder in this client, no matter whether the server or the client granted it. Once the
-//! primary serves again, the waiters ask it.
+//! A degraded lease therefore waits until no caller of this client holds the lock. Once the primary serves again, the
+//! waiters ask it.
 
 use super::Waiters;
 use super::queue::{Place, Queue};
@@ -38,8 +39,8 @@ pub(crate) fn refused_unasked(outage: &Outage, name: &LockName, policy: OnUnavai
     }
 }
 
-/// Whether this kind of lock has degraded leases. Only the server can count the holders of a lock that can have several
-/// holders, or that has two sides.
+/// Whether this kind of lock has degraded leases. A lock that can have several holders, or that has two sides, has
+/// none, because only the server knows all its holders.
 fn is_granted_locally(keys: &Keys) -> bool {
     let spec = keys.kind.spec();
     keys.kind.is_exclusive() && spec.gates_around().count() == 1

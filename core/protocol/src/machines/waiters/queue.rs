@@ -3,8 +3,8 @@
 //! The waiters of one client queue here in order of arrival, and only the first one asks the server. A hundred waiters
 //! in a process therefore cause no more traffic than one, and none of them starves. The waiters of a fair lock are only
 //! listed here: they queue on the server, and each sends its own first attempt. After a release the next local waiter
-//! asks at once. To let other clients have their turn, a client that knows of subscribers elsewhere pauses after 16
-//! local grants in a row, or 20 ms after the first of them (`Turn`).
+//! asks at once. To let other clients have their turn, a client whose last release reached other subscribers pauses
+//! after 16 local grants in a row, or 20 ms after the first of them (`Turn`).
 //!
 //! `Wakes` limits how often messages make a client ask the server. A message says that a lock may be free, and the
 //! client asks the server whether it is. Every user that may publish can send any number of such messages. A queue
@@ -31,7 +31,7 @@ use crate::instant::Instant;
 use crate::kinds::{Gate, Holders, Keys};
 use crate::periods::MIN_GAP;
 
-/// The longest time for which messages about a semaphore cause no call.
+/// The longest gap between two calls that messages about a semaphore cause.
 const SHARED_GAP: Duration = Duration::from_millis(16);
 /// The tolerance when two ends of a hold are compared: a TTL on the wire has whole milliseconds, and clocks run at
 /// different rates.
@@ -48,7 +48,8 @@ pub(super) enum Place {
     Alone,
 }
 
-/// A gate of a record on a server. All waiters at one gate contend for the same lock.
+/// A gate of a record on a server; a read lock and a write lock are two gates of one record. All waiters at one gate
+/// contend for the same lock.
 type RecordGate = (NodeId, Gate, Arc<[u8]>);
 
 /// The waiters and the holder of one lock in this client.
@@ -58,7 +59,8 @@ type RecordGate = (NodeId, Gate, Arc<[u8]>);
 pub(super) struct Queue {
     /// The keys of the first caller. All callers contend for the same record.
     keys: Arc<Keys>,
-    /// The hold that blocks the waiters while it is valid; `None` for a lock that can have several holders.
+    /// The hold of this client that blocks the waiters; `None` if there is none, and always for a lock that can have
+    /// several holders.
     holding: Option<HoldId>,
     /// Earlier holds that are not known to be lost yet. A server that has lost a record may grant the lock to this
     /// client once more.
@@ -77,12 +79,11 @@ pub(super) struct Queue {
 struct Waiting {
     /// The waiters of the local queue, in order of arrival. The first one asks the server.
     local: VecDeque<Ticket>,
-    /// The waiters whose kind queues on the server, whether or not the server has confirmed their place.
+    /// The waiters of a fair lock that queue on the server, whether or not it has confirmed their place.
     on_server: SortedSet<Ticket>,
     /// The requests in no queue: reads inside a write, and single attempts for a lock that can have several holders.
     alone: SortedSet<Ticket>,
-    /// The waiters of the local queue whose wait ends with the next answer that names the holder, or when the lock is
-    /// held here.
+    /// The waiters that get their outcome with the next answer that names the holder, or when the lock is held here.
     due: Vec<Ticket>,
     /// The last answer of the server about this lock, and when it arrived.
     last_answer: Option<(Instant, LastAnswer)>,
@@ -147,8 +148,7 @@ impl Queue {
         was_on_server
     }
 
-    /// Notes that the wait of a local waiter ends when an answer to any waiter here names the holder, or when the lock
-    /// is held here.
+    /// Notes that a wait ends when an answer to any waiter here names the holder, or when the lock is held here.
     pub(super) fn end_with_first_answer(&mut self, ticket: Ticket) {
         self.waiters.get_or_insert_default().due.push(ticket);
     }
@@ -286,8 +286,8 @@ impl Queue {
         }
     }
 
-    /// Returns why the last answer did not name the holder. Returns `None` if the lock was held here, or an attempt or
-    /// a poll was answered, after that.
+    /// Returns why the last answer did not name the holder. Returns `None` if it did, or if the lock was held here or a
+    /// call was answered since then.
     pub(super) fn last_failure(&self) -> Option<&Cause> {
         match self.last_answer()? {
             (at, LastAnswer::Failed(why)) if !self.had_contact_after(at) => Some(why),
@@ -340,7 +340,7 @@ impl Queue {
         self.holding.is_none() && !self.waiters.as_deref().is_some_and(has_queued)
     }
 
-    /// Whether a waiter here would ask now.
+    /// Whether a waiter here would ask the server if a message arrived now.
     pub(super) fn has_waiter_to_ask(&self) -> bool {
         let is_held = self.holding.is_some();
         let would_ask = |waiters: &Waiting| (!waiters.local.is_empty() && !is_held) || !waiters.on_server.is_empty();
@@ -428,14 +428,12 @@ impl Queues {
         self.by_id.iter_mut().map(|(_, queue)| queue)
     }
 
-    /// Removes a queue.
     pub(super) fn remove(&mut self, id: LockId) {
         if let Some(queue) = self.by_id.remove(&id) {
             self.by_record.remove(&gate_of(&queue.keys, queue.keys.kind.gate()));
         }
     }
 
-    /// Returns the number of queues.
     pub(super) fn len(&self) -> usize {
         self.by_id.len()
     }
@@ -445,7 +443,7 @@ fn gate_of(keys: &Keys, gate: Gate) -> RecordGate {
     (keys.node, gate, Arc::clone(&keys.record))
 }
 
-/// The present turn of this client: how often, and for how long, it was granted the lock in a row.
+/// The present turn of this client: how often in a row, and since when, the client was granted the lock.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     /// The number of grants here since another client could last acquire the lock.

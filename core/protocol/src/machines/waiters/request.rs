@@ -5,19 +5,19 @@
 //!  Queued ───────────────────────────────────────────────► Asking
 //!    │  this client's turn is over                          │ ▲ │
 //!    └────────────────► Pausing ── 2–5 ms ──────────────────┘ │ │ granted
-//!                                                    message, │ │────────► a Hold
-//!                          refused, or no answer      TTL or  │ │ wait = 0, or a
-//!                       Asking ─────────► Sleeping ── poll ───┘ │ permanent error
+//!                                               TTL, message, │ │────────► a Hold
+//!                          refused, or no answer      poll or │ │ wait = 0, or a
+//!                       Asking ─────────► Sleeping ── pause ──┘ │ permanent error
 //!                                                               └────────► refused
 //!
-//!  without a connection: Sleeping instead of Asking
-//!  Asking ── overdue, or granted too late ──► Asking once more
-//!  Asking ── granted too late several times in a row ──► Pausing, ever longer; if the wait
-//!              has no bound ──► refused
+//!  without a connection: Sleeping instead of Asking, until one opens
+//!  Asking ── overdue ──► Asking once more, or refused if wait = 0
+//!  Asking ── granted too late ──► Asking once more; again in a row ──► Pausing; the fifth
+//!              time, unless the wait has a bound ──► refused
 //!  Pausing ── wait is over, and no attempt was sent ──► Asking
 //!  Queued ── wait is over, and the first one here is answered, or holds the lock ──► refused
-//!  Sleeping ── the server grants the lock to a waiter in its queue, or an overdue attempt
-//!              is answered ──► a Hold, or refused
+//!  Asking, Sleeping ── the server grants the lock to a waiter in its queue ──► a Hold
+//!  Sleeping ── an overdue attempt is granted, or fails for good ──► as from Asking
 //!
 //!  any state ── the circuit breaker of its primary opens ──► refused, or Queued in this
 //!                                                  client, where the first one is
@@ -31,11 +31,13 @@
 //! request keeps one owner id for all its attempts, so that an attempt after a lost reply finds the record of the
 //! attempt before it. Once a release for that id is owed, the request draws a new id.
 //!
-//! A thread can have two waits at once, because a signal handler runs during a wait of its thread. `CallerWait` is one
-//! of them, as the router needs it when the other one is granted the lock.
+//! A thread can have two waits at once, because a signal handler can run during a wait of its thread. When one of them
+//! is granted the lock, the router (`locks.rs`) decides the other one anew, by its `CallerWait`.
 //!
-//! A bounded wait that is over, and a refused single attempt, fail with `LockTimeout` if the client knows that another
-//! owner holds the lock, or that other callers of this client come first. Otherwise they fail with `Unavailable`.
+//! A bounded wait that is over, and a single attempt without a grant, fail with `LockTimeout` if the client knows that
+//! another owner holds the lock, or that other callers of this client come first. Otherwise they fail with
+//! `Unavailable`. A bounded wait lasts up to 40 ms longer if its first answer is still due. A permanent error fails any
+//! request with `Misconfigured`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,14 +92,13 @@ pub(super) struct Request {
     was_refused: bool,
     /// The owner id of the write hold inside which the caller reads, if any.
     inside: Option<OwnerId>,
-    /// Whether a refusal left the mark of this request on the server (`Kind::leaves_mark`).
+    /// Whether a refusal left the mark of a waiting writer on the server (`Kind::leaves_mark`).
     marked: bool,
     /// Whether the answer to an attempt said that the request is in the server's queue.
     in_server_queue: bool,
     started: Instant,
     state: State,
-    /// Whether a message arrived, or may have been missed, while an attempt was in flight, so that a refusal may be
-    /// stale.
+    /// Whether a refusal may be stale, because a message arrived or may have been missed during the attempt.
     stale: bool,
     last_attempt: Option<Instant>,
     /// Whether the wait is over and was prolonged once, for the first answer.
@@ -109,7 +110,7 @@ pub(super) struct Request {
 /// The part of a request that is abandoned together with its owner id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Renounced {
-    /// A grant, whose record is certainly on the server.
+    /// A grant that came too late. Its record may still be on the server.
     Grant,
     /// The attempts, of which some may have been granted.
     Attempts,
@@ -204,7 +205,6 @@ impl Request {
         self.place
     }
 
-    /// Moves the request to this place.
     pub(super) const fn set_place(&mut self, place: Place) {
         self.place = place;
     }
@@ -218,7 +218,6 @@ impl Request {
         self.once
     }
 
-    /// Returns the longest time for which the hold may last.
     pub(super) const fn max_hold(&self) -> Option<Duration> {
         self.max_hold
     }
@@ -254,7 +253,7 @@ impl Request {
         self.was_refused
     }
 
-    /// Whether the request has left its mark on the server, and must renew the mark before it expires.
+    /// Whether the request has left the mark of a waiting writer on the server, and must renew it before it expires.
     pub(super) const fn is_marked(&self) -> bool {
         self.marked
     }
@@ -362,7 +361,7 @@ impl Request {
         }
     }
 
-    /// Whether the answer to this call matters: the call is an attempt under the present owner id.
+    /// Whether the answer to this call matters: the call is an attempt or a poll under the present owner id.
     pub(super) fn is_attempt(&self, call: CallId) -> bool {
         self.unresolved.in_flight().contains(&call)
     }
@@ -513,7 +512,7 @@ impl CallerWait {
         }
     }
 
-    /// Returns a new request for the lock of an endless wait, inside the write hold of this owner.
+    /// Returns a new request for the lock of an endless wait: the caller now reads inside the write hold of `writer`.
     pub(crate) fn again(self, writer: OwnerId) -> Wanted {
         Wanted {
             ticket: self.ticket,

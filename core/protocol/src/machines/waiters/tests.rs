@@ -18,7 +18,7 @@ const LEASE: Duration = Duration::from_secs(30);
 const ONCE: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_secs(60);
 
-/// One request, and the other requests that it takes to bring it into its state.
+/// The request under test, with the other requests that bring it into its state.
 struct Alone {
     bench: Bench,
     waiters: Waiters,

@@ -17,7 +17,7 @@ fn in_an_outage_a_wait_can_end_in_any_state_and_reports_why() {
 #[test]
 fn in_an_outage_a_request_waits_here_and_its_attempts_are_released() {
     for (make, is_owed) in [
-        // The release is owed for the request before this one, which fails.
+        // The release is owed for the first request, which fails in the outage.
         (Alone::queued as fn() -> Alone, true),
         (Alone::pausing, false),
         (Alone::asking, true),
