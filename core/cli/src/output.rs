@@ -26,8 +26,8 @@ pub(crate) fn print_json(value: &Value) -> Result<(), Exit> {
 }
 
 /// Formats a JSON value so that it is safe for a terminal and unchanged for a program. JSON itself escapes only C0
-/// control characters, but others are harmful too, such as C1. They can occur only in strings, where JSON allows every
-/// character to be escaped.
+/// control characters, but others are harmful too, such as C1. Harmful characters can occur only in strings, where JSON
+/// allows every character to be escaped.
 pub(crate) fn json_line(value: &Value) -> String {
     let text = value.to_string();
     if !text.contains(is_harmful) {
