@@ -53,7 +53,7 @@ pub(crate) struct Rule<'a> {
     pub(crate) role: Role,
     /// The prefixes of the names of the user's locks.
     pub(crate) prefixes: &'a [String],
-    /// Whether the user is confined to the keys and channels of its prefix. A tenant always is.
+    /// Whether the user is confined to the keys and channels of one prefix. A tenant always is.
     pub(crate) is_confined: bool,
     /// Commands in addition to those of the role, such as `+select`.
     pub(crate) extra_commands: Vec<String>,

@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::exit::Exit;
 
-/// Prints a text. If the reader has closed the pipe, returns an [`Exit`] that is no failure.
+/// Prints a text. If the reader has closed the pipe, the error is an [`Exit`] with status 0.
 pub(crate) fn print(text: &str) -> Result<(), Exit> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -264,7 +264,7 @@ impl Secret {
         let refuse = |why: String| Exit::new(Exit::CONFIG, format!("the file of {option}: {why}"));
         let unreadable = |error: std::io::Error| refuse(format!("{error}; give the path of a file with the {name}"));
         let mut secret = Vec::new();
-        // A secret of this length still fits into a request before the login.
+        // A secret of `MAX_SECRET_BYTES` still fits into a request before the login.
         let limit = u64::try_from(MAX_SECRET_BYTES).unwrap_or(u64::MAX);
         File::open(file)
             .and_then(|file| file.take(limit + 1).read_to_end(&mut secret))

@@ -92,7 +92,7 @@ pub(crate) fn inherited() -> HashSet<ProcessId> {
     found.into_iter().map(|process| process.id).collect()
 }
 
-/// Sends a signal to all of these processes. Returns those to which this user may not send signals.
+/// Sends a signal to all of these processes. Returns the processes to which this user may not send signals.
 pub(crate) fn signal_all(processes: &[Process], signal: Signal) -> Vec<Pid> {
     let is_refused = |process: &&Process| system::signal(process, signal) == Err(Errno::PERM);
     processes

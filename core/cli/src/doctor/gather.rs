@@ -34,6 +34,7 @@ pub(super) struct Request<'a, E> {
 
 /// Gathers the facts about the servers.
 ///
+/// # Errors
 /// Fails like the request's `client`, and with `InvalidArgument` for a malformed URL or option. With one URL, also
 /// fails like [`Servers::open`], and if it is the URL of a single server that does not answer.
 pub(super) async fn gather<E: From<Error>>(request: &Request<'_, E>) -> Result<Facts, E> {

@@ -1,10 +1,10 @@
 //! The rights that locks need, how the doctor tests each of them, and the line that grants them.
 //!
-//! The doctor tries each command on a scratch key, which belongs to no lock, of each form that locks use. Since Redis
-//! 7.0 a user can have several selectors, and each grants commands only on its own keys. A script names keys of two
-//! forms, so the doctor also tries a script with keys of both forms. If the user may use `SET`, each scratch key holds
-//! a string with a TTL. A command for hashes or sorted sets then writes nothing: the server checks the user's rights
-//! first, and then answers `WRONGTYPE`.
+//! The doctor tries each command on scratch keys, which belong to no lock: one key of each form that locks use. Since
+//! Redis 7.0 a user can have several selectors, and each grants commands only on its own keys. A script names keys of
+//! two forms, so the doctor also tries a script with keys of both forms. If the user may use `SET`, each scratch key
+//! holds a string with a TTL. A command for hashes or sorted sets then writes nothing: the server checks the user's
+//! rights first, and then answers `WRONGTYPE`.
 
 use super::layout::Layout;
 use super::version::Version;

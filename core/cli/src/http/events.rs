@@ -20,8 +20,8 @@ pub(super) struct Events {
 /// lost.
 type NextEvent = Pin<Box<dyn Future<Output = (Subscription, Option<Bytes>)> + Send>>;
 
-/// After this long without a message, a comment is sent as an event. Clients and proxies close a connection that is
-/// silent for minutes, and the write also reveals a client that is gone.
+/// After this long without a message, a comment line is sent. Clients and proxies close a connection that is silent for
+/// minutes, and the write also reveals a client that is gone.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
 impl Events {

@@ -258,7 +258,8 @@ mod tests {
             .unwrap()
             .allowed_origin;
         assert_eq!(allowed_origin.unwrap(), "*");
-        // A server on an open network does not know its own names, so it cannot tell them from an attacker's.
+        // A server that other machines can reach does not know its own names, so it cannot tell them from an
+        // attacker's.
         assert!(check_page(&guard(&[], false), "evil.example", "http://evil.example").is_err());
         assert!(check_page(&guard(&[], false), "10.0.0.1:1", "http://10.0.0.1:1").is_ok());
     }

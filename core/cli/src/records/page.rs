@@ -4,7 +4,7 @@
 //! No value that can be large is read whole. The commands of each step, for all keys, are sent together.
 //!
 //! ```text
-//!   form ─► type ─► size ─► owner ─► time held, token, waiters
+//!   form ─► type ─► size ─► owner ─► token, time left, waiters
 //! ```
 
 use std::time::Duration;

@@ -315,7 +315,7 @@ mod tests {
     use super::*;
     use crate::doctor::facts::{Clock, Persistence, Replica, RoundTrip, samples};
 
-    /// Returns the findings about a server without faults after `change` has changed it.
+    /// Returns the findings about a sample server after `change` has changed it.
     fn checks_after(layout: Layout, change: impl FnOnce(&mut Server)) -> Vec<Check> {
         let mut facts = samples::facts(layout, &["a:6379"]);
         change(&mut facts.servers[0]);

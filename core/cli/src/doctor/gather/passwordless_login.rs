@@ -13,7 +13,7 @@ use crate::doctor::facts::Fact;
 /// The address and login that a URL describes.
 pub(super) struct Login<'a> {
     url: ServerUrl,
-    /// Returns the options of a client for a URL with the address at which a server was reached.
+    /// Returns the options of a client for the URL of a server that was reached.
     client_of_reached: &'a dyn Fn(&str) -> Option<Builder>,
 }
 
