@@ -53,19 +53,19 @@ pub(crate) struct Rule<'a> {
     pub(crate) role: Role,
     /// The prefixes of the names of the user's locks.
     pub(crate) prefixes: &'a [String],
-    /// Whether the user is confined to the keys and channels of its prefix. A tenant always is.
+    /// Whether the user is confined to the keys and channels of one prefix. A tenant always is.
     pub(crate) is_confined: bool,
     /// Commands in addition to those of the role, such as `+select`.
     pub(crate) extra_commands: Vec<String>,
 }
 
 impl Rule<'_> {
-    /// Returns the command that gives a user these rights. The reader replaces `PASSWORD`.
+    /// Returns the command that gives a user these rights. The reader of the output replaces `PASSWORD`.
     pub(crate) fn command(&self, user: &str) -> String {
         format!("ACL SETUSER {}", self.user_and_rights(user))
     }
 
-    /// Returns the same as a line for an ACL file.
+    /// Returns the same rule as a line for an ACL file.
     pub(crate) fn acl_file_line(&self, user: &str) -> String {
         format!("user {}", self.user_and_rights(user))
     }
@@ -118,7 +118,7 @@ impl Rule<'_> {
     }
 }
 
-/// Drops all other key patterns if the pattern of all keys is there: servers accept no key pattern after that one.
+/// If the pattern of all keys (`~*`) is there, drops all other key patterns: servers accept no key pattern after it.
 pub(crate) fn drop_covered_keys(patterns: &mut Vec<String>) {
     const ALL: &str = "~*";
     if patterns.iter().any(|pattern| pattern == ALL) {

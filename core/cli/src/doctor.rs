@@ -1,13 +1,14 @@
 //! `steadlock doctor`: looks at the servers, and reports what is wrong with them for locks.
 //!
 //! ```text
-//!   gather    asks the servers ──► facts     plain data; a fact that cannot be read is unknown, with the reason
-//!   findings  pure functions of facts ──► catalogue::Finding; tier: the tier that the servers reach
-//!   report    text, or JSON
+//!   gather    asks the servers for the facts: plain data; a fact that cannot be read is unknown, with the reason
+//!   findings  judges the facts: pure functions
+//!   tier      finds the tier that the servers reach: a pure function, too
+//!   report    writes the findings and the tier as text or JSON
 //! ```
 //!
-//! Only this file reads the options of the command, and prints. The modules below it use no other module of this crate
-//! but the access rules.
+//! Only this file reads the options of the command, and prints. The modules below it use one other module of this
+//! crate: the access rules.
 
 mod catalogue;
 mod facts;

@@ -1,5 +1,5 @@
-//! The part of `steadlock run` that holds the lock while the command runs: it sends the deadline of the lease and
-//! signals to the supervisor, and receives the command's end.
+//! The part of `steadlock run` that holds the lock while the command runs. It sends signals and the lease's deadline to
+//! the supervisor (the process between it and the command), and receives the command's exit status.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -84,9 +84,9 @@ impl<'a> Holder<'a> {
         if job.leave_children {
             command.arg("--leave-children");
         }
-        // The command must stay in a terminal's foreground group, because other groups cannot read from the terminal
-        // and do not receive its Ctrl-C. Without a terminal, the supervisor has its own group, so that a kill of this
-        // process's group does not hit it.
+        // With a terminal, the command must stay in the foreground group, because other groups cannot read from the
+        // terminal and do not receive its Ctrl-C. Without a terminal, the supervisor has its own group: a kill of this
+        // process's group then does not hit the supervisor.
         let own_group = !tree::has_terminal();
         if own_group {
             command.arg("--own-group").process_group(0);
@@ -124,14 +124,14 @@ impl<'a> Holder<'a> {
         })
     }
 
-    /// Waits until no process of the command runs any more; with `leave_children`, until the command has ended by
-    /// itself. Processes that this user may not end are waited for only while the lease lasts.
+    /// Waits until no process of the command runs any more; with `leave_children`, it is enough that the command has
+    /// ended by itself. After a loss, gives up on processes that this user may not end.
     pub(crate) async fn run(mut self, signals: &mut Signals) -> Result<CommandEnd, Exit> {
         let lost = self.lease.lost();
         tokio::pin!(lost);
         let mut is_link_open = true;
         let mut awaits_loss = true;
-        // The time at which a supervisor that should have ended the command counts as stuck.
+        // The time at which a supervisor that has not ended the command after a loss is killed.
         let mut kill_supervisor_at: Option<Instant> = None;
         while self.supervisor_end.is_none() {
             tokio::select! {
@@ -177,7 +177,7 @@ impl<'a> Holder<'a> {
         self.end_without_status()
     }
 
-    /// Reaps the children that have ended. Returns whether others are left.
+    /// Reaps the children that have ended. Returns whether other children are left.
     fn reap(&mut self) -> bool {
         tree::reap(|pid, how| {
             if pid == self.supervisor {
@@ -218,7 +218,7 @@ impl<'a> Holder<'a> {
         self.send_and_wake(Message::Lost);
     }
 
-    /// Sends the supervisor an order and wakes it, in case a signal has stopped it.
+    /// Sends a message to the supervisor, and wakes it in case a signal such as SIGSTOP has stopped it.
     fn send_and_wake(&self, message: Message) {
         self.link.send(message);
         if self.supervisor_end.is_none() {
@@ -267,8 +267,8 @@ impl<'a> Holder<'a> {
                 status: Exit::LOST,
                 lost: self.lost,
             }),
-            // The supervisor was not yet catching signals. A terminal or a service manager sends such a signal to all
-            // processes, so it would have ended the command, too.
+            // The signal came before the supervisor caught signals. A terminal or a service manager sends such a signal
+            // to all processes, so it would have ended the command, too.
             (None, Some(signal)) if ends.contains(&signal) => Ok(CommandEnd {
                 status: status_of_signal(signal),
                 lost: None,
@@ -290,5 +290,6 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The time that the supervisor of a lost lock has, after `kill_after`, to end the command. Then it counts as stuck.
+/// After a loss, the supervisor has `kill_after` and this time to end the command. Then it counts as stuck, and is
+/// killed.
 const STUCK_AFTER: Duration = Duration::from_secs(2);

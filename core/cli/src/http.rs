@@ -3,9 +3,9 @@
 //! A request passes through these modules, and each of them can answer it:
 //!
 //! ```text
-//!  guard            files                rest                    answers
-//!  host, origin ──► a file of the ──► token ──► words ──► run ──► JSON
-//!                   folder, if any                  └──► events: a subscription
+//!  guard            files                rest                         answers
+//!  host, origin ──► a file of the ──► token ──► command ──► run ──► JSON, or RESP
+//!                   folder, if any          └──► subscription: events
 //! ```
 
 mod answers;
@@ -49,7 +49,7 @@ pub(crate) struct Http {
 
 /// The limit on simultaneous HTTP connections. They also count towards the limit on all clients.
 const MAX_CONNECTIONS: usize = 1_000;
-/// The limit on the bytes of a request's head, with a command in the path.
+/// The limit on the bytes of a request's head, which can have a command in its path.
 const MAX_HEAD_BYTES: usize = 32 * 1024;
 
 impl Http {

@@ -151,8 +151,8 @@ impl Link {
     }
 }
 
-/// Returns the current time on a clock that both processes share. On Linux it counts the time for which the machine is
-/// suspended.
+/// Returns the current time on a clock that both processes share. On Linux it also counts the time for which the
+/// machine is suspended.
 pub(crate) fn shared_clock_micros() -> u64 {
     use rustix::time::{ClockId, clock_gettime};
 

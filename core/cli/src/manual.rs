@@ -21,7 +21,7 @@ pub(crate) struct Manual {
 impl Manual {
     /// Prints the page. `root` is the command with all its subcommands.
     pub(crate) fn run(&self, mut root: clap::Command) -> Result<ExitCode, Exit> {
-        // The build gives each subcommand the name of its page.
+        // `build` gives each subcommand the name of its page.
         root.build();
         let described = match &self.command {
             None => root,

@@ -25,9 +25,9 @@ pub(crate) struct Page {
     text: Arc<dyn Fn() -> String + Send + Sync>,
 }
 
-/// The number of requests that are answered at the same time. Further requests wait.
+/// The limit on requests that are answered at the same time. Further requests wait.
 const MAX_CONCURRENT_REQUESTS: usize = 8;
-/// The limit on the bytes of a request.
+/// The limit on the bytes of a request's head.
 const MAX_REQUEST_BYTES: usize = 8 * 1024;
 /// The time limit of a request, from the connection to the last byte of the answer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);

@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::exit::Exit;
 
-/// Prints a text. If the reader has closed the pipe, returns an [`Exit`] that is no failure.
+/// Prints a text. If the reader has closed the pipe, the error is an [`Exit`] with status 0.
 pub(crate) fn print(text: &str) -> Result<(), Exit> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -26,8 +26,8 @@ pub(crate) fn print_json(value: &Value) -> Result<(), Exit> {
 }
 
 /// Formats a JSON value so that it is safe for a terminal and unchanged for a program. JSON itself escapes only C0
-/// control characters, but others are harmful too, such as C1. They can occur only in strings, where JSON allows every
-/// character to be escaped.
+/// control characters, but others are harmful too, such as C1. Harmful characters can occur only in strings, where JSON
+/// allows every character to be escaped.
 pub(crate) fn json_line(value: &Value) -> String {
     let text = value.to_string();
     if !text.contains(is_harmful) {

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! list                      all locks that are held, on all servers
-//! page                      which keys in a page of SCAN are records, in a few bounded reads
+//! page                      the records among the keys of one page of SCAN
 //! inspect                   everything about one name
 //! locked                    a lock that is held, as it is listed
-//! clients                   the program behind each owner
+//! clients                   the program and the machine of each owner
 //! answers                   reads the servers' answers
 //! owner                     what an owner id says about its owner
 //! ```

@@ -138,7 +138,7 @@ impl Run {
         let released = tokio::select! {
             released = lease.release() => Some(released),
             // A user who sends a signal does not want to wait for the server's answer. The server still gets a short
-            // time, because a terminal's Ctrl-C that ended the command arrives here, too.
+            // time, because the signal can also be the Ctrl-C that ended the command.
             () = async { signals.next().await; sleep(RELEASE_GRACE).await } => None,
         };
         close(&client).await;
@@ -175,6 +175,6 @@ fn loss_reason(released: Option<&Result<ReleaseOutcome, steadlock::Error>>) -> O
     }
 }
 
-/// While the command is not running, a signal ends this program within half a second: the sum of these two.
+/// While the command is not running, a signal ends this program within half a second, the sum of these two times.
 const RELEASE_GRACE: Duration = Duration::from_millis(80);
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(420);

@@ -164,8 +164,8 @@ const fn raise_open_files() -> usize {
 }
 
 /// Starts a thread that listens, and serves until the process ends. Once it listens, returns the address for Redis
-/// clients, and the announcements of the other listeners. The server has its own thread, because a script that never
-/// ends must not keep signals from ending the process.
+/// clients, and the announcements of the other listeners. The server has its own thread, because a script that hangs
+/// must not keep signals from ending the process.
 async fn serve_on_a_thread(
     address: SocketAddr,
     password: Option<Vec<u8>>,
@@ -236,7 +236,8 @@ async fn bind(
     Ok((server, listeners))
 }
 
-/// A script can nest a few hundred calls into the store, each with stack frames of Lua and of the store.
+/// The size of the stack of the server's thread. A script can nest a few hundred calls into the store, each with stack
+/// frames of Lua and of the store.
 const STACK_BYTES: usize = 16 * 1024 * 1024;
 
 const MAX_SECRET_BYTES: usize = 8 * 1024;
@@ -254,7 +255,7 @@ const PASSWORD: Secret = Secret {
 };
 
 impl Secret {
-    /// Reads the secret from its file.
+    /// Reads the secret from its file; `None` if no file is given.
     fn read(&self, file: Option<&Path>) -> Result<Option<Vec<u8>>, Exit> {
         let Some(file) = file else { return Ok(None) };
         let Self { option, name } = self;
@@ -263,7 +264,7 @@ impl Secret {
         let refuse = |why: String| Exit::new(Exit::CONFIG, format!("the file of {option}: {why}"));
         let unreadable = |error: std::io::Error| refuse(format!("{error}; give the path of a file with the {name}"));
         let mut secret = Vec::new();
-        // A secret of this length still fits into a request before the login.
+        // A secret of `MAX_SECRET_BYTES` still fits into a request before the login.
         let limit = u64::try_from(MAX_SECRET_BYTES).unwrap_or(u64::MAX);
         File::open(file)
             .and_then(|file| file.take(limit + 1).read_to_end(&mut secret))

@@ -41,7 +41,7 @@ pub(crate) struct ServerOptions {
     address_map: Vec<String>,
 }
 
-/// The environment variable for the URL, or for several with spaces between them.
+/// The environment variable for the URL, or for several URLs with spaces between them.
 pub(crate) const URL_VARIABLE: &str = "STEADLOCK_URL";
 
 impl ServerOptions {
@@ -50,7 +50,7 @@ impl ServerOptions {
         &self.key_prefix
     }
 
-    /// Returns the URLs of the options, or else of `STEADLOCK_URL`.
+    /// Returns the URLs of `--url`, or without that option those of `STEADLOCK_URL`.
     pub(crate) fn urls(&self) -> Vec<String> {
         if !self.url.is_empty() {
             return self.url.clone();

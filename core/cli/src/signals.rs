@@ -74,8 +74,8 @@ pub(crate) fn exit_code_of_signal(signal: Signal) -> ExitCode {
     ExitCode::from(status_of_signal(signal.as_raw()))
 }
 
-/// Returns whether a signal must be forwarded to the command. A terminal also sends Ctrl-C to the command itself, and
-/// many programs treat a second Ctrl-C as an order to stop without cleaning up.
+/// Returns whether a signal must be forwarded to a command in this process's group. A terminal also sends Ctrl-C to the
+/// command itself, and many programs treat a second Ctrl-C as an order to stop without cleaning up.
 pub(crate) fn must_forward(signal: Signal) -> bool {
     signal != Signal::INT || !std::io::stdin().is_terminal()
 }

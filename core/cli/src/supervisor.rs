@@ -1,22 +1,22 @@
-//! The process between `steadlock run` and its command. It has two hidden subcommands: `supervise`, which starts
-//! `exec`, and `exec`, which becomes the command.
+//! The supervisor: the process between `steadlock run` and its command. If `steadlock run` is killed, the supervisor
+//! ends the command.
 //!
-//! If `steadlock run` is killed, it cannot end its command, so another process must.
+//! The supervisor is the hidden subcommand `supervise`. On Linux it starts the hidden subcommand `exec`, which becomes
+//! the command. Elsewhere the supervisor starts the command itself. This drawing is for Linux:
 //!
 //! ```text
 //!   steadlock run ── holds and renews the lock, forwards signals
-//!        │ socket: deadlines and signals down, the command's end up
+//!        │ socket: deadlines, signals and a loss down; reports and the exit status up
 //!   supervisor ───── new parent of processes below it whose parent ends (subreaper)
 //!        │
 //!   command ──────── killed by the kernel when the supervisor ends
-//!        └ its children, daemons, sessions of their own, …
+//!        └ its children, also daemons and children with sessions of their own
 //! ```
 //!
-//! The supervisor ends all processes below it when the command has ended (unless
-//! `--leave-children` is given), when the lock is lost, and at once when `steadlock run` is
-//! gone. It also ends them when the lock was not renewed in time, because a stopped
-//! `steadlock run` cannot report a loss. If the supervisor itself is killed, `steadlock run`
-//! becomes the parent of its children, and ends them.
+//! The supervisor ends all processes below it when the command has ended (unless `--leave-children` is given), when the
+//! lock is lost, and when `steadlock run` is gone: then at once, by SIGKILL. It also ends them when the lock was not
+//! renewed in time, because a stopped `steadlock run` cannot report a loss. If the supervisor itself is killed,
+//! `steadlock run` becomes the parent of its children, and ends them.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -34,7 +34,7 @@ use crate::link::{Link, Message, shared_clock_micros};
 use crate::signals::{is_ignored, status_of_signal};
 use crate::tree;
 
-/// Returns the path of this program, which works even if its file has been replaced meanwhile.
+/// Returns a path by which this program can be started, even if its file has been replaced meanwhile.
 #[cfg(target_os = "linux")]
 pub(crate) fn this_program() -> io::Result<std::path::PathBuf> {
     Ok("/proc/self/exe".into())
@@ -66,9 +66,9 @@ pub(crate) struct Supervise {
 impl Supervise {
     pub(crate) async fn run(self) -> Result<ExitCode, Exit> {
         let broken = |error: io::Error| Exit::new(Exit::SOFTWARE, format!("the supervisor cannot start: {error}"));
-        // A terminal or a service manager sends these signals to all processes. They are meant for the command, so the
-        // supervisor catches them. It does not ignore them, because the command would inherit that. Ctrl-Z must not
-        // stop the supervisor, which must end the command if the lock is not renewed.
+        // A terminal or a service manager can send these signals to all processes. They are meant for the command, so
+        // the supervisor catches them. It does not ignore them, because the command would then ignore them, too. Ctrl-Z
+        // must not stop the supervisor, which must end the command if the lock is not renewed.
         let _caught = [
             SignalKind::terminate(),
             SignalKind::interrupt(),
@@ -88,8 +88,8 @@ impl Supervise {
             // The supervisor also works without the name.
             let _ = rustix::thread::set_name(&name);
         }
-        // When the holder dies, the kernel sends this signal. It wakes a stopped supervisor, which can then end the
-        // command.
+        // When `steadlock run` ends, the kernel sends this signal. It wakes a stopped supervisor, which can then end
+        // the command.
         #[cfg(target_os = "linux")]
         let _ = rustix::process::set_parent_process_death_signal(Some(Signal::CONT));
         tree::become_subreaper()?;
@@ -138,8 +138,8 @@ impl Supervise {
         };
         let mut leader = None;
         if self.own_group {
-            // The command must not lead the group. A group leader cannot start a session, so `setsid` would start the
-            // program in a child and end at once.
+            // The command must not lead the group. A group leader cannot start a session, so `setsid`, used as the
+            // command, would start its program in a child and end at once.
             let placeholder = spawn_group_leader().map_err(failed)?;
             command.process_group(i32::try_from(placeholder.id()).unwrap_or(0));
             leader = Some(placeholder);
@@ -210,8 +210,8 @@ impl Processes {
             status: None,
             leaves_children: options.leave_children,
             kill_after,
-            // Renewals begin when two thirds of the lease are left. They need time to succeed before the command must
-            // end.
+            // Renewals begin when two thirds of the lease are left, and need time to succeed. SIGTERM therefore comes
+            // at most a quarter of the lease before the kill.
             term_lead: kill_lead + kill_after.min(lease / 4),
             kill_lead,
             deadline: to_own_clock(deadline),
@@ -230,8 +230,8 @@ impl Processes {
                 // The command is not reaped yet, so its process id still belongs to it.
                 let _ = kill_process(self.command, signal);
             }
-            // The command has ended, and its remaining processes are being ended. The sender does not want to wait for
-            // them.
+            // The command has ended, and its remaining processes are being ended. The user who sent the signal does not
+            // want to wait for them.
             Message::Forward(_) => self.terminate_and_kill_at(0),
             Message::Lost if !self.is_lost => {
                 self.is_lost = true;
@@ -269,7 +269,7 @@ impl Processes {
         false
     }
 
-    /// Reaps the children that have ended. Returns whether others are left.
+    /// Reaps the children that have ended. Returns whether other children are left.
     fn reap(&mut self) -> bool {
         tree::reap(|pid, how| {
             if pid == self.command {
@@ -278,8 +278,8 @@ impl Processes {
         })
     }
 
-    /// Tells all processes to end, unless that is done already or they are killed at once. The processes that are left
-    /// are killed at this time, or earlier if that is planned.
+    /// Sends SIGTERM to all processes, unless this was done before or they are killed at once. The processes that are
+    /// left are killed at the time `at`, or earlier if a kill is already planned.
     fn terminate_and_kill_at(&mut self, at: u64) {
         if self.kill_at.is_none() && at > clock_micros() {
             tree::signal_all(&tree::descendants(&HashSet::new()), Signal::TERM);
@@ -287,8 +287,8 @@ impl Processes {
         self.kill_at = Some(self.kill_at.map_or(at, |earlier| earlier.min(at)));
     }
 
-    /// Kills all processes that a search finds. If the search misses one, that process becomes a child of this process,
-    /// and the next search finds it. Searches continue until there are no children.
+    /// Kills all processes that a search finds. A process that the search misses becomes a child of this process when
+    /// its parent is killed, and the next search finds it. Searches continue until there are no children.
     fn kill(&mut self, link: &Link) {
         for pid in tree::kill_all(&HashSet::new(), || self.reap()) {
             if self.not_permitted.insert(pid) {

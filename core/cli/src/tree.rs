@@ -1,13 +1,14 @@
-//! Finds the descendants of this process, and sends them signals: on Linux even those that try to escape.
+//! Finds the descendants of this process, and sends them signals. On Linux it also finds descendants that try to
+//! escape.
 //!
 //! `/proc` lists the parent of each process, so a new session, a new process group or an ignored signal hides no
 //! process. When a parent ends, its children get a new parent: the nearest *subreaper* above it. This process must
 //! therefore be a subreaper.
 //!
 //! A scan of `/proc` is slower than a process that only starts another one and ends, so a chain of such processes can
-//! escape every scan. But the processes of a chain stay in their *process group* unless they leave it on purpose. Each
-//! process that has ended is a zombie until it is reaped, and shows the group. The kernel kills all members of a group
-//! in one step, so none of them can start another process meanwhile.
+//! escape every scan. But the processes of a chain stay in their *process group* unless they leave it on purpose. A
+//! process that has ended is a zombie until it is reaped, and `/proc` still shows its group. The kernel kills all
+//! members of a group in one step, so none of them can start another process meanwhile.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -19,8 +20,9 @@ use crate::exit::Exit;
 
 pub(crate) use system::has_terminal;
 
-/// Makes this process the new parent of descendants whose parent ends, so that they can be found. `steadlock run` calls
-/// this before it acquires the lock, so that a failure costs nothing. Does nothing on systems other than Linux.
+/// Makes this process the new parent of descendants whose parent ends, because they cannot be found otherwise.
+/// `steadlock run` calls this before it acquires the lock: after a failure there is no lock to release. Does nothing on
+/// systems other than Linux.
 pub(crate) fn become_subreaper() -> Result<(), Exit> {
     system::become_subreaper().map_err(|error| {
         Exit::new(
@@ -46,8 +48,8 @@ impl Process {
     }
 }
 
-/// The identity of a process. Process ids are reused, but not within one clock tick, so the start time tells processes
-/// with the same id apart.
+/// The identity of a process. Process ids are reused, but not within one clock tick. On Linux the start time therefore
+/// tells processes with the same id apart.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct ProcessId {
     pid: Pid,
@@ -78,8 +80,8 @@ fn descendants_among(all: &[Process], except: &HashSet<ProcessId>) -> Vec<Proces
     found
 }
 
-/// Returns all descendants of this process. Before `steadlock run` has started a process, these are the ones that the
-/// process had before it became `steadlock run` by exec.
+/// Returns all descendants of this process. Before `steadlock run` has started a process, they are the descendants of
+/// the program that became `steadlock run` by exec.
 pub(crate) fn inherited() -> HashSet<ProcessId> {
     // Most programs have no children at exec. On a large machine, a scan of all processes would take longer than the
     // start of the command.
@@ -90,7 +92,7 @@ pub(crate) fn inherited() -> HashSet<ProcessId> {
     found.into_iter().map(|process| process.id).collect()
 }
 
-/// Sends a signal to all of these processes. Returns those to which this user may not send signals.
+/// Sends a signal to all of these processes. Returns the processes to which this user may not send signals.
 pub(crate) fn signal_all(processes: &[Process], signal: Signal) -> Vec<Pid> {
     let is_refused = |process: &&Process| system::signal(process, signal) == Err(Errno::PERM);
     processes
@@ -101,9 +103,9 @@ pub(crate) fn signal_all(processes: &[Process], signal: Signal) -> Vec<Pid> {
 }
 
 /// Kills this process's descendants, without the processes in `except` and their descendants. Repeats this for
-/// processes that were started meanwhile, until no new ones are found, no children are left, or no process that is left
-/// may be killed; [`MAX_SCANS`] times at most. `reap` reaps ended children, and returns whether any are left. Returns
-/// the processes to which this user may not send signals.
+/// processes that were started meanwhile, [`MAX_SCANS`] times at most. Stops early when two scans in a row find no new
+/// process, when no children are left, or when this user may kill none of the processes that are left. `reap` reaps
+/// ended children, and returns whether any are left. Returns the processes to which this user may not send signals.
 pub(crate) fn kill_all(except: &HashSet<ProcessId>, mut reap: impl FnMut() -> bool) -> HashSet<Pid> {
     let mut killed = HashSet::new();
     let mut refused = HashSet::new();
@@ -135,12 +137,12 @@ pub(crate) fn kill_all(except: &HashSet<ProcessId>, mut reap: impl FnMut() -> bo
     refused
 }
 
-/// Kills the process groups that consist only of the processes that were found. A zombie counts too: its group can
-/// contain processes that were started after the scan.
+/// Kills each process group that consists only of processes in `found`. A zombie's group is killed too: it can contain
+/// processes that were started after the scan.
 fn kill_groups(all: &[Process], found: &[Process]) {
     let found_ids: HashSet<ProcessId> = found.iter().map(|process| process.id).collect();
     let is_outside = |process: &&Process| !found_ids.contains(&process.id);
-    // The groups of other programs. This process's own group is added below.
+    // The groups of other processes. This process's own group is added below.
     let mut spared_groups: HashSet<i32> = all.iter().filter(is_outside).map(|process| process.group).collect();
     let Some(own) = system::read_process(getpid()) else {
         return;
@@ -164,8 +166,8 @@ fn kill_groups(all: &[Process], found: &[Process]) {
     }
 }
 
-/// Kills the descendants that the kernel's lists of children name. The lists need no scan of all processes, so this is
-/// fast enough to catch a process that leaves its group, starts the next process and ends.
+/// Kills the descendants that the kernel's lists of children name. Reading these lists needs no scan of all processes,
+/// and is fast enough to catch a process that leaves its group, starts the next process and ends.
 fn kill_by_child_lists(killed: &mut HashSet<ProcessId>, refused: &mut HashSet<Pid>) {
     for _ in 0..MAX_PASSES {
         let before = killed.len();
@@ -201,7 +203,8 @@ pub(crate) fn reap(mut ended: impl FnMut(Pid, WaitStatus)) -> bool {
     }
 }
 
-/// Limits on the repetitions. They are enough in practice, and ensure that the caller continues at some time.
+/// Limits on the repetitions in [`kill_all`] and [`kill_by_child_lists`]. They are enough in practice, and ensure that
+/// both functions end.
 const MAX_SCANS: usize = 50;
 const MAX_PASSES: usize = 50;
 
@@ -250,7 +253,8 @@ mod system {
         let pid = parent.as_raw_pid();
         let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
         let listed = if parent == getpid() {
-            // The main thread of this process starts all children, and gets those whose own parent has ended.
+            // The main thread of this process starts all children, and becomes the parent of descendants whose own
+            // parent has ended.
             read(format!("/proc/{pid}/task/{pid}/children").into())
         } else {
             let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {

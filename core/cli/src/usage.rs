@@ -1,5 +1,5 @@
-//! Errors about arguments that cannot be parsed. Such an argument can contain a password, in the wrong place or
-//! mistyped, so no message repeats it.
+//! Errors about arguments that cannot be parsed. No message repeats such an argument, because it can contain a password
+//! that was put in the wrong place.
 
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How much a finding matters. The worst one of a report decides the exit status.
+/// How much a finding matters. The worst severity in a report decides the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Severity {
     /// Good to know.

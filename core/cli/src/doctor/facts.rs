@@ -35,7 +35,8 @@ impl<T> Fact<T> {
         }
     }
 
-    /// Returns another fact that `read` finds in this one; unknown if `read` returns `None`. `what` names the new fact.
+    /// Returns another fact that `read` finds in this one. The new fact, which `what` names, is unknown if this one is
+    /// unknown or if `read` returns `None`.
     pub(crate) fn then<U>(self, read: impl FnOnce(T) -> Option<U>, what: &str) -> Fact<U> {
         match self {
             Self::Known(value) => match read(value) {
@@ -59,7 +60,7 @@ pub(crate) struct Facts {
     pub(crate) primary_count: usize,
     /// The primaries that answered.
     pub(crate) servers: Vec<Server>,
-    /// The primaries that did not answer.
+    /// The primaries that could not be queried.
     pub(crate) unreachable: Vec<Unreachable>,
     /// The coverage of the slots, if the servers are a cluster.
     pub(crate) coverage: Option<Fact<Coverage>>,
@@ -77,7 +78,7 @@ pub(crate) struct Unreachable {
 pub(crate) struct Server {
     /// The address of the primary.
     pub(crate) name: String,
-    /// The reason why the address does not lead to this server alone.
+    /// The reason why the address does not lead to this server alone; `None` if it does.
     pub(crate) ambiguity: Option<String>,
     /// Whether the connection to the server stays on this machine.
     pub(crate) is_local: bool,
@@ -126,8 +127,9 @@ pub(crate) struct Memory {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Persistence {
+    /// Whether the server writes an append-only file.
     pub(crate) has_log: bool,
-    /// The part of the persistence that fails, if any.
+    /// The part of the persistence that fails; `None` if none does.
     pub(crate) failing: Option<String>,
 }
 

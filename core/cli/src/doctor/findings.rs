@@ -1,4 +1,4 @@
-//! Judges the facts: pure functions of them.
+//! Judges the facts. All functions are pure.
 
 mod group;
 mod permission;

@@ -24,8 +24,8 @@ pub(super) struct Request<'a, E> {
     pub(super) urls: &'a [String],
     /// Returns the options of a client for one of the URLs.
     pub(super) client: &'a dyn Fn(&str) -> Result<Builder, E>,
-    /// Returns the options of a client for a URL with the address at which a server was reached. The options have no
-    /// address map, because the address is already mapped. `None` if the address is not one of a server.
+    /// Returns the options of a client for the URL of a server that was reached. The options have no address map,
+    /// because the URL has an address that is already mapped. `None` if the URL is not acceptable.
     pub(super) client_of_reached: &'a dyn Fn(&str) -> Option<Builder>,
     /// The prefix that programs put before the name of each lock.
     pub(super) key_prefix: &'a str,
@@ -36,7 +36,7 @@ pub(super) struct Request<'a, E> {
 ///
 /// # Errors
 /// Fails like the request's `client`, and with `InvalidArgument` for a malformed URL or option. With one URL, also
-/// fails like [`Servers::open`], and if the URL names one server that does not answer.
+/// fails like [`Servers::open`], and if it is the URL of a single server that does not answer.
 pub(super) async fn gather<E: From<Error>>(request: &Request<'_, E>) -> Result<Facts, E> {
     let mut facts = Facts {
         layout: Layout::OneServer,
@@ -136,10 +136,11 @@ async fn measure_replica_clocks(deployment: &Deployment, server: &mut Server) {
 /// machine cannot reach.
 const REPLICA_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The number of scratch names that are made. In a cluster of usual size, each node serves the slot of at least one.
+/// The number of scratch names, which belong to no lock. In a cluster of usual size, each node serves the slot of at
+/// least one.
 const SCRATCH_NAMES: usize = 1_000;
 
-/// Returns scratch keys that one primary serves, or the first ones if it serves none of them.
+/// Returns scratch keys that the primary at `index` serves, or the first scratch keys if it serves none.
 fn scratch_on<'a>(
     deployment: &mut Deployment,
     index: usize,

@@ -1,6 +1,6 @@
 //! The arrangements of servers that locks can be on.
 
-/// The arrangement of the servers to which the programs' URL leads, or with RedLock their URLs.
+/// The arrangement of the servers to which the programs' URLs lead. Only RedLock has several URLs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     OneServer,

@@ -1,9 +1,10 @@
 //! The rights that locks need, how the doctor tests each of them, and the line that grants them.
 //!
-//! The doctor tries each command on a scratch key of each form that locks use. Since Redis 7.0 a user can have several
-//! selectors, and each grants commands only on its own keys. A script names keys of two forms, so the doctor also tries
-//! a script with both. Each scratch key holds a string with a TTL, so a command for hashes or sorted sets writes
-//! nothing: the server checks the user's rights first, and then answers `WRONGTYPE`.
+//! The doctor tries each command on scratch keys, which belong to no lock: one key of each form that locks use. Since
+//! Redis 7.0 a user can have several selectors, and each grants commands only on its own keys. A script names keys of
+//! two forms, so the doctor also tries a script with keys of both forms. If the user may use `SET`, each scratch key
+//! holds a string with a TTL. A command for hashes or sorted sets then writes nothing: the server checks the user's
+//! rights first, and then answers `WRONGTYPE`.
 
 use super::layout::Layout;
 use super::version::Version;
@@ -126,11 +127,11 @@ pub(crate) fn probes(layout: Layout, version: Option<Version>) -> impl Iterator<
 pub(crate) enum Pattern {
     /// Keys that are the names themselves.
     Names,
-    /// All other keys of a name.
+    /// All other keys of a name without a brace.
     Own,
-    /// All other keys of a name that has a brace.
+    /// All other keys of a name with a brace.
     OwnOfBraced,
-    /// Channels that Redisson uses, too.
+    /// Channels that Redisson uses, too, of a name without a brace.
     Redisson,
     RedissonOfBraced,
     OwnChannels,
@@ -203,8 +204,8 @@ pub(crate) enum Verdict {
     Unavailable(String),
 }
 
-/// Reads an error, whose first word is `code`. In every version that word is the same for all missing rights, so the
-/// text of the error shows which right is missing.
+/// Reads an error. Its first word, `code`, is the same for all missing rights in every version, so the text of the
+/// error shows which right is missing.
 pub(crate) fn verdict(code: &str, message: &str) -> Verdict {
     match code {
         "NOPERM" if message.contains("channel") => Verdict::NoChannel,

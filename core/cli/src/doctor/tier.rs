@@ -32,7 +32,7 @@ const DISQUALIFYING: [Check; 9] = [
     Check::RedlockSameServer,
 ];
 
-/// Findings with which a restart or a failover breaks the promise sooner than necessary.
+/// Findings that make it more likely that a restart or a failover breaks the promise.
 const WEAKENING: [Check; 10] = [
     Check::DevelopmentServer,
     Check::NoPersistence,

@@ -73,7 +73,7 @@ pub(crate) struct Advisory {
     /// The first fixed version of each release line, oldest first.
     pub(crate) fixed: &'static [Number],
     /// Whether release lines that are not listed, and are older than the newest listed one, have no fix. If false,
-    /// nothing is claimed about them.
+    /// servers of these lines are not reported.
     has_older: bool,
     /// Whether only servers with TLS are affected.
     is_about_tls: bool,

@@ -13,7 +13,7 @@ use steadlock_store::{Reply, StoreError};
 pub(super) enum Format {
     /// JSON. Bytes that are not valid UTF-8 become U+FFFD.
     Json,
-    /// JSON with strings in base64, except an error or an `OK` that is the whole reply.
+    /// JSON with strings in base64, except an error or a status `OK` that is the whole reply.
     Base64,
     /// The protocol of Redis clients.
     Resp2,
@@ -58,7 +58,7 @@ pub(super) struct ResponseText {
     is_list: bool,
 }
 
-/// The error of a text that has reached its limit.
+/// The error of a text that would exceed its limit.
 struct TooLarge;
 
 impl ResponseText {
@@ -93,7 +93,7 @@ impl ResponseText {
             return ControlFlow::Continue(());
         }
         self.bytes.truncate(before);
-        // The error may exceed the limit, because it is short.
+        // This error is appended even beyond the limit, because it is short.
         let _ = self.write(&Reply::Error(reply_too_large()));
         ControlFlow::Break(())
     }

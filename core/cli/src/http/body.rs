@@ -19,7 +19,7 @@ pub(super) struct Body {
 enum Content {
     Whole {
         left: Bytes,
-        /// Counts the bytes towards the memory limit while they are written.
+        /// Counts the bytes towards the memory limit while they are written; `None` for a small body.
         _memory: Option<ClientMemory>,
     },
     Events(Events),
@@ -46,7 +46,7 @@ impl Body {
         }
     }
 
-    /// Keeps the connection busy until hyper has the whole body.
+    /// Prevents the connection from counting as idle until hyper has the whole body.
     pub(super) fn until_written(self, busy: Busy) -> Self {
         Self {
             _busy: Some(busy),

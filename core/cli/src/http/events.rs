@@ -20,7 +20,7 @@ pub(super) struct Events {
 /// lost.
 type NextEvent = Pin<Box<dyn Future<Output = (Subscription, Option<Bytes>)> + Send>>;
 
-/// A comment is sent after this long without a message. Clients and proxies close a connection that is silent for
+/// After this long without a message, a comment line is sent. Clients and proxies close a connection that is silent for
 /// minutes, and the write also reveals a client that is gone.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -36,8 +36,8 @@ impl Events {
         }
     }
 
-    /// Polls for the next events, as bytes. An error closes the connection, so that the client notices a gap in the
-    /// messages.
+    /// Polls for the next events, as bytes. Returns an error if messages were lost: the error closes the connection,
+    /// and the client notices the gap.
     pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Ok(first));
@@ -81,7 +81,7 @@ fn write_event(kind: &str, channel: &[u8], content: &[u8], out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// The size of an event without its channel and payload.
+/// The space for the parts of an event other than its channel and payload.
 const EVENT_OVERHEAD: usize = 32;
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ impl Root {
         Ok(Self(folder))
     }
 
-    /// Reads the file at a path. An empty path, or one that ends with a slash, means the `index.html` of that folder.
+    /// Reads the file at a path. A path that is empty or ends with a slash stands for the `index.html` of its folder.
     pub(super) fn read(&self, segments: &[Vec<u8>], client: &ExternalClient) -> Result<ServedFile, NotServed> {
         let path = self.find(segments).ok_or(NotServed::Missing)?;
         let content_type = content_type(&path);

@@ -1,15 +1,15 @@
 //! Checks whether a request is allowed: by its host, by the page that it comes from, and by the token.
 //!
-//! A page of any site can make a browser send requests here. The page cannot read the
-//! answers without our consent, but a command would already have run. Therefore a request
-//! is checked before anything else is read from it:
+//! A page of any site can make a browser send requests here. The page cannot read the answers without our consent, but
+//! a command would already have run. Therefore these checks come before a command is read:
 //!
 //! | the request has | it is refused because |
 //! |---|---|
-//! | a `Host` that is no loopback name, while the server listens on loopback only | an attacker can point a name here, and then a browser takes the attacker's pages for ours (DNS rebinding) |
+//! | no valid `Host`, or several | the host cannot be checked |
+//! | a `Host` that is no loopback name, while the server listens on loopback only | an attacker can make a name lead here, and then a browser treats the attacker's pages as ours (DNS rebinding) |
 //! | an `Origin` that is neither our own nor listed | a page of another site sent it |
-//! | a `Sec-Fetch-Site` of another site, and no `Origin`, unless a user follows a link to a file | another site sent it too, by a link, an image or a form |
-//! | a command in a `GET`, and no `Origin` that is listed, while the network can reach the server and no token is required | another site may have sent it: browsers send `Sec-Fetch-Site` only to https and to this machine |
+//! | a `Sec-Fetch-Site` of another site, and no `Origin`, unless a user follows a link to a file | a link, an image or a form of another site caused it |
+//! | a command in a `GET`, and no `Origin` that is listed, while the network can reach the server and no token is required | another site may have caused it: browsers send `Sec-Fetch-Site` only to https servers and to this machine |
 
 use std::net::IpAddr;
 
@@ -71,7 +71,7 @@ pub(super) struct RequestSource {
 }
 
 impl Guard {
-    /// Returns whether other machines can reach the server without a token.
+    /// Returns whether other machines can use the server without a token.
     pub(super) const fn is_open_to_network(&self) -> bool {
         !self.is_local && self.token.is_none()
     }
@@ -92,8 +92,8 @@ impl Guard {
         let Some(origin) = head.headers.get(ORIGIN) else {
             return Ok(source);
         };
-        // Only an IP address or a loopback name proves that the page is our own. An attacker can point any other name
-        // here.
+        // The page is surely our own only if the host is an IP address or a loopback name. An attacker can make any
+        // other name lead here.
         let own = is_own_address.then(|| format!("http://{host}"));
         if own.is_some_and(|own| origin.as_bytes().eq_ignore_ascii_case(own.as_bytes())) {
             return Ok(source);
@@ -106,7 +106,7 @@ impl Guard {
         Ok(source)
     }
 
-    /// Returns whether a request has the token, in its header or as `?_token=`.
+    /// Returns whether a request has the token, in its header or as `?_token=`; true if no token is required.
     pub(super) fn has_token(&self, headers: &HeaderMap, query: &[(Vec<u8>, Vec<u8>)]) -> bool {
         let Some(token) = &self.token else { return true };
         let bearer = header(headers, "authorization").and_then(|value| {
@@ -118,7 +118,8 @@ impl Guard {
         given.any(|given| is_equal_in_constant_time(token, given))
     }
 
-    /// Returns the header value that permits pages of this origin to read the answer.
+    /// Returns the header value that permits pages of this origin to read the answer; `None` if the origin is not
+    /// allowed.
     fn allowed_origin(&self, origin: &HeaderValue) -> Option<HeaderValue> {
         let is_listed = |listed: &Origin| origin.as_bytes().eq_ignore_ascii_case(listed.0.as_bytes());
         if self.origins.iter().any(is_listed) {
@@ -160,7 +161,7 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a [u8]> {
     headers.get(name).map(HeaderValue::as_bytes)
 }
 
-/// Returns the host and port of a request; `None` if there is no host, or more than one.
+/// Returns the host and port of a request; `None` if there is no valid host, or more than one.
 fn host(head: &Parts) -> Option<Authority> {
     let mut all = head.headers.get_all(HOST).iter();
     let host = Authority::try_from(all.next()?.as_bytes()).ok()?;
@@ -257,7 +258,8 @@ mod tests {
             .unwrap()
             .allowed_origin;
         assert_eq!(allowed_origin.unwrap(), "*");
-        // A server on an open network does not know its own names, so it cannot tell them from an attacker's.
+        // A server that other machines can reach does not know its own names, so it cannot tell them from an
+        // attacker's.
         assert!(check_page(&guard(&[], false), "evil.example", "http://evil.example").is_err());
         assert!(check_page(&guard(&[], false), "10.0.0.1:1", "http://10.0.0.1:1").is_ok());
     }

@@ -24,7 +24,8 @@ impl IdleTimer {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the time has run out. The end only moves to later, so a check at the old end is early enough.
+    /// Waits until the time has run out. The end never moves to an earlier time, so a check at the old end is early
+    /// enough.
     pub(super) async fn expired(&self) {
         loop {
             match self.end() {

@@ -57,6 +57,7 @@ enum Endpoint {
     Pipeline,
     Transaction,
     Subscription(Vec<Vec<u8>>),
+    /// The words of a command in the path.
     Path(Words),
 }
 
@@ -158,7 +159,7 @@ fn endpoint(mut segments: Vec<Vec<u8>>, is_get: bool) -> Result<Endpoint, Refusa
     }
 }
 
-/// Returns the file at a path, or an error. `None` if there is no such file and the path is a command.
+/// Returns the file at a path, or an error; `None` if there is no such file and the path names a command.
 fn serve_file(root: &Root, client: &ExternalClient, segments: &[Vec<u8>]) -> Option<Outcome> {
     match root.read(segments, client) {
         Ok(served) => Some(Ok(response(
@@ -208,7 +209,7 @@ async fn run_pipeline(client: &ExternalClient, format: Format, commands: &[Words
         _ => ControlFlow::Break(()),
     };
     client.run_each(commands, on_reply).await;
-    // Commands after the first reply that does not fit are not executed.
+    // Commands after the first reply that does not fit are not executed, and get an error.
     for _ in text.replies()..commands.len() {
         let _ = text.push(&Reply::Error(answers::reply_too_large()));
     }
@@ -276,7 +277,7 @@ async fn read_body(client: &ExternalClient, mut body: Incoming) -> Result<(Vec<u
     }
 }
 
-/// Drops a body and counts its parsed words instead.
+/// Drops a body, and counts the `bytes` of its parsed words instead.
 fn count_words(memory: &mut ClientMemory, body: Vec<u8>, bytes: usize) -> Result<(), Refusal> {
     drop(body);
     if memory.set(bytes) {

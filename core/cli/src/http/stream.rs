@@ -28,7 +28,8 @@ impl Stream {
         }
     }
 
-    /// Notes the result of a write: starts, checks or stops the timeout.
+    /// Starts, checks or stops the timeout after a write. Returns the write's result, or an error if the timeout is
+    /// over.
     fn track_write(&mut self, context: &mut Context<'_>, outcome: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if outcome.is_ready() {
             if self.stalled.take().is_some() {

@@ -40,8 +40,8 @@ impl Answer {
         }
     }
 
-    /// Reads the reply to PTTL: `None` if the key is gone or there is no such reply, `Some(None)` if the key has no
-    /// TTL.
+    /// Reads the reply to PTTL: `None` if the key is gone or the answer is no such reply, `Some(None)` if the key has
+    /// no TTL.
     pub(super) fn ttl(&self) -> Option<Option<Duration>> {
         match self {
             Self::Reply(Reply::Int(-1)) => Some(None),

@@ -1,4 +1,4 @@
-//! Finds the program and the machine of each owner. Clients write theirs to the servers.
+//! Finds the program and the machine of each owner. Each client writes its own to the servers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use steadlock::{ClientInfo, Error};
 use super::answers::{Answer, Command, ask, command};
 use super::owner::{Library, Owner};
 
-/// After this many keys, no keys of further owners are read.
+/// Once this many keys are to be read, the keys of further owners are left out.
 const MAX_KEYS: usize = 5_000;
 /// The characters after which a name is cut to get a possible key prefix.
 const SEPARATORS: &[char] = &[':', '/', '.', '|'];
@@ -20,7 +20,8 @@ const MAX_SEPARATORS: usize = 4;
 /// on its key prefix. Each owner comes with the full name of its lock, which starts with that prefix.
 ///
 /// # Errors
-/// Fails if a server does not answer, or cannot serve. An owner whose key may not be read stays without a name.
+/// Fails if a server does not answer, or answers that it cannot serve, such as `LOADING`. An owner whose key may not be
+/// read stays without a name.
 pub(super) async fn add_client_names<'a>(
     deployment: &mut Deployment,
     owners: impl IntoIterator<Item = (&'a LockName, &'a mut Owner)>,

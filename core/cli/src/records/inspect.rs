@@ -75,7 +75,8 @@ impl Inspected {
         one.chain(&self.readers).chain(&self.permits.holders)
     }
 
-    /// Returns whether the lock is held as one of these kinds, or as any kind if none is given.
+    /// Returns whether the lock is held as one of these kinds, or as any kind if none is given. `lock` and `fair_lock`
+    /// have the same record, and count as one kind.
     pub(crate) fn is_held(&self, kinds: &[&str]) -> bool {
         let record = |kind: &str| if kind == "fair_lock" { "lock" } else { kind }.to_owned();
         let wanted: Vec<String> = kinds.iter().map(|kind| record(kind)).collect();
@@ -84,7 +85,7 @@ impl Inspected {
     }
 }
 
-/// Reads everything about a name from the server that has its slot.
+/// Reads everything about a name.
 pub(crate) async fn inspect(deployment: &mut Deployment, name: &LockName) -> Result<Inspected, Error> {
     let key = |of: LockKey| of.of(name);
     let last = (MAX_SHOWN - 1).to_string();
@@ -196,7 +197,7 @@ fn second_commands(name: &LockName, now: u64, answers: &[Answer], queue: &[(Stri
     more
 }
 
-/// A longer text is not shown as a holder.
+/// The limit on the length of a text that is shown as a holder. A longer text is shown as `(a long text)`.
 const MAX_HOLDER_BYTES: u64 = 128;
 
 /// Returns the hold in the record whose key is the name itself.
@@ -292,7 +293,7 @@ fn time_since(now: u64, arrived: f64) -> Duration {
 }
 
 /// Sends commands about a name. A forbidden command is an error. While the slot moves, one node has some of the keys
-/// and another node the rest, so commands without an answer are sent to all nodes, one after another.
+/// and another node the rest, so commands without an answer are sent to one node after another.
 async fn ask_about(deployment: &mut Deployment, name: &LockName, commands: &[Command]) -> Result<Vec<Answer>, Error> {
     let server = deployment.primary_of(LockKey::Named.of(name))?;
     let mut answers = ask(server, commands).await?;

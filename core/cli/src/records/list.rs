@@ -60,8 +60,8 @@ impl Filter {
         shown(name.strip_prefix(&self.key_prefix).unwrap_or(name)).into_owned()
     }
 
-    /// Returns a pattern by which the server leaves out most other keys; `None` if all names are wanted. The pattern is
-    /// not exact, because records have three forms of keys.
+    /// Returns a pattern by which the server leaves out most keys of other names; `None` if all names are wanted. The
+    /// pattern is not exact, because records have three forms of keys.
     fn pattern(&self) -> Option<String> {
         let escaped = |letter: char| match letter {
             '*' | '?' | '[' | ']' | '\\' => vec!['\\', letter],
@@ -75,8 +75,8 @@ impl Filter {
 /// Finds all locks that are held and whose names match the filter.
 ///
 /// # Errors
-/// Fails if a server does not answer or refuses a command. With the primaries of RedLock, fails only if no majority of
-/// them answers.
+/// Fails if a server does not answer or refuses a command. With RedLock, fails only if this leaves no majority of the
+/// primaries.
 pub(crate) async fn list(servers: &mut Servers, filter: &Filter) -> Result<Listing, Error> {
     let mut listing = Listing::default();
     let all = servers.deployments().len();

@@ -14,7 +14,7 @@ pub(crate) struct Locked {
     pub(crate) owner: Owner,
     /// The number of holders, or of permits that are held.
     pub(crate) holders: u64,
-    /// The number of permits of a semaphore.
+    /// The number of permits of a semaphore; `None` for other kinds.
     pub(crate) limit: Option<u64>,
     /// The time that is left; `None` if the record has no TTL.
     pub(crate) left: Option<Duration>,

@@ -32,7 +32,8 @@ impl Library {
     }
 }
 
-/// The limit of thread numbers. An owner id of Redisson has the number of a thread, one of Steadlock 63 random bits.
+/// Thread numbers are below this limit. An owner id of Redisson ends with a thread number, one of Steadlock with 63
+/// random bits.
 const THREAD_NUMBERS: u64 = 1 << 32;
 
 impl Owner {
@@ -64,7 +65,7 @@ impl Owner {
         }
     }
 
-    /// Returns the owner, if a hash with this field is the record of a lock.
+    /// Returns the owner if its id comes from Steadlock or Redisson: a hash with such a field is the record of a lock.
     pub(crate) fn if_lock_field(self) -> Option<Self> {
         (self.library() != Library::Other).then_some(self)
     }

@@ -1,10 +1,10 @@
 //! Finds the records of held locks among the keys of one page of SCAN.
 //!
-//! The form of a key shows which record it could be. Its type and a few bounded reads show whether it is one. No
-//! value that can be large is read whole. The commands of each step, for all keys, are sent together.
+//! The form of a key shows which record it could be. Its type and a few bounded reads show whether it is that record.
+//! No value that can be large is read whole. The commands of each step, for all keys, are sent together.
 //!
 //! ```text
-//!   form ─► type ─► size ─► owner ─► time held, token, waiters
+//!   form ─► type ─► size ─► owner ─► token, time left, waiters
 //! ```
 
 use std::time::Duration;
@@ -182,7 +182,7 @@ impl PossibleRecord {
     }
 }
 
-/// Returns the holder in a hash with one field, or in a short text, if the value is an owner id.
+/// Returns the holder in a hash with one field, or in a short text, if the field or the text is an owner id.
 fn single_holder(text: String, is_hash: bool) -> Step {
     let owner = Owner::new(text);
     match owner.library() {
@@ -199,8 +199,8 @@ fn single_holder(text: String, is_hash: bool) -> Step {
     }
 }
 
-/// Returns the holder of a record until whose deadline some time is left. `until` is the deadline in ms, and `now` the
-/// time in µs, both of the server's clock.
+/// Returns the holder of a record of Steadlock, if the record's deadline has not passed. `until` is the deadline in ms,
+/// and `now` the time in µs, both of the server's clock.
 fn held_until(owner: Option<String>, until: Option<f64>, count: u64, limit: Option<u64>, now: u64) -> Step {
     let (Some(owner), Some(until)) = (owner, until) else {
         return Step::Nothing;
@@ -242,7 +242,7 @@ pub(super) async fn read(
         ..Page::default()
     };
     let mut now = 0;
-    // The steps ask for type, size and owner. After them only records of locks that are held are left.
+    // The steps ask for type, size and owner. After these steps, only records of locks that are held are left.
     for step in 0..4 {
         let mut commands = vec![command(&[b"TIME"])];
         let mut ranges = Vec::with_capacity(records.len());
@@ -289,7 +289,7 @@ async fn ask_node(server: &mut Server, commands: &[Command], may_be_importing: b
     }
 }
 
-/// Reads the tokens of the locks, for how long they have been held, the time that is left, and the number of waiters.
+/// Reads the token, the remaining time and the number of waiters of each lock.
 async fn read_details(
     server: &mut Server,
     records: Vec<PossibleRecord>,

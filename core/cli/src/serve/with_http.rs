@@ -40,7 +40,7 @@ const TOKEN: Secret = Secret {
 };
 
 impl HttpOptions {
-    /// Returns the address to listen on, without the port.
+    /// Returns the address to listen on, without the port; `None` without `--http`.
     pub(super) fn ip(&self) -> Option<IpAddr> {
         self.http.map(|address| address.ip())
     }
@@ -55,7 +55,8 @@ impl HttpOptions {
         self.ip().map_or(Ok(()), |address| TOKEN.require(token, address))
     }
 
-    /// Returns the site to serve, if there is one. If a token is given, its clients must send it.
+    /// Returns the site to serve; `None` without `--http`. If a token is given, clients must send it with their
+    /// commands.
     pub(super) fn site(&self, token: Option<Vec<u8>>) -> Result<Option<HttpSite>, Exit> {
         let Some(address) = self.http else { return Ok(None) };
         let root = self.http_root.as_deref().map(Root::open).transpose();

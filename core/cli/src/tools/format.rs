@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::records::{Locked, Owner};
 
-/// The exit status of a command about one lock that nobody holds.
+/// The exit status of a command about a single lock, if nobody holds that lock.
 pub(super) const NOT_HELD: u8 = 1;
 
 pub(super) fn owner_as_json(owner: &Owner) -> Value {
@@ -32,7 +32,8 @@ pub(super) fn number_or_dash(number: Option<u64>) -> String {
     number.map_or_else(|| "-".into(), |number| number.to_string())
 }
 
-/// Describes the holder with this name, and how many primaries, permits or other holders there are.
+/// Returns the `name` of the holder, and then the number of primaries (RedLock), of permits (semaphore) or of other
+/// holders, if there are any.
 pub(super) fn describe_holder(lock: &Locked, name: String) -> String {
     match (lock.primaries, lock.limit, lock.holders) {
         (Some((primaries, of)), ..) => format!("{name} on {primaries} of {of}"),

@@ -1,5 +1,5 @@
-//! Remembers for `steadlock top` since when each exclusive lock is held. The server remembers the time of a grant only
-//! for a minute.
+//! Remembers for `steadlock top` when each exclusive lock was acquired, because the server remembers this only for a
+//! minute.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::records::{Listing, Locked};
 
-/// The time since when each exclusive lock is held.
+/// The times at which exclusive locks were acquired; `None` for a time that is not known.
 #[derive(Debug, Default)]
 pub(super) struct HoldTimes {
     since: BTreeMap<Hold, Option<Instant>>,
@@ -18,7 +18,8 @@ pub(super) struct HoldTimes {
 type Hold = (String, &'static str, String);
 
 impl HoldTimes {
-    /// Stores since when the locks of a listing are held, and fills in times that are known from earlier listings.
+    /// Stores when the exclusive locks of a listing were acquired, and fills in the times that are known from earlier
+    /// listings.
     pub(super) fn fill_in(&mut self, listing: &mut Listing, now: Instant) {
         let mut since = BTreeMap::new();
         for lock in &mut listing.locks {

@@ -79,11 +79,11 @@ pub(super) fn is_held(all: &[Inspected], kinds: &[&str]) -> bool {
     all.iter().any(|one| one.is_held(kinds))
 }
 
-/// Refuses a name whose key holds other data, unless a lock of one of these kinds is held (of any kind if none is
-/// given), or none of these kinds uses that key. Programs get `Misconfigured` for a name that is refused.
+/// Refuses a name whose key holds something other than a lock, as programs do with `Misconfigured`. Accepts the name if
+/// a lock of one of `kinds` is held, or if none of `kinds` uses that key. Empty `kinds` stand for all kinds.
 pub(super) fn refuse_other_data(name: &str, all: &[Inspected], kinds: &[&str]) -> Result<(), Exit> {
-    // Only locks of some kinds have their record at this key. Locks of the other kinds work although it holds other
-    // data.
+    // Only locks of some kinds have their record at this key. Locks of the other kinds work although the key holds
+    // other data.
     let uses_key = |kind: &&str| LockKey::of_record(kind) == Some(LockKey::Named);
     let is_concerned = kinds.is_empty() || kinds.iter().any(uses_key);
     if is_concerned && !is_held(all, kinds) && all.iter().any(|one| one.is_other) {

@@ -17,7 +17,7 @@ use crate::server::ServerOptions;
 /// form, type and holder. No call keeps the server busy for long, but all calls together look at each
 /// key once. A lock that is acquired or released meanwhile may or may not be listed.
 ///
-/// A `lock` and a `fair_lock` have the same record. It is shown as fair_lock while its queue has
+/// A `lock` and a `fair_lock` have the same record. The lock is shown as fair_lock while its queue has
 /// waiters, and only then is the number of waiters known. A mutex of another library cannot be told
 /// from other texts; `steadlock inspect` shows it.
 #[derive(clap::Args)]

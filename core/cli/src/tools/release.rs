@@ -73,8 +73,8 @@ impl Release {
         // The holder is read as late as possible, because it may have changed since the search.
         let current = match lock.holder().await {
             Ok(current) => current.map(Owner::from),
-            // This fails if the server does not answer, or with RedLock fewer than a majority of the primaries. The
-            // search has found a holder then, so that one is shown.
+            // The holder could not be read, for example because the server did not answer. The holder that the search
+            // found is shown instead.
             Err(_) if holder.is_some() => None,
             Err(error) => return Err(error.into()),
         };

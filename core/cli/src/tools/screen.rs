@@ -19,7 +19,7 @@ pub(super) struct Size {
     pub(super) rows: usize,
 }
 
-/// The size if the terminal does not report one.
+/// The size that is used if the terminal does not report one.
 const DEFAULT_SIZE: Size = Size { columns: 80, rows: 24 };
 
 /// The alternate screen of the terminal. When it is dropped, the terminal shows its previous contents again.
@@ -50,7 +50,7 @@ impl Screen {
         }
     }
 
-    /// Shows these lines, and nothing else.
+    /// Shows the lines that fit on the screen, and nothing else.
     pub(super) fn show(&self, lines: &[String]) -> Result<(), Exit> {
         let size = self.size();
         // Go to the upper left corner. Clear the rest of each line, and everything below the last one.
@@ -73,8 +73,8 @@ impl Drop for Screen {
     }
 }
 
-/// Draws the locks as lines, those whose leases end first at the top. If `max_lines` is given, leaves out the locks
-/// that do not fit below the title, the notes and the head.
+/// Draws the locks as lines, sorted by the time that is left. If `max_lines` is given, leaves out the locks that do not
+/// fit below the title, the notes and the head.
 pub(super) fn draw(listing: &Listing, elapsed: Duration, time: &str, max_lines: Option<usize>) -> Vec<String> {
     let mut locks: Vec<&Locked> = listing.locks.iter().collect();
     locks.sort_by_key(|lock| (lock.left.unwrap_or(Duration::MAX), lock.name.clone()));

@@ -102,7 +102,7 @@ impl Top {
         }
     }
 
-    /// Lists the locks. After a failure it searches for the servers again.
+    /// Lists the locks. After a failure, the next call searches for the servers again.
     async fn snapshot(&self, servers: &mut Option<Servers>, filter: &Filter) -> Snapshot {
         let start = Instant::now();
         let listing = match servers.take() {
@@ -128,7 +128,7 @@ impl Top {
         filter: &Filter,
     ) -> Result<Listing, steadlock::Error> {
         let listing = list(&mut open, filter).await?;
-        // After a failure the servers are searched again, because another one may be the primary now.
+        // If a primary has failed, the next call searches for the servers again: another one may be the primary now.
         *servers = listing.failed.is_empty().then_some(open);
         Ok(listing)
     }
@@ -164,7 +164,7 @@ fn exit_code(signal: Signal) -> ExitCode {
     }
 }
 
-/// Returns the time of day in UTC. The system's time zone would need a library.
+/// Returns the time of day in UTC. Reading the system's time zone would need a library.
 fn utc_time_of_day() -> String {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)

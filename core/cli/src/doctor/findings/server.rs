@@ -11,7 +11,7 @@ const MAX_REPLICA_LAG: u64 = 5;
 /// While a client holds or waits for a lock, it checks the server's role at least this often, on its connection for
 /// commands. The check keeps that connection open.
 const ROLE_CHECK: Duration = Duration::from_secs(5);
-/// The smallest acceptable buffer for a subscriber, in bytes: ten thousand messages of a lock.
+/// The smallest acceptable buffer for a subscriber, in bytes: room for about ten thousand messages of a lock.
 const MIN_PUBSUB_BUFFER: u64 = 1 << 20;
 /// The shortest acceptable script limit, in milliseconds. When a script runs longer than its limit, other clients are
 /// answered BUSY.
@@ -205,8 +205,8 @@ fn replicas(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
 }
 
 fn connections(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
-    // The connection for renewals is idle for a third of the lease, and that for commands for `ROLE_CHECK` at most. The
-    // sum is longer than both.
+    // The connection for renewals is idle for a third of the lease, and the connection for commands for `ROLE_CHECK` at
+    // most. The sum is longer than both times.
     let longest_idle = facts.lease / 3 + ROLE_CHECK;
     if let Fact::Known(seconds @ 1..) = &server.idle_timeout
         && Duration::from_secs(*seconds) < longest_idle
@@ -315,7 +315,7 @@ mod tests {
     use super::*;
     use crate::doctor::facts::{Clock, Persistence, Replica, RoundTrip, samples};
 
-    /// Returns the findings about a good server that `change` has spoiled.
+    /// Returns the findings about a sample server after `change` has changed it.
     fn checks_after(layout: Layout, change: impl FnOnce(&mut Server)) -> Vec<Check> {
         let mut facts = samples::facts(layout, &["a:6379"]);
         change(&mut facts.servers[0]);

@@ -95,8 +95,8 @@ fn replica_clocks(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
     }
 }
 
-/// Returns a finding if an auto-renewed lease could end before a replica has taken over. Two thirds of the lease are
-/// left when its renewal is due, at a third of its length.
+/// Returns a finding if an auto-renewed lease could end before a replica has taken over. A renewal is due at a third of
+/// the lease, when two thirds of it are left.
 pub(super) fn slow_failover(facts: &Facts, detection: Duration, setting: &str) -> Option<Finding> {
     if detection + PROMOTION <= facts.lease * 2 / 3 {
         return None;
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
     use crate::doctor::facts::{Clock, samples};
 
-    /// Returns the finding about a replica whose clock is `ahead_ms` ahead of its primary's, for a lease of 10 s.
+    /// Returns the message about a replica whose clock is `ahead_ms` ahead of its primary's, for a lease of 10 s.
     fn clock_message(ahead_ms: i64, uncertainty_ms: i64) -> Option<String> {
         let mut facts = samples::facts(Layout::Sentinel, &["a:6379"]);
         facts.lease = Duration::from_secs(10);

@@ -48,7 +48,7 @@ impl Info {
         })
     }
 
-    /// Returns the replicas that are connected, in the server's order.
+    /// Returns the replicas that INFO lists, in its order.
     pub(super) fn replicas(&self) -> Option<Vec<Replica>> {
         let count = self.number("connected_slaves")?;
         let replica = |number| {

@@ -1,4 +1,4 @@
-//! How the doctor logs in, as the URL says, and whether a login also works without a password.
+//! The login that the URL describes, and whether a login also works without a password.
 
 use std::net::ToSocketAddrs as _;
 use std::thread;
@@ -13,7 +13,7 @@ use crate::doctor::facts::Fact;
 /// The address and login that a URL describes.
 pub(super) struct Login<'a> {
     url: ServerUrl,
-    /// Returns the options of a client for a URL with the address at which a server was reached.
+    /// Returns the options of a client for the URL of a server that was reached.
     client_of_reached: &'a dyn Fn(&str) -> Option<Builder>,
 }
 
@@ -39,6 +39,7 @@ impl<'a> Login<'a> {
     /// Returns whether the default user can read a key without a password, at the server with this address.
     pub(super) async fn is_open(&self, address: &str, is_node: bool, key: &[u8]) -> Fact<bool> {
         if !self.url.has_password() {
+            // The doctor itself has logged in without a password.
             return Fact::Known(true);
         }
         let security = if self.is_encrypted() { "rediss" } else { "redis" };

@@ -1,4 +1,4 @@
-//! Tries each right on scratch keys and channels, and then removes the keys.
+//! Tries each right on scratch keys and channels, which belong to no lock, and then removes the keys.
 
 use steadlock::Error;
 use steadlock::admin::{CallError, Reply, Scratch, Server};
@@ -8,7 +8,7 @@ use crate::doctor::facts::{Fact, Layout, Writes};
 use crate::doctor::rights::{CHANNEL, KEY, NO_SCRIPT, Need, Pattern, Probe, Rights, TTL_MS, Verdict, probes, verdict};
 use crate::doctor::version::Version;
 
-/// A command on scratch keys.
+/// The words of a command.
 type Words = Vec<Vec<u8>>;
 type Answers = Vec<Result<Reply, CallError>>;
 

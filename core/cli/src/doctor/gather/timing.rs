@@ -48,8 +48,8 @@ pub(super) async fn measure(server: &mut Server) -> (Fact<Clock>, Fact<RoundTrip
     (clock, Fact::Known(trips))
 }
 
-/// Returns the difference of the clocks. The server read its clock between `before` and the end of the round trip. The
-/// middle is taken, so half of the trip is the possible error.
+/// Returns the difference of the clocks. The server read its clock at some time between `before` and the end of the
+/// round trip. The middle is taken as that time, so half of the trip is the possible error.
 fn clock_difference(server_time: i64, before: i64, trip: Duration) -> Clock {
     let half = i64::try_from(trip.as_micros() / 2).unwrap_or(i64::MAX);
     Clock {
