@@ -78,8 +78,10 @@ const BASIC_PROBES: &[Probe] = &[
     probe("hget", Need::Locks, &["HGET", KEY, "field"]),
     probe("hmget", Need::Locks, &["HMGET", KEY, "field"]),
     probe("hrandfield", Need::Locks, &["HRANDFIELD", KEY]),
-    probe("hset", Need::Locks, &["HSET", KEY, "field", "1"]),
-    probe("zadd", Need::Locks, &["ZADD", KEY, "1", "member"]),
+    // Neither creates a key, which a user without `DEL` and `PEXPIRE` could not remove: the first lacks a value, and
+    // the second only changes members.
+    probe("hset", Need::Locks, &["HSET", KEY, "field", "1", "other"]),
+    probe("zadd", Need::Locks, &["ZADD", KEY, "XX", "1", "member"]),
     probe("zcard", Need::Locks, &["ZCARD", KEY]),
     probe("zcount", Need::Locks, &["ZCOUNT", KEY, "0", "1"]),
     probe("zpopmin", Need::Locks, &["ZPOPMIN", KEY]),

@@ -62,6 +62,17 @@ fn the_rule_of_security_md_lacks_nothing_and_nothing_is_left_behind() {
     }
 }
 
+#[test]
+fn nothing_is_left_behind_by_a_user_that_can_neither_remove_nor_expire_keys() {
+    let server = Redis::start_version(Version::System, &[], None);
+    let mut words = tenant();
+    words.retain(|word| !["+set", "+del", "+pexpire"].contains(&word.as_str()));
+    let report = report(&server, "tenant", &words);
+    report.has("missing-command", "+del");
+    report.lacks("missing-keys");
+    assert_eq!(keys(&server), []);
+}
+
 /// Returns the id of the finding that reports this missing right.
 fn finding_of(right: &str) -> &'static str {
     let is_of_braced = right.contains("::") || right == "&redisson_lock__channel:tenant:*";
