@@ -56,7 +56,7 @@ internal class CoroutineHold(
         fun of(lock: ThreadLock): List<CoroutineHold> =
             lock.ref.names.flatMap { held[Place(lock.engine, it)].orEmpty() }
 
-        /** Returns whether the caller would wait for the lock of a block in which it runs if it acquired [wanted]. */
+        /** Returns whether the caller runs in a block that holds a lock for which [wanted] would wait. */
         suspend fun keepsOut(wanted: ThreadLock): Boolean {
             val holds = of(wanted)
             if (holds.isEmpty()) return false

@@ -21,6 +21,7 @@ import java.util.function.Function
  * dependent runs its function with the lease.
  */
 internal class GrantFuture(private val cancelAcquisition: () -> Unit) : AwaitedFuture<Lease>() {
+    /** Claimed: code of the program has seen the lease. Released: no code has seen the lease, and none will. */
     private enum class State { OPEN, CLAIMED, RELEASED }
 
     private val state = AtomicReference(State.OPEN)
@@ -224,7 +225,7 @@ internal class GrantFuture(private val cancelAcquisition: () -> Unit) : AwaitedF
         executor: Executor,
     ) = tracked { super.whenCompleteAsync(claiming(action), executor) }
 
-    /** Marks the lease as seen by code of the program. Returns false if it was released before. */
+    /** Marks the lease as seen by code of the program. Returns false if the lease was released before. */
     private fun claim(): Boolean {
         state.compareAndSet(State.OPEN, State.CLAIMED)
         lease?.markTaken()
@@ -287,8 +288,8 @@ internal class GrantFuture(private val cancelAcquisition: () -> Unit) : AwaitedF
     }
 
     /**
-     * A future that depends on the grant. If the program completes or cancels it before its function begins, the
-     * program does not want the lease any more.
+     * A future that depends on the grant. A program that completes or cancels this future before its function begins
+     * does not want the lease any more.
      */
     private class Dependent<T>(private val grant: GrantFuture) : AwaitedFuture<T>() {
         override fun complete(value: T): Boolean = super.complete(value).also { if (it) grant.abandon() }

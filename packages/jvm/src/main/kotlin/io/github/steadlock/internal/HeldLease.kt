@@ -189,7 +189,7 @@ internal class HeldLease(
                 try {
                     engine.release(this).thenAccept {
                         ours.complete(engine.released(this, it))
-                        // As in [extend]; here, because a caller need not wait for the reply.
+                        // Keeps this object until the reply, as [extend] does.
                         Reference.reachabilityFence(this)
                     }
                 } catch (failure: Throwable) {

@@ -10,8 +10,8 @@ import java.time.Duration
  *
  * Functions that start an operation never block. Each takes a tag, the caller's own number for the request; the event
  * that ends the request repeats the tag. Each returns a number of the native part. A number that is not negative means
- * that the operation has started; that of an acquisition is for [cancel]. [DROPPED] means that the client was dropped,
- * and a smaller number means a defect.
+ * that the operation has started; the number of an acquisition is for [cancel]. [DROPPED] means that the client was
+ * dropped, and a smaller number means a defect.
  */
 internal interface NativeApi {
     /**
@@ -46,8 +46,8 @@ internal interface NativeApi {
     fun cancel(client: Long, request: Long)
 
     /**
-     * Blocks until there are events, at most [timeoutMs], and writes them to the start of the direct [buffer].
-     * Returns the number of bytes written, or -1 if the client was dropped.
+     * Blocks until there are events, at most [timeoutMs], and writes them to the start of the direct [buffer]. Returns
+     * the number of bytes written, or -1 if the client was dropped or the native part failed.
      */
     fun next(client: Long, timeoutMs: Long, buffer: ByteBuffer): Int
 
