@@ -29,8 +29,8 @@ import java.lang.annotation.Target;
  * transaction that had begun before the call, the lock is held until that transaction has ended.
  *
  * <p>An annotated method that is called inside, on the same thread or in the same context, can
- * re-enter the lock, if its kind is reentrant. If the inner call would wait for its own caller
- * instead, it fails at once with {@link IllegalStateException} or {@link
+ * re-enter the lock, if the kind of the lock is reentrant. If the inner call would wait for its own
+ * caller instead, it fails at once with {@link IllegalStateException} or {@link
  * io.github.steadlock.InvalidArgumentException}.
  *
  * <p>Unless {@link #onBusy()} or {@link #busyHandler()} gives another answer, the call throws
@@ -108,15 +108,15 @@ public @interface DistributedLock {
 
     /**
      * Whether the lock is kept or released if the caller cancels the {@code CompletableFuture} of a
-     * method that returns a {@code CompletionStage}. For such methods only, because a publisher and
-     * a suspend function are always cancelled themselves.
+     * method that returns a {@code CompletionStage}. For such methods only: cancelling a publisher
+     * or a suspend function always cancels the method too.
      */
     OnCancel onCancel() default OnCancel.KEEP;
 
     /**
      * The reason why the method needs the lock, for people. {@link
-     * io.github.steadlock.spring.aop.LockReasons} returns it while the method holds the lock or
-     * waits for it.
+     * io.github.steadlock.spring.aop.LockReasons} returns the reason while the method holds the
+     * lock or waits for it.
      */
     String reason() default "";
 }

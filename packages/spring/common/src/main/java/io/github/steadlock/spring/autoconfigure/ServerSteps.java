@@ -9,10 +9,7 @@ import java.util.TreeMap;
 import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
 
-/**
- * The steps that name a server by its parts: by {@code steadlock.host} and similar properties, or
- * by those of Spring.
- */
+/** The steps that name a server, by the properties of Steadlock or by those of Spring. */
 final class ServerSteps {
     private static final String PARTS = "parts";
 
@@ -232,7 +229,7 @@ final class ServerSteps {
     private void step(String name, Object value, RedisUrl next) {
         url = next;
         String text = next.text();
-        // An @ may come from a URL with a password in the wrong place.
+        // An @ may come from a URL with a password that was given as another property.
         boolean isSecret = name.endsWith("password") || String.valueOf(value).contains("@");
         add(name, isSecret ? null : value, builder -> builder.url(text));
     }
