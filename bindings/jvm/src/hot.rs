@@ -22,7 +22,7 @@ const NO_LOCK: i64 = -2;
 const PANICKED: i64 = -3;
 
 /// Starts an acquisition. `on_unavailable` is an index into [`OnUnavailable::ALL`], or −1 for the
-/// client's own policy.
+/// client's own policy. `renew` and `fencing` are 0 for "no".
 ///
 /// # Safety
 /// `lock` points to `length` bytes that stay unchanged during the call.

@@ -22,9 +22,9 @@ import java.util.concurrent.locks.Lock
  * All methods that acquire the lock throw [InvalidArgumentException] for a bad name or duration (nothing is sent then),
  * [UnavailableException] if the server does not answer (a wait without bound throws it after one lease of the client
  * without any reply), [MisconfiguredException] if the key of the lock has another type, [LockLostException] if the
- * calling thread has lost the lock and has not unlocked it since, and [ClosedException] on a closed client. If the
- * lock's options bound the wait, [lock], [lockInterruptibly], [lockAsync] and [withLock] throw [LockTimeoutException]
- * at its end.
+ * calling thread has lost an auto-renewed lease of the lock and has not unlocked it since, and [ClosedException] on a
+ * closed client. If the lock's options bound the wait, [lock], [lockInterruptibly], [lockAsync] and [withLock] throw
+ * [LockTimeoutException] at its end.
  *
  * With a circuit breaker ([SteadlockBuilder.breaker]), [OnUnavailable] decides how an acquisition ends while the
  * breaker is open: the methods throw [UnavailableException] at once, acquire the lock in this client alone
@@ -124,11 +124,11 @@ public interface NamedLock :
      * most. If the server does not answer by then, the client retries the release in the background.
      *
      * @throws IllegalMonitorStateException if the calling thread does not hold the lock, with [NotOwnerException] as
-     * its cause. A thread whose fixed lease has expired does not hold the lock, because the client forgets such a
-     * lease. Holds of other owners are not touched
-     * @throws LockLostException if the lock was lost before, also if this release is the first to notice the loss. In a
-     * `finally` block this exception hides the one of the body; [withLock] and `try (var lease = lock.getLease())` keep
-     * both
+     * its cause. A thread whose fixed lease was lost does not hold the lock, because the client forgets such a lease.
+     * Holds of other owners are not touched
+     * @throws LockLostException if an auto-renewed lease was lost before, or if this release is the first to notice a
+     * loss. In a `finally` block this exception hides that of the body; [withLock] and a `try` with the [lease] as its
+     * resource keep both
      */
     override fun unlock()
 

@@ -110,8 +110,9 @@ public interface NamedSemaphore : PermitScope {
      * the background.
      *
      * @throws IllegalMonitorStateException if the calling thread holds no permits, with [NotOwnerException] as its
-     * cause. Permits whose fixed lease has expired are not held any more. Permits of other owners are not touched
-     * @throws LockLostException if the permits were lost before, also if this release is the first to notice the loss
+     * cause. Permits whose fixed lease was lost are not held any more. Permits of other owners are not touched
+     * @throws LockLostException if an auto-renewed lease was lost before, or if this release is the first to notice a
+     * loss
      */
     public fun release()
 

@@ -133,7 +133,9 @@ internal class Engine private constructor(
     /** Returns the metrics of the client as rows. */
     fun metricRows(): List<Metric> = metricsOf(native.metricRows(handle) ?: countedRows)
 
-    /** Returns the label `group` that [metrics] give to a lock of this name, or null if it is unknown. */
+    /**
+     * Returns the label `group` that [metrics] give to a lock of this name; null without metrics or after the close.
+     */
     fun metricsGroup(name: String): String? = native.metricsGroup(handle, name)
 
     /**

@@ -52,8 +52,8 @@ internal interface NativeApi {
     fun next(client: Long, timeoutMs: Long, buffer: ByteBuffer): Int
 
     /**
-     * Returns how long the holder may rely on a lease, in nanoseconds. Reads a clock that also counts the time for
-     * which the machine was suspended.
+     * Returns how long the holder may rely on a lease, in nanoseconds; 0 if the lease is not valid. Reads a clock that
+     * also counts the time for which the machine was suspended.
      */
     fun remaining(client: Long, lease: Long): Long
 
@@ -112,7 +112,7 @@ internal class Opened(val handle: Long, val failure: Failure?)
 /** The metrics of a client, as a text for Prometheus or as rows, or the reason why there are none. */
 internal class Counted<T>(val metrics: T, val failure: Failure?)
 
-/** One metric: [kind] is `counter`, `gauge` or `histogram`, and a histogram has the [bounds] of its buckets in seconds. */
+/** One metric. [kind] is `counter`, `gauge` or `histogram`. A histogram has the [bounds] of its buckets, in seconds. */
 internal class Metric(
     val name: String,
     val kind: String,

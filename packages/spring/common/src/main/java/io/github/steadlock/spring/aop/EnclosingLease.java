@@ -24,8 +24,8 @@ record EnclosingLease(HeldLease lease) {
                     return new EnclosingLease(one);
                 }
                 case EXCLUDED -> {
-                    // If a thread holds the one and acquires the other, the client refuses a call
-                    // that would wait for itself.
+                    // If a thread holds the lease and can re-enter the wanted lock, the client
+                    // itself refuses an acquisition that would wait for itself.
                     if (!one.isOfThread() || !target.isReenteredByThread()) {
                         throw refusal(method, target, one.target());
                     }
