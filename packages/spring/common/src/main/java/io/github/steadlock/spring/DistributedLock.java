@@ -39,10 +39,11 @@ import java.lang.annotation.Target;
  * IllegalArgumentException} if the arguments give no name. The method does not run in these cases.
  * If the lease was lost and the method did not throw, the call throws {@link
  * io.github.steadlock.LockLostException}. If the method threw, the call throws the method's
- * exception, with the loss among its suppressed exceptions. If the call is interrupted or cancelled
- * while it waits, the attempt is undone in the background. After an interrupt, the call throws
- * {@link InterruptedException} if the method declares it; otherwise it throws {@link
- * LockInterruptedException}, and the thread's interrupt status stays set.
+ * exception, with the loss among its suppressed exceptions. If the result is a stage or a
+ * publisher, it fails with these exceptions of Steadlock, and the call does not throw them. If the
+ * call is interrupted or cancelled while it waits, the attempt is undone in the background. After
+ * an interrupt, the call throws {@link InterruptedException} if the method declares it; otherwise
+ * it throws {@link LockInterruptedException}, and the thread's interrupt status stays set.
  *
  * <p>An annotation that cannot work stops the start of the program with {@link
  * InvalidAnnotationException}.

@@ -59,8 +59,8 @@ final class ServerSteps {
         }
 
         /**
-         * Returns the text, or null if it is blank. A blank property, as of {@code ${REDIS_URL:}},
-         * counts as not set.
+         * Returns the text, or null if it is blank. A blank property, such as {@code ${REDIS_URL:}}
+         * without that variable, counts as not set.
          */
         private static String given(String text) {
             return text == null || text.isBlank() ? null : text;
