@@ -150,11 +150,11 @@ public class SteadlockBuilder internal constructor() {
     public fun metricsQueues(vararg names: String): SteadlockBuilder = set("metrics_queues", names.toList())
 
     /**
-     * Sets whether the client tells its servers which program on which machine it is, see [ClientInfo], and reads this
-     * information of other clients, so that [Holder.client], [LockTimeoutException] and the tools can name programs.
-     * Costs one call at the first use and one every 30 s while the client is in use, and one every 60 s for each other
-     * client that was found to hold a lock. The server keeps the information for 90 s. Anyone with read access to the
-     * server's keys can read it. Default: true.
+     * Sets whether the client publishes its [ClientInfo] on its servers, and reads that of other clients. By this
+     * information, [Holder.client], [LockTimeoutException] and the tools can name programs. Costs one call at the first
+     * use and one every 30 s while the client is in use, and one every 60 s for each other client that was found to
+     * hold a lock. The server keeps the information for 90 s. Anyone with read access to the server's keys can read it.
+     * Default: true.
      */
     public fun clientInfo(isOn: Boolean): SteadlockBuilder = set("client_info", isOn)
 

@@ -16,8 +16,8 @@ import java.util.function.Function
 
 /**
  * The future of an acquisition. If the program completes or cancels this future, or a future that depends on it, before
- * the grant, no code would use the lease: [cancelAcquisition] then cancels the acquisition. If the program does so
- * after the grant, the lease is released, provided that no code of the program has seen it. After such a release, no
+ * the grant, [cancelAcquisition] cancels the acquisition, because no code would use the lease. If the program does so
+ * after the grant, the lease is released, unless code of the program has seen the lease. After such a release, no
  * dependent runs its function with the lease.
  */
 internal class GrantFuture(private val cancelAcquisition: () -> Unit) : AwaitedFuture<Lease>() {
