@@ -1,4 +1,5 @@
-//! One client: the host and the events that the JVM has not fetched yet.
+//! One client: its `Host`, the core's interface for bindings, and the events that the JVM has not
+//! fetched yet.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +10,7 @@ use steadlock::host::{Completion, Error, Event, Host, Lease, LostReason, Op, Opt
 
 use crate::wire;
 
-/// A client and the queue of events that one Java thread fetches from it.
+/// A client, and the events that one Java thread fetches.
 pub(crate) struct Client {
     pub(crate) host: Host,
     wake: Arc<WakeSignal>,
@@ -20,14 +21,14 @@ pub(crate) struct Client {
 
 #[derive(Default)]
 struct State {
-    /// Maps the host's number of a request to the JVM's number.
+    /// Maps the host's number of each open request to the JVM's number, its tag.
     requests: HashMap<u64, u64>,
-    /// Leases that the JVM may ask about. A lost lease stays until the JVM forgets it, because the
+    /// Leases that the JVM may ask about. A lost lease stays until [`Client::forget`], because the
     /// engine needs this object to answer calls about the lease.
     leases: HashMap<u64, Arc<Lease>>,
 }
 
-/// The request number of events that answer no request.
+/// The tag of the outcomes of releases that the close made: they answer no request.
 const NO_REQUEST: u64 = u64::MAX;
 
 impl Client {
@@ -58,7 +59,7 @@ impl Client {
         clients.get(&handle).cloned()
     }
 
-    /// Forgets a handle. The thread that waits for its events returns.
+    /// Forgets a handle. The thread that waits for the client's events returns.
     pub(crate) fn drop_handle(handle: u64) {
         let client = clients_mut().remove(&handle);
         if let Some(client) = client {
@@ -66,8 +67,8 @@ impl Client {
         }
     }
 
-    /// Starts an operation and returns the number that cancels it. Holds the mutex meanwhile, so
-    /// that no event is encoded before its request is in the table.
+    /// Starts an operation and returns the host's number of the request. Holds the mutex meanwhile,
+    /// so that the answer is not encoded before the request is in the table.
     pub(crate) fn start(&self, tag: u64, op: Op) -> u64 {
         let mut state = self.state();
         let request = self.host.submit(op);
@@ -97,7 +98,7 @@ impl Client {
     }
 
     /// Waits up to `timeout` for events and writes as many as fit into `buffer`. Returns the number
-    /// of bytes written, or `None` if the handle was dropped.
+    /// of bytes written, 0 after the timeout, or `None` if the handle was dropped.
     pub(crate) fn next(&self, timeout: Duration, buffer: &mut [u8]) -> Option<usize> {
         let deadline = Instant::now().checked_add(timeout);
         loop {
@@ -139,7 +140,7 @@ impl Client {
                     reason,
                     is_forgotten,
                 } => {
-                    // A closed client needs no lease objects for its answers.
+                    // A closed client answers calls about a lease without this object.
                     if reason == LostReason::Closed {
                         state.leases.remove(&lease);
                     }
@@ -149,8 +150,8 @@ impl Client {
                 Event::Completed { request, result } => match state.requests.remove(&request) {
                     Some(tag) => {
                         if matches!(result, Ok(Completion::Closed)) {
-                            // The JVM drops the client after this event. From then on it answers
-                            // releases itself, by these outcomes.
+                            // After this event, the JVM drops the client and answers releases
+                            // itself, by these outcomes.
                             let outcomes = self.host.close_outcomes().into_iter().map(Completion::Released);
                             undelivered.extend(outcomes.map(|outcome| wire::completed(NO_REQUEST, &Ok(outcome))));
                         }
@@ -196,7 +197,7 @@ impl State {
 /// Wakes the one thread that fetches events.
 #[derive(Default)]
 struct WakeSignal {
-    /// The flags that were set since the last wait.
+    /// [`HAS_EVENTS`], until a wait has returned it, and [`STOPPED`].
     flags: Mutex<u8>,
     changed: Condvar,
 }

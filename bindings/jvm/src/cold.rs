@@ -1,6 +1,7 @@
 //! Rare calls, as uniffi functions.
 //!
-//! Functions that start an operation do nothing and return `false` if the handle was dropped.
+//! `client` is a client's handle, and `tag` the JVM's own number of a request. Functions that start
+//! an operation do nothing and return `false` if the handle was dropped.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -73,7 +74,8 @@ pub struct NativeFailure {
     pub operation: String,
     /// The complete message.
     pub message: String,
-    /// The message of the server or the network, or the reason why no reply came.
+    /// The message of the server or the network, why no reply came, or how a lease was lost; `None`
+    /// for errors without such a cause.
     pub cause: Option<String>,
     /// The server that the error is about, if any.
     pub node: Option<String>,
@@ -121,7 +123,7 @@ pub struct NativeMetric {
     pub otel_name: String,
     /// The unit in OpenTelemetry.
     pub otel_unit: String,
-    /// The bounds of a histogram's buckets, in seconds.
+    /// The bounds of a histogram's buckets, in seconds; empty for other metrics.
     pub bounds: Vec<f64>,
     /// The series.
     pub rows: Vec<NativeMetricRow>,
@@ -134,7 +136,7 @@ pub struct NativeMetricRow {
     pub labels: HashMap<String, String>,
     /// The value; for a histogram, the number of measured times.
     pub number: u64,
-    /// For a histogram, the sum of the measured times.
+    /// For a histogram, the sum of the measured times; 0 for other metrics.
     pub seconds: f64,
 }
 
@@ -193,9 +195,9 @@ pub struct NativeLimits {
     pub breaker_pause_ms: u64,
 }
 
-/// Checks the options, which have the core's names, and starts to connect. The first event, of
-/// request 0, reports the result. With `lazy`, the first operation starts to connect, and no event
-/// reports the result. An option that is left out has the core's default.
+/// Checks the options, which have the core's names, and starts to connect. An event of the tag 0
+/// reports the result. With `lazy`, the first operation starts to connect, and no event reports the
+/// result. An option that is left out has the core's default.
 #[uniffi::export]
 pub fn open(options: HashMap<String, NativeValue>) -> NativeOpened {
     let mut core_options = Options::default();
@@ -212,7 +214,7 @@ pub fn open(options: HashMap<String, NativeValue>) -> NativeOpened {
     }
 }
 
-/// Starts to extend a lease.
+/// Starts to extend a lease to `by_ms` from now, or to its own length for `None`.
 #[uniffi::export]
 pub fn extend(client: u64, tag: u64, lease: u64, by_ms: Option<f64>) -> bool {
     start(client, tag, Op::Extend { lease, by_ms })
@@ -244,7 +246,7 @@ pub fn close(client: u64, tag: u64) -> bool {
 
 /// Returns whether a coroutine that holds the lock `held` would wait for itself if it tried to
 /// acquire the lock `wanted`. Returns `false` for an invalid lock, because the acquisition itself
-/// reports that.
+/// reports the mistake.
 #[uniffi::export]
 pub fn keeps_out(client: u64, held: Vec<u8>, wanted: Vec<u8>) -> bool {
     let client = Client::get(client);
@@ -282,7 +284,7 @@ pub fn release_now(client: u64, leases: Vec<u64>, timeout_ms: u64) {
     }
 }
 
-/// Returns the metrics of a client, or `None` if it was dropped.
+/// Returns the metrics of a client as a text, or `None` if it was dropped.
 #[uniffi::export]
 pub fn metrics(client: u64) -> Option<NativeMetrics> {
     let client = Client::get(client)?;
@@ -311,8 +313,8 @@ pub fn metric_rows(client: u64) -> Option<NativeMetricRows> {
     })
 }
 
-/// Returns the label of the group of locks with this name in the metrics; `None` if the client counts
-/// no metrics or was dropped.
+/// Returns the label `group` that the metrics give to a lock of this name; `None` if the client
+/// counts no metrics or was dropped.
 #[uniffi::export]
 pub fn metrics_group(client: u64, name: String) -> Option<String> {
     let group = Client::get(client)?.host.metrics_group(&name).ok()?;
@@ -350,8 +352,8 @@ pub fn limits() -> NativeLimits {
     }
 }
 
-/// Returns all words that this library exchanges with the JVM, so that a test finds a word that
-/// Kotlin does not know.
+/// Returns all words that this library exchanges with the JVM. A test compares them with the words
+/// of Kotlin.
 #[uniffi::export]
 pub fn vocabulary() -> NativeVocabulary {
     NativeVocabulary {

@@ -1,10 +1,10 @@
-//! The C functions that each lock and unlock calls.
+//! Frequent calls, such as to acquire and to release a lock, as C functions.
 //!
-//! A function that starts an operation returns the number that cancels it, or [`DROPPED`],
-//! [`NO_LOCK`] or [`PANICKED`]. `tag` is the caller's own number for the request; the event that
-//! ends the request repeats it. `context` is the number by which the core recognizes an owner, and
-//! `within` the number of the held lease that an acquisition re-enters. −1 and NaN stand for
-//! "none".
+//! A function that starts an operation returns the native part's number of the request, by which an
+//! acquisition can be cancelled, or one of [`DROPPED`], [`NO_LOCK`] and [`PANICKED`]. `tag` is the
+//! JVM's own number of the request; the event that ends the request repeats the tag. `context` is
+//! the number by which the core recognizes an owner, and `within` the number of the held lease that
+//! an acquisition re-enters. −1 and NaN stand for "none".
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -22,7 +22,7 @@ const NO_LOCK: i64 = -2;
 const PANICKED: i64 = -3;
 
 /// Starts an acquisition. `on_unavailable` is an index into [`OnUnavailable::ALL`], or −1 for the
-/// client's own policy.
+/// client's own policy. `renew` and `fencing` are 0 for "no".
 ///
 /// # Safety
 /// `lock` points to `length` bytes that stay unchanged during the call.
@@ -66,7 +66,7 @@ pub extern "C" fn steadlock_release(client: u64, tag: u64, lease: u64) -> i64 {
     start(client, |client| Some(client.start(tag, Op::Release { lease })))
 }
 
-/// Starts to release the innermost lease of a context.
+/// Starts to release the innermost lease of a lock that a context holds.
 ///
 /// # Safety
 /// `lock` points to `length` bytes that stay unchanged during the call.
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn steadlock_release_innermost(
     })
 }
 
-/// Starts to look up what a context holds: a local check, no server call.
+/// Starts to look up whether a context holds a lock: a local check, no server call.
 ///
 /// # Safety
 /// `lock` points to `length` bytes that stay unchanged during the call.
@@ -100,7 +100,8 @@ pub unsafe extern "C" fn steadlock_held(client: u64, tag: u64, lock: *const u8, 
 }
 
 /// Waits for events and writes them into `buffer`. Returns the number of bytes written, 0 after
-/// `timeout_ms` without an event, or −1 if the handle was dropped or the native part panicked.
+/// `timeout_ms` without an event or for an empty buffer, or −1 if the handle was dropped or the
+/// native part panicked.
 ///
 /// # Safety
 /// `buffer` points to `capacity` bytes that no other code uses during the call.
@@ -120,8 +121,8 @@ pub unsafe extern "C" fn steadlock_next(client: u64, timeout_ms: i64, buffer: *m
     }
 }
 
-/// Returns how long the caller may rely on a lease if nothing renews it, in nanoseconds; 0 if it is
-/// not valid. Reads the clock.
+/// Returns how long the caller may rely on a lease if nothing renews it, in nanoseconds; 0 if the
+/// lease is not valid or the handle was dropped. Reads the clock.
 #[unsafe(no_mangle)]
 pub extern "C" fn steadlock_remaining(client: u64, lease: u64) -> i64 {
     let remaining = catch_unwind(|| Client::get(client).map(|client| client.remaining(lease)));

@@ -1,22 +1,23 @@
 //! The encoding of events as bytes, which `Events.kt` reads, and of locks, which `LockRef.kt` writes.
 //!
 //! Numbers are little-endian. A text is its length in bytes as `u32`, then UTF-8. Each event begins
-//! with a tag byte and a `u64`, the request's number (for `LOST`: the lease's number):
+//! with a byte, its kind, and a `u64`, the tag of its request (for `LOST`: the number of the
+//! lease):
 //!
-//! | tag | event | then |
+//! | kind | event | then |
 //! |---|---|---|
 //! | 1 | connected | |
 //! | 2 | granted | lease `u64`, token `i64` (−1: none), `u8`: 1 if the lease is degraded |
 //! | 3 | not granted | error |
 //! | 4 | failed | error |
-//! | 5 | released (number 2^64 − 1: the outcome of a release after the client was closed) | lease `u64`, outcome text, reason for the loss as text if the lease was expired or stolen (else empty) |
+//! | 5 | released (tag 2^64 − 1: the outcome of a release that the close made) | lease `u64`, outcome text, reason for the loss as text if the lease was expired or stolen (else empty) |
 //! | 6 | extended | |
 //! | 7 | state | holder, permits held and limit `i64` each (−1: no semaphore, or no permit is held) |
 //! | 8 | held | levels `u32`, innermost lease `i64` (−1: none) |
 //! | 9 | closed | |
 //! | 10 | lost | reason text, `u8`: 1 if the lease needs no release |
 //! | 11 | forced release or change of a limit | `u8`: 1 if the lock or a permit was held |
-//! | 12 | observed (number 0) | level and sentence as texts, then the named fields: their number as `u32`, and for each field its name as text, then `u8` 0 and a text, or `u8` 1 and an `i64` |
+//! | 12 | a line for the log (tag 0) | level and sentence as texts, then the named fields: their number as `u32`, and for each field its name as text, then `u8` 0 and a text, or `u8` 1 and an `i64` |
 //!
 //! An error is its kind, operation, message and cause (empty: none) as texts, the lock (`u8` 1 and
 //! a text, or `u8` 0), a holder, the reason for the loss as text (empty: not lost), the server as
@@ -80,7 +81,8 @@ fn next<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     Some(*next)
 }
 
-/// Encodes the loss of a lease. `is_forgotten` means that the lease needs no release.
+/// Encodes the loss of a lease. `is_forgotten` means that the lease needs no release, as a fixed
+/// lease after its loss.
 pub(crate) fn lost(lease: u64, reason: LostReason, is_forgotten: bool) -> Vec<u8> {
     let mut out = Event::new(LOST, lease);
     out.text(reason.as_str());
@@ -112,8 +114,8 @@ pub(crate) fn observed(line: &Line) -> Vec<u8> {
 }
 
 /// Encodes the result of a request.
-pub(crate) fn completed(request: u64, result: &Result<Completion, Error>) -> Vec<u8> {
-    let event = |tag| Event::new(tag, request);
+pub(crate) fn completed(tag: u64, result: &Result<Completion, Error>) -> Vec<u8> {
+    let event = |kind| Event::new(kind, tag);
     let out = match result {
         Ok(Completion::Connected) => event(CONNECTED),
         Ok(Completion::Granted(lease)) => {
@@ -173,9 +175,9 @@ pub(crate) fn millis(duration: Duration) -> i64 {
 struct Event(Vec<u8>);
 
 impl Event {
-    fn new(tag: u8, number: u64) -> Self {
+    fn new(kind: u8, number: u64) -> Self {
         let mut out = Self(Vec::with_capacity(32));
-        out.0.push(tag);
+        out.0.push(kind);
         out.u64(number);
         out
     }

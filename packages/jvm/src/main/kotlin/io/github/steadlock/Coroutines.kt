@@ -46,7 +46,7 @@ import kotlin.time.Duration
  * @param wait how long to wait; null waits as long as the server answers, zero makes a single attempt
  * @param lease the length of a fixed lease, 100 ms to 24 h; null for the client's lease, renewed until the end of
  * [block]
- * @param renew whether [lease] is renewed until the end of [block]; it must be 300 ms to 24 h then
+ * @param renew whether [lease] is renewed until the end of [block]; [lease] must be 300 ms to 24 h then
  * @param within a held lease of the same lock, to re-enter it
  * @throws LockTimeoutException if the lock is not granted within [wait]
  * @throws InvalidArgumentException if an argument is out of its range, or an enclosing [block] holds [name]
@@ -67,9 +67,9 @@ public suspend fun <T> SteadlockClient.withLock(
  * Runs [block] while holding [lock], which can be of any kind. Releases the lock at the end, however [block] ends. The
  * rules of the other [withLock] apply.
  *
- * A lease of a write side also re-enters its read side. A mutex and a composite lock cannot be re-entered. A read lock
- * inside a [block] that holds the read side needs no [within]: the inner lock counts as another reader, which waits
- * while a writer is ahead of it.
+ * The lease of a write side also re-enters the read side. A mutex and a composite lock cannot be re-entered. A read
+ * lock inside a [block] that holds the read side needs no [within]: the inner lock counts as another reader, which
+ * waits while a writer is ahead of it.
  *
  * @param lock a lock of this client; its own options apply where the arguments set nothing
  * @throws InvalidArgumentException also if [lock] belongs to another client
@@ -96,14 +96,14 @@ public suspend fun <T> SteadlockClient.withLock(
 
 /**
  * Runs [block] while holding [permits] permits of [semaphore]. Releases them at the end, however [block] ends. The
- * rules of [withLock] apply, except that a call inside another one acquires further permits.
+ * rules of [withLock] apply, except that a call inside another call acquires further permits.
  *
  * @param semaphore a semaphore of this client; its own options apply where the arguments set nothing
  * @param permits 1 to 1,000, and no more than the limit
  * @param wait how long to wait; null waits as long as the server answers, zero makes a single attempt
  * @param lease the length of a fixed lease, 100 ms to 24 h; null for the client's lease, renewed until the end of
  * [block]
- * @param renew whether [lease] is renewed until the end of [block]; it must be 300 ms to 24 h then
+ * @param renew whether [lease] is renewed until the end of [block]; [lease] must be 300 ms to 24 h then
  * @throws LockTimeoutException if the permits are not granted within [wait]
  * @throws InvalidArgumentException if an argument is out of its range, or [semaphore] belongs to another client
  * @throws MisconfiguredException if permits are held that were acquired with another limit
@@ -197,8 +197,8 @@ private suspend fun Engine.acquireSuspending(ref: LockRef, options: LockOptions)
 }
 
 /**
- * Waits for the reply. Resumes on a thread for callbacks, because dispatchers and undispatched coroutines are the
- * program's code, which must not block the thread that fetches events.
+ * Waits for the reply. Resumes the coroutine on a callback thread, because this runs code of the program, which must
+ * not block the thread that fetches events.
  */
 private suspend fun Engine.reply(request: Request, cancelled: () -> Unit = {}): Reply =
     suspendCancellableCoroutine { waiting ->

@@ -10,7 +10,7 @@ import java.util.function.Consumer
 
 /** The outcome of a release. */
 public enum class ReleaseOutcome {
-    /** The release removed the record, or an outer level still holds the lock. */
+    /** The lock was released, or an outer level still holds the lock. */
     RELEASED,
 
     /** The server had no record any more, or the lease was lost before (but not as [STOLEN]). */
@@ -45,8 +45,8 @@ public enum class LostReason {
  * One grant of a lock or of permits, or one re-entry. Safe for use by several threads.
  *
  * A lease that a thread acquired by [NamedLock.lock] or a similar method belongs to that thread. If the thread has
- * ended and the program has no [Lease] object of it any more, the client releases it and logs a warning. A lease that
- * [NamedLock.lockAsync] or a coroutine acquired belongs to no thread, so the program can hand it to other code.
+ * ended and the program has no [Lease] object of it any more, the client releases the lease and logs a warning. A lease
+ * that [NamedLock.lockAsync] or a coroutine acquired belongs to no thread, so the program can hand it to other code.
  */
 public class Lease internal constructor(
     internal val held: HeldLease,
@@ -56,25 +56,25 @@ public class Lease internal constructor(
         get() = held.name
 
     /**
-     * The fencing token, which rises with each grant of the lock, so that a resource can refuse a holder that was
-     * paused too long. Null if the lock draws no token. Readers, permits and composite locks never have one.
+     * The fencing token, which rises with each grant of the lock. A resource can use it to refuse a holder that was
+     * paused too long. Null if there is no token: read locks, permits and composite locks never have one.
      */
     public val token: Long?
         get() = held.token
 
     /**
      * Whether the lease excludes only other callers of this client, because the client granted it alone while the
-     * server was unavailable ([OnUnavailable.LOCAL]). Such a lease has no [token], and other processes can hold the
-     * lock at the same time. For a composite lock, whether this is so for any of its members. The value does not change
+     * server was unavailable ([OnUnavailable.LOCAL]). Such a lease has no [token], and other clients can hold the lock
+     * at the same time. For a composite lock, whether this is so for any of its members. The value does not change
      * after the grant.
      */
     public val isDegraded: Boolean
         get() = held.isDegraded
 
     /**
-     * How long the holder may rely on the lease if nothing renews it; zero if the lease was lost or released. The
-     * deadline counts from before the request was sent. Its clock also counts the time for which the machine slept. The
-     * time for which a virtual machine was paused counts once the machine's wall clock has been corrected.
+     * How long the holder may rely on the lease if nothing renews it; zero if the lease is not valid any more. The
+     * deadline counts from before the request was sent. The time for which the machine sleeps counts too, and the pause
+     * of a virtual machine once its wall clock has been corrected.
      */
     public val remaining: Duration
         get() = Duration.ofNanos(held.remainingNanos)
@@ -123,8 +123,8 @@ public class Lease internal constructor(
 
     /**
      * Releases the lease and returns the outcome. Any thread can call it. Throws nothing for a lost lease. A second
-     * call does nothing and returns the outcome of the first. Waits at most one command timeout. An interrupt does
-     * not end the wait: the thread's interrupt status is set again afterwards. After the client was closed, returns the
+     * call does nothing and returns the outcome of the first. Waits at most one command timeout. An interrupt does not
+     * end the wait: the thread's interrupt status is set again afterwards. After the client was closed, returns the
      * outcome of the release that the close made.
      *
      * @throws MisconfiguredException if the server does not permit the client's user to release the lock; the release

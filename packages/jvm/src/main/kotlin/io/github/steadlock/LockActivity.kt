@@ -55,10 +55,11 @@ public class LockActivity private constructor(private val engine: Engine) : Auto
      * @property name the name of the lock; the userinfo of a URL in it is left out
      * @property kind `lock`, `mutex`, `fair_lock`, `read_lock`, `write_lock`, `semaphore` or `multi_lock`
      * @property since the time of the grant, by this machine's clock
-     * @property remaining how long the holder may rely on the lease if nothing renews it; zero if it has just ended
+     * @property remaining how long the holder may rely on the lease if nothing renews it; zero if the lease has just
+     * ended
      * @property token the fencing token, or null if there is none
      * @property isDegraded whether the lease excludes only other callers of this client, see [Lease.isDegraded]
-     * @property thread the name of the thread that holds it, or null for a stage or a coroutine
+     * @property thread the name of the thread that holds the lock, or null for a stage or a coroutine
      */
     public data class Hold(
         val name: String,
@@ -86,9 +87,9 @@ public class LockActivity private constructor(private val engine: Engine) : Auto
      * @property name the name of the lock; the userinfo of a URL in it is left out
      * @property kind the kind, as in [Hold]
      * @property since the time of the grant, by this machine's clock
-     * @property at when the client noticed the loss, by this machine's clock
+     * @property at the time when the client noticed the loss, by this machine's clock
      * @property reason the reason for the loss
-     * @property thread the name of the thread that held it, or null for a stage or a coroutine
+     * @property thread the name of the thread that held the lock, or null for a stage or a coroutine
      */
     public data class Loss(
         val name: String,

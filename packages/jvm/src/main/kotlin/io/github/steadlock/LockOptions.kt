@@ -27,14 +27,14 @@ public class LockOptions private constructor(
     public fun withWait(wait: Duration): LockOptions = copy(waitMs = wait.millis())
 
     /**
-     * Sets the length of a fixed lease, 100 ms to 24 h. The lease is not renewed unless [renewed] is set too. Default:
-     * the client's lease, renewed until the release.
+     * Sets the length of the lease, 100 ms to 24 h. The lease is fixed, unless [renewed] is set too. Default: the
+     * client's lease, renewed until the release.
      */
     public fun withLease(lease: Duration): LockOptions = copy(leaseMs = lease.millis())
 
     /**
-     * Renews the lease of [withLease] until the release, also if the lock's own options set that lease; its length must
-     * be 300 ms to 24 h then. Changes nothing without [withLease], because the client's own lease is renewed anyway.
+     * Renews the lease of [withLease] until the release, also if the lock's own options set that lease. A renewed lease
+     * is 300 ms to 24 h long. Changes nothing without [withLease], because the client's own lease is renewed anyway.
      *
      * ```java
      * LockOptions.DEFAULT.withLease(Duration.ofSeconds(5)).renewed()
@@ -100,7 +100,7 @@ public class LockOptions private constructor(
         LockOptions(
             waitMs ?: defaults.waitMs,
             leaseMs ?: defaults.leaseMs,
-            // The renewal of the defaults is for the lease of the defaults, so a lease of these options ends it.
+            // The renewal of the defaults is for the lease of the defaults, and not for a lease of these options.
             renew || (leaseMs == null && defaults.renew),
             maxHoldMs ?: defaults.maxHoldMs,
             within ?: defaults.within,

@@ -12,8 +12,8 @@ import java.util.concurrent.locks.Lock
  * A thread, platform or virtual, owns the lock, as with [java.util.concurrent.locks.ReentrantLock]: the thread that
  * holds the lock may acquire it again, with no server call unless it needs a longer lease, and only that thread may
  * [unlock] it. A [SteadlockClient.mutex] and the lock of a [Steadlock.redlock] client are not reentrant. When a thread
- * ends, the client releases its hold within about a second, unless the program still has its [Lease]. Waiting threads
- * park in Java, so virtual threads do not pin their carrier.
+ * ends, the client releases the thread's hold within about a second, unless the program still has a [Lease] of it.
+ * Waiting threads park in Java, so virtual threads do not pin their carrier.
  *
  * Without a lease of your own, or with one that is [LockOptions.renewed], the client renews the lock until it is
  * unlocked. If the lock is lost nevertheless (the server lost its record, was unreachable for too long, or granted the
@@ -22,8 +22,9 @@ import java.util.concurrent.locks.Lock
  * All methods that acquire the lock throw [InvalidArgumentException] for a bad name or duration (nothing is sent then),
  * [UnavailableException] if the server does not answer (a wait without bound throws it after one lease of the client
  * without any reply), [MisconfiguredException] if the key of the lock has another type, [LockLostException] if the
- * calling thread has lost the lock and has not unlocked it since, and [ClosedException] on a closed client. Methods
- * without a wait of their own throw [LockTimeoutException] if the lock's options bound the wait.
+ * calling thread has lost an auto-renewed lease of the lock and has not unlocked it since, and [ClosedException] on a
+ * closed client. If the lock's options bound the wait, [lock], [lockInterruptibly], [lockAsync] and [withLock] throw
+ * [LockTimeoutException] at its end.
  *
  * With a circuit breaker ([SteadlockBuilder.breaker]), [OnUnavailable] decides how an acquisition ends while the
  * breaker is open: the methods throw [UnavailableException] at once, acquire the lock in this client alone
@@ -123,11 +124,11 @@ public interface NamedLock :
      * most. If the server does not answer by then, the client retries the release in the background.
      *
      * @throws IllegalMonitorStateException if the calling thread does not hold the lock, with [NotOwnerException] as
-     * its cause. A thread whose fixed lease has expired does not hold the lock, because the client forgets such a
-     * lease. Holds of other owners are not touched
-     * @throws LockLostException if the lock was lost before, also if this release is the first to notice the loss. In a
-     * `finally` block this exception hides the one of the body; [withLock] and `try (var lease = lock.getLease())` keep
-     * both
+     * its cause. A thread whose fixed lease was lost does not hold the lock, because the client forgets such a lease.
+     * Holds of other owners are not touched
+     * @throws LockLostException if an auto-renewed lease was lost before, or if this release is the first to notice a
+     * loss. In a `finally` block this exception hides that of the body; [withLock] and a `try` with the [lease] as its
+     * resource keep both
      */
     override fun unlock()
 

@@ -18,8 +18,8 @@ import java.util.concurrent.CompletionStage
  * All methods that acquire permits throw [InvalidArgumentException] for a bad name, number or duration (nothing is sent
  * then), [UnavailableException] if the server does not answer (a wait without bound throws it after one lease of the
  * client without any reply), [MisconfiguredException] for another limit or if the key has another type, and
- * [ClosedException] on a closed client. Methods without a wait of their own throw [LockTimeoutException] if the
- * semaphore's options bound the wait.
+ * [ClosedException] on a closed client. If the semaphore's options bound the wait, [acquire], [acquireAsync] and
+ * [withPermits] throw [LockTimeoutException] at its end.
  *
  * With a circuit breaker ([SteadlockBuilder.breaker]), these methods throw [UnavailableException] at once while the
  * breaker is open. This is so with [OnUnavailable.LOCAL] too, because only the server can count permits. With
@@ -105,13 +105,14 @@ public interface NamedSemaphore : PermitScope {
     public fun acquireAsync(permits: Int, options: LockOptions): CompletionStage<Lease>
 
     /**
-     * Releases all permits of the last call by which the calling thread acquired permits that it still holds. Waits one
-     * command timeout at the most. If the server does not answer by then, the client retries the release in the
-     * background.
+     * Releases the permits that the calling thread acquired last and still holds: all permits of that acquisition.
+     * Waits one command timeout at the most. If the server does not answer by then, the client retries the release in
+     * the background.
      *
      * @throws IllegalMonitorStateException if the calling thread holds no permits, with [NotOwnerException] as its
-     * cause. Permits whose fixed lease has expired are not held any more. Permits of other owners are not touched
-     * @throws LockLostException if the permits were lost before, also if this release is the first to notice the loss
+     * cause. Permits whose fixed lease was lost are not held any more. Permits of other owners are not touched
+     * @throws LockLostException if an auto-renewed lease was lost before, or if this release is the first to notice a
+     * loss
      */
     public fun release()
 

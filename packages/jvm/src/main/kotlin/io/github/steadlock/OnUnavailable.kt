@@ -1,22 +1,22 @@
 package io.github.steadlock
 
 /**
- * How an acquisition ends while the circuit breaker of its server is open; see [SteadlockBuilder.breaker].
- * [SteadlockBuilder.onUnavailable] sets it for a client, [LockOptions.onUnavailable] for a lock.
+ * The policy for acquisitions while the circuit breaker of their server is open; see [SteadlockBuilder.breaker].
+ * [SteadlockBuilder.onUnavailable] sets the policy for a client, [LockOptions.onUnavailable] for a lock.
  *
- * To read it from configuration, use `OnUnavailable.valueOf("SKIP")`, which throws [IllegalArgumentException] for an
- * unknown name.
+ * To read a policy from configuration, use `OnUnavailable.valueOf("SKIP")`, which throws [IllegalArgumentException] for
+ * an unknown name.
  */
 public enum class OnUnavailable {
     /** The acquisition fails at once with [UnavailableException]. The default. */
     FAIL,
 
     /**
-     * The client grants a *degraded* lease, which excludes only other callers of this client: other processes do not
-     * know of it. [Lease.isDegraded] is true then, and there is no [Lease.token].
+     * The client grants a *degraded* lease, which excludes only other callers of this client: other clients do not know
+     * of it. [Lease.isDegraded] is true then, and there is no [Lease.token].
      *
      * Works for `lock`, `mutex`, `fairLock` and composite locks of these. Acquisitions of other kinds fail as with
-     * [FAIL]. A client of several primaries refuses it with [InvalidArgumentException].
+     * [FAIL]. A client of several primaries refuses this policy with [InvalidArgumentException].
      */
     LOCAL,
 

@@ -29,8 +29,8 @@ public object Steadlock {
 
     /**
      * Connects to several independent primaries, with all defaults; for options use [SteadlockBuilder.primaries]. Every
-     * lock of this client is a RedLock: a majority of the primaries grants it, so that it works while a minority is
-     * down.
+     * lock of this client is a RedLock: a majority of the primaries grants it. Locks work while a minority of the
+     * primaries is down.
      *
      * [SteadlockClient.lock] and [SteadlockClient.mutex] both return such a lock. With one name they are the same lock,
      * and its records have the format of other RedLock libraries. Acquiring another kind of lock throws

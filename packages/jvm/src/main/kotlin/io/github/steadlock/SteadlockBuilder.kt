@@ -20,9 +20,9 @@ public class SteadlockBuilder internal constructor() {
     public fun url(url: String): SteadlockBuilder = set("url", url)
 
     /**
-     * Sets the host of the server, instead of a [url]. Goes together with [port], [username], [password] and
-     * [database]. None of these needs escapes: a user or a password can have any characters. For TLS, set a [url].
-     * Default: `localhost`, if one of the others is set.
+     * Sets the host of the server, instead of a [url]. [port], [username], [password] and [database] belong to it. None
+     * of these needs escapes: a user or a password can have any characters. For TLS, set a [url]. Default: `localhost`,
+     * if one of the others is set.
      */
     public fun host(host: String): SteadlockBuilder = setServer { copy(host = host) }
 
@@ -52,7 +52,7 @@ public class SteadlockBuilder internal constructor() {
 
     /**
      * Sets the command timeout: how long a reply of the server may take. For a RedLock, each primary has less time to
-     * grant it: a tenth of the lease, 50 to 500 ms. Default: 3 s.
+     * grant the lock: a tenth of the lease, 50 to 500 ms. Default: 3 s.
      */
     public fun commandTimeout(timeout: Duration): SteadlockBuilder = set("command_timeout_ms", timeout.millis())
 
@@ -81,8 +81,8 @@ public class SteadlockBuilder internal constructor() {
 
     /**
      * Sets the host name that the certificate of every server must have, also of a server that the URL names. Without
-     * this option, a certificate must have the host that the client connects to. Set it if nodes and sentinels announce
-     * IP addresses that no certificate names. [name] is a host name or an IP address, without a port. Needs
+     * this option, a certificate must have the host that the client connects to. Set this option if nodes and sentinels
+     * announce IP addresses that no certificate names. [name] is a host name or an IP address, without a port. Needs
      * `rediss://`. Default: each server's own host.
      */
     public fun tlsServerName(name: String): SteadlockBuilder = set("tls_server_name", name)
@@ -97,19 +97,19 @@ public class SteadlockBuilder internal constructor() {
         set("address_map", addresses.toMap())
 
     /**
-     * Makes the client connect at its first use, for a client that is made before its server is up. A use then waits
-     * for the connection within its own wait, as it does in an outage. A [MisconfiguredException] that [connect] would
-     * throw comes from the first use and each later one. Default: [connect] connects.
+     * Makes the client connect at its first use, for a client that is made before its server is up. A call then waits
+     * for the connection within its own wait, as in an outage. The first call and each later one throw a
+     * [MisconfiguredException] that [connect] would throw. Default: [connect] connects.
      */
     public fun lazy(): SteadlockBuilder = set("lazy", true)
 
     /**
      * Sets how an acquisition ends while the circuit breaker of its server is open. [LockOptions.onUnavailable]
-     * overrides it for a lock. Switches the circuit breaker on, which [breaker] describes. Default:
+     * overrides this setting for a lock. Switches the circuit breaker on, which [breaker] describes. Default:
      * [OnUnavailable.FAIL].
      *
      * [OnUnavailable.LOCAL] works for `lock`, `mutex`, `fairLock` and composite locks of these; acquisitions of other
-     * kinds fail. With several [primaries], [connect] throws [InvalidArgumentException] for it.
+     * kinds fail. With several [primaries], [connect] throws [InvalidArgumentException] for this policy.
      */
     public fun onUnavailable(
         onUnavailable: OnUnavailable,
@@ -118,9 +118,9 @@ public class SteadlockBuilder internal constructor() {
     /**
      * Switches the circuit breakers on, one for each primary. These count as failures: calls without a reply in time,
      * connections that are lost or cannot be made, and errors by which the server reports that it cannot serve. While a
-     * breaker is open, the client does not attempt an acquisition: it fails at once with [UnavailableException], or
-     * ends as [onUnavailable] sets. Releases and renewals go on. Every [pause], and when a connection opens, the client
-     * sends a probe. Any reply that is not such an error closes the breaker. Default: no circuit breaker; if only
+     * breaker is open, no acquisition is sent: each fails at once with [UnavailableException], or ends as
+     * [onUnavailable] sets. Releases and renewals go on. Every [pause], and when a connection opens, the client sends a
+     * probe. Any reply that is not such an error closes the breaker. Default: no circuit breaker; if only
      * [onUnavailable] switches it on, 5 failures and 10 s. [connect] throws [InvalidArgumentException] for values out
      * of their ranges.
      *
@@ -150,18 +150,18 @@ public class SteadlockBuilder internal constructor() {
     public fun metricsQueues(vararg names: String): SteadlockBuilder = set("metrics_queues", names.toList())
 
     /**
-     * Sets whether the client tells its servers which program on which machine it is, see [ClientInfo], and reads this
-     * information of other clients, so that [Holder.client], [LockTimeoutException] and the tools can name programs.
-     * Costs one call at the first use and one every 30 s while the client is in use, and one every 60 s for each other
-     * client that was found to hold a lock. The server keeps the information for 90 s. Anyone with read access to the
-     * server's keys can read it. Default: true.
+     * Sets whether the client publishes its [ClientInfo] on its servers, and reads that of other clients. By this
+     * information, [Holder.client], [LockTimeoutException] and the tools can name programs. Costs one call at the first
+     * use and one every 30 s while the client is in use, and one every 60 s for each other client that was found to
+     * hold a lock. The server keeps the information for 90 s. Anyone with read access to the server's keys can read it.
+     * Default: true.
      */
     public fun clientInfo(isOn: Boolean): SteadlockBuilder = set("client_info", isOn)
 
     /**
      * Sets a label that the client publishes with its [clientInfo], such as `"blue"` or `"order-service eu-1"`: one
-     * line of up to 200 characters. [connect] throws [InvalidArgumentException] for another label, and for any label if
-     * [clientInfo] is off. Default: nothing.
+     * line of up to 200 characters. [connect] throws [InvalidArgumentException] for any other label, and for every
+     * label if [clientInfo] is off. Default: nothing.
      */
     public fun clientLabel(label: String): SteadlockBuilder = set("client_label", label)
 

@@ -107,9 +107,9 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
         ThreadLock(this, LockRef.several(locks.map { own(it, "acquire").ref }), options)
 
     /**
-     * Removes the record of a lock, so that its holder loses it; for a read side, removes the records of all readers.
-     * For operators: the holder does not notice the loss before its next renewal, or with a fixed lease before its
-     * deadline, unless it extends or releases the lease. Makes one call to the server, or one to each primary of a
+     * Removes the record of a lock, so that the holder loses the lock; for a read side, removes the records of all
+     * readers. For operators: the holder does not notice the loss before its next renewal, or with a fixed lease before
+     * its deadline, unless it extends or releases the lease. Makes one call to the server, or one to each primary of a
      * RedLock.
      *
      * @param lock a lock of this client that [multiLock] did not make
@@ -132,7 +132,7 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
      *
      * @param limit the number of permits from now on, 1 to 1,000,000
      * @return whether the limit was changed. The server has no limit to change while no permit is held: the next
-     * acquisition sets its own
+     * acquisition sets its own limit
      * @throws InvalidArgumentException if the name is bad, [limit] is out of its range, or this is a client of
      * [Steadlock.redlock]
      * @throws UnavailableException if no reply came; call again, because the call is idempotent
@@ -156,8 +156,8 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
 
     /**
      * Closes the client. Waiters get [ClosedException]. Held leases are lost for the reason [LostReason.CLOSED] and
-     * then released, with a warning in the log. Takes at most 500 ms, even if the server does not answer. A second
-     * call does nothing.
+     * then released, with a warning in the log. Takes at most 500 ms, even if the server does not answer. A second call
+     * only waits for the first.
      */
     override fun close() {
         try {
@@ -167,7 +167,7 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
         }
     }
 
-    /** Returns [lock] as the class that this client makes, or throws if it belongs to another client. */
+    /** Returns [lock] as a [ThreadLock], or throws if another client made it. */
     internal fun own(lock: NamedLock, operation: String): ThreadLock {
         if (lock is ThreadLock && lock.engine === engine) {
             return lock

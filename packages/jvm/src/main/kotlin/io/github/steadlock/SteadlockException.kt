@@ -184,7 +184,7 @@ public data class Holder(val owner: String, val remaining: Duration?, val client
  * @property program the name of the program, without folder and arguments
  * @property language the language of the program and its version, such as `java 17.0.15`
  * @property version the version of Steadlock
- * @property since when the client was made, by that machine's clock
+ * @property since the time when the client was made, by that machine's clock
  * @property label the label of [SteadlockBuilder.clientLabel], or empty
  */
 public data class ClientInfo(

@@ -13,11 +13,11 @@ import kotlin.concurrent.withLock
  * The threads that run the program's code, because the thread that fetches events must never block or fail.
  *
  * The program's [executor] counts as the program's code too: it may run a task on the calling thread, block until it
- * has room, or throw. For this reason only the threads of this class call it. There are as many of these threads as
- * there are tasks at once, but no more than [MAX_THREADS] busy ones; further tasks wait. A thread that waits for a
- * reply of the client ([whileWaiting]) does not count as busy, because the reply may depend on a task that still waits.
- * Idle threads end after a while. The library's own tasks ([runInternal]) have threads of their own, so that blocked
- * callbacks do not delay coroutines.
+ * has room, or throw. For this reason only the threads of this class call the executor. There are as many of these
+ * threads as there are tasks at once, but no more than [MAX_THREADS] busy ones; further tasks wait. A thread that waits
+ * for a reply of the client ([whileWaiting]) does not count as busy, because the reply may depend on a task that still
+ * waits. Idle threads end after a while. The library's own tasks ([runInternal]) have threads of their own, so that
+ * blocked callbacks do not delay coroutines.
  */
 internal class Callbacks(private val executor: Executor?) {
     private val monitor = ReentrantLock()
@@ -30,7 +30,7 @@ internal class Callbacks(private val executor: Executor?) {
     private val lazyInternal = lazy { Callbacks(null).also { it.onShortage { onShortage() } } }
     private val internalPool by lazyInternal
 
-    /** Whether the system refused the last thread, so that tasks may wait until [startMissingThreads] starts one. */
+    /** Whether the system refused a thread: tasks may wait until [startMissingThreads] starts one. */
     @Volatile
     private var isThreadMissing = false
 
@@ -54,7 +54,7 @@ internal class Callbacks(private val executor: Executor?) {
     /** Runs a task of the library, independently of the program's callbacks. Never throws. */
     fun runInternal(task: Runnable) = internalPool.submit(Once(task))
 
-    /** Starts threads for the tasks for which the system refused one. */
+    /** Starts the threads that the system refused before. */
     fun startMissingThreads() {
         if (isThreadMissing) {
             isThreadMissing = false
@@ -131,7 +131,7 @@ internal class Callbacks(private val executor: Executor?) {
         }
     }
 
-    /** Does not count the calling thread while it waits, and starts another one in its place if needed. */
+    /** Runs [wait]. Meanwhile the calling thread is not counted, and another one takes its place if tasks wait. */
     private inline fun <R> withReplacement(wait: () -> R): R {
         val isWorkerMissing =
             monitor.withLock {

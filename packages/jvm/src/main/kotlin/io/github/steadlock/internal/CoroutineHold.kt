@@ -20,12 +20,12 @@ internal class CoroutineHold(
     private val lease: HeldLease,
     private val scope: Job,
 ) : AutoCloseable {
-    private val places = lock.ref.names.map { Place(lock.engine, it) }
+    private val keys = lock.ref.names.map { LockKey(lock.engine, it) }
     private var listener: AutoCloseable? = null
 
     fun enter() {
-        for (place in places) {
-            held.compute(place) { _, holds ->
+        for (key in keys) {
+            held.compute(key) { _, holds ->
                 (holds ?: ConcurrentHashMap.newKeySet()).apply { add(this@CoroutineHold) }
             }
         }
@@ -38,8 +38,8 @@ internal class CoroutineHold(
 
     override fun close() {
         listener?.close()
-        for (place in places) {
-            held.computeIfPresent(place) { _, holds -> holds.apply { remove(this@CoroutineHold) }.ifEmpty { null } }
+        for (key in keys) {
+            held.computeIfPresent(key) { _, holds -> holds.apply { remove(this@CoroutineHold) }.ifEmpty { null } }
         }
     }
 
@@ -47,16 +47,16 @@ internal class CoroutineHold(
         scope.waitsForAny(callers) && lock.keepsOut(wanted) && lease.isKept
 
     /** The key of the table: a client and the name of one of its locks. */
-    private data class Place(val engine: Engine, val name: String)
+    private data class LockKey(val engine: Engine, val name: String)
 
     companion object {
-        private val held = ConcurrentHashMap<Place, MutableSet<CoroutineHold>>()
+        private val held = ConcurrentHashMap<LockKey, MutableSet<CoroutineHold>>()
 
         /** Returns the holds that have a name in common with [lock]. */
         fun of(lock: ThreadLock): List<CoroutineHold> =
-            lock.ref.names.flatMap { held[Place(lock.engine, it)].orEmpty() }
+            lock.ref.names.flatMap { held[LockKey(lock.engine, it)].orEmpty() }
 
-        /** Returns whether the caller would wait for the lock of a block in which it runs if it acquired [wanted]. */
+        /** Returns whether the caller runs in a block that holds a lock for which [wanted] would wait. */
         suspend fun keepsOut(wanted: ThreadLock): Boolean {
             val holds = of(wanted)
             if (holds.isEmpty()) return false

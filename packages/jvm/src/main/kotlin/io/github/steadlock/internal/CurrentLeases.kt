@@ -7,8 +7,8 @@ import java.util.concurrent.ConcurrentLinkedDeque
  * owner of the lease.
  */
 internal object CurrentLeases {
-    // Only JDK classes, as in Owner, because a thread can outlive the class loader of this library. If the last scope
-    // closes on another thread, an empty deque stays in this one.
+    // The value is a JDK class, because a thread can outlive the class loader of this library and would keep it alive.
+    // If the last scope closes on another thread, an empty deque stays behind.
     private val ofThread = ThreadLocal<ConcurrentLinkedDeque<Any>>()
 
     /** Makes [lease] current in the calling thread, until the result is run, on any thread. */

@@ -101,7 +101,7 @@ internal class Engine private constructor(
     /** Returns whether [lease] is held, or was lost in a way that still needs a release. */
     fun tracks(lease: HeldLease): Boolean = leases.containsKey(lease.id)
 
-    /** Cancels [request]. Returns true if there was no reply yet: a grant that still arrives is then released. */
+    /** Cancels [request]. Returns false if the reply came before. Otherwise, a grant that still arrives is released. */
     fun cancel(request: Request): Boolean {
         if (!request.cancel(false)) {
             return false
@@ -133,13 +133,15 @@ internal class Engine private constructor(
     /** Returns the metrics of the client as rows. */
     fun metricRows(): List<Metric> = metricsOf(native.metricRows(handle) ?: countedRows)
 
-    /** Returns the label `group` that [metrics] give to a lock of this name, or null if it is unknown. */
+    /**
+     * Returns the label `group` that [metrics] give to a lock of this name; null without metrics or after the close.
+     */
     fun metricsGroup(name: String): String? = native.metricsGroup(handle, name)
 
     /**
      * Reports acquisitions to [observer] from now on.
      *
-     * @throws IllegalStateException if an observer of its class is there already and only one is allowed
+     * @throws IllegalStateException if only one observer of its class is allowed, and there is one already
      */
     fun observe(observer: Observer) {
         observers.add(observer)
@@ -457,7 +459,7 @@ internal class Engine private constructor(
         /** The tag of the connect request; the tags of other requests count up from here. */
         private const val CONNECT = 0L
 
-        /** The tag of events that answer no request. */
+        /** The tag of the outcomes of releases that the close made: they answer no request. */
         private const val NO_REQUEST = -1L
         private const val BUFFER_BYTES = 64 * 1024
         private const val IDLE_MS = 3_600_000L

@@ -12,14 +12,16 @@ import java.time.Instant
 internal interface EventSink {
     fun granted(tag: Long, lease: Long, token: Long?, isDegraded: Boolean)
 
-    /** [lease] was released; [lost] is the reason if the release found it expired or stolen. */
+    /**
+     * Reports the release of [lease]. [lost] is the reason if the release found the lease expired or stolen, or null.
+     */
     fun released(tag: Long, lease: Long, outcome: ReleaseOutcome, lost: LostReason?)
 
     fun held(tag: Long, levels: Int, lease: Long?)
 
     fun replied(tag: Long, reply: Reply)
 
-    /** [isForgotten] means that the lease needs no release. */
+    /** Reports the loss of [lease]. [isForgotten] means that it needs no release, as a fixed lease after its loss. */
     fun lost(lease: Long, reason: LostReason, isForgotten: Boolean)
 
     fun observed(line: LogLine)

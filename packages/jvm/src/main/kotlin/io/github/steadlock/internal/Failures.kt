@@ -30,14 +30,14 @@ internal fun clientClosed(lock: String?, operation: String): Failure {
     return Failure("Closed", operation, "$subject: the client was closed; connect again", lock)
 }
 
-/** Returns the error of a call during which the event thread ended by [cause]. */
+/** Returns the error of a call during which the event thread ended by [cause]; null if the native part ended it. */
 internal fun clientFailed(lock: String?, operation: String, cause: Throwable?): Failure {
     val subject = if (lock == null) operation else "$operation of lock \"${displayName(lock)}\""
     val why = "the client failed (${cause ?: "a defect in the native part"})"
     return Failure("Unavailable", operation, "$subject: $why; connect again", lock, cause = why)
 }
 
-/** Returns the error of a client whose event thread the system refused. */
+/** Returns the error of a client for whose events the system refused a thread. */
 internal fun noThread(refused: OutOfMemoryError): Failure {
     val why = "no thread can fetch the client's events (${refused.message})"
     return Failure(

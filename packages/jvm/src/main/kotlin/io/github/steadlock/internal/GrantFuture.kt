@@ -16,11 +16,12 @@ import java.util.function.Function
 
 /**
  * The future of an acquisition. If the program completes or cancels this future, or a future that depends on it, before
- * the grant, no code would use the lease: [cancelAcquisition] then cancels the acquisition. If the program does so
- * after the grant, the lease is released, provided that no code of the program has seen it. After such a release, no
+ * the grant, [cancelAcquisition] cancels the acquisition, because no code would use the lease. If the program does so
+ * after the grant, the lease is released, unless code of the program has seen the lease. After such a release, no
  * dependent runs its function with the lease.
  */
 internal class GrantFuture(private val cancelAcquisition: () -> Unit) : AwaitedFuture<Lease>() {
+    /** Claimed: code of the program has seen the lease. Released: no code has seen the lease, and none will. */
     private enum class State { OPEN, CLAIMED, RELEASED }
 
     private val state = AtomicReference(State.OPEN)
@@ -224,7 +225,7 @@ internal class GrantFuture(private val cancelAcquisition: () -> Unit) : AwaitedF
         executor: Executor,
     ) = tracked { super.whenCompleteAsync(claiming(action), executor) }
 
-    /** Marks the lease as seen by code of the program. Returns false if it was released before. */
+    /** Marks the lease as seen by code of the program. Returns false if the lease was released before. */
     private fun claim(): Boolean {
         state.compareAndSet(State.OPEN, State.CLAIMED)
         lease?.markTaken()
@@ -287,8 +288,8 @@ internal class GrantFuture(private val cancelAcquisition: () -> Unit) : AwaitedF
     }
 
     /**
-     * A future that depends on the grant. If the program completes or cancels it before its function begins, the
-     * program does not want the lease any more.
+     * A future that depends on the grant. A program that completes or cancels this future before its function begins
+     * does not want the lease any more.
      */
     private class Dependent<T>(private val grant: GrantFuture) : AwaitedFuture<T>() {
         override fun complete(value: T): Boolean = super.complete(value).also { if (it) grant.abandon() }

@@ -45,7 +45,7 @@ internal class HeldLease(
     @Volatile
     private var handle: WeakReference<Lease>? = null
 
-    /** The state of a lease that a stage was completed with; null for other leases. */
+    /** The state of a lease with which a stage was completed; null for other leases. */
     private val stage = AtomicReference<Stage?>()
 
     /** Returns the program's object of this lease: the same one as long as the program has it. */
@@ -89,8 +89,8 @@ internal class HeldLease(
         get() = lock.name
 
     /**
-     * Returns whether the owner, if it acquired [other], a lock of [engine], would re-enter this lease or wait for
-     * itself.
+     * Returns whether the owner of this lease would re-enter it, or wait for itself, by acquiring [other], a lock of
+     * [engine].
      */
     fun covers(engine: Engine, other: LockRef): Boolean =
         (engine === this.engine && isKept && other == lock) || keepsOut(engine, other)
@@ -189,7 +189,7 @@ internal class HeldLease(
                 try {
                     engine.release(this).thenAccept {
                         ours.complete(engine.released(this, it))
-                        // As in [extend]; here, because a caller need not wait for the reply.
+                        // Keeps this object until the reply, as [extend] does.
                         Reference.reachabilityFence(this)
                     }
                 } catch (failure: Throwable) {

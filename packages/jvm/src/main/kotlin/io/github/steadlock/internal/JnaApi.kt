@@ -28,8 +28,8 @@ import io.github.steadlock.internal.uniffi.shown as uniffiShown
 import io.github.steadlock.internal.uniffi.vocabulary as uniffiVocabulary
 
 /**
- * The native part by JNA: rare calls go through uniffi's generated functions, the calls of each lock and unlock through
- * [HotFunctions].
+ * The native part by JNA (Java Native Access): frequent calls go through [HotFunctions], rare calls through the
+ * functions that uniffi generates.
  */
 internal class JnaApi : NativeApi {
     override fun open(options: ClientOptions): Opened {

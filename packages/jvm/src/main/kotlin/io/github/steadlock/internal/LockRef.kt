@@ -38,7 +38,7 @@ internal enum class Kind(val word: String) {
  * equal if their [bytes] are.
  *
  * @property kind the core's name for the kind
- * @property name the name for people
+ * @property name the lock's name; for a composite lock, the names of its members, separated by commas
  * @property names the names of the members, or the lock's own name
  * @property bytes the lock as the native part reads it; `bindings/jvm/src/wire.rs` describes the format
  */

@@ -4,8 +4,8 @@ import org.slf4j.Logger
 import org.slf4j.LoggerFactory
 
 /**
- * The log of the library. No function here throws, and only [flush] waits for the program's logger. SLF4J can be 1.7,
- * which a program has if an older library comes first in its build.
+ * The log of the library. No function here throws, and only [flush] waits for the program's logger. Works with SLF4J
+ * 1.7 too, which a program has if an older library comes first in its build.
  */
 internal object Log {
     private val logger: Logger? = runCatching { LoggerFactory.getLogger("io.github.steadlock") }.getOrNull()

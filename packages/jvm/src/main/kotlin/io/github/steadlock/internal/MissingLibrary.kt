@@ -13,8 +13,8 @@ internal class MissingLibrary(
 ) {
     /** Returns the reason why the library could not be loaded, and the remedy. */
     fun explain(error: Throwable): String {
-        // JNA loads its own library while its class is initialized. The error of that load is the last one in the chain
-        // of causes.
+        // JNA loads its own library while its class `Native` is initialized. The error of that load is the last one in
+        // the chain of causes.
         val cause = generateSequence(error) { it.cause }.take(MOST_CAUSES).last()
         return when {
             isMusl ->

@@ -10,8 +10,8 @@ import java.time.Duration
  *
  * Functions that start an operation never block. Each takes a tag, the caller's own number for the request; the event
  * that ends the request repeats the tag. Each returns a number of the native part. A number that is not negative means
- * that the operation has started; that of an acquisition is for [cancel]. [DROPPED] means that the client was dropped,
- * and a smaller number means a defect.
+ * that the operation has started; the number of an acquisition is for [cancel]. [DROPPED] means that the client was
+ * dropped, and a smaller number means a defect.
  */
 internal interface NativeApi {
     /**
@@ -46,14 +46,14 @@ internal interface NativeApi {
     fun cancel(client: Long, request: Long)
 
     /**
-     * Blocks until there are events, at most [timeoutMs], and writes them to the start of the direct [buffer].
-     * Returns the number of bytes written, or -1 if the client was dropped.
+     * Blocks until there are events, at most [timeoutMs], and writes them to the start of the direct [buffer]. Returns
+     * the number of bytes written, or -1 if the client was dropped or the native part failed.
      */
     fun next(client: Long, timeoutMs: Long, buffer: ByteBuffer): Int
 
     /**
-     * Returns how long the holder may rely on a lease, in nanoseconds. Reads a clock that also counts the time for
-     * which the machine was suspended.
+     * Returns how long the holder may rely on a lease, in nanoseconds; 0 if the lease is not valid. Reads a clock that
+     * also counts the time for which the machine was suspended.
      */
     fun remaining(client: Long, lease: Long): Long
 
@@ -112,7 +112,7 @@ internal class Opened(val handle: Long, val failure: Failure?)
 /** The metrics of a client, as a text for Prometheus or as rows, or the reason why there are none. */
 internal class Counted<T>(val metrics: T, val failure: Failure?)
 
-/** One metric: [kind] is `counter`, `gauge` or `histogram`, and a histogram has the [bounds] of its buckets in seconds. */
+/** One metric. [kind] is `counter`, `gauge` or `histogram`. A histogram has the [bounds] of its buckets, in seconds. */
 internal class Metric(
     val name: String,
     val kind: String,

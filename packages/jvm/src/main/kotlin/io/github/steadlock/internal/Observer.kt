@@ -43,11 +43,11 @@ internal interface ObservedHold {
 internal class Observers {
     private val all = CopyOnWriteArrayList<Observer>()
 
-    /** @throws IllegalStateException if an observer of its class is there already and only one is allowed */
+    /** @throws IllegalStateException if only one observer of its class is allowed, and there is one already */
     fun add(observer: Observer): Unit =
         synchronized(this) {
-            val isOther = !observer.isOnlyOne || all.none { it.javaClass == observer.javaClass }
-            check(isOther) { "the client is instrumented already; undo that first" }
+            val isAllowed = !observer.isOnlyOne || all.none { it.javaClass == observer.javaClass }
+            check(isAllowed) { "the client is instrumented already; undo that first" }
             all += observer
         }
 

@@ -4,7 +4,7 @@ import java.util.concurrent.ConcurrentHashMap
 
 /**
  * The shutdown hook that releases the holds of ended threads when the JVM ends. Threads that still run, such as those
- * of a service that drains after SIGTERM, keep their holds. A hold without a thread expires with its lease.
+ * of a service that drains after SIGTERM, keep their holds. The holds of stages and coroutines end with their leases.
  */
 internal object ShutdownHook {
     private val engines: MutableSet<Engine> = ConcurrentHashMap.newKeySet()

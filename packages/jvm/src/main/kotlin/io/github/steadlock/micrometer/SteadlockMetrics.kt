@@ -148,8 +148,8 @@ public class SteadlockMetrics
             }
 
             /**
-             * Makes a meter that reads these metrics. The registry refers to them weakly, but the functions of the
-             * meter refer to them strongly, so that the program need not keep them.
+             * Makes a meter that reads these metrics. The registry refers to this [SteadlockMetrics] weakly, but the
+             * functions of the meter refer to it strongly, so that the program need not keep it.
              */
             private fun meterOf(id: SeriesId, metric: Metric): Meter {
                 val (name, meaning) = dotted(metric.name) to metric.meaning

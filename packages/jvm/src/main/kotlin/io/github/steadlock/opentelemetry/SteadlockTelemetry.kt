@@ -25,9 +25,9 @@ public object SteadlockTelemetry {
      * parent of both is `Context.current()` at the call that acquires the lock, even if the lease ends on another
      * thread. Also reports metrics with the numbers of [SteadlockClient.metrics].
      *
-     * A thread of its own passes spans and the two histograms to OpenTelemetry when a wait or a lease has ended, so
-     * that no lock waits for it. Only the first failure of OpenTelemetry is logged. When 10,000 records wait for a slow
-     * exporter, further ones are left out, and the log shows their number.
+     * A separate thread passes spans and the two histograms to OpenTelemetry after a wait or a lease has ended. No
+     * caller of a lock waits for OpenTelemetry. Only the first failure of OpenTelemetry is logged. When 10,000 records
+     * wait for a slow exporter, further ones are left out, and the log shows their number.
      *
      * When the client is closed, open spans and the metrics end.
      *
@@ -35,7 +35,7 @@ public object SteadlockTelemetry {
      * @param openTelemetry the target of spans and metrics; by default the global one, which must be set before this
      * call
      * @param attributes attributes to add to each span and metric. If several clients share one [openTelemetry], give
-     * each different attributes, because it keeps only one of two numbers with the same name and attributes
+     * each different attributes, because OpenTelemetry keeps only one of two numbers with the same name and attributes
      * @return closing it ends the metrics and the observation of new acquisitions; acquisitions that have begun still
      * get their spans. Closing waits at most 500 ms until finished spans are passed on
      * @throws InvalidArgumentException if [client] was made without metrics

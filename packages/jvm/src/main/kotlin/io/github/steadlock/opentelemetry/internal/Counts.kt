@@ -8,7 +8,7 @@ import io.opentelemetry.api.metrics.Meter
 import io.opentelemetry.api.metrics.ObservableLongMeasurement
 import io.opentelemetry.api.metrics.ObservableMeasurement
 
-/** The metrics of the client, observed when OpenTelemetry collects. One collection reads all numbers at once. */
+/** The counters and gauges of the client, observed when OpenTelemetry collects. One collection reads all at once. */
 internal class Counts(
     private val engine: Engine,
     metrics: List<Metric>,

@@ -83,9 +83,8 @@ internal class Recorder(
         common.toBuilder().put(KIND, lock.kind).put(GROUP, group(lock, outcome))
 
     /**
-     * Returns the group of a lock in the metrics. The client knows the group once it has counted an acquisition of the
-     * lock. Until then, a refused acquisition counts as `other`, because the client does not count every refusal, and
-     * refused names can be arbitrary and many.
+     * Returns the group of a lock in the metrics. A refused acquisition counts as `other` until the group is known,
+     * because refused names can be arbitrary and many.
      */
     fun group(lock: LockRef, outcome: String): String {
         lock.group?.let { return it }

@@ -11,8 +11,8 @@ import java.time.Instant
 import java.util.concurrent.atomic.AtomicBoolean
 
 /**
- * A wait from its call on. The caller's thread makes this object; [submit] passes the finished record to OpenTelemetry
- * on another thread.
+ * An acquisition, from its call until it ends. The caller's thread makes this object; [submit] passes the finished
+ * record to OpenTelemetry on another thread.
  */
 internal class WaitRecord(
     private val lock: LockRef,
@@ -30,7 +30,7 @@ internal class WaitRecord(
 
     override fun failed(failure: Failure) {
         val outcome = outcomeOf(failure)
-        // Looks up the group now, because a closed client will not know it any more.
+        // Looks up the group now, because a closed client does not know the groups any more.
         if (outcome == "closed") recorder.group(lock, outcome)
         end(outcome, failure)
     }

@@ -1217,7 +1217,8 @@ data class NativeFailure (
     val `message`: kotlin.String
     , 
     /**
-     * The message of the server or the network, or the reason why no reply came.
+     * The message of the server or the network, why no reply came, or how a lease was lost; `None`
+     * for errors without such a cause.
      */
     val `cause`: kotlin.String?
     , 
@@ -1377,7 +1378,7 @@ data class NativeMetric (
     val `otelUnit`: kotlin.String
     , 
     /**
-     * The bounds of a histogram's buckets, in seconds.
+     * The bounds of a histogram's buckets, in seconds; empty for other metrics.
      */
     val `bounds`: List<kotlin.Double>
     , 
@@ -1449,7 +1450,7 @@ data class NativeMetricRow (
     val `number`: kotlin.ULong
     , 
     /**
-     * For a histogram, the sum of the measured times.
+     * For a histogram, the sum of the measured times; 0 for other metrics.
      */
     val `seconds`: kotlin.Double
     
@@ -2345,7 +2346,7 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * Starts to extend a lease.
+         * Starts to extend a lease to `by_ms` from now, or to its own length for `None`.
          */ fun `extend`(`client`: kotlin.ULong, `tag`: kotlin.ULong, `lease`: kotlin.ULong, `byMs`: kotlin.Double?): kotlin.Boolean {
             return FfiConverterBoolean.lift(
     uniffiRustCall() { _status ->
@@ -2410,7 +2411,7 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
         /**
          * Returns whether a coroutine that holds the lock `held` would wait for itself if it tried to
          * acquire the lock `wanted`. Returns `false` for an invalid lock, because the acquisition itself
-         * reports that.
+         * reports the mistake.
          */ fun `keepsOut`(`client`: kotlin.ULong, `held`: kotlin.ByteArray, `wanted`: kotlin.ByteArray): kotlin.Boolean {
             return FfiConverterBoolean.lift(
     uniffiRustCall() { _status ->
@@ -2468,7 +2469,7 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * Returns the metrics of a client, or `None` if it was dropped.
+         * Returns the metrics of a client as a text, or `None` if it was dropped.
          */ fun `metrics`(`client`: kotlin.ULong): NativeMetrics? {
             return FfiConverterOptionalTypeNativeMetrics.lift(
     uniffiRustCall() { _status ->
@@ -2482,8 +2483,8 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * Returns the label of the group of locks with this name in the metrics; `None` if the client counts
-         * no metrics or was dropped.
+         * Returns the label `group` that the metrics give to a lock of this name; `None` if the client
+         * counts no metrics or was dropped.
          */ fun `metricsGroup`(`client`: kotlin.ULong, `name`: kotlin.String): kotlin.String? {
             return FfiConverterOptionalString.lift(
     uniffiRustCall() { _status ->
@@ -2498,9 +2499,9 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * Checks the options, which have the core's names, and starts to connect. The first event, of
-         * request 0, reports the result. With `lazy`, the first operation starts to connect, and no event
-         * reports the result. An option that is left out has the core's default.
+         * Checks the options, which have the core's names, and starts to connect. An event of the tag 0
+         * reports the result. With `lazy`, the first operation starts to connect, and no event reports the
+         * result. An option that is left out has the core's default.
          */ fun `open`(`options`: Map<kotlin.String, NativeValue>): NativeOpened {
             return FfiConverterTypeNativeOpened.lift(
     uniffiRustCall() { _status ->
@@ -2560,8 +2561,8 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * Returns all words that this library exchanges with the JVM, so that a test finds a word that
-         * Kotlin does not know.
+         * Returns all words that this library exchanges with the JVM. A test compares them with the words
+         * of Kotlin.
          */ fun `vocabulary`(): NativeVocabulary {
             return FfiConverterTypeNativeVocabulary.lift(
     uniffiRustCall() { _status ->

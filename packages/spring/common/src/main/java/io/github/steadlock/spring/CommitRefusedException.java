@@ -9,8 +9,8 @@ import org.springframework.dao.PessimisticLockingFailureException;
  * before the commit. The transaction wrote nothing, so the program can retry the call.
  *
  * <p>The class is deliberately no {@code TransactionException}. If a callback before the commit
- * throws one of these, a transaction manager does not roll back, and a JDBC connection then commits
- * when it is returned to its pool.
+ * throws a {@code TransactionException}, a transaction manager does not roll back, and a JDBC
+ * connection then commits when it is returned to its pool.
  */
 public class CommitRefusedException extends PessimisticLockingFailureException {
     private static final long serialVersionUID = 1;
@@ -37,8 +37,8 @@ public class CommitRefusedException extends PessimisticLockingFailureException {
     }
 
     /**
-     * Returns the lock whose lease was not valid; for a composite lock, the names of all members,
-     * separated by commas.
+     * Returns the name of the lock whose lease was not valid; for a composite lock, the names of
+     * all members, separated by commas.
      */
     public String getLockName() {
         return lockName;

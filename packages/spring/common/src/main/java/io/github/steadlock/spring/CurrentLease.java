@@ -18,7 +18,7 @@ public final class CurrentLease {
 
     /**
      * Returns the innermost lease of the calling thread. If a part of the method runs on another
-     * thread, that thread has no lease here; pass the lease to it.
+     * thread, that thread has no lease here; pass the lease to that thread.
      *
      * @throws IllegalStateException if the thread runs no method with {@link DistributedLock}
      */

@@ -29,8 +29,8 @@ import java.lang.annotation.Target;
  * transaction that had begun before the call, the lock is held until that transaction has ended.
  *
  * <p>An annotated method that is called inside, on the same thread or in the same context, can
- * re-enter the lock, if its kind is reentrant. If the inner call would wait for its own caller
- * instead, it fails at once with {@link IllegalStateException} or {@link
+ * re-enter the lock, if the kind of the lock is reentrant. If the inner call would wait for its own
+ * caller instead, it fails at once with {@link IllegalStateException} or {@link
  * io.github.steadlock.InvalidArgumentException}.
  *
  * <p>Unless {@link #onBusy()} or {@link #busyHandler()} gives another answer, the call throws
@@ -39,10 +39,11 @@ import java.lang.annotation.Target;
  * IllegalArgumentException} if the arguments give no name. The method does not run in these cases.
  * If the lease was lost and the method did not throw, the call throws {@link
  * io.github.steadlock.LockLostException}. If the method threw, the call throws the method's
- * exception, with the loss among its suppressed exceptions. If the call is interrupted or cancelled
- * while it waits, the attempt is undone in the background. After an interrupt, the call throws
- * {@link InterruptedException} if the method declares it; otherwise it throws {@link
- * LockInterruptedException}, and the thread's interrupt status stays set.
+ * exception, with the loss among its suppressed exceptions. If the result is a stage or a
+ * publisher, it fails with these exceptions of Steadlock, and the call does not throw them. If the
+ * call is interrupted or cancelled while it waits, the attempt is undone in the background. After
+ * an interrupt, the call throws {@link InterruptedException} if the method declares it; otherwise
+ * it throws {@link LockInterruptedException}, and the thread's interrupt status stays set.
  *
  * <p>An annotation that cannot work stops the start of the program with {@link
  * InvalidAnnotationException}.
@@ -108,15 +109,15 @@ public @interface DistributedLock {
 
     /**
      * Whether the lock is kept or released if the caller cancels the {@code CompletableFuture} of a
-     * method that returns a {@code CompletionStage}. For such methods only, because a publisher and
-     * a suspend function are always cancelled themselves.
+     * method that returns a {@code CompletionStage}. For such methods only: cancelling a publisher
+     * or a suspend function always cancels the method too.
      */
     OnCancel onCancel() default OnCancel.KEEP;
 
     /**
      * The reason why the method needs the lock, for people. {@link
-     * io.github.steadlock.spring.aop.LockReasons} returns it while the method holds the lock or
-     * waits for it.
+     * io.github.steadlock.spring.aop.LockReasons} returns the reason while the method holds the
+     * lock or waits for it.
      */
     String reason() default "";
 }

@@ -30,6 +30,6 @@ public enum LockKind {
     /** The write side of the read-write lock. */
     WRITE,
 
-    /** One permit of the semaphore. {@link DistributedLock#limit()} is its number of permits. */
+    /** One permit of the semaphore, which has {@link DistributedLock#limit()} permits. */
     SEMAPHORE
 }

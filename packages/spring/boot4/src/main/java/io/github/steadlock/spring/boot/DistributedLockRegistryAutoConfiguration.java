@@ -15,8 +15,8 @@ import org.springframework.integration.support.locks.DistributedLock;
 import org.springframework.integration.support.locks.LockRegistry;
 
 /**
- * The auto-configuration of the registry for Spring Integration 7, in which the caller can set a
- * lease for each lock.
+ * The auto-configuration of the registry for Spring Integration 7, in which a caller can set the
+ * lease of an acquisition.
  */
 @AutoConfiguration(
         after = SteadlockAutoConfiguration.class,

@@ -8,7 +8,7 @@ import org.springframework.boot.health.contributor.HealthIndicator;
 public class SteadlockHealthIndicator implements HealthIndicator {
     private final SteadlockHealth health;
 
-    /** Makes an indicator that reports the findings of {@code health}. */
+    /** Makes an indicator that reports the results of {@code health}. */
     public SteadlockHealthIndicator(SteadlockHealth health) {
         this.health = health;
     }

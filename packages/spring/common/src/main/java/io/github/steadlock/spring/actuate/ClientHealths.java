@@ -9,10 +9,7 @@ import java.util.function.Function;
  * @param byClient the health checks, by the bean names of the clients
  */
 public record ClientHealths(Map<String, SteadlockHealth> byClient) {
-    /**
-     * Returns the result of {@code one} for a single client, or of {@code several} for more than
-     * one.
-     */
+    /** Returns the result of {@code one} for a single client, and of {@code several} otherwise. */
     public <T> T contributor(
             Function<SteadlockHealth, T> one, Function<Map<String, SteadlockHealth>, T> several) {
         return byClient.size() == 1

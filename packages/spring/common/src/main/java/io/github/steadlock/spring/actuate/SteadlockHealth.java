@@ -8,8 +8,8 @@ import java.util.TreeMap;
 
 /**
  * The check whether locks can be acquired: asks the server whether the lock {@code
- * steadlock-health} is held, which no program uses. The check ends within the command timeout. In a
- * cluster, only the node that has the slot of this lock is asked. For RedLock, each primary is
+ * steadlock-health}, which no program uses, is held. The check ends within the command timeout. In
+ * a cluster, only the node that has the slot of this lock is asked. For RedLock, each primary is
  * asked, and a majority must answer.
  */
 public final class SteadlockHealth {

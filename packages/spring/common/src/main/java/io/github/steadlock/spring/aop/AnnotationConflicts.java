@@ -27,9 +27,9 @@ import org.springframework.scheduling.annotation.Async;
 import org.springframework.util.StringUtils;
 
 /**
- * The checks of the other annotations on an annotated method. A contradiction to the properties
- * stops the start. For a combination that is rarely intended, there is a warning for each method
- * and problem.
+ * The checks of other annotations on a method with {@link DistributedLock}: for retries, caches and
+ * {@code @Async}. A contradiction to the properties stops the start. For a combination that is
+ * rarely intended, there is a warning for each method and problem.
  */
 final class AnnotationConflicts {
     private static final Logger LOG = LoggerFactory.getLogger(AnnotationConflicts.class);
@@ -57,7 +57,7 @@ final class AnnotationConflicts {
     /**
      * @param bean the bean's object, usually a proxy; null if the bean is not made yet
      * @throws InvalidAnnotationException if a retry is outside of the lock and the properties
-     *     demand otherwise
+     *     demand that it is inside
      */
     void check(Class<?> type, Method method, DistributedLock lock, Object bean) {
         checkRetries(type, method, bean);
@@ -165,8 +165,8 @@ final class AnnotationConflicts {
     }
 
     /**
-     * Returns the order of the advisor of this type, or null if there is none. A program has one
-     * such advisor; of several, returns the highest order.
+     * Returns the order of the advisor of this type, or null if there is none. Of several advisors,
+     * returns the highest order.
      */
     private static Integer orderOf(
             ListableBeanFactory beans, Class<? extends AbstractPointcutAdvisor> type) {
@@ -177,8 +177,8 @@ final class AnnotationConflicts {
     }
 
     /**
-     * Returns whether the retries of Spring Framework are in the outer proxy, which is outside of
-     * the lock.
+     * Returns whether the retries of Spring Framework are outside of the lock, because they are in
+     * the outer proxy. True too if {@code bean} is no proxy.
      */
     private static boolean isOutermost(Object bean) {
         return !(bean instanceof Advised proxy)
@@ -207,8 +207,8 @@ final class AnnotationConflicts {
         }
 
         /**
-         * Returns whether the method is a recovery, which is never retried, even if its class is
-         * {@code @Retryable}.
+         * Returns whether the method is a {@code @Recover} method, which is never retried, even if
+         * its class is {@code @Retryable}.
          */
         static boolean isRecovery(Method method) {
             return has(method, Recover.class.getName()) && !has(method, SPRING_RETRY);

@@ -67,7 +67,7 @@ final class BusyResult {
                                 && unavailable.isSkipped()));
     }
 
-    /** Returns the answer, which may be null. For suspend functions, returns a publisher. */
+    /** Returns the answer, which may be null; for a suspend function, as a publisher. */
     Object of(Object target, Object[] arguments, SteadlockException busy) throws Throwable {
         if (handler == null) {
             return nothing;

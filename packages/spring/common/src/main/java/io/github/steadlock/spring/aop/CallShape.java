@@ -21,14 +21,14 @@ enum CallShape {
     REACTIVE,
 
     /**
-     * A suspend function, which ends when its last continuation has run. Spring passes it to
-     * interceptors as a {@code Mono}.
+     * A suspend function, which ends when its last continuation has run. Spring passes its result
+     * to interceptors as a {@code Mono}.
      */
     SUSPENDING,
 
     /**
-     * A suspend function that returns a {@code Flow}. Spring passes it to interceptors as a {@code
-     * Flux}.
+     * A suspend function that returns a {@code Flow}. Spring passes the flow to interceptors as a
+     * {@code Flux}.
      */
     SUSPENDING_FLOW;
 

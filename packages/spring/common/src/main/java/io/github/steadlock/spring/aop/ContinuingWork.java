@@ -59,7 +59,8 @@ final class ContinuingWork {
     private static final boolean WEB = Present.isPresent(WEB_CLASS);
 
     /**
-     * The maximum nesting of containers that is searched, because some types contain themselves.
+     * The number of nested containers that are searched. It is limited, because some types contain
+     * themselves.
      */
     private static final int DEPTH = 4;
 

@@ -12,7 +12,7 @@ import reactor.core.publisher.Mono;
 
 /**
  * A context element that makes the threads of a coroutine act as the owner of its lease. It also
- * reports the end of the coroutine, because a cancelled coroutine can go on for a while. Needs
+ * reports the end of the coroutine, because a cancelled coroutine can still run for a while. Needs
  * kotlinx-coroutines.
  */
 final class CoroutineLease extends AbstractCoroutineContextElement

@@ -26,7 +26,7 @@ import reactor.core.publisher.Mono;
  *
  * <p>This configuration applies even if there is no client: annotated methods then stop the start
  * of the program, because they must not run without a lock. Only {@code
- * steadlock.annotation.enabled=false} lets them run without one.
+ * steadlock.annotation.enabled=false} lets them run without a lock.
  */
 @AutoConfiguration(after = SteadlockAutoConfiguration.class)
 @ConditionalOnProperty(
@@ -110,7 +110,7 @@ public class DistributedLockAutoConfiguration {
         }
     }
 
-    /** The configuration by which each attempt of spring-retry acquires the lock. */
+    /** The configuration of the order of spring-retry and the lock. */
     @Configuration(proxyBeanMethods = false)
     @ConditionalOnClass(RetryConfiguration.class)
     static class Retries {

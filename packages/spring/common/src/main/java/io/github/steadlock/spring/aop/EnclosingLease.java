@@ -24,8 +24,8 @@ record EnclosingLease(HeldLease lease) {
                     return new EnclosingLease(one);
                 }
                 case EXCLUDED -> {
-                    // In the other cases the lock itself refuses a thread that would wait for
-                    // itself.
+                    // If a thread holds the lease and can re-enter the wanted lock, the client
+                    // itself refuses an acquisition that would wait for itself.
                     if (!one.isOfThread() || !target.isReenteredByThread()) {
                         throw refusal(method, target, one.target());
                     }

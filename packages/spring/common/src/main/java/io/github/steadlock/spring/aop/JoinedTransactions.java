@@ -10,7 +10,7 @@ import org.springframework.transaction.interceptor.TransactionAttributeSource;
 final class JoinedTransactions {
     private JoinedTransactions() {}
 
-    /** Returns false for methods that suspend the transaction of their caller. */
+    /** Returns false only for methods that suspend the transaction of their caller. */
     static boolean joins(Method method, Class<?> targetClass, ListableBeanFactory beans) {
         return beans.getBeanProvider(TransactionAttributeSource.class).stream()
                 .map(source -> source.getTransactionAttribute(method, targetClass))

@@ -343,7 +343,8 @@ final class LockName {
     }
 
     /**
-     * Returns whether the node is an argument or a property of one, which can be evaluated twice.
+     * Returns whether the node is an argument or a property of one, which can be evaluated twice
+     * without harm.
      */
     private static boolean isPath(SpelNode node) {
         if (node instanceof CompoundExpression) {

@@ -26,7 +26,7 @@ import org.springframework.util.StringUtils;
 /**
  * The reflection hints for a native image: the members that a lock's name expression reads. Follows
  * a path such as {@code #order.customer.name} or {@code @region.name()} through the declared types.
- * The path ends at a type that does not declare its content.
+ * Stops at a type that does not declare its content, such as a raw {@code List}.
  */
 final class LockNameHints {
     private static final ResolvableType ROOT = ResolvableType.forClass(LockName.Root.class);
@@ -53,7 +53,7 @@ final class LockNameHints {
                 }
             }
         } catch (ParseException | IllegalStateException malformed) {
-            // The start of the program reports this.
+            // The start of the program reports the mistake.
         }
     }
 

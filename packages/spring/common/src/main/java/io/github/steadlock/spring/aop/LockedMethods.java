@@ -16,7 +16,7 @@ import org.springframework.core.annotation.AnnotationUtils;
 import org.springframework.core.env.Environment;
 import org.springframework.util.ClassUtils;
 
-/** All annotated methods so far, each read once. */
+/** The annotated methods, each read at its first use. */
 final class LockedMethods {
     private final Map<MethodClassKey, LockedMethod> known = new ConcurrentHashMap<>();
     private final ConfigurableListableBeanFactory beans;

@@ -5,7 +5,7 @@ import org.springframework.util.ClassUtils;
 
 /** The optional libraries that the program has. */
 final class Present {
-    /** A class of Spring Framework 7. */
+    /** A class that Spring Framework has from version 7 on. */
     static final String FRAMEWORK_RETRIES_CLASS =
             "org.springframework.resilience.annotation.RetryAnnotationBeanPostProcessor";
 

@@ -204,7 +204,10 @@ final class ReactiveCall {
                     .then();
         }
 
-        /** Emits a value when the lease is lost. An error would not cancel the body. */
+        /**
+         * Emits a value when the lease is lost. The value ends the body without an error, because
+         * the release reports the loss.
+         */
         Mono<Boolean> lost() {
             return Mono.create(
                     sink -> {
@@ -249,8 +252,8 @@ final class ReactiveCall {
         }
 
         /**
-         * Ends the hold after the method failed. An exception of the release is added to the
-         * method's suppressed exceptions.
+         * Ends the hold after the method failed. An exception of the release becomes a suppressed
+         * exception of {@code failure}.
          */
         Mono<Object> endAfter(Throwable failure) {
             return (isDeferred.get() ? Mono.empty() : release())

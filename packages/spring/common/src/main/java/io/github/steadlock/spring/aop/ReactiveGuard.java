@@ -19,7 +19,7 @@ import reactor.core.publisher.Mono;
 /**
  * The commit guard of reactive transactions, which checks the leases of the context before the
  * commit. A listener of the transaction manager has no access to the context. For this reason the
- * guard is an advice inside that of {@code @Transactional}: it is the last of all advice.
+ * guard is the innermost advice, inside that of {@code @Transactional}.
  */
 final class ReactiveGuard extends AbstractBeanFactoryAwareAdvisingPostProcessor {
     private static final long serialVersionUID = 1;

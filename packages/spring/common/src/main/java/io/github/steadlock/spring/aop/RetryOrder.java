@@ -13,7 +13,8 @@ import org.springframework.retry.annotation.RetryConfiguration;
  *
  * <p>By default, the order of the retries is one less than that of {@code @Transactional}. No order
  * of the lock fits between the two, so the retries move and not the lock. The retries stay outside
- * of transactions. A lower order that {@code @EnableRetry} sets is kept.
+ * of transactions. A lower order that {@code @EnableRetry} sets is kept. With {@code
+ * steadlock.annotation.retry=whole-call}, nothing moves.
  */
 final class RetryOrder implements BeanPostProcessor, PriorityOrdered {
     /** The default order of {@code @EnableRetry}. */

@@ -72,7 +72,7 @@ final class StageCall {
         }
     }
 
-    /** Returns the busy answer, or a completed stage if it is null. */
+    /** Returns the answer to a busy lock, or a completed stage if the answer is null. */
     private static Object answer(Object given) {
         return given == null ? CompletableFuture.completedFuture(null) : given;
     }

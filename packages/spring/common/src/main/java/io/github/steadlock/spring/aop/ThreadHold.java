@@ -74,8 +74,8 @@ final class ThreadHold {
     }
 
     /**
-     * Ends the hold after the method threw. An exception of the release is added to the method's
-     * suppressed exceptions.
+     * Ends the hold after the method threw. An exception of the release becomes a suppressed
+     * exception of {@code failure}.
      */
     void endAfter(Throwable failure) {
         if (!isDeferred) {

@@ -12,7 +12,7 @@ import java.util.concurrent.ConcurrentLinkedDeque;
  */
 public final class ThreadLeases {
     // The lists are concurrent, because a transaction may complete on another thread, which then
-    // removes its leases.
+    // removes the leases.
     private static final ThreadLocal<Deque<HeldLease>> HELD = new ThreadLocal<>();
 
     private ThreadLeases() {}

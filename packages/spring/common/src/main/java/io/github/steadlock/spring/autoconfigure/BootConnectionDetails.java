@@ -37,8 +37,8 @@ public abstract class BootConnectionDetails implements SteadlockConnectionDetail
     }
 
     /**
-     * Returns whether connections use TLS. The details do not show the TLS of a URL, so this reads
-     * the property of the URL.
+     * Returns whether connections use TLS. The details do not show the TLS of a URL, so this method
+     * reads the property of the URL.
      */
     private boolean hasTls() {
         String url = environment.getProperty("spring.data.redis.url", "");

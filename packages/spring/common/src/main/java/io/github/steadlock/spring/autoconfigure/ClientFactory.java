@@ -13,8 +13,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The factory of the client. If the client cannot be made, the factory finds the property that is
- * wrong.
+ * The factory of the client, from steps, each of which sets a property. If the client cannot be
+ * made, the factory finds the property that is wrong.
  */
 final class ClientFactory {
     private static final Logger log = LoggerFactory.getLogger("io.github.steadlock");

@@ -71,12 +71,12 @@ final class ClientSteps implements SteadlockServer {
         return String.join(", ", shownUrls);
     }
 
-    /** Returns the property that sets the size of a pool, or null. */
+    /** Returns Spring's property for a connection pool, or null if there is none. */
     String pool() {
         return isSpring ? redis.pool() : null;
     }
 
-    /** Returns the file with the authorities of a bundle, or null. */
+    /** Returns the file with the authorities of an SSL bundle, or null if there is none. */
     Path trustFile() {
         return trust == null ? null : trust.path();
     }
@@ -117,7 +117,7 @@ final class ClientSteps implements SteadlockServer {
 
     /**
      * Refuses a property of the login, the database or TLS if only Spring's configuration names a
-     * server. If that names none, the property is for {@code localhost}.
+     * server. If Spring's configuration names none either, the property is for {@code localhost}.
      */
     private void refuseBeside(SteadlockConnectionDetails details, String property) {
         boolean isOther = details != null && !details.origin().startsWith(SpringRedis.PREFIX);
@@ -233,7 +233,10 @@ final class ClientSteps implements SteadlockServer {
         }
     }
 
-    /** Adds a property, or Spring's own property if Spring's configuration names the server. */
+    /**
+     * Adds a property. If the property is not set and Spring's configuration names the server, adds
+     * Spring's own property.
+     */
     private <T> void addOr(
             String name,
             T own,

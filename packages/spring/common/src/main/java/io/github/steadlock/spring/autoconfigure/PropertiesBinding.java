@@ -24,9 +24,9 @@ import org.springframework.core.env.PropertySource;
 import org.springframework.core.env.StandardEnvironment;
 
 /**
- * The binding of {@link SteadlockProperties}, which leaves out {@link ServiceLinks}. Also looks for
- * unknown names in environment variables and system properties, where Spring Boot does not look for
- * them.
+ * The binding of {@link SteadlockProperties}, which leaves out the variables of {@link
+ * ServiceLinks}. Also looks for unknown names in environment variables and system properties, where
+ * Spring Boot does not look for them.
  *
  * <p>An unknown system property stops the start. An unknown variable stops the start if its name is
  * close to that of a property. Other unknown variables may belong to another program, so they only

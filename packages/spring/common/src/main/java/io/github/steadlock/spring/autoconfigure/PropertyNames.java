@@ -125,8 +125,8 @@ final class PropertyNames {
         }
 
         /**
-         * Returns whether Spring Boot reads the property from a variable in the older form. Spring
-         * Boot does not read the entries of a map in this form.
+         * Returns whether Spring Boot reads the property from a variable in the older form, with
+         * underscores for dashes. Spring Boot does not read the entries of a map in this form.
          */
         boolean isOldFormReadFrom(String variable) {
             return isReadFrom(form("_"), variable);

@@ -9,10 +9,7 @@ import java.util.TreeMap;
 import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
 
-/**
- * The steps that name a server by its parts: by {@code steadlock.host} and similar properties, or
- * by those of Spring.
- */
+/** The steps that name a server, by the properties of Steadlock or by those of Spring. */
 final class ServerSteps {
     private static final String PARTS = "parts";
 
@@ -62,8 +59,8 @@ final class ServerSteps {
         }
 
         /**
-         * Returns the text, or null if it is blank. A blank property, as of {@code ${REDIS_URL:}},
-         * counts as not set.
+         * Returns the text, or null if it is blank. A blank property, such as {@code ${REDIS_URL:}}
+         * without that variable, counts as not set.
          */
         private static String given(String text) {
             return text == null || text.isBlank() ? null : text;
@@ -232,7 +229,7 @@ final class ServerSteps {
     private void step(String name, Object value, RedisUrl next) {
         url = next;
         String text = next.text();
-        // An @ may come from a URL with a password in the wrong place.
+        // An @ may come from a URL with a password that was given as another property.
         boolean isSecret = name.endsWith("password") || String.valueOf(value).contains("@");
         add(name, isSecret ? null : value, builder -> builder.url(text));
     }

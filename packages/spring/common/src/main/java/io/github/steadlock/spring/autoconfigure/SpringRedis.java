@@ -55,7 +55,7 @@ record SpringRedis(
                 || cluster.nodes() != null;
     }
 
-    /** Returns the property that sets the size of a pool, or null if there is none. */
+    /** Returns the property for a connection pool, or null if there is none. */
     String pool() {
         if (lettuce.pool() != null) {
             return PREFIX + ".lettuce.pool";

@@ -68,9 +68,9 @@ public class SteadlockAutoConfiguration {
     }
 
     /**
-     * Makes the client, which {@link ClosedLast} closes. As its destroy method, Spring calls a
-     * method without effect instead of {@code close}: {@code destroyMethod = ""} would have the
-     * same result, but the code that Spring generates ahead of time loses it.
+     * Makes the client, which {@link ClosedLast} closes. Spring itself would call {@code close} too
+     * early, so the destroy method is one without effect. With {@code destroyMethod = ""}, the code
+     * that Spring generates ahead of time would call {@code close} all the same.
      */
     @Bean(destroyMethod = "isClosed")
     @ConditionalOnMissingBean

@@ -12,8 +12,8 @@ public interface SteadlockBuilderCustomizer {
     /**
      * Changes {@code builder}.
      *
-     * @param builder the builder with the settings of the properties; connects after all
-     *     customizers
+     * @param builder the builder with the settings of the properties; the auto-configuration calls
+     *     its {@code connect} after all customizers
      */
     void customize(SteadlockBuilder builder);
 }

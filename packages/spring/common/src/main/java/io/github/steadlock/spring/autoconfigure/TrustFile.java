@@ -28,7 +28,8 @@ final class TrustFile implements AutoCloseable {
     }
 
     /**
-     * Returns the file for {@code bundle}, or null if it trusts the authorities of the system.
+     * Returns the file for {@code bundle}, or null if the bundle trusts the authorities of the
+     * system.
      *
      * @param property the property that names the bundle
      * @param hasClientCertificate whether properties name a certificate and a key; a key store of
