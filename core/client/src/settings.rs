@@ -30,7 +30,7 @@ use crate::world::World;
 
 /// Options that were checked.
 pub(crate) struct Settings {
-    /// The server, or the primaries of a quorum.
+    /// The server, or all primaries of a `redlock` client.
     pub(crate) targets: Vec<Target>,
     pub(crate) lease: LeaseDuration,
     /// Whether the watchdog renews the lease of an acquisition that sets no length.

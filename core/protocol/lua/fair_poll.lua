@@ -18,8 +18,8 @@
 -- The script publishes a grant message even for a waiter of the calling client: if the call does not name this waiter,
 -- the reply has no token for it.
 --
--- Invariant: a waiter keeps its place; a waiter that the server no longer knows is appended to the queue. PEXPIRE is
--- the first write, so that a full server does not refuse the call.
+-- Invariant: a waiter keeps its place; a waiter that the server no longer knows is appended to the queue. The queue's
+-- PEXPIRE is the first write, so that a full server does not refuse the call.
 
 local lock = KEYS[1]
 

@@ -1,8 +1,8 @@
 //! Lock names, and the keys and channels that are derived from them.
 //!
 //! The keys and channels of a lock have the form `steadlock:{NAME}:WORD`, or `steadlock::NAME:WORD` if the name has
-//! braces. The exceptions are the name itself, which is a key of some kinds, and Redisson's channel. This form has
-//! three properties:
+//! braces. Two have another form: the name itself, which some kinds of lock use as a key, and Redisson's channel.
+//! The form has three properties:
 //!
 //! - A cluster keeps all keys of a lock in one slot.
 //! - No two names share a key.
@@ -53,7 +53,7 @@ impl LockName {
         if let Some(prefix) = RESERVED_PREFIXES.iter().find(|prefix| name.starts_with(**prefix)) {
             return refuse(format!("names that start with {prefix:?} are reserved; choose another"));
         }
-        // The hash tag of the keys of a name without braces is the name itself.
+        // A name without braces is itself the hash tag of its keys.
         if name.contains(['{', '}']) && hash_tag(name.as_bytes()) != hash_tag(&derived("p", name)) {
             return refuse(
                 "its braces would put its keys into different slots of a cluster; \
@@ -115,7 +115,7 @@ impl fmt::Display for LockName {
 }
 
 /// The last part of a Steadlock key or channel, which says what it is for. A word has letters and `-`, but no colon.
-/// The table of each kind of lock has the words of that kind.
+/// Each kind of lock defines its words in its file in `kinds/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Word(&'static str);
 

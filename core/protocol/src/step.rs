@@ -48,7 +48,7 @@ pub(crate) enum Step {
 pub(crate) enum WaiterInput {
     /// A caller requests a lock.
     Wanted(Wanted),
-    /// An attempt of this request was answered, or was cut off.
+    /// An attempt of this request was answered, or its connection closed.
     Answered {
         ticket: Ticket,
         /// The TTL that the attempt asked for.
@@ -102,7 +102,7 @@ pub(crate) enum WaiterInput {
     Forget(LockId),
     /// A poll that names these waiters was sent.
     Polled { poll: CallId, waiters: Vec<Ticket> },
-    /// A poll that names these waiters was answered, or was cut off.
+    /// A poll that names these waiters was answered, or its connection closed.
     PollAnswered { poll: Resolved, waiters: Vec<Ticket> },
     /// A poll that names these waiters failed.
     PollFailed {

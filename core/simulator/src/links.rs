@@ -1,5 +1,5 @@
-//! The connections of clients. Each opens and closes independently of the others, and the session gets a report of
-//! each. Each can lead to a server that was demoted in place.
+//! The connections of clients. Each opens and closes independently of the others. The session is told when a
+//! connection for calls opens, and when any connection closes. Each can lead to a server that was demoted in place.
 //!
 //! A demoted server becomes a replica of its successor and keeps its connections. On these it answers calls that write
 //! nothing, and refuses the rest. A new connection leads to the new primary as soon as the address does.
@@ -59,7 +59,8 @@ impl World {
         Ok(())
     }
 
-    /// Opens a connection. If the server is paused or the address leads nowhere, tries again later.
+    /// Opens a connection. Tries again later if the server is paused, if its address does not lead to its successor yet,
+    /// or if a cut keeps the connection away.
     pub(crate) fn opened(&mut self, route: Route) -> Checked {
         let Route {
             client,
@@ -138,8 +139,8 @@ impl World {
         }
     }
 
-    /// Demotes a server, whose address does not lead to its successor yet. Returns false if the server is already in
-    /// that state.
+    /// Demotes a server. Its address does not lead to its successor until the fault ends. Returns false if the server
+    /// is already in that state.
     pub(crate) fn demote(&mut self, node: usize) -> bool {
         if std::mem::replace(&mut self.nodes[node].is_moving, true) {
             return false;

@@ -188,7 +188,8 @@ impl Record {
             Self::Writer => {
                 let mut read = |field| texts(store.execute(&["HGET", &self.key(name), field], now)).pop();
                 let (mark, until) = (read("mark"), read("mark_until"));
-                // An expired mark has no effect, even if its key still exists.
+                // A waiting writer leaves a mark with an end of its own. An expired mark has no effect, even if its
+                // fields exist.
                 let millis = i64::try_from(now.as_micros() / 1_000).unwrap_or(i64::MAX);
                 mark.filter(|_| until.is_some_and(|until| number(&until) > millis))
                     .into_iter()

@@ -73,9 +73,9 @@ impl Requests {
     }
 }
 
-/// The leases that the session knows, and lost leases that it has forgotten. The session knows a lease that is held,
-/// lost but not released yet, or being released. It forgets a lost fixed lease; the object of that lease still knows
-/// how the lease ended.
+/// The leases that the session knows, and lost leases that it has forgotten. The session knows a lease that is held or
+/// being released, and a lost auto-renewed lease until its release. It forgets a fixed lease that expired or was lost;
+/// the object of that lease still knows how the lease ended.
 #[derive(Default)]
 pub(super) struct Leases {
     known: Table<LeaseId, Arc<Lease>>,
@@ -94,8 +94,8 @@ impl Leases {
         self.known.get(&id)
     }
 
-    /// Returns the object of a lease. If the session has forgotten the lease, returns the object only of a lost one,
-    /// and only while the program has it.
+    /// Returns the object of a lease that the session knows, or of a lost lease that it has forgotten. The second is
+    /// there only while the program keeps it.
     pub(super) fn find(&self, id: LeaseId) -> Option<Arc<Lease>> {
         let forgotten = || self.forgotten.get(&id).and_then(Weak::upgrade);
         self.get(id).cloned().or_else(forgotten)
@@ -338,8 +338,8 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// Collects everything that has arrived. Returns whether anything has. If not, the task of `context` is woken at
-    /// the next arrival.
+    /// Collects the events that have arrived, and up to `BURST` commands. Returns whether there were any. If not, the
+    /// task of `context` is woken at the next arrival.
     pub(super) fn take(&mut self, context: &mut Context<'_>, now: Instant) -> bool {
         self.transport.poll(context, now, &mut self.arrivals.events);
         let commands = self.commands.poll_many(context, &mut self.arrivals.commands, BURST);

@@ -2,13 +2,12 @@
 //! and so on, and finally once a minute.
 //!
 //! ```text
-//!                    lost: a line                            back: a line
-//!   Healthy ─────────────────────────► Logged ───────────────────────────────► Healthy
-//!    │                                  ▲ │ an attempt fails: a line when one is due
-//!    │ lost again too soon              │ └──┐
-//!    └─────────────────► Unlogged ──────┘◄───┘
-//!                          │   a line is due
-//!                          └─ back: no line, as its loss had none
+//!   Healthy ── lost ──────────────────────────────► Logged: a line
+//!   Healthy ── lost again too soon ───────────────► Unlogged
+//!   Unlogged ─ an attempt fails, a line is due ───► Logged: a line
+//!   Unlogged ─ back ──────────────────────────────► Healthy: no line, as the loss had none
+//!   Logged ─── an attempt fails, a line is due ───► Logged: a line
+//!   Logged ─── back ──────────────────────────────► Healthy: a line
 //! ```
 //!
 //! Each server has two such states, one for its connections and one for renewals. Fixed leases that expire have a state
@@ -188,7 +187,7 @@ impl Throttle {
             self.suppressed = self.suppressed.saturating_add(1);
             return None;
         }
-        // If no trouble came for the longest pause after a line was due, the pauses start over.
+        // If a line was due and no trouble came within `LONGEST_PAUSE` of that time, the pauses start over.
         let is_recent = now < self.next_line + LONGEST_PAUSE;
         self.pause = match self.pause {
             Duration::ZERO => FIRST_PAUSE,

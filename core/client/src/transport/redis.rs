@@ -1,7 +1,7 @@
 //! A Redis or Valkey server with three connections, each of which is reopened independently.
 //!
-//! Commands, renewals and subscriptions have one connection each. None of them queues behind another, and a message on
-//! a subscription cannot be mistaken for the reply to a command.
+//! Commands, renewals and subscriptions have one connection each; the first two are the lanes. None of them queues
+//! behind another, and a message on a subscription cannot be mistaken for the reply to a command.
 //!
 //! ```text
 //!             ┌──── a pause of 0–50 ms, later of 25 ms … 1 s ◄─────┐
@@ -157,7 +157,7 @@ impl Redis {
         self.subscriptions.give_up(now);
     }
 
-    /// Gives up all connections and attempts to connect, and connects again: after a switch, to the new primary.
+    /// Closes all connections, ends the attempts to connect, and connects again; after a switch, to the new primary.
     fn follow(&mut self, failure: &Failure, now: Instant, events: &mut Vec<TransportEvent>) {
         self.renewals.follow(failure, now, events);
         self.commands.follow(failure, now, events);

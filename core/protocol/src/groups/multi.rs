@@ -16,7 +16,7 @@
 //! that do not last long enough, and confirms those that may be lost.
 //!
 //! If a member is lost before the multi-lock is granted, all are released, and acquired again unless the wait is over
-//! or another acquisition would be useless. If a member is lost later, the multi-lock is lost. A holder re-enters a
+//! or would be useless: leases have expired too often in a row before all members were acquired. If a member is lost later, the multi-lock is lost. A holder re-enters a
 //! multi-lock as a whole, even if its members are not reentrant; the re-entry begins as `Renewing`. A member is
 //! released only with the multi-lock.
 //!
@@ -248,7 +248,8 @@ pub(crate) fn in_order(requests: Vec<AcquireRequest>) -> Result<Vec<AcquireReque
     Ok(by_place.into_values().collect())
 }
 
-/// Returns the record and the gate of a request. Two requests that agree in both want the same lock.
+/// Returns the record of a request and its gate: a name for the kinds that share one local queue. Two requests that
+/// agree in both want the same lock.
 fn place(request: &AcquireRequest) -> (Arc<[u8]>, Gate) {
     let keys = Keys::new(request.kind, &request.name, NodeId::default());
     (keys.record, request.kind.gate())

@@ -9,7 +9,7 @@
 //!      └──────────────────────────────┴─────────────────────────────┘
 //! ```
 //!
-//! A subscription is lost when its connection closes, or when the server ends it alone. The client relies on a
+//! A subscription is lost when its connection closes, or when the server ends this one subscription. The client relies on a
 //! subscription only after the server has confirmed it. After a confirmation the waiters ask the server, because
 //! messages that were published earlier are lost. On the channel for releases, a message reports that the lock may be
 //! free. On the channel for grants, a message reports that a waiter in the server's queue was granted the lock. If a

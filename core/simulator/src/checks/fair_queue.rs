@@ -20,7 +20,7 @@ pub(crate) struct FairQueue {
     arrived: BTreeMap<usize, Vec<Vec<u8>>>,
     /// The queue after the last script.
     last_queue: BTreeMap<usize, Vec<Vec<u8>>>,
-    /// For each name and owner, the server's time of the last call for the owner, or of the last poll that listed it;
+    /// For each name and owner, the server's time of the last script that ran for the owner; a poll runs for several.
     /// `None` after a release.
     last_call: BTreeMap<usize, BTreeMap<Vec<u8>, Option<u64>>>,
 }

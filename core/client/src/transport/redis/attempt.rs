@@ -66,12 +66,12 @@ impl Purpose {
         matches!(self, Self::FirstCalls(_) | Self::Calls(_) | Self::PeerCheck)
     }
 
-    /// Whether the connection must go to the server where the client is.
+    /// Whether the connection must go to the same server as the client's other connections.
     pub(super) const fn is_at_server(self) -> bool {
         !matches!(self, Self::Topology)
     }
 
-    /// Whether the connection keeps the client at its server (`identity.rs`).
+    /// Whether this connection binds the client to its server while it is open (`identity.rs`).
     pub(super) const fn keeps_server(self) -> bool {
         matches!(self, Self::FirstCalls(_) | Self::Calls(_) | Self::Tool)
     }

@@ -83,7 +83,8 @@ impl AttemptLimits {
         }
     }
 
-    /// Sets the length of the shortest auto-renewed lease that has its own length; `None` if there is none.
+    /// Sets the length of the shortest auto-renewed lease among those whose length is not the client's; `None` if there
+    /// are none.
     pub(super) fn set_shortest_lease(&self, lease: Option<Duration>) {
         let shortest = lease.map_or(self.lease, |lease| lease.min(self.lease));
         self.shortest_lease.store(micros(shortest), Ordering::Relaxed);
