@@ -42,13 +42,13 @@ class Connection(Protocol):
 
 
 def register(connection: Connection) -> None:
-    """Handles the connection at a fork and at the end of the process, until it is garbage."""
+    """Handles the connection at a fork and at the end of the process, as long as the connection exists."""
     _connections[id(connection)] = connection
 
 
 def release_at_exit(native: _native.Client, leases: list[int]) -> None:
-    """Keeps the leases of a client that is garbage until the end of the process, which releases them: no lock may be
-    released because a client is garbage.
+    """Keeps the leases of a dropped client, and releases them at the end of the process. The drop itself must not
+    release a lock.
     """
     _abandoned.append((native, leases))
 
@@ -90,7 +90,8 @@ def _live_connections() -> list[Connection]:
 def _release(leases_by_client: Iterable[tuple[_native.Client, list[int]]], deadline: float) -> None:
     work = list(leases_by_client)
     if len(work) > 1:
-        # All clients begin first, so that a dead server does not use up the time of the others.
+        # First, all clients send their releases. Otherwise a dead server of one client could use up the time of the
+        # others.
         for native, leases in work:
             native.end_waits(leases)
     for native, leases in work:

@@ -54,7 +54,7 @@ def holder_of(holder: _native.Holder | None) -> Holder | None:
 
 
 def _client_info(host: str, pid: int, program: str, language: str, version: str, since: int, label: str) -> ClientInfo:
-    # Other programs can have written any number.
+    # The number comes from the server, where any program can have written it.
     last = datetime.max.replace(tzinfo=UTC)
     made = datetime.fromtimestamp(since, UTC) if since < last.timestamp() else last
     return ClientInfo(host, pid, program, language, version, made, label)
@@ -134,7 +134,7 @@ class LockLostError(SteadlockError, RuntimeError):
         )
         self.reason = reason
         """The reason for the loss, if it is known: `expired`, `removed`, `stolen`, `max_hold` or `closed`. If a release
-        was the first to find the loss, `expired` or `stolen`.
+        was the first to find the loss, it is `expired` or `stolen`.
         """
 
 

@@ -43,7 +43,7 @@ class Events(Generic[L]):
         self._stopped = False
         self._batches: deque[tuple[list[_native.Completed], list[tuple[int, LostReason]], list[_native.Line]]] = deque()
         self._level = _log.Level(native)
-        # Whether the log is off. `on_log_enabled` is called when it is on.
+        # Whether the log is off. `on_log_enabled` is called when it is switched on.
         self._is_log_off = False
         self._undelivered_calls = 0
         self._is_inherited = False

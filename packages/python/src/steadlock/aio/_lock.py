@@ -76,8 +76,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
 
     @property
     def lease(self) -> Lease | None:
-        """The last lease of this name that the caller acquired and did not release, except a lost fixed lease; `None`
-        if there is none. This is the lease that `release` releases.
+        """The lease of this lock that `release` releases. `None` if there is none, or only a fixed lease that was lost.
         """
         owner = current_owner()
         return None if owner is None else self._connection.holds.innermost(self._settings.key, owner.number)
@@ -147,12 +146,12 @@ class Lock(BaseLock):
     """A lock with a name. Made by a `Client`; cheap to make, and any number of tasks can share it.
 
     The task that holds the lock can acquire it again, unless the lock is a mutex, a RedLock, or permits of a semaphore;
-    this makes a server call only if the new lease lasts longer. Other tasks of the client wait in order of arrival. The
-    owner is the task that *calls* a method, not the task that awaits it, so `asyncio.wait_for(lock.acquire(), 5)`
-    works. If a helper task calls `acquire` (a task of `create_task`, `gather` or `wait_for` around your own coroutine),
-    the helper task is the owner, and not its caller; when the helper task ends, the lock is released with a
-    `RuntimeWarning`, unless the program still refers to the lease. Outside of an event loop the owner is the calling
-    thread, as in `loop.run_until_complete(lock.acquire())` and
+    the re-entry makes a server call only if the new lease lasts longer. Other tasks of the client wait in order of
+    arrival. The owner is the task that *calls* a method, not the task that awaits it, so
+    `asyncio.wait_for(lock.acquire(), 5)` works. If a helper task calls `acquire` (a task of `create_task`, `gather` or
+    `wait_for` around your own coroutine), the helper task is the owner, and not its caller; when the helper task ends,
+    the lock is released with a `RuntimeWarning`, unless the program still refers to the lease. Outside of an event loop
+    the owner is the calling thread, as in `loop.run_until_complete(lock.acquire())` and
     `asyncio.run_coroutine_threadsafe(lock.acquire(), loop)`. Use the lock as a context manager, which returns the
     `Lease`:
 
@@ -253,9 +252,9 @@ class Lock(BaseLock):
 class ReadWriteLock(ReadWriteLockBase[Lock]):
     """A lock with two sides: many owners can hold `read`, or one owner `write`. Made by a `Client`.
 
-    A waiting writer keeps new readers out for two seconds at a time, so that neither side starves while reads take less
-    than that. The task that holds the write side can acquire the read side too, and keeps it when it releases the write
-    side. The reverse is refused with `InvalidArgumentError`, because the task would wait for itself.
+    A waiting writer keeps new readers out for two seconds at a time, so neither side starves if reads take less than
+    two seconds. The task that holds the write side can acquire the read side too, and keeps it when it releases the
+    write side. The reverse is refused with `InvalidArgumentError`, because the task would wait for itself.
 
         catalogue = client.read_write_lock("catalogue")
         async with catalogue.read:

@@ -24,7 +24,7 @@ class Mailbox(Generic[L]):
     """Futures for requests, completed in batches.
 
     The engine makes a file descriptor readable once for a batch, without the GIL; the loop then takes all queued
-    results. A mailbox refers to no connection, so that a client can be garbage while a loop still refers to its
+    results. A mailbox refers to no connection, so that the client can be garbage while a loop still refers to the
     mailbox.
 
     A finalizer or a signal handler can post a request during any of these methods, and an interrupt can end them.
