@@ -217,7 +217,7 @@ const CHECKS: Record<OptionKind, (value: unknown, name: string) => unknown> = {
   on_unavailable: (value) => onUnavailable(value, 'connect'),
 };
 
-/** The options of a client as the native library takes them. */
+/** Returns the options of a client as the native library takes them. */
 export function clientOptions(servers: Servers, wanted: ConnectOptions | undefined): ClientOptions {
   const { optionNames, optionKinds } = words();
   const kinds = new Map(optionNames.map((name, index) => [name, optionKinds[index]]));

@@ -17,7 +17,7 @@ export type ErrorKind =
  *
  * - `expired`: the deadline passed, because the lease was fixed or the server confirmed no renewal
  * - `removed`: the server has no record of the lease (DEL, FLUSHALL, eviction, failover)
- * - `stolen`: the record on the server belongs to another owner
+ * - `stolen`: the record on the server belongs to another owner, or was replaced by a value that is not such a lock
  * - `max_hold`: `maxHoldMs` has passed
  * - `closed`: the client was closed
  */

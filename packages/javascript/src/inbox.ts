@@ -276,8 +276,8 @@ export class Inbox {
 }
 
 /**
- * The target of wake-ups. The native library refers to it. It keeps the inbox alive only while the client is open or a
- * request is pending.
+ * The target of wake-ups, to which the native library refers. The listener keeps the inbox alive only while the client
+ * is open or a request is pending.
  */
 class Listener {
   #strong: Inbox | undefined;

@@ -147,8 +147,8 @@ export class Servers {
   }
 
   /**
-   * Probes a server until the probe succeeds. Reports the first permanent failure, and for a client's only server also
-   * the end of the connect timeout. Either ends the probes of an only server, but not those of several servers.
+   * Probes a server until the probe succeeds. Gives the server up once, at its first permanent failure; a client's only
+   * server also at the end of the connect timeout. An only server is not probed any more after that; one of several is.
    */
   async #probe(client: RedisClient, node: number): Promise<void> {
     const deadline = performance.now() + this.#options.connectTimeoutMs;

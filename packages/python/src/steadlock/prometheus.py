@@ -147,7 +147,7 @@ class SharedMetrics(NotCopyable):
 
     def _fold(self, is_outermost: bool, has_ended: Callable[[Path], bool]) -> str:
         """Adds the counts of processes that have ended to the file of ended processes, and removes their files. Returns
-        the content of that file. Only reads it unless `is_outermost`, because the call then interrupts another one.
+        the content of that file. A call that is not `is_outermost` interrupts another one, and only reads that file.
 
         If a process is killed during this, nothing is counted twice: the file of ended processes names the files that
         it contains, and a later call only removes those.
