@@ -297,4 +297,5 @@ impl NativeClient {
     }
 }
 
+/// The program's Redis client of a server serves both lanes: the one for calls and the one for renewals.
 const LANES: [Lane; 2] = [Lane::Renewal, Lane::Command];

@@ -182,7 +182,7 @@ export class MisconfiguredError extends SteadlockError {
 }
 
 /**
- * An argument has the wrong type or is out of its range, or the call would wait for its own caller. Nothing was sent.
+ * An argument has the wrong type or is out of its range, or the caller would wait for itself. Nothing was sent.
  */
 export class InvalidArgumentError extends SteadlockError {
   constructor(message: string, details?: ErrorDetails) {

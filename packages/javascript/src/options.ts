@@ -79,8 +79,8 @@ export interface ConnectOptions {
    */
   readonly breakerFailures?: number | undefined;
   /**
-   * The time between two probes of a server while its circuit breaker is open, in milliseconds, above 0. Any reply
-   * closes the breaker. Switches the circuit breakers on. Default 10,000.
+   * The time between two probes of a server while its circuit breaker is open, in milliseconds, above 0. A reply that
+   * is no failure closes the breaker. Switches the circuit breakers on. Default 10,000.
    */
   readonly breakerPauseMs?: number | undefined;
   /**

@@ -120,8 +120,8 @@ class ClientBase(ABC, NotCopyable, Generic[ConnectionT, LockT, ReadWriteT, Semap
         """Returns the fair lock of this name: a reentrant lock that serves waiters in order of arrival, across all
         processes.
 
-        A fair lock excludes `lock(name)`, whose waiters can overtake. The holder of either can acquire the other too.
-        The arguments are those of `lock`.
+        A fair lock excludes `lock(name)`, whose waiters can overtake those of the fair lock. The holder of either can
+        acquire the other too. The arguments are those of `lock`.
         """
         return self._make_lock(
             LockSettings.for_kind("fair_lock", name, wait, lease, renew, max_hold, fencing, on_unavailable)
@@ -191,7 +191,7 @@ class ClientBase(ABC, NotCopyable, Generic[ConnectionT, LockT, ReadWriteT, Semap
         and `holder()` of this lock raise `InvalidArgumentError`: ask its members.
 
         Raises `InvalidArgumentError` for a lock of another client. `acquire` raises it for a composite lock without
-        members, with one member twice, with both sides of a read-write lock, or with a composite lock as a member.
+        members, with a member twice, with both sides of a read-write lock, or with a composite lock as a member.
         """
         members = [self._own_settings(lock, "acquire") for lock in locks]
         composite: _native.LockRef = ("multi_lock", tuple(member.lock for member in members))

@@ -72,6 +72,7 @@ class Lease:
     def lost_reason(self) -> LostReason | None: ...
     @property
     def is_released(self) -> bool: ...
+    # Whether the lease was lost and needs no release: a fixed lease, or a lease of a closed client.
     @property
     def is_forgotten(self) -> bool: ...
     def is_valid(self) -> bool: ...
@@ -247,6 +248,7 @@ Metric: TypeAlias = tuple[str, str, str, str, list[float], dict[tuple[tuple[str,
 # A client of one server, or of several primaries, with its engine thread.
 @final
 class Client:
+    # The number of the request that `__new__` makes: the first connection.
     CONNECT: Final[int]
     # `options` has the core's names, and only options that are given.
     def __new__(

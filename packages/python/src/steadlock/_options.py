@@ -59,8 +59,8 @@ class ClientOptions(TypedDict, total=False):
     A lock can override the setting. `breaker_failures` is how many failures in a row open the breaker (5; 1 to
     1,000,000). These count as failures: calls without a reply in time, lost and refused connections, and errors by
     which a server reports that it cannot serve. `breaker_pause` is the time between two probes while the breaker is
-    open (10 s); a successful call closes it. Each of `on_unavailable`, `breaker_failures` and `breaker_pause` switches
-    the breakers on; by default there are none.
+    open (10 s); a reply that is no failure closes the breaker. Each of `on_unavailable`, `breaker_failures` and
+    `breaker_pause` switches the breakers on; by default there are none.
 
     With `metrics` the client counts acquisitions, waits, holds, renewals, losses and reconnects, for `Client.metrics`.
     Locks are counted by group, never by name; the group is the part of the name before the first `:`, or `none` without
@@ -70,9 +70,10 @@ class ClientOptions(TypedDict, total=False):
 
     The client tells its servers which program on which machine it is, and reads the same of other clients, so that
     `Holder.client`, `LockTimeoutError` and the tools can name programs: host, process id, program, Python's version,
-    Steadlock's version, start time. For each server, this costs one call at the first use and one every 30 s while the
-    client is in use. The server keeps the information for 90 s; anybody who may read the server's keys can read it.
-    `client_label` adds a label of up to 200 characters on one line; `client_info=False` switches all of this off.
+    Steadlock's version, start time. For each server, this costs one call at the first use, one every 30 s while the
+    client is in use, and one every 60 s for each other client that was found to hold a lock. The server keeps the
+    information for 90 s; anybody who may read the server's keys can read it. `client_label` adds a label of up to 200
+    characters on one line; `client_info=False` switches all of this off.
     """
 
     lease: Duration | None

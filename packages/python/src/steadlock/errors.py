@@ -105,7 +105,7 @@ class ForkedError(SteadlockError, RuntimeError):
 
 
 class InvalidArgumentError(SteadlockError, ValueError):
-    """An argument is out of its range, or the call would wait for its own caller. Nothing was sent."""
+    """An argument is out of its range, or the caller would wait for itself. Nothing was sent."""
 
 
 class LockLostError(SteadlockError, RuntimeError):

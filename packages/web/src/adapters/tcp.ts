@@ -26,7 +26,7 @@ export interface TcpOptions {
   /**
    * The time after which a connection without a reply is closed, so that the next call opens another, in milliseconds.
    * Default 3,000, as a client's `commandTimeoutMs`. With auto-renewed leases, use at most a third of the shortest
-   * lease.
+   * lease, so that a failed renewal is repeated in time.
    */
   readonly timeoutMs?: number | undefined;
 }

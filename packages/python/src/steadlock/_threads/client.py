@@ -71,9 +71,9 @@ def redlock(
 
     `urls` is an odd number of URLs, 3 to 15, each as for `connect`, of different servers none of which is a replica of
     another; `memory://` needs a name. `STEADLOCK_URL` is not used. The other arguments and their defaults are those of
-    `connect`, for each primary, with two exceptions: a waiter polls after 10 to 200 ms and ignores `retry_interval`,
-    and `on_unavailable="local"` raises `InvalidArgumentError`. `on_unavailable` applies when so many breakers are open
-    that the other primaries are no majority.
+    `connect`, for each primary, with these exceptions: a waiter polls after 10 to 200 ms and ignores `retry_interval`,
+    and `on_unavailable="local"` and `metrics_queues` raise `InvalidArgumentError`. `on_unavailable` applies when so
+    many breakers are open that the other primaries are no majority.
 
     `lock(name)` and `mutex(name)` return the same lock here, with the records of other RedLock libraries. The lock is
     not reentrant: a thread that holds it and would wait for it again gets `InvalidArgumentError` at once. Its leases

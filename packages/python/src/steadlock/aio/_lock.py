@@ -23,8 +23,8 @@ from steadlock.errors import Holder, InvalidArgumentError, SteadlockError, holde
 
 
 class Scope:
-    """The methods for `async with`. They are plain functions that return a coroutine: an `async` function that awaits
-    it would cost a second coroutine.
+    """The methods for `async with`. They are plain functions that return a coroutine, because an `async` function would
+    cost a second one.
 
     In the client's loop the release begins with the call of `__aexit__`, so no interrupt of the task can prevent it.
     """
