@@ -92,7 +92,8 @@ class GreenletWaits:
                 self._native.cancel(number)
 
     def end(self) -> None:
-        """Called at the end of the process. The waiting greenlets of this thread end, and their `finally` blocks run.
+        """Called at the end of the process. Ends the waiting greenlets of this thread, so that they release what they
+        hold.
         """
         hub = hub_of_thread()
         for number, request in list(self._requests.items()):

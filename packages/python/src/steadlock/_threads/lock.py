@@ -73,8 +73,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
 
     @property
     def lease(self) -> Lease | None:
-        """The lease of this lock that `release` releases. `None` if there is none, or only a fixed lease that was lost.
-        """
+        """The lease of this lock that `release` releases; `None` if there is none, or only a lost fixed lease."""
         return held_by(self._connection, self._settings.key, current_caller())
 
     def __enter__(self) -> Lease:

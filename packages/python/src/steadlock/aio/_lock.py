@@ -76,8 +76,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
 
     @property
     def lease(self) -> Lease | None:
-        """The lease of this lock that `release` releases. `None` if there is none, or only a fixed lease that was lost.
-        """
+        """The lease of this lock that `release` releases; `None` if there is none, or only a lost fixed lease."""
         owner = current_owner()
         return None if owner is None else self._connection.holds.innermost(self._settings.key, owner.number)
 

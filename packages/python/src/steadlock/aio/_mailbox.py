@@ -88,8 +88,7 @@ class Mailbox(Generic[L]):
             self.flush()
 
     def can_post_here(self) -> bool:
-        """Whether a request can be posted here: in a running loop, unless the client belongs to another loop that runs.
-        """
+        """Whether a request can be posted here: in a running loop, unless the client is in another running loop."""
         loop, home = asyncio._get_running_loop(), self._loop
         return loop is not None and (loop is home or home is None or not home.is_running())
 
