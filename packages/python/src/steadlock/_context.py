@@ -84,8 +84,8 @@ class Caller:
     def end(self) -> None:
         """Called when the job has ended, in the middle of any other code, and possibly more than once."""
         if os.getpid() != self.thread.process:
-            # The child of a fork drops the contexts of the parent's other threads, and so calls this. Their jobs have
-            # not ended.
+            # The child of a fork drops the contexts of the parent's other threads. That calls this method, although the
+            # jobs have not ended.
             return
         self._has_ended = True
         if not self.thread.has_ended:
@@ -113,7 +113,7 @@ class Caller:
 
 
 class Thread:
-    """A thread. Its ident does not identify it for ever, because idents are reused."""
+    """A thread, identified by this object. Its ident does not identify it, because idents are reused."""
 
     __slots__ = ("_native_id", "_thread", "callers", "has_ended", "interruptible", "own_caller", "process")
 
@@ -140,7 +140,8 @@ class Thread:
     def end(self) -> None:
         """Called when the thread has ended, in the middle of any other code, and possibly more than once."""
         if os.getpid() != self.process:
-            # The child of a fork drops the parent's other threads, and so calls this. The threads have not ended.
+            # The child of a fork drops the parent's other threads. That calls this method, although they have not
+            # ended.
             return
         self.has_ended = True
         _report_ended([caller.number for caller in self.callers])

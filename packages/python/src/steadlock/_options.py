@@ -134,8 +134,7 @@ def open_native(
     lazy: bool,
     options: ClientOptions,
 ) -> _native.Client:
-    """Makes the core's client of one server or of several primaries. The client connects at once unless it is `lazy`.
-    """
+    """Makes the core's client of one server or of several primaries. The client connects at once, unless `lazy`."""
     refuse_eventlet("connect")
     given: dict[str, Any] = {
         "url": _text(url, "the URL"),

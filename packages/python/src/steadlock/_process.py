@@ -25,7 +25,7 @@ whether it must end.
 
 
 MIN_ADDRESS_MAP_LIMIT_MS = 100
-"""The minimum time for which the end of the process waits for a call that starts a thread for an address map. Such a
+"""The lowest limit on the wait for a call that starts a thread for an address map, at the end of the process. Such a
 call usually takes microseconds.
 """
 
@@ -37,7 +37,7 @@ class Connection(Protocol):
     def stop(self) -> None: ...
     def owners_have_ended(self, numbers: list[int | None]) -> None: ...
     def leases_without_owner(self) -> tuple[_native.Client, list[int]]:
-        """Returns the valid leases of owners that cannot run any more."""
+        """Returns the core's client, and its valid leases whose owners cannot run any more."""
         ...
 
 

@@ -167,8 +167,7 @@ class Mailbox(Generic[L]):
             self.detach()
 
     def after_fork(self) -> None:
-        """Called in the child of a fork, where the loop can go on. This mailbox must ignore the events of the parent.
-        """
+        """Called in the child of a fork, where the loop can go on. The mailbox must ignore the parent's events."""
         self._is_inherited = True
         self._loop = None
         if self._next_check is not None:
