@@ -380,8 +380,8 @@ impl LockSettings {
     }
 }
 
-/// A lock, from a tuple: its kind and its name; for a semaphore, also the wanted permits and the limit. For a composite
-/// lock, that kind and the tuple of its members.
+/// A lock, from a tuple: its kind and its name; for a semaphore, also the wanted permits and the limit; for a composite
+/// lock, its kind and a tuple of its members.
 pub(crate) struct LockRef(pub(crate) host::LockRef);
 
 impl<'py> FromPyObject<'_, 'py> for LockRef {

@@ -27,7 +27,10 @@ export type LostReason = 'expired' | 'removed' | 'stolen' | 'max_hold' | 'closed
 export interface Holder {
   /** The owner id in the server's record. */
   readonly owner: string;
-  /** The rest of the holder's lease at the time of that reply, in milliseconds; `null` if the record never expires. */
+  /**
+   * The rest of the holder's lease at the time of the server's reply, in milliseconds; `null` if the record never
+   * expires.
+   */
   readonly remainingMs: number | null;
   /**
    * The program that holds the lock, and its machine; `null` if the program is not known, for example because its

@@ -44,7 +44,7 @@ export interface ConnectOptions {
    * file. Requires `tlsKeyFile`. Default none.
    */
   readonly tlsCertFile?: string | undefined;
-  /** A PEM file of that certificate's private key, which must not be encrypted. Default none. */
+  /** A PEM file of the private key for `tlsCertFile`, which must not be encrypted. Default none. */
   readonly tlsKeyFile?: string | undefined;
   /**
    * The name that the certificates of all servers must have, including servers of the URL, instead of the host of the
@@ -92,9 +92,9 @@ export interface ConnectOptions {
    */
   readonly clientInfo?: boolean | undefined;
   /**
-   * A label that the client publishes with that information, such as `'blue'` or `'order-service eu-1'`: up to 200
-   * characters on one line, without control characters. `InvalidArgumentError` for any other label, and for any label
-   * with `clientInfo: false`. Default none.
+   * A label that the client publishes with the information of `clientInfo`, such as `'blue'` or `'order-service eu-1'`:
+   * up to 200 characters on one line, without control characters. `InvalidArgumentError` for any other label, and for
+   * any label with `clientInfo: false`. Default none.
    */
   readonly clientLabel?: string | undefined;
   /**

@@ -40,7 +40,7 @@ class Holder(NamedTuple):
     owner: str
     """The owner id in the server's record."""
     remaining: float | None
-    """The seconds from that reply until the record expires if nothing renews it; `None` if it never expires."""
+    """The seconds from the server's reply until the record expires if nothing renews it; `None` if it never expires."""
     client: ClientInfo | None = None
     """The program of the holder; `None` if it is not known, for example for a holder with another library."""
 

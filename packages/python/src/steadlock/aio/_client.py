@@ -55,9 +55,9 @@ def connect(
 
     Arguments, defaults and errors are those of `steadlock.connect`; the errors are raised when the result is awaited.
 
-    With `lazy` this call returns a client at once, which connects at its first use, and raises the errors of arguments
-    itself. A module can make such a client before any event loop runs, and use it for decorators. Awaiting the client
-    returns the client itself.
+    With `lazy` this call itself raises the errors of arguments, and returns a client at once. The client connects at
+    its first use. A module can make such a client before any event loop runs, and use it for decorators. Awaiting the
+    client returns the client itself.
 
         client = connect(url, lazy=True)
 
