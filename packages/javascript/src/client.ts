@@ -159,9 +159,9 @@ export class Client {
    * Runs `body` while it holds a lock, and returns the result of `body`.
    *
    * @param target the name of a lock, or a lock object of this client; for a semaphore, one permit is acquired
-   * @returns the result of `body`; `undefined`, without a run of `body`, if the lock was skipped (`onUnavailable:
-   * 'skip'`). The return type includes `undefined` only if the options of the call allow `skip`. If the client or the
-   * lock object has that setting, give it to the call too, so that the type includes `undefined`
+   * @returns the result of `body`; `undefined`, without a run of `body`, if the lock was skipped by
+   * `onUnavailable: 'skip'`. The return type includes `undefined` only if the options of the call allow `skip`. If the
+   * client or the lock object has that setting, give it to the call too, so that the type includes `undefined`
    * @throws the error of `body`, even if the lock was lost or its release failed
    * @throws LockLostError if `body` succeeded but the lock was lost meanwhile
    * @throws MisconfiguredError if `body` succeeded but the server does not permit its user to release the lock

@@ -69,7 +69,8 @@ export class Lease extends Named {
   }
 
   /**
-   * Whether the holder can rely on the lease now. Reads the clock, so the answer is right even directly after a pause.
+   * Whether the holder can rely on the lease now. Reads the clock, so the answer is right even directly after a pause
+   * of the process.
    */
   get isValid(): boolean {
     return !this.#isOver && this.#engine.isValid(this.#hold.id);

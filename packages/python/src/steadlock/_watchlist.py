@@ -26,7 +26,9 @@ L = TypeVar("L", bound=Watched)
 
 
 ATTEMPTS = 1_000
-"""How often the notification of a lease is made at most, if an interrupt ends it each time."""
+"""How often the notification of a lease is made at most, if an interrupt (an exception of a signal handler or another
+thread) ends it each time.
+"""
 
 
 class Watchlist(Generic[L]):

@@ -190,7 +190,10 @@ class TcpSubscriptions {
     this.#isResubscribing = false;
   }
 
-  /** Subscribes to all wanted channels. Returns whether all subscriptions are on one connection. */
+  /**
+   * Subscribes to all wanted channels. Returns false after a failure, or if the connection changed meanwhile: earlier
+   * subscriptions are then lost.
+   */
   async #resubscribeAll(): Promise<boolean> {
     try {
       const connections = new Set<Connection>();

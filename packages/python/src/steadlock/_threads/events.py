@@ -29,7 +29,7 @@ CALLS_PER_DRAIN = 100
 
 class Events(Generic[L]):
     """Passes on a client's events: in a daemon thread that starts when it is needed for a lease, the log or telemetry;
-    in gevent, in the hub.
+    with gevent, in the hub, the greenlet that waits on behalf of the others.
 
     The thread waits in `poll` on a file descriptor. It holds no lock and no native frame there, so it can be cut off at
     the end of the process. Nothing else in this class holds a lock either: signal handlers, finalizers and callbacks
@@ -124,8 +124,9 @@ class Events(Generic[L]):
     def _dispatch(self, notify: Callable[[L], object]) -> None:
         """Passes on the queued events: to greenlets, to the log, and to lost leases by `notify`.
 
-        Events that were taken from the engine stay in a queue until they were passed on, so that an interrupt loses
-        none. A signal handler or another thread that calls this meanwhile passes on the same events.
+        Events that were taken from the engine stay in a queue until they were passed on, so that an interrupt (an
+        exception of a signal handler) loses none. A signal handler or another thread that calls this meanwhile passes
+        on the same events.
         """
         if self._is_inherited:
             return

@@ -27,8 +27,8 @@ class Mailbox(Generic[L]):
     results. A mailbox refers to no connection, so that the client can be garbage while a loop still refers to the
     mailbox.
 
-    A finalizer or a signal handler can post a request during any of these methods, and an interrupt can end them.
-    Requests and results therefore stay in queues until they were passed on.
+    A finalizer or a signal handler can post a request during any of these methods, and an interrupt (an exception of a
+    signal handler) can end them. Requests and results therefore stay in queues until they were passed on.
     """
 
     def __init__(self, native: _native.Client, watched: Watchlist[L]) -> None:
