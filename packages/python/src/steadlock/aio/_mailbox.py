@@ -39,14 +39,16 @@ class Mailbox(Generic[L]):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._next_check: asyncio.TimerHandle | None = None
         self._outgoing: deque[Request] = deque()
-        # The callback at the end of this turn of the loop, the number of requests in this turn, and whether the last
-        # turn with requests had only one.
+        # The callback at the end of this turn of the loop.
         self._turn: asyncio.Handle | None = None
+        # The number of requests in this turn.
         self._posted = 0
+        # Whether the last turn with requests had only one.
         self._submits_at_once = True
         self._requests: dict[int, Request] = {}
-        # The events that were taken from the engine, and the requests with their results.
+        # The events that were taken from the engine and were not passed on yet.
         self._batches: deque[tuple[list[_native.Completed], list[tuple[int, LostReason]], list[_native.Line]]] = deque()
+        # The requests whose results have come and were not passed on yet.
         self._settled: list[_native.Settled[Request]] = []
         # Whether this process is a fork of the one that made the mailbox.
         self._is_inherited = False
@@ -108,7 +110,7 @@ class Mailbox(Generic[L]):
             raise
 
     def _end_turn(self) -> None:
-        """Called at the end of a turn of the loop. Submits its requests."""
+        """Called at the end of a turn of the loop. Submits the requests of the turn."""
         self._turn = None
         self._submits_at_once = self._posted == 1
         self._posted = 0
