@@ -47,9 +47,10 @@ export class Lease extends Named {
   }
 
   /**
-   * The fencing token: higher than the token of every earlier grant of this lock. Pass it to the resource, which must
-   * refuse a token that is lower than one it has seen. Always below 2^53. `null` for a lock with `fencing: false`, the
-   * read side of a read-write lock, semaphores, composite locks, RedLocks and degraded leases.
+   * The fencing token: higher than the token of every earlier grant of this lock; a re-entry has the token of the first
+   * grant. Pass it to the resource, which must refuse a token that is lower than one it has seen. Always below 2^53.
+   * `null` for a lock with `fencing: false`, the read side of a read-write lock, semaphores, composite locks, RedLocks
+   * and degraded leases.
    */
   get token(): number | null {
     return this.#token;

@@ -284,8 +284,8 @@ class Hold(Scope, NotCopyable):
         return self._enter(None)
 
     async def _enter(self, lock: BaseLock | None) -> Lease:
-        """Acquires the lock, and adds this scope to the scopes of `lock` that the task has entered; `None` for
-        `hold()`, which needs no list.
+        """Acquires the lock, and adds this scope to the scopes of `lock` that the task has entered. `lock` is `None`
+        for `hold()`, which needs no list.
         """
         if self._lease is not None:
             raise RuntimeError("a hold can be entered only once; call lock.hold() for each `async with`")
