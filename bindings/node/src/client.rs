@@ -16,7 +16,7 @@ use crate::observation::NativeObservation;
 use crate::options;
 use crate::until_closed::{DropValue, UntilClosed};
 
-/// A client. Only the thread of its JavaScript uses it; the engine's thread only calls `wake`.
+/// A client. Only the JavaScript thread that opened it calls its methods.
 #[napi]
 pub struct NativeClient {
     client: Client,
@@ -24,8 +24,8 @@ pub struct NativeClient {
     until_closed: Vec<Box<dyn DropValue>>,
 }
 
-/// Opens a client, which starts to connect; the result comes as the row of request 0. A lazy client connects with its
-/// first operation, and no row reports the result.
+/// Opens a client, which starts to connect; the row of request 0 (see `steadlock_javascript`) reports the result. A
+/// lazy client connects with its first operation, and no row reports the result.
 ///
 /// `wake` is called on JavaScript's thread whenever there are events to drain. `addresses` maps an announced address,
 /// in place of a table. Neither function keeps the process alive.
@@ -222,8 +222,8 @@ impl NativeClient {
         self.client.is_valid(lease)
     }
 
-    /// Whether a caller that holds the lock `held` and waits for the lock `wanted` waits for itself. False for an
-    /// invalid lock, because the acquisition itself reports that.
+    /// Whether a caller that holds the lock `held` and waits for the lock `wanted`, without `within`, waits for itself.
+    /// False for an invalid lock, whose error the acquisition reports.
     #[napi(catch_unwind)]
     pub fn keeps_out(&self, held: Object<'_>, wanted: Object<'_>) -> napi::Result<bool> {
         let (held, wanted) = (lock_ref(&held)?, lock_ref(&wanted)?);

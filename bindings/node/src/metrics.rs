@@ -23,7 +23,7 @@ pub struct NativeMetric {
 #[napi(object, object_from_js = false)]
 pub struct NativeMetricRow {
     pub labels: HashMap<String, String>,
-    /// For a histogram, the number of measured times.
+    /// For a histogram, the number of measured durations.
     pub number: f64,
 }
 

@@ -42,8 +42,8 @@ fn unexpected(name: &str) -> Error {
     )
 }
 
-/// Returns the policy of a word. JavaScript has checked the word against the vocabulary, and reports a wrong word to
-/// its caller.
+/// Returns the policy for outages that a word names. JavaScript has checked the word against the vocabulary, and
+/// reports a wrong word to its caller.
 pub(crate) fn on_unavailable(word: Option<String>) -> napi::Result<Option<OnUnavailable>> {
     let parse = |word: String| {
         let unknown = || Error::new(Status::InvalidArg, "onUnavailable is no word of the vocabulary");

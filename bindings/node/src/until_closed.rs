@@ -10,7 +10,7 @@ impl<T> UntilClosed<T> {
         Self(Arc::new(RwLock::new(Some(Arc::new(value)))))
     }
 
-    /// Returns the value, unless it was dropped. The caller uses the value without the `RwLock`.
+    /// Returns the value, unless it was dropped. Does not keep the `RwLock` locked while the caller uses the value.
     pub(crate) fn get(&self) -> Option<Arc<T>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,9 +1,9 @@
 //! An `address_map` that is a Python function.
 //!
-//! The core calls the map on a thread of its own, never on the engine's thread. This thread has Python start another
-//! thread, which runs the function, and then waits for the result without the GIL. A Rust thread must not run the
-//! function itself: at the end of the interpreter, every thread that requests the GIL is made to exit. A Python thread
-//! can exit, but a Rust thread would crash the process.
+//! The core calls the map on a thread of its own, never on the engine's thread. This thread asks Python to start
+//! another thread for the function, and waits for the result without the GIL. A Rust thread must not run the function
+//! itself: at the end of the interpreter, every thread that requests the GIL is made to exit. A Python thread can exit,
+//! but a Rust thread would crash the process.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -26,7 +26,7 @@ const END_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// How often the end of the interpreter checks whether the last thread has left Python.
 const CALLS_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// The result of a function: an address or none, or the reason why there is no result.
+/// The result of a function: the address, `None` for the announced one; or the reason why there is no result.
 type MapResult = Result<Option<String>, String>;
 
 /// Makes an address map. `start_call(announced, report)` must start a thread that calls the function, and then `report`

@@ -22,8 +22,8 @@ use crate::{addresses, convert, interpreter_end, names};
 
 /// A client of one server, or of several primaries, with its engine thread.
 ///
-/// Every operation exists twice: `name()` blocks without the GIL and returns the result; `submit_name()` returns a
-/// request number, and `drain()` delivers the result.
+/// The operations on locks, and `close`, exist twice: `name()` blocks without the GIL and returns the result;
+/// `submit_name()` returns a request number, and `drain()` delivers the result.
 #[pyclass(frozen, module = "steadlock._native")]
 pub(crate) struct Client {
     host: Host,
@@ -151,7 +151,7 @@ impl Client {
         self.host.cancel(request);
     }
 
-    /// Acquires a lock. Appends the lease to `granted`, so that an interrupt after the call cannot hide it.
+    /// Acquires a lock. Appends the lease to `granted`, so that an interrupt after the call cannot lose it.
     #[pyo3(signature = (granted, settings, context, blocked, interruptible))]
     fn acquire(
         &self,
@@ -168,7 +168,7 @@ impl Client {
             done => {
                 let appended = convert::completion(py, &done).and_then(|lease| granted.append(lease));
                 if let (Err(_), Completion::Granted(lease)) = (&appended, &done) {
-                    // There was no memory for the Python object, so the program could not release the lease.
+                    // Python had no memory for the object, so the program could not release the lease.
                     self.release_later(lease.id());
                 }
                 appended
@@ -380,8 +380,8 @@ impl LockSettings {
     }
 }
 
-/// A lock, from a tuple: its kind and its name; for a semaphore, also the wanted permits and the limit. For a composite
-/// lock, that kind and the tuple of its members.
+/// A lock, from a tuple: its kind and its name; for a semaphore, also the wanted permits and the limit; for a composite
+/// lock, its kind and a tuple of its members.
 pub(crate) struct LockRef(pub(crate) host::LockRef);
 
 impl<'py> FromPyObject<'_, 'py> for LockRef {
@@ -460,16 +460,16 @@ fn wait_for<T: Send>(
 /// A Python function that does nothing.
 static DO_NOTHING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-/// Runs at the import, because compiling the function can run code of the program (an audit hook). At the first use of
-/// the function, that code could wait for a lock itself, would need the function for that, and would never get it.
+/// Makes the function at the import, because compiling it can run code of the program (an audit hook). In the middle of
+/// a wait, that code could wait for a lock too, and would need the function that is not made yet.
 pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
     let do_nothing = py.eval(c"lambda: None", Some(&PyDict::new(py)), None)?;
     let _ = DO_NOTHING.set(py, do_nothing.unbind());
     Ok(())
 }
 
-/// Raises pending exceptions of signal handlers and of other threads. Python raises the latter only where bytecode
-/// runs, so this runs a function.
+/// Raises pending exceptions of signal handlers and of other threads. Python raises those of other threads only while
+/// it runs bytecode, so a Python function is called here.
 fn raise_pending(py: Python<'_>) -> PyResult<()> {
     py.check_signals()?;
     DO_NOTHING

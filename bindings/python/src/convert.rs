@@ -12,12 +12,12 @@ use steadlock::host::{
 
 use crate::lease::Lease;
 
-/// Returns the names of all kinds of error. A test of the package compares its classes with them.
+/// Returns the names of all kinds of error. A test compares the classes of the package with these names.
 pub(crate) fn error_kinds() -> Vec<&'static str> {
     ErrorKind::ALL.iter().map(|kind| kind.name()).collect()
 }
 
-/// Returns the names of all kinds of lock. A test of the package compares its own kinds with them.
+/// Returns the names of all kinds of lock. A test compares the kinds of the package with these names.
 pub(crate) fn lock_kinds() -> Vec<&'static str> {
     Kind::NAMES.to_vec()
 }
@@ -29,7 +29,7 @@ pub(crate) fn outage_policies() -> Vec<&'static str> {
 
 /// Converts the value of an option. The package has checked its type.
 pub(crate) fn option_value(value: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
-    // A bool is a number, too.
+    // Must come before the numbers: in Python a bool is a number too.
     Ok(if value.is_instance_of::<PyBool>() {
         OptionValue::Flag(value.extract()?)
     } else if value.is_instance_of::<PyString>() {

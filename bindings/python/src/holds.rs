@@ -19,9 +19,9 @@ use crate::names;
 
 /// The leases that were not released yet, by owner and lock.
 ///
-/// The core decides which owner holds which lock. This class only finds the Python objects, and drops objects that the
-/// core has forgotten: when a caller finds one, and in a sweep. Sweeps keep the number of objects below twice the
-/// number of leases that were held at the last sweep, plus [`SWEEP_AFTER`].
+/// The core decides which owner holds which lock. This class only finds the Python objects, and drops the objects of
+/// leases that the core has forgotten: when a caller would get one, and in a sweep. Sweeps keep the number of objects
+/// below twice the number of leases that were held at the last sweep, plus [`SWEEP_AFTER`].
 ///
 /// An owner's leases live until they are released, or until the owner ends. After the owner's end they live only while
 /// the program refers to them. A lease without any reference could not be released by the program, so it is released
@@ -75,7 +75,7 @@ impl Holds {
         }))
     }
 
-    /// Adds a lease. Returns whether it swept.
+    /// Adds a lease. Returns whether it ran a sweep.
     fn add(&self, lease: Py<PyAny>, native: &Lease, key: LockRef, owner: Option<u64>) -> bool {
         let native = Arc::clone(&native.0);
         let mut tables = self.0.tables();
@@ -294,8 +294,8 @@ fn kind_of_owner(lease: &Bound<'_, PyAny>) -> String {
         .unwrap_or_else(|_| "callback".to_owned())
 }
 
-/// Runs at the import, to make the class early. Making it can start a garbage collection, and a finalizer in that could
-/// need the class.
+/// Makes the class at the import, because making it can start a garbage collection. At the first use, a finalizer in
+/// that collection could need the class.
 pub(crate) fn prepare(py: Python<'_>) {
     py.get_type::<LastReference>();
 }

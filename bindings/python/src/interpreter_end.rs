@@ -1,9 +1,9 @@
 //! The calls of other threads at the end of the interpreter.
 //!
-//! Threads that wait at that time are daemon threads. In the first phase they get no lock, and `SystemExit` ends them
-//! silently. The functions in which such a thread waits thus free what they hold, such as a log handler's lock, which
-//! the end of the interpreter needs too. After that, Python ends any thread that requests the GIL, wherever it is.
-//! Threads that still wait then must never request the GIL again.
+//! Threads that wait at that time are daemon threads. At first they get no lock, and `SystemExit` ends them silently.
+//! The exception makes the functions of such a thread release what they hold, such as a log handler's lock, which the
+//! end of the interpreter needs too. After that, Python ends any thread that requests the GIL, wherever it is. Threads
+//! that still wait then must never request the GIL again.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

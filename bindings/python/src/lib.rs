@@ -5,7 +5,7 @@
 //! callers.
 //!
 //! One file per class:
-//! - [`client`]: `Client`, with every operation twice: blocking, and submitted with its result in `drain()`
+//! - [`client`]: `Client`, with the operations on locks twice: blocking, and submitted with the result in `drain()`
 //! - [`lease`]: `Lease`, the result of a grant
 //! - [`scope_end`]: `ScopeEnd` and `AsyncScopeEnd`, the ends of a `with` and an `async with`
 //! - [`holds`]: `Holds`, the Python objects of the leases that a client holds
@@ -96,8 +96,8 @@ mod _native {
         crate::addresses::after_fork();
     }
 
-    /// Called at the end of the interpreter. From now on no function of an address map is called. Waits for running
-    /// calls, at most `limit_ms`.
+    /// Called at the end of the interpreter. From now on no function of an address map is called. Waits until no thread
+    /// is about to start such a call, at most `limit_ms`.
     #[pyfunction]
     fn ask_no_more(py: Python<'_>, limit_ms: u64) {
         crate::addresses::end(py, Duration::from_millis(limit_ms));

@@ -5,8 +5,8 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::names;
 
-/// Submits a request once, and stores it in `waiting` under its number. In Python code a signal handler could raise
-/// between the two, or take results meanwhile, and would not find this request in `waiting`.
+/// Submits a request once, and stores it in `waiting` under its number. In Python code, a signal handler could run
+/// between these two steps: it could raise, or take the result of the request and not find the request in `waiting`.
 #[pyfunction]
 pub(crate) fn submit(waiting: &Bound<'_, PyDict>, request: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = request.py();

@@ -11,7 +11,8 @@ use pyo3::types::PyTuple;
 use crate::interpreter_end;
 use crate::interrupt::LastInterrupt;
 
-/// Calls a function, and repeats the call while interrupts end it. Raises the last interrupt when the call is done.
+/// Calls a function, and repeats the call whenever an interrupt has ended it. Raises the last interrupt when the call
+/// is done.
 #[pyfunction]
 #[pyo3(signature = (call, *arguments))]
 pub(crate) fn uninterrupted(call: &Bound<'_, PyAny>, arguments: &Bound<'_, PyTuple>) -> PyResult<()> {
@@ -20,7 +21,8 @@ pub(crate) fn uninterrupted(call: &Bound<'_, PyAny>, arguments: &Bound<'_, PyTup
     interrupt.raise()
 }
 
-/// A function that repeats a call while interrupts end it. It raises the last interrupt when the call is done.
+/// A function that makes a call, and repeats it whenever an interrupt has ended it. Raises the last interrupt when the
+/// call is done.
 #[pyclass(frozen, module = "steadlock._native")]
 pub(crate) struct Uninterrupted(Py<PyAny>);
 
@@ -44,9 +46,9 @@ impl Uninterrupted {
 
 /// An object that calls a function when it is dropped, except at the end of the interpreter.
 ///
-/// The function is hidden from the garbage collector: otherwise a collection that drops this object would call the
-/// function after clearing the objects that it needs. The collector cannot free a cycle through this object, so nothing
-/// that the function needs may refer to this object.
+/// The function is hidden from the garbage collector: otherwise a collection that drops this object would first clear
+/// the objects that the function needs, and then call it. The collector cannot free a cycle through this object, so
+/// nothing that the function needs may refer to this object.
 #[pyclass(frozen, module = "steadlock._native")]
 pub(crate) struct AtEnd(Py<PyAny>);
 

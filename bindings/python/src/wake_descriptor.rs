@@ -31,7 +31,8 @@ impl WakeDescriptor {
         let _ = self.with_pair(|pair| pair.writer.file().map(|mut file| file.write(&[1])));
     }
 
-    /// Makes the descriptor unreadable until the next signal. Must be called before the events are taken.
+    /// Takes up to 16 signals; further ones wake the reader again. Must be called before the events are taken, so that
+    /// the signal of a later event stays.
     pub(crate) fn clear(&self) {
         let mut signals = [0; 16];
         let _ = self.with_pair(|pair| pair.reader.file().map(|mut file| file.read(&mut signals)));

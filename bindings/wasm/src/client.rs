@@ -191,7 +191,7 @@ impl NativeClient {
 impl NativeClient {
     /// Runs one turn of the engine, which does all pending work. Returns whether the engine has ended.
     pub fn turn(&self) -> bool {
-        // Nothing needs a wake-up, because JavaScript runs a turn after each of its calls anyway.
+        // Nothing needs a wake-up, because JavaScript runs a turn after each call that leaves work.
         self.engine.borrow_mut().turn(Waker::noop()).is_ready()
     }
 
@@ -201,7 +201,8 @@ impl NativeClient {
         self.has_events.swap(false, Ordering::Relaxed)
     }
 
-    /// Returns after how many milliseconds the engine needs its next turn, if no event comes before.
+    /// Returns after how many milliseconds the engine needs its next turn, if no event comes before; `None` if it needs
+    /// none.
     #[wasm_bindgen(js_name = dueInMs)]
     pub fn due_in_ms(&self) -> Option<f64> {
         let due = self.engine.borrow_mut().due()?;
@@ -214,8 +215,8 @@ impl NativeClient {
         self.engine.borrow().connect_timeout().as_secs_f64() * 1e3
     }
 
-    /// Returns the next item to send, a `Transmit` of `packages/web/src/servers.ts`. `sharded` lists the nodes that
-    /// also publish on a cluster's sharded channels.
+    /// Returns the next item to send, a `Transmit` of `packages/web/src/servers.ts`; `undefined` if there is none.
+    /// `sharded` lists the nodes that also publish on a cluster's sharded channels.
     #[wasm_bindgen(js_name = nextTransmit)]
     pub fn next_transmit(&self, sharded: &[u16]) -> JsValue {
         let item = self.engine.borrow_mut().poll_transmit();
@@ -296,4 +297,5 @@ impl NativeClient {
     }
 }
 
+/// The program's Redis client of a server serves both lanes: the one for calls and the one for renewals.
 const LANES: [Lane; 2] = [Lane::Renewal, Lane::Command];

@@ -67,12 +67,12 @@ export function object<T extends object>(value: T | undefined, what: string, ope
   throw wrongType(what, 'an object', value, operation);
 }
 
-/** Whether the value is an object, but neither a lock or lease nor of a class of JavaScript or of the platform. */
+/** Whether the value is a plain object: no lock or lease, and of no built-in class. */
 function isPlain(value: unknown): value is object {
   return typeof value === 'object' && value !== null && classOf(value) === 'Object';
 }
 
-/** Returns the name of an object's built-in class, also for an object of another realm; words for a lock or lease. */
+/** Returns the name of an object's built-in class, also for an object of another realm; 'a lock or lease' for these. */
 function classOf(value: object): string {
   if (SHOWN_NAME in value) return 'a lock or lease';
   return Object.prototype.toString.call(value).slice('[object '.length, -1);
@@ -217,7 +217,7 @@ const CHECKS: Record<OptionKind, (value: unknown, name: string) => unknown> = {
   on_unavailable: (value) => onUnavailable(value, 'connect'),
 };
 
-/** The options of a client as the native library takes them. */
+/** Returns the options of a client as the native library takes them. */
 export function clientOptions(servers: Servers, wanted: ConnectOptions | undefined): ClientOptions {
   const { optionNames, optionKinds } = words();
   const kinds = new Map(optionNames.map((name, index) => [name, optionKinds[index]]));

@@ -2,13 +2,13 @@ import type { Lease } from './lease.js';
 import type { LockOptions, OnUnavailable, PermitOptions } from './options.js';
 
 /**
- * The options of one call of `lock()` or `tryLock()`. An option that is left out has its value in the lock object,
+ * The options of one call of `lock()` or `tryLock()`. An option that is left out has the value of the lock object,
  * except `waitMs` in `tryLock()`, whose default is 0.
  */
 export interface CallOptions extends PermitOptions {
   /**
-   * A lease of the same lock that the caller holds. The call re-enters it, with no server call unless the new lease
-   * must last longer. For a read side, also a lease of its write side: the server then records a reader too.
+   * A lease of the same lock that the caller holds. The call re-enters the lock, with no server call unless the new
+   * lease must last longer. For a read side, also a lease of its write side: the server then records a reader too.
    */
   readonly within?: Lease | undefined;
 }

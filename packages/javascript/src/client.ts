@@ -18,8 +18,8 @@ import { Semaphore } from './semaphore.js';
 export type Body<T> = (lease: Lease, signal: AbortSignal) => T | PromiseLike<T>;
 
 /**
- * A client of one server, from `connect()`, or of several primaries, from `redlock()`. A program needs one client per
- * process.
+ * A client of one server, from `connect()`, or of several primaries, from `redlock()`. One client per process is
+ * enough.
  *
  * Neither an idle client nor a held lock keeps the process alive. When a Node process ends normally, its locks are
  * released; on other platforms they end with their leases.
@@ -43,7 +43,8 @@ export class Client {
   }
 
   /**
-   * Returns the lock of this name. It is reentrant by `within`, except with `redlock`. Makes no server call.
+   * Returns the lock of this name. The lock is reentrant by the option `within`, except with `redlock`. Makes no server
+   * call.
    *
    * @param name 1 to 512 bytes of UTF-8; the same name means the same lock in every client
    * @param options the defaults of its calls
@@ -70,7 +71,8 @@ export class Client {
 
   /**
    * Returns the fair lock of this name, which serves waiters in order of arrival, across all processes. Reentrant by
-   * `within`. It excludes `lock(name)`, whose waiters can overtake those of the fair lock. Makes no server call.
+   * the option `within`. Excludes `lock(name)`, whose waiters can overtake those of the fair lock. Makes no server
+   * call.
    *
    * @param name as for `lock`
    * @param options the defaults of its calls
@@ -109,10 +111,10 @@ export class Client {
 
   /**
    * Returns a composite lock: its lease holds all members, and is lost when one of them is lost. Members are acquired
-   * in the order of their keys, so that two composite locks never wait for each other. Kinds can be mixed; a semaphore
-   * stands for one permit, and `Semaphore.permits` gives more. The lease has no token, and the composite lock is not
-   * reentrant. The members' own options are ignored. Makes no server call. A composite lock without members, with one
-   * member twice, or with a composite lock as a member is refused when it is used.
+   * in the order of their keys, so two composite locks cannot deadlock. Kinds can be mixed; a semaphore stands for one
+   * permit, and `Semaphore.permits` gives more. The lease has no token, and the composite lock is not reentrant. The
+   * members' own options are ignored. Makes no server call. A composite lock without members, with one member twice, or
+   * with a composite lock as a member is refused when it is used.
    *
    * @param locks lock objects of this client
    * @param options the defaults of its calls
@@ -124,8 +126,8 @@ export class Client {
   }
 
   /**
-   * Removes the record of a lock, so that its holder loses it; for a semaphore, the records of all permits; for a read
-   * side, those of all readers. For operators: the holder goes on until its next renewal finds the loss, or with a
+   * Removes the record of a lock, so that its holder loses the lock; for a semaphore, the records of all permits; for a
+   * read side, those of all readers. For operators: the holder goes on until its next renewal finds the loss, or with a
    * fixed lease until its deadline.
    *
    * @param lock a lock object of this client, but not one of `multiLock`
@@ -157,9 +159,9 @@ export class Client {
    * Runs `body` while it holds a lock, and returns the result of `body`.
    *
    * @param target the name of a lock, or a lock object of this client; for a semaphore, one permit is acquired
-   * @returns the result of `body`; `undefined`, without a run of `body`, if the lock was skipped
-   * (`onUnavailable: 'skip'`). The return type includes `undefined` only if the options of the call allow `skip`. If
-   * the client or the lock object has that setting, give it to the call too
+   * @returns the result of `body`; `undefined`, without a run of `body`, if the lock was skipped by
+   * `onUnavailable: 'skip'`. The return type includes `undefined` only if the options of the call allow `skip`. If the
+   * client or the lock object has that setting, give it to the call too, so that the type includes `undefined`
    * @throws the error of `body`, even if the lock was lost or its release failed
    * @throws LockLostError if `body` succeeded but the lock was lost meanwhile
    * @throws MisconfiguredError if `body` succeeded but the server does not permit its user to release the lock

@@ -17,7 +17,7 @@ export type ErrorKind =
  *
  * - `expired`: the deadline passed, because the lease was fixed or the server confirmed no renewal
  * - `removed`: the server has no record of the lease (DEL, FLUSHALL, eviction, failover)
- * - `stolen`: the record on the server belongs to another owner
+ * - `stolen`: the record on the server belongs to another owner, or was replaced by a value that is not such a lock
  * - `max_hold`: `maxHoldMs` has passed
  * - `closed`: the client was closed
  */
@@ -27,7 +27,10 @@ export type LostReason = 'expired' | 'removed' | 'stolen' | 'max_hold' | 'closed
 export interface Holder {
   /** The owner id in the server's record. */
   readonly owner: string;
-  /** The rest of the holder's lease at the time of that reply, in milliseconds; `null` if the record never expires. */
+  /**
+   * The rest of the holder's lease at the time of the server's reply, in milliseconds; `null` if the record never
+   * expires.
+   */
   readonly remainingMs: number | null;
   /**
    * The program that holds the lock, and its machine; `null` if the program is not known, for example because its
@@ -182,7 +185,7 @@ export class MisconfiguredError extends SteadlockError {
 }
 
 /**
- * An argument has the wrong type or is out of its range, or the call would wait for its own caller. Nothing was sent.
+ * An argument has the wrong type or is out of its range, or the caller would wait for itself. Nothing was sent.
  */
 export class InvalidArgumentError extends SteadlockError {
   constructor(message: string, details?: ErrorDetails) {

@@ -4,7 +4,8 @@
 // of numbers, a row for each, and settles the promises. See `bindings/javascript/src/rows.rs` for the rows.
 //
 // An inbox does not refer to its engine, but users reach the inbox only through the engine. When the engine is garbage,
-// the program cannot make a request any more, and the native client is closed, unless it still holds a lock.
+// the program cannot make a request any more. The native client is then closed as soon as it holds no lock and no
+// request is pending.
 
 import { whenAborted } from './aborts.js';
 import { reasonOf } from './arguments.js';
@@ -276,8 +277,8 @@ export class Inbox {
 }
 
 /**
- * The target of wake-ups. The native library refers to it. It keeps the inbox alive only while the client is open or a
- * request is pending.
+ * The target of wake-ups, to which the native library refers. The listener keeps the inbox alive only while the client
+ * is open or a request is pending.
  */
 class Listener {
   #strong: Inbox | undefined;

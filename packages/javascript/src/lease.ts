@@ -47,10 +47,10 @@ export class Lease extends Named {
   }
 
   /**
-   * The fencing token: higher than the token of every earlier grant of this lock. Pass it to the resource, which must
-   * refuse a token that is lower than one it has seen. Always below 2^53. `null` if the lock was made with
-   * `fencing: false`, and for the read side of a read-write lock, for semaphores, for composite locks and for degraded
-   * leases.
+   * The fencing token: higher than the token of every earlier grant of this lock; a re-entry has the token of the first
+   * grant. Pass it to the resource, which must refuse a token that is lower than one it has seen. Always below 2^53.
+   * `null` for a lock with `fencing: false`, the read side of a read-write lock, semaphores, composite locks, RedLocks
+   * and degraded leases.
    */
   get token(): number | null {
     return this.#token;
@@ -70,7 +70,8 @@ export class Lease extends Named {
   }
 
   /**
-   * Whether the holder can rely on the lease now. Reads the clock, so the answer is right even directly after a pause.
+   * Whether the holder can rely on the lease now. Reads the clock, so the answer is right even directly after a pause
+   * of the process.
    */
   get isValid(): boolean {
     return !this.#isOver && this.#engine.isValid(this.#hold.id);
@@ -116,7 +117,8 @@ export class Lease extends Named {
    * Releases the lock and returns the outcome. A second call returns the same outcome and releases nothing.
    *
    * - `released`: the lock was held until the release, or an outer lease of a re-entry still holds it
-   * - `expired`: the server had no record of the lease any more, or the deadline had passed
+   * - `expired`: the server had no record of the lease any more, or the lease was lost before as `expired`, `removed`
+   *   or `max_hold`
    * - `stolen`: the record belongs to another owner, who keeps it
    * - `unknown`: the server did not answer in time; the release is retried in the background until the record has
    *   expired

@@ -17,8 +17,8 @@ export type NullIf = 'refused' | 'skipped' | undefined;
  * A lock, from a method of a client. A lock object is cheap to make and immutable.
  *
  * Two calls on one object exclude each other like calls on two objects, because JavaScript does not know the identity
- * of a caller. To acquire a lock again while it is held, pass the held lease as `within`. A mutex or a composite lock
- * cannot be re-entered.
+ * of a caller. To acquire a lock again while it is held, pass the held lease as `within`. A mutex, a RedLock, a
+ * composite lock and permits cannot be re-entered.
  */
 export class Lock extends Named {
   readonly #options: LockOptions;

@@ -37,7 +37,7 @@ export class NumberTable<T> {
     return true;
   }
 
-  /** Iterates over all values, in no order. */
+  /** Iterates over all values, in no particular order. */
   *values(): Generator<T> {
     for (const value of this.#values) {
       if (value !== undefined) yield value;

@@ -35,7 +35,7 @@ export interface Observation {
   readonly missingMs?: number;
   /** For how long a circuit breaker was open. */
   readonly openMs?: number;
-  /** How far a server's clock is ahead of its former time. */
+  /** How far a server's clock has jumped ahead. */
   readonly aheadMs?: number;
   /** The duration of the first renewal that succeeded again. */
   readonly tookMs?: number;
@@ -62,7 +62,7 @@ export interface ClientEvents {
   connectFailing: [observation: Observation];
   /** The connection to a server works again. */
   connected: [observation: Observation];
-  /** The circuit breaker of a server opened: no caller waits for that server. */
+  /** The circuit breaker of a server opened: acquisitions on that server are not attempted. */
   breakerOpened: [observation: Observation];
   /** The circuit breaker of a server closed again. */
   breakerClosed: [observation: Observation];

@@ -21,7 +21,7 @@ export type OnUnavailable = 'fail' | 'local' | 'skip';
 export interface ConnectOptions {
   /**
    * The lease of locks that set none, in milliseconds: 300 to 86,400,000, default 30,000. If it is renewed, a renewal
-   * is due each time a third has passed.
+   * is due each time a third of it has passed.
    */
   readonly leaseMs?: number | undefined;
   /**
@@ -33,7 +33,7 @@ export interface ConnectOptions {
   readonly commandTimeoutMs?: number | undefined;
   /** How long connecting may take, in milliseconds. Default 5,000. */
   readonly connectTimeoutMs?: number | undefined;
-  /** A waiter polls after a random time between these two, in milliseconds. Default [500, 750]. */
+  /** A waiter polls at random intervals between these two durations, in milliseconds. Default [500, 750]. */
   readonly retryIntervalMs?: readonly [min: number, max: number] | undefined;
   /** A prefix for every lock's name. Default none. */
   readonly keyPrefix?: string | undefined;
@@ -44,7 +44,7 @@ export interface ConnectOptions {
    * file. Requires `tlsKeyFile`. Default none.
    */
   readonly tlsCertFile?: string | undefined;
-  /** A PEM file of that certificate's private key, which must not be encrypted. Default none. */
+  /** A PEM file of the private key for `tlsCertFile`, which must not be encrypted. Default none. */
   readonly tlsKeyFile?: string | undefined;
   /**
    * The name that the certificates of all servers must have, including servers of the URL, instead of the host of the
@@ -60,9 +60,9 @@ export interface ConnectOptions {
    */
   readonly addressMap?: Readonly<Record<string, string>> | ReadonlyMap<string, string> | AddressFunction | undefined;
   /**
-   * Connects at the first use, for a client that is made before its server is up. A use then waits for the connection
-   * within its own wait, as it does in an outage. If locks cannot work with the server, the first use and each later
-   * one fail with `MisconfiguredError`. Default false.
+   * Connects at the first use, for a client that is made before its server is up. An acquisition then waits for the
+   * connection as long as its `waitMs` allows, as in an outage. If locks cannot work with the server, the first use and
+   * each later one fail with `MisconfiguredError`. Default false.
    */
   readonly lazy?: boolean | undefined;
   /**
@@ -79,8 +79,8 @@ export interface ConnectOptions {
    */
   readonly breakerFailures?: number | undefined;
   /**
-   * The time between two probes of a server while its circuit breaker is open, in milliseconds, above 0. Any reply
-   * closes the breaker. Switches the circuit breakers on. Default 10,000.
+   * The time between two probes of a server while its circuit breaker is open, in milliseconds, above 0. A reply that
+   * is no failure closes the breaker. Switches the circuit breakers on. Default 10,000.
    */
   readonly breakerPauseMs?: number | undefined;
   /**
@@ -92,9 +92,9 @@ export interface ConnectOptions {
    */
   readonly clientInfo?: boolean | undefined;
   /**
-   * A label that the client publishes with that information, such as `'blue'` or `'order-service eu-1'`: up to 200
-   * characters on one line, without control characters. `InvalidArgumentError` for any other label, and for any label
-   * with `clientInfo: false`. Default none.
+   * A label that the client publishes with the information of `clientInfo`, such as `'blue'` or `'order-service eu-1'`:
+   * up to 200 characters on one line, without control characters. `InvalidArgumentError` for any other label, and for
+   * any label with `clientInfo: false`. Default none.
    */
   readonly clientLabel?: string | undefined;
   /**
@@ -119,7 +119,7 @@ export interface ConnectOptions {
 export interface AcquireOptions {
   /**
    * How long to wait, in milliseconds; 0 makes one attempt. Without it, `lock()` and `acquire()` wait as long as the
-   * server answers. `tryLock()` and `tryAcquire()` make one attempt unless the call itself sets it.
+   * server answers. `tryLock()` and `tryAcquire()` make one attempt unless the call itself sets `waitMs`.
    */
   readonly waitMs?: number | undefined;
   /**
@@ -156,7 +156,7 @@ export interface LockOptions extends AcquireOptions {
 }
 
 /**
- * The options of one call of a semaphore's `acquire()` or `tryAcquire()`. An option that is left out has its value in
+ * The options of one call of a semaphore's `acquire()` or `tryAcquire()`. An option that is left out has the value of
  * the semaphore object, except `waitMs` in `tryAcquire()`, whose default is 0.
  */
 export interface PermitOptions extends AcquireOptions {

@@ -11,8 +11,9 @@ import type { AcquireOptions, PermitOptions } from './options.js';
 /**
  * A semaphore, from `client.semaphore(name, limit)`: a limited number of permits, held by leases.
  *
- * While any permit is held, the server keeps the limit; `client.setLimit` changes it. The permits of a process that
- * died become free when their leases end. Not reentrant: every call acquires further permits. Leases have no token.
+ * While any permit is held, the server keeps the limit; `client.setLimit` changes the limit. The permits of a process
+ * that died become free when their leases end. Not reentrant: every call acquires further permits. Leases have no
+ * token.
  */
 export class Semaphore extends Named {
   /** The number of permits, as the program gave it. */
@@ -40,7 +41,7 @@ export class Semaphore extends Named {
    * @throws LockTimeoutError if too few permits became free within `waitMs`
    * @throws MisconfiguredError while permits are held under another limit
    * @throws UnavailableError if the server did not answer; at once while its circuit breaker is open, also if
-   * `onUnavailable` is `local`; with `skipped` true if it is `skip`
+   * `onUnavailable` is `local`; with `skipped` true if `onUnavailable` is `skip`
    * @throws InvalidArgumentError for a name, number or word out of its range; nothing was sent
    * @throws `signal.reason` if `signal` aborts; no permit is then held
    */

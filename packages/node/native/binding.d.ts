@@ -10,7 +10,7 @@ export interface NativeLock {
   readonly members?: readonly NativeLock[];
 }
 
-/** A client. Only the thread of its JavaScript uses it; the engine's thread only calls `wake`. */
+/** A client. Only the JavaScript thread that opened it calls its methods. */
 export declare class NativeClient {
   /** Requests a lock. Returns the request number. */
   acquire(
@@ -56,8 +56,8 @@ export declare class NativeClient {
   /** Whether a lease is valid at this moment. */
   isValid(lease: number): boolean;
   /**
-   * Whether a caller that holds the lock `held` and waits for the lock `wanted` waits for itself. False for an invalid
-   * lock, because the acquisition itself reports that.
+   * Whether a caller that holds the lock `held` and waits for the lock `wanted`, without `within`, waits for itself.
+   * False for an invalid lock, whose error the acquisition reports.
    */
   keepsOut(held: NativeLock, wanted: NativeLock): boolean;
   /** Returns the index of the reason for the loss of a lease; −1 if it is not lost. */
@@ -153,7 +153,7 @@ export interface NativeMetric {
 /** One series of a metric. */
 export interface NativeMetricRow {
   labels: Record<string, string>;
-  /** For a histogram, the number of measured times. */
+  /** For a histogram, the number of measured durations. */
   number: number;
 }
 
@@ -173,8 +173,8 @@ export interface NativeReached {
 }
 
 /**
- * Opens a client, which starts to connect; the result comes as the row of request 0. A lazy client connects with its
- * first operation, and no row reports the result.
+ * Opens a client, which starts to connect; the row of request 0 (see `steadlock_javascript`) reports the result. A lazy
+ * client connects with its first operation, and no row reports the result.
  *
  * `wake` is called on JavaScript's thread whenever there are events to drain. `addresses` maps an announced address, in
  * place of a table. Neither function keeps the process alive.

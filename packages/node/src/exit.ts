@@ -3,7 +3,7 @@
 import { type NativeClient, native } from './native.js';
 
 /**
- * How long servers without replies can delay the end of the process, in milliseconds. The documented limit for the
+ * How long servers that do not reply can delay the end of the process, in milliseconds. The documented limit for the
  * whole exit is 500 ms.
  */
 const LIMIT_MS = 300;

@@ -31,8 +31,8 @@ function target(): string {
 }
 
 /**
- * Returns the C library of this process. A diagnostic report would contain it too, but making one blocks, because it
- * looks up the host name of every socket's peer.
+ * Returns the C library of this process. A diagnostic report would contain it too, but making a report blocks: it looks
+ * up the host name of every socket's peer.
  */
 function cLibrary(): 'gnu' | 'musl' {
   try {
@@ -42,7 +42,10 @@ function cLibrary(): 'gnu' | 'musl' {
   }
 }
 
-/** @internal Returns the C library in a list of mapped files. All of musl is its loader, as `ld-musl-x86_64.so.1`. */
+/**
+ * @internal Returns the C library in a list of mapped files. With musl, the loader is the C library:
+ * `ld-musl-x86_64.so.1`.
+ */
 export function cLibraryIn(maps: string): 'gnu' | 'musl' {
   return /\/ld-musl-[^/]*$/m.test(maps) ? 'musl' : 'gnu';
 }

@@ -139,7 +139,7 @@ class RecordedHold implements HoldSpan {
     const span = this.#span;
     callSafely(() => {
       span?.setAttribute('steadlock.outcome', outcome);
-      // A release can be the first to find a loss: its outcome is the reason then.
+      // A release can be the first to find a loss: then its outcome is the reason.
       const why = lost ?? ERROR_REASONS.find((reason) => reason === outcome);
       if (why === undefined) return;
       span?.setAttribute('steadlock.reason', why);

@@ -93,8 +93,8 @@ const lastErrors = new WeakMap<object, { error: unknown }>();
 
 /**
  * Stores the last error that a client emits about its connection, because without a connection its calls may wait and
- * not fail. Returns a function that returns it. Adds no listener to a client without one: such a client ends the
- * program at an error, or writes the error to the console, and a listener would change that.
+ * not fail. Returns a function that returns this error. Adds no listener to a client without one: such a client ends
+ * the program at an error, or writes the error to the console, and a listener would change that.
  */
 export function recordErrors(client: object): () => unknown {
   const emitter = client as Emitter;

@@ -25,7 +25,7 @@ export class DrivenClient implements NativeClient {
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** The time at which the timer fires. */
   #timerAt = 0;
-  /** Set after the core failed: after a trap no call may reach the core. */
+  /** Set after the core has trapped, which is a failure inside WebAssembly: from then on no call may reach the core. */
   #failedCore: FailedCore | undefined;
   /** The pending requests and the held leases, to be ended if the core fails. */
   readonly #requests: Set<number>;

@@ -10,8 +10,8 @@ export interface RedisClient {
   readonly name?: string | undefined;
   /**
    * Whether the server is a node of a cluster. The scripts then publish notifications of releases on sharded channels,
-   * to which clients in the other languages subscribe; those of `lock` and `fairLock` also on ordinary channels.
-   * Default false.
+   * to which clients in the other languages subscribe; notifications of `lock` and `fairLock` go to ordinary channels
+   * too. Default false.
    */
   readonly cluster?: boolean | undefined;
   /**

@@ -147,8 +147,8 @@ export class Servers {
   }
 
   /**
-   * Probes a server until the probe succeeds. Reports the first permanent failure, and for a client's only server also
-   * the end of the connect timeout. Either ends the probes of an only server, but not those of several servers.
+   * Probes a server until the probe succeeds. Gives the server up once, at its first permanent failure; a client's only
+   * server also at the end of the connect timeout. An only server is not probed any more after that; one of several is.
    */
   async #probe(client: RedisClient, node: number): Promise<void> {
     const deadline = performance.now() + this.#options.connectTimeoutMs;
@@ -196,7 +196,7 @@ export class Servers {
     }
   }
 
-  /** Returns the defect of a client whose server answers; `undefined` if there is none. */
+  /** Returns why locks cannot work with a client whose server answers; `undefined` if they can. */
   async #defect(client: RedisClient, key = this.#probedKey): Promise<string | undefined> {
     try {
       return defectOf(await client.eval(PROBE.text, key === '' ? [] : [key], [], PROBE.sha1), key);
@@ -207,8 +207,8 @@ export class Servers {
   }
 
   /**
-   * Returns the defect of a lazy client, checked before its first call. Ignores failures of the probe: the call itself
-   * shows whether the server answers.
+   * Returns why locks cannot work with a lazy client; checked before its first call. Returns `undefined` after a failed
+   * probe: the call itself shows whether the server answers.
    */
   #probeAtFirstUse(client: RedisClient, node: number): Promise<string | undefined> {
     const known = this.#probed.get(node);
@@ -262,7 +262,7 @@ const NO_ANSWER = 'the Redis client returned no reply of a script';
 /** The first word of the core's own refusals. The core passes the rest of the text to the caller. */
 const NOT_SENT = 'STEADLOCK_ARGUMENT';
 
-/** Returns the defect that the reply to the probe shows. */
+/** Returns why locks cannot work, by the reply to the probe; `undefined` if they can. */
 function defectOf(answer: unknown, key: string): string | undefined {
   const [seen, number, text] = Array.isArray(answer) ? (answer as unknown[]) : [];
   const name = seen instanceof Uint8Array ? new TextDecoder().decode(seen) : seen;

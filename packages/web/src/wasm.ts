@@ -16,10 +16,10 @@ let isLoaded = false;
 export class CoreUnreachableError extends Error {}
 
 /**
- * Sets the source of the core, if its file is not beside this package's files. The source is the WebAssembly module,
- * which some hosts require to be imported, or the bytes of the file, or a `Response` with them, or their address, which
- * in a page can be relative to it. Call this function before the first `connect`; after the core is loaded it has no
- * effect.
+ * Sets the source of the core, if its file is not beside this package's files. The source is the WebAssembly module
+ * (some hosts require its import), the bytes of the file, a `Response` with these bytes, or the address of the file. In
+ * a page the address can be relative to the page. Call this function before the first `connect`; after the core is
+ * loaded it has no effect.
  */
 export function useCore(core: Core): void {
   source = core;
@@ -31,8 +31,8 @@ export function hasCustomSource(): boolean {
 }
 
 /**
- * @internal Sets the script that contains the core, for bundles without the core's file. With `isFirst`, the file is
- * not tried before the script.
+ * @internal Sets the script that contains the core, for bundles without the core's file. With `isFirst`, the script is
+ * used even if the file is there; otherwise only if the file cannot be loaded.
  */
 export function useInlined(bytes: () => Promise<BufferSource>, isFirst: boolean): void {
   inlined = bytes;

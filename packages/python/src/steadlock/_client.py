@@ -18,7 +18,7 @@ LockT = TypeVar("LockT", bound=NamedLock[Any, Any])
 ReadWriteT = TypeVar("ReadWriteT")
 SemaphoreT = TypeVar("SemaphoreT")
 MemberT = TypeVar("MemberT", bound=NamedLock[Any, Any])
-"""A possible member of a composite lock: a lock or a semaphore."""
+"""A possible member of a `multi_lock`: a lock or a semaphore."""
 
 
 class ClientBase(ABC, NotCopyable, Generic[ConnectionT, LockT, ReadWriteT, SemaphoreT, MemberT]):
@@ -65,18 +65,18 @@ class ClientBase(ABC, NotCopyable, Generic[ConnectionT, LockT, ReadWriteT, Semap
 
         `wait` bounds every wait for the lock (default: no bound, as long as the server answers). `lease` is the length
         of a fixed lease, 100 ms to 24 h, which is not renewed (default: the client's lease, renewed until the release).
-        With `renew`, that lease, then 300 ms to 24 h, is renewed until the release; without `lease`, `renew` changes
-        nothing. A call that sets a `lease` gets a fixed lease unless it sets `renew` too. `max_hold` is the longest
-        hold, renewed or not. With `fencing=False` no fencing token is drawn. `hold` and `try_acquire` can override
-        these for one call, except `fencing`; so can `acquire` of a semaphore, while `acquire` of a lock can override
-        only `wait`.
+        With `renew`, a lease of this length, 300 ms to 24 h, is renewed until the release; without `lease`, `renew`
+        changes nothing. `max_hold` is the longest hold, renewed or not. With `fencing=False` no fencing token is drawn.
+        `hold` and `try_acquire` can override these for one call, except `fencing`; so can `acquire` of a semaphore,
+        while `acquire` of a lock can override only `wait`. A call that sets `lease` gets a fixed lease unless it sets
+        `renew` too.
 
         `on_unavailable` is how an acquisition ends while the circuit breaker of its server is open: `"fail"`, `"local"`
         or `"skip"`, as for `connect` (default: the client's setting). The client must have a circuit breaker, or an
         acquisition raises `InvalidArgumentError`.
 
         Makes no server call and checks no range: an acquisition checks the ranges, and raises `InvalidArgumentError`. A
-        value that is no duration or no bool raises `TypeError` at once, and another word for `on_unavailable` raises
+        value of a wrong type raises `TypeError` at once, and an unknown word for `on_unavailable` raises
         `InvalidArgumentError`.
         """
         return self._make_lock(
@@ -120,8 +120,8 @@ class ClientBase(ABC, NotCopyable, Generic[ConnectionT, LockT, ReadWriteT, Semap
         """Returns the fair lock of this name: a reentrant lock that serves waiters in order of arrival, across all
         processes.
 
-        A fair lock excludes `lock(name)`, whose waiters can overtake. The holder of either can acquire the other too.
-        The arguments are those of `lock`.
+        A fair lock excludes `lock(name)`, whose waiters can overtake those of the fair lock. The holder of either can
+        acquire the other too. The arguments are those of `lock`.
         """
         return self._make_lock(
             LockSettings.for_kind("fair_lock", name, wait, lease, renew, max_hold, fencing, on_unavailable)
@@ -163,8 +163,8 @@ class ClientBase(ABC, NotCopyable, Generic[ConnectionT, LockT, ReadWriteT, Semap
         """Returns the semaphore of this name with `limit` permits: 1 to 1,000,000.
 
         While any permit is held, the server keeps the limit; a call with another limit then raises
-        `MisconfiguredError`. `set_limit` changes it. The other arguments are those of `lock`. The client never grants
-        permits locally: in an outage, an acquisition with `on_unavailable="local"` fails.
+        `MisconfiguredError`. `set_limit` changes the limit. The other arguments are those of `lock`. The client never
+        grants permits locally: in an outage, an acquisition with `on_unavailable="local"` fails.
         """
         permit = self._permit_of(name, limit)
         return self._make_semaphore(
@@ -184,15 +184,14 @@ class ClientBase(ABC, NotCopyable, Generic[ConnectionT, LockT, ReadWriteT, Semap
         """Returns a composite lock of several locks of this client: a grant is for all of them. A semaphore stands for
         one of its permits; `Semaphore.permits` gives more.
 
-        Members are acquired in the order of their keys, so that two composite locks never wait for each other in a
-        circle; kinds can be mixed. When one member is lost, all are. The lease has no token. The members' own `wait`,
-        `lease`, `renew`, `max_hold` and `on_unavailable` are ignored. In an outage, an acquisition with
-        `on_unavailable="local"` fails if a member is of a kind that is never granted locally; otherwise the lease is
-        `degraded` if any member is. The `locked()` and `holder()` of this lock raise `InvalidArgumentError`: ask its
-        members.
+        Members are acquired in the order of their keys, so two composite locks cannot deadlock. Kinds can be mixed.
+        When one member is lost, all are. The lease has no token. The members' own `wait`, `lease`, `renew`, `max_hold`
+        and `on_unavailable` are ignored. In an outage, an acquisition with `on_unavailable="local"` fails if a member
+        is of a kind that is never granted locally; otherwise the lease is `degraded` if any member is. The `locked()`
+        and `holder()` of this lock raise `InvalidArgumentError`: ask its members.
 
         Raises `InvalidArgumentError` for a lock of another client. `acquire` raises it for a composite lock without
-        members, with one member twice, with both sides of a read-write lock, or with a composite lock as a member.
+        members, with a member twice, with both sides of a read-write lock, or with a composite lock as a member.
         """
         members = [self._own_settings(lock, "acquire") for lock in locks]
         composite: _native.LockRef = ("multi_lock", tuple(member.lock for member in members))
@@ -205,7 +204,7 @@ class ClientBase(ABC, NotCopyable, Generic[ConnectionT, LockT, ReadWriteT, Semap
         return permits_of(checked_name(name), 1, limit)
 
     def _own_settings(self, lock: MemberT, operation: str) -> LockSettings:
-        """Returns the settings of a lock of this client."""
+        """Returns the settings of a lock. Refuses a lock of another client."""
         settings = getattr(lock, "_settings", None)
         if not isinstance(settings, LockSettings):
             raise TypeError(f"{operation}: expected a lock of this client, not a {type_of(lock)}")

@@ -20,7 +20,7 @@ L = TypeVar("L", bound=Held)
 class ConnectionBase(ABC, Generic[L]):
     """The core's client, and the leases that it holds.
 
-    A connection lives as long as the client, or any of its locks or leases.
+    The `Client` of the package, its locks and its leases refer to the connection, and keep it alive.
     """
 
     def __init__(self, native: _native.Client) -> None:
@@ -64,7 +64,8 @@ class ConnectionBase(ABC, Generic[L]):
         if is_finalizing() or getattr(self, "is_closed", True):
             return
         self._stop_listening()
-        # A thread that is about to end can keep the telemetry alive. The telemetry must not count this client any more.
+        # A thread that has not ended yet would keep the telemetry alive, and the telemetry would still count this
+        # client.
         self.set_telemetry(None)
         held = [lease.id for lease in self.holds.all() if lease._native.is_valid()]
         if held:

@@ -59,9 +59,7 @@ class Caller:
         self.thread = thread
         self.number = next(_numbers)
         self.is_fiber = fiber is not None
-        """Whether the caller is a fiber, which is a task or a greenlet: other callers of its thread cannot run while it
-        waits.
-        """
+        """Whether the caller is a fiber: a task or a greenlet, which shares its thread with other callers."""
         self.kind = "greenlet" if self.is_fiber else "thread"
         self._fiber = None if fiber is None else _FiberRef(fiber, self.number)
         self._is_watched = False
@@ -86,8 +84,8 @@ class Caller:
     def end(self) -> None:
         """Called when the job has ended, in the middle of any other code, and possibly more than once."""
         if os.getpid() != self.thread.process:
-            # The child of a fork drops the contexts of the parent's other threads, and so calls this. Their jobs have
-            # not ended.
+            # The child of a fork drops the contexts of the parent's other threads. That calls this method, although the
+            # jobs have not ended.
             return
         self._has_ended = True
         if not self.thread.has_ended:
@@ -115,7 +113,7 @@ class Caller:
 
 
 class Thread:
-    """A thread. Its ident does not identify it for ever, because idents are reused."""
+    """A thread, identified by this object. Its ident does not identify it, because idents are reused."""
 
     __slots__ = ("_native_id", "_thread", "callers", "has_ended", "interruptible", "own_caller", "process")
 
@@ -128,11 +126,11 @@ class Thread:
         self.interruptible = thread is threading.main_thread()
         """Whether signal handlers run in this thread, so that Ctrl-C must interrupt its waits."""
         self.own_caller: Caller | None = None
-        """The caller of the thread's first job that has not ended, and of callbacks of the thread's event loop."""
+        """The caller for callbacks of the thread's event loop. It is replaced after it has ended."""
         self.has_ended = False
         self.process = os.getpid()
-        """The process of the thread. The child of a fork drops all threads of the parent but one, although they have
-        not ended.
+        """The id of the thread's process. The child of a fork drops the objects of the parent's other threads, although
+        these threads have not ended.
         """
         self.callers: weakref.WeakSet[Caller] = weakref.WeakSet()
 
@@ -142,7 +140,8 @@ class Thread:
     def end(self) -> None:
         """Called when the thread has ended, in the middle of any other code, and possibly more than once."""
         if os.getpid() != self.process:
-            # The child of a fork drops the parent's other threads, and so calls this. The threads have not ended.
+            # The child of a fork drops the parent's other threads. That calls this method, although they have not
+            # ended.
             return
         self.has_ended = True
         _report_ended([caller.number for caller in self.callers])
@@ -235,8 +234,8 @@ def _new_job(thread: Thread, inherited: _Job | None) -> _Job:
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """Returns the event loop in which the caller runs. For asyncio, a loop belongs to a thread. If a hub of gevent runs
-    several greenlets in the thread, the loop belongs to one of these greenlets.
+    """Returns the event loop in which the caller runs. asyncio knows the loop of a thread. If the thread runs several
+    greenlets of gevent, only one of them runs the loop; for the others, returns `None`.
     """
     # Before asyncio is loaded, and while another thread still loads it, no loop runs here.
     loop_of_thread = getattr(sys.modules.get("asyncio.events"), "_get_running_loop", None)
@@ -384,8 +383,8 @@ class _EndGuard:
 
 
 class _Job:
-    """The running job of a thread. Only the job's context refers to this object, so it is dropped with the context, at
-    the end of the job.
+    """The running job of a thread. The job's context and copies of that context refer to this object. When the last of
+    them is dropped, the job counts as ended.
 
     A framework can pass the context of one job on to the next, as asgiref does: then both jobs are one caller.
     """
@@ -394,8 +393,8 @@ class _Job:
 
     def __init__(self, caller: Caller, outer: _Job | None) -> None:
         self.caller = caller
-        # The job of another thread from whose context this job's context was copied. If the context returns to that
-        # thread, `outer` is the running job again.
+        # If this job's context was copied from that of a job of another thread, `outer` is that job. If the context
+        # returns to that thread, `outer` is the running job again.
         self.outer = outer
         self._at_end = _native.AtEnd(caller.end)
 

@@ -75,14 +75,14 @@ class DaemonThread:
 
 
 def start_uninterrupted(thread: threading.Thread, on_refusal: Callable[[RuntimeError], object] | None = None) -> None:
-    """Starts a thread in one step. Raises `RuntimeError` if the system has no more threads.
+    """Starts a thread in one step, by a helper thread. Raises `RuntimeError` if the system has no thread for the
+    helper.
 
     If a signal handler raised inside `Thread.start`, that method would undo its registration of the new thread, and the
-    new thread would fail. Here `Thread.start` runs in a helper thread: signal handlers run only in the main thread, and
-    no other thread knows the helper, so none can raise an exception in it.
+    new thread would fail. Here `Thread.start` runs in the helper: signal handlers run only in the main thread, and no
+    other thread knows the helper, so none can raise an exception in it.
 
-    If the helper is the last thread that the process may have, `on_refusal` is called in the helper with the error of
-    the new thread's start.
+    If the system has a thread for the helper but none for the new thread, the helper calls `on_refusal` with the error.
     """
 
     def start() -> None:

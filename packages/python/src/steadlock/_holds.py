@@ -28,8 +28,8 @@ L = TypeVar("L", bound=Held)
 
 
 def make_holds(native: _native.Client, watched: Watchlist[L]) -> _native.Holds[L]:
-    """Makes the collection of leases that were not released yet. The collection is native code, because signal
-    handlers, finalizers and garbage collections use it in the middle of any other use.
+    """Makes the collection of leases that were not released yet. The collection is native code, because a signal
+    handler or a finalizer can use it in the middle of another use.
     """
 
     def on_dropped(number: int, name: str, owner_kind: str, must_warn: bool) -> None:

@@ -58,7 +58,8 @@ class LeaseBase(ABC, NotCopyable, Generic[ConnectionT, OwnerT, EventT]):
         """The fencing token, which is higher than the tokens of all earlier grants of this name. A re-entry has the
         token of the first grant.
 
-        `None` if none was drawn, and for readers, semaphores, composite locks and degraded leases.
+        `None` if none was drawn (`fencing=False`), and for readers, semaphores, composite locks, RedLocks and degraded
+        leases.
         """
         return self._native.token
 

@@ -35,8 +35,8 @@ class NamedLock(ABC, NotCopyable, Generic[ConnectionT, LeaseT]):
     @property
     @abstractmethod
     def lease(self) -> LeaseT | None:
-        """The last lease of this name that the caller acquired and did not release, except a lost fixed lease; `None`
-        if there is none.
+        """The caller's last lease of this lock that is not released, except a lost fixed lease; `None` if there is
+        none.
         """
 
     def _is_held(self) -> bool:

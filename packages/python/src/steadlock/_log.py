@@ -109,7 +109,7 @@ def defer(line: _native.Line) -> None:
 
 def catch_up() -> None:
     """Queues the deferred lines. Also writes lines that no thread writes: if threads are greenlets, the writer's
-    greenlet never runs in a thread without a hub.
+    greenlet never runs in a thread without a hub of gevent.
     """
     if _writer.has_deferred():
         _writer.put([])

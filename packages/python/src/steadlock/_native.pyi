@@ -1,7 +1,8 @@
 # The compiled core. Private: use `steadlock` and `steadlock.aio`.
 #
-# Times are in milliseconds in arguments, and in seconds in results. Every operation of `Client` exists twice: `name()`
-# blocks without the GIL; `submit_name()` returns a request number, and `drain()` delivers the result.
+# Times are in milliseconds in arguments, and in seconds in results. The operations of `Client` on locks, and `close`,
+# exist twice: `name()` blocks without the GIL; `submit_name()` returns a request number, and `drain()` delivers the
+# result.
 
 from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
@@ -17,7 +18,7 @@ __version__: Final[str]
 # Returns a lock's name as messages show it, without the userinfo of a URL.
 def shown(name: str) -> str: ...
 
-# The `LockLostError` that a release raises for a lease that was lost for this reason.
+# The `LockLostError` that a release raises for a lease that was lost for this reason. `is_forgotten`: see `Lease`.
 def lost_error(name: str, reason: LostReason, is_forgotten: bool) -> Exception: ...
 
 # Sets the function that makes exceptions:
@@ -48,11 +49,12 @@ def grant_no_more(limit_ms: int) -> None: ...
 # Called in the child of a fork, where the parent's other threads do not exist.
 def has_forked() -> None: ...
 
-# Called at the end of the interpreter. From now on no function of an address map is called. Waits for running calls,
-# at most `limit_ms`.
+# Called at the end of the interpreter. From now on no function of an address map is called. Waits until no thread is
+# about to start such a call, at most `limit_ms`.
 def ask_no_more(limit_ms: int) -> None: ...
 
-# Takes the result of an address map's function: an address or `None`; or the reason why there is no result.
+# Takes the result of an address map's function: the address, `None` for the announced one; or the reason why there is
+# no result.
 Answer: TypeAlias = Callable[[str | None, str | None], None]
 
 # One grant or re-entry. Every method is fast and makes no server call.
@@ -70,13 +72,14 @@ class Lease:
     def lost_reason(self) -> LostReason | None: ...
     @property
     def is_released(self) -> bool: ...
+    # Whether the lease was lost and needs no release: a fixed lease, or a lease of a closed client.
     @property
     def is_forgotten(self) -> bool: ...
     def is_valid(self) -> bool: ...
     def remaining(self) -> float: ...
 
-# A lock: its kind and its name, for a semaphore also the wanted permits and the limit (`None`: no number); for a
-# composite lock, its members. Operations check the name and the numbers.
+# A lock: its kind and its name, for a semaphore also the wanted permits and the limit (`None`: the given value was no
+# number); for a composite lock, its members. Operations check the name and the numbers.
 LockRef: TypeAlias = (
     tuple[str, str] | tuple[str, str, int | None, int | None] | tuple[Literal["multi_lock"], tuple[LockRef, ...]]
 )
@@ -166,7 +169,8 @@ class AsyncScopeEnd:
         [type[BaseException] | None, BaseException | None, TracebackType | None], Coroutine[Any, Any, None]
     ]: ...
 
-# A function that repeats a call while interrupts end it. It raises the last interrupt when the call is done.
+# A function that makes a call, and repeats it whenever an interrupt has ended it. Raises the last interrupt when the
+# call is done.
 @final
 class Uninterrupted:
     def __new__(cls, call: Callable[[], object]) -> Self: ...
@@ -174,7 +178,8 @@ class Uninterrupted:
 
 _P = ParamSpec("_P")
 
-# Calls a function, and repeats the call while interrupts end it. Raises the last interrupt when the call is done.
+# Calls a function, and repeats the call whenever an interrupt has ended it. Raises the last interrupt when the call is
+# done. An interrupt is an exception that a signal handler or another thread raises in the middle of the call.
 def uninterrupted(call: Callable[_P, object], *given: _P.args, **named: _P.kwargs) -> None: ...
 
 # An object that makes a call like `uninterrupted` when it is dropped, except at the end of the interpreter.
@@ -186,7 +191,7 @@ class AtEnd:
 # id, program, language, version, start time, label.
 Holder: TypeAlias = tuple[str, float | None, tuple[str, int, str, str, str, int, str] | None]
 
-# The holder of a lock, and for a semaphore the number of held permits and the limit.
+# The holder of a lock, `None` if it is free; and for a semaphore with held permits, their number and the limit.
 State: TypeAlias = tuple[Holder | None, tuple[int, int] | None]
 
 # `Exception` is a `LockTimeoutError`, or an `UnavailableError` of a skipped lock. It is a result, because only the
@@ -243,6 +248,7 @@ Metric: TypeAlias = tuple[str, str, str, str, list[float], dict[tuple[tuple[str,
 # A client of one server, or of several primaries, with its engine thread.
 @final
 class Client:
+    # The number of the request that `__new__` makes: the first connection.
     CONNECT: Final[int]
     # `options` has the core's names, and only options that are given.
     def __new__(

@@ -26,11 +26,11 @@ AddressMap: TypeAlias = Mapping[str, str] | Callable[[str], str | None]
 class ClientOptions(TypedDict, total=False):
     """The keyword arguments of `connect` and `redlock`, but for `lazy`. Where `None` is allowed it is the default.
 
-    `lease` is the lease of locks that set none: the watchdog renews it each time a third has passed, so a lock outlives
-    its holder's process by this time at most. Default 30 s. `command_timeout` bounds the wait for a reply (3 s),
-    `connect_timeout` the time for connecting (5 s). A waiter polls after a random time between the two of
-    `retry_interval` (0.5 s, 0.75 s). `key_prefix` is a prefix for every lock's name. Durations are seconds or
-    `timedelta`.
+    `lease` is the length of the leases of locks that set none (30 s). The client renews such a lease each time a third
+    of it has passed. A lock outlives its holder's process by at most one `lease`. `command_timeout` bounds the wait for
+    a reply (3 s), `connect_timeout` the time for connecting (5 s). A waiter polls at random intervals between the two
+    durations of `retry_interval` (0.5 s, 0.75 s). `key_prefix` is a prefix for every lock's name. Durations are seconds
+    or `timedelta`.
 
     For `rediss://`, `tls_ca_file` is a PEM file of the authorities to trust instead of the system's. For a server that
     demands a client certificate, `tls_cert_file` is the PEM file of yours, and `tls_key_file` that of its private key,
@@ -59,7 +59,8 @@ class ClientOptions(TypedDict, total=False):
     A lock can override the setting. `breaker_failures` is how many failures in a row open the breaker (5; 1 to
     1,000,000). These count as failures: calls without a reply in time, lost and refused connections, and errors by
     which a server reports that it cannot serve. `breaker_pause` is the time between two probes while the breaker is
-    open (10 s); a successful call closes it. Each of the three options switches the breakers on; default: no breaker.
+    open (10 s); a reply that is no failure closes the breaker. Each of `on_unavailable`, `breaker_failures` and
+    `breaker_pause` switches the breakers on; by default there are none.
 
     With `metrics` the client counts acquisitions, waits, holds, renewals, losses and reconnects, for `Client.metrics`.
     Locks are counted by group, never by name; the group is the part of the name before the first `:`, or `none` without
@@ -69,9 +70,10 @@ class ClientOptions(TypedDict, total=False):
 
     The client tells its servers which program on which machine it is, and reads the same of other clients, so that
     `Holder.client`, `LockTimeoutError` and the tools can name programs: host, process id, program, Python's version,
-    Steadlock's version, start time. For each server, this costs one call at the first use and one every 30 s while the
-    client is in use. The server keeps the information for 90 s; anybody who may read the server's keys can read it.
-    `client_label` adds a label of up to 200 characters on one line; `client_info=False` switches all of this off.
+    Steadlock's version, start time. For each server, this costs one call at the first use, one every 30 s while the
+    client is in use, and one every 60 s for each other client that was found to hold a lock. The server keeps the
+    information for 90 s; anybody who may read the server's keys can read it. `client_label` adds a label of up to 200
+    characters on one line; `client_info=False` switches all of this off.
     """
 
     lease: Duration | None
@@ -132,8 +134,7 @@ def open_native(
     lazy: bool,
     options: ClientOptions,
 ) -> _native.Client:
-    """Makes the core's client of one server or of several primaries. The client starts to connect unless it is `lazy`.
-    """
+    """Makes the core's client of one server or of several primaries. The client connects at once, unless `lazy`."""
     refuse_eventlet("connect")
     given: dict[str, Any] = {
         "url": _text(url, "the URL"),

@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 ReleaseOutcome: TypeAlias = Literal["released", "expired", "stolen", "unknown"]
 """The outcome of a release.
 
-- `released`: the release removed the record, or an outer level still holds the lock
-- `expired`: the server had no record any more, or the lease was lost before (but not as `stolen`)
+- `released`: the lock is released, or an outer level still holds it
+- `expired`: the server had no record any more, or the lease was lost before as `expired`, `removed` or `max_hold`
 - `stolen`: the record belongs to another owner, and was not touched
 - `unknown`: the server did not answer in time; the release is retried in the background
 """

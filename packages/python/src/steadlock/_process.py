@@ -25,7 +25,7 @@ whether it must end.
 
 
 MIN_ADDRESS_MAP_LIMIT_MS = 100
-"""The minimum time for which the end of the process waits for a call that starts a thread for an address map. Such a
+"""The lowest limit on the wait for a call that starts a thread for an address map, at the end of the process. Such a
 call usually takes microseconds.
 """
 
@@ -37,18 +37,18 @@ class Connection(Protocol):
     def stop(self) -> None: ...
     def owners_have_ended(self, numbers: list[int | None]) -> None: ...
     def leases_without_owner(self) -> tuple[_native.Client, list[int]]:
-        """Returns the valid leases of owners that cannot run any more."""
+        """Returns the core's client, and its valid leases whose owners cannot run any more."""
         ...
 
 
 def register(connection: Connection) -> None:
-    """Handles the connection at a fork and at the end of the process, until it is garbage."""
+    """Handles the connection at a fork and at the end of the process, as long as the connection exists."""
     _connections[id(connection)] = connection
 
 
 def release_at_exit(native: _native.Client, leases: list[int]) -> None:
-    """Keeps the leases of a client that is garbage until the end of the process, which releases them: no lock may be
-    released because a client is garbage.
+    """Keeps the leases of a dropped client, and releases them at the end of the process. The drop itself must not
+    release a lock.
     """
     _abandoned.append((native, leases))
 
@@ -90,7 +90,8 @@ def _live_connections() -> list[Connection]:
 def _release(leases_by_client: Iterable[tuple[_native.Client, list[int]]], deadline: float) -> None:
     work = list(leases_by_client)
     if len(work) > 1:
-        # All clients begin first, so that a dead server does not use up the time of the others.
+        # First, all clients send their releases. Otherwise a dead server of one client could use up the time of the
+        # others.
         for native, leases in work:
             native.end_waits(leases)
     for native, leases in work:

@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 
 def append_result(results: list[T], call: Callable[[A], T], argument: A) -> None:
-    """Calls a native function, and appends its result. An interrupt comes before the call, or after the result was
-    appended, because both are one native call.
+    """Calls a native function, and appends its result. No interrupt can come between the call and the append, because
+    both are one native call.
     """
     results.extend(map(call, (argument,)))
 

@@ -71,7 +71,9 @@ def flag(value: bool, what: str) -> bool:
 
 
 class LockSettings(NamedTuple):
-    """The settings of a lock object. Times are in milliseconds."""
+    """The settings of a lock object. Times are in milliseconds. `None` is no bound for `wait` and `max_hold`, and the
+    client's setting for `lease` and `on_unavailable`.
+    """
 
     lock: _native.LockRef
     """The lock, for the core."""

@@ -28,7 +28,7 @@ class Telemetry(Protocol):
     """The telemetry of one client. No method raises an `Exception`."""
 
     def wait(self, settings: LockSettings) -> Wait:
-        """Called when a caller requests a lock. The current context is that of the caller."""
+        """Called when a caller requests a lock, in the caller's `contextvars` context, which has the current span."""
         ...
 
     def ended(self, number: int, outcome: str, reason: LostReason | None) -> None:

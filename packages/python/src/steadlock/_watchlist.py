@@ -26,7 +26,9 @@ L = TypeVar("L", bound=Watched)
 
 
 ATTEMPTS = 1_000
-"""How often the notification of a lease is repeated while interrupts end it."""
+"""How often the notification of a lease is made at most, if an interrupt (an exception of a signal handler or another
+thread) ends it each time.
+"""
 
 
 class Watchlist(Generic[L]):
@@ -47,8 +49,8 @@ class Watchlist(Generic[L]):
         """From now on, keeps a lease of the list only while something else refers to it."""
         number = lease.id
         if number in self._leases:
-            # The dropped reference is passed to `pop`, as its default. The callback runs no Python code, so no
-            # interrupt can end it.
+            # When the lease is dropped, the weak reference calls `pop` with the number and with itself, which `pop`
+            # takes as its default. This runs no Python code, so no interrupt can end it.
             self._leases[number] = weakref.ref(lease, partial(self._leases.pop, number))
 
     def discard(self, number: int) -> None:
@@ -89,7 +91,7 @@ class Watchlist(Generic[L]):
 
 
 def _notify(lease: L, notify_lease: Callable[[L], object]) -> BaseException | None:
-    """Notifies a lease, and repeats that if an interrupt ends it. Returns the last interrupt."""
+    """Notifies a lease, and repeats the notification if an interrupt has ended it. Returns the last interrupt."""
     interrupt: BaseException | None = None
     for _ in range(ATTEMPTS):
         try:

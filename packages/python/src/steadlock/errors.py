@@ -40,7 +40,7 @@ class Holder(NamedTuple):
     owner: str
     """The owner id in the server's record."""
     remaining: float | None
-    """The seconds from that reply until the record expires if nothing renews it; `None` if it never expires."""
+    """The seconds from the server's reply until the record expires if nothing renews it; `None` if it never expires."""
     client: ClientInfo | None = None
     """The program of the holder; `None` if it is not known, for example for a holder with another library."""
 
@@ -54,7 +54,7 @@ def holder_of(holder: _native.Holder | None) -> Holder | None:
 
 
 def _client_info(host: str, pid: int, program: str, language: str, version: str, since: int, label: str) -> ClientInfo:
-    # Other programs can have written any number.
+    # The number comes from the server, where any program can have written it.
     last = datetime.max.replace(tzinfo=UTC)
     made = datetime.fromtimestamp(since, UTC) if since < last.timestamp() else last
     return ClientInfo(host, pid, program, language, version, made, label)
@@ -105,7 +105,7 @@ class ForkedError(SteadlockError, RuntimeError):
 
 
 class InvalidArgumentError(SteadlockError, ValueError):
-    """An argument is out of its range, or the call would wait for its own caller. Nothing was sent."""
+    """An argument is out of its range, or the caller would wait for itself. Nothing was sent."""
 
 
 class LockLostError(SteadlockError, RuntimeError):
@@ -134,7 +134,7 @@ class LockLostError(SteadlockError, RuntimeError):
         )
         self.reason = reason
         """The reason for the loss, if it is known: `expired`, `removed`, `stolen`, `max_hold` or `closed`. If a release
-        was the first to find the loss, `expired` or `stolen`.
+        was the first to find the loss, it is `expired` or `stolen`.
         """
 
 

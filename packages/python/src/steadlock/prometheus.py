@@ -52,9 +52,9 @@ _SERVER_GAUGES = frozenset({"steadlock_fair_queue"})
 class SharedMetrics(NotCopyable):
     """The metrics of a client in this process and in all other processes that share a folder.
 
-    Make this object where the client is made, also before a `fork`. Each process writes its counts to its own file in
-    the folder: every few seconds in a daemon thread, and at its end. Counters and histograms are summed over all
-    processes that ever wrote, so that they never fall when a worker is replaced. Gauges are summed over the living
+    Make this object where the client is made, which can be before a `fork`. Each process writes its counts to its own
+    file in the folder: every few seconds in a daemon thread, and at its end. Counters and histograms are summed over
+    all processes that ever wrote, so that they never fall when a worker is replaced. Gauges are summed over the living
     processes. For `steadlock_fair_queue`, which every process reads from the server, the highest value counts.
     """
 
@@ -147,7 +147,7 @@ class SharedMetrics(NotCopyable):
 
     def _fold(self, is_outermost: bool, has_ended: Callable[[Path], bool]) -> str:
         """Adds the counts of processes that have ended to the file of ended processes, and removes their files. Returns
-        the content of that file.
+        the content of that file. A call that is not `is_outermost` interrupts another one, and only reads that file.
 
         If a process is killed during this, nothing is counted twice: the file of ended processes names the files that
         it contains, and a later call only removes those.

@@ -30,8 +30,8 @@ export class Channels {
     try {
       await this.#subscriber.subscribe(channel);
     } catch (error) {
-      // If this was the last listener, the channel must be unsubscribed: if the others were removed while this one was
-      // registered, the channel stayed subscribed.
+      // If this was the last listener, the channel must be unsubscribed here. A listener that was removed before left
+      // the channel subscribed, because this one was registered then.
       if (this.#remove(channel, listener)) this.#subscriber.unsubscribe(channel).then(undefined, () => {});
       throw error;
     }

@@ -45,7 +45,7 @@ interface Changes {
 }
 
 /**
- * Returns a `RedisClient` of ioredis. The program keeps its connections, and must close them after the client.
+ * Returns a `RedisClient` of ioredis. The program itself must close the connections, after the client of Steadlock.
  *
  * @param redis the client that runs the scripts
  * @param subscriber another client, for subscriptions only; without it, waiters poll

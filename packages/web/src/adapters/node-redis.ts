@@ -27,7 +27,7 @@ export interface NodeRedisSubscriber {
 }
 
 /**
- * Returns a `RedisClient` of node-redis. The program keeps its connections, and must close them after the client.
+ * Returns a `RedisClient` of node-redis. The program itself must close the connections, after the client of Steadlock.
  *
  * @param client the client that runs the scripts; it must be connected
  * @param subscriber another connected client, for subscriptions only; without it, waiters poll

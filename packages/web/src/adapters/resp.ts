@@ -3,7 +3,7 @@
 import { type Reply, ReplyError } from '../redis-client.js';
 import { keepAlive } from '../runtime.js';
 
-/** A connection of a host. */
+/** A connection that the host has opened. */
 export interface Socket {
   readonly readable: ReadableStream<Uint8Array>;
   readonly writable: WritableStream<Uint8Array>;

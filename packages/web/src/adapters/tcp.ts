@@ -26,7 +26,7 @@ export interface TcpOptions {
   /**
    * The time after which a connection without a reply is closed, so that the next call opens another, in milliseconds.
    * Default 3,000, as a client's `commandTimeoutMs`. With auto-renewed leases, use at most a third of the shortest
-   * lease.
+   * lease, so that a failed renewal is repeated in time.
    */
   readonly timeoutMs?: number | undefined;
 }
@@ -190,7 +190,10 @@ class TcpSubscriptions {
     this.#isResubscribing = false;
   }
 
-  /** Subscribes to all wanted channels. Returns whether all subscriptions are on one connection. */
+  /**
+   * Subscribes to all wanted channels. Returns false after a failure, or if the connection changed meanwhile: earlier
+   * subscriptions are then lost.
+   */
   async #resubscribeAll(): Promise<boolean> {
     try {
       const connections = new Set<Connection>();

@@ -22,8 +22,8 @@ export interface UpstashOptions {
   readonly subscribe?: boolean | undefined;
   /**
    * The maximum number of open requests for `subscribe`; further waiters poll. A browser opens at most six connections
-   * to a server, for all its pages together, and so does a Worker: if events used all six, no call could be sent.
-   * Default 3.
+   * to a server, for all its pages together, and so does a Worker: if subscriptions used all six, no call could be
+   * sent. Default 3.
    */
   readonly maxStreams?: number | undefined;
   /**

@@ -38,12 +38,12 @@ def connect(
 
     `url` is `redis://[user:password@]host[:port][/db]`, `redis+sentinel://host,host/service` for the primary that
     sentinels name, or `redis+cluster://host,host` for a cluster, each as `rediss…` for TLS; `redis+unix:///path`, or
-    `memory://`, which excludes no other process. `valkey` is accepted in place of `redis`. Default: the environment
-    variable `STEADLOCK_URL`.
+    `memory://`, whose locks exclude no other process. `valkey` is accepted in place of `redis`. Default: the
+    environment variable `STEADLOCK_URL`.
 
-    With `lazy` the first use connects, so a module can make a client before its server is up. A use then waits for the
-    connection within its own `wait`, as it does in an outage. If locks cannot work with the server, the first use and
-    each later one raise `MisconfiguredError`.
+    With `lazy` the first use connects, so a module can make a client before its server is up. An acquisition then waits
+    for the connection as long as its `wait` allows, as in an outage. If locks cannot work with the server, the first
+    use and each later one raise `MisconfiguredError`.
 
     `ClientOptions` documents the other options.
 
@@ -71,15 +71,15 @@ def redlock(
 
     `urls` is an odd number of URLs, 3 to 15, each as for `connect`, of different servers none of which is a replica of
     another; `memory://` needs a name. `STEADLOCK_URL` is not used. The other arguments and their defaults are those of
-    `connect`, for each primary, with two exceptions: a waiter polls after 10 to 200 ms and ignores `retry_interval`,
-    and `on_unavailable="local"` raises `InvalidArgumentError`. `on_unavailable` applies when so many breakers are open
-    that the other primaries are no majority.
+    `connect`, for each primary, with these exceptions: a waiter polls after 10 to 200 ms and ignores `retry_interval`,
+    and `on_unavailable="local"` and `metrics_queues` raise `InvalidArgumentError`. `on_unavailable` applies when so
+    many breakers are open that the other primaries are no majority.
 
     `lock(name)` and `mutex(name)` return the same lock here, with the records of other RedLock libraries. The lock is
     not reentrant: a thread that holds it and would wait for it again gets `InvalidArgumentError` at once. Its leases
     have no token. For other kinds `acquire` raises `InvalidArgumentError`. If no majority can be reached, `acquire`
     raises `UnavailableError` after `wait`; without a bound, after one `lease` of the client; for a single attempt, as
-    soon as every primary has answered or its time is over (a tenth of the lease, 50 to 500 ms).
+    soon as each primary has answered or its response timeout is over (a tenth of the lease, 50 to 500 ms).
 
     The guarantee requires that a primary which restarts without its data stays away for as long as the longest lease.
 
@@ -149,7 +149,7 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         on_unavailable: OnUnavailable | None = None,
         on_busy: OnBusy = "raise",
     ) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
-        """Decorates a function so that it runs while a lock is held whose name contains its arguments.
+        """Decorates a function: each call holds a lock whose name can contain the arguments of the call.
 
             @client.synchronized("user:{user_id}")
             def pay(user_id: int) -> None: ...
@@ -197,7 +197,8 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         return decorate
 
     def force_release(self, lock: BaseLock) -> bool:
-        """Removes the record of a lock, so that its holder loses it. Returns whether the lock was held. For operators.
+        """Removes the record of a lock, so that its holder loses the lock. Returns whether the lock was held. For
+        operators.
 
         The holder continues until its next renewal finds the loss, or with a fixed lease until its deadline. For a
         semaphore, removes the records of all permits; for a read side, those of all readers.

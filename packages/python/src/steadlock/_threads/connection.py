@@ -26,7 +26,7 @@ class Connection(ConnectionBase[L]):
 
     def call(self, blocking_call: Callable[..., R], submit: Callable[..., int], *args: Any) -> R:
         """Makes a call to the engine, and returns the result. `blocking_call` blocks the thread. In a thread with a hub
-        `submit` is called instead, so that the other greenlets can run.
+        of gevent, `submit` is called instead, so that the other greenlets can run.
         """
         hub = running_hub()
         if hub is None:

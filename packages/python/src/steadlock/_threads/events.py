@@ -29,7 +29,7 @@ CALLS_PER_DRAIN = 100
 
 class Events(Generic[L]):
     """Passes on a client's events: in a daemon thread that starts when it is needed for a lease, the log or telemetry;
-    in gevent, in the hub.
+    with gevent, in the hub, the greenlet that waits on behalf of the others.
 
     The thread waits in `poll` on a file descriptor. It holds no lock and no native frame there, so it can be cut off at
     the end of the process. Nothing else in this class holds a lock either: signal handlers, finalizers and callbacks
@@ -43,7 +43,7 @@ class Events(Generic[L]):
         self._stopped = False
         self._batches: deque[tuple[list[_native.Completed], list[tuple[int, LostReason]], list[_native.Line]]] = deque()
         self._level = _log.Level(native)
-        # Whether the log is off. `on_log_enabled` is called when it is on.
+        # Whether the log is off. `on_log_enabled` is called when it is switched on.
         self._is_log_off = False
         self._undelivered_calls = 0
         self._is_inherited = False
@@ -124,8 +124,9 @@ class Events(Generic[L]):
     def _dispatch(self, notify: Callable[[L], object]) -> None:
         """Passes on the queued events: to greenlets, to the log, and to lost leases by `notify`.
 
-        Events that were taken from the engine stay in a queue until they were passed on, so that an interrupt loses
-        none. A signal handler or another thread that calls this meanwhile passes on the same events.
+        Events that were taken from the engine stay in a queue until they were passed on, so that an interrupt (an
+        exception of a signal handler) loses none. A signal handler or another thread that calls this meanwhile passes
+        on the same events.
         """
         if self._is_inherited:
             return

@@ -1,8 +1,8 @@
 """Waits of gevent's greenlets for the engine, during which the other greenlets of the thread can run.
 
 The greenlets of a thread take turns. One of them, the hub, waits on behalf of all. A call that must wait therefore
-leaves the wait to the hub. Nothing here imports gevent: a program that has a hub has imported gevent. It does not
-matter whether the standard library is patched.
+leaves the wait to the hub. Nothing here imports gevent: a program that has a hub has imported gevent. This works
+whether or not gevent has patched the standard library.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class GreenletWaits:
         self, hub: Hub, results: list[Any], submit: Callable[..., int], *args: Any, owner: int | None = None
     ) -> None:
         """Submits a request, and appends its result to `results` as soon as it comes, so that a later interrupt of the
-        caller cannot hide it. Raises the error of a request that failed or was refused.
+        caller cannot lose the result. Raises the error of a request that failed or was refused.
 
         If the greenlet is killed, a `gevent.Timeout` ends its wait, or its thread ends, the request is cancelled; a
         lock that is granted to the request is released.
@@ -92,7 +92,9 @@ class GreenletWaits:
                 self._native.cancel(number)
 
     def end(self) -> None:
-        """Called at the end of the process. The waiting greenlets of this thread end, and free what they hold."""
+        """Called at the end of the process. Ends the waiting greenlets of this thread, so that they release what they
+        hold.
+        """
         hub = hub_of_thread()
         for number, request in list(self._requests.items()):
             if request.hub is hub and self._requests.pop(number, None) is not None:
@@ -229,7 +231,7 @@ class _Request:
         """Whether the process ends, so that the caller gets no result."""
 
     def settle(self, value: object, error: BaseException | None) -> bool:
-        """Stores the result. Returns whether the caller still waits for it. A second call does nothing."""
+        """Stores the result. Returns whether the caller still waits for it. A second call stores nothing."""
         if self.error is None and not self.results:
             if error is not None:
                 self.error = error

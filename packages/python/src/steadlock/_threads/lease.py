@@ -47,7 +47,7 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
         self._add_callback(callback)
 
     def extend(self, lease: Duration | None = None) -> None:
-        """Extends the lease to `lease` from now, or to its own length from now. Never shortens it.
+        """Extends the lease to `lease` from now; without `lease`, to its own length from now. Never shortens it.
 
         Raises `LockLostError` if the lease is lost, `NotOwnerError` if it was released, `InvalidArgumentError` for a
         length below 100 ms or above 24 h, `UnavailableError` if the server does not answer.
@@ -169,8 +169,8 @@ def _new_event() -> threading.Event:
 
 
 def held_by(connection: Connection[Lease], key: _native.LockRef, caller: Caller) -> Lease | None:
-    """Returns the caller's last lease of a lock that is neither released nor forgotten. If there is none, also finds a
-    lease that an ended task of the caller's thread left held, because in a notebook each cell is a task.
+    """Returns the last of the caller's leases of this lock, without released and forgotten ones. If there is none,
+    returns a lease that an ended task of the caller's thread left held, because in a notebook each cell is a task.
     """
     lease = connection.holds.innermost(key, caller.number)
     if lease is not None or not (caller.is_fiber or connection.had_fibers):

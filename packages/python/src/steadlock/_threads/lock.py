@@ -73,9 +73,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
 
     @property
     def lease(self) -> Lease | None:
-        """The last lease of this name that the caller acquired and did not release, except a lost fixed lease; `None`
-        if there is none. This is the lease that `release` releases.
-        """
+        """The lease of this lock that `release` releases; `None` if there is none, or only a lost fixed lease."""
         return held_by(self._connection, self._settings.key, current_caller())
 
     def __enter__(self) -> Lease:
@@ -114,10 +112,10 @@ class Lock(BaseLock):
     """A lock with a name. Made by a `Client`; cheap to make, and any number of threads can share it.
 
     The thread that holds the lock can acquire it again, unless the lock is a mutex, a RedLock, or permits of a
-    semaphore; this makes a server call only if the new lease lasts longer. Other threads of the client wait in order of
-    arrival. In an event loop the owner is the running task, with gevent the running greenlet. A task that would wait
-    for another task of its loop gets `InvalidArgumentError` at once: such programs use `steadlock.aio`. Use the lock as
-    a context manager, which returns the `Lease`, or like a `threading.RLock`:
+    semaphore; the re-entry makes a server call only if the new lease lasts longer. Other threads of the client wait in
+    order of arrival. In an event loop the owner is the running task, with gevent the running greenlet. A task that
+    would wait for another task of its loop gets `InvalidArgumentError` at once: such programs use `steadlock.aio`. Use
+    the lock as a context manager, which returns the `Lease`, or like a `threading.RLock`:
 
         with client.lock("report") as lease:
             write_report(fencing_token=lease.token)
@@ -200,8 +198,8 @@ class Lock(BaseLock):
 class ReadWriteLock(ReadWriteLockBase[Lock]):
     """A lock with two sides: many owners can hold `read`, or one owner `write`. Made by a `Client`.
 
-    A waiting writer keeps new readers out for two seconds at a time, so that neither side starves while reads take less
-    than that. The thread that holds the write side can acquire the read side too, and keeps it when it releases the
+    A waiting writer keeps new readers out for two seconds at a time, so neither side starves if reads take less than
+    two seconds. The thread that holds the write side can acquire the read side too, and keeps it when it releases the
     write side. The reverse is refused with `InvalidArgumentError`, because the thread would wait for itself.
 
         catalogue = client.read_write_lock("catalogue")

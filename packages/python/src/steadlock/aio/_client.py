@@ -55,9 +55,9 @@ def connect(
 
     Arguments, defaults and errors are those of `steadlock.connect`; the errors are raised when the result is awaited.
 
-    With `lazy` this call returns a client at once, which connects at its first use, and raises the errors of arguments
-    itself. A module can make such a client before any event loop runs, and use it for decorators. Awaiting the client
-    returns the client itself.
+    With `lazy` this call itself raises the errors of arguments, and returns a client at once. The client connects at
+    its first use. A module can make such a client before any event loop runs, and use it for decorators. Awaiting the
+    client returns the client itself.
 
         client = connect(url, lazy=True)
 
@@ -223,7 +223,7 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         on_unavailable: OnUnavailable | None = None,
         on_busy: OnBusy = "raise",
     ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R | None]]]:
-        """Decorates a coroutine function so that it runs while a lock is held whose name contains its arguments.
+        """Decorates a coroutine function: each call holds a lock whose name can contain the arguments of the call.
 
             @client.synchronized("user:{user_id}")
             async def pay(user_id: int) -> None: ...
@@ -273,7 +273,8 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         return decorate
 
     async def force_release(self, lock: BaseLock) -> bool:
-        """Removes the record of a lock, so that its holder loses it. Returns whether the lock was held. For operators.
+        """Removes the record of a lock, so that its holder loses the lock. Returns whether the lock was held. For
+        operators.
 
         The holder continues until its next renewal finds the loss, or with a fixed lease until its deadline. For a
         semaphore, removes the records of all permits; for a read side, those of all readers.

@@ -49,7 +49,7 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
         self._add_callback(callback)
 
     async def extend(self, lease: Duration | None = None) -> None:
-        """Extends the lease to `lease` from now, or to its own length from now. Never shortens it.
+        """Extends the lease to `lease` from now; without `lease`, to its own length from now. Never shortens it.
 
         Raises `LockLostError` if the lease is lost, `NotOwnerError` if it was released, `InvalidArgumentError` for a
         length below 100 ms or above 24 h, `UnavailableError` if the server does not answer.
@@ -70,9 +70,9 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
         return self._outcome(self._begin_release())
 
     def _begin_release(self) -> Request | None:
-        """Begins the release during the call, if the call comes in the client's loop: a task made of the coroutine then
-        releases even if it is cancelled before its first step. Elsewhere returns `None`, and the release begins when a
-        loop runs the coroutine.
+        """Begins the release during the call, if the call comes in the client's loop: the coroutine of `release` can be
+        cancelled before its first step, and the lease is released even then. Elsewhere returns `None`, and that
+        coroutine begins the release.
         """
         return self._post_release() if self._connection.mailbox.can_post_here() else None
 

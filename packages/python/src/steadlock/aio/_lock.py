@@ -23,8 +23,8 @@ from steadlock.errors import Holder, InvalidArgumentError, SteadlockError, holde
 
 
 class Scope:
-    """The methods for `async with`. They are plain functions that return a coroutine: an `async` function that awaits
-    it would cost a second coroutine.
+    """The methods for `async with`. They are plain functions that return a coroutine, because an `async` function would
+    cost a second one.
 
     In the client's loop the release begins with the call of `__aexit__`, so no interrupt of the task can prevent it.
     """
@@ -76,9 +76,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
 
     @property
     def lease(self) -> Lease | None:
-        """The last lease of this name that the caller acquired and did not release, except a lost fixed lease; `None`
-        if there is none. This is the lease that `release` releases.
-        """
+        """The lease of this lock that `release` releases; `None` if there is none, or only a lost fixed lease."""
         owner = current_owner()
         return None if owner is None else self._connection.holds.innermost(self._settings.key, owner.number)
 
@@ -147,12 +145,12 @@ class Lock(BaseLock):
     """A lock with a name. Made by a `Client`; cheap to make, and any number of tasks can share it.
 
     The task that holds the lock can acquire it again, unless the lock is a mutex, a RedLock, or permits of a semaphore;
-    this makes a server call only if the new lease lasts longer. Other tasks of the client wait in order of arrival. The
-    owner is the task that *calls* a method, not the task that awaits it, so `asyncio.wait_for(lock.acquire(), 5)`
-    works. If a helper task calls `acquire` (a task of `create_task`, `gather` or `wait_for` around your own coroutine),
-    the helper task is the owner, and not its caller; when the helper task ends, the lock is released with a
-    `RuntimeWarning`, unless the program still refers to the lease. Outside of an event loop the owner is the calling
-    thread, as in `loop.run_until_complete(lock.acquire())` and
+    the re-entry makes a server call only if the new lease lasts longer. Other tasks of the client wait in order of
+    arrival. The owner is the task that *calls* a method, not the task that awaits it, so
+    `asyncio.wait_for(lock.acquire(), 5)` works. If a helper task calls `acquire` (a task of `create_task`, `gather` or
+    `wait_for` around your own coroutine), the helper task is the owner, and not its caller; when the helper task ends,
+    the lock is released with a `RuntimeWarning`, unless the program still refers to the lease. Outside of an event loop
+    the owner is the calling thread, as in `loop.run_until_complete(lock.acquire())` and
     `asyncio.run_coroutine_threadsafe(lock.acquire(), loop)`. Use the lock as a context manager, which returns the
     `Lease`:
 
@@ -253,9 +251,9 @@ class Lock(BaseLock):
 class ReadWriteLock(ReadWriteLockBase[Lock]):
     """A lock with two sides: many owners can hold `read`, or one owner `write`. Made by a `Client`.
 
-    A waiting writer keeps new readers out for two seconds at a time, so that neither side starves while reads take less
-    than that. The task that holds the write side can acquire the read side too, and keeps it when it releases the write
-    side. The reverse is refused with `InvalidArgumentError`, because the task would wait for itself.
+    A waiting writer keeps new readers out for two seconds at a time, so neither side starves if reads take less than
+    two seconds. The task that holds the write side can acquire the read side too, and keeps it when it releases the
+    write side. The reverse is refused with `InvalidArgumentError`, because the task would wait for itself.
 
         catalogue = client.read_write_lock("catalogue")
         async with catalogue.read:
@@ -286,8 +284,8 @@ class Hold(Scope, NotCopyable):
         return self._enter(None)
 
     async def _enter(self, lock: BaseLock | None) -> Lease:
-        """Acquires the lock, and adds this scope to the scopes of `lock` that the task has entered; `None` for
-        `hold()`, which needs no list.
+        """Acquires the lock, and adds this scope to the scopes of `lock` that the task has entered. `lock` is `None`
+        for `hold()`, which needs no list.
         """
         if self._lease is not None:
             raise RuntimeError("a hold can be entered only once; call lock.hold() for each `async with`")

@@ -24,11 +24,11 @@ class Mailbox(Generic[L]):
     """Futures for requests, completed in batches.
 
     The engine makes a file descriptor readable once for a batch, without the GIL; the loop then takes all queued
-    results. A mailbox refers to no connection, so that a client can be garbage while a loop still refers to its
+    results. A mailbox refers to no connection, so that the client can be garbage while a loop still refers to the
     mailbox.
 
-    A finalizer or a signal handler can post a request during any of these methods, and an interrupt can end them.
-    Requests and results therefore stay in queues until they were passed on.
+    A finalizer or a signal handler can post a request during any of these methods, and an interrupt (an exception of a
+    signal handler) can end them. Requests and results therefore stay in queues until they were passed on.
     """
 
     def __init__(self, native: _native.Client, watched: Watchlist[L]) -> None:
@@ -39,14 +39,16 @@ class Mailbox(Generic[L]):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._next_check: asyncio.TimerHandle | None = None
         self._outgoing: deque[Request] = deque()
-        # The callback at the end of this turn of the loop, the number of requests in this turn, and whether the last
-        # turn with requests had only one.
+        # The callback at the end of this turn of the loop.
         self._turn: asyncio.Handle | None = None
+        # The number of requests in this turn.
         self._posted = 0
+        # Whether the last turn with requests had only one.
         self._submits_at_once = True
         self._requests: dict[int, Request] = {}
-        # The events that were taken from the engine, and the requests with their results.
+        # The events that were taken from the engine and were not passed on yet.
         self._batches: deque[tuple[list[_native.Completed], list[tuple[int, LostReason]], list[_native.Line]]] = deque()
+        # The requests whose results have come and were not passed on yet.
         self._settled: list[_native.Settled[Request]] = []
         # Whether this process is a fork of the one that made the mailbox.
         self._is_inherited = False
@@ -88,8 +90,7 @@ class Mailbox(Generic[L]):
             self.flush()
 
     def can_post_here(self) -> bool:
-        """Whether a request can be posted here: in a running loop, unless the client belongs to another loop that runs.
-        """
+        """Whether a request can be posted here: in a running loop, unless the client is in another running loop."""
         loop, home = asyncio._get_running_loop(), self._loop
         return loop is not None and (loop is home or home is None or not home.is_running())
 
@@ -109,7 +110,7 @@ class Mailbox(Generic[L]):
             raise
 
     def _end_turn(self) -> None:
-        """Called at the end of a turn of the loop. Submits its requests."""
+        """Called at the end of a turn of the loop. Submits the requests of the turn."""
         self._turn = None
         self._submits_at_once = self._posted == 1
         self._posted = 0
@@ -168,8 +169,7 @@ class Mailbox(Generic[L]):
             self.detach()
 
     def after_fork(self) -> None:
-        """Called in the child of a fork, where the loop can go on. This mailbox must ignore the events of the parent.
-        """
+        """Called in the child of a fork, where the loop can go on. The mailbox must ignore the parent's events."""
         self._is_inherited = True
         self._loop = None
         if self._next_check is not None:

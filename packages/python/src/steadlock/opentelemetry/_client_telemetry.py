@@ -197,8 +197,8 @@ class _Wait:
         self._span: Span | None = None
         self._is_over = False
         # Whether the core counts this acquisition. It does not count requests that it refuses before anything is sent,
-        # nor requests to a closed client. The limit of metrics groups would not bound the labels for the names of such
-        # requests.
+        # nor requests to a closed client. Their durations are not recorded either, because the limit on metrics groups
+        # does not hold for their names.
         self._is_counted = not telemetry.is_closed
         self._lease: int | None = None
         self.context: Context | None = None
