@@ -56,7 +56,7 @@ pub(crate) struct World {
     pub(crate) wakes: Wakes,
     pub(crate) recorded_messages: RecordedMessages,
     pub(crate) operators: Operators,
-    /// Whether faults may strike. Those of external clients strike even afterwards.
+    /// Whether faults may strike. The faults of external clients strike even afterwards.
     pub(crate) is_rough: bool,
     /// The time since which only external clients cause faults; zero while other faults strike.
     pub(crate) undisturbed_since: Micros,

@@ -191,7 +191,7 @@ impl Engine {
         if is_trusted {
             let _ = self.lua.set_memory_limit(0);
         }
-        // A script that used up its budget left a hook that runs after every instruction. That hook would slow this
+        // A script that used up its budget left a hook that runs after every instruction. The hook would slow this
         // script down.
         let begun = if self.budget.restart() {
             self.budget.install(&self.lua)

@@ -16,9 +16,9 @@
 //! that do not last long enough, and confirms those that may be lost.
 //!
 //! If a member is lost before the multi-lock is granted, all are released, and acquired again unless the wait is over
-//! or would be useless: leases have expired too often in a row before all members were acquired. If a member is lost later, the multi-lock is lost. A holder re-enters a
-//! multi-lock as a whole, even if its members are not reentrant; the re-entry begins as `Renewing`. A member is
-//! released only with the multi-lock.
+//! or would be useless: leases have expired too often in a row before all members were acquired. If a member is lost
+//! later, the multi-lock is lost. A holder re-enters a multi-lock as a whole, even if its members are not reentrant; the
+//! re-entry begins as `Renewing`. A member is released only with the multi-lock.
 //!
 //! The release of the last level, or an extension, ends when it has ended for all members.
 

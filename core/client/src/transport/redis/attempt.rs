@@ -96,7 +96,7 @@ pub(super) struct Connection {
     pub(super) mark: Mark,
     /// Whether the server's greeting is that of a replica.
     pub(super) is_replica: bool,
-    /// What was observed of TLS; `None` without TLS.
+    /// The observations of TLS; `None` without TLS.
     pub(super) outcome: Option<Arc<TlsOutcome>>,
 }
 

@@ -165,7 +165,7 @@ final class AnnotationConflicts {
     }
 
     /**
-     * Returns the order of the advisor of this type, or null if there is none. Of several advisors,
+     * Returns the order of the advisor of this type, or null if there is none. If there are several,
      * returns the highest order.
      */
     private static Integer orderOf(
