@@ -56,25 +56,29 @@ def test_an_inherited_client_works_in_the_child(server: RedisServer) -> None:
 
 
 def test_a_child_may_begin_without_a_majority_of_primaries() -> None:
-    with RedisServer() as one, RedisServer() as two, RedisServer() as three:
-        with steadlock.redlock([one.url, two.url, three.url]) as client:
-            lock = client.lock("door")
-            with lock:
-                pass
-            two.kill()
-            three.kill()
+    with (
+        RedisServer() as one,
+        RedisServer() as two,
+        RedisServer() as three,
+        steadlock.redlock([one.url, two.url, three.url]) as client,
+    ):
+        lock = client.lock("door")
+        with lock:
+            pass
+        two.kill()
+        three.kill()
 
-            def work() -> None:
-                with pytest.raises(steadlock.UnavailableError):
-                    lock.try_acquire()
-                two.start()
-                try:
-                    assert lock.try_acquire(wait=10) is not None
-                    lock.release()
-                finally:
-                    two.kill()
+        def work() -> None:
+            with pytest.raises(steadlock.UnavailableError):
+                lock.try_acquire()
+            two.start()
+            try:
+                assert lock.try_acquire(wait=10) is not None
+                lock.release()
+            finally:
+                two.kill()
 
-            in_child(work)
+        in_child(work)
 
 
 def test_the_child_of_a_fork_owns_nothing(server: RedisServer) -> None:
