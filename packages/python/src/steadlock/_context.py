@@ -84,8 +84,8 @@ class Caller:
     def end(self) -> None:
         """Called when the job has ended, in the middle of any other code, and possibly more than once."""
         if os.getpid() != self.thread.process:
-            # The child of a fork drops the contexts of the parent's other threads, whose jobs have not ended. This calls
-            # the method.
+            # The child of a fork drops the contexts of the parent's other threads, whose jobs have not ended. The drop
+            # calls this method.
             return
         self._has_ended = True
         if not self.thread.has_ended:
@@ -140,7 +140,7 @@ class Thread:
     def end(self) -> None:
         """Called when the thread has ended, in the middle of any other code, and possibly more than once."""
         if os.getpid() != self.process:
-            # The child of a fork drops the parent's other threads, which have not ended. This calls the method.
+            # The child of a fork drops the parent's other threads, which have not ended. The drop calls this method.
             return
         self.has_ended = True
         _report_ended([caller.number for caller in self.callers])

@@ -889,10 +889,10 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_steadlock_jvm_checksum_func_drop_client() and 0xFFFF) != 17182) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_extend() and 0xFFFF) != 22581) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_extend() and 0xFFFF) != 7103) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_force_release() and 0xFFFF) != 1986) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_force_release() and 0xFFFF) != 16195) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_steadlock_jvm_checksum_func_forget() and 0xFFFF) != 33287) {
@@ -901,7 +901,7 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_steadlock_jvm_checksum_func_inspect() and 0xFFFF) != 31387) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_keeps_out() and 0xFFFF) != 52869) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_keeps_out() and 0xFFFF) != 45321) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_steadlock_jvm_checksum_func_limits() and 0xFFFF) != 22197) {
@@ -910,28 +910,28 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_steadlock_jvm_checksum_func_lost_error() and 0xFFFF) != 24203) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_metric_rows() and 0xFFFF) != 47224) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_metric_rows() and 0xFFFF) != 54121) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_metrics() and 0xFFFF) != 21274) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_metrics() and 0xFFFF) != 44533) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_metrics_group() and 0xFFFF) != 1204) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_metrics_group() and 0xFFFF) != 30570) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_open() and 0xFFFF) != 42011) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_open() and 0xFFFF) != 15878) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_release_now() and 0xFFFF) != 58389) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_release_now() and 0xFFFF) != 30327) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_set_limit() and 0xFFFF) != 10610) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_set_limit() and 0xFFFF) != 48622) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_steadlock_jvm_checksum_func_shown() and 0xFFFF) != 65300) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_vocabulary() and 0xFFFF) != 5184) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_vocabulary() and 0xFFFF) != 9536) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
 }
