@@ -28,7 +28,7 @@ struct State {
     leases: HashMap<u64, Arc<Lease>>,
 }
 
-/// The tag of the outcomes of releases that the close made: they answer no request.
+/// A client that closes releases its leases. The outcomes of these releases answer no request and have this tag.
 const NO_REQUEST: u64 = u64::MAX;
 
 impl Client {
@@ -140,7 +140,7 @@ impl Client {
                     reason,
                     is_forgotten,
                 } => {
-                    // A closed client answers calls about a lease without this object.
+                    // A closed client needs no `Lease` to answer calls about the lease.
                     if reason == LostReason::Closed {
                         state.leases.remove(&lease);
                     }
@@ -197,7 +197,7 @@ impl State {
 /// Wakes the one thread that fetches events.
 #[derive(Default)]
 struct WakeSignal {
-    /// [`HAS_EVENTS`], until a wait has returned it, and [`STOPPED`].
+    /// The flags that are set. A wait that returns [`HAS_EVENTS`] clears it; [`STOPPED`] stays.
     flags: Mutex<u8>,
     changed: Condvar,
 }

@@ -171,7 +171,7 @@ mod tests {
         ] {
             let text = format!("{ours}:{number}");
             assert_eq!(OwnerId::of_client(&ours, text.as_bytes()), None, "{text}");
-            // The first number is too large for Steadlock, but another library may use it.
+            // 9223372036854775808 is too large for Steadlock, but another library may use it.
             assert_eq!(
                 OwnerId::parts(&text).is_some(),
                 number == "9223372036854775808",

@@ -72,7 +72,7 @@ function isPlain(value: unknown): value is object {
   return typeof value === 'object' && value !== null && classOf(value) === 'Object';
 }
 
-/** Returns the name of an object's built-in class, also for an object of another realm; 'a lock or lease' for these. */
+/** Returns the name of an object's built-in class, also of another realm; for a lock or lease, 'a lock or lease'. */
 function classOf(value: object): string {
   if (SHOWN_NAME in value) return 'a lock or lease';
   return Object.prototype.toString.call(value).slice('[object '.length, -1);

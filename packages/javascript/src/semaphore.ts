@@ -40,8 +40,8 @@ export class Semaphore extends Named {
    * @returns the lease of all these permits
    * @throws LockTimeoutError if too few permits became free within `waitMs`
    * @throws MisconfiguredError while permits are held under another limit
-   * @throws UnavailableError if the server did not answer; at once while its circuit breaker is open, also if
-   * `onUnavailable` is `local`; with `skipped` true if `onUnavailable` is `skip`
+   * @throws UnavailableError if the server did not answer. While its circuit breaker is open, the call fails at once,
+   * even if `onUnavailable` is `local`; `skipped` is true if `onUnavailable` is `skip`
    * @throws InvalidArgumentError for a name, number or word out of its range; nothing was sent
    * @throws `signal.reason` if `signal` aborts; no permit is then held
    */

@@ -147,8 +147,8 @@ export class Servers {
   }
 
   /**
-   * Probes a server until the probe succeeds. Gives the server up once, at its first permanent failure; a client's only
-   * server also at the end of the connect timeout. An only server is not probed any more after that; one of several is.
+   * Probes a server until the probe succeeds. Reports once that it gives the server up: at the first permanent failure
+   * or, if the client has no other server, at the end of the connect timeout. If the client has others, it probes on.
    */
   async #probe(client: RedisClient, node: number): Promise<void> {
     const deadline = performance.now() + this.#options.connectTimeoutMs;

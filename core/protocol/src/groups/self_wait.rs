@@ -11,12 +11,13 @@
 //!
 //! A wait without a bound for a single mutex that the caller holds is refused too. With a bound, the wait for such a
 //! mutex is not refused: another thread that has the lease may release it, and otherwise the wait ends by itself. A
-//! wait for permits is not refused either, because several callers of one thread may hold permits. A single attempt is
-//! not refused for these reasons, and neither is a request that names no thread or task (its `context`).
+//! wait for permits of a single semaphore is not refused, with or without a bound: several callers of one thread may
+//! hold permits, and another one may release its own. A single attempt is not refused for these reasons, and neither is
+//! a request that names no thread or task (its `context`).
 //!
 //! A call that blocks a thread also stops the other tasks of the event loop in this thread. The caller names these
 //! tasks (`blocked`), and a wait for a lock that they hold is refused, because no other caller would end it. Two calls
-//! cannot block one thread at the same time, so blocked calls never wait for each other.
+//! cannot block one thread at the same time, so two blocking calls of one thread never wait for each other.
 
 use super::members::Members;
 use crate::error::{Error, ErrorKind, Operation};
@@ -113,7 +114,7 @@ impl Members<'_> {
         message.map(|message| refusal(request, message))
     }
 
-    /// Returns the holds of a thread or task on a lock, at one of the lock's gates, on which it may still rely.
+    /// Returns the valid holds of a thread or task on a lock. Only holds by kinds with this gate count.
     fn valid_holds(&self, keys: &Keys, gate: Gate, context: Context, now: Instant) -> impl Iterator<Item = &Hold> {
         let holds = self.locks().holds_at(keys, gate, context);
         holds.filter(move |hold| hold.is_valid(now))

@@ -5,7 +5,8 @@ use super::{Again, Arg, Channel, Form, Gate, HeldReply, Holders, Key, Spec, Wait
 use crate::name::Word;
 use crate::script::Script;
 
-/// The gate of the reentrant lock and the fair lock: a holder of one re-enters its hold by the other.
+/// The gate that the reentrant lock and the fair lock share: a caller that holds a name by one of these kinds re-enters
+/// its hold when it acquires the name by the other kind.
 pub(super) const GATE: Gate = Gate::new("lock");
 
 pub(super) const SPEC: Spec = Spec {

@@ -29,7 +29,7 @@ impl Fencing {
         let of_name = self.names.entry(name).or_default();
         if let Some((last, last_owner)) = of_name.last {
             let is_right = match (owner == last_owner, again) {
-                // No other owner has drawn a token since.
+                // The last grant was to this owner, and its record still exists: the answer may have the same token again.
                 (true, true) => token >= last,
                 _ => token > last,
             };

@@ -18,8 +18,8 @@ pub(crate) struct Wakes {
 }
 
 impl Wakes {
-    /// Notes that a client was notified that a name may be free, or was listening when the name was released. The name
-    /// is free, and `waiter` waits for it.
+    /// Notes that a client was notified that a name may be free, or was listening when the name was released. The caller
+    /// has checked that the name is free. `waiter` is the client's first waiter for it.
     pub(crate) fn on_notification(&mut self, client: usize, name: usize, waiter: Ticket, now: Micros) {
         self.notified.entry((client, name)).or_insert((now, waiter));
     }

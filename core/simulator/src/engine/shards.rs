@@ -22,7 +22,8 @@ const SLOTS: usize = 16_384;
 /// The port of all servers.
 pub(super) const PORT: u16 = 6379;
 
-/// A cluster. The numbers of the nodes are those of their addresses: first the primaries, then a replica of each.
+/// A cluster. Node `n` is the host `server-n`. The first `count` nodes are the primaries at the start; node `n + count`
+/// is the replica of node `n`.
 pub(super) struct Shards {
     count: usize,
     ledger: Arc<Ledger>,
@@ -248,7 +249,7 @@ pub(super) fn host(server: usize) -> String {
     format!("server-{server}")
 }
 
-/// Describes a node as other nodes do.
+/// Returns a node as an entry of `CLUSTER SLOTS`: host, port and id.
 fn described(node: usize) -> Reply {
     Reply::Array(vec![
         text(host(node)),

@@ -35,8 +35,8 @@ class NamedLock(ABC, NotCopyable, Generic[ConnectionT, LeaseT]):
     @property
     @abstractmethod
     def lease(self) -> LeaseT | None:
-        """The caller's last lease of this lock that is not released, except a lost fixed lease; `None` if there is
-        none.
+        """The caller's innermost lease of this lock that it has not released; `None` if there is none. Lost fixed
+        leases do not count.
         """
 
     def _is_held(self) -> bool:

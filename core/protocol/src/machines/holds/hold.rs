@@ -221,7 +221,7 @@ impl Hold {
         }
     }
 
-    /// Notes that an attempt of the hold's owner was answered, or was cut off.
+    /// Notes that an attempt of the hold's owner was answered, or that its connection closed.
     pub(super) fn resolved(&mut self, resolved: Resolved) {
         let unresolved = self.unresolved.as_mut();
         let is_its_own = |unresolved: &&mut Box<Unresolved>| unresolved.in_flight().contains(&resolved.attempt);
@@ -558,7 +558,7 @@ impl Watchdog {
         }
     }
 
-    /// Handles that a lane of the node has closed, perhaps not that of the renewal. A renewal that was not sent yet
+    /// A lane of the node has closed, which need not be the lane of the renewal in flight. A renewal that was not sent yet
     /// would wait for the next connection, so it counts as failed, and the next renewal uses an open lane.
     pub(super) fn lane_closed(&mut self, io: &mut Io, id: HoldId, now: Instant) {
         let call = self.renewal.and_then(|call| io.in_flight(call));

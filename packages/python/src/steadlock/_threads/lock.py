@@ -61,7 +61,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
             _, outcome, lost = lease._release()
             is_forgotten = lease._native.is_forgotten
         else:
-            # The core also finds a lease of the other kind: `lock(name)` and `fair_lock(name)` share their owners.
+            # The core also finds a lease of the other kind: a `lock(name)` releases what `fair_lock(name)` acquired.
             native = connection.native
             number, outcome, lost = connection.call(
                 native.release_innermost, native.submit_release_innermost, settings.lock, caller.number
@@ -81,8 +81,8 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
 
     def _innermost_scope(self) -> Lease | None:
         """Returns the lease of the scope that ends: the caller's innermost one. If the caller entered none, returns the
-        lease of the last scope that another caller entered, because frameworks end a scope in one thread that they
-        began in another.
+        lease of the last scope that another caller entered, because some frameworks begin a scope in
+        one thread and end it in another.
         """
         number = current_caller().number
         entered = self._entered.copy()

@@ -73,8 +73,8 @@ public class Lease internal constructor(
 
     /**
      * How long the holder may rely on the lease if nothing renews it; zero if the lease is not valid any more. The
-     * deadline counts from before the request was sent. The time for which the machine sleeps counts too, and the pause
-     * of a virtual machine once its wall clock has been corrected.
+     * deadline counts from before the request was sent. The time for which the machine sleeps is used up too. A pause of a
+     * virtual machine is used up once its wall clock has been corrected.
      */
     public val remaining: Duration
         get() = Duration.ofNanos(held.remainingNanos)
@@ -138,10 +138,10 @@ public class Lease internal constructor(
     /**
      * Makes the calling thread the owner of this lease's hold, for this lock only: [NamedLock.lock] and
      * [NamedLock.lockAsync] re-enter, [NamedLock.unlock] releases the innermost level, and
-     * [NamedLock.isHeldByCurrentThread] is true. Without this call, a thread waits for a lease that `lockAsync` or a
-     * coroutine acquired, as for the lease of any other owner. `lockAsync` does not re-enter a lease that a thread
-     * acquired. Makes no server call. The thread must unlock what it locked before the scope ends, because afterwards
-     * it is not the owner any more.
+     * [NamedLock.isHeldByCurrentThread] is true. If a thread acquired the lease, only `lock` re-enters it. Without this
+     * call, a thread waits for a lease that `lockAsync` or a coroutine acquired, as for the lease of any other owner.
+     * `makeCurrent` makes no server call. The thread must unlock what it locked before the scope ends, because
+     * afterwards it is not the owner any more.
      *
      * ```java
      * lock.lockAsync().thenAccept(lease -> {

@@ -11,8 +11,9 @@ import org.springframework.boot.ssl.SslBundles;
 import org.springframework.core.env.Environment;
 
 /**
- * The settings of all properties as steps. The steps of the server come first, so that {@link
- * ClientFactory} can test each further step.
+ * The settings of all properties as steps. To find a wrong property, {@link ClientFactory} makes
+ * clients from the first step, the first two, and so on. Each needs a server, so the steps of the
+ * server come first.
  */
 final class ClientSteps implements SteadlockServer {
     private static final String PREFIX = Steps.PREFIX;
