@@ -40,10 +40,11 @@ pub(crate) enum Timer {
     ReleaseWait(ReleaseId),
     /// The next poll is due, which keeps waiters in the server's queue alive.
     Poll(LockId),
-    /// A message was delayed because the calls after earlier messages found no change. Now it may make waiters ask.
+    /// A message that the lock may be free was delayed, because waiters had asked too often after earlier ones without
+    /// success.
     DelayedMessage(LockId),
     /// The response timeout of a round is over. This timer comes after `QuorumWait`: if a wait and its round end at the
-    /// same instant, the round must not count as failed for the waiters behind this caller.
+    /// same instant, only the wait ends. The round must not count as too slow, because all waiters share that count.
     Round(Ticket),
     /// The deadline of a RedLock's lease has come.
     Majority(LeaseId),

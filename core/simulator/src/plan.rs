@@ -30,7 +30,8 @@ impl Tier {
         matches!(self, Self::Sound)
     }
 
-    /// Returns whether a released record can come back, or can last longer than its TTL on the clocks of clients.
+    /// Returns whether a released record can come back, or whether a record can last longer than its TTL as clients
+    /// measure it.
     pub(crate) const fn keeps_records(self) -> bool {
         matches!(self, Self::Stepped | Self::Failover)
     }
@@ -86,7 +87,7 @@ pub(crate) struct ClientPlan {
     pub(crate) clock: Clock,
     /// The length of the client's auto-renewed leases.
     pub(crate) lease: LeaseDuration,
-    /// For each task, whether it has a context.
+    /// For each task, whether it has a context: the identity by which it re-enters a lock that it holds.
     pub(crate) tasks: Vec<bool>,
 }
 
@@ -136,7 +137,8 @@ pub(crate) struct Plan {
     pub(crate) family: Family,
     /// For each name, the kinds that callers choose from.
     pub(crate) names: Vec<Vec<Kind>>,
-    /// The two sides of the lock, if many callers of one side keep one caller of the other side waiting.
+    /// In a history in which many callers of one side of a read-write lock keep one caller of the other side waiting:
+    /// these sides.
     pub(crate) crowd: Option<Crowd>,
     /// The number of servers.
     pub(crate) nodes: usize,
@@ -158,7 +160,7 @@ pub(crate) struct Plan {
     pub(crate) faults_until: Micros,
     /// The time after which tasks start nothing new.
     pub(crate) work_until: Micros,
-    /// The longest pause between two actions of a task. A few pauses are longer.
+    /// The longest usual pause between two actions of a task. A few pauses are longer.
     pub(crate) think: Micros,
     /// The circuit breakers of the clients, if they have them.
     pub(crate) breaker: Option<Breaker>,

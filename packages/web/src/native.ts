@@ -18,7 +18,7 @@ export type {
   Vocabulary,
 } from './binding.js';
 
-/** The additional argument for opening a client: the program's own Redis clients, by the numbers of their servers. */
+/** The program's own Redis clients, which only this core needs to open a client. An index is a server's number. */
 export type Opening = readonly RedisClient[];
 
 export const native = {

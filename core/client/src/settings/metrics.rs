@@ -13,7 +13,7 @@ use crate::observe::metrics::{Grouping, MAX_GROUPS, MAX_QUEUES};
 /// A fair lock whose queue is counted.
 #[derive(Clone)]
 pub(crate) struct CountedQueue {
-    /// The name that the host gave, as messages show it.
+    /// The name that the host gave, as errors and logs show it.
     pub(crate) name: Arc<str>,
     pub(crate) full_name: LockName,
 }

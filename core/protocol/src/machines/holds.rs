@@ -257,7 +257,7 @@ pub(crate) enum Input {
     Lost(HoldId, LostReason),
     /// The client closes, so no caller will release the hold. The ticket, if any, gets the outcome of the release.
     ClientCloses { hold: HoldId, ticket: Option<Ticket> },
-    /// An attempt of the hold's owner was answered, or was cut off.
+    /// An attempt of the hold's owner was answered, or its connection closed.
     Resolved(HoldId, Resolved),
     /// A lane of a node has opened.
     Connected(NodeId, Lane),
@@ -412,8 +412,8 @@ impl Holds {
     /// or a server's clock that was set back, may keep the record for longer than the lease.
     ///
     /// The release is sent when the known TTL has passed. The client sends it at once if the record was removed or
-    /// stolen, or if the hold was lost before its deadline. A hold that was lost so early is a member of a lost
-    /// composite lock, and its TTL may be long.
+    /// stolen, or if the hold was lost before its deadline. The last is a member of a lost composite
+    /// lock; its TTL may be long, and other owners would wait for its end.
     fn forget_lost(&mut self, io: &mut Io, id: HoldId, now: Instant) {
         let Some(hold) = self.end(io, id) else { return };
         let is_gone = matches!(hold.lost(), Some(LostReason::Removed | LostReason::Stolen));

@@ -239,7 +239,7 @@ impl Network {
         self.each(|connection| connection.machine == Some(machine), Cable::cut);
     }
 
-    /// Lets a sentinel answer no client. With `is_silent` false, resets its connections, and lets it answer again.
+    /// Stops a sentinel from answering clients. With `is_silent` false, resets its connections, and lets it answer again.
     pub(super) fn silence_sentinel(&self, sentinel: usize, is_silent: bool) {
         let address = SENTINELS + sentinel;
         self.set_unreachable(address, is_silent.then_some(ConnectOutcome::Unanswered));

@@ -11,8 +11,8 @@
 //!
 //! A server tells its run id to users with the right to ask. For other users, and behind a proxy that returns the run
 //! ids of different servers, a key identifies the server: the new connection sets it, and an open connection reads it
-//! (`lane.rs`). If the user may do neither, servers with the same address count as one, and a new connection to another
-//! address is closed.
+//! (`lane.rs`). If the user may neither ask for the run id nor use such a key, servers with the same address count as
+//! one, and a new connection to another address is closed.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -104,7 +104,7 @@ impl Identity {
         self.state().current.upgrade()
     }
 
-    /// Makes the server of this mark the client's. Returns `None` if another connection keeps the client at a server.
+    /// Notes that the client is at the server with this mark. Returns `None` if another connection keeps the client at a server.
     pub(super) fn join(&self, mark: Mark) -> Option<Arc<Server>> {
         let mut state = self.state();
         if state.current.strong_count() > 0 {

@@ -171,7 +171,7 @@ impl SubscriptionLink {
         self.state = State::Waiting;
     }
 
-    /// Gives up the connection unless it certainly goes to this server, where the client is.
+    /// Gives up the connection unless it is known to go to this server, to which the client's commands go.
     pub(super) fn leave_unless_at(&mut self, server: &Server, now: Instant) {
         let State::Open(open) = &self.state else { return };
         if !open
@@ -345,8 +345,8 @@ impl Open {
     ) -> Result<(), Failure> {
         let is_rejected = matches!(reply, Err(error) if REROUTING_CODES.contains(&error.code.as_str()));
         if is_rejected && !matches!(self.pending.front(), Some(PendingReply::Shard(_))) {
-            // This error answers a request to end a subscription. The node ended the subscription itself before it read
-            // the request, and the message of that end removed the request from `pending`.
+            // This error answers a request to end a subscription. The node had ended the subscription itself before it
+            // read the request. `on_push` took that message for the answer, and removed the request from `pending`.
             return Ok(());
         }
         match self.pending.pop_front() {

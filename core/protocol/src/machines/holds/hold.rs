@@ -558,8 +558,8 @@ impl Watchdog {
         }
     }
 
-    /// A lane of the node has closed, which need not be the lane of the renewal in flight. A renewal that was not sent yet
-    /// would wait for the next connection, so it counts as failed, and the next renewal uses an open lane.
+    /// A lane of the node has closed, which need not be the lane of the renewal in flight. A renewal that was not sent
+    /// yet would wait for the next connection, so it counts as failed, and the next renewal uses an open lane.
     pub(super) fn lane_closed(&mut self, io: &mut Io, id: HoldId, now: Instant) {
         let call = self.renewal.and_then(|call| io.in_flight(call));
         if call.is_some_and(|call| call.sent.is_none()) {

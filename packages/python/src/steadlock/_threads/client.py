@@ -78,8 +78,9 @@ def redlock(
     `lock(name)` and `mutex(name)` return the same lock here, with the records of other RedLock libraries. The lock is
     not reentrant: a thread that holds it and would wait for it again gets `InvalidArgumentError` at once. Its leases
     have no token. For other kinds `acquire` raises `InvalidArgumentError`. If no majority can be reached, `acquire`
-    raises `UnavailableError` after `wait`; without a bound, after one `lease` of the client; for a single attempt, as
-    soon as each primary has answered or its response timeout is over (a tenth of the lease, 50 to 500 ms).
+    raises `UnavailableError` after `wait`. If the wait has no bound, it does so after the time of the client's `lease`;
+    for a single attempt, as soon as each primary has answered or its response timeout is over (a tenth of the lease, 50
+    to 500 ms).
 
     The guarantee requires that a primary which restarts without its data stays away for as long as the longest lease.
 
@@ -253,7 +254,7 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
 
 
 CONNECT_CHECK_INTERVAL = 0.1
-"""The interval of checks for an interrupt by another thread while a client connects, in seconds."""
+"""How often a thread that connects looks for an exception that another thread raises in it, in seconds."""
 
 
 def _make_client(native: _native.Client, lazy: bool) -> Client:

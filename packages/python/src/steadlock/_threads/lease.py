@@ -61,8 +61,8 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
         Returns `expired` or `stolen` for a lost lease, and does not touch the record of another owner. Returns
         `unknown` if the server does not answer within the command timeout. After an interrupt the release goes on in
         the background. After the client was closed, which released the lease, returns the outcome of that release.
-        Raises `MisconfiguredError` if the server does not permit its user to release the lock; the release is then
-        retried in the background.
+        Raises `MisconfiguredError` if the client's user has no right to release the lock; the release is then retried
+        in the background.
         """
         _, outcome, _ = self._release()
         return outcome
@@ -73,8 +73,8 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
             self._connection.forget(self)
             released = self._connection.call(native.release, native.submit_release, self._native.id)
         except BaseException:
-            # The exception can have come before the release began. It can even be an error of this package, because
-            # signal handlers use locks too.
+            # The exception can have come before the release began. It can even be a `SteadlockError`: a signal handler
+            # can run here, and a lock that it uses can raise.
             self._abandon()
             raise
         _, outcome, lost = released

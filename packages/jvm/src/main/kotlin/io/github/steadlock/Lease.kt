@@ -73,8 +73,8 @@ public class Lease internal constructor(
 
     /**
      * How long the holder may rely on the lease if nothing renews it; zero if the lease is not valid any more. The
-     * deadline counts from before the request was sent. The time for which the machine sleeps is used up too. A pause of a
-     * virtual machine is used up once its wall clock has been corrected.
+     * deadline counts from before the request was sent. The time for which the machine sleeps is used up too. A pause
+     * of a virtual machine is used up once its wall clock has been corrected.
      */
     public val remaining: Duration
         get() = Duration.ofNanos(held.remainingNanos)

@@ -33,8 +33,9 @@ public class LockOptions private constructor(
     public fun withLease(lease: Duration): LockOptions = copy(leaseMs = lease.millis())
 
     /**
-     * Renews the lease of [withLease] until the release, also if the lock's own options set that lease. A renewed lease
-     * is 300 ms to 24 h long. Changes nothing without [withLease], because the client's own lease is renewed anyway.
+     * Renews the lease of [withLease] until the release, whether these options set that lease or the lock's own do. A
+     * renewed lease is 300 ms to 24 h long. Changes nothing if neither sets a lease, because the client's own lease is
+     * renewed anyway.
      *
      * ```java
      * LockOptions.DEFAULT.withLease(Duration.ofSeconds(5)).renewed()

@@ -30,7 +30,7 @@ internal class WaitRecord(
 
     override fun failed(failure: Failure) {
         val outcome = outcomeOf(failure)
-        // Looks up the group now, because a closed client does not know the groups any more.
+        // Stores the lock's group, its label in the metrics, now: a client that is closed later cannot name it any more.
         if (outcome == "closed") recorder.group(lock, outcome)
         end(outcome, failure)
     }

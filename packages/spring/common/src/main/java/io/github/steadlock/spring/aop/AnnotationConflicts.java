@@ -165,8 +165,8 @@ final class AnnotationConflicts {
     }
 
     /**
-     * Returns the order of the advisor of this type, or null if there is none. If there are several,
-     * returns the highest order.
+     * Returns the order of the advisor of this type, or null if there is none. If there are
+     * several, returns the highest order.
      */
     private static Integer orderOf(
             ListableBeanFactory beans, Class<? extends AbstractPointcutAdvisor> type) {
