@@ -2,12 +2,14 @@
 
 mod support;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use steadlock::{Client, ClientInfo, ErrorKind};
+use steadlock::{Client, ClientInfo, ErrorKind, Lock};
 use steadlock_protocol::Reply;
 use support::Redis;
 use support::cluster::Cluster;
+
+const SOON: Duration = Duration::from_secs(20);
 
 /// Checks that the client info describes this test's process.
 fn check_is_this_process(info: &ClientInfo) {
@@ -29,6 +31,18 @@ async fn labelled(url: &str) -> Client {
     builder.connect().await.unwrap()
 }
 
+/// Returns the identity of the lock's holder. On a cluster the holder may have stored it a moment after its first grant.
+async fn identity_of_holder(lock: &Lock) -> ClientInfo {
+    let start = Instant::now();
+    loop {
+        if let Some(client) = lock.holder().await.unwrap().unwrap().client {
+            return ClientInfo::clone(&client);
+        }
+        assert!(start.elapsed() < SOON, "the holder has no identity");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
 /// Checks that another client can query the holder of each kind of lock, and that the error of a waiter that times out
 /// names the holder.
 async fn check_holder_is_named(url: &str) {
@@ -45,7 +59,7 @@ async fn check_holder_is_named(url: &str) {
     };
     for (held, requested) in kinds(&holder).into_iter().zip(kinds(&other)) {
         let lease = held.acquire().await.unwrap();
-        check_is_this_process(requested.holder().await.unwrap().unwrap().client.as_ref().unwrap());
+        check_is_this_process(&identity_of_holder(&requested).await);
         let refusal = requested
             .wait(Duration::from_millis(400))
             .acquire()

@@ -25,6 +25,9 @@ pub(crate) const EVERY: Duration = Duration::from_secs(30);
 const TTL_MILLIS: &str = "90000";
 /// How long the identity of another client is used before this client asks again.
 const BELIEVED: Duration = Duration::from_secs(60);
+/// How long another client counts as without an identity. The call that stores the identity may still be on its way,
+/// for example to another node of a cluster than the lock.
+const ABSENCE_BELIEVED: Duration = Duration::from_secs(1);
 /// The maximum number of other clients that are known.
 const MOST: usize = 1_000;
 
@@ -60,8 +63,11 @@ struct Own {
 enum Other {
     /// The question is in flight.
     Asked,
-    /// The answer came; `info` is `None` if the other client says nothing about itself.
-    Known { info: Option<Arc<ClientInfo>>, at: Instant },
+    /// The answer came; `info` is `None` if the other client says nothing about itself. It is used until then.
+    Known {
+        info: Option<Arc<ClientInfo>>,
+        until: Instant,
+    },
 }
 
 impl Identities {
@@ -121,7 +127,7 @@ impl Identities {
         let own = self.own.as_ref()?;
         let (client, _) = OwnerId::parts(owner)?;
         let is_known = match self.others.get(client) {
-            Some(Other::Known { at, .. }) => now.saturating_since(*at) < BELIEVED,
+            Some(Other::Known { until, .. }) => now < *until,
             Some(Other::Asked) => true,
             None => *client == *own.client,
         };
@@ -144,10 +150,9 @@ impl Identities {
     /// Notes that a question about a client was sent.
     pub(crate) fn asked(&mut self, call: CallId, client: Box<str>, now: Instant) {
         if self.others.len() >= MOST {
-            let is_believed = |at: &Instant| now.saturating_since(*at) < BELIEVED;
             self.others.retain(|_, other| match other {
                 Other::Asked => true,
-                Other::Known { at, .. } => is_believed(at),
+                Other::Known { until, .. } => now < *until,
             });
         }
         if self.others.len() >= MOST {
@@ -164,11 +169,13 @@ impl Identities {
         match result {
             Ok(reply) => {
                 let info = parse(reply);
-                self.others.insert(client, Other::Known { info, at: now });
+                let until = now + if info.is_some() { BELIEVED } else { ABSENCE_BELIEVED };
+                self.others.insert(client, Other::Known { info, until });
             }
             // The same question would fail again, for example because this user may not read identities.
             Err(CallError::Server { code, .. }) if Refusal::of(code) != Refusal::Temporary => {
-                self.others.insert(client, Other::Known { info: None, at: now });
+                let until = now + BELIEVED;
+                self.others.insert(client, Other::Known { info: None, until });
             }
             // This client asks again when another refusal names that client.
             Err(_) => {

@@ -150,6 +150,20 @@ fn an_inspection_names_the_program_of_the_holder() {
 }
 
 #[test]
+fn a_holder_that_has_no_identity_yet_is_asked_about_again_a_second_later() {
+    let mut world = world(2);
+    world.hold(0, wants("a"));
+    let stored = std::mem::take(&mut world.server.clients);
+    for _ in 0..5 {
+        assert_eq!(holder(&mut world, 1), None);
+    }
+    assert_eq!(count(&world, 1, Script::ClientInspect), 1);
+    world.server.clients = stored;
+    world.run_for(ms(1_000));
+    assert_eq!(holder(&mut world, 1).unwrap(), "orders.py, pid 1 on worker");
+}
+
+#[test]
 fn many_who_ask_at_once_ask_once_which_program_it_is() {
     let mut world = world(2);
     world.hold(0, wants("a"));
