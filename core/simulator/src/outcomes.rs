@@ -310,7 +310,8 @@ impl World {
         let is_token_due = fencing && !is_inside && !grant.degraded;
         self.check_token(client, ticket, grant, &locks, is_token_due)?;
         self.clients[client].tasks[task].leases.push(grant.lease);
-        let of = (locks.clone(), self.granted_locally(client, grant, &locks));
+        let local = self.granted_locally(client, grant, &locks);
+        let of = (locks.clone(), local.clone());
         let hold = self.ledger.granted(client, grant, inside, of, renewed).hold;
         if grant.degraded {
             self.did(Operation::Degraded);
@@ -318,8 +319,8 @@ impl World {
         // Some members of a degraded composite lock may have a record.
         if !grant.degraded || locks.len() > 1 {
             self.owned.granted(client, ticket, hold);
-            let names = locks.iter().map(|(name, _)| *name);
-            self.operators.granted(client, ticket, hold, names);
+            let on_record = locks.iter().map(|(name, _)| *name).filter(|name| !local.contains(name));
+            self.operators.granted(client, ticket, hold, on_record);
         }
         self.grants += 1;
         for (name, kind) in &locks {
