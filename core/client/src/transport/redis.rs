@@ -271,8 +271,8 @@ impl Transport for Redis {
     fn transmit(&mut self, item: Transmit) {
         match item {
             Transmit::Call(call) => match call.lane {
-                Lane::Command => self.commands.push(call),
-                Lane::Renewal => self.renewals.push(call),
+                Lane::Command => self.commands.push(call.into()),
+                Lane::Renewal => self.renewals.push(call.into()),
             },
             Transmit::Subscribe { channel, .. } => self.subscriptions.subscribe(channel),
             Transmit::Unsubscribe { channel, .. } => self.subscriptions.unsubscribe(&channel),

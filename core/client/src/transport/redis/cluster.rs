@@ -437,12 +437,9 @@ impl Transport for Cluster {
             }
         });
         self.queue = queue;
-        for SendableCall { node, call, asking } in sendable {
-            let lane = self.shard(&node, now).lane(call.lane);
-            match asking {
-                true => lane.push_asking(call),
-                false => lane.push(call),
-            }
+        for SendableCall { node, routed } in sendable {
+            let lane = routed.call.lane;
+            self.shard(&node, now).lane(lane).push(routed);
         }
         for shard in self.shards.values_mut() {
             shard.redis_mut().flush(now, sent);

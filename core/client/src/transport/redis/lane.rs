@@ -121,22 +121,9 @@ impl LaneLink {
     }
 
     /// Adds a call to send with the next flush.
-    pub(super) fn push(&mut self, call: Call) {
-        self.push_routed(call, false);
-    }
-
-    /// Adds a call for a node to which the slot is still migrating. `ASKING` makes the node run it.
-    pub(super) fn push_asking(&mut self, call: Call) {
-        self.push_routed(call, true);
-    }
-
-    fn push_routed(&mut self, call: Call, asking: bool) {
+    pub(super) fn push(&mut self, routed: Routed) {
         self.waiting.push_back(Waiting {
-            routed: Routed {
-                call,
-                asking,
-                is_repeated: false,
-            },
+            routed,
             // Set by the first flush, because `push` reads no clock.
             since: Instant::ZERO,
         });
@@ -409,6 +396,17 @@ pub(super) struct Routed {
     pub(super) asking: bool,
     /// Whether the call was repeated after NOSCRIPT. Such a call is not repeated again.
     pub(super) is_repeated: bool,
+}
+
+/// A call to the owner of its slot.
+impl From<Call> for Routed {
+    fn from(call: Call) -> Self {
+        Self {
+            call,
+            asking: false,
+            is_repeated: false,
+        }
+    }
 }
 
 /// A call that a cluster node did not run, and the node's error.

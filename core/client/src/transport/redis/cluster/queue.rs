@@ -14,7 +14,7 @@ use steadlock_resp::replies::ServerError;
 
 use crate::transport::TransportEvent;
 use crate::transport::redis::address::Address;
-use crate::transport::redis::lane::RejectedCall;
+use crate::transport::redis::lane::{RejectedCall, Routed};
 
 /// The base of the pause before a rejected call is sent again. The pause doubles with every attempt.
 const BACK_OFF: Duration = Duration::from_millis(10);
@@ -67,9 +67,7 @@ struct Destination {
 /// A call that is sent now.
 pub(super) struct SendableCall {
     pub(super) node: Address,
-    pub(super) call: Call,
-    /// Whether to ask the node to run the call although the slot is still migrating to it.
-    pub(super) asking: bool,
+    pub(super) routed: Routed,
 }
 
 /// The node at which a rejected call is sent again.
@@ -185,18 +183,20 @@ impl Queue {
                 count: 0,
             });
             destination.count += 1;
-            let asking = waiting.asking.is_some();
-            let call = waiting.call;
             let sent = Sent {
                 flow,
-                key: call.keys.first().cloned().unwrap_or_else(|| Arc::from([])),
-                script: call.script,
+                key: waiting.call.keys.first().cloned().unwrap_or_else(|| Arc::from([])),
+                script: waiting.call.script,
                 since: waiting.since,
                 attempts: waiting.attempts,
                 last_error: waiting.last_error,
             };
-            self.sent.insert(call.id, sent);
-            sendable.push(SendableCall { node, call, asking });
+            self.sent.insert(waiting.call.id, sent);
+            let routed = Routed {
+                asking: waiting.asking.is_some(),
+                ..waiting.call.into()
+            };
+            sendable.push(SendableCall { node, routed });
         }
         self.waiting = remaining;
         sendable
@@ -398,8 +398,8 @@ mod tests {
     fn sent(queue: &mut Queue, node: &Address, now: Instant) -> Vec<SentCall> {
         let sendable = queue.flush(now, |_| Decision::SendTo(node.clone()));
         let sent = |sendable: SendableCall| SentCall {
-            id: sendable.call.id.get(),
-            asking: sendable.asking,
+            id: sendable.routed.call.id.get(),
+            asking: sendable.routed.asking,
         };
         sendable.into_iter().map(sent).collect()
     }
