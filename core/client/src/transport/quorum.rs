@@ -3,7 +3,7 @@
 use std::task::Context;
 use std::time::Duration;
 
-use steadlock_collections::SortedSet;
+use steadlock_collections::{SortedMap, SortedSet};
 use steadlock_protocol::{CallId, Cause, Error, ErrorKind, Instant, Lane, NodeId, Operation, Transmit};
 
 use super::{FirstConnection, Transport, TransportEvent};
@@ -15,9 +15,7 @@ pub(super) struct Quorum {
     first: FirstConnection,
     connected: SortedSet<usize>,
     /// The nodes that have failed and have not connected since, until the result is reported.
-    failed: SortedSet<usize>,
-    /// The causes of their failures.
-    causes: Vec<Cause>,
+    failed: SortedMap<usize, Cause>,
     /// Whether the result of the first connection was reported.
     is_reported: bool,
     /// The time at which a majority was connected for the first time.
@@ -35,8 +33,7 @@ impl Quorum {
             names,
             first,
             connected: SortedSet::new(),
-            failed: SortedSet::new(),
-            causes: Vec::new(),
+            failed: SortedMap::new(),
             is_reported: false,
             majority_since: None,
             events: Vec::new(),
@@ -51,8 +48,8 @@ impl Quorum {
             TransportEvent::LaneClosed { lane, cause, .. } => {
                 let cause = self.with_node_name(node, cause);
                 self.connected.remove(&node);
-                if !self.is_reported && self.failed.insert(node) {
-                    self.causes.push(cause.clone());
+                if !self.is_reported {
+                    self.failed.get_or_insert_with(node, || cause.clone());
                 }
                 TransportEvent::LaneClosed { node: id, lane, cause }
             }
@@ -120,7 +117,7 @@ impl Quorum {
             self.is_reported = true;
             let what = format!("no majority of {} primaries can be reached", self.nodes.len());
             let error = Error::new(ErrorKind::Unavailable, Operation::Connect, what)
-                .with_cause(Cause::joined(self.causes.iter(), self.causes.len()))
+                .with_cause(Cause::joined(self.failed.values(), self.failed.len()))
                 .with_advice("are they running, and the addresses right?");
             events.push(TransportEvent::Unreachable(error.with_node(self.names.join(", "))));
         }
