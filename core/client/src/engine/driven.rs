@@ -212,7 +212,7 @@ pub(super) fn start(
         ));
     }
     let Some(commands) = commands.take() else { return Ok(()) };
-    let (transport, links) = transport::open(settings);
+    let (transport, links) = transport::open(settings, first);
     let servers = settings.targets.iter().map(Server::of).collect();
     let engine = Engine::new(settings, port, commands, transport, first);
     *driver.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Driven {

@@ -20,7 +20,7 @@ use super::{FirstConnection, NODE, Transport, TransportEvent};
 use crate::settings::Settings;
 
 /// Creates the transport for these settings, and for each server a `NodeLink`, the program's side of it.
-pub(crate) fn open(settings: &Settings) -> (Box<dyn Transport>, Vec<NodeLink>) {
+pub(crate) fn open(settings: &Settings, first: FirstConnection) -> (Box<dyn Transport>, Vec<NodeLink>) {
     let nodes = 0..settings.targets.len();
     let links: Vec<NodeLink> = nodes
         .map(|node| NodeLink::new(node, settings.command_timeout))
@@ -31,13 +31,7 @@ pub(crate) fn open(settings: &Settings) -> (Box<dyn Transport>, Vec<NodeLink>) {
         .collect();
     let transport = match ends.len() {
         1 => ends.remove(0),
-        _ => {
-            let first = match settings.lazy {
-                true => FirstConnection::Lazy,
-                false => FirstConnection::Awaited,
-            };
-            Box::new(Quorum::new(ends, settings.servers(), first))
-        }
+        _ => Box::new(Quorum::new(ends, settings.servers(), first)),
     };
     (transport, links)
 }
