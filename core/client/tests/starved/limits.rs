@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, Uid, getrlimit, getuid, setrlimit};
 use rustix::thread::set_thread_res_uid;
@@ -64,8 +64,13 @@ impl Drop for Limited {
 
 /// Waits until only two threads of clients are left: an engine and one of its pool. The system reuses the memory of a
 /// thread that has ended, so a client could start a thread there although no other memory is left.
-pub fn wait_for_ended_threads() {
+pub fn wait_for_ended_threads(limit: Duration) {
+    let start = Instant::now();
     while threads_of_clients() > 2 {
+        assert!(
+            start.elapsed() < limit,
+            "not within {limit:?}: ended threads of the client"
+        );
         thread::yield_now();
     }
 }

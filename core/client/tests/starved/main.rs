@@ -148,7 +148,7 @@ fn without_memory_for_a_thread_a_new_client_says_so_and_running_clients_continue
             let _threads = ManyThreads::as_many_as_possible();
             cut(&mut connection);
             wait_until_recovered(&client, "a");
-            wait_for_ended_threads();
+            wait_for_ended_threads(SOON);
             let _more_threads = ManyThreads::as_many_as_possible();
             check_error_names(&lazy, "threads");
             assert!(held.is_valid());
