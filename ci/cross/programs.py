@@ -239,3 +239,10 @@ def wait_until(what: str, condition: Callable[[], object], within: float = OUTPU
     while not condition():
         assert time.monotonic() < deadline, f"not within {within} s: {what}"
         time.sleep(0.005)
+
+
+def wait_until_queued(store: redis.Redis, name: str, count: int, newest: Contender | None = None) -> None:
+    """Waits until the queue of a fair lock has `count` waiters. Fails if the newest contender prints a line instead."""
+    queue = f"steadlock:{{{name}}}:fair"
+    wait_until(f"{count} are queued", lambda: store.zcard(queue) == count or (newest and newest.has_printed()))
+    assert not newest or not newest.has_printed(), f"{newest.language} does not wait"

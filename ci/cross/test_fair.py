@@ -13,7 +13,17 @@ import redis
 from monitor import Command, Monitor
 
 import steadlock
-from programs import OUTPUT_TIMEOUT, Contender, Server, Turns, finish, start_round, together, turns, wait_until
+from programs import (
+    OUTPUT_TIMEOUT,
+    Contender,
+    Server,
+    Turns,
+    finish,
+    start_round,
+    together,
+    turns,
+    wait_until_queued,
+)
 
 WAITERS = 16
 CONTEST = ["python-asyncio", "node", "jvm"]
@@ -41,7 +51,7 @@ def contest(server: Server, name: str, release: Callable[[], object], warm_up: i
     )
     with together(contenders) as ready:
         start_round(ready)
-        wait_until_queued(server, name, WAITERS * len(ready))
+        wait_until_queued(server.store, name, WAITERS * len(ready))
         release()
         results = [turns(contender.read()) for contender in ready]
         done = time.monotonic()
@@ -239,7 +249,7 @@ def waiting(server: Server, name: str, *languages: str) -> Iterator[list[Contend
         waiters = []
         for place, language in enumerate(languages, 1):
             waiters.append(stack.enter_context(Contender(language, "hold", server, name, kind="fair")))
-            wait_until_queued(server, name, place, waiters[-1])
+            wait_until_queued(server.store, name, place, waiters[-1])
         yield waiters
 
 
@@ -247,10 +257,3 @@ def granted_within(seconds: float, waiter: Contender) -> None:
     started = time.monotonic()
     waiter.expect("held", seconds)
     print(f"granted after {time.monotonic() - started:.2f} s")
-
-
-def wait_until_queued(server: Server, name: str, count: int, newest: Contender | None = None) -> None:
-    """Waits until the queue has `count` waiters. Fails if the newest contender prints a line instead."""
-    queue = f"steadlock:{{{name}}}:fair"
-    wait_until(f"{count} are queued", lambda: server.store.zcard(queue) == count or (newest and newest.has_printed()))
-    assert not newest or not newest.has_printed(), f"{newest.language} does not wait"

@@ -17,7 +17,7 @@ from monitor import Monitor
 from stepped_clock import SteppedServer, build, stepped_server
 
 import steadlock
-from programs import Contender, finish, start_round, together, wait_until
+from programs import Contender, finish, start_round, together, wait_until, wait_until_queued
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the clock's library is for Linux")
 
@@ -224,11 +224,11 @@ def test_fair_waiters_keep_their_order_after_their_first_poll_after_a_step(
         held_with_waiter(stepped, "fair", "fair", lease=3 * LEASE) as (lease, first),
         Waiter(stepped, "fair") as second,
     ):
-        wait_until_queued(stepped, 2)
+        wait_until_queued(stepped.store, NAME, 2)
         stepped.step(seconds)
         stepped_at = stepped.time()
         with Waiter(stepped, "fair") as third:
-            wait_until_queued(stepped, 3)
+            wait_until_queued(stepped.store, NAME, 3)
             wait_until(
                 "the server has polls of all waiters",
                 lambda: all(stepped_at <= polled <= stepped.time() for polled in last_polls(stepped)),
@@ -246,7 +246,7 @@ def test_fair_waiters_keep_their_order_after_their_first_poll_after_a_step(
 def test_a_release_right_after_a_step_drops_no_fair_waiter(stepped: SteppedServer, seconds: float) -> None:
     with held_with_waiter(stepped, "fair", "fair") as (lease, first), ExitStack() as stack:
         waiters = [first, *(stack.enter_context(Waiter(stepped, "fair")) for _ in range(3))]
-        wait_until_queued(stepped, len(waiters))
+        wait_until_queued(stepped.store, NAME, len(waiters))
         stepped.step(seconds)
         lease.release()
         while waiters:
@@ -395,10 +395,6 @@ def assert_higher(before: steadlock.Lease, after: steadlock.Lease) -> None:
 
 def has_length(server: SteppedServer, key: str, count: int) -> bool:
     return int(server.store.llen(key)) >= count
-
-
-def wait_until_queued(server: SteppedServer, count: int) -> None:
-    wait_until(f"{count} are queued", lambda: server.store.zcard(f"steadlock:{{{NAME}}}:fair") == count)
 
 
 def last_polls(server: SteppedServer) -> list[float]:
