@@ -4,6 +4,8 @@ set positional-arguments := true
 export VIRTUAL_ENV := justfile_directory() / ".tools/venv"
 # All folders share one cache of mypy, so the libraries are analysed once.
 export MYPY_CACHE_DIR := justfile_directory() / ".tools/mypy"
+# Maven runs for seconds here. The JVM's second compiler would take longer than it saves: half of the processor time.
+export MAVEN_OPTS := env("MAVEN_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 venv := VIRTUAL_ENV / "bin"
 python := venv / "python"

@@ -29,8 +29,6 @@ MANAGED = {"boot3": ("1.9.25", "1.8.1"), "boot4": ("2.2.21", "1.10.2")}
 #: The stdlib in the library's pom. Maven chooses it if no nearer dependency names another one.
 NAMED = NEWEST
 CLASS_PATH = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:build-classpath"
-#: Each compiler runs only for a moment, so optimizing it would take longer.
-SHORT_LIVED = os.environ | {"MAVEN_OPTS": f"{os.environ.get('MAVEN_OPTS', '')} -XX:TieredStopAtLevel=1"}
 #: Seven programs are compiled before the first test, possibly on a busy machine.
 pytestmark = pytest.mark.timeout(1_200)
 REFUSED = "was compiled with an incompatible version of Kotlin"
@@ -230,7 +228,7 @@ def built(local: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
     maven = [*jars.MAVEN, f"-Dmaven.repo.local={local}", "-Dmdep.outputFile=class-path", "--fail-at-end"]
     # Maven fails, because some of the programs must be refused.
     command = [*maven, CLASS_PATH, "compile"]
-    done = subprocess.run(command, cwd=folder, env=SHORT_LIVED, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return Built(folder, done.stdout + done.stderr)
 
 
