@@ -13,8 +13,10 @@ from pathlib import Path
 from platforms import Platform
 
 ROOT = Path(__file__).resolve().parents[2]
-#: A separate target folder, as the builds for tests have other settings.
-TARGET = ROOT / "target" / "package"
+#: The folder of cargo's builds, also of those for tests: they share what runs during a build, such as macros.
+CARGO_TARGET = ROOT / "target"
+#: The folder of everything else that is made for packages.
+TARGET = CARGO_TARGET / "package"
 DIST = ROOT / "dist"
 VENV = Path(sys.executable).parent
 OWN_LICENCES = ("LICENSE-APACHE", "LICENSE-MIT")
@@ -62,7 +64,7 @@ def commit_moment() -> time.struct_time:
 def private_folders() -> dict[Path, str]:
     """Returns folders of this machine that compilers would write into their output, each with its replacement."""
     cargo = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
-    return {cargo / "registry" / "src": "/crates", TARGET: "/target", ROOT: "/steadlock"}
+    return {cargo / "registry" / "src": "/crates", CARGO_TARGET: "/target", ROOT: "/steadlock"}
 
 
 def environment(platform: Platform, is_library: bool = True) -> dict[str, str]:
@@ -74,7 +76,7 @@ def environment(platform: Platform, is_library: bool = True) -> dict[str, str]:
     c_flags = " ".join(f"-ffile-prefix-map={folder}={instead}" for folder, instead in folders)
     return {
         "PATH": f"{VENV}{os.pathsep}{os.environ['PATH']}",
-        "CARGO_TARGET_DIR": str(TARGET / "static" if platform.libc == "musl" and not is_library else TARGET),
+        "CARGO_TARGET_DIR": str(CARGO_TARGET),
         "CARGO_INCREMENTAL": "0",
         "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(flags),
         f"CFLAGS_{platform.triple.replace('-', '_')}": c_flags,
@@ -86,6 +88,5 @@ def build(platform: Platform, *packages: str, is_library: bool = True) -> Path:
     """Builds these packages of the workspace, and returns the folder with the results."""
     chosen = [word for package in packages for word in ("--package", package)]
     words = ["cargo", "zigbuild", "--release", "--locked", "--quiet", "--target", platform.zig, *chosen]
-    surroundings = environment(platform, is_library)
-    run(words, ROOT, **surroundings)
-    return Path(surroundings["CARGO_TARGET_DIR"]) / platform.triple / "release"
+    run(words, ROOT, **environment(platform, is_library))
+    return CARGO_TARGET / platform.triple / "release"

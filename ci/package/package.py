@@ -6,7 +6,7 @@
                                  crate from its package; then installs and runs everything
     package.py --all --unused    does the same without installing and running
 
-Everything is written to dist/. The native parts have another target folder than the builds for tests.
+Everything is written to dist/.
 """
 
 import argparse
