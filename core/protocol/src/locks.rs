@@ -422,7 +422,7 @@ impl Locks {
     /// Forgets a lock that is no longer in use. The lock is kept for `LINGER` first if the client is subscribed to its
     /// channel, or if other clients wait for the lock. A lock that a context holds is kept.
     fn forget_if_unused(&mut self, lock: LockId, now: Instant) {
-        if self.waiters.is_unused(lock) != Some(true) {
+        if !self.is_unused(lock) {
             return;
         }
         if self.channels.is_listening(lock) || self.waiters.is_shared(lock) {
@@ -435,13 +435,19 @@ impl Locks {
     /// Ends the subscriptions of a lock that has been idle for `LINGER`, and forgets the lock unless a context holds
     /// it. Does nothing if the lock is in use again.
     fn linger_over(&mut self, lock: LockId, now: Instant) {
-        if self.waiters.is_unused(lock) != Some(true) {
+        if !self.is_unused(lock) {
             return;
         }
         self.channels.input(&mut self.io, channels::Input::Unused(lock));
         if !self.holds.is_held_by_any(lock) {
             self.forget(lock, now);
         }
+    }
+
+    /// Whether no caller waits for a lock. When several callers fail at once, the fair queue learns of each by a step of
+    /// its own, and the lock must stay until the last one.
+    fn is_unused(&self, lock: LockId) -> bool {
+        self.waiters.is_unused(lock) == Some(true) && !self.fair_queue.has_waiters(lock)
     }
 
     fn forget(&mut self, lock: LockId, now: Instant) {

@@ -145,6 +145,10 @@ impl FairQueue {
         self.by_lock.get(&lock)?.keys.as_ref()
     }
 
+    pub(crate) fn has_waiters(&self, lock: LockId) -> bool {
+        self.by_lock.get(&lock).is_some_and(|queue| !queue.waiting.is_empty())
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.by_lock.len()
     }

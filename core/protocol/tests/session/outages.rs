@@ -110,6 +110,30 @@ fn waiters_fail_when_the_breaker_opens() {
 }
 
 #[test]
+fn all_waiters_of_a_fair_lock_fail_when_the_breaker_opens() {
+    let mut world = with_breakers(1);
+    world.server.stopped = true;
+    let canaries: Vec<_> = (0..5)
+        .map(|n| world.acquire(0, wants(&format!("canary {n}"))))
+        .collect();
+    world.run_for(ms(20));
+    let fair = AcquireRequest {
+        kind: Kind::Fair,
+        ..wants("held")
+    };
+    let waiting = [world.acquire(0, fair.clone()), world.acquire(0, fair)];
+    for ticket in canaries {
+        error(world.outcome(0, ticket));
+    }
+    for ticket in waiting {
+        let (outcome, _) = world
+            .outcome_within(0, ticket, Duration::ZERO)
+            .expect("with the others");
+        assert!(error(outcome).message().contains("the circuit breaker has been open"));
+    }
+}
+
+#[test]
 fn a_server_that_is_back_is_found_within_one_probe() {
     let mut world = with_breakers(1);
     outage(&mut world, 0);
