@@ -142,11 +142,11 @@ site-api: (install "python-site python-test node-site node-package") build-pytho
 lint: (install "python-demo")
     @{{ python }} ci/steps/tests.py lint-rust lint-structure lint-words lint-python lint-node lint-jvm lint-shell lint-dependencies
 
-# The call with `schedule_tests` also checks the command without its features, as it checks most crates anew anyway.
+# The second call checks the command without its features.
 lint-rust: (install "rust-lints wasm-target")
     cargo fmt --all --check
-    cargo clippy --workspace --exclude steadlock-uniffi-bindgen --exclude 'steadlock-defects-*' --all-targets --features steadlock/tracing --locked --quiet -- --deny warnings
-    cargo clippy {{ schedule_tests }} --bin steadlock --no-default-features --profile test --locked --quiet -- --deny warnings
+    cargo clippy --workspace --exclude steadlock-uniffi-bindgen --exclude 'steadlock-defects-*' --all-targets --features steadlock/tracing,steadlock/schedules --locked --quiet -- --deny warnings
+    cargo clippy {{ core }} --bin steadlock --no-default-features --features steadlock/tracing,steadlock/schedules --locked --quiet -- --deny warnings
     cargo clippy --package steadlock-wasm --target wasm32-unknown-unknown --locked --quiet -- --deny warnings
 
 # Finds circular imports, long files, open fields of state machines and wrong drawings, also in one folder that is named
