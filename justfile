@@ -7,6 +7,9 @@ export MYPY_CACHE_DIR := justfile_directory() / ".tools/mypy"
 # Maven runs for seconds here. The JVM's second compiler would take longer than it saves: half of the processor time.
 export MAVEN_OPTS := env("MAVEN_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+# A folder with the native parts, which the builds then copy: `test` sets it to that of `build-shipped`.
+shipped := env("STEADLOCK_BUILT", "")
+
 venv := VIRTUAL_ENV / "bin"
 python := venv / "python"
 maven := "mvn --batch-mode --no-transfer-progress"
@@ -71,7 +74,11 @@ build: build-cli build-python build-node build-example
 
 # Builds the `steadlock` command into target/release
 build-cli:
-    cargo build --release --locked --package steadlock-cli
+    {{ if shipped == "" { "cargo build --release --locked --package steadlock-cli" } else { "install -D -t target/release " + quote(shipped / "steadlock") } }}
+
+# Builds the native parts as users install them, into target/shipped
+build-shipped: (install "python-test python-build python-package package-targets")
+    {{ python }} ci/package/shipped.py
 
 # Builds the Python package into .tools/venv
 build-python: (install "python-just")

@@ -90,3 +90,9 @@ def build(platform: Platform, *packages: str, is_library: bool = True) -> Path:
     words = ["cargo", "zigbuild", "--release", "--locked", "--quiet", "--target", platform.zig, *chosen]
     run(words, ROOT, **environment(platform, is_library))
     return CARGO_TARGET / platform.triple / "release"
+
+
+def libraries(platform: Platform) -> Path:
+    """Builds the libraries of Node and the JVM, and returns the folder with them. One call builds both, so that each
+    crate is compiled once. maturin builds the library of Python."""
+    return build(platform, "steadlock-node", *(["steadlock-jvm"] if platform.has_jar else []))

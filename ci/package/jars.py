@@ -32,18 +32,12 @@ CYCLONEDX = "org.cyclonedx:cyclonedx-maven-plugin:2.9.3:makeBom"
 Entries = dict[str, bytes]
 
 
-def has_jar(platform: Platform) -> bool:
-    """Whether a platform has a jar. There is none for musl: JNA's own library needs glibc, and JNA looks for ours in
-    the same folder for both."""
-    return platform.libc == "glibc"
-
-
 def classifier(platform: Platform) -> str:
     return f"linux-{platform.machine}"
 
 
 def native(platform: Platform) -> Path:
-    return building.build(platform, "steadlock-jvm") / "libsteadlock_jvm.so"
+    return building.libraries(platform) / "libsteadlock_jvm.so"
 
 
 def build_native(platform: Platform, library: Path) -> Path:

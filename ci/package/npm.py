@@ -92,7 +92,7 @@ def check_packed(tarball: Path) -> list[str]:
 
 
 def native(platform: Platform) -> Path:
-    return building.build(platform, "steadlock-node") / "libsteadlock_node.so"
+    return building.libraries(platform) / "libsteadlock_node.so"
 
 
 def manifest(package: Path) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def library_artefacts(platform: Platform) -> Iterator[Artefact]:
     """Builds the artefacts with native libraries of one platform."""
     library = npm.native(platform)
     yield artefact(npm.build(platform, library), platform.npm, checks.library(library, platform))
-    if jars.has_jar(platform):
+    if platform.has_jar:
         library = jars.native(platform)
         jar = jars.build_native(platform, library)
         yield artefact(jar, jars.classifier(platform), checks.library(library, platform))

@@ -25,6 +25,12 @@ class Platform(NamedTuple):
         return self.triple.partition("-")[0]
 
     @property
+    def has_jar(self) -> bool:
+        """Whether there is a jar. There is none for musl: JNA's own library needs glibc, and JNA looks for ours in the
+        same folder for both."""
+        return self.libc == "glibc"
+
+    @property
     def npm(self) -> str:
         """The platform's name in Node's packages."""
         return f"linux-{self.cpu}-{'gnu' if self.libc == 'glibc' else 'musl'}"

@@ -8,18 +8,19 @@ from pathlib import Path
 import bill
 import checks
 import unwinder
-from building import DIST, ROOT, TARGET, VENV, environment, run
+from building import CARGO_TARGET, DIST, ROOT, TARGET, VENV, environment, run
 from platforms import Platform
 
 PACKAGE = ROOT / "packages" / "python"
 #: The oldest Python whose stable ABI the wheels use.
 ABI = "3.11"
+#: The folder of the wheels that users install.
+FOLDER = DIST / "python"
 WORDS = ("--release", "--locked", "--strip", "--quiet", "--out")
 
 
-def build(platform: Platform) -> Path:
+def build(platform: Platform, folder: Path = FOLDER) -> Path:
     """Builds a wheel that works with every Python from 3.11 on."""
-    folder = DIST / "python"
     run(
         [
             *(VENV / "maturin", "build", *WORDS, folder, "--zig"),
@@ -28,7 +29,8 @@ def build(platform: Platform) -> Path:
             *("--", *unwinder.flags(platform)),
         ],
         PACKAGE,
-        **environment(platform),
+        # maturin links by a Zig of its own. In a common folder each of the two would rebuild what the other has built.
+        **environment(platform) | {"CARGO_TARGET_DIR": str(CARGO_TARGET / "maturin")},
     )
     (wheel,) = folder.glob(f"*{platform.wheel}.whl")
     return wheel
@@ -36,9 +38,8 @@ def build(platform: Platform) -> Path:
 
 def sources() -> Path:
     """Packs the sources. If no wheel fits a machine, pip builds from them."""
-    folder = DIST / "python"
-    run([VENV / "maturin", "sdist", "--out", folder], PACKAGE)
-    (sdist,) = folder.glob("*.tar.gz")
+    run([VENV / "maturin", "sdist", "--out", FOLDER], PACKAGE)
+    (sdist,) = FOLDER.glob("*.tar.gz")
     run([VENV / "twine", "check", "--strict", sdist])
     return sdist
 

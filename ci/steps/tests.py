@@ -11,6 +11,7 @@ tests.py --plan     prints what each task waits for
 
 import json
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,9 @@ from steps import Step, main
 ROOT = Path(__file__).resolve().parents[2]
 JUST = Path(sys.prefix) / "bin" / "just"
 IS_LINUX = sys.platform == "linux"
+#: Where the native parts of packages run that are built for this machine, the tests use those.
+SHIPPED = ["build-shipped"] if platform.libc_ver()[0] == "glibc" else []
+FOLDER = ROOT / "target" / "shipped"
 
 
 def words(text: str) -> list[str]:
@@ -54,6 +58,7 @@ RUST_TESTS = ("test-crates", "test-client-most", "test-client-longest", "test-tr
 #: Tasks that a task waits for besides its dependencies. Builds of cargo into one folder wait for each other anyway.
 AFTER = {
     "build-tests": ["lint-rust"],
+    "build-cli": SHIPPED,
     "build-python": ["build-cli"],
     "build-jvm": ["build-python"],
     "build-node": ["build-python"],
@@ -97,8 +102,9 @@ class Plan:
         self._needs: dict[str, set[str]] = {}
         self._by_itself: dict[str, set[str]] = {}
         self._last = [] if chosen else LAST
-        for task in chosen or [*BUILDS, *BUSY, *WAITING, *PACKED]:
+        for task in chosen or [*SHIPPED, *BUILDS, *BUSY, *WAITING, *PACKED]:
             self._add(task)
+        self._environment = {"STEADLOCK_BUILT": str(FOLDER)} if {*SHIPPED} & {*self._needs} else {}
         for needs in self._needs.values():
             # A run of chosen tasks does not wait for tasks of `AFTER` and `PACKED` that are not part of it.
             needs &= {*self._needs, "install", "install-early"}
@@ -134,19 +140,19 @@ class Plan:
         install = ROOT / "ci" / "install"
         yield Step("install-early", [[install, *sorted(EARLY)]])
         yield Step("install", [[install, *sorted(self._installed)]], frozenset({"install-early"}))
-        listed = {task: place for place, task in enumerate([*BUILDS, *BUSY, *WAITING])}
+        listed = {task: place for place, task in enumerate([*SHIPPED, *BUILDS, *BUSY, *WAITING])}
         for task in sorted(self._needs, key=lambda task: listed.get(task, len(listed))):
             lane = "busy" if task in BUSY else "waiting" if task in WAITING else "" if task in PACKED else "builds"
             run: list[str | Path] = [*(["nice"] if lane == "builds" else []), JUST, "--no-deps", *task.split()]
             commands = [run]
             if self._by_itself[task]:
                 commands.insert(0, [install, *sorted(self._by_itself[task])])
-            yield Step(task, commands, frozenset(self._needs[task]), lane=lane)
+            yield Step(task, commands, frozenset(self._needs[task]), self._environment, lane)
         before = frozenset(self._needs)
         for task in self._last:
             # A task without commands only runs its dependencies, so `just` must not leave them out.
             options = ["--no-deps"] if self._recipes[task]["body"] else []
-            yield Step(task, [[JUST, *options, task]], before)
+            yield Step(task, [[JUST, *options, task]], before, self._environment)
             before = frozenset({task})
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the native library for this machine.
+# Builds the native library for this machine, or copies it from the folder STEADLOCK_BUILT if that is set.
 #
 # usage: build-native.sh TARGET [--built]     TARGET is Maven's build directory; --built uses cargo's last release build
 #
@@ -9,7 +9,7 @@ set -euo pipefail
 target=$1
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
-built=${CARGO_TARGET_DIR:-$root/target}
+built=${STEADLOCK_BUILT:-${CARGO_TARGET_DIR:-$root/target}/release}
 
 case $(uname -m) in
   x86_64 | amd64) arch=x86-64 ;;
@@ -24,7 +24,7 @@ case $(uname -s) in
 esac
 
 cd "$root"
-if [ "${2:-}" != --built ]; then
+if [ "${2:-}" != --built ] && [ -z "${STEADLOCK_BUILT:-}" ]; then
   cargo native --quiet
 fi
 
@@ -33,5 +33,5 @@ fi
 classes=$target/classes/$platform
 aside=$target/$library.new
 mkdir -p "$classes"
-cp "$built/release/$library" "$aside"
+cp "$built/$library" "$aside"
 mv -f "$aside" "$classes/$library"

@@ -1,6 +1,6 @@
 // Builds the native library for this machine and puts it where `src/native.ts` looks for it.
 //
-//   node build-native.mjs          builds the release library
+//   node build-native.mjs          builds the release library, or copies it from the folder STEADLOCK_BUILT if that is set
 //   node build-native.mjs --dev    builds a debug library: quick to build, slow to run
 //   node build-native.mjs --built  copies the library that cargo has built already
 
@@ -14,7 +14,8 @@ const root = join(here, '..', '..');
 const profile = process.argv.includes('--dev') ? 'dev' : 'release';
 
 const options = profile === 'dev' ? ['build', '--locked', '--package', 'steadlock-node'] : ['native'];
-if (!process.argv.includes('--built')) {
+const { STEADLOCK_BUILT } = process.env;
+if (!process.argv.includes('--built') && STEADLOCK_BUILT === undefined) {
   const { status } = spawnSync('cargo', [...options, '--quiet'], { cwd: root, stdio: 'inherit' });
   if (status !== 0) process.exit(status ?? 1);
 }
@@ -27,11 +28,11 @@ const built = {
   win32: ['steadlock_node.dll', `win32-${arch}-msvc`],
 }[platform] ?? ['libsteadlock_node.so', `linux-${arch}-${isMusl() ? 'musl' : 'gnu'}`];
 const target = process.env.CARGO_TARGET_DIR ?? join(root, 'target');
-const folder = profile === 'dev' ? 'debug' : 'release';
+const folder = STEADLOCK_BUILT ?? join(target, profile === 'dev' ? 'debug' : 'release');
 const library = join(here, 'native', `steadlock.${built[1]}.node`);
 // Written to another file first: a running process has the old file mapped, and would crash if its content changed.
 const fresh = `${library}.${process.pid}`;
-copyFileSync(join(target, folder, built[0]), fresh);
+copyFileSync(join(folder, built[0]), fresh);
 renameSync(fresh, library);
 
 // The package must contain the licences. npm does not pack links, so the files are copied.

@@ -1,6 +1,6 @@
 """Builds the native library for this machine, and lets this Python import the package from its sources.
 
-build_native.py            builds the release library
+build_native.py            builds the release library, or copies it from the folder STEADLOCK_BUILT if that is set
 build_native.py --built    copies the library that cargo has built already
 
 The wheels that users install are built by maturin.
@@ -20,11 +20,12 @@ IMPORTED = SOURCES / "steadlock" / ("_native.pyd" if sys.platform == "win32" els
 
 
 def main() -> None:
-    if "--built" not in sys.argv[1:]:
+    folder = os.environ.get("STEADLOCK_BUILT") or Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
+    if "--built" not in sys.argv[1:] and "STEADLOCK_BUILT" not in os.environ:
         subprocess.run(["cargo", "native", "--quiet"], cwd=ROOT, check=True)
     # Writes a new file and renames it, as a process may have mapped the old one.
     fresh = IMPORTED.with_suffix(f".{os.getpid()}")
-    shutil.copyfile(Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / BUILT, fresh)
+    shutil.copyfile(Path(folder) / BUILT, fresh)
     fresh.replace(IMPORTED)
     (Path(sysconfig.get_path("purelib")) / "steadlock.pth").write_text(f"{SOURCES}\n")
 
