@@ -447,7 +447,7 @@ impl Locks {
     /// Whether no caller waits for a lock. When several callers fail at once, the fair queue learns of each by a step of
     /// its own, and the lock must stay until the last one.
     fn is_unused(&self, lock: LockId) -> bool {
-        self.waiters.is_unused(lock) == Some(true) && !self.fair_queue.has_waiters(lock)
+        self.waiters.is_unused(lock) && !self.fair_queue.has_waiters(lock)
     }
 
     fn forget(&mut self, lock: LockId, now: Instant) {

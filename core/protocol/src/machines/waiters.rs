@@ -312,10 +312,9 @@ impl Waiters {
         self.queues.ids()
     }
 
-    /// Whether no caller of this client requests the lock, and no hold here blocks the waiters; `None` if the lock is
-    /// not known.
-    pub(crate) fn is_unused(&self, lock: LockId) -> Option<bool> {
-        self.queues.get(lock).map(Queue::is_unused)
+    /// Whether the lock is known, no caller of this client requests it, and no hold here blocks the waiters.
+    pub(crate) fn is_unused(&self, lock: LockId) -> bool {
+        self.queues.get(lock).is_some_and(Queue::is_unused)
     }
 
     /// Whether other clients listened to the last message about a release of the lock.
