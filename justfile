@@ -77,7 +77,7 @@ build-cli:
     {{ if shipped == "" { "cargo build --release --locked --package steadlock-cli" } else { "install -D -t target/release " + quote(shipped / "steadlock") } }}
 
 # Builds the native parts as users install them, into target/shipped
-build-shipped: (install "python-test python-build python-package package-targets")
+build-shipped: (install "python-build python-package package-targets")
     {{ python }} ci/package/shipped.py
 
 # Builds the Python package into .tools/venv
@@ -149,7 +149,7 @@ site-api: (install "python-site python-test node-site node-package") build-pytho
 lint: (install "python-demo")
     @{{ python }} ci/steps/tests.py lint-rust lint-structure lint-words lint-python lint-node lint-jvm lint-shell lint-dependencies
 
-# The second call checks the command without its features.
+# The second call checks the command without its features. The other crates keep theirs, so few are checked again.
 lint-rust: (install "rust-lints wasm-target")
     cargo fmt --all --check
     cargo clippy --workspace --exclude steadlock-uniffi-bindgen --exclude 'steadlock-defects-*' --all-targets --features steadlock/tracing,steadlock/schedules --locked --quiet -- --deny warnings

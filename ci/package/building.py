@@ -92,6 +92,7 @@ def build(platform: Platform, *packages: str, is_library: bool = True) -> Path:
     return CARGO_TARGET / platform.triple / "release"
 
 
+@functools.cache
 def libraries(platform: Platform) -> Path:
     """Builds the libraries of Node and the JVM, and returns the folder with them. One call builds both, so that each
     crate is compiled once. maturin builds the library of Python."""

@@ -23,8 +23,9 @@ from steps import Step, main
 ROOT = Path(__file__).resolve().parents[2]
 JUST = Path(sys.prefix) / "bin" / "just"
 IS_LINUX = sys.platform == "linux"
-#: Where the native parts of packages run that are built for this machine, the tests use those.
+#: The build of the native parts as users install them, which all tests then use. The libraries need glibc.
 SHIPPED = ["build-shipped"] if platform.libc_ver()[0] == "glibc" else []
+#: Where ci/package/shipped.py puts these parts.
 FOLDER = ROOT / "target" / "shipped"
 
 
