@@ -4,6 +4,7 @@ All native parts come from one call of cargo, so that each crate is compiled onc
 includes the command, because the demo does not count file descriptors as the tests do.
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -19,6 +20,7 @@ QUICKLY = {
 }
 MAVEN = ("mvn", "--batch-mode", "--no-transfer-progress", "--quiet")
 JVM = ROOT / "packages" / "jvm"
+BUILT = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
 RUST = "Rust: the command, and the libraries of the packages"
 KOTLIN = "Kotlin: the JVM package"
 NODE_TOOLS = "npm: what builds the Node package"
@@ -36,11 +38,12 @@ STEPS = (
     Step(
         PLACED,
         [
-            [sys.executable, "packages/python/build_native.py", "--built"],
-            ["node", "packages/node/build-native.mjs", "--built"],
-            [JVM / "build-native.sh", JVM / "target", "--built"],
+            [sys.executable, "packages/python/build_native.py"],
+            ["node", "packages/node/build-native.mjs"],
+            [JVM / "build-native.sh", JVM / "target"],
         ],
         needs=frozenset({RUST, KOTLIN, NODE_TOOLS}),
+        environment={"STEADLOCK_BUILT": str(BUILT)},
     ),
     Step(
         "Java: the demo's service",

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the native library for this machine, or copies it from the folder STEADLOCK_BUILT if that is set.
+# Builds the native library for this machine. If STEADLOCK_BUILT names a folder, the library in it is copied instead.
 #
-# usage: build-native.sh TARGET [--built]     TARGET is Maven's build directory; --built uses cargo's last release build
+# usage: build-native.sh TARGET     TARGET is Maven's build directory
 #
 # Puts the library into TARGET/classes/<os>-<arch>/, the folder in which JNA looks for it, in a jar too.
 set -euo pipefail
@@ -24,7 +24,7 @@ case $(uname -s) in
 esac
 
 cd "$root"
-if [ "${2:-}" != --built ] && [ -z "${STEADLOCK_BUILT:-}" ]; then
+if [ -z "${STEADLOCK_BUILT:-}" ]; then
   cargo native --quiet
 fi
 

@@ -1,8 +1,9 @@
 // Builds the native library for this machine and puts it where `src/native.ts` looks for it.
 //
-//   node build-native.mjs          builds the release library, or copies it from the folder STEADLOCK_BUILT if that is set
+//   node build-native.mjs          builds the release library
 //   node build-native.mjs --dev    builds a debug library: quick to build, slow to run
-//   node build-native.mjs --built  copies the library that cargo has built already
+//
+// If STEADLOCK_BUILT names a folder, the library in it is copied instead.
 
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, readFileSync, renameSync } from 'node:fs';
@@ -14,8 +15,8 @@ const root = join(here, '..', '..');
 const profile = process.argv.includes('--dev') ? 'dev' : 'release';
 
 const options = profile === 'dev' ? ['build', '--locked', '--package', 'steadlock-node'] : ['native'];
-const { STEADLOCK_BUILT } = process.env;
-if (!process.argv.includes('--built') && STEADLOCK_BUILT === undefined) {
+const given = process.env.STEADLOCK_BUILT;
+if (!given) {
   const { status } = spawnSync('cargo', [...options, '--quiet'], { cwd: root, stdio: 'inherit' });
   if (status !== 0) process.exit(status ?? 1);
 }
@@ -28,7 +29,7 @@ const built = {
   win32: ['steadlock_node.dll', `win32-${arch}-msvc`],
 }[platform] ?? ['libsteadlock_node.so', `linux-${arch}-${isMusl() ? 'musl' : 'gnu'}`];
 const target = process.env.CARGO_TARGET_DIR ?? join(root, 'target');
-const folder = STEADLOCK_BUILT ?? join(target, profile === 'dev' ? 'debug' : 'release');
+const folder = given || join(target, profile === 'dev' ? 'debug' : 'release');
 const library = join(here, 'native', `steadlock.${built[1]}.node`);
 // Written to another file first: a running process has the old file mapped, and would crash if its content changed.
 const fresh = `${library}.${process.pid}`;

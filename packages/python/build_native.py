@@ -1,7 +1,6 @@
 """Builds the native library for this machine, and lets this Python import the package from its sources.
 
-build_native.py            builds the release library, or copies it from the folder STEADLOCK_BUILT if that is set
-build_native.py --built    copies the library that cargo has built already
+If STEADLOCK_BUILT names a folder, the library in it is copied instead.
 
 The wheels that users install are built by maturin.
 """
@@ -20,12 +19,13 @@ IMPORTED = SOURCES / "steadlock" / ("_native.pyd" if sys.platform == "win32" els
 
 
 def main() -> None:
-    folder = os.environ.get("STEADLOCK_BUILT") or Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
-    if "--built" not in sys.argv[1:] and "STEADLOCK_BUILT" not in os.environ:
+    given = os.environ.get("STEADLOCK_BUILT")
+    folder = Path(given) if given else Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
+    if not given:
         subprocess.run(["cargo", "native", "--quiet"], cwd=ROOT, check=True)
     # Writes a new file and renames it, as a process may have mapped the old one.
     fresh = IMPORTED.with_suffix(f".{os.getpid()}")
-    shutil.copyfile(Path(folder) / BUILT, fresh)
+    shutil.copyfile(folder / BUILT, fresh)
     fresh.replace(IMPORTED)
     (Path(sysconfig.get_path("purelib")) / "steadlock.pth").write_text(f"{SOURCES}\n")
 
