@@ -391,7 +391,8 @@ async fn another_programs_65_megabytes_do_not_cost_the_connection_of_other_locks
         .await
         .unwrap();
     let kept = client.lock("kept").acquire().await.unwrap();
-    let foreign = client.mutex("text").wait(Duration::from_secs(2));
+    // Longer than one such call. Without any answer the wait would end with `Unavailable`.
+    let foreign = client.mutex("text").wait(Duration::from_secs(15));
     let waiter = tokio::spawn(async move { foreign.acquire().await.map(drop) });
     while !waiter.is_finished() {
         client.lock("other").acquire().await.unwrap().release().await.unwrap();
