@@ -35,10 +35,10 @@ def why_not() -> str | None:
     return None
 
 
-def enter(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def enter(*command: str, in_memory: bool = False, **environment: str) -> subprocess.CompletedProcess[str]:
     """Runs a command on a bare machine. Its stderr is merged into its stdout."""
     return subprocess.run(
-        [HERE / "enter", *command],
+        [HERE / "enter", *(["--in-memory"] if in_memory else []), *command],
         env=os.environ | environment | {"STEADLOCK_BARE_ENV": " ".join(environment)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -25,8 +25,12 @@ CHECKED_BY = {
     "mmdebstrap": "mmdebstrap --version",
 }
 
-# Commands that remove a tool which the bare machine has because another package needs it.
-REMOVED_BY = {"openssl": "dpkg --purge --force-depends openssl >/dev/null 2>&1; "}
+# Commands that run before a step. The first removes a tool that the bare machine has because another package needs it.
+# The second leaves the machine with Debian's commands for PostgreSQL but without the server, as its removal does.
+BEFORE = {
+    "openssl": "dpkg --purge --force-depends openssl >/dev/null 2>&1",
+    "postgresql": "(apt-get update && apt-get install --yes --no-install-recommends postgresql-common) >/dev/null 2>&1",
+}
 
 # The programs that steps call. The tests replace each with a program that fails.
 INSTALLERS = ("apt-get", "dnf", "apk", "pacman", "brew", "rustup", "npm")
@@ -44,13 +48,18 @@ def test_every_step_that_changes_the_machine_has_a_test() -> None:
 @on_a_bare_machine
 @pytest.mark.parametrize("name", machine_steps())
 def test_a_step_installs_the_missing_tool(name: str) -> None:
-    remove, check = REMOVED_BY.get(name, ""), CHECKED_BY[name]
-    absent = enter("bash", "-c", remove + check)
-    assert absent.returncode != 0, f"the bare machine has it already: {absent.stdout}"
-    installed = enter("bash", "-c", f"{remove} ci/install {name} && {check} && echo again: && ci/install {name}")
-    assert installed.returncode == 0, installed.stdout
-    assert "ci/install: " in installed.stdout, "the step prints what it does"
-    assert installed.stdout.partition("again:")[2].strip() == "", "the second run has nothing to do"
+    before, check = BEFORE.get(name, ""), CHECKED_BY[name]
+    script = f"""
+        {before}
+        if {check}; then echo "the bare machine has it already"; exit 1; fi
+        echo first:
+        ci/install {name} && {check} && echo second: && ci/install {name}
+    """
+    ran = enter("bash", "-c", script, in_memory=True)
+    assert ran.returncode == 0, ran.stdout
+    first, _, second = ran.stdout.partition("first:")[2].partition("second:")
+    assert "ci/install: " in first, "the step prints what it does"
+    assert second.strip() == "", "the second run has nothing to do"
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +120,7 @@ def test_a_task_with_a_broken_step_ends_and_names_the_step() -> None:
         "bash",
         "-c",
         "sed -i 's/rustup --quiet target add/rustup target add --quiet/' ci/install && ./ci/just test-wasm",
+        in_memory=True,
     )
     assert task.returncode != 0
     assert "ci/install: the step wasm-target failed" in task.stdout, task.stdout
