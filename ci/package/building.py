@@ -17,6 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 CARGO_TARGET = ROOT / "target"
 #: The folder of everything else that is made for packages.
 TARGET = CARGO_TARGET / "package"
+#: The folder of the scripts by which cargo-zigbuild calls Zig.
+WRAPPERS = TARGET / "zig"
 DIST = ROOT / "dist"
 VENV = Path(sys.executable).parent
 OWN_LICENCES = ("LICENSE-APACHE", "LICENSE-MIT")
@@ -77,6 +79,7 @@ def environment(platform: Platform, is_library: bool = True) -> dict[str, str]:
     return {
         "PATH": f"{VENV}{os.pathsep}{os.environ['PATH']}",
         "CARGO_TARGET_DIR": str(CARGO_TARGET),
+        "CARGO_ZIGBUILD_CACHE_DIR": str(WRAPPERS),
         "CARGO_INCREMENTAL": "0",
         "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(flags),
         f"CFLAGS_{platform.triple.replace('-', '_')}": c_flags,
@@ -97,3 +100,18 @@ def libraries(platform: Platform) -> Path:
     """Builds the libraries of Node and the JVM, and returns the folder with them. One call builds both, so that each
     crate is compiled once. maturin builds the library of Python."""
     return build(platform, "steadlock-node", *(["steadlock-jvm"] if platform.has_jar else []))
+
+
+def same_tools(platform: Platform) -> dict[str, str]:
+    """Returns the environment in which maturin compiles with the tools of `libraries`. maturin would write such scripts
+    of its own, and for other tools cargo compiles every crate again."""
+    libraries(platform)
+    compiler = max(WRAPPERS.rglob(f"zigcc-{platform.zig}-*"), key=lambda script: script.stat().st_mtime)
+    (compiler_of_cpp,) = compiler.parent.glob(f"zigcxx-{platform.zig}-*")
+    triple = platform.triple.replace("-", "_")
+    return {
+        f"CC_{triple}": str(compiler),
+        f"CXX_{triple}": str(compiler_of_cpp),
+        f"RANLIB_{triple}": str(compiler.parent / "zigranlib.sh"),
+        f"CARGO_TARGET_{triple.upper()}_LINKER": str(compiler),
+    }

@@ -8,7 +8,7 @@ from pathlib import Path
 import bill
 import checks
 import unwinder
-from building import CARGO_TARGET, DIST, ROOT, TARGET, VENV, environment, run
+from building import DIST, ROOT, TARGET, VENV, environment, run, same_tools
 from platforms import Platform
 
 PACKAGE = ROOT / "packages" / "python"
@@ -29,8 +29,7 @@ def build(platform: Platform, folder: Path = FOLDER) -> Path:
             *("--", *unwinder.flags(platform)),
         ],
         PACKAGE,
-        # maturin links by a Zig of its own. In a common folder each of the two would rebuild what the other has built.
-        **environment(platform) | {"CARGO_TARGET_DIR": str(CARGO_TARGET / "maturin")},
+        **environment(platform) | same_tools(platform),
     )
     (wheel,) = folder.glob(f"*{platform.wheel}.whl")
     return wheel
