@@ -46,7 +46,7 @@ pub(crate) use exclusion::{Exclusion, is_valid};
 pub(crate) use fair_queue::FairQueue;
 pub(crate) use fencing::Fencing;
 pub(crate) use following::Following;
-pub(crate) use levels::check_levels;
+pub(crate) use levels::{Levels, check_levels};
 pub(crate) use operators::{
     Operators, PermitReply, SemaphoreState, check_forced, check_inspected, check_next, check_undisturbed, shown,
 };

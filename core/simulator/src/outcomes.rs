@@ -8,7 +8,7 @@ use steadlock_protocol::{
 
 use crate::acquiring::check_not_owner;
 use crate::checks::{
-    Checked, broken, check_backing, check_degraded_grant, check_levels, check_refusal, check_skipped, is_valid,
+    Checked, Levels, broken, check_backing, check_degraded_grant, check_levels, check_refusal, check_skipped, is_valid,
 };
 use crate::kinds::Family;
 use crate::ledger::Lock;
@@ -348,10 +348,13 @@ impl World {
         let is_of_it = |lease: &LeaseId| self.ledger.get(client, *lease).is_some_and(|lease| lease.hold == hold);
         let leases = self.clients[client].tasks[task].leases.iter().copied();
         let leases: Vec<LeaseId> = leases.filter(is_of_it).collect();
-        let reported = grant
-            .levels
-            .saturating_sub(self.composites_around(client, task, &locks));
-        check_levels(client, task, (reported, Some(grant.lease)), &leases)
+        let reported = Levels {
+            count: grant
+                .levels
+                .saturating_sub(self.composites_around(client, task, &locks)),
+            innermost: Some(grant.lease),
+        };
+        check_levels(client, task, &reported, &leases)
     }
 
     /// Returns which names of a lease no server granted.
@@ -396,21 +399,27 @@ impl World {
         let (Some(context), Some(session)) = (of.context, &self.clients[client].session) else {
             return Ok(());
         };
+        let reported = |subject: &Subject| Levels {
+            count: session.levels(subject, context),
+            innermost: session.innermost(subject, context),
+        };
         for lease in &of.leases {
             let Some(locks) = self.ledger.get(client, *lease).map(|lease| &lease.locks) else {
                 continue;
             };
             if locks.len() > 1 {
-                let named = self.named(locks);
-                let all = Subject::All(named);
-                let reported = (session.levels(&all, context), session.innermost(&all, context));
-                check_levels(client, task, reported, &self.on_side(client, task, locks))?;
+                let all = Subject::All(self.named(locks));
+                check_levels(client, task, &reported(&all), &self.on_side(client, task, locks))?;
             }
             // A member of a composite lock is not held by itself.
             for (name, kind) in locks {
                 let one = Subject::One(*kind, self.names[*name].clone());
-                let reported = (session.levels(&one, context), session.innermost(&one, context));
-                check_levels(client, task, reported, &self.on_side(client, task, &[(*name, *kind)]))?;
+                check_levels(
+                    client,
+                    task,
+                    &reported(&one),
+                    &self.on_side(client, task, &[(*name, *kind)]),
+                )?;
             }
         }
         Ok(())
