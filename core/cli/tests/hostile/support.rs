@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
@@ -163,12 +163,12 @@ impl Monitor {
                     (&["SET", "witness", "1"], "+OK -OOM"),
                     (&["GET", "witness"], "$1 $-1"),
                 ] {
-                    let (asked, queued, stood) = (Instant::now(), time_in_run_queue(process), standstill::total());
+                    let (asked, queued, stood) = (Instant::now(), time_in_run_queues(process), standstill::total());
                     let reply = client.call(words).unwrap_or_else(|| panic!("no answer to {words:?}"));
                     let taken = asked.elapsed();
-                    // The time for which the server waited for a processor does not count: other programs took it. Nor
-                    // does the time for which the machine or this process stood still.
-                    let queued = time_in_run_queue(process).saturating_sub(queued);
+                    // The time for which the server or this thread waited for a processor does not count: other programs
+                    // took it. Nor does the time for which the machine or this process stood still.
+                    let queued = time_in_run_queues(process).saturating_sub(queued);
                     if taken > standstill::SHORTEST {
                         standstill::wait_until_noted();
                     }
@@ -207,14 +207,19 @@ impl Monitor {
     }
 }
 
-/// Returns how long the server's most delayed thread was ready to run while other programs had the processors.
-fn time_in_run_queue(process: u32) -> Duration {
+/// Returns how long the server's most delayed thread and the calling thread were ready to run while other programs had
+/// the processors.
+fn time_in_run_queues(process: u32) -> Duration {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten();
-    let waited = threads.flatten().filter_map(|thread| {
-        let counted = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        counted.split(' ').nth(1)?.parse().ok()
-    });
-    Duration::from_nanos(waited.max().unwrap_or(0))
+    let of_server = threads.flatten().filter_map(|thread| time_in_run_queue(&thread.path()));
+    let own = time_in_run_queue(Path::new("/proc/thread-self"));
+    of_server.max().unwrap_or_default() + own.unwrap_or_default()
+}
+
+/// Returns how long a thread was ready to run while others had the processors.
+fn time_in_run_queue(thread: &Path) -> Option<Duration> {
+    let counted = std::fs::read_to_string(thread.join("schedstat")).ok()?;
+    Some(Duration::from_nanos(counted.split(' ').nth(1)?.parse().ok()?))
 }
 
 fn resident_kilobytes(process: u32) -> u64 {
