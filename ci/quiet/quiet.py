@@ -2,7 +2,9 @@
 
 A virtual machine shares its processors with others. Sometimes it has none for a tenth of a second or longer, and
 everything in it is late. The kernel counts that time as stolen. A pause of the whole machine is not counted, but then a
-sleeping thread wakes up late. A test that fails during such a moment proves nothing.
+sleeping thread wakes up late, by the steady clock or by the wall clock: while the host takes a snapshot, the steady
+clock may stand still, and the wall clock is set forward afterwards. A test that fails during such a moment proves
+nothing.
 
     quiet.py [--again OPTION] COMMAND...
 
@@ -46,11 +48,13 @@ def stolen_seconds() -> float:
 class Watch:
     """Looks for disturbances every tenth of a second while its context is open."""
 
-    def __init__(self, stolen: Clock = stolen_seconds) -> None:
+    def __init__(self, stolen: Clock = stolen_seconds, wall: Clock = time.time, pause: float | None = None) -> None:
+        """`pause` is the shortest pause that is a disturbance, in seconds; the default is `PAUSE`."""
         self.disturbances = 0
         self.worst = 0.0
         self.since = time.monotonic()
-        self._stolen = stolen
+        self._stolen, self._wall = stolen, wall
+        self._pause = PAUSE if pause is None else pause
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._look)
 
@@ -58,17 +62,17 @@ class Watch:
         return time.monotonic() - self.since
 
     def _look(self) -> None:
-        before, began = self._stolen(), time.monotonic()
+        before, began, wall = self._stolen(), time.monotonic(), self._wall()
         has_ended = False
         while not has_ended:
             has_ended = self._end.wait(SAMPLE)
-            now, ended = self._stolen(), time.monotonic()
-            stolen, late = now - before, ended - began - SAMPLE
-            if stolen >= DISTURBANCE or late >= PAUSE:
+            now, ended, ended_wall = self._stolen(), time.monotonic(), self._wall()
+            stolen, late = now - before, max(ended - began, ended_wall - wall) - SAMPLE
+            if stolen >= DISTURBANCE or late >= self._pause:
                 self.disturbances += 1
                 self.worst = max(self.worst, stolen, late)
                 self.since = ended
-            before, began = now, ended
+            before, began, wall = now, ended, ended_wall
 
     def __enter__(self) -> Self:
         self._thread.start()

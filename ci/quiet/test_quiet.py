@@ -1,6 +1,7 @@
 """Tests when `quiet.py` runs a failed command again."""
 
 import itertools
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -81,6 +82,24 @@ def test_a_pause_without_stolen_time_is_a_disturbance_too(monkeypatch: pytest.Mo
     assert quiet.run_until_undisturbed(run, stolen, report) == 0
     assert command.again == [False, True]
     assert len(reports) == 1
+
+
+@pytest.mark.parametrize(("step", "disturbances"), [(7.0, 1), (-7.0, 0)])
+def test_a_wall_clock_that_is_set_forward_is_a_disturbance_and_one_that_is_set_back_is_none(
+    step: float, disturbances: int
+) -> None:
+    ahead = 0.0
+    looked = threading.Event()
+
+    def wall() -> float:
+        looked.set()
+        return time.time() + ahead
+
+    with quiet.Watch(undisturbed, wall, pause=5) as watch:
+        assert looked.wait(10)
+        ahead = step
+    assert watch.disturbances == disturbances
+    assert 5 * disturbances <= watch.worst < 9
 
 
 def test_a_failure_counts_as_soon_as_the_machine_is_undisturbed() -> None:

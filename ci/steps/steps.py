@@ -11,14 +11,22 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "quiet"))
+
+from quiet import Watch
+
 Command = Sequence[str | Path]
+#: A machine that stood still for this long has disturbed what ran, in seconds. Some tests wait no longer for an answer.
+PAUSE = 0.5
+#: How often a command runs that fails whenever the machine stands still.
+ATTEMPTS = 3
 
 
 class Step(NamedTuple):
@@ -53,15 +61,16 @@ def run(
     lanes: Mapping[str, int] | None = None,
     prints_output: bool = False,
     keeps_going: bool = False,
+    watch: Watch | None = None,
 ) -> None:
     """Runs all steps. The first failure stops all other steps and is raised. An interrupt does the same.
 
     `lanes` says how many steps of a lane run at once; a lane that is not named has no limit. With `prints_output` a
     line says that a step begins, the output of each command is printed when the command has ended or was stopped, and
     the line of a step has its processor time. With `keeps_going` a failure leaves out only the steps that need the
-    failed one, and is raised at the end.
+    failed one, and is raised at the end. A command that failed while `watch` noticed a disturbance runs again.
     """
-    all_steps = Run(steps, folder, console, lanes or {}, prints_output, keeps_going)
+    all_steps = Run(steps, folder, console, lanes or {}, prints_output, keeps_going, watch)
     threads = [threading.Thread(target=all_steps.run_when_ready, args=[step]) for step in steps]
     with all_steps.progress:
         try:
@@ -93,9 +102,10 @@ class Run:
         lanes: Mapping[str, int],
         prints_output: bool,
         keeps_going: bool,
+        watch: Watch | None,
     ) -> None:
         self.steps, self.folder, self.console = steps, folder, console
-        self.prints_output, self.keeps_going = prints_output, keeps_going
+        self.prints_output, self.keeps_going, self.watch = prints_output, keeps_going, watch
         self.failures: list[BaseException] = []
         # Only a terminal shows the steps that are still running.
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
@@ -152,7 +162,7 @@ class Run:
         began, used = time.monotonic(), 0.0
         try:
             for command in step.commands:
-                used += self._execute(step, command)
+                used += self._execute_undisturbed(step, command)
         finally:
             self.progress.remove_task(task)
         if self._is_stopped:
@@ -174,6 +184,19 @@ class Run:
                 self.failures.append(failure)
                 self._failed.add(step.title)
             self._changed.notify_all()
+
+    def _execute_undisturbed(self, step: Step, command: Command) -> float:
+        """Runs a command as `_execute` does, and again if it failed while the machine was disturbed."""
+        for attempt in range(1, ATTEMPTS + 1):
+            disturbances = self.watch.disturbances if self.watch else 0
+            try:
+                return self._execute(step, command)
+            except StepError as failure:
+                if not self.watch or self.watch.disturbances == disturbances or attempt == ATTEMPTS:
+                    raise
+                self.console.out(failure.report, end="", highlight=False)
+                self.console.print(f"{step.title} runs this again, as the machine stood still meanwhile")
+        raise AssertionError("the last attempt returns or raises")
 
     def _execute(self, step: Step, command: Command) -> float:
         """Runs a command. Returns the processor time of all processes that it waited for, in seconds."""
@@ -230,12 +253,17 @@ def main(
     prints_output: bool = False,
     keeps_going: bool = False,
 ) -> int:
-    """Runs all steps, and prints the output of failed commands at the end. Returns the exit status."""
+    """Runs all steps, and prints the output of failed commands at the end. Returns the exit status.
+
+    With `keeps_going` a command that failed while the machine stood still runs again.
+    """
     console = Console(highlight=False, soft_wrap=True)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
-        run(steps, folder, console, lanes, prints_output, keeps_going)
+        # A busy machine is no disturbance here, and neither is stolen time.
+        with Watch(stolen=lambda: 0.0, pause=PAUSE) if keeps_going else nullcontext() as watch:
+            run(steps, folder, console, lanes, prints_output, keeps_going, watch)
     except StepError as failure:
         sys.stdout.flush()
         sys.stderr.write(failure.report)

@@ -11,10 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
+from quiet import Watch
 from rich.console import Console
 
 import demo
-from steps import Step, StepError, run
+from steps import ATTEMPTS, Step, StepError, run
 
 
 def printed(steps: list[Step], folder: Path, lanes: dict[str, int] | None = None, prints_output: bool = False) -> str:
@@ -170,3 +171,55 @@ def test_a_run_that_keeps_going_leaves_out_what_needs_a_failed_step_and_raises_a
     assert "needs both is left out, as it needs needs bad" in output.getvalue()
     assert "why\n" in failed.value.output
     assert "why too\n" in failed.value.output
+
+
+class Paused:
+    """A wall clock that is set forward with each letter in the file `pauses`, as after a pause of the machine. The file
+    `noticed` has the letters that a second reading has seen: by then the watch has compared the first."""
+
+    def __init__(self, folder: Path) -> None:
+        self.pauses, self.noticed = folder / "pauses", folder / "noticed"
+        self.last = ""
+        self.pauses.touch()
+
+    def __call__(self) -> float:
+        pauses = self.pauses.read_text()
+        if pauses == self.last:
+            self.noticed.write_text(pauses)
+        self.last = pauses
+        return time.time() + 100 * len(pauses)
+
+
+def after_a_pause(*, passes_at: int) -> str:
+    """Returns a shell command that fails until it runs for this time. The machine stands still in each run."""
+    return (
+        "printf p >> pauses; until cmp -s pauses noticed; do sleep 0.01; done; "
+        f"echo run $(wc -c < pauses); [ $(wc -c < pauses) -ge {passes_at} ]"
+    )
+
+
+def test_a_command_that_failed_while_the_machine_stood_still_runs_again(tmp_path: Path) -> None:
+    output = io.StringIO()
+    step = Step("tests", [["sh", "-c", after_a_pause(passes_at=2)], *touch("after")])
+    with Watch(lambda: 0.0, Paused(tmp_path), pause=50) as watch:
+        run([step], tmp_path, Console(file=output, soft_wrap=True), prints_output=True, watch=watch)
+    lines = output.getvalue().splitlines()
+    assert lines[1] == "run 1"
+    assert "tests runs this again, as the machine stood still meanwhile" in lines
+    assert "run 2" in lines
+    assert (tmp_path / "after").exists()
+
+
+def test_a_command_that_always_fails_on_a_machine_that_stands_still_fails_in_the_end(tmp_path: Path) -> None:
+    step = Step("tests", [["sh", "-c", after_a_pause(passes_at=100)]])
+    watched = Watch(lambda: 0.0, Paused(tmp_path), pause=50)
+    with watched as watch, pytest.raises(StepError, match="tests"):
+        run([step], tmp_path, Console(file=io.StringIO()), watch=watch)
+    assert (tmp_path / "pauses").read_text() == "p" * ATTEMPTS
+
+
+def test_a_failure_on_a_machine_that_ran_all_the_time_counts_at_once(tmp_path: Path) -> None:
+    step = Step("tests", [["sh", "-c", "printf r >> runs; exit 3"]])
+    with Watch(lambda: 0.0, pause=3600) as watch, pytest.raises(StepError, match="tests"):
+        run([step], tmp_path, Console(file=io.StringIO()), watch=watch)
+    assert (tmp_path / "runs").read_text() == "r"

@@ -41,13 +41,13 @@ BUILDS = words("""
 """)
 #: Tests that keep a processor busy, the longest first.
 BUSY = words("""
-    test-python test-jvm test-crates test-node test-web test-spring test-spring-aot test-cross test-demo-spring
-    test-interop test-fleets test-driven test-wasm test-storm test-storm-newest test-playground test-bundles
-    test-runners test-demo test-api test-errors test-site test-monitoring test-transitions test-schedules
+    test-jvm test-python test-crates test-node test-web test-cross test-spring test-demo-spring test-interop
+    test-storm-newest test-playground test-fleets test-spring-aot test-driven test-bundles test-transitions
+    test-storm test-demo test-site test-api test-schedules test-wasm test-errors test-runners test-monitoring
 """)
 #: Tests that mostly wait, for servers, clocks and downloads.
 WAITING = ["test-server valkey", "test-server 8.2", "test-server 6.2", "test-client-most"]
-WAITING += words("test-client-longest test-token-expiry test-rigs test-install test-steps")
+WAITING += words("test-token-expiry test-client-longest test-rigs test-install test-steps")
 #: The build of what users install, and its test on a bare machine, which takes longest. The busy tests begin after this
 #: build. Otherwise the build would share the processors with them.
 PACKED = ["pack --tested", "test-packed"] if IS_LINUX else []
@@ -85,7 +85,7 @@ OF_ONE_TASK = {"wasm-bindgen", "newest-python"}
 #: Steps of `ci/install` that lints and builds of Rust need at once.
 EARLY = {"rust-lints", "wasm-target", "python-just"}
 PROCESSORS = os.cpu_count() or 2
-LANES = {"builds": PROCESSORS + 1, "busy": PROCESSORS, "waiting": PROCESSORS + 2}
+LANES = {"builds": PROCESSORS + 1, "busy": PROCESSORS, "waiting": PROCESSORS}
 
 
 def recipes() -> dict[str, Any]:
