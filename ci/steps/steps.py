@@ -23,8 +23,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "quiet"))
 from quiet import Watch
 
 Command = Sequence[str | Path]
-#: A machine that stood still for this long has disturbed what ran, in seconds. Some tests wait no longer for an answer.
-PAUSE = 0.5
+#: A machine that stood still for this long has disturbed what ran, in seconds. RedLock waits for an answer for half a
+#: second, of which such a pause leaves little.
+PAUSE = 0.3
 #: How often a command runs that fails whenever the machine stands still.
 ATTEMPTS = 3
 
