@@ -117,10 +117,9 @@ build-spring-seckill: build-spring
 build-example: build-jvm
     {{ maven }} --quiet --file examples/seckill/jvm/pom.xml package
 
-# `starved` closes descriptors: debug assertions would abort it, and with the command tokio has one that it never renews.
-# Builds the Rust contender of the cross-language tests, and by the same call the test `starved`
+# Builds the Rust contender of the cross-language tests. The test only makes cargo choose the features of `build-tests`.
 build-contender:
-    cargo build --release --locked --package steadlock --package steadlock-contender --bins --test starved
+    cargo build --locked {{ tested }} --bin steadlock-contender --test lazy
 
 # Builds the programs with other lock libraries for `test-interop`
 build-interop: build-jvm

@@ -41,7 +41,7 @@ def java(tool: str = "java") -> str:
 def program(language: str) -> list[str]:
     """Returns the command that runs a language's contender."""
     return {
-        "rust": lambda: [str(ROOT / "target" / "release" / "steadlock-contender")],
+        "rust": lambda: [str(ROOT / "target" / "debug" / "steadlock-contender")],
         "python-threads": lambda: [sys.executable, str(CONTENDERS / "threads.py")],
         "python-asyncio": lambda: [sys.executable, str(CONTENDERS / "tasks.py")],
         "node": lambda: ["node", str(CONTENDERS / "node.mjs")],

@@ -63,21 +63,19 @@ AFTER = {
     "build-python": ["build-cli"],
     "build-jvm": ["build-python"],
     "build-node": ["build-python"],
-    "build-contender": ["build-node"],
+    "build-contender": ["build-tests"],
     # Maven writes all that it downloads into one folder.
     "build-spring": ["build-example"],
     "build-interop": ["build-spring-seckill"],
-    "test-driven": ["build-contender"],
     # `cargo test` would build these tests itself, each task while the others wait for it.
     **{task: ["build-tests"] for task in RUST_TESTS},
-    "test-client-longest": ["build-tests", "build-contender"],
     **{task: ["build-tests"] for task in WAITING if task.startswith("test-server ")},
     # These compile in one folder, or read what is compiled there.
     "test-jvm": ["build-jvm", "build-example"],
     "test-fleets": ["test-jvm", "test-node"],
     "test-api": ["test-jvm"],
     "test-spring": ["build-spring"],
-    "pack --tested": ["build-jvm", "build-contender", "build-tests"],
+    "pack --tested": ["build-jvm", "build-tests"],
 }
 
 #: Steps of `ci/install` that take long and that only one task needs. This task runs them itself.
