@@ -93,7 +93,7 @@ build-node-script: (install "node-package")
     npm run --silent --prefix packages/node build:js
 
 # Builds the package for WebAssembly into packages/web/dist
-build-web: (install "node-web wasm-target wasm-bindgen")
+build-web: (install "node-web wasm-target")
     npm run --silent --prefix packages/web build
 
 # Writes the Kotlin that calls the native library, after a change of bindings/jvm; `--check` only compares it
@@ -151,7 +151,7 @@ lint: (install "python-demo")
 # The second call checks the command without its features. The other crates keep theirs, so few are checked again.
 lint-rust: (install "rust-lints wasm-target")
     cargo fmt --all --check
-    cargo clippy --workspace --exclude steadlock-uniffi-bindgen --exclude 'steadlock-defects-*' --all-targets --features steadlock/tracing,steadlock/schedules --locked --quiet -- --deny warnings
+    cargo clippy --workspace --exclude 'steadlock-*-bindgen' --exclude 'steadlock-defects-*' --all-targets --features steadlock/tracing,steadlock/schedules --locked --quiet -- --deny warnings
     cargo clippy {{ core }} --bin steadlock --no-default-features --features steadlock/tracing,steadlock/schedules --locked --quiet -- --deny warnings
     cargo clippy --package steadlock-wasm --target wasm32-unknown-unknown --locked --quiet -- --deny warnings
 

@@ -79,7 +79,7 @@ AFTER = {
 }
 
 #: Steps of `ci/install` that take long and that only one task needs. This task runs them itself.
-OF_ONE_TASK = {"wasm-bindgen", "newest-python"}
+OF_ONE_TASK = {"newest-python"}
 #: Steps of `ci/install` that lints and builds of Rust need at once.
 EARLY = {"rust-lints", "wasm-target", "python-just"}
 PROCESSORS = os.cpu_count() or 2

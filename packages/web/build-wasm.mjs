@@ -49,11 +49,12 @@ function build() {
   run('cargo', ['build', ...options], root);
   const library = join(process.env.CARGO_TARGET_DIR ?? join(root, 'target'), target, 'wasm', 'steadlock_wasm.wasm');
   const [from, to] = [join(built, 'glue_bg.wasm'), join(built, 'steadlock.wasm')];
-  const made = [library, fileURLToPath(import.meta.url), join(here, 'package-lock.json')];
+  const bindgen = join(root, 'bindings', 'wasm-bindgen', 'src', 'main.rs');
+  const made = [library, bindgen, fileURLToPath(import.meta.url), join(here, 'package-lock.json')];
   if (existsSync(to) && made.every((file) => statSync(file).mtimeMs < statSync(to).mtimeMs)) return declare();
   mkdirSync(built, { recursive: true });
-  const bindgen = join(root, '.tools', 'wasm-bindgen', 'bin', 'wasm-bindgen');
-  run(bindgen, ['--target', 'web', '--out-dir', built, '--out-name', 'glue', library], here);
+  const generator = ['--package', 'steadlock-wasm-bindgen', '--profile', 'generator'];
+  run('cargo', ['run', '--quiet', '--locked', ...generator, '--', library, built], root);
   shortenNames(from, join(built, 'glue.js'));
   const optimizer = join(here, 'node_modules', 'binaryen', 'bin', 'wasm-opt');
   const named = join(built, 'named.wasm');
