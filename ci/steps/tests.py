@@ -36,11 +36,12 @@ def words(text: str) -> list[str]:
 #: Builds and lints, at low priority, as tests that wait run beside them. Others that the justfile names come last.
 BUILDS = words("""
     lint-rust build-cli build-node-script build-jvm build-web build-tests build-python build-node build-contender
-    build-example lint-dependencies lint-words lint-structure lint-shell lint-node lint-jvm lint-python
-    build-interop build-spring build-spring-seckill
+    build-release-tests build-example lint-dependencies lint-words lint-structure lint-shell lint-node lint-jvm
+    lint-python build-interop build-spring build-spring-seckill
 """)
-#: Tests that keep a processor busy, the longest first.
-BUSY = words("""
+#: Tests that keep a processor busy, the longest first: on a bare machine, what users install is installed.
+BUSY = ["test-packed"] if IS_LINUX else []
+BUSY += words("""
     test-jvm test-python test-crates test-node test-web test-cross test-spring test-demo-spring test-interop
     test-storm-newest test-playground test-fleets test-spring-aot test-driven test-bundles test-transitions
     test-storm test-demo test-site test-api test-schedules test-wasm test-errors test-runners test-monitoring
@@ -48,9 +49,9 @@ BUSY = words("""
 #: Tests that mostly wait, for servers, clocks and downloads.
 WAITING = ["test-server valkey", "test-server 8.2", "test-server 6.2", "test-client-most"]
 WAITING += words("test-token-expiry test-client-longest test-rigs test-install test-steps")
-#: The build of what users install, and its test on a bare machine, which takes longest. The busy tests begin after this
-#: build. Otherwise the build would share the processors with them.
-PACKED = ["pack --tested", "test-packed"] if IS_LINUX else []
+#: The build of what users install. The busy tests begin after this build. Otherwise the build would share the
+#: processors with them.
+PACK = ["pack --tested"] if IS_LINUX else []
 
 #: Tests that assert milliseconds: one by one, after all others.
 LAST = words("test-timed-failovers test-packed-timing test-timing" if IS_LINUX else "test-timed-failovers test-timing")
@@ -64,11 +65,14 @@ AFTER = {
     "build-jvm": ["build-python"],
     "build-node": ["build-python"],
     "build-contender": ["build-tests"],
+    "build-release-tests": ["build-tests"],
     # Maven writes all that it downloads into one folder.
     "build-spring": ["build-example"],
     "build-interop": ["build-spring-seckill"],
     # `cargo test` would build these tests itself, each task while the others wait for it.
     **{task: ["build-tests"] for task in RUST_TESTS},
+    "test-driven": ["build-release-tests"],
+    "test-client-longest": ["build-tests", "build-release-tests"],
     **{task: ["build-tests"] for task in WAITING if task.startswith("test-server ")},
     # These compile in one folder, or read what is compiled there.
     "test-jvm": ["build-jvm", "build-example"],
@@ -101,11 +105,11 @@ class Plan:
         self._needs: dict[str, set[str]] = {}
         self._by_itself: dict[str, set[str]] = {}
         self._last = [] if chosen else LAST
-        for task in chosen or [*SHIPPED, *BUILDS, *BUSY, *WAITING, *PACKED]:
+        for task in chosen or [*SHIPPED, *BUILDS, *BUSY, *WAITING, *PACK]:
             self._add(task)
         self._environment = {"STEADLOCK_BUILT": str(FOLDER)} if {*SHIPPED} & {*self._needs} else {}
         for needs in self._needs.values():
-            # A run of chosen tasks does not wait for tasks of `AFTER` and `PACKED` that are not part of it.
+            # A run of chosen tasks does not wait for tasks of `AFTER` and `PACK` that are not part of it.
             needs &= {*self._needs, "install", "install-early"}
 
     def _add(self, task: str) -> None:
@@ -113,7 +117,7 @@ class Plan:
             return
         words: set[str] = set()
         needs: set[str] = set()
-        self._needs[task] = {*AFTER.get(task, []), *(PACKED[:1] if task in BUSY else [])}
+        self._needs[task] = {*AFTER.get(task, []), *(PACK if task in BUSY else [])}
         for dependency in self._recipes[task.split()[0]]["dependencies"]:
             arguments = [argument for argument in dependency["arguments"] if isinstance(argument, str)]
             if dependency["recipe"] == "install":
@@ -141,7 +145,7 @@ class Plan:
         yield Step("install", [[install, *sorted(self._installed)]], frozenset({"install-early"}))
         listed = {task: place for place, task in enumerate([*SHIPPED, *BUILDS, *BUSY, *WAITING])}
         for task in sorted(self._needs, key=lambda task: listed.get(task, len(listed))):
-            lane = "busy" if task in BUSY else "waiting" if task in WAITING else "" if task in PACKED else "builds"
+            lane = "busy" if task in BUSY else "waiting" if task in WAITING else "" if task in PACK else "builds"
             run: list[str | Path] = [*(["nice"] if lane == "builds" else []), JUST, "--no-deps", *task.split()]
             commands = [run]
             if self._by_itself[task]:
