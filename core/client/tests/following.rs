@@ -37,7 +37,7 @@ async fn every_kind(client: &Client) -> Vec<Lease> {
 async fn check_one_connection_lost(usage: ConnectionUse, set_refusing: impl Fn(&Redis, &Proxy, bool)) {
     let server = Redis::start();
     let proxy = Proxy::to(server.port);
-    let lease = Duration::from_secs(3);
+    let lease = Duration::from_secs(6);
     let (client, other) = (connect(proxy.url(), lease).await, connect(server.url(), lease).await);
     let theirs = other.lock("theirs").acquire().await.unwrap();
     let waiter = {

@@ -134,7 +134,7 @@ def test_no_update_is_lost_in_rq(server: RedisServer, store: Store) -> None:
     jobs = 100
     with running(server, rq_workers(server, 3), lazy=True):
         queued = [call_rq(server, "guarded") for _ in range(jobs)]
-        eventually(TIMEOUT, lambda: all(job.get_status() == "finished" for job in queued))
+        eventually(2 * TIMEOUT, lambda: all(job.get_status() == "finished" for job in queued))
     assert store.get("count") == str(jobs)
 
 
