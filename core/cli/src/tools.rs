@@ -26,6 +26,8 @@ pub(crate) enum Kind {
     Write,
     #[value(name = "semaphore")]
     Semaphore,
+    #[value(name = "once")]
+    Once,
 }
 
 impl Kind {
@@ -37,6 +39,7 @@ impl Kind {
             Self::Read => "read_lock",
             Self::Write => "write_lock",
             Self::Semaphore => "semaphore",
+            Self::Once => "once",
         }
     }
 }

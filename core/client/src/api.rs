@@ -9,6 +9,7 @@ mod convert;
 mod kinds;
 mod lease;
 mod lock;
+mod once;
 #[cfg(feature = "tracing")]
 mod spans;
 
@@ -16,3 +17,4 @@ pub use self::client::{Builder, Client};
 pub use self::kinds::{ReadWriteLock, Semaphore};
 pub use self::lease::Lease;
 pub use self::lock::Lock;
+pub use self::once::{Once, Run, RunResult, Skipped, Started};

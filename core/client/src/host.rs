@@ -22,7 +22,7 @@ use std::time::Duration;
 
 pub use steadlock_protocol::{
     Breaker, ClientInfo, Error, ErrorKind, Holder, Kind, LeaseDuration, LockState, LostReason, OnUnavailable,
-    Operation, Permits, ReleaseOutcome, shown,
+    Operation, Permits, ReleaseOutcome, RunEnd, shown,
 };
 /// The calls and replies of a program that runs the engine itself.
 #[cfg(not(feature = "native"))]
@@ -213,7 +213,12 @@ impl Host {
     #[cfg(feature = "native")]
     pub(crate) fn release_in_background(&self, lease: u64) {
         let core = self.core();
-        core.run(core.next_request(), Op::Release { lease }, Sink::Discard);
+        let op = Op::EndRun {
+            lease,
+            end: RunEnd::Failed,
+            at_least_ms: None,
+        };
+        core.run(core.next_request(), op, Sink::Discard);
     }
 
     /// Returns the client's counts in this process, in Prometheus' text format (version 0.0.4, content type
@@ -306,7 +311,13 @@ impl Host {
         let start = std::time::Instant::now();
         let pending: Vec<Pending> = leases
             .iter()
-            .map(|lease| self.start(Op::Release { lease: *lease }))
+            .map(|lease| {
+                self.start(Op::EndRun {
+                    lease: *lease,
+                    end: RunEnd::Failed,
+                    at_least_ms: None,
+                })
+            })
             .collect();
         for mut release in pending {
             release.wait(timeout.saturating_sub(start.elapsed()));
@@ -468,7 +479,12 @@ impl Core {
     /// Releases a grant that no caller takes any more.
     fn release_unclaimed(&self, result: Result<Completion, Error>) {
         if let Ok(Completion::Granted(lease)) = result {
-            self.run(NO_CALLER, Op::Release { lease: lease.id() }, Sink::Discard);
+            let op = Op::EndRun {
+                lease: lease.id(),
+                end: RunEnd::Unused,
+                at_least_ms: None,
+            };
+            self.run(NO_CALLER, op, Sink::Discard);
         }
     }
 
@@ -539,6 +555,23 @@ pub struct Acquire {
     /// The contexts that cannot go on until this operation is answered, because the caller blocks their thread: other
     /// tasks of its event loop. A wait that only they could end fails at once with `InvalidArgument`.
     pub blocked: Vec<u64>,
+    /// The terms of a run, for a lock of the kind `once`.
+    pub run: Run,
+}
+
+/// The terms of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// For how long after its start a run that ended well keeps others out, at most 24 h; `None` for no time.
+    pub at_least_ms: Option<f64>,
+    /// The key of the run: a run of this key that ended well is not repeated while the server remembers it. `None` for
+    /// a run without a key.
+    pub key: Option<String>,
+    /// How long the server remembers that the key is done, 1 ms to 30 days; `None` for 24 h.
+    pub keep_ms: Option<f64>,
+    /// What a failure means: `retry`, so that the job may run again at once, or `keep`, so that it counts as done. `None`
+    /// for `retry`.
+    pub on_failure: Option<String>,
 }
 
 /// An operation.
@@ -550,6 +583,16 @@ pub enum Op {
     Release {
         /// The lease's id.
         lease: u64,
+    },
+    /// Releases one lease, and says how its run ended; for a lease that is no run, as `Release`. A plain `Release` says
+    /// that the run ended well.
+    EndRun {
+        /// The lease's id.
+        lease: u64,
+        /// How the run ended.
+        end: RunEnd,
+        /// A new value for [`Run::at_least_ms`]; `None` for that of the request.
+        at_least_ms: Option<f64>,
     },
     /// Releases the innermost lease of a context. Completes with `Released`, which names the lease; fails with
     /// `NotOwner` if the context has none.
@@ -577,6 +620,11 @@ pub enum Op {
         /// The lock, which must not be a composite one.
         lock: LockRef,
     },
+    /// Asks the server for the last runs of a job. Completes with `State`.
+    LastRun {
+        /// The job.
+        lock: LockRef,
+    },
     /// Changes the limit that applies while permits of a semaphore are held. Completes with `Forced`, false if none is
     /// held.
     SetLimit {
@@ -599,11 +647,13 @@ impl Op {
     const fn operation(&self) -> Operation {
         match self {
             Self::Acquire(_) => Operation::Acquire,
-            Self::Release { .. } | Self::ReleaseInnermost { .. } | Self::ForceRelease { .. } | Self::Close => {
-                Operation::Release
-            }
+            Self::Release { .. }
+            | Self::EndRun { .. }
+            | Self::ReleaseInnermost { .. }
+            | Self::ForceRelease { .. }
+            | Self::Close => Operation::Release,
             Self::Extend { .. } => Operation::Extend,
-            Self::Inspect { .. } | Self::Held { .. } => Operation::Inspect,
+            Self::Inspect { .. } | Self::LastRun { .. } | Self::Held { .. } => Operation::Inspect,
             Self::SetLimit { .. } => Operation::SetLimit,
         }
     }

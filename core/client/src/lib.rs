@@ -124,13 +124,16 @@ mod unwind;
 mod world;
 
 pub use steadlock_protocol::{
-    ClientInfo, Error, ErrorKind, Holder, LockState, LostReason, OnUnavailable, Operation, ReleaseOutcome,
+    ClientInfo, EndedRun, Error, ErrorKind, Holder, LastRun, LockState, LostReason, OnFailure, OnUnavailable,
+    Operation, ReleaseOutcome, RunOutcome, RunState, Skip, SkipReason,
 };
 
 pub use target::AddressMap;
 
 #[cfg(feature = "native")]
-pub use api::{Builder, Client, Lease, Lock, ReadWriteLock, Semaphore, blocking};
+pub use api::{
+    Builder, Client, Lease, Lock, Once, ReadWriteLock, Run, RunResult, Semaphore, Skipped, Started, blocking,
+};
 
 /// Compiles the Rust code of the repository's README.
 #[cfg(all(doctest, feature = "native"))]

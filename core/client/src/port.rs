@@ -27,7 +27,7 @@ use std::task::{self, Poll, Waker};
 use steadlock_collections::Table;
 use steadlock_protocol::{
     AcquireRequest, Context, Error, ErrorKind, Kind, LeaseDuration, LeaseId, LockName, LockState, LostReason,
-    Operation, Permits, ReleaseOutcome, Subject,
+    Operation, Permits, ReleaseOutcome, RunEnding, Subject,
 };
 
 pub use self::lease::Lease;
@@ -161,7 +161,7 @@ impl Port {
             } => (sink, Err(error)),
             Command::Run { op, sink, .. } => {
                 let close_outcome = match &op {
-                    CheckedOp::Release(lease) => self.close_outcome(*lease),
+                    CheckedOp::Release(lease, _) => self.close_outcome(*lease),
                     _ => None,
                 };
                 let refused = error.with_operation(op.operation());
@@ -293,7 +293,7 @@ impl Command {
 pub(crate) enum CheckedOp {
     Acquire(AcquireRequest),
     AcquireAll(Vec<AcquireRequest>),
-    Release(LeaseId),
+    Release(LeaseId, RunEnding),
     ReleaseInnermost {
         lock: Subject,
         context: Context,
@@ -309,6 +309,9 @@ pub(crate) enum CheckedOp {
     },
     ForceRelease {
         kind: Kind,
+        name: LockName,
+    },
+    LastRun {
         name: LockName,
     },
     SetLimit {
@@ -328,11 +331,11 @@ impl CheckedOp {
     pub(crate) const fn operation(&self) -> Operation {
         match self {
             Self::Acquire(_) | Self::AcquireAll(_) => Operation::Acquire,
-            Self::Release(_) | Self::ReleaseInnermost { .. } | Self::ForceRelease { .. } | Self::Close => {
+            Self::Release(..) | Self::ReleaseInnermost { .. } | Self::ForceRelease { .. } | Self::Close => {
                 Operation::Release
             }
             Self::Extend { .. } => Operation::Extend,
-            Self::Inspect { .. } | Self::Held { .. } => Operation::Inspect,
+            Self::Inspect { .. } | Self::LastRun { .. } | Self::Held { .. } => Operation::Inspect,
             Self::SetLimit { .. } => Operation::SetLimit,
             Self::Refused(error) => error.operation(),
         }
@@ -343,10 +346,11 @@ impl CheckedOp {
         match self {
             Self::Acquire(acquire) => Some(acquire.name.as_str()),
             Self::ReleaseInnermost { lock, .. } | Self::Held { lock, .. } => lock.name().map(LockName::as_str),
-            Self::Inspect { name, .. } | Self::ForceRelease { name, .. } | Self::SetLimit { name, .. } => {
-                Some(name.as_str())
-            }
-            Self::AcquireAll(_) | Self::Release(_) | Self::Extend { .. } | Self::Close | Self::Refused(_) => None,
+            Self::Inspect { name, .. }
+            | Self::ForceRelease { name, .. }
+            | Self::LastRun { name }
+            | Self::SetLimit { name, .. } => Some(name.as_str()),
+            Self::AcquireAll(_) | Self::Release(..) | Self::Extend { .. } | Self::Close | Self::Refused(_) => None,
         }
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::client_info::ClientInfo;
 use crate::ending::LostReason;
 use crate::foreign::around;
+use crate::run::{Skip, SkipReason};
 use crate::shown::shown;
 
 /// The kinds of errors. Every language has one class for each.
@@ -31,13 +32,16 @@ pub enum ErrorKind {
     Misconfigured,
     /// The caller does not hold the lock that it wants to release or extend.
     NotOwner,
+    /// A run of a job was skipped: another run goes on, the job is done, or the server is unavailable and the caller
+    /// wanted to skip then.
+    Skipped,
     /// The server did not answer in time, could not be reached, or cannot serve for now.
     Unavailable,
 }
 
 impl ErrorKind {
     /// All kinds, in alphabetical order of their names.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Cancelled,
         Self::Closed,
         Self::Forked,
@@ -46,6 +50,7 @@ impl ErrorKind {
         Self::LockTimeout,
         Self::Misconfigured,
         Self::NotOwner,
+        Self::Skipped,
         Self::Unavailable,
     ];
 
@@ -61,6 +66,7 @@ impl ErrorKind {
             Self::LockTimeout => "LockTimeout",
             Self::Misconfigured => "Misconfigured",
             Self::NotOwner => "NotOwner",
+            Self::Skipped => "Skipped",
             Self::Unavailable => "Unavailable",
         }
     }
@@ -68,7 +74,7 @@ impl ErrorKind {
     /// Whether the problem can pass by itself.
     const fn may_pass(self) -> bool {
         match self {
-            Self::LockTimeout | Self::Unavailable => true,
+            Self::LockTimeout | Self::Skipped | Self::Unavailable => true,
             Self::Cancelled
             | Self::Closed
             | Self::Forked
@@ -145,8 +151,8 @@ struct Parts {
     node: Option<Box<str>>,
     /// Whether retries are useless, even if the kind suggests them.
     is_lasting: bool,
-    /// Whether the lock was skipped, as the caller wanted.
-    is_skipped: bool,
+    /// Why the acquisition was skipped, if it was.
+    skip: Option<Skip>,
 }
 
 impl Error {
@@ -163,7 +169,7 @@ impl Error {
             reason: None,
             node: None,
             is_lasting: false,
-            is_skipped: false,
+            skip: None,
         }))
     }
 
@@ -297,10 +303,10 @@ impl Error {
         self
     }
 
-    /// Marks the error as that of a lock that is skipped while its server is unavailable.
+    /// Marks the error as that of an acquisition that is skipped.
     #[must_use]
-    pub const fn with_skip(mut self) -> Self {
-        self.0.is_skipped = true;
+    pub(crate) const fn with_skip(mut self, skip: Skip) -> Self {
+        self.0.skip = Some(skip);
         self
     }
 
@@ -352,7 +358,20 @@ impl Error {
     /// without the lock ([`OnUnavailable::Skip`](crate::OnUnavailable::Skip)).
     #[must_use]
     pub const fn is_skipped(&self) -> bool {
-        self.0.is_skipped
+        matches!(
+            self.0.skip,
+            Some(Skip {
+                reason: SkipReason::Unavailable,
+                ..
+            })
+        )
+    }
+
+    /// Returns why a run of a job was skipped; `None` if it was not. A lock of another kind is skipped only while its
+    /// server is unavailable.
+    #[must_use]
+    pub const fn skip(&self) -> Option<Skip> {
+        self.0.skip
     }
 
     /// Returns the cause without advice: the text of the server or the network, why no answer came, who holds the lock,
@@ -618,7 +637,7 @@ mod tests {
     fn a_retry_may_help_where_nothing_has_to_be_changed() {
         let retryable = |kind| Error::new(kind, Operation::Acquire, "").is_retryable();
         let temporary = ErrorKind::ALL.into_iter().filter(|kind| retryable(*kind));
-        assert!(temporary.eq([ErrorKind::LockTimeout, ErrorKind::Unavailable]));
+        assert!(temporary.eq([ErrorKind::LockTimeout, ErrorKind::Skipped, ErrorKind::Unavailable]));
         let lasting = Error::new(ErrorKind::Unavailable, Operation::Acquire, "").with_lasting_cause();
         assert!(!lasting.is_retryable());
     }

@@ -153,7 +153,9 @@ impl Group {
         requests: Vec<AcquireRequest>,
         now: Instant,
     ) {
+        let has_job = requests.iter().any(|request| request.kind.never_waits());
         let requests = multi::in_order(requests).and_then(|requests| match self.composites {
+            _ if has_job => Err("a job is no part of several locks; acquire them inside its run"),
             Composites::Quorum(_) => Err("a RedLock is one lock of several primaries, and no part of several locks"),
             Composites::Multi(_) => Ok(requests),
         });

@@ -108,6 +108,11 @@ impl Identities {
         self.said.remove(&node)
     }
 
+    /// Returns the information that this client gives about itself, as text; `None` if it gives none.
+    pub(crate) fn own_info(&self) -> Option<&Arc<[u8]>> {
+        self.own.as_ref().map(|own| &own.text)
+    }
+
     /// Returns the program of an owner id, if it is known.
     pub(crate) fn of_owner(&self, owner: &str) -> Option<Arc<ClientInfo>> {
         let own = self.own.as_ref()?;

@@ -517,6 +517,11 @@ impl Io {
         self.identities.forget_what_was_said_at(node)
     }
 
+    /// Returns the information that this client gives about itself, as text; `None` if it gives none.
+    pub(crate) fn own_info(&self) -> Option<&Arc<[u8]>> {
+        self.identities.own_info()
+    }
+
     /// Returns the program of an owner id, if it is known.
     pub(crate) fn identity_of(&self, owner: &str) -> Option<Arc<ClientInfo>> {
         self.identities.of_owner(owner)

@@ -2,9 +2,9 @@
 //! replies. All kinds share the same machines.
 //!
 //! ```text
-//! lock, mutex, fair, read_write, semaphore   one table for each kind, or side
-//! Kind, Spec, Permits                        here: the kinds, the columns of their tables, a semaphore's numbers
-//! keys                                       the calls that a table makes for one lock, and their replies
+//! lock, mutex, fair, read_write, semaphore, once   one table for each kind, or side
+//! Kind, Spec, Permits                              here: the kinds, the columns of their tables, a semaphore's numbers
+//! keys                                             the calls that a table makes for one lock, and their replies
 //! ```
 
 mod fair;
@@ -13,12 +13,14 @@ mod keys;
 mod layout;
 mod lock;
 mod mutex;
+mod once;
 mod read_write;
 mod semaphore;
 
 pub use self::keys::LockKey;
 pub(crate) use self::keys::{
-    Answer, Attempt, Invocation, Keys, QueueEntry, Record, parse_grant, parse_number, parse_record,
+    Answer, Attempt, Invocation, Keys, QueueEntry, Record, RunSeen, parse_grant, parse_last_run, parse_number,
+    parse_record,
 };
 
 use crate::error::{Error, ErrorKind, Operation};
@@ -81,6 +83,8 @@ kinds! {
     Write => read_write::WRITE;
     /// Permits of a semaphore. Not reentrant.
     Semaphore(Permits) => semaphore::SPEC;
+    /// A run of a job, at most one at a time. A request is granted the run or skipped; it never waits.
+    Once => once::SPEC;
 }
 
 impl Kind {
@@ -125,6 +129,11 @@ impl Kind {
     /// not, because there may be enough permits left.
     pub(crate) fn keeps_out(self, other: Self) -> bool {
         self.permits().is_none() && other.spec().excludes.contains(&self.gate())
+    }
+
+    /// Whether a request never waits: the answer to its only attempt decides.
+    pub(crate) const fn never_waits(self) -> bool {
+        matches!(self.spec().waiters, Waiters::None)
     }
 
     /// Whether the waiters queue on the server.
@@ -185,8 +194,8 @@ pub(crate) struct Spec {
     /// All keys of the lock. The first is the key of the holder's record; for a read lock it is the key of the writer's
     /// record.
     pub(crate) keys: &'static [Key],
-    /// The channel on which releases are published.
-    pub(crate) channel: Channel,
+    /// The channel on which releases are published; `None` if nobody waits for them.
+    pub(crate) channel: Option<Channel>,
     /// The call of an attempt.
     pub(crate) acquire: Form,
     /// The call that extends a hold.
@@ -214,6 +223,8 @@ pub(crate) enum HeldReply {
     Queued,
     /// How many permits are held, and the limit.
     Permits,
+    /// When the run began, how long it took if it has ended, the server's clock, and which program runs or ran it.
+    Run,
 }
 
 impl Spec {
@@ -276,6 +287,8 @@ pub(crate) enum Waiters {
     /// On the server. A client keeps its waiters alive there with this call, whose arguments are repeated for each
     /// waiter.
     Server { poll: Form },
+    /// Nowhere: a request is a single attempt, which no other caller of its client delays.
+    None,
 }
 
 /// One call: a script, with its KEYS and ARGV in the order in which the head of the script names them.
@@ -295,6 +308,8 @@ pub(crate) enum Key {
     Own(Word),
     /// The key of the fencing token; left out if no token is drawn.
     TokenIfDrawn,
+    /// The record of the run's key; left out if the run has no key.
+    DoneIfKeyed,
 }
 
 /// A channel of a lock.
@@ -325,6 +340,14 @@ pub(crate) enum Arg {
     Limit,
     /// The channel on which releases are published.
     Channel,
+    /// Which program the client is; empty if it says nothing about itself.
+    Client,
+    /// How a run ended.
+    End,
+    /// For how long after its start a run that ended keeps others out, in ms; 0 if it does not.
+    AtLeast,
+    /// For how long the server remembers that the key of a run is done, in ms; 0 if it does not.
+    Keep,
     /// This text.
     Text(&'static str),
 }

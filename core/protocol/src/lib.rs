@@ -55,6 +55,7 @@ mod observed;
 mod owner;
 mod periods;
 mod reply;
+mod run;
 mod script;
 mod server_clocks;
 mod session;
@@ -82,6 +83,9 @@ pub use name::{KeyPrefix, LockName, MAX_NAME_BYTES, Scratch, hash_tag};
 pub use observed::{Attempted, Detail, Observed, Place};
 pub use owner::{ClientId, Entropy, OwnerId};
 pub use reply::{CallError, Reply};
+pub use run::{
+    EndedRun, LastRun, OnFailure, RunEnd, RunEnding, RunKey, RunOutcome, RunState, RunTerms, Skip, SkipReason,
+};
 pub use script::{SHARDED, Script};
 pub use session::Session;
 pub use shown::shown;

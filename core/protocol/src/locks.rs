@@ -108,12 +108,16 @@ impl Locks {
     pub(crate) fn acquire(
         &mut self,
         ticket: Ticket,
-        request: AcquireRequest,
+        mut request: AcquireRequest,
         node: NodeId,
         plan: LeasePlan,
         now: Instant,
     ) {
-        let keys = Arc::new(Keys::new(request.kind, &request.name, node));
+        if request.kind.never_waits() {
+            request.wait = Some(Duration::ZERO);
+        }
+        let keys = Keys::new(request.kind, &request.name, node);
+        let keys = Arc::new(keys.with_run(request.run.clone()));
         // A caller that returns after its fixed lease expired holds nothing, even if the expiry timer has not fired
         // yet.
         let context = request.context.filter(|_| HAS_CALLERS && request.within.is_none());

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Operation};
 use crate::owner::ClientId;
+use crate::run::RunKey;
 use crate::shown::shown;
 
 /// The length of the longest name, in bytes.
@@ -90,6 +91,12 @@ impl LockName {
     /// `lua/parts/fair.lua` derives the channel from the key of the queue.
     pub(crate) fn grants(&self, client: ClientId) -> Arc<[u8]> {
         self.with_word(&format!("grants:{client}"))
+    }
+
+    /// Returns the key that says that this key of the job is done. Its word has no colon, as every other, and no other
+    /// word begins like it.
+    pub(crate) fn done(&self, key: &RunKey) -> Arc<[u8]> {
+        self.with_word(&format!("done-{}", key.escaped()))
     }
 
     fn with_word(&self, word: &str) -> Arc<[u8]> {

@@ -150,6 +150,18 @@ scripts! {
     SemaphoreForce => "semaphore_force" uses "publish", "form", "permits";
     /// Changes the limit of a semaphore whose permits are held.
     SemaphoreLimit => "semaphore_limit" uses "publish", "time", "form", "permits";
+    /// Grants a run of a job, or returns which run keeps the caller out.
+    OnceAcquire => "once_acquire" uses "lease", "time", "token", "form", "run";
+    /// Renews a run of a job.
+    OnceRenew => "once_renew" uses "lease", "keep", "form", "run";
+    /// Ends a run of a job.
+    OnceRelease => "once_release" uses "time", "form", "run";
+    /// Returns which run keeps others out.
+    OnceInspect => "once_inspect" uses "time", "form", "run";
+    /// Removes the record of a run, no matter who runs the job.
+    OnceForce => "once_force" uses "form", "run";
+    /// Returns the last runs of a job.
+    OnceHistory => "once_history" uses "form", "run";
 }
 
 /// Returns the length of the code of a source.

@@ -22,6 +22,7 @@ use crate::name::LockName;
 use crate::observed::{Detail, Observed};
 use crate::owner::Entropy;
 use crate::reply::{CallError, Reply};
+use crate::run::{RunEnd, RunEnding};
 use crate::subject::Subject;
 use crate::types::{AcquireRequest, Config, Event, Lane, Limits, Outcome, Transmit};
 
@@ -89,7 +90,14 @@ impl Session {
     /// permit the release. Fails with `NotOwner` if the session does not know the lease: the lease was released before,
     /// or it was a fixed lease that was lost and forgotten. A second release changes nothing.
     pub fn release(&mut self, lease: LeaseId, now: Instant) -> Ticket {
+        self.end_run(lease, RunEnd::Succeeded.into(), now)
+    }
+
+    /// Releases one lease, like [`Session::release`], and says how its run ended. A run whose lease is lost, or whose
+    /// session closes, ends as `Failed`. For a lease of another kind than `once` the end means nothing.
+    pub fn end_run(&mut self, lease: LeaseId, end: RunEnding, now: Instant) -> Ticket {
         let ticket = self.client.ticket(Verb::Release);
+        self.hold(holds::Input::RunEnded(lease, end), now);
         self.release_any(ticket, lease, now);
         ticket
     }
@@ -468,6 +476,12 @@ impl Session {
     /// primaries.
     pub fn queue_length(&mut self, name: &LockName, now: Instant) -> Ticket {
         self.ask_single_primary(Operation::Inspect, Kind::Fair, name, Question::Length, now)
+    }
+
+    /// Asks the server for the last runs of a job. If that succeeds, completes with [`Outcome::State`], whose `last_run`
+    /// has them. Fails with `InvalidArgument` in a client with several primaries.
+    pub fn last_run(&mut self, name: &LockName, now: Instant) -> Ticket {
+        self.ask_single_primary(Operation::Inspect, Kind::Once, name, Question::LastRun, now)
     }
 
     /// Removes the record of a lock, no matter who holds the lock: for operators. The holder learns of the loss at its

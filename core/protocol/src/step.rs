@@ -13,6 +13,7 @@ use crate::kinds::{Keys, QueueEntry};
 use crate::lease::LeasePlan;
 use crate::owner::OwnerId;
 use crate::reply::CallError;
+use crate::run::RunEnding;
 use crate::token::Token;
 use crate::types::{AcquireRequest, Event};
 
@@ -309,6 +310,8 @@ pub(crate) struct Owed {
     pub(crate) ticket: Option<Ticket>,
     /// The hold that ends; `None` for a compensating release.
     pub(crate) hold: Option<Ended>,
+    /// How the run ended; means nothing for other kinds than jobs.
+    pub(crate) end: RunEnding,
     /// The unresolved attempts of the same owner.
     pub(crate) unresolved: Unresolved,
 }

@@ -14,6 +14,7 @@ use crate::kinds::Kind;
 use crate::lease::{LeaseDuration, LeaseTerms};
 use crate::name::LockName;
 use crate::owner::ClientId;
+use crate::run::{LastRun, RunTerms};
 use crate::script::Script;
 use crate::token::Token;
 
@@ -200,6 +201,8 @@ pub struct AcquireRequest {
     /// Other contexts of the caller's thread, which cannot run until the request is answered. A wait that only these
     /// contexts could end is refused at once.
     pub blocked: Vec<Context>,
+    /// The terms of a run; `None` for other kinds, and for the default terms.
+    pub run: Option<Arc<RunTerms>>,
 }
 
 /// The result of a grant or re-entry.
@@ -229,6 +232,8 @@ pub struct LockState {
     pub permits: Option<(u32, u32)>,
     /// The number of waiters in the queue of a fair lock, of all clients; `None` if the caller did not ask for it.
     pub waiting: Option<u32>,
+    /// The last runs of a job; `None` if the caller did not ask for them, or if the server has no history of the job.
+    pub last_run: Option<Box<LastRun>>,
 }
 
 /// The result of a ticket.

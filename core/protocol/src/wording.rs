@@ -63,7 +63,9 @@ pub(crate) fn explain(keys: &Keys, code: &str, message: &str) -> Cause {
 fn other_kind(keys: &Keys) -> Cause {
     let held = match keys.kind {
         Kind::Mutex => "its key is held as a lock or a fair_lock",
-        Kind::Lock | Kind::Fair | Kind::Read | Kind::Write | Kind::Semaphore(_) => "its key is held as a mutex",
+        Kind::Lock | Kind::Fair | Kind::Read | Kind::Write | Kind::Semaphore(_) | Kind::Once => {
+            "its key is held as a mutex"
+        }
     };
     Cause::new(held).with_advice("use one kind of lock for each name")
 }

@@ -72,6 +72,7 @@ impl World {
                 .is_some_and(|held| kinds::is_refused_inside(kind, held)),
         };
         let request = |(name, kind): &Lock| AcquireRequest {
+            run: None,
             kind: *kind,
             name: self.names[*name].clone(),
             context,

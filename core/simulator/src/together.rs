@@ -62,6 +62,7 @@ impl World {
         let context = self.clients[client].tasks[task].context;
         let inside = self.clients[client].tasks[task].leases.last().copied();
         let request = |(name, kind): &Lock| AcquireRequest {
+            run: None,
             kind: *kind,
             name: self.names[*name].clone(),
             context,

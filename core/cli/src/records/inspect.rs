@@ -24,6 +24,8 @@ pub(crate) struct Inspected {
     pub(crate) readers: Vec<Hold>,
     pub(crate) reader_count: u64,
     pub(crate) writer: Option<Hold>,
+    /// The run of a job that goes on.
+    pub(crate) run: Option<Hold>,
     /// A waiting writer whose mark has not expired. The mark holds back new readers.
     pub(crate) waiting_writer: Option<Owner>,
     pub(crate) permits: Permits,
@@ -71,7 +73,7 @@ pub(crate) struct Permits {
 impl Inspected {
     /// Returns all holds, of every kind.
     pub(crate) fn holds(&self) -> impl Iterator<Item = &Hold> {
-        let one = self.lock.iter().chain(&self.writer);
+        let one = self.lock.iter().chain(&self.writer).chain(&self.run);
         one.chain(&self.readers).chain(&self.permits.holders)
     }
 
@@ -105,6 +107,8 @@ pub(crate) async fn inspect(deployment: &mut Deployment, name: &LockName) -> Res
             b"mark",
             b"mark_until",
         ]),
+        command(&[b"HMGET", &key(LockKey::Run), b"owner", b"took"]),
+        command(&[b"PTTL", &key(LockKey::Run)]),
     ];
     let answers = ask_about(deployment, name, &first).await?;
     let now = answers[0].time();
@@ -138,6 +142,17 @@ pub(crate) async fn inspect(deployment: &mut Deployment, name: &LockName) -> Res
         held: held_for(token, now),
         permits: 1,
     });
+    inspected.run = match answers[8].texts().as_slice() {
+        // With `took` the run has ended, and only says that the job is done.
+        [Some(owner), None] => Some(Hold {
+            kind: "once",
+            owner: Owner::new(owner.clone()),
+            left: answers[9].ttl().flatten(),
+            held: held_for(token, now),
+            permits: 1,
+        }),
+        _ => None,
+    };
     inspected.waiting_writer = owner(2).zip(until(3)).map(|(owner, _)| owner);
     inspected.permits = Permits {
         held: rest[3].number().unwrap_or(0),
@@ -150,7 +165,7 @@ pub(crate) async fn inspect(deployment: &mut Deployment, name: &LockName) -> Res
 
 /// Returns the owners of all holds and all waiters.
 fn owners(of: &mut Inspected) -> impl Iterator<Item = &mut Owner> {
-    let one = of.lock.iter_mut().chain(&mut of.writer);
+    let one = of.lock.iter_mut().chain(&mut of.writer).chain(&mut of.run);
     let holds = one.chain(&mut of.readers).chain(&mut of.permits.holders);
     let holders = holds.map(|hold| &mut hold.owner);
     let waiters = of.queue.first.iter_mut().map(|waiter| &mut waiter.owner);

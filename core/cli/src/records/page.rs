@@ -90,8 +90,8 @@ impl PossibleRecord {
 
     fn of(of: LockKey, name: LockName) -> Option<Self> {
         let holds = match of {
-            LockKey::Named | LockKey::ReadWrite | LockKey::Readers | LockKey::Permits => true,
-            LockKey::Queue | LockKey::Alive | LockKey::Token => false,
+            LockKey::Named | LockKey::ReadWrite | LockKey::Readers | LockKey::Permits | LockKey::Run => true,
+            LockKey::Queue | LockKey::Alive | LockKey::History | LockKey::Token => false,
         };
         holds.then_some(Self {
             key: of,
@@ -115,6 +115,7 @@ impl PossibleRecord {
         let after = format!("({}", now / 1_000);
         match (&self.step, self.key) {
             (Step::Form, _) => vec![about(&[b"TYPE"])],
+            (Step::Hash, LockKey::Run) => vec![about(&[b"HMGET", b"owner", b"took"])],
             (Step::Hash, LockKey::ReadWrite) => vec![about(&[b"HMGET", b"writer", b"writer_until"])],
             (Step::Hash, _) => vec![about(&[b"HLEN"])],
             (Step::Text, _) => vec![about(&[b"STRLEN"])],
@@ -128,8 +129,10 @@ impl PossibleRecord {
             (Step::Holders { .. }, _) => vec![about(&[b"ZRANGE", b"-1", b"-1", b"WITHSCORES"])],
             (Step::Held { .. }, of) => {
                 let mut commands = vec![command(&[b"GET", &LockKey::Token.of(&self.name)])];
-                if of == LockKey::Named {
+                if matches!(of, LockKey::Named | LockKey::Run) {
                     commands.push(about(&[b"PTTL"]));
+                }
+                if of == LockKey::Named {
                     let queue = LockKey::Queue.of(&self.name);
                     commands.push(command(&[b"ZCOUNT", &queue, b"-inf", b"+inf"]));
                 }
@@ -144,9 +147,14 @@ impl PossibleRecord {
         let first = &answers[0];
         self.step = match (&self.step, self.key) {
             (Step::Form, of) => match (of, first.text().as_deref()) {
-                (LockKey::Named | LockKey::ReadWrite, Some("hash")) => Step::Hash,
+                (LockKey::Named | LockKey::ReadWrite | LockKey::Run, Some("hash")) => Step::Hash,
                 (LockKey::Named, Some("string")) => Step::Text,
                 (LockKey::Readers | LockKey::Permits, Some("zset")) => Step::SortedSet,
+                _ => Step::Nothing,
+            },
+            (Step::Hash, LockKey::Run) => match first.texts().as_slice() {
+                // With `took` the run has ended, and only says that the job is done.
+                [Some(owner), None] => single_holder(owner.clone(), true),
                 _ => Step::Nothing,
             },
             (Step::Hash, LockKey::ReadWrite) => {
@@ -333,7 +341,7 @@ fn locked(record: &PossibleRecord, answers: &[Answer], now: u64, server: &str) -
     };
     let mut left = *left;
     let mut waiters = None;
-    if record.key == LockKey::Named {
+    if matches!(record.key, LockKey::Named | LockKey::Run) {
         // The record may have ended meanwhile.
         left = answers.get(1)?.ttl()?;
         waiters = answers.get(2).and_then(Answer::number);
@@ -346,10 +354,11 @@ fn locked(record: &PossibleRecord, answers: &[Answer], now: u64, server: &str) -
         LockKey::ReadWrite => "write_lock",
         LockKey::Readers => "read_lock",
         LockKey::Permits => "semaphore",
-        LockKey::Queue | LockKey::Alive | LockKey::Token => return None,
+        LockKey::Run => "once",
+        LockKey::Queue | LockKey::Alive | LockKey::History | LockKey::Token => return None,
     };
     let has_token =
-        matches!(kind, "lock" | "mutex" | "fair_lock" | "write_lock") && owner.library() == Library::Steadlock;
+        matches!(kind, "lock" | "mutex" | "fair_lock" | "write_lock" | "once") && owner.library() == Library::Steadlock;
     let token = answers.first().and_then(Answer::number).filter(|_| has_token);
     Some(Locked {
         name: String::new(),

@@ -138,6 +138,7 @@ fn lock_of_kind(client: &Client, kind: Kind, name: &str) -> Lock {
         Kind::Write => client.read_write_lock(name).write,
         // The limit of 1 has no effect: a forced release works with any limit.
         Kind::Semaphore => client.semaphore(name, 1).permits(1),
+        Kind::Once => client.once(name).as_lock(),
     }
 }
 

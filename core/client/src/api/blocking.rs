@@ -20,10 +20,13 @@
 
 use std::time::Duration;
 
-use steadlock_protocol::{Error, Holder, LostReason, OnUnavailable, ReleaseOutcome};
+use steadlock_protocol::{
+    Error, Holder, LastRun, LostReason, OnFailure, OnUnavailable, Operation, ReleaseOutcome, RunEnd,
+};
 
 use super::client::Builder;
 use super::lock::block_on;
+use super::once::{self, RunResult, Skipped};
 use super::{kinds, lease, lock};
 use crate::engine::is_driving;
 use crate::host::{Completion, Host, Kind, Op};
@@ -101,6 +104,12 @@ impl Client {
     /// semaphore is used.
     pub fn semaphore(&self, name: impl AsRef<str>, limit: u32) -> Semaphore {
         Semaphore(kinds::Semaphore::new(self.host.clone(), name.as_ref(), limit))
+    }
+
+    /// Returns the job of this name, of which at most one run goes on at a time in the whole fleet; see
+    /// [`crate::Client::once`].
+    pub fn once(&self, name: impl AsRef<str>) -> Once {
+        Once(once::Once::new(self.host.clone(), name.as_ref()))
     }
 
     /// Returns the composite lock of `locks`, its members: a grant is for all of them. A composite lock acquires its
@@ -326,6 +335,176 @@ impl Semaphore {
     /// Returns the permits as a lock, for example as a member of a [`Client::multi_lock`].
     pub fn permits(&self, permits: u32) -> Lock {
         Lock(self.0.permits(permits))
+    }
+}
+
+/// A job, of which at most one run goes on at a time in the whole fleet; see [`crate::Once`].
+///
+/// ```
+/// use std::time::Duration;
+/// use steadlock::RunResult;
+/// # fn main() -> Result<(), steadlock::Error> {
+/// # let client = steadlock::blocking::Client::connect("memory://")?;
+///
+/// let report = client.once("report").at_least(Duration::from_secs(60));
+/// assert!(matches!(report.run(|_| 7)?, RunResult::Ran(7)));
+/// assert!(matches!(report.run(|_| 8)?, RunResult::Skipped(_)));
+/// # client.close();
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a job alone runs nothing; call run()"]
+pub struct Once(once::Once);
+
+impl Once {
+    /// Returns the job's name without the client's key prefix.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// See [`crate::Once::at_least`].
+    pub fn at_least(self, at_least: Duration) -> Self {
+        Self(self.0.at_least(at_least))
+    }
+
+    /// See [`crate::Once::key`].
+    pub fn key(self, key: impl Into<String>) -> Self {
+        Self(self.0.key(key))
+    }
+
+    /// See [`crate::Once::keep`].
+    pub fn keep(self, keep: Duration) -> Self {
+        Self(self.0.keep(keep))
+    }
+
+    /// See [`crate::Once::on_failure`].
+    pub fn on_failure(self, on_failure: OnFailure) -> Self {
+        Self(self.0.on_failure(on_failure))
+    }
+
+    /// See [`crate::Once::lease`].
+    pub fn lease(self, lease: Duration) -> Self {
+        Self(self.0.lease(lease))
+    }
+
+    /// See [`crate::Once::max_hold`].
+    pub fn max_hold(self, max_hold: Duration) -> Self {
+        Self(self.0.max_hold(max_hold))
+    }
+
+    /// See [`crate::Lock::without_fencing`].
+    pub fn without_fencing(self) -> Self {
+        Self(self.0.without_fencing())
+    }
+
+    /// See [`crate::Once::on_unavailable`].
+    pub fn on_unavailable(self, on_unavailable: OnUnavailable) -> Self {
+        Self(self.0.on_unavailable(on_unavailable))
+    }
+
+    /// Runs the job if no other run goes on and the job is not done. The run ends well when `job` returns, and as failed
+    /// when it panics. A job that goes on for long asks [`Lease::is_valid`] whether it still holds its lease: nothing
+    /// can stop a thread.
+    ///
+    /// # Errors
+    /// As [`crate::Once::run`]. `LockLost` comes after the job has returned.
+    pub fn run<T>(&self, job: impl FnOnce(&Lease) -> T) -> Result<RunResult<T>, Error> {
+        let succeed = |lease: &Lease| Ok::<T, std::convert::Infallible>(job(lease));
+        Ok(match self.try_run(succeed)? {
+            RunResult::Ran(Ok(value)) => RunResult::Ran(value),
+            RunResult::Skipped(skipped) => RunResult::Skipped(skipped),
+        })
+    }
+
+    /// Runs the job as [`Once::run`] does. If `job` returns an error, the run ends as failed, and the error is returned
+    /// inside of [`RunResult::Ran`].
+    ///
+    /// # Errors
+    /// As [`Once::run`].
+    pub fn try_run<T, E>(&self, job: impl FnOnce(&Lease) -> Result<T, E>) -> Result<RunResult<Result<T, E>>, Error> {
+        let run = match self.start()? {
+            Started::Run(run) => run,
+            Started::Skipped(skipped) => return Ok(RunResult::Skipped(skipped)),
+        };
+        let result = job(&run);
+        let end = if result.is_ok() {
+            RunEnd::Succeeded
+        } else {
+            RunEnd::Failed
+        };
+        let (name, outcome) = (run.name().to_owned(), run.end(end)?);
+        match outcome.lost_reason() {
+            None => Ok(RunResult::Ran(result)),
+            reason => Err(Error::lost(Operation::Release, reason).with_lock(name)),
+        }
+    }
+
+    /// Begins a run that the caller ends. Prefer [`Once::run`], which ends it in every case.
+    ///
+    /// # Errors
+    /// As [`crate::Once::start`].
+    pub fn start(&self) -> Result<Started, Error> {
+        let started = once::started(self.0.lock().request(None).wait_blocking())?;
+        Ok(match started {
+            once::Started::Run(run) => Started::Run(Run(Lease(run.into_lease()))),
+            once::Started::Skipped(skipped) => Started::Skipped(skipped),
+        })
+    }
+
+    /// Asks the server for the last runs of the job; `None` if none began in the last 30 days.
+    ///
+    /// # Errors
+    /// As [`crate::Once::last_run`].
+    pub fn last_run(&self) -> Result<Option<LastRun>, Error> {
+        once::last_run_of(run(self.0.lock().host(), self.0.last_run_op())?)
+    }
+}
+
+/// A run that has begun, or why none has.
+#[derive(Debug)]
+#[must_use = "dropping a run ends it as failed"]
+pub enum Started {
+    /// The caller runs the job now.
+    Run(Run),
+    /// The job must not run.
+    Skipped(Skipped),
+}
+
+/// A run of a job. Its methods are those of its [`Lease`]. Dropping it ends the run as failed.
+#[derive(Debug)]
+#[must_use = "dropping a run ends it as failed"]
+pub struct Run(Lease);
+
+impl Run {
+    /// Ends the run well: the job did its work.
+    ///
+    /// # Errors
+    /// As [`Lease::release`].
+    pub fn succeed(self) -> Result<ReleaseOutcome, Error> {
+        self.end(RunEnd::Succeeded)
+    }
+
+    /// Ends the run as failed.
+    ///
+    /// # Errors
+    /// As [`Lease::release`].
+    pub fn fail(self) -> Result<ReleaseOutcome, Error> {
+        self.end(RunEnd::Failed)
+    }
+
+    fn end(mut self, end: RunEnd) -> Result<ReleaseOutcome, Error> {
+        let op = self.0.0.start_end(end);
+        let completion = run(self.0.0.host(), op)?;
+        self.0.0.release_result(completion)
+    }
+}
+
+impl std::ops::Deref for Run {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.0
     }
 }
 

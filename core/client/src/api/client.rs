@@ -9,6 +9,7 @@ use steadlock_protocol::{Error, OnUnavailable};
 use super::convert::millis;
 use super::kinds::{self, ReadWriteLock, Semaphore};
 use super::lock::{self, Lock};
+use super::once::Once;
 use crate::host::{AddressMap, Host, Kind, Op, Options};
 use crate::observe::{GroupBy, Observer};
 #[cfg(feature = "simulation")]
@@ -108,6 +109,12 @@ impl Client {
     /// semaphore is used.
     pub fn semaphore(&self, name: impl AsRef<str>, limit: u32) -> Semaphore {
         Semaphore::new(self.host.clone(), name.as_ref(), limit)
+    }
+
+    /// Returns the job of this name, of which at most one run goes on at a time in the whole fleet. A request never
+    /// waits: it is granted a run or skipped.
+    pub fn once(&self, name: impl AsRef<str>) -> Once {
+        Once::new(self.host.clone(), name.as_ref())
     }
 
     /// Returns the composite lock of `locks`, its members: a grant is for all of them. A composite lock acquires its

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use steadlock_protocol::{Error, LostReason, Operation, ReleaseOutcome};
+use steadlock_protocol::{Error, LostReason, Operation, ReleaseOutcome, RunEnd};
 
 use super::convert::{millis, unexpected};
 use crate::host::{self, Completion, Host, Op};
@@ -150,8 +150,17 @@ impl Lease {
     }
 
     pub(crate) fn start_release(&mut self) -> Op {
+        self.start_end(RunEnd::Succeeded)
+    }
+
+    /// Returns the operation that releases the lease, and says how its run ended.
+    pub(crate) fn start_end(&mut self, end: RunEnd) -> Op {
         self.is_released = true;
-        Op::Release { lease: self.id() }
+        Op::EndRun {
+            lease: self.id(),
+            end,
+            at_least_ms: None,
+        }
     }
 
     pub(crate) const fn host(&self) -> &Host {

@@ -10,7 +10,7 @@ use super::convert::{millis, unexpected};
 use super::lease::Lease;
 #[cfg(feature = "tracing")]
 use super::spans::WaitSpan;
-use crate::host::{self, Acquire, Completion, Host, Kind, LockRef, Op, Pending};
+use crate::host::{self, Acquire, Completion, Host, Kind, LockRef, Op, Pending, Run};
 
 /// A lock. A lock object is immutable and cheap: all state is in the client and on the server, and two objects of one
 /// kind and name are the same lock.
@@ -49,6 +49,8 @@ pub struct Lock {
     within: Option<Arc<host::Lease>>,
     fencing: bool,
     on_unavailable: Option<OnUnavailable>,
+    /// The terms of a run, for a job.
+    run: Run,
 }
 
 impl fmt::Debug for Lock {
@@ -92,6 +94,7 @@ impl Lock {
             within: None,
             fencing: true,
             on_unavailable: None,
+            run: Run::default(),
         }
     }
 
@@ -218,6 +221,10 @@ impl Lock {
         holder_of(self.host.start(self.inspect_op()).await?)
     }
 
+    pub(crate) const fn run_mut(&mut self) -> &mut Run {
+        &mut self.run
+    }
+
     pub(crate) const fn host(&self) -> &Host {
         &self.host
     }
@@ -259,6 +266,7 @@ impl Lock {
             max_hold_ms: self.max_hold.map(millis),
             no_fencing: !self.fencing,
             on_unavailable: self.on_unavailable,
+            run: self.run.clone(),
             ..Acquire::default()
         })
     }

@@ -9,7 +9,8 @@ use std::time::Duration;
 use steadlock_collections::{SortedMap, Table};
 use steadlock_protocol::{
     AcquireRequest, Cause, ClientId, Config, Context, Error, ErrorKind, Event as SessionEvent, Grant, Instant, Lane,
-    LeaseId, LeaseTerms, LostReason, NodeId, Operation, Outcome, Primary, ReleaseOutcome, Session, Subject, Ticket,
+    LeaseId, LeaseTerms, LostReason, NodeId, Operation, Outcome, Primary, ReleaseOutcome, RunEnd, RunEnding, Session,
+    Subject, Ticket,
 };
 
 use super::connecting::Connecting;
@@ -331,7 +332,7 @@ impl Engine {
             if let Outcome::Granted(grant) = outcome {
                 self.start(
                     NO_CALLER,
-                    CheckedOp::Release(grant.lease),
+                    CheckedOp::Release(grant.lease, RunEnd::Unused.into()),
                     Sink::Discard,
                     self.settings.world.now(),
                 );
@@ -548,7 +549,7 @@ impl Engine {
     }
 
     fn start(&mut self, request: u64, op: CheckedOp, sink: Sink, now: Instant) {
-        if let (CheckedOp::Release(lease), Some(closing)) = (&op, &mut self.closing)
+        if let (CheckedOp::Release(lease, _), Some(closing)) = (&op, &mut self.closing)
             && closing.close_outcomes.is_owed(*lease)
         {
             return closing.late_releases.push(LateRelease { sink, lease: *lease });
@@ -568,7 +569,7 @@ impl Engine {
         let ticket = match op {
             CheckedOp::Acquire(acquire) => self.acquire(acquire, &mut entry, now),
             CheckedOp::AcquireAll(all) => self.acquire_all(all, &mut entry, now),
-            CheckedOp::Release(lease) => self.release(lease, &mut entry, now),
+            CheckedOp::Release(lease, end) => self.release(lease, end, &mut entry, now),
             CheckedOp::ReleaseInnermost { lock, context } => self.release_innermost(&lock, context, &mut entry, now),
             CheckedOp::Extend { lease, by } => {
                 entry.lease = Some(lease);
@@ -576,6 +577,7 @@ impl Engine {
             }
             CheckedOp::Inspect { kind, name } => self.session.inspect(kind, &name, now),
             CheckedOp::ForceRelease { kind, name } => self.session.force_release(kind, &name, now),
+            CheckedOp::LastRun { name } => self.session.last_run(&name, now),
             CheckedOp::SetLimit { permits, name } => self.session.set_limit(permits, &name, now),
             CheckedOp::Held { lock, context } => {
                 let held = self.held_result(&lock, context);
@@ -621,10 +623,10 @@ impl Engine {
         ticket
     }
 
-    fn release(&mut self, lease: LeaseId, entry: &mut Request, now: Instant) -> Ticket {
+    fn release(&mut self, lease: LeaseId, end: RunEnding, entry: &mut Request, now: Instant) -> Ticket {
         self.mark_released(lease);
         entry.lease = Some(lease);
-        self.session.release(lease, now)
+        self.session.end_run(lease, end, now)
     }
 
     fn release_innermost(&mut self, lock: &Subject, context: Context, entry: &mut Request, now: Instant) -> Ticket {
@@ -681,7 +683,12 @@ impl Engine {
     /// Releases a lease whose grant no caller received.
     fn discard(&mut self, lease: &Lease, now: Instant) {
         let id = LeaseId::from_u64(session_id(lease.id()));
-        self.start(NO_CALLER, CheckedOp::Release(id), Sink::Discard, now);
+        self.start(
+            NO_CALLER,
+            CheckedOp::Release(id, RunEnd::Unused.into()),
+            Sink::Discard,
+            now,
+        );
     }
 
     fn close(&mut self, now: Instant) {

@@ -1,13 +1,14 @@
 //! Checks the operations of a host, and refuses everything that can be refused without the engine.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use steadlock_protocol::{
-    AcquireRequest, Context, Error, ErrorKind, Kind, LeaseDuration, LeaseId, LeaseTerms, LockName, Operation, Subject,
-    brief, shown,
+    AcquireRequest, Context, Error, ErrorKind, Kind, LeaseDuration, LeaseId, LeaseTerms, LockName, OnFailure,
+    Operation, RunEnd, RunEnding, RunKey, RunTerms, Subject, brief, shown,
 };
 
-use super::{Acquire, Op};
+use super::{Acquire, Op, Run};
 use crate::port::{CheckedOp, generation_of, session_id};
 use crate::settings::{Settings, duration};
 
@@ -29,7 +30,22 @@ impl Check<'_> {
     fn checked(&self, op: Op) -> Result<CheckedOp, Error> {
         Ok(match op {
             Op::Acquire(acquire) => self.check_acquire(acquire)?,
-            Op::Release { lease } => CheckedOp::Release(self.check_lease(lease, Operation::Release)?),
+            Op::Release { lease } => {
+                CheckedOp::Release(self.check_lease(lease, Operation::Release)?, RunEnd::Succeeded.into())
+            }
+            Op::EndRun {
+                lease,
+                end,
+                at_least_ms,
+            } => {
+                let at_least =
+                    at_least_ms.map(|ms| RunTerms::check_at_least(duration("`at_least`", ms, Operation::Release)?));
+                let at_least = at_least.transpose()?;
+                CheckedOp::Release(
+                    self.check_lease(lease, Operation::Release)?,
+                    RunEnding { end, at_least },
+                )
+            }
             Op::ReleaseInnermost { lock, context } => CheckedOp::ReleaseInnermost {
                 lock: self.check_lock(lock)?,
                 context: Context::from_u64(context),
@@ -47,6 +63,10 @@ impl Check<'_> {
             Op::ForceRelease { lock } => match self.check_lock(lock)? {
                 Subject::One(kind, name) => CheckedOp::ForceRelease { kind, name },
                 Subject::All(_) => return Err(composite_refused(Operation::Release)),
+            },
+            Op::LastRun { lock } => match self.check_lock(lock)? {
+                Subject::One(Kind::Once, name) => CheckedOp::LastRun { name },
+                _ => return Err(refused("only a job has runs")),
             },
             Op::SetLimit { lock } => self.check_limit(lock)?,
             Op::Held { lock, context } => CheckedOp::Held {
@@ -74,6 +94,7 @@ impl Check<'_> {
 
     fn check_acquire(&self, acquire: Acquire) -> Result<CheckedOp, Error> {
         let lock = self.check_lock(acquire.lock)?;
+        let is_job = matches!(lock, Subject::One(Kind::Once, _));
         let first_name = match &lock {
             Subject::One(_, name) => Some(name),
             Subject::All(locks) => locks.first().map(|(_, name)| name),
@@ -116,6 +137,10 @@ impl Check<'_> {
         let lease = self.terms(&requested).map_err(named)?;
         let RequestedTimes { wait, max_hold, .. } = requested;
         let on_unavailable = self.settings.on_unavailable(acquire.on_unavailable).map_err(named)?;
+        let run = match is_job {
+            true => Some(Arc::new(run_terms(acquire.run).map_err(named)?)),
+            false => None,
+        };
         let request = |(kind, name)| AcquireRequest {
             kind,
             name,
@@ -127,6 +152,7 @@ impl Check<'_> {
             fencing: !acquire.no_fencing,
             on_unavailable,
             blocked: blocked.clone(),
+            run: run.clone(),
         };
         Ok(match lock {
             Subject::One(kind, name) => CheckedOp::Acquire(request((kind, name))),
@@ -149,6 +175,24 @@ impl Check<'_> {
             return Err(forked(self.settings, operation));
         }
         Ok(LeaseId::from_u64(session_id(lease)))
+    }
+}
+
+/// Checks the terms of a run.
+fn run_terms(run: Run) -> Result<RunTerms, Error> {
+    let mut terms = RunTerms::default();
+    if let Some(ms) = run.at_least_ms {
+        terms = terms.at_least(duration("`at_least`", ms, Operation::Acquire)?)?;
+    }
+    if let Some(key) = run.key {
+        terms = terms.key(RunKey::parse(&key)?);
+    }
+    if let Some(ms) = run.keep_ms {
+        terms = terms.keep(duration("`keep`", ms, Operation::Acquire)?)?;
+    }
+    match run.on_failure {
+        Some(word) => Ok(terms.on_failure(OnFailure::parse(&word)?)),
+        None => Ok(terms),
     }
 }
 

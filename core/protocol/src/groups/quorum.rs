@@ -298,7 +298,13 @@ fn outage(io: &Io, request: &AcquireRequest, now: Instant) -> Option<Outcome> {
     let serving = usize::from(io.config().primaries).saturating_sub(silent.len());
     let oldest = silent.into_iter().min_by_key(|outage| outage.since);
     let oldest = oldest.filter(|_| serving < majority(io))?;
-    Some(refused_unasked(oldest, &request.name, request.on_unavailable, now))
+    Some(refused_unasked(
+        oldest,
+        ErrorKind::Unavailable,
+        &request.name,
+        request.on_unavailable,
+        now,
+    ))
 }
 
 /// Returns the deadline until which a majority of the members can be relied on: the `majority`-th latest. `None`

@@ -32,7 +32,7 @@ pub(super) const SPEC: Spec = Spec {
     by_majority: false,
 
     keys: ALL,
-    channel: Channel::Redisson,
+    channel: Some(Channel::Redisson),
     acquire: Form {
         script: Script::FairAcquire,
         keys: ALL,

@@ -7,6 +7,7 @@
 //!   {0, left, holder}                held; the TTL of the record in ms, negative if there is none
 //!   {0, left, holder, now}           the same, with a queue on the server (`HeldReply::Queued`)
 //!   {0, left, holder, held, limit}   the same, with permits (`HeldReply::Permits`)
+//!   {0, left, holder, since, took, now, client}   the same, with a run (`HeldReply::Run`)
 //! a renewal, a release, or the operation of an operator
 //!   {1}, {1, listeners}              the record was the owner's, or for an operator any owner's
 //!   {1, listeners, grant}            the same, and a waiter of this client was granted the lock
@@ -22,12 +23,14 @@ use std::time::Duration;
 
 use steadlock_collections::Digits;
 
-use super::{Arg, Channel, Form, HeldReply, Key, Kind, Permits, Waiters, fair, read_write, semaphore};
+use super::{Arg, Channel, Form, HeldReply, Key, Kind, Permits, Waiters, fair, once, read_write, semaphore};
+use crate::client_info::ClientInfo;
 use crate::foreign::shown_owner;
 use crate::ids::NodeId;
 use crate::name::{LockName, Word};
 use crate::owner::{ClientId, OwnerId};
 use crate::reply::Reply;
+use crate::run::{EndedRun, LastRun, RunEnding, RunOutcome, RunState, RunTerms};
 use crate::script::Script;
 use crate::token::Token;
 
@@ -51,6 +54,8 @@ pub(crate) struct Attempt<'a> {
     pub(crate) waits: bool,
     /// The owner of the write hold inside which the caller reads.
     pub(crate) inside: Option<&'a OwnerId>,
+    /// Which program this client is, as text; `None` if it says nothing about itself.
+    pub(crate) client: Option<&'a Arc<[u8]>>,
 }
 
 /// A waiter as the server's queue stores it.
@@ -70,6 +75,8 @@ pub(crate) struct Keys {
     /// The first key of the kind's table: the key of the holder's record; for a read lock, the key of the writer's
     /// record.
     pub(crate) record: Arc<[u8]>,
+    /// The terms of the run; `None` for other kinds, and for the default terms.
+    run: Option<Arc<RunTerms>>,
 }
 
 impl Keys {
@@ -83,7 +90,14 @@ impl Keys {
                 .keys
                 .first()
                 .map_or_else(|| name.key(), |key| written(*key, name)),
+            run: None,
         }
+    }
+
+    /// Sets the terms of a run.
+    pub(crate) fn with_run(mut self, run: Option<Arc<RunTerms>>) -> Self {
+        self.run = run;
+        self
     }
 
     /// Returns all keys of the lock; `record` is the first.
@@ -99,12 +113,12 @@ impl Keys {
             .map(|key| written(*key, &self.name))
     }
 
-    /// Returns the channel on which releases are published.
-    pub(crate) fn channel(&self) -> Arc<[u8]> {
-        match self.kind.spec().channel {
+    /// Returns the channel on which releases are published; `None` if nobody waits for them.
+    pub(crate) fn channel(&self) -> Option<Arc<[u8]>> {
+        self.kind.spec().channel.map(|channel| match channel {
             Channel::Redisson => self.name.redisson_channel(),
             Channel::Own(word) => self.name.own(word),
-        }
+        })
     }
 
     /// Returns the channel on which the server publishes grants of the fair lock to waiters of `client`.
@@ -120,6 +134,7 @@ impl Keys {
             fencing: attempt.fencing,
             waits: attempt.waits,
             around: attempt.inside,
+            client: attempt.client,
             ..self.values()
         };
         self.call(&self.kind.spec().acquire, &values)
@@ -136,10 +151,11 @@ impl Keys {
     }
 
     /// Returns the call that removes the hold or the mark of `owner`. The call wakes the waiters, or grants a fair lock
-    /// to the next waiter.
-    pub(crate) fn release(&self, owner: &OwnerId) -> Invocation {
+    /// to the next waiter. `end` says how a run ended; it means nothing for other kinds.
+    pub(crate) fn release(&self, owner: &OwnerId, end: RunEnding) -> Invocation {
         let values = Values {
             owner: Some(owner),
+            end: Some(end),
             ..self.values()
         };
         self.call(&self.kind.spec().release, &values)
@@ -163,6 +179,11 @@ impl Keys {
             keys: vec![written(fair::QUEUE, &self.name)],
             args: Vec::new(),
         }
+    }
+
+    /// Returns the call that asks for the last runs of a job.
+    pub(crate) fn last_run(&self) -> Invocation {
+        self.call(&once::LAST_RUN, &self.values())
     }
 
     /// Returns the call that changes the limit of a semaphore whose permits are held.
@@ -212,6 +233,10 @@ impl Keys {
         let key = match key {
             Key::TokenIfDrawn if !is_token_drawn => return None,
             Key::TokenIfDrawn => Key::Own(Word::TOKEN),
+            Key::DoneIfKeyed => {
+                let done = self.run.as_ref().and_then(|run| run.run_key());
+                return done.map(|key| self.name.done(key));
+            }
             Key::Name | Key::Own(_) => key,
         };
         let position = self.kind.spec().keys.iter().position(|known| *known == key)?;
@@ -230,9 +255,20 @@ impl Keys {
             Arg::Around => Some(values.around.map_or_else(|| Arc::from(&b""[..]), OwnerId::wire)),
             Arg::Wanted => values.wanted.map(decimal),
             Arg::Limit => values.limit.map(decimal),
-            Arg::Channel => Some(self.channel()),
+            Arg::Channel => self.channel(),
+            Arg::Client => Some(values.client.map_or_else(|| Arc::from(&b""[..]), Arc::clone)),
+            Arg::End => values.end.map(|ending| ending.end.as_str().as_bytes().into()),
+            Arg::AtLeast => values.end.map(|end| self.kept(end).0),
+            Arg::Keep => values.end.map(|end| self.kept(end).1),
             Arg::Text(text) => Some(text.as_bytes().into()),
         })
+    }
+
+    /// Returns for how long a run that ends like this keeps others out, after its start and for its key, in ms.
+    fn kept(&self, end: RunEnding) -> (Arc<[u8]>, Arc<[u8]>) {
+        let kept = self.run.as_ref().and_then(|run| run.kept(end));
+        let (at_least, keep) = kept.unwrap_or_default();
+        (millis(at_least), millis(keep))
     }
 
     /// Returns the values that any call can use: the permits of the kind.
@@ -257,6 +293,8 @@ struct Values<'a> {
     around: Option<&'a OwnerId>,
     wanted: Option<u32>,
     limit: Option<u32>,
+    client: Option<&'a Arc<[u8]>>,
+    end: Option<RunEnding>,
 }
 
 /// Returns a key of the lock with this name.
@@ -264,7 +302,7 @@ fn written(key: Key, name: &LockName) -> Arc<[u8]> {
     match key {
         Key::Name => name.key(),
         Key::Own(word) => name.own(word),
-        Key::TokenIfDrawn => name.own(Word::TOKEN),
+        Key::TokenIfDrawn | Key::DoneIfKeyed => name.own(Word::TOKEN),
     }
 }
 
@@ -300,19 +338,25 @@ pub enum LockKey {
     Readers,
     /// The permits of a semaphore: ZSET {owner/i → deadline in ms of the server's clock, limit → n}.
     Permits,
+    /// The run of a job, while it goes on or counts as done: HASH with the fields that `lua/parts/run.lua` lists.
+    Run,
+    /// The last runs of a job: HASH with the fields that `lua/parts/run.lua` lists.
+    History,
     /// The last fencing token of the name: STRING.
     Token,
 }
 
 impl LockKey {
     /// All values.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Named,
         Self::Queue,
         Self::Alive,
         Self::ReadWrite,
         Self::Readers,
         Self::Permits,
+        Self::Run,
+        Self::History,
         Self::Token,
     ];
 
@@ -357,6 +401,8 @@ impl LockKey {
             Self::ReadWrite => read_write::STATE,
             Self::Readers => read_write::READERS,
             Self::Permits => semaphore::PERMITS,
+            Self::Run => once::RUN,
+            Self::History => once::HISTORY,
             Self::Token => Key::Own(Word::TOKEN),
         }
     }
@@ -364,7 +410,7 @@ impl LockKey {
     const fn word(self) -> Option<Word> {
         match self.key() {
             Key::Own(word) => Some(word),
-            Key::Name | Key::TokenIfDrawn => None,
+            Key::Name | Key::TokenIfDrawn | Key::DoneIfKeyed => None,
         }
     }
 }
@@ -383,7 +429,22 @@ pub(crate) enum Answer {
         permits: Option<(u32, u32)>,
         /// The server's clock when the call ran, in µs; only for an attempt at a fair lock.
         queued: Option<u64>,
+        /// The run; only for a job.
+        run: Option<RunSeen>,
     },
+}
+
+/// A run that keeps others out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RunSeen {
+    /// When the run began, in milliseconds since 1970 by the server's clock.
+    pub(crate) since: u64,
+    /// How long the run took; `None` while it goes on.
+    pub(crate) took: Option<Duration>,
+    /// How long ago the run began, by the server's clock.
+    pub(crate) age: Duration,
+    /// Which program runs or ran the job, if that program says so.
+    pub(crate) client: Option<Arc<ClientInfo>>,
 }
 
 /// The server's answer to a renewal or a release.
@@ -406,23 +467,88 @@ pub(super) fn parse_answer(held_reply: HeldReply, reply: &Reply) -> Option<Answe
         [Reply::Int(1), Reply::Bytes(token)] if token.is_empty() => Some(Answer::Granted(None)),
         [Reply::Int(1), Reply::Bytes(token)] => Some(Answer::Granted(Some(Token::parse(token)?))),
         [Reply::Int(0), Reply::Int(left), Reply::Bytes(holder), more @ ..] => {
-            let (queued, permits) = match (held_reply, more) {
-                (_, []) => (None, None),
-                (HeldReply::Queued, [Reply::Bytes(now)]) => (Some(parse_number(now)?), None),
+            let (mut queued, mut permits, mut run) = (None, None, None);
+            match (held_reply, more) {
+                (HeldReply::Holder | HeldReply::Queued | HeldReply::Permits, []) => {}
+                (HeldReply::Queued, [Reply::Bytes(now)]) => queued = Some(parse_number(now)?),
                 (HeldReply::Permits, [Reply::Int(held), Reply::Int(limit)]) => {
-                    (None, Some((u32::try_from(*held).ok()?, u32::try_from(*limit).ok()?)))
+                    permits = Some((u32::try_from(*held).ok()?, u32::try_from(*limit).ok()?));
                 }
+                (HeldReply::Run, facts) => run = Some(parse_run(facts)?),
                 _ => return None,
-            };
+            }
             Some(Answer::Held {
                 owner: shown_owner(holder),
                 ttl: u64::try_from(*left).ok().map(Duration::from_millis),
                 permits,
                 queued,
+                run,
             })
         }
         _ => None,
     }
+}
+
+/// Parses what the reply to an attempt or a question says about a run; `None` if it has another form.
+fn parse_run(facts: &[Reply]) -> Option<RunSeen> {
+    let [
+        Reply::Bytes(since),
+        Reply::Bytes(took),
+        Reply::Bytes(now),
+        Reply::Bytes(client),
+    ] = facts
+    else {
+        return None;
+    };
+    let (since, now) = (parse_number(since)?, parse_number(now)?);
+    let took = match took.is_empty() {
+        true => None,
+        false => Some(Duration::from_millis(parse_number(took)?)),
+    };
+    Some(RunSeen {
+        since,
+        took,
+        age: Duration::from_millis(now.saturating_sub(since)),
+        client: ClientInfo::parse(client).map(Arc::new),
+    })
+}
+
+/// Parses the reply to the question for the last runs of a job: `Some(None)` if the server has no history, `None` if
+/// the reply has another form.
+pub(crate) fn parse_last_run(reply: &Reply) -> Option<Option<LastRun>> {
+    let Reply::Array(parts) = reply else { return None };
+    let [Reply::Int(1), facts @ ..] = parts.as_slice() else {
+        return matches!(parts.as_slice(), [Reply::Int(0)]).then_some(None);
+    };
+    let texts = facts.iter().map(|fact| match fact {
+        Reply::Bytes(text) => Some(text.as_slice()),
+        _ => None,
+    });
+    let texts: Option<Vec<&[u8]>> = texts.collect();
+    let [state, started, client, ended, took, outcome, ended_client, succeeded] = *texts?.as_slice() else {
+        return None;
+    };
+    let number = |text: &[u8]| match text.is_empty() {
+        true => Some(None),
+        false => parse_number(text).map(Some),
+    };
+    let word = |text| std::str::from_utf8(text).ok();
+    let ended = match number(ended)? {
+        None => None,
+        Some(at) => Some(EndedRun {
+            at,
+            took: Duration::from_millis(parse_number(took)?),
+            outcome: RunOutcome::parse(word(outcome)?)?,
+            client: ClientInfo::parse(ended_client).map(Arc::new),
+        }),
+    };
+    Some(Some(LastRun {
+        state: RunState::parse(word(state)?)?,
+        started: number(started)?,
+        client: ClientInfo::parse(client).map(Arc::new),
+        ended,
+        succeeded: number(succeeded)?,
+    }))
 }
 
 /// Parses the reply to a renewal, a release or the operation of an operator; `None` if the reply has another form.

@@ -9,6 +9,7 @@ use super::{Channel, Key};
 use crate::ids::NodeId;
 use crate::name::{KeyPrefix, LockName, Word, hash_tag};
 use crate::owner::{ClientId, OwnerId};
+use crate::run::{RunEnd, RunKey, RunTerms};
 use crate::script::Script;
 
 const REDISSON: &str = "redisson_lock__channel:";
@@ -17,13 +18,13 @@ const REDISSON: &str = "redisson_lock__channel:";
 fn words() -> BTreeSet<Word> {
     let own = |key: &Key| match key {
         Key::Own(word) => Some(*word),
-        Key::Name | Key::TokenIfDrawn => None,
+        Key::Name | Key::TokenIfDrawn | Key::DoneIfKeyed => None,
     };
     let of = |kind: Kind| {
         let spec = kind.spec();
         let channel = match spec.channel {
-            Channel::Own(word) => Some(word),
-            Channel::Redisson => None,
+            Some(Channel::Own(word)) => Some(word),
+            Some(Channel::Redisson) | None => None,
         };
         spec.keys.iter().filter_map(own).chain(channel)
     };
@@ -113,13 +114,15 @@ fn calls(name: &LockName) -> Vec<(Kind, Invocation)> {
         fencing: true,
         waits: true,
         inside: None,
+        client: None,
     };
     let of = |kind: Kind| {
-        let keys = Keys::new(kind, name, NodeId::default());
+        let run = RunTerms::default().key(RunKey::parse("a:{b}").unwrap());
+        let keys = Keys::new(kind, name, NodeId::default()).with_run(Some(Arc::new(run)));
         let mut calls = vec![
             keys.acquire(&attempt),
             keys.renew(&owner, attempt.ttl),
-            keys.release(&owner),
+            keys.release(&owner, RunEnd::Succeeded.into()),
             keys.inspect(),
             keys.force(),
         ];
@@ -141,9 +144,9 @@ fn text(bytes: &[u8]) -> String {
 fn keys_and_channels(name: &LockName) -> (BTreeSet<String>, BTreeSet<String>) {
     let calls = calls(name);
     let keys = calls.iter().flat_map(|(_, call)| &call.keys).map(|key| text(key));
-    let channels = Kind::each().into_iter().map(|kind| {
+    let channels = Kind::each().into_iter().filter_map(|kind| {
         let keys = Keys::new(kind, name, NodeId::default());
-        text(&keys.channel())
+        keys.channel().map(|channel| text(&channel))
     });
     (
         keys.collect(),
@@ -172,7 +175,14 @@ fn no_two_names_share_a_key_or_a_channel_of_ours() {
             ("grants 1", name.grants(client(1))),
             ("grants 2", name.grants(client(2))),
         ];
-        for (what, key) in words.into_iter().chain(grants).chain([("record", name.key())]) {
+        let done = [("a", "done a"), ("a:token", "done a:token")];
+        let done = done.map(|(key, what)| (what, name.done(&RunKey::parse(key).unwrap())));
+        for (what, key) in words
+            .into_iter()
+            .chain(grants)
+            .chain(done)
+            .chain([("record", name.key())])
+        {
             let before = seen.insert(key, (name.clone(), what));
             assert_eq!(before, None, "shared with {what} of {name:?}");
         }
@@ -196,7 +206,7 @@ fn each_key_is_recognised_by_its_form() {
             for key in kind.spec().keys.iter().filter(|key| of_kinds(key)) {
                 let written = match key {
                     Key::Own(word) => name.own(*word),
-                    Key::Name | Key::TokenIfDrawn => name.key(),
+                    Key::Name | Key::TokenIfDrawn | Key::DoneIfKeyed => name.key(),
                 };
                 assert!(keys.contains(&written), "{kind:?} of {name:?}");
             }
@@ -254,7 +264,8 @@ fn kinds_with_a_record_of_ours_in_common_keep_one_another_out() {
 fn a_key_is_the_name_or_ours_and_a_channel_is_ours_or_redissons() {
     let words = words();
     for name in names() {
-        let own: BTreeSet<String> = words.iter().map(|word| text(&name.own(*word))).collect();
+        let mut own: BTreeSet<String> = words.iter().map(|word| text(&name.own(*word))).collect();
+        own.insert(text(&name.done(&RunKey::parse("a:{b}").unwrap())));
         let (keys, channels) = keys_and_channels(&name);
         for key in keys {
             assert!(key == name.as_str() || own.contains(&key), "{key}");
@@ -354,9 +365,14 @@ fn the_record_of_a_lock_is_renewed_and_released_by_one_key() {
         // the state: it ends the precedence of readers.
         let needed = match kind {
             Kind::Fair => 4,
-            Kind::Read => 2,
+            // The release of a run also writes the history of the job.
+            Kind::Read | Kind::Once => 2,
             _ => 1,
         };
-        assert_eq!(keys.release(&owner).keys.len(), needed, "{kind:?}");
+        assert_eq!(
+            keys.release(&owner, RunEnd::Succeeded.into()).keys.len(),
+            needed,
+            "{kind:?}"
+        );
     }
 }

@@ -21,7 +21,7 @@ pub(super) const SPEC: Spec = Spec {
     by_majority: true,
 
     keys: &[Key::Name, Key::Own(Word::TOKEN)],
-    channel: Channel::Redisson,
+    channel: Some(Channel::Redisson),
     acquire: Form {
         script: Script::LockAcquire,
         keys: &[Key::Name, Key::TokenIfDrawn],

@@ -21,7 +21,7 @@ pub(super) const SPEC: Spec = Spec {
     by_majority: true,
 
     keys: &[Key::Name, Key::Own(Word::TOKEN)],
-    channel: Channel::Own(Word::new("channel")),
+    channel: Some(Channel::Own(Word::new("channel"))),
     acquire: Form {
         script: Script::MutexAcquire,
         keys: &[Key::Name, Key::TokenIfDrawn],

@@ -26,7 +26,7 @@ pub(super) const READ: Spec = Spec {
     by_majority: false,
 
     keys: &[STATE, READERS],
-    channel: CHANNEL,
+    channel: Some(CHANNEL),
     acquire: Form {
         script: Script::ReadAcquire,
         keys: &[STATE, READERS],
@@ -73,7 +73,7 @@ pub(super) const WRITE: Spec = Spec {
     by_majority: false,
 
     keys: &[STATE, READERS, Key::Own(Word::TOKEN)],
-    channel: CHANNEL,
+    channel: Some(CHANNEL),
     acquire: Form {
         script: Script::WriteAcquire,
         keys: &[STATE, READERS, Key::TokenIfDrawn],

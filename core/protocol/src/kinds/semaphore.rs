@@ -22,7 +22,7 @@ pub(super) const SPEC: Spec = Spec {
     by_majority: false,
 
     keys: &[PERMITS],
-    channel: Channel::Own(Word::new("semaphore-channel")),
+    channel: Some(Channel::Own(Word::new("semaphore-channel"))),
     acquire: Form {
         script: Script::SemaphoreAcquire,
         keys: &[PERMITS],

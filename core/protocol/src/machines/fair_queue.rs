@@ -171,13 +171,15 @@ impl FairQueue {
             topic: Topic::Grants,
         };
         io.step(Step::Listen(grants));
-        let releases = Listen {
-            lock,
-            node,
-            channel: keys.channel(),
-            topic: Topic::Releases(Listener::ServerQueue),
-        };
-        io.step(Step::Listen(releases));
+        if let Some(channel) = keys.channel() {
+            let releases = Listen {
+                lock,
+                node,
+                channel,
+                topic: Topic::Releases(Listener::ServerQueue),
+            };
+            io.step(Step::Listen(releases));
+        }
         queue.keys = Some(keys);
     }
 

@@ -45,6 +45,7 @@ use crate::instant::Instant;
 use crate::io::Io;
 use crate::lease::{LeaseDuration, LeasePlan};
 use crate::observed::{Detail, Observed, Place};
+use crate::run::RunEnding;
 use crate::step::{GrantKind, NewHold, Reentry, Step, WaiterInput};
 use crate::timers::Timer;
 use crate::transitions;
@@ -57,6 +58,11 @@ impl Holds {
             Input::Granted(ticket, new) => self.start(io, ticket, new, now),
             Input::Enter(reentry) => self.reenter(io, reentry, now),
             Input::Confirm(ticket, confirm) => self.confirm(io, ticket, confirm, now),
+            Input::RunEnded(lease, end) => {
+                if let Some(hold) = self.of_lease(lease).and_then(|id| self.hold_mut(id)) {
+                    hold.end_as(end);
+                }
+            }
             Input::Release(ticket, lease) => self.release(io, ticket, lease, now),
             Input::Extend { ticket, lease, by } => self.extend(io, ticket, lease, by, now),
             Input::ExtensionOver(ticket) => self.extension_over(io, ticket, now),
@@ -218,6 +224,8 @@ pub(crate) enum Input {
     Enter(Reentry),
     /// A member of a multi-lock is held, and the server must confirm how long.
     Confirm(Ticket, Confirm),
+    /// A run ended like this. Its release follows.
+    RunEnded(LeaseId, RunEnding),
     /// A caller releases one lease.
     Release(Ticket, LeaseId),
     /// A caller extends a lease.

@@ -28,7 +28,7 @@ use crate::error::{Error, ErrorKind, Holder, Operation};
 use crate::ids::Ticket;
 use crate::instant::Instant;
 use crate::io::Io;
-use crate::kinds::{Answer, Keys, Record, parse_record};
+use crate::kinds::{Answer, Keys, Record, parse_last_run, parse_record};
 use crate::reply::{CallError, Refusal, Reply};
 use crate::timers::Timer;
 use crate::transitions;
@@ -42,6 +42,8 @@ pub(crate) enum Question {
     State,
     /// The number of waiters in the server's queue.
     Length,
+    /// The last runs of a job.
+    LastRun,
     /// A forced release: removes the record, no matter who holds the lock.
     Force,
     /// A new limit for a semaphore whose permits are held.
@@ -148,6 +150,7 @@ impl Inspections {
         let invocation = match inspection.question {
             Question::State => keys.inspect(),
             Question::Length => keys.queue_length(),
+            Question::LastRun => keys.last_run(),
             Question::Force => keys.force(),
             Question::Limit(limit) => keys.set_limit(limit),
         };
@@ -162,7 +165,7 @@ impl Inspections {
         inspection.is_asked = false;
         match inspection.outcome(result) {
             Some(Outcome::State(state)) => {
-                if let Some(holder) = &state.holder {
+                if let Some(holder) = state.holder.as_ref().filter(|holder| holder.client.is_none()) {
                     io.ask_identity(inspection.keys.node, &holder.owner, now);
                 }
                 inspection.answer = Some(state);
@@ -220,7 +223,7 @@ impl Inspection {
 
     const fn operation(&self) -> Operation {
         match self.question {
-            Question::State | Question::Length => Operation::Inspect,
+            Question::State | Question::Length | Question::LastRun => Operation::Inspect,
             Question::Force => Operation::Release,
             Question::Limit(_) => Operation::SetLimit,
         }
@@ -244,6 +247,12 @@ impl Inspection {
                 })),
                 _ => None,
             },
+            (Ok(reply), Question::LastRun) => parse_last_run(&reply).map(|last_run| {
+                Outcome::State(LockState {
+                    last_run: last_run.map(Box::new),
+                    ..LockState::default()
+                })
+            }),
             (Ok(reply), Question::Force | Question::Limit(_)) => {
                 parse_record(&reply).map(|record| Outcome::Forced(matches!(record, Record::Mine { .. })))
             }
@@ -254,7 +263,12 @@ impl Inspection {
                 };
                 Some(self.failed(kind, explain(&self.keys, &code, &message)))
             }
-            (Err(CallError::Disconnected(_)), Question::State | Question::Length | Question::Limit(_)) => return None,
+            (
+                Err(CallError::Disconnected(_)),
+                Question::State | Question::Length | Question::LastRun | Question::Limit(_),
+            ) => {
+                return None;
+            }
             (Err(CallError::Disconnected(cause)), Question::Force) => Some(self.failed(
                 ErrorKind::Unavailable,
                 cut(&cause).with_advice("look whether it is still held"),
@@ -271,15 +285,19 @@ fn state_of(answer: Answer) -> LockState {
     match answer {
         Answer::Granted(_) => LockState::default(),
         Answer::Held {
-            owner, ttl, permits, ..
+            owner,
+            ttl,
+            permits,
+            run,
+            ..
         } => LockState {
             holder: Some(Holder {
                 owner,
                 remaining: ttl,
-                client: None,
+                client: run.and_then(|run| run.client),
             }),
             permits,
-            waiting: None,
+            ..LockState::default()
         },
     }
 }
@@ -289,13 +307,13 @@ fn awaits_identity(io: &Io, state: &LockState) -> bool {
     state
         .holder
         .as_ref()
-        .is_some_and(|holder| io.is_identity_asked(&holder.owner))
+        .is_some_and(|holder| holder.client.is_none() && io.is_identity_asked(&holder.owner))
 }
 
 /// Adds the program of the holder to a state, if it is known.
 fn named(io: &Io, mut state: LockState) -> LockState {
     if let Some(holder) = &mut state.holder {
-        holder.client = io.identity_of(&holder.owner);
+        holder.client = holder.client.take().or_else(|| io.identity_of(&holder.owner));
     }
     state
 }

@@ -45,6 +45,7 @@ use crate::kinds::{Keys, Record, parse_grant, parse_record};
 use crate::owner::OwnerId;
 use crate::periods::MAX_ATTEMPT;
 use crate::reply::{CallError, Refusal, Reply};
+use crate::run::{RunEnd, RunEnding};
 use crate::step::{FairInput, Owed, OwnerSeen, Report, Step};
 use crate::timers::Timer;
 use crate::transitions;
@@ -99,6 +100,8 @@ struct Release {
     lock: LockId,
     keys: Arc<Keys>,
     owner: OwnerId,
+    /// How the run ended; means nothing for other kinds than jobs.
+    end: RunEnding,
     /// The caller that waits for the release.
     ticket: Option<Ticket>,
     /// The deadline of the hold; `None` for a compensating release.
@@ -180,6 +183,7 @@ impl Releases {
             lock: owed.lock,
             keys: owed.keys,
             owner: owed.owner,
+            end: owed.end,
             ticket: owed.ticket,
             deadline: owed.hold.map(|hold| hold.deadline),
             until: owed.hold.map_or_else(|| orphans_end(io, now), |hold| hold.until),
@@ -228,7 +232,7 @@ impl Releases {
             io.set(Timer::ReleaseAgain(id), release.until);
             return;
         };
-        let invocation = release.keys.release(&release.owner);
+        let invocation = release.keys.release(&release.owner, release.end);
         let overdue = io.timeout(now);
         release.call = Some(io.call(Purpose::Release(id), node, lane, invocation, Some(overdue)));
         release.lane = lane;
@@ -411,6 +415,7 @@ impl Releases {
             owner,
             ticket: None,
             hold: None,
+            end: RunEnd::Unused.into(),
             unresolved: Unresolved::default(),
         };
         self.add(io, owed, now);

@@ -161,13 +161,13 @@ impl Waiters {
     ///
     /// A read inside a write waits for no other caller, because the caller is the writer. A single attempt for a lock
     /// that can have several holders waits for none either: the attempt may succeed although other callers of this
-    /// client wait, and only the server knows whether it does.
+    /// client wait, and only the server knows whether it does. A request for a run of a job never waits at all.
     fn place(&self, io: &Io, holds: &Holds, lock: LockId, wanted: &Wanted) -> Place {
         let kind = wanted.keys.kind;
         // While a caller of this client has a degraded lease of the lock, all waiters queue in this client, even those
         // that would otherwise queue on the server.
         let is_degraded = self.holder(holds, lock).is_some_and(Hold::is_local);
-        let is_shared_attempt = is_single_attempt(&wanted.request) && !kind.is_exclusive();
+        let is_shared_attempt = is_single_attempt(&wanted.request) && !kind.is_exclusive() || kind.never_waits();
         if is_degraded || io.outage(&wanted.keys).is_some() {
             Place::Queue
         } else if kind.queues_on_server() {
@@ -426,9 +426,12 @@ impl Waiters {
         }
     }
 
-    /// Returns the holder in this client, for the error of a caller with this context.
+    /// Returns the holder in this client, for the error of a caller with this context. `None` for a run, because only
+    /// the server knows since when it goes on.
     fn local_holder(&self, holds: &Holds, lock: LockId, context: Option<Context>, now: Instant) -> Option<KnownHolder> {
-        let hold = self.holder(holds, lock)?;
+        let hold = self
+            .holder(holds, lock)
+            .filter(|hold| !hold.keys().kind.never_waits())?;
         Some(KnownHolder {
             holder: hold.as_holder(now),
             is_the_caller: context.is_some() && hold.context() == context,

@@ -458,6 +458,7 @@ pub(crate) fn why_lost(outcome: Outcome) -> Option<LostReason> {
 
 pub(crate) fn wants(name: &str) -> AcquireRequest {
     AcquireRequest {
+        run: None,
         kind: Kind::Lock,
         name: LockName::parse(name).unwrap(),
         context: None,

@@ -93,6 +93,7 @@ impl Client {
 
 pub(crate) fn wants(name: &str, fixed_ms: Option<u64>) -> AcquireRequest {
     AcquireRequest {
+        run: None,
         kind: Kind::Lock,
         name: LockName::parse(name).unwrap(),
         context: Some(Context::from_u64(1)),

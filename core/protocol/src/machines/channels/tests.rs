@@ -21,7 +21,7 @@ impl Alone {
             bench: Bench::new(),
             channels: Channels::default(),
             lock: LockId::default(),
-            name: keys(Kind::Fair).channel(),
+            name: keys(Kind::Fair).channel().unwrap(),
         };
         let to = alone.to(alone.lock, topic);
         alone.input(Input::Listen(to));

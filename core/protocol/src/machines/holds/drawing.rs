@@ -54,6 +54,7 @@ impl Labelled for Input {
             Self::Granted(..) => "granted",
             Self::Enter(_) => "enter",
             Self::Confirm(..) => "confirm",
+            Self::RunEnded(..) => "run ended",
             Self::Release(..) => "released",
             Self::Extend { .. } => "extend",
             Self::ExtensionOver(_) => "extension over",

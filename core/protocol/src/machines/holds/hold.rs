@@ -29,6 +29,7 @@ use crate::lease::{LeasePlan, deadline};
 use crate::name::LockName;
 use crate::owner::OwnerId;
 use crate::periods::PROVISIONAL;
+use crate::run::{RunEnd, RunEnding};
 use crate::step::{Ended, GrantKind, Granted, NewHold, Owed, Step};
 use crate::timers::Timer;
 use crate::token::Token;
@@ -48,6 +49,8 @@ pub(crate) struct Hold {
     since: Instant,
     /// Whether the request of the hold had to wait.
     waited: bool,
+    /// How the run ends if its holder says nothing else; means nothing for other kinds than jobs.
+    end: RunEnding,
     watchdog: Watchdog,
     /// The unresolved attempts of its acquisition, if there are any.
     unresolved: Option<Box<Unresolved>>,
@@ -68,6 +71,7 @@ impl Hold {
             levels: Levels::new(),
             since: now,
             waited: new.waited,
+            end: RunEnd::Failed.into(),
             unresolved: Some(new.unresolved).filter(Unresolved::is_any).map(Box::new),
         }
     }
@@ -98,6 +102,11 @@ impl Hold {
     /// Whether no server has a record of the hold, so that it excludes only other callers of this client.
     pub(crate) const fn is_local(&self) -> bool {
         self.watchdog.is_local()
+    }
+
+    /// Sets how the run ends.
+    pub(super) const fn end_as(&mut self, end: RunEnding) {
+        self.end = end;
     }
 
     /// Returns when this client learned of the grant.
@@ -254,6 +263,7 @@ impl Hold {
             lock: self.lock,
             keys: self.keys,
             owner: self.owner,
+            end: self.end,
             unresolved: self.unresolved.map(|unresolved| *unresolved).unwrap_or_default(),
         }
     }

@@ -29,6 +29,7 @@ impl Alone {
     fn owe_with(&mut self, change: impl FnOnce(&mut Owed)) -> ReleaseId {
         let until = self.bench.now + Duration::from_secs(10);
         let mut owed = Owed {
+            end: RunEnd::Unused.into(),
             lock: LockId::default(),
             keys: keys(Kind::Lock),
             owner: self.bench.io.owner_id(),

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::queue::Queue;
-use super::request::{Renounced, Request, Wait, no_answer};
+use super::request::{Renounced, Request, Wait, no_answer, skipped};
 use super::{FAILURE_PAUSE, LONGEST_HEARTBEAT, Waiters};
 use crate::calls::{Answered, InFlight};
 use crate::error::{Cause, ErrorKind, Holder};
 use crate::ids::{CallId, LockId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
-use crate::kinds::Answer;
+use crate::kinds::{Answer, RunSeen};
 use crate::lateness::LateGrant;
 use crate::lease::deadline;
 use crate::machines::holds::Holds;
@@ -82,6 +82,11 @@ impl Waiters {
                 if is_current {
                     io.step(Step::Waiter(WaiterInput::Refused(refused)));
                 }
+            }
+            Verdict::Skipped(holder, run) => {
+                request.refused();
+                io.complete(ticket, Outcome::NotGranted(skipped(request, holder, &run)));
+                self.remove(io, ticket);
             }
             Verdict::Useless { why, may_be_granted } => {
                 request.failed_attempt(may_be_granted);
@@ -209,10 +214,11 @@ impl Waiters {
             }
             return;
         }
+        let Some(channel) = keys.channel() else { return };
         let releases = Listen {
             lock,
             node: keys.node,
-            channel: keys.channel(),
+            channel,
             topic: Topic::Releases(Listener::Waiter(ticket)),
         };
         io.step(Step::Listen(releases));
@@ -318,6 +324,8 @@ pub(super) enum Verdict {
         /// The server's clock when the call ran; `None` if waiters do not queue on the server.
         found: Option<ClockReading>,
     },
+    /// Another run of the job keeps the request out, so it is skipped.
+    Skipped(Holder, RunSeen),
     /// Another attempt cannot help, for this reason.
     Useless { why: Cause, may_be_granted: bool },
     /// Another attempt may help.
@@ -345,6 +353,19 @@ impl Verdict {
                     })
                 }
             }
+            Ok(Some(Answer::Held {
+                owner,
+                ttl,
+                run: Some(run),
+                ..
+            })) => Self::Skipped(
+                Holder {
+                    owner,
+                    remaining: ttl,
+                    client: run.client.clone(),
+                },
+                run,
+            ),
             Ok(Some(Answer::Held { owner, ttl, queued, .. })) => Self::Held {
                 holder: HolderSeen {
                     owner,
@@ -542,7 +563,7 @@ fn observe_answer(io: &mut Io, request: &Request, call: InFlight, verdict: &Verd
         place: Place::of(request.keys()),
         outcome: match verdict {
             Verdict::Granted(_) => Attempted::Granted,
-            Verdict::Held { .. } => Attempted::Refused,
+            Verdict::Held { .. } | Verdict::Skipped(..) => Attempted::Refused,
             Verdict::TooLate(_) | Verdict::Useless { .. } | Verdict::Failed { .. } => Attempted::Failed,
         },
         took: call.sent.map(|sent| now.saturating_since(sent)),

@@ -15,6 +15,7 @@ use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::Keys;
 use crate::name::LockName;
+use crate::run::Skip;
 use crate::step::{FairInput, GrantKind, Granted, Step, WaiterInput};
 use crate::timers::Timer;
 use crate::types::{OnUnavailable, Outcome};
@@ -24,26 +25,36 @@ use crate::types::{OnUnavailable, Outcome};
 pub(super) fn refusal(io: &Io, keys: &Keys, policy: OnUnavailable, now: Instant) -> Option<Outcome> {
     let outage = io.outage(keys)?;
     let is_granted = policy == OnUnavailable::Local && is_granted_locally(keys);
-    (!is_granted).then(|| refused_unasked(outage, &keys.name, policy, now))
+    let kind = match keys.kind.never_waits() {
+        true if policy == OnUnavailable::Skip => ErrorKind::Skipped,
+        _ => ErrorKind::Unavailable,
+    };
+    (!is_granted).then(|| refused_unasked(outage, kind, &keys.name, policy, now))
 }
 
 /// Returns the outcome of a request that is refused with no server call.
-pub(crate) fn refused_unasked(outage: &Outage, name: &LockName, policy: OnUnavailable, now: Instant) -> Outcome {
+pub(crate) fn refused_unasked(
+    outage: &Outage,
+    kind: ErrorKind,
+    name: &LockName,
+    policy: OnUnavailable,
+    now: Instant,
+) -> Outcome {
     let error = |what: &str| {
-        let error = Error::new(ErrorKind::Unavailable, Operation::Acquire, what);
+        let error = Error::new(kind, Operation::Acquire, what);
         error.with_cause(outage.refusal_cause(now)).with_lock(name.as_str())
     };
     match policy {
-        OnUnavailable::Skip => Outcome::NotGranted(error("skipped").with_skip()),
+        OnUnavailable::Skip => Outcome::NotGranted(error("skipped").with_skip(Skip::unavailable())),
         OnUnavailable::Fail | OnUnavailable::Local => Outcome::Failed(error("not attempted")),
     }
 }
 
 /// Whether this kind of lock has degraded leases. A lock that can have several holders, or that has two sides, has
-/// none, because only the server knows all its holders.
+/// none, because only the server knows all its holders. A job has none, because two clients would both run it.
 fn is_granted_locally(keys: &Keys) -> bool {
     let spec = keys.kind.spec();
-    keys.kind.is_exclusive() && spec.gates_around().count() == 1
+    keys.kind.is_exclusive() && spec.gates_around().count() == 1 && !keys.kind.never_waits()
 }
 
 impl Waiters {

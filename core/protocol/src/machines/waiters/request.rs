@@ -48,11 +48,12 @@ use crate::error::{Cause, Error, ErrorKind, Holder, Operation};
 use crate::ids::{CallId, Context, HAS_CALLERS, LockId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
-use crate::kinds::{Attempt, Keys, QueueEntry};
+use crate::kinds::{Attempt, Keys, QueueEntry, RunSeen};
 use crate::lateness::Lateness;
 use crate::lease::{LeasePlan, LeaseTerms};
 use crate::owner::OwnerId;
 use crate::periods::{MAX_ATTEMPT, MIN_GAP};
+use crate::run::{RunEnd, Skip, SkipReason};
 use crate::step::{GrantKind, Granted, NewHold, Owed, Wanted};
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Lane, OnUnavailable, Outcome};
@@ -421,6 +422,7 @@ impl Request {
             fencing: self.fencing,
             waits: !self.once,
             inside: self.inside.as_ref(),
+            client: io.own_info(),
         });
         io.identify(node, now);
         let overdue = io.timeout(now);
@@ -446,6 +448,7 @@ impl Request {
             owner: std::mem::replace(&mut self.owner, fresh),
             ticket: None,
             hold: None,
+            end: RunEnd::Unused.into(),
             unresolved,
         })
     }
@@ -508,6 +511,7 @@ impl CallerWait {
                 fencing: request.fencing(),
                 on_unavailable: request.on_unavailable(),
                 blocked: Vec::new(),
+                run: None,
             },
         }
     }
@@ -662,6 +666,35 @@ fn held_error(keys: &Keys, waited: Option<Duration>, holder: KnownHolder, io: &I
         (None, owner) => owner.into(),
     };
     error(Cause::new(format!("held by {by} {left}")), LATER).with_holder(Some(holder))
+}
+
+/// Returns the error of a request that another run keeps out.
+pub(super) fn skipped(request: &Request, holder: Holder, run: &RunSeen) -> Error {
+    let by = match (&holder.client, holder.owner.as_str()) {
+        (Some(client), _) => client.to_string(),
+        (None, owner) => owner.into(),
+    };
+    let (reason, cause) = match run.took {
+        None => {
+            let cause = format!("{by} has been running it for {}", brief(run.age));
+            (SkipReason::Running, Cause::new(cause))
+        }
+        Some(took) => {
+            let ended = run.age.saturating_sub(took);
+            let cause = Cause::new(format!("{by} ran it in {}, {} ago", brief(took), brief(ended)));
+            let again = holder
+                .remaining
+                .map(|left| format!("it can run again in {}", brief(left)));
+            (SkipReason::Done, again.into_iter().fold(cause, Cause::with_advice))
+        }
+    };
+    let skip = Skip {
+        reason,
+        since: Some(run.since),
+        took: run.took,
+    };
+    let error = request.failed(ErrorKind::Skipped, "skipped").with_cause(cause);
+    error.with_holder(Some(holder)).with_skip(skip)
 }
 
 /// The advice for a caller that was not granted the lock.

@@ -117,6 +117,7 @@ impl Alone {
         self.ticket = self.bench.io.next_ticket(Verb::Acquire);
         let keys = keys(self.kind);
         let request = AcquireRequest {
+            run: None,
             kind: self.kind,
             name: keys.name.clone(),
             context: None,

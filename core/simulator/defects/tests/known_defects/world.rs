@@ -512,6 +512,7 @@ impl World {
 /// Returns a request that waits without a limit.
 pub(crate) fn wants(kind: Kind, name: &str) -> AcquireRequest {
     AcquireRequest {
+        run: None,
         kind,
         name: LockName::parse(name).unwrap(),
         context: None,
