@@ -28,6 +28,8 @@ pub(crate) enum Kind {
     Semaphore,
     #[value(name = "once")]
     Once,
+    #[value(name = "leader")]
+    Leader,
 }
 
 impl Kind {
@@ -40,6 +42,7 @@ impl Kind {
             Self::Write => "write_lock",
             Self::Semaphore => "semaphore",
             Self::Once => "once",
+            Self::Leader => "leader",
         }
     }
 }

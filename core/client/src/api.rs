@@ -7,6 +7,7 @@ pub mod blocking;
 mod client;
 mod convert;
 mod kinds;
+mod leader;
 mod lease;
 mod lock;
 mod once;
@@ -15,6 +16,7 @@ mod spans;
 
 pub use self::client::{Builder, Client};
 pub use self::kinds::{ReadWriteLock, Semaphore};
+pub use self::leader::{Leader, Observer, Term};
 pub use self::lease::Lease;
 pub use self::lock::Lock;
 pub use self::once::{Once, Run, RunResult, Skipped, Started};

@@ -17,7 +17,6 @@ mod check;
 mod pending;
 
 use std::sync::Arc;
-#[cfg(feature = "native")]
 use std::time::Duration;
 
 pub use steadlock_protocol::{
@@ -340,6 +339,18 @@ pub fn lost_error(name: &str, reason: &str, is_forgotten: bool, operation: Opera
     error.with_lock(name)
 }
 
+/// Returns how long a candidate waits before it campaigns again, after this many terms that it lost, or could not have,
+/// one after another: 100 ms, doubled each time up to 5 s, and up to a half of that less, so that candidates do not
+/// campaign together.
+#[must_use]
+pub fn campaign_pause(failures: u32) -> Duration {
+    let longest = Duration::from_millis(100)
+        .saturating_mul(1 << failures.min(10))
+        .min(Duration::from_secs(5));
+    let share = clock_micros() % 1_000;
+    longest - longest.mul_f64(share as f64 / 2_000.0)
+}
+
 /// Returns the current time in microseconds of the clock that measures leases. The clock goes on while the machine
 /// sleeps, never goes back, and leaps forward when it detects a pause of the machine. Its origin differs between
 /// processes.
@@ -594,6 +605,13 @@ pub enum Op {
         /// A new value for [`Run::at_least_ms`]; `None` for that of the request.
         at_least_ms: Option<f64>,
     },
+    /// Ends a term. As `Release`, but the candidate with the owner id `to` leads next, if it still waits.
+    Resign {
+        /// The lease's id.
+        lease: u64,
+        /// The owner id of a candidate; `None` for the first one.
+        to: Option<String>,
+    },
     /// Releases the innermost lease of a context. Completes with `Released`, which names the lease; fails with
     /// `NotOwner` if the context has none.
     ReleaseInnermost {
@@ -619,6 +637,14 @@ pub enum Op {
     ForceRelease {
         /// The lock, which must not be a composite one.
         lock: LockRef,
+    },
+    /// Asks the server who leads. Completes with `State`.
+    Leadership {
+        /// The leader's lock.
+        lock: LockRef,
+        /// The number of the term that the caller has seen, or 0 if it has seen that nobody leads: the operation then
+        /// completes as soon as this has changed, however long that takes. `None` to learn the present state.
+        seen: Option<u64>,
     },
     /// Asks the server for the last runs of a job. Completes with `State`.
     LastRun {
@@ -649,11 +675,14 @@ impl Op {
             Self::Acquire(_) => Operation::Acquire,
             Self::Release { .. }
             | Self::EndRun { .. }
+            | Self::Resign { .. }
             | Self::ReleaseInnermost { .. }
             | Self::ForceRelease { .. }
             | Self::Close => Operation::Release,
             Self::Extend { .. } => Operation::Extend,
-            Self::Inspect { .. } | Self::LastRun { .. } | Self::Held { .. } => Operation::Inspect,
+            Self::Inspect { .. } | Self::Leadership { .. } | Self::LastRun { .. } | Self::Held { .. } => {
+                Operation::Inspect
+            }
             Self::SetLimit { .. } => Operation::SetLimit,
         }
     }

@@ -124,15 +124,16 @@ mod unwind;
 mod world;
 
 pub use steadlock_protocol::{
-    ClientInfo, EndedRun, Error, ErrorKind, Holder, LastRun, LockState, LostReason, OnFailure, OnUnavailable,
-    Operation, ReleaseOutcome, RunOutcome, RunState, Skip, SkipReason,
+    Candidate, ClientInfo, EndedRun, Error, ErrorKind, Holder, LastRun, Leadership, LockState, LostReason, OnFailure,
+    OnUnavailable, Operation, ReleaseOutcome, RunOutcome, RunState, Skip, SkipReason, TermSeen,
 };
 
 pub use target::AddressMap;
 
 #[cfg(feature = "native")]
 pub use api::{
-    Builder, Client, Lease, Lock, Once, ReadWriteLock, Run, RunResult, Semaphore, Skipped, Started, blocking,
+    Builder, Client, Leader, Lease, Lock, Observer, Once, ReadWriteLock, Run, RunResult, Semaphore, Skipped, Started,
+    Term, blocking,
 };
 
 /// Compiles the Rust code of the repository's README.

@@ -26,8 +26,8 @@ use std::task::{self, Poll, Waker};
 
 use steadlock_collections::Table;
 use steadlock_protocol::{
-    AcquireRequest, Context, Error, ErrorKind, Kind, LeaseDuration, LeaseId, LockName, LockState, LostReason,
-    Operation, Permits, ReleaseOutcome, RunEnding, Subject,
+    AcquireRequest, Context, Ending, Error, ErrorKind, Kind, LeaseDuration, LeaseId, LockName, LockState, LostReason,
+    Operation, Permits, ReleaseOutcome, Subject,
 };
 
 pub use self::lease::Lease;
@@ -293,7 +293,7 @@ impl Command {
 pub(crate) enum CheckedOp {
     Acquire(AcquireRequest),
     AcquireAll(Vec<AcquireRequest>),
-    Release(LeaseId, RunEnding),
+    Release(LeaseId, Ending),
     ReleaseInnermost {
         lock: Subject,
         context: Context,
@@ -313,6 +313,10 @@ pub(crate) enum CheckedOp {
     },
     LastRun {
         name: LockName,
+    },
+    Leadership {
+        name: LockName,
+        seen: Option<u64>,
     },
     SetLimit {
         permits: Permits,
@@ -335,7 +339,9 @@ impl CheckedOp {
                 Operation::Release
             }
             Self::Extend { .. } => Operation::Extend,
-            Self::Inspect { .. } | Self::LastRun { .. } | Self::Held { .. } => Operation::Inspect,
+            Self::Inspect { .. } | Self::Leadership { .. } | Self::LastRun { .. } | Self::Held { .. } => {
+                Operation::Inspect
+            }
             Self::SetLimit { .. } => Operation::SetLimit,
             Self::Refused(error) => error.operation(),
         }
@@ -349,6 +355,7 @@ impl CheckedOp {
             Self::Inspect { name, .. }
             | Self::ForceRelease { name, .. }
             | Self::LastRun { name }
+            | Self::Leadership { name, .. }
             | Self::SetLimit { name, .. } => Some(name.as_str()),
             Self::AcquireAll(_) | Self::Release(..) | Self::Extend { .. } | Self::Close | Self::Refused(_) => None,
         }

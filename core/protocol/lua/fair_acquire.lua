@@ -5,6 +5,7 @@
 -- KEYS[2]  the fencing token: STRING
 -- KEYS[3]  the wait queue, see parts/fair.lua
 -- KEYS[4]  the waiters, see parts/fair.lua
+-- KEYS[5]  only for a leader: the last term, see parts/fair.lua
 -- ARGV[1]  lease in milliseconds, 1 to 86400000
 -- ARGV[2]  owner id
 -- ARGV[3]  '1' to draw a token, else '0'
@@ -39,7 +40,7 @@ end
 
 -- Grants the lock to the caller, with the lease that it requested.
 local function take(time)
-  local token = wants_token == '1' and draw_token(KEYS[2], stored, time or redis.call('TIME')) or ''
+  local token = wants_token == '1' and draw(owner, stored, time or redis.call('TIME')) or ''
   redis.call('HSET', lock, owner, '1')
   redis.call('PEXPIRE', lock, lease)
   return {1, token}
@@ -60,7 +61,7 @@ if holder == owner then
     redis.call('PEXPIRE', lock, lease)
   end
   -- Draws a new token, because the stored one may belong to another kind of lock with this name.
-  return {1, wants_token == '1' and draw_token(KEYS[2], stored, redis.call('TIME')) or ''}
+  return {1, wants_token == '1' and draw(owner, stored, redis.call('TIME')) or ''}
 end
 
 local time = redis.call('TIME')

@@ -4,6 +4,7 @@
 -- KEYS[2]  the fencing token: STRING
 -- KEYS[3]  the wait queue, see parts/fair.lua
 -- KEYS[4]  the waiters, see parts/fair.lua
+-- KEYS[5]  only for a leader: the last term, see parts/fair.lua
 -- ARGV[1]  the channel of releases, to which waiters of `lock` and `fair_lock` subscribe
 --
 -- Reply    {1, listeners}       removed; how many connections received the message that the lock is free: none if

@@ -5,6 +5,7 @@
 -- KEYS[2]  the fencing token: STRING
 -- KEYS[3]  the wait queue, see parts/fair.lua
 -- KEYS[4]  the waiters, see parts/fair.lua
+-- KEYS[5]  only for a leader: the last term, see parts/fair.lua
 -- ARGV     pairs of an owner id and '1' if the owner wants a token, else '0'; at most 128 pairs
 --
 -- Reply    {pttl, holder, token, now}  held. token is new if the holder is one of these waiters and wants a token,
@@ -53,7 +54,7 @@ for i = 1, #ARGV, 2 do
   if ARGV[i] == holder and ARGV[i + 1] == '1' then
     -- If an earlier call granted the lock to this waiter, the waiter gets a new token, because the stored one may
     -- belong to another kind of lock with this name.
-    token = granted and drawn or draw_token(KEYS[2], stored, time)
+    token = granted and drawn or draw(holder, stored, time)
   end
 end
 return {redis.call('PTTL', lock), holder or '', token, string.format('%.0f', now)}

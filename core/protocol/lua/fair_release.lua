@@ -5,8 +5,10 @@
 -- KEYS[2]  the fencing token: STRING
 -- KEYS[3]  the wait queue, see parts/fair.lua
 -- KEYS[4]  the waiters, see parts/fair.lua
+-- KEYS[5]  only for a leader: the last term, see parts/fair.lua
 -- ARGV[1]  owner id
 -- ARGV[2]  the channel of releases, to which waiters of `lock` and `fair_lock` subscribe
+-- ARGV[3]  the owner id of a waiter that comes before all others, if it is in the queue; empty for none
 --
 -- Reply    {1, listeners}       released; how many connections received the message that the lock is free: none if
 --                               the lock was granted to another client, which gets a grant message
@@ -22,7 +24,7 @@
 -- refuse PUBLISH (ACL); the release is done all the same.
 
 local lock = KEYS[1]
-local owner, channel = ARGV[1], ARGV[2]
+local owner, channel, successor = ARGV[1], ARGV[2], ARGV[3]
 
 local removed = redis.pcall('HDEL', lock, owner)
 local was_held = removed == 1
@@ -46,7 +48,7 @@ if redis.call('EXISTS', lock, KEYS[3]) > 0 then
     end
     return wrong or {2}
   end
-  granted, message = try_to_grant()
+  granted, message = try_to_grant(was_held and successor)
 end
 local listeners = 0
 if not granted then

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use steadlock_collections::Table;
 
-use crate::ids::{CallId, HoldId, LockId, Primary, ReleaseId, Ticket};
+use crate::ids::{CallId, ElectionId, HoldId, LockId, Primary, ReleaseId, Ticket};
 use crate::instant::Instant;
 use crate::reply::{CallError, Reply};
 
@@ -86,6 +86,8 @@ pub(crate) enum Purpose {
     Poll(LockId),
     /// A question about the state of a lock, or the operation of an operator.
     Inspect(Ticket),
+    /// Asks who leads.
+    Observe(ElectionId),
     /// Stores on a server which program this client is.
     Identify,
     /// Asks which program another client is.

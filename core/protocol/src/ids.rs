@@ -91,6 +91,8 @@ own_ids! {
     HoldId,
     /// One release that is owed.
     ReleaseId,
+    /// One leader's lock that callers of this client observe.
+    ElectionId,
 }
 
 /// A server, or a cluster. If a client has several nodes, its locks are RedLocks on them; otherwise it has only node 0.

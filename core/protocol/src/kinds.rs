@@ -2,15 +2,16 @@
 //! replies. All kinds share the same machines.
 //!
 //! ```text
-//! lock, mutex, fair, read_write, semaphore, once   one table for each kind, or side
-//! Kind, Spec, Permits                              here: the kinds, the columns of their tables, a semaphore's numbers
-//! keys                                             the calls that a table makes for one lock, and their replies
+//! lock, mutex, fair, read_write, semaphore, once, leader   one table for each kind, or side
+//! Kind, Spec, Permits                                      here: the kinds, the columns of their tables, a semaphore's numbers
+//! keys                                                     the calls that a table makes for one lock, and their replies
 //! ```
 
 mod fair;
 mod keys;
 #[cfg(test)]
 mod layout;
+mod leader;
 mod lock;
 mod mutex;
 mod once;
@@ -19,11 +20,12 @@ mod semaphore;
 
 pub use self::keys::LockKey;
 pub(crate) use self::keys::{
-    Answer, Attempt, Invocation, Keys, QueueEntry, Record, RunSeen, parse_grant, parse_last_run, parse_number,
-    parse_record,
+    Answer, Attempt, Invocation, Keys, QueueEntry, Record, RunSeen, parse_grant, parse_last_run, parse_leadership,
+    parse_number, parse_record,
 };
 
 use crate::error::{Error, ErrorKind, Operation};
+use crate::lease::LeaseDuration;
 use crate::name::Word;
 use crate::script::Script;
 
@@ -85,6 +87,8 @@ kinds! {
     Semaphore(Permits) => semaphore::SPEC;
     /// A run of a job, at most one at a time. A request is granted the run or skipped; it never waits.
     Once => once::SPEC;
+    /// The leader of a group of processes, elected in the order of their arrival. Not reentrant.
+    Leader => leader::SPEC;
 }
 
 impl Kind {
@@ -134,6 +138,16 @@ impl Kind {
     /// Whether a request never waits: the answer to its only attempt decides.
     pub(crate) const fn never_waits(self) -> bool {
         matches!(self.spec().waiters, Waiters::None)
+    }
+
+    /// Returns the length of a lease whose request names none; `None` for that of the client.
+    pub(crate) const fn lease(self) -> Option<LeaseDuration> {
+        self.spec().lease
+    }
+
+    /// Whether each hold has a token, even if the caller wants none: it is the number of a leader's term.
+    pub(crate) const fn always_has_token(self) -> bool {
+        matches!(self, Self::Leader)
     }
 
     /// Whether the waiters queue on the server.
@@ -190,6 +204,8 @@ pub(crate) struct Spec {
     pub(crate) leaves_mark: bool,
     /// Whether the lock can be a RedLock, which a majority of several servers grants.
     pub(crate) by_majority: bool,
+    /// The length of a lease whose request names none; `None` for that of the client.
+    pub(crate) lease: Option<LeaseDuration>,
 
     /// All keys of the lock. The first is the key of the holder's record; for a read lock it is the key of the writer's
     /// record.
@@ -286,7 +302,11 @@ pub(crate) enum Waiters {
     Client,
     /// On the server. A client keeps its waiters alive there with this call, whose arguments are repeated for each
     /// waiter.
-    Server { poll: Form },
+    Server {
+        poll: Form,
+        /// The first word of the channels on which the server announces grants; the id of a client follows.
+        grants: &'static str,
+    },
     /// Nowhere: a request is a single attempt, which no other caller of its client delays.
     None,
 }
@@ -346,6 +366,8 @@ pub(crate) enum Arg {
     End,
     /// For how long after its start a run that ended keeps others out, in ms; 0 if it does not.
     AtLeast,
+    /// The owner id of the candidate that leads next; empty for the first one.
+    Successor,
     /// For how long the server remembers that the key of a run is done, in ms; 0 if it does not.
     Keep,
     /// This text.

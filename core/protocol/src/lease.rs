@@ -16,6 +16,8 @@ impl LeaseDuration {
     pub const MIN: Self = Self(Duration::from_millis(100));
     /// The shortest lease that the watchdog renews.
     pub const MIN_AUTO_RENEWED: Self = Self(Duration::from_millis(300));
+    /// The length of a leader's term whose request names none.
+    pub const TERM: Self = Self(Duration::from_secs(10));
     /// The longest lease.
     pub const MAX: Self = Self(Duration::from_secs(24 * 60 * 60));
 

@@ -47,6 +47,7 @@ mod instant;
 mod io;
 mod kinds;
 mod lateness;
+mod leadership;
 mod lease;
 mod locks;
 mod machines;
@@ -78,14 +79,13 @@ pub use identities::Identity;
 pub use ids::{CallId, Context, LeaseId, NodeId, Primary, Ticket};
 pub use instant::Instant;
 pub use kinds::{Kind, LockKey, Permits};
+pub use leadership::{Candidate, Leadership, TermSeen};
 pub use lease::{LeaseDuration, LeaseTerms};
 pub use name::{KeyPrefix, LockName, MAX_NAME_BYTES, Scratch, hash_tag};
 pub use observed::{Attempted, Detail, Observed, Place};
 pub use owner::{ClientId, Entropy, OwnerId};
 pub use reply::{CallError, Reply};
-pub use run::{
-    EndedRun, LastRun, OnFailure, RunEnd, RunEnding, RunKey, RunOutcome, RunState, RunTerms, Skip, SkipReason,
-};
+pub use run::{EndedRun, Ending, LastRun, OnFailure, RunEnd, RunKey, RunOutcome, RunState, RunTerms, Skip, SkipReason};
 pub use script::{SHARDED, Script};
 pub use session::Session;
 pub use shown::shown;

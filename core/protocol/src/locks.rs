@@ -25,12 +25,13 @@ use crate::io::Io;
 use crate::kinds::{Gate, Inside, Keys, Kind};
 use crate::lease::LeasePlan;
 use crate::machines::channels::Channels;
+use crate::machines::elections::Elections;
 use crate::machines::fair_queue::FairQueue;
 use crate::machines::holds::{Hold, Holds};
 use crate::machines::inspections::Inspections;
 use crate::machines::releases::Releases;
 use crate::machines::waiters::{CallerWait, Waiters};
-use crate::machines::{channels, fair_queue, holds, inspections, releases, waiters};
+use crate::machines::{channels, elections, fair_queue, holds, inspections, releases, waiters};
 use crate::name::LockName;
 use crate::owner::OwnerId;
 use crate::reply::{CallError, Reply};
@@ -51,6 +52,7 @@ pub(crate) struct Locks {
     releases: Releases,
     channels: Channels,
     inspections: Inspections,
+    elections: Elections,
     /// The events that have not been passed on yet.
     outputs: VecDeque<Output>,
 }
@@ -83,6 +85,7 @@ impl Locks {
             releases: Releases::default(),
             channels: Channels::default(),
             inspections: Inspections::default(),
+            elections: Elections::default(),
             outputs: VecDeque::new(),
         }
     }
@@ -116,6 +119,7 @@ impl Locks {
         if request.kind.never_waits() {
             request.wait = Some(Duration::ZERO);
         }
+        request.fencing |= request.kind.always_has_token();
         let keys = Keys::new(request.kind, &request.name, node);
         let keys = Arc::new(keys.with_run(request.run.clone()));
         // A caller that returns after its fixed lease expired holds nothing, even if the expiry timer has not fired
@@ -179,6 +183,11 @@ impl Locks {
         self.route(now);
     }
 
+    pub(crate) fn pass_to_elections(&mut self, input: elections::Input, now: Instant) {
+        self.elections.input(&mut self.io, input, now);
+        self.route(now);
+    }
+
     fn pass_to_waiters(&mut self, input: waiters::Input, now: Instant) {
         self.waiters.input(&mut self.io, &self.holds, input, now);
         self.route(now);
@@ -209,7 +218,10 @@ impl Locks {
             }
             Verb::Extend => self.pass_to_holds(holds::Input::Cancelled(ticket), now),
             Verb::Release => self.pass_to_releases(releases::Input::Cancelled(ticket), now),
-            Verb::Inspect => self.pass_to_inspections(inspections::Input::Cancelled(ticket), now),
+            Verb::Inspect => {
+                self.pass_to_inspections(inspections::Input::Cancelled(ticket), now);
+                self.pass_to_elections(elections::Input::Cancelled(ticket), now);
+            }
         }
     }
 
@@ -217,6 +229,7 @@ impl Locks {
     pub(crate) fn waiting(&self) -> Vec<Ticket> {
         let mut waiting = self.waiters.tickets();
         waiting.append(&mut self.inspections.tickets());
+        waiting.append(&mut self.elections.tickets());
         waiting
     }
 
@@ -239,6 +252,7 @@ impl Locks {
             self.channels.len(),
             self.releases.len(),
             self.inspections.len(),
+            self.elections.len(),
             self.io.calls(),
             self.io.timers(),
         ]
@@ -284,6 +298,9 @@ impl Locks {
             Purpose::Poll(lock) => self.pass_to_fair_queue(fair_queue::Input::Answered(lock, answered), now),
             Purpose::Inspect(ticket) => {
                 self.pass_to_inspections(inspections::Input::Answered(ticket, answered.result), now)
+            }
+            Purpose::Observe(election) => {
+                self.pass_to_elections(elections::Input::Answered(election, answered.result), now)
             }
             Purpose::Identify => {}
             Purpose::Identity => self.identified(id, &answered.result, now),
@@ -345,6 +362,7 @@ impl Locks {
             self.io.breakers_connected(node, now);
             self.identify_there(node, now);
             self.pass_to_inspections(inspections::Input::Connected, now);
+            self.pass_to_elections(elections::Input::Connected(node), now);
             for lock in self.waiters.locks() {
                 self.io.step(Step::Waiter(waiters::Input::MayBeFree(lock)));
                 self.route(now);
@@ -369,6 +387,8 @@ impl Locks {
             Timer::Poll(lock) => self.pass_to_fair_queue(fair_queue::Input::PollDue(lock), now),
             Timer::DelayedMessage(lock) => self.pass_to_waiters(waiters::Input::ReleaseMessage(lock), now),
             Timer::Linger(lock) => self.linger_over(lock, now),
+            Timer::Observe(election) => self.pass_to_elections(elections::Input::PollDue(election), now),
+            Timer::Unwatch(election) => self.pass_to_elections(elections::Input::LingerOver(election), now),
             Timer::Probe(primary) => self.probe(primary, now),
             Timer::Identify => self.identify_again(now),
             // `Session::settle` completes the refusal, with the name of the holder if it is known by then.
@@ -398,6 +418,14 @@ impl Locks {
             }
             Step::Entered(reentry) => self.outputs.push_back(Output::Entered(reentry)),
             Step::Listen(to) => self.channels.input(&mut self.io, channels::Input::Listen(to)),
+            Step::Watch(election, node, channel) => {
+                let input = channels::Input::Watch(election, node, channel);
+                self.channels.input(&mut self.io, input)
+            }
+            Step::Unwatch(election, node) => self
+                .channels
+                .input(&mut self.io, channels::Input::Unwatch(election, node)),
+            Step::Election(input) => self.elections.input(&mut self.io, input, now),
             Step::Waiter(input) => self.waiters.input(&mut self.io, &self.holds, input, now),
             Step::Published { lock, listeners } => {
                 let others = self.channels.others(lock, listeners);
@@ -567,7 +595,7 @@ impl Locks {
             Purpose::Renew { hold, .. } => self.pass_to_holds(holds::Input::RenewalOverdue(hold, id), now),
             Purpose::Release(release) => self.pass_to_releases(releases::Input::Overdue(release, id), now),
             // These calls have no `CallTimeout`. A question has a timer for its caller (`Timer::Answer`).
-            Purpose::Inspect(_) | Purpose::Poll(_) | Purpose::Identify | Purpose::Identity => {}
+            Purpose::Inspect(_) | Purpose::Poll(_) | Purpose::Observe(_) | Purpose::Identify | Purpose::Identity => {}
             Purpose::Probe(primary) => self.io.probe_failed(primary, id, now),
         }
         // A renewal of a short lease is overdue before the command timeout, so that it can be repeated in time. Such a
@@ -666,5 +694,6 @@ impl Locks {
     fn identified(&mut self, call: CallId, result: &Result<Reply, CallError>, now: Instant) {
         self.io.identified(call, result, now);
         self.pass_to_inspections(inspections::Input::Identified, now);
+        self.pass_to_elections(elections::Input::Identified, now);
     }
 }

@@ -7,6 +7,7 @@ mod bench;
 pub(crate) mod channels;
 #[cfg(test)]
 mod check;
+pub(crate) mod elections;
 pub(crate) mod fair_queue;
 mod grant_message;
 pub(crate) mod holds;

@@ -87,10 +87,10 @@ impl LockName {
         self.with_word(word.as_str())
     }
 
-    /// Returns the channel on which the server publishes grants of this name's fair lock to `client`. The script
-    /// `lua/parts/fair.lua` derives the channel from the key of the queue.
-    pub(crate) fn grants(&self, client: ClientId) -> Arc<[u8]> {
-        self.with_word(&format!("grants:{client}"))
+    /// Returns the channel on which the server publishes grants to the waiters of `client`; `grants` is the word of the
+    /// lock's kind. The script `lua/parts/fair.lua` derives the channel from the key of the queue.
+    pub(crate) fn grants(&self, grants: &str, client: ClientId) -> Arc<[u8]> {
+        self.with_word(&format!("{grants}:{client}"))
     }
 
     /// Returns the key that says that this key of the job is done. Its word has no colon, as every other, and no other
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn grant_messages_use_a_channel_of_the_lock_and_the_client() {
         let client = ClientId::random(&mut || 7);
-        let channel = String::from_utf8(name("desk").grants(client).to_vec()).unwrap();
+        let channel = String::from_utf8(name("desk").grants("grants", client).to_vec()).unwrap();
         assert_eq!(channel, format!("steadlock:{{desk}}:grants:{client}"));
     }
 

@@ -94,7 +94,7 @@ impl RunTerms {
 
     /// Returns for how long after its start, and for how long after its end for its key, a run that ends like this
     /// keeps later requests out; `None` if it keeps none out.
-    pub(crate) fn kept(&self, ending: RunEnding) -> Option<(Duration, Duration)> {
+    pub(crate) fn kept(&self, ending: &Ending) -> Option<(Duration, Duration)> {
         let is_kept = match ending.end {
             RunEnd::Succeeded => true,
             RunEnd::Failed => self.on_failure == OnFailure::Keep,
@@ -296,18 +296,25 @@ impl RunOutcome {
     }
 }
 
-/// How a run ends, and a new value for `at_least`, if the caller has changed its mind since the start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RunEnding {
-    /// How the run ends.
+/// What a release says beside whose hold it ends. It means nothing for other kinds than those that the fields name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// How a run ends.
     pub end: RunEnd,
-    /// For how long after its start the run keeps others out; `None` for the time of its terms.
+    /// For how long after its start a run keeps others out; `None` for the time of its terms.
     pub at_least: Option<Duration>,
+    /// The owner id of the candidate that leads after a leader; `None` for the first one. If that candidate does not
+    /// wait any more, the first one leads.
+    pub successor: Option<Box<str>>,
 }
 
-impl From<RunEnd> for RunEnding {
+impl From<RunEnd> for Ending {
     fn from(end: RunEnd) -> Self {
-        Self { end, at_least: None }
+        Self {
+            end,
+            at_least: None,
+            successor: None,
+        }
     }
 }
 
@@ -397,15 +404,16 @@ mod tests {
     fn a_failure_is_kept_only_if_the_caller_wants_it() {
         let terms = RunTerms::default().at_least(Duration::from_secs(5)).unwrap();
         let kept = Some((Duration::from_secs(5), RunTerms::KEEP));
-        assert_eq!(terms.kept(RunEnd::Succeeded.into()), kept);
-        assert_eq!(terms.kept(RunEnd::Failed.into()), None);
-        let ending = RunEnding {
+        assert_eq!(terms.kept(&RunEnd::Succeeded.into()), kept);
+        assert_eq!(terms.kept(&RunEnd::Failed.into()), None);
+        let ending = Ending {
             end: RunEnd::Succeeded,
             at_least: Some(Duration::from_secs(9)),
+            successor: None,
         };
-        assert_eq!(terms.kept(ending), Some((Duration::from_secs(9), RunTerms::KEEP)));
+        assert_eq!(terms.kept(&ending), Some((Duration::from_secs(9), RunTerms::KEEP)));
         let terms = terms.on_failure(OnFailure::Keep);
-        assert_eq!(terms.kept(RunEnd::Failed.into()), kept);
-        assert_eq!(terms.kept(RunEnd::Unused.into()), None);
+        assert_eq!(terms.kept(&RunEnd::Failed.into()), kept);
+        assert_eq!(terms.kept(&RunEnd::Unused.into()), None);
     }
 }

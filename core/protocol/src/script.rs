@@ -120,6 +120,8 @@ scripts! {
     FairRelease => "fair_release" uses "token", "publish", "form", "fair";
     /// Removes the record of the fair lock, no matter who holds it.
     FairForce => "fair_force" uses "token", "publish", "form", "fair";
+    /// Returns who leads.
+    LeaderInspect => "leader_inspect" uses "form";
     /// Returns the number of waiters of the fair lock.
     FairLength => "fair_length";
     /// Acquires the read side of a read-write lock.

@@ -16,13 +16,14 @@ use crate::io::Io;
 use crate::kinds::{Keys, Kind, Permits};
 use crate::lease::LeasePlan;
 use crate::locks::{Locks, Output};
+use crate::machines::elections;
 use crate::machines::holds::{self, Hold};
 use crate::machines::inspections::{self, Question};
 use crate::name::LockName;
 use crate::observed::{Detail, Observed};
 use crate::owner::Entropy;
 use crate::reply::{CallError, Reply};
-use crate::run::{RunEnd, RunEnding};
+use crate::run::{Ending, RunEnd};
 use crate::subject::Subject;
 use crate::types::{AcquireRequest, Config, Event, Lane, Limits, Outcome, Transmit};
 
@@ -66,7 +67,8 @@ impl Session {
         } else if let Some(error) = self.group.self_wait_error(&mut self.client, &request, now) {
             self.client.complete(ticket, Outcome::Failed(error));
         } else {
-            let plan = LeasePlan::of(request.lease, self.client.io().config().lease);
+            let length = request.kind.lease().unwrap_or(self.client.io().config().lease);
+            let plan = LeasePlan::of(request.lease, length);
             self.with(|locks| locks.acquire(ticket, request, NodeId::default(), plan, now));
         }
         self.settle(now);
@@ -95,7 +97,7 @@ impl Session {
 
     /// Releases one lease, like [`Session::release`], and says how its run ended. A run whose lease is lost, or whose
     /// session closes, ends as `Failed`. For a lease of another kind than `once` the end means nothing.
-    pub fn end_run(&mut self, lease: LeaseId, end: RunEnding, now: Instant) -> Ticket {
+    pub fn end_run(&mut self, lease: LeaseId, end: Ending, now: Instant) -> Ticket {
         let ticket = self.client.ticket(Verb::Release);
         self.hold(holds::Input::RunEnded(lease, end), now);
         self.release_any(ticket, lease, now);
@@ -476,6 +478,36 @@ impl Session {
     /// primaries.
     pub fn queue_length(&mut self, name: &LockName, now: Instant) -> Ticket {
         self.ask_single_primary(Operation::Inspect, Kind::Fair, name, Question::Length, now)
+    }
+
+    /// Asks the server who leads. If that succeeds, completes with [`Outcome::State`], whose `leadership` says so. Fails
+    /// with `InvalidArgument` in a client with several primaries.
+    pub fn leadership(&mut self, name: &LockName, now: Instant) -> Ticket {
+        self.ask_single_primary(Operation::Inspect, Kind::Leader, name, Question::Leadership, now)
+    }
+
+    /// Waits until another term than `seen` is known, or that nobody leads ([`Leadership::NOBODY`]), and completes with
+    /// [`Outcome::State`], whose `leadership` has the newest state. The wait has no bound, also while the server is not
+    /// reachable. Fails with `Misconfigured` if the server refuses the question, and with `InvalidArgument` in a client
+    /// with several primaries.
+    ///
+    /// [`Leadership::NOBODY`]: crate::Leadership::NOBODY
+    pub fn observe(&mut self, name: &LockName, seen: u64, now: Instant) -> Ticket {
+        let ticket = self.client.ticket(Verb::Inspect);
+        if self.client.fail_if_closed(ticket, Operation::Inspect, Some(name)) {
+            return ticket;
+        }
+        if self.group.is_quorum() {
+            let error = Error::new(ErrorKind::InvalidArgument, Operation::Inspect, SIMPLE_LOCKS_ONLY);
+            self.client
+                .complete(ticket, Outcome::Failed(error.with_lock(name.as_str())));
+        } else {
+            let keys = Arc::new(Keys::new(Kind::Leader, name, NodeId::default()));
+            let input = elections::Input::Asked { ticket, keys, seen };
+            self.with(|locks| locks.pass_to_elections(input, now));
+        }
+        self.settle(now);
+        ticket
     }
 
     /// Asks the server for the last runs of a job. If that succeeds, completes with [`Outcome::State`], whose `last_run`

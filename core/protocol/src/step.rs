@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use crate::calls::{Answered, Resolved, Unresolved};
 use crate::error::Cause;
-use crate::ids::{CallId, Context, HoldId, LockId, NodeId, Primary, Ticket};
+use crate::ids::{CallId, Context, ElectionId, HoldId, LockId, NodeId, Primary, Ticket};
 use crate::instant::Instant;
 use crate::kinds::{Keys, QueueEntry};
 use crate::lease::LeasePlan;
 use crate::owner::OwnerId;
-use crate::reply::CallError;
-use crate::run::RunEnding;
+use crate::reply::{CallError, Reply};
+use crate::run::Ending;
 use crate::token::Token;
 use crate::types::{AcquireRequest, Event};
 
@@ -36,6 +36,12 @@ pub(crate) enum Step {
     Entered(Reentry),
     /// A waiter needs the messages of a channel.
     Listen(Listen),
+    /// An election needs the messages of a channel of this node.
+    Watch(ElectionId, NodeId, Arc<[u8]>),
+    /// An election of this node needs no messages any more.
+    Unwatch(ElectionId, NodeId),
+    /// An input of the elections.
+    Election(ElectionInput),
     /// `listeners` connections received the message about a release.
     Published { lock: LockId, listeners: u32 },
     /// The reply to a release has a grant message for a waiter of this client.
@@ -153,6 +159,28 @@ pub(crate) enum FairInput {
     AbandonedOwnerReleased(LockId),
     /// The lock is no longer in use.
     Forget(LockId),
+}
+
+/// The events that concern elections.
+#[derive(Debug)]
+pub(crate) enum ElectionInput {
+    /// A caller wants to know as soon as another term than this one is known, or that nobody leads
+    /// (`Leadership::NOBODY`).
+    Asked { ticket: Ticket, keys: Arc<Keys>, seen: u64 },
+    /// A message arrived on the channel of the election, or messages may have been lost until now.
+    MayHaveChanged(ElectionId),
+    /// The client must ask again, because messages can be lost.
+    PollDue(ElectionId),
+    /// A call was answered, or its connection closed.
+    Answered(ElectionId, Result<Reply, CallError>),
+    /// The program of another client is known now, or will stay unknown.
+    Identified,
+    /// The command lane of a node has opened.
+    Connected(NodeId),
+    /// A caller no longer waits.
+    Cancelled(Ticket),
+    /// Nobody has observed the election for a while.
+    LingerOver(ElectionId),
 }
 
 /// The request of a caller that does not re-enter a hold.
@@ -311,7 +339,7 @@ pub(crate) struct Owed {
     /// The hold that ends; `None` for a compensating release.
     pub(crate) hold: Option<Ended>,
     /// How the run ended; means nothing for other kinds than jobs.
-    pub(crate) end: RunEnding,
+    pub(crate) end: Ending,
     /// The unresolved attempts of the same owner.
     pub(crate) unresolved: Unresolved,
 }

@@ -5,7 +5,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use steadlock_collections::Table;
 
-use crate::ids::{CallId, HoldId, LeaseId, LockId, Primary, ReleaseId, Ticket};
+use crate::ids::{CallId, ElectionId, HoldId, LeaseId, LockId, Primary, ReleaseId, Ticket};
 use crate::instant::Instant;
 
 /// The timers, by their purposes. Each timer is set at most once at a time. If several timers are due at the same
@@ -50,6 +50,10 @@ pub(crate) enum Timer {
     Majority(LeaseId),
     /// The client forgets a lock that has been idle for a while.
     Linger(LockId),
+    /// The client asks again who leads.
+    Observe(ElectionId),
+    /// The client forgets an election that nobody has observed for a while.
+    Unwatch(ElectionId),
     /// A primary with an open breaker is probed.
     Probe(Primary),
     /// The client repeats its identity.

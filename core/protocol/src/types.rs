@@ -11,6 +11,7 @@ use crate::identities::Identity;
 use crate::ids::{CallId, Context, LeaseId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::Kind;
+use crate::leadership::Leadership;
 use crate::lease::{LeaseDuration, LeaseTerms};
 use crate::name::LockName;
 use crate::owner::ClientId;
@@ -234,6 +235,8 @@ pub struct LockState {
     pub waiting: Option<u32>,
     /// The last runs of a job; `None` if the caller did not ask for them, or if the server has no history of the job.
     pub last_run: Option<Box<LastRun>>,
+    /// Who leads; `None` if the caller did not ask for it.
+    pub leadership: Option<Box<Leadership>>,
 }
 
 /// The result of a ticket.

@@ -63,7 +63,7 @@ pub(crate) fn explain(keys: &Keys, code: &str, message: &str) -> Cause {
 fn other_kind(keys: &Keys) -> Cause {
     let held = match keys.kind {
         Kind::Mutex => "its key is held as a lock or a fair_lock",
-        Kind::Lock | Kind::Fair | Kind::Read | Kind::Write | Kind::Semaphore(_) | Kind::Once => {
+        Kind::Lock | Kind::Fair | Kind::Read | Kind::Write | Kind::Semaphore(_) | Kind::Once | Kind::Leader => {
             "its key is held as a mutex"
         }
     };

@@ -26,6 +26,7 @@ pub(crate) struct Inspected {
     pub(crate) writer: Option<Hold>,
     /// The run of a job that goes on.
     pub(crate) run: Option<Hold>,
+    pub(crate) leader: Option<Hold>,
     /// A waiting writer whose mark has not expired. The mark holds back new readers.
     pub(crate) waiting_writer: Option<Owner>,
     pub(crate) permits: Permits,
@@ -73,7 +74,12 @@ pub(crate) struct Permits {
 impl Inspected {
     /// Returns all holds, of every kind.
     pub(crate) fn holds(&self) -> impl Iterator<Item = &Hold> {
-        let one = self.lock.iter().chain(&self.writer).chain(&self.run);
+        let one = self
+            .lock
+            .iter()
+            .chain(&self.writer)
+            .chain(&self.run)
+            .chain(&self.leader);
         one.chain(&self.readers).chain(&self.permits.holders)
     }
 
@@ -109,6 +115,8 @@ pub(crate) async fn inspect(deployment: &mut Deployment, name: &LockName) -> Res
         ]),
         command(&[b"HMGET", &key(LockKey::Run), b"owner", b"took"]),
         command(&[b"PTTL", &key(LockKey::Run)]),
+        command(&[b"HRANDFIELD", &key(LockKey::Leader)]),
+        command(&[b"PTTL", &key(LockKey::Leader)]),
     ];
     let answers = ask_about(deployment, name, &first).await?;
     let now = answers[0].time();
@@ -153,6 +161,13 @@ pub(crate) async fn inspect(deployment: &mut Deployment, name: &LockName) -> Res
         }),
         _ => None,
     };
+    inspected.leader = answers[10].text().map(|owner| Hold {
+        kind: "leader",
+        owner: Owner::new(owner),
+        left: answers[11].ttl().flatten(),
+        held: held_for(token, now),
+        permits: 1,
+    });
     inspected.waiting_writer = owner(2).zip(until(3)).map(|(owner, _)| owner);
     inspected.permits = Permits {
         held: rest[3].number().unwrap_or(0),
@@ -165,7 +180,12 @@ pub(crate) async fn inspect(deployment: &mut Deployment, name: &LockName) -> Res
 
 /// Returns the owners of all holds and all waiters.
 fn owners(of: &mut Inspected) -> impl Iterator<Item = &mut Owner> {
-    let one = of.lock.iter_mut().chain(&mut of.writer).chain(&mut of.run);
+    let one = of
+        .lock
+        .iter_mut()
+        .chain(&mut of.writer)
+        .chain(&mut of.run)
+        .chain(&mut of.leader);
     let holds = one.chain(&mut of.readers).chain(&mut of.permits.holders);
     let holders = holds.map(|hold| &mut hold.owner);
     let waiters = of.queue.first.iter_mut().map(|waiter| &mut waiter.owner);

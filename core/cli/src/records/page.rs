@@ -90,8 +90,19 @@ impl PossibleRecord {
 
     fn of(of: LockKey, name: LockName) -> Option<Self> {
         let holds = match of {
-            LockKey::Named | LockKey::ReadWrite | LockKey::Readers | LockKey::Permits | LockKey::Run => true,
-            LockKey::Queue | LockKey::Alive | LockKey::History | LockKey::Token => false,
+            LockKey::Named
+            | LockKey::ReadWrite
+            | LockKey::Readers
+            | LockKey::Permits
+            | LockKey::Run
+            | LockKey::Leader => true,
+            LockKey::Queue
+            | LockKey::Alive
+            | LockKey::Candidates
+            | LockKey::CandidatesAlive
+            | LockKey::Term
+            | LockKey::History
+            | LockKey::Token => false,
         };
         holds.then_some(Self {
             key: of,
@@ -129,11 +140,16 @@ impl PossibleRecord {
             (Step::Holders { .. }, _) => vec![about(&[b"ZRANGE", b"-1", b"-1", b"WITHSCORES"])],
             (Step::Held { .. }, of) => {
                 let mut commands = vec![command(&[b"GET", &LockKey::Token.of(&self.name)])];
-                if matches!(of, LockKey::Named | LockKey::Run) {
+                if matches!(of, LockKey::Named | LockKey::Run | LockKey::Leader) {
                     commands.push(about(&[b"PTTL"]));
                 }
-                if of == LockKey::Named {
-                    let queue = LockKey::Queue.of(&self.name);
+                let queue = match of {
+                    LockKey::Named => Some(LockKey::Queue),
+                    LockKey::Leader => Some(LockKey::Candidates),
+                    _ => None,
+                };
+                if let Some(queue) = queue {
+                    let queue = queue.of(&self.name);
                     commands.push(command(&[b"ZCOUNT", &queue, b"-inf", b"+inf"]));
                 }
                 commands
@@ -147,7 +163,7 @@ impl PossibleRecord {
         let first = &answers[0];
         self.step = match (&self.step, self.key) {
             (Step::Form, of) => match (of, first.text().as_deref()) {
-                (LockKey::Named | LockKey::ReadWrite | LockKey::Run, Some("hash")) => Step::Hash,
+                (LockKey::Named | LockKey::ReadWrite | LockKey::Run | LockKey::Leader, Some("hash")) => Step::Hash,
                 (LockKey::Named, Some("string")) => Step::Text,
                 (LockKey::Readers | LockKey::Permits, Some("zset")) => Step::SortedSet,
                 _ => Step::Nothing,
@@ -341,7 +357,7 @@ fn locked(record: &PossibleRecord, answers: &[Answer], now: u64, server: &str) -
     };
     let mut left = *left;
     let mut waiters = None;
-    if matches!(record.key, LockKey::Named | LockKey::Run) {
+    if matches!(record.key, LockKey::Named | LockKey::Run | LockKey::Leader) {
         // The record may have ended meanwhile.
         left = answers.get(1)?.ttl()?;
         waiters = answers.get(2).and_then(Answer::number);
@@ -355,10 +371,17 @@ fn locked(record: &PossibleRecord, answers: &[Answer], now: u64, server: &str) -
         LockKey::Readers => "read_lock",
         LockKey::Permits => "semaphore",
         LockKey::Run => "once",
-        LockKey::Queue | LockKey::Alive | LockKey::History | LockKey::Token => return None,
+        LockKey::Leader => "leader",
+        LockKey::Queue
+        | LockKey::Alive
+        | LockKey::Candidates
+        | LockKey::CandidatesAlive
+        | LockKey::Term
+        | LockKey::History
+        | LockKey::Token => return None,
     };
-    let has_token =
-        matches!(kind, "lock" | "mutex" | "fair_lock" | "write_lock" | "once") && owner.library() == Library::Steadlock;
+    let has_token = matches!(kind, "lock" | "mutex" | "fair_lock" | "write_lock" | "once" | "leader")
+        && owner.library() == Library::Steadlock;
     let token = answers.first().and_then(Answer::number).filter(|_| has_token);
     Some(Locked {
         name: String::new(),

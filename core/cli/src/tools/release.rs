@@ -139,6 +139,7 @@ fn lock_of_kind(client: &Client, kind: Kind, name: &str) -> Lock {
         // The limit of 1 has no effect: a forced release works with any limit.
         Kind::Semaphore => client.semaphore(name, 1).permits(1),
         Kind::Once => client.once(name).as_lock(),
+        Kind::Leader => client.leader(name).as_lock(),
     }
 }
 

@@ -21,15 +21,16 @@
 use std::time::Duration;
 
 use steadlock_protocol::{
-    Error, Holder, LastRun, LostReason, OnFailure, OnUnavailable, Operation, ReleaseOutcome, RunEnd,
+    Candidate, Error, Holder, LastRun, Leadership, LostReason, OnFailure, OnUnavailable, Operation, ReleaseOutcome,
+    RunEnd,
 };
 
 use super::client::Builder;
 use super::lock::block_on;
 use super::once::{self, RunResult, Skipped};
-use super::{kinds, lease, lock};
+use super::{kinds, leader, lease, lock};
 use crate::engine::is_driving;
-use crate::host::{Completion, Host, Kind, Op};
+use crate::host::{Completion, Host, Kind, Op, campaign_pause};
 use crate::park::park_on;
 
 /// A client of the servers that keep the locks; see [`crate::Client`].
@@ -110,6 +111,12 @@ impl Client {
     /// [`crate::Client::once`].
     pub fn once(&self, name: impl AsRef<str>) -> Once {
         Once(once::Once::new(self.host.clone(), name.as_ref()))
+    }
+
+    /// Returns the leadership of this name: at most one process leads at a time, and the others wait in order; see
+    /// [`crate::Client::leader`].
+    pub fn leader(&self, name: impl AsRef<str>) -> Leader {
+        Leader(leader::Leader::new(self.host.clone(), name.as_ref()))
     }
 
     /// Returns the composite lock of `locks`, its members: a grant is for all of them. A composite lock acquires its
@@ -501,6 +508,155 @@ impl Run {
 }
 
 impl std::ops::Deref for Run {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.0
+    }
+}
+
+/// The leadership of a group of processes; see [`crate::Leader`].
+///
+/// ```
+/// # fn main() -> Result<(), steadlock::Error> {
+/// # let client = steadlock::blocking::Client::connect("memory://")?;
+/// let mailer = client.leader("mailer");
+/// let term = mailer.campaign()?;
+/// assert_eq!(mailer.current()?.number(), term.number());
+/// term.resign()?;
+/// # client.close();
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a leader object alone leads nothing; call campaign() or lead()"]
+pub struct Leader(leader::Leader);
+
+impl Leader {
+    /// Returns the name without the client's key prefix.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// See [`crate::Leader::term`].
+    pub fn term(self, term: Duration) -> Self {
+        Self(self.0.term(term))
+    }
+
+    /// See [`crate::Leader::wait`].
+    pub fn wait(self, wait: Duration) -> Self {
+        Self(self.0.wait(wait))
+    }
+
+    /// Waits to lead, in order of arrival.
+    ///
+    /// # Errors
+    /// As [`crate::Leader::campaign`].
+    pub fn campaign(&self) -> Result<Term, Error> {
+        let lock = self.0.lock();
+        let term = leader::elected(lock.request(lock.wait_limit()).wait_blocking())?;
+        Ok(Term(Lease(term.into_lease())))
+    }
+
+    /// Leads until `body` returns a value: campaigns, runs `body` in each term, and campaigns again if `body` returns
+    /// `None`, or if the term was lost before it returned. Nothing can stop a thread, so `body` returns when
+    /// [`Lease::is_valid`] is false. Pauses between two campaigns as [`crate::Leader::lead`] does.
+    ///
+    /// # Errors
+    /// As [`crate::Leader::lead`].
+    pub fn lead<T>(&self, mut body: impl FnMut(&Term) -> Option<T>) -> Result<T, Error> {
+        let mut failures = 0;
+        loop {
+            match self.campaign() {
+                Ok(term) => {
+                    let value = body(&term);
+                    let is_lost = term.resign()?.lost_reason().is_some();
+                    match value {
+                        Some(value) => return Ok(value),
+                        None if !is_lost => failures = 0,
+                        None => {}
+                    }
+                }
+                Err(error) if !leader::is_passing(&error) => return Err(error),
+                Err(_) => {}
+            }
+            std::thread::sleep(campaign_pause(failures));
+            failures = failures.saturating_add(1);
+        }
+    }
+
+    /// Asks the server who leads, and who would lead next.
+    ///
+    /// # Errors
+    /// As [`crate::Leader::current`].
+    pub fn current(&self) -> Result<Leadership, Error> {
+        leader::leadership_of(run(self.0.lock().host(), self.0.leadership_op(None))?)
+    }
+
+    /// Returns an observer, which learns of the present leader and of each change.
+    pub fn observe(&self) -> Observer {
+        Observer(self.0.observe())
+    }
+}
+
+/// An observer of a leader; see [`crate::Observer`].
+#[derive(Clone, Debug)]
+#[must_use = "an observer alone learns nothing; call next()"]
+pub struct Observer(leader::Observer);
+
+impl Observer {
+    /// Returns the present state at the first call, and later blocks until it has changed, at most for `timeout`.
+    /// Returns `None` if nothing has changed by then.
+    ///
+    /// # Errors
+    /// As [`crate::Observer::next`].
+    pub fn next(&mut self, timeout: Duration) -> Result<Option<Leadership>, Error> {
+        let mut pending = self.0.host().start(self.0.next_op());
+        let Some(result) = pending.wait(timeout) else {
+            return Ok(None);
+        };
+        let leadership = leader::leadership_of(result?)?;
+        self.0.saw(&leadership);
+        Ok(Some(leadership))
+    }
+}
+
+/// A term of this process; see [`crate::Term`]. Dropping it resigns in the background.
+#[derive(Debug)]
+#[must_use = "dropping a term resigns"]
+pub struct Term(Lease);
+
+impl Term {
+    /// Returns the number of the term, which is its fencing token: it rises from term to term.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.0.token().unwrap_or_default()
+    }
+
+    /// Resigns: the first candidate leads.
+    ///
+    /// # Errors
+    /// As [`Lease::release`].
+    pub fn resign(self) -> Result<ReleaseOutcome, Error> {
+        self.resign_in_favour(None)
+    }
+
+    /// Resigns in favour of a candidate; see [`crate::Term::resign_to`].
+    ///
+    /// # Errors
+    /// As [`Lease::release`].
+    pub fn resign_to(self, candidate: &Candidate) -> Result<ReleaseOutcome, Error> {
+        self.resign_in_favour(Some(candidate))
+    }
+
+    fn resign_in_favour(mut self, candidate: Option<&Candidate>) -> Result<ReleaseOutcome, Error> {
+        let op = self.0.0.start_resign(candidate);
+        let completion = run(self.0.0.host(), op)?;
+        self.0.0.release_result(completion)
+    }
+}
+
+impl std::ops::Deref for Term {
     type Target = Lease;
 
     fn deref(&self) -> &Lease {

@@ -8,6 +8,7 @@ use steadlock_protocol::{Error, OnUnavailable};
 
 use super::convert::millis;
 use super::kinds::{self, ReadWriteLock, Semaphore};
+use super::leader::Leader;
 use super::lock::{self, Lock};
 use super::once::Once;
 use crate::host::{AddressMap, Host, Kind, Op, Options};
@@ -115,6 +116,11 @@ impl Client {
     /// waits: it is granted a run or skipped.
     pub fn once(&self, name: impl AsRef<str>) -> Once {
         Once::new(self.host.clone(), name.as_ref())
+    }
+
+    /// Returns the leadership of this name: at most one process leads at a time, and the others wait in order.
+    pub fn leader(&self, name: impl AsRef<str>) -> Leader {
+        Leader::new(self.host.clone(), name.as_ref())
     }
 
     /// Returns the composite lock of `locks`, its members: a grant is for all of them. A composite lock acquires its

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use steadlock_protocol::{Error, LostReason, Operation, ReleaseOutcome, RunEnd};
+use steadlock_protocol::{Candidate, Error, LostReason, Operation, ReleaseOutcome, RunEnd};
 
 use super::convert::{millis, unexpected};
 use crate::host::{self, Completion, Host, Op};
@@ -160,6 +160,15 @@ impl Lease {
             lease: self.id(),
             end,
             at_least_ms: None,
+        }
+    }
+
+    /// Returns the operation that ends a term, perhaps in favour of a candidate.
+    pub(crate) fn start_resign(&mut self, candidate: Option<&Candidate>) -> Op {
+        self.is_released = true;
+        Op::Resign {
+            lease: self.id(),
+            to: candidate.map(|candidate| candidate.owner.clone()),
         }
     }
 

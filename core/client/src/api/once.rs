@@ -218,7 +218,6 @@ pub(crate) fn last_run_of(completion: Completion) -> Result<Option<LastRun>, Err
 
 /// The result of a request to run a job.
 #[derive(Debug)]
-#[must_use = "a skipped job did not run"]
 pub enum RunResult<T> {
     /// The job ran; this is what it returned.
     Ran(T),

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use steadlock_collections::{SortedMap, Table};
 use steadlock_protocol::{
-    AcquireRequest, Cause, ClientId, Config, Context, Error, ErrorKind, Event as SessionEvent, Grant, Instant, Lane,
-    LeaseId, LeaseTerms, LostReason, NodeId, Operation, Outcome, Primary, ReleaseOutcome, RunEnd, RunEnding, Session,
+    AcquireRequest, Cause, ClientId, Config, Context, Ending, Error, ErrorKind, Event as SessionEvent, Grant, Instant,
+    Lane, LeaseId, LeaseTerms, LostReason, NodeId, Operation, Outcome, Primary, ReleaseOutcome, RunEnd, Session,
     Subject, Ticket,
 };
 
@@ -578,6 +578,10 @@ impl Engine {
             CheckedOp::Inspect { kind, name } => self.session.inspect(kind, &name, now),
             CheckedOp::ForceRelease { kind, name } => self.session.force_release(kind, &name, now),
             CheckedOp::LastRun { name } => self.session.last_run(&name, now),
+            CheckedOp::Leadership { name, seen } => match seen {
+                Some(seen) => self.session.observe(&name, seen, now),
+                None => self.session.leadership(&name, now),
+            },
             CheckedOp::SetLimit { permits, name } => self.session.set_limit(permits, &name, now),
             CheckedOp::Held { lock, context } => {
                 let held = self.held_result(&lock, context);
@@ -623,7 +627,7 @@ impl Engine {
         ticket
     }
 
-    fn release(&mut self, lease: LeaseId, end: RunEnding, entry: &mut Request, now: Instant) -> Ticket {
+    fn release(&mut self, lease: LeaseId, end: Ending, entry: &mut Request, now: Instant) -> Ticket {
         self.mark_released(lease);
         entry.lease = Some(lease);
         self.session.end_run(lease, end, now)

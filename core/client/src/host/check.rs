@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadlock_protocol::{
-    AcquireRequest, Context, Error, ErrorKind, Kind, LeaseDuration, LeaseId, LeaseTerms, LockName, OnFailure,
-    Operation, RunEnd, RunEnding, RunKey, RunTerms, Subject, brief, shown,
+    AcquireRequest, Context, Ending, Error, ErrorKind, Kind, LeaseDuration, LeaseId, LeaseTerms, LockName, OnFailure,
+    Operation, RunEnd, RunKey, RunTerms, Subject, brief, shown,
 };
 
 use super::{Acquire, Op, Run};
@@ -41,10 +41,12 @@ impl Check<'_> {
                 let at_least =
                     at_least_ms.map(|ms| RunTerms::check_at_least(duration("`at_least`", ms, Operation::Release)?));
                 let at_least = at_least.transpose()?;
-                CheckedOp::Release(
-                    self.check_lease(lease, Operation::Release)?,
-                    RunEnding { end, at_least },
-                )
+                let ending = Ending {
+                    end,
+                    at_least,
+                    successor: None,
+                };
+                CheckedOp::Release(self.check_lease(lease, Operation::Release)?, ending)
             }
             Op::ReleaseInnermost { lock, context } => CheckedOp::ReleaseInnermost {
                 lock: self.check_lock(lock)?,
@@ -63,6 +65,17 @@ impl Check<'_> {
             Op::ForceRelease { lock } => match self.check_lock(lock)? {
                 Subject::One(kind, name) => CheckedOp::ForceRelease { kind, name },
                 Subject::All(_) => return Err(composite_refused(Operation::Release)),
+            },
+            Op::Resign { lease, to } => {
+                let ending = Ending {
+                    successor: to.map(Into::into),
+                    ..RunEnd::Succeeded.into()
+                };
+                CheckedOp::Release(self.check_lease(lease, Operation::Release)?, ending)
+            }
+            Op::Leadership { lock, seen } => match self.check_lock(lock)? {
+                Subject::One(Kind::Leader, name) => CheckedOp::Leadership { name, seen },
+                _ => return Err(refused("only a leader is observed")),
             },
             Op::LastRun { lock } => match self.check_lock(lock)? {
                 Subject::One(Kind::Once, name) => CheckedOp::LastRun { name },
@@ -126,6 +139,7 @@ impl Check<'_> {
         let mut requested = RequestedTimes {
             wait: bound("the wait", acquire.wait_ms)?,
             lease: bound("the lease", acquire.lease_ms)?,
+            is_always_renewed: matches!(lock, Subject::One(Kind::Once | Kind::Leader, _)),
             renew: acquire.renew || (acquire.lease_ms.is_none() && self.settings.renew),
             max_hold,
         };
@@ -162,6 +176,8 @@ impl Check<'_> {
 
     fn terms(&self, requested: &RequestedTimes) -> Result<LeaseTerms, Error> {
         match (requested.lease, requested.renew) {
+            // A run and a term are renewed, even if the client's other leases are not.
+            (None, _) if requested.is_always_renewed => Ok(LeaseTerms::CLIENT),
             (None, true) if self.settings.renew => Ok(LeaseTerms::CLIENT),
             (None, true) => LeaseTerms::renewed(self.settings.lease.get()),
             (None, false) => LeaseTerms::fixed(self.settings.lease.get()),
@@ -203,6 +219,8 @@ struct RequestedTimes {
     /// `None` for the client's lease.
     lease: Option<Duration>,
     renew: bool,
+    /// Whether a lease without a length of its own is renewed whatever the client's setting says.
+    is_always_renewed: bool,
     max_hold: Option<Duration>,
 }
 

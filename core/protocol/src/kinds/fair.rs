@@ -27,9 +27,11 @@ pub(super) const SPEC: Spec = Spec {
             keys: ALL,
             args: &[Arg::Owner, Arg::Fencing],
         },
+        grants: "grants",
     },
     leaves_mark: true,
     by_majority: false,
+    lease: None,
 
     keys: ALL,
     channel: Some(Channel::Redisson),
@@ -46,7 +48,7 @@ pub(super) const SPEC: Spec = Spec {
     release: Form {
         script: Script::FairRelease,
         keys: ALL,
-        args: &[Arg::Owner, Arg::Channel],
+        args: &[Arg::Owner, Arg::Channel, Arg::Successor],
     },
     inspect: Form {
         script: Script::LockInspect,

@@ -23,14 +23,16 @@ use std::time::Duration;
 
 use steadlock_collections::Digits;
 
-use super::{Arg, Channel, Form, HeldReply, Key, Kind, Permits, Waiters, fair, once, read_write, semaphore};
+use super::{Arg, Channel, Form, HeldReply, Key, Kind, Permits, Waiters, fair, leader, once, read_write, semaphore};
 use crate::client_info::ClientInfo;
+use crate::error::Holder;
 use crate::foreign::shown_owner;
 use crate::ids::NodeId;
+use crate::leadership::{Candidate, Leadership, TermSeen};
 use crate::name::{LockName, Word};
 use crate::owner::{ClientId, OwnerId};
 use crate::reply::Reply;
-use crate::run::{EndedRun, LastRun, RunEnding, RunOutcome, RunState, RunTerms};
+use crate::run::{EndedRun, Ending, LastRun, RunOutcome, RunState, RunTerms};
 use crate::script::Script;
 use crate::token::Token;
 
@@ -122,8 +124,11 @@ impl Keys {
     }
 
     /// Returns the channel on which the server publishes grants of the fair lock to waiters of `client`.
-    pub(crate) fn grants(&self, client: ClientId) -> Arc<[u8]> {
-        self.name.grants(client)
+    pub(crate) fn grants(&self, client: ClientId) -> Option<Arc<[u8]>> {
+        match self.kind.spec().waiters {
+            Waiters::Server { grants, .. } => Some(self.name.grants(grants, client)),
+            Waiters::Client | Waiters::None => None,
+        }
     }
 
     /// Returns the call for an attempt.
@@ -152,7 +157,7 @@ impl Keys {
 
     /// Returns the call that removes the hold or the mark of `owner`. The call wakes the waiters, or grants a fair lock
     /// to the next waiter. `end` says how a run ended; it means nothing for other kinds.
-    pub(crate) fn release(&self, owner: &OwnerId, end: RunEnding) -> Invocation {
+    pub(crate) fn release(&self, owner: &OwnerId, end: &Ending) -> Invocation {
         let values = Values {
             owner: Some(owner),
             end: Some(end),
@@ -181,6 +186,11 @@ impl Keys {
         }
     }
 
+    /// Returns the call that asks who leads.
+    pub(crate) fn leadership(&self) -> Invocation {
+        self.call(&leader::LEADERSHIP, &self.values())
+    }
+
     /// Returns the call that asks for the last runs of a job.
     pub(crate) fn last_run(&self) -> Invocation {
         self.call(&once::LAST_RUN, &self.values())
@@ -198,7 +208,7 @@ impl Keys {
     /// Returns the call that keeps waiters in the server's queue alive. `None` for a kind whose waiters queue in the
     /// client.
     pub(crate) fn poll(&self, waiters: &[QueueEntry]) -> Option<Invocation> {
-        let Waiters::Server { poll } = self.kind.spec().waiters else {
+        let Waiters::Server { poll, .. } = self.kind.spec().waiters else {
             return None;
         };
         let mut invocation = self.call(&Form { args: &[], ..poll }, &self.values());
@@ -257,6 +267,10 @@ impl Keys {
             Arg::Limit => values.limit.map(decimal),
             Arg::Channel => self.channel(),
             Arg::Client => Some(values.client.map_or_else(|| Arc::from(&b""[..]), Arc::clone)),
+            Arg::Successor => {
+                let successor = values.end.and_then(|ending| ending.successor.as_deref());
+                Some(successor.unwrap_or_default().as_bytes().into())
+            }
             Arg::End => values.end.map(|ending| ending.end.as_str().as_bytes().into()),
             Arg::AtLeast => values.end.map(|end| self.kept(end).0),
             Arg::Keep => values.end.map(|end| self.kept(end).1),
@@ -265,7 +279,7 @@ impl Keys {
     }
 
     /// Returns for how long a run that ends like this keeps others out, after its start and for its key, in ms.
-    fn kept(&self, end: RunEnding) -> (Arc<[u8]>, Arc<[u8]>) {
+    fn kept(&self, end: &Ending) -> (Arc<[u8]>, Arc<[u8]>) {
         let kept = self.run.as_ref().and_then(|run| run.kept(end));
         let (at_least, keep) = kept.unwrap_or_default();
         (millis(at_least), millis(keep))
@@ -294,7 +308,7 @@ struct Values<'a> {
     wanted: Option<u32>,
     limit: Option<u32>,
     client: Option<&'a Arc<[u8]>>,
-    end: Option<RunEnding>,
+    end: Option<&'a Ending>,
 }
 
 /// Returns a key of the lock with this name.
@@ -340,6 +354,14 @@ pub enum LockKey {
     Permits,
     /// The run of a job, while it goes on or counts as done: HASH with the fields that `lua/parts/run.lua` lists.
     Run,
+    /// The leader: HASH {owner → 1}; its TTL is the lease.
+    Leader,
+    /// The candidates: ZSET {owner → arrival, in µs of the server's clock}.
+    Candidates,
+    /// When the server last saw each candidate: HASH {owner → µs, and 1}.
+    CandidatesAlive,
+    /// The last term: STRING with the owner, the number and the start.
+    Term,
     /// The last runs of a job: HASH with the fields that `lua/parts/run.lua` lists.
     History,
     /// The last fencing token of the name: STRING.
@@ -348,7 +370,7 @@ pub enum LockKey {
 
 impl LockKey {
     /// All values.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 13] = [
         Self::Named,
         Self::Queue,
         Self::Alive,
@@ -357,6 +379,10 @@ impl LockKey {
         Self::Permits,
         Self::Run,
         Self::History,
+        Self::Leader,
+        Self::Candidates,
+        Self::CandidatesAlive,
+        Self::Term,
         Self::Token,
     ];
 
@@ -403,6 +429,10 @@ impl LockKey {
             Self::Permits => semaphore::PERMITS,
             Self::Run => once::RUN,
             Self::History => once::HISTORY,
+            Self::Leader => leader::RECORD,
+            Self::Candidates => leader::QUEUE,
+            Self::CandidatesAlive => leader::ALIVE,
+            Self::Term => leader::TERM,
             Self::Token => Key::Own(Word::TOKEN),
         }
     }
@@ -511,6 +541,43 @@ fn parse_run(facts: &[Reply]) -> Option<RunSeen> {
         age: Duration::from_millis(now.saturating_sub(since)),
         client: ClientInfo::parse(client).map(Arc::new),
     })
+}
+
+/// Parses the reply to the question who leads; `None` if the reply has another form.
+pub(crate) fn parse_leadership(reply: &Reply) -> Option<Leadership> {
+    let Reply::Array(parts) = reply else { return None };
+    let [
+        Reply::Int(1),
+        Reply::Int(left),
+        Reply::Bytes(owner),
+        Reply::Bytes(number),
+        Reply::Bytes(since),
+        candidates @ ..,
+    ] = parts.as_slice()
+    else {
+        return None;
+    };
+    let term = match owner.is_empty() {
+        true => None,
+        false => Some(TermSeen {
+            number: Token::parse(number)?.get(),
+            since: parse_number(since)?,
+            holder: Holder {
+                owner: shown_owner(owner),
+                remaining: u64::try_from(*left).ok().map(Duration::from_millis),
+                client: None,
+            },
+        }),
+    };
+    let candidates = candidates.iter().map(|candidate| match candidate {
+        Reply::Bytes(owner) => Some(Candidate {
+            owner: shown_owner(owner),
+            client: None,
+        }),
+        _ => None,
+    });
+    let candidates = candidates.collect::<Option<_>>()?;
+    Some(Leadership { term, candidates })
 }
 
 /// Parses the reply to the question for the last runs of a job: `Some(None)` if the server has no history, `None` if

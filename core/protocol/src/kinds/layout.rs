@@ -122,7 +122,7 @@ fn calls(name: &LockName) -> Vec<(Kind, Invocation)> {
         let mut calls = vec![
             keys.acquire(&attempt),
             keys.renew(&owner, attempt.ttl),
-            keys.release(&owner, RunEnd::Succeeded.into()),
+            keys.release(&owner, &RunEnd::Succeeded.into()),
             keys.inspect(),
             keys.force(),
         ];
@@ -131,6 +131,8 @@ fn calls(name: &LockName) -> Vec<(Kind, Invocation)> {
             fencing: true,
         }]));
         calls.extend(kind.permits().map(|_| keys.set_limit(4)));
+        calls.extend((kind == Kind::Leader).then(|| keys.leadership()));
+        calls.extend((kind == Kind::Once).then(|| keys.last_run()));
         calls.into_iter().map(move |call| (kind, call)).collect::<Vec<_>>()
     };
     Kind::each().into_iter().flat_map(of).collect()
@@ -150,7 +152,9 @@ fn keys_and_channels(name: &LockName) -> (BTreeSet<String>, BTreeSet<String>) {
     });
     (
         keys.collect(),
-        channels.chain([text(&name.grants(client(1)))]).collect(),
+        channels
+            .chain(["grants", "leader-grants"].map(|word| text(&name.grants(word, client(1)))))
+            .collect(),
     )
 }
 
@@ -172,8 +176,9 @@ fn no_two_names_share_a_key_or_a_channel_of_ours() {
     for name in names() {
         let words = words.iter().map(|word| (word.as_str(), name.own(*word)));
         let grants = [
-            ("grants 1", name.grants(client(1))),
-            ("grants 2", name.grants(client(2))),
+            ("grants 1", name.grants("grants", client(1))),
+            ("grants 2", name.grants("grants", client(2))),
+            ("leader grants", name.grants("leader-grants", client(1))),
         ];
         let done = [("a", "done a"), ("a:token", "done a:token")];
         let done = done.map(|(key, what)| (what, name.done(&RunKey::parse(key).unwrap())));
@@ -271,8 +276,10 @@ fn a_key_is_the_name_or_ours_and_a_channel_is_ours_or_redissons() {
             assert!(key == name.as_str() || own.contains(&key), "{key}");
         }
         for channel in channels {
-            let known = [text(&name.redisson_channel()), text(&name.grants(client(1)))];
-            assert!(own.contains(&channel) || known.contains(&channel), "{channel}");
+            let grants = ["grants", "leader-grants"].map(|word| text(&name.grants(word, client(1))));
+            let known = [text(&name.redisson_channel())];
+            let is_known = known.contains(&channel) || grants.contains(&channel);
+            assert!(own.contains(&channel) || is_known, "{channel}");
         }
     }
 }
@@ -339,7 +346,10 @@ fn the_names_of_another_tenant_are_outside_however_they_are_written() {
 fn a_script_is_called_as_its_head_says() {
     for (kind, call) in calls(&LockName::parse("x").unwrap()) {
         let head = |what: &str| call.script.source().matches(&format!("\n-- {what}[")).count();
-        assert_eq!(call.keys.len(), head("KEYS"), "{} of {kind:?}", call.script.file());
+        // The last key of these scripts is only for a leader.
+        let is_for_leader = call.script.parts().contains(&"fair") && kind != Kind::Leader;
+        let call_keys = call.keys.len() + usize::from(is_for_leader);
+        assert_eq!(call_keys, head("KEYS"), "{} of {kind:?}", call.script.file());
         if call.script != Script::FairPoll {
             assert_eq!(call.args.len(), head("ARGV"), "{} of {kind:?}", call.script.file());
         }
@@ -365,12 +375,13 @@ fn the_record_of_a_lock_is_renewed_and_released_by_one_key() {
         // the state: it ends the precedence of readers.
         let needed = match kind {
             Kind::Fair => 4,
+            Kind::Leader => 5,
             // The release of a run also writes the history of the job.
             Kind::Read | Kind::Once => 2,
             _ => 1,
         };
         assert_eq!(
-            keys.release(&owner, RunEnd::Succeeded.into()).keys.len(),
+            keys.release(&owner, &RunEnd::Succeeded.into()).keys.len(),
             needed,
             "{kind:?}"
         );

@@ -19,6 +19,7 @@ pub(super) const SPEC: Spec = Spec {
     waiters: Waiters::Client,
     leaves_mark: false,
     by_majority: true,
+    lease: None,
 
     keys: &[Key::Name, Key::Own(Word::TOKEN)],
     channel: Some(Channel::Own(Word::new("channel"))),

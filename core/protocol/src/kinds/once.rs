@@ -19,6 +19,7 @@ pub(super) const SPEC: Spec = Spec {
     waiters: Waiters::None,
     leaves_mark: false,
     by_majority: false,
+    lease: None,
 
     keys: &[RUN, HISTORY, Key::Own(Word::TOKEN)],
     channel: None,

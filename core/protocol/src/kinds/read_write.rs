@@ -24,6 +24,7 @@ pub(super) const READ: Spec = Spec {
     waiters: Waiters::Client,
     leaves_mark: false,
     by_majority: false,
+    lease: None,
 
     keys: &[STATE, READERS],
     channel: Some(CHANNEL),
@@ -71,6 +72,7 @@ pub(super) const WRITE: Spec = Spec {
     waiters: Waiters::Client,
     leaves_mark: true,
     by_majority: false,
+    lease: None,
 
     keys: &[STATE, READERS, Key::Own(Word::TOKEN)],
     channel: Some(CHANNEL),

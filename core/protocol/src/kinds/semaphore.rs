@@ -20,6 +20,7 @@ pub(super) const SPEC: Spec = Spec {
     waiters: Waiters::Client,
     leaves_mark: false,
     by_majority: false,
+    lease: None,
 
     keys: &[PERMITS],
     channel: Some(Channel::Own(Word::new("semaphore-channel"))),

@@ -11,7 +11,7 @@
 //!
 //! A subscription is lost when its connection closes, or when the server ends this one subscription. The client relies on a
 //! subscription only after the server has confirmed it. After a confirmation the waiters ask the server, because
-//! messages that were published earlier are lost. On the channel for releases, a message reports that the lock may be
+//! messages that were published earlier are lost. An election uses a channel as a waiter does. On the channel for releases, a message reports that the lock may be
 //! free. On the channel for grants, a message reports that a waiter in the server's queue was granted the lock. If a
 //! message is lost, the next poll has the same effect.
 
@@ -24,9 +24,9 @@ use std::sync::Arc;
 
 use steadlock_collections::{SortedMap, SortedSet};
 
-use crate::ids::{LockId, NodeId};
+use crate::ids::{ElectionId, LockId, NodeId};
 use crate::io::Io;
-use crate::step::{FairInput, Listen, Listener, Step, Topic, WaiterInput};
+use crate::step::{ElectionInput, FairInput, Listen, Listener, Step, Topic, WaiterInput};
 use crate::transitions;
 
 /// The events that concern channels.
@@ -36,6 +36,10 @@ pub(crate) enum Input<'a> {
     Listen(Listen),
     /// The lock has no waiters any more.
     Unused(LockId),
+    /// An election needs the messages of a channel.
+    Watch(ElectionId, NodeId, Arc<[u8]>),
+    /// An election needs no messages any more.
+    Unwatch(ElectionId, NodeId),
     /// The server confirmed a subscription.
     Confirmed { node: NodeId, channel: &'a [u8] },
     /// A message arrived.
@@ -60,6 +64,8 @@ pub(crate) struct Channels {
 #[derive(Debug, Default)]
 struct Channel {
     locks: SortedSet<LockId>,
+    /// The elections that use the channel.
+    elections: SortedSet<ElectionId>,
     is_confirmed: bool,
 }
 
@@ -81,6 +87,12 @@ struct Subscription {
     is_confirmed: bool,
 }
 
+impl Channel {
+    fn is_unused(&self) -> bool {
+        self.locks.is_empty() && self.elections.is_empty()
+    }
+}
+
 impl Channels {
     pub(crate) fn input(&mut self, io: &mut Io, input: Input<'_>) {
         let before = transitions::before(self, io, &input);
@@ -97,8 +109,11 @@ impl Channels {
                     }
                 }
             }
+            Input::Watch(election, node, channel) => self.watch(io, election, node, channel),
+            Input::Unwatch(election, node) => self.unwatch(io, election, node),
             Input::Confirmed { node, channel } => self.confirmed(io, node, channel),
             Input::Message { node, channel, payload } => {
+                self.tell_elections(io, node, channel);
                 for lock in self.locks(node, channel) {
                     let subscriptions = self.by_lock.get(&lock);
                     let is_grant =
@@ -184,7 +199,7 @@ impl Channels {
     fn subscribe(&mut self, io: &mut Io, to: &Listen) -> bool {
         let channels = self.by_node.get_or_default(to.node);
         let channel = channels.get_or_default(Arc::clone(&to.channel));
-        let is_new = channel.locks.is_empty();
+        let is_new = channel.is_unused();
         let was_confirmed = channel.locks.insert(to.lock) && channel.is_confirmed;
         if is_new {
             io.subscribe(to.node, Arc::clone(&to.channel));
@@ -198,9 +213,47 @@ impl Channels {
             return;
         };
         let Some(channel) = channels.get_mut(&name) else { return };
-        if channel.locks.remove(&lock) && channel.locks.is_empty() {
+        if channel.locks.remove(&lock) && channel.is_unused() {
             channels.remove(&name);
             io.unsubscribe(node, name);
+        }
+    }
+
+    /// Adds an election to those that use a channel.
+    fn watch(&mut self, io: &mut Io, election: ElectionId, node: NodeId, name: Arc<[u8]>) {
+        let channel = self.by_node.get_or_default(node).get_or_default(Arc::clone(&name));
+        let is_new = channel.is_unused();
+        channel.elections.insert(election);
+        if is_new {
+            io.subscribe(node, name);
+        }
+    }
+
+    /// Removes an election from those that use a channel, and unsubscribes if nothing uses the channel any more.
+    fn unwatch(&mut self, io: &mut Io, election: ElectionId, node: NodeId) {
+        let Some(channels) = self.by_node.get_mut(&node) else {
+            return;
+        };
+        let of_election = channels
+            .iter()
+            .find(|(_, channel)| channel.elections.contains(&election));
+        let Some(name) = of_election.map(|(name, _)| Arc::clone(name)) else {
+            return;
+        };
+        if let Some(channel) = channels.get_mut(&name) {
+            channel.elections.remove(&election);
+            if channel.is_unused() {
+                channels.remove(&name);
+                io.unsubscribe(node, name);
+            }
+        }
+    }
+
+    /// Tells the elections of a channel that something may have changed.
+    fn tell_elections(&self, io: &mut Io, node: NodeId, name: &[u8]) {
+        let channel = self.by_node.get(&node).and_then(|channels| channels.get(name));
+        for election in channel.into_iter().flat_map(|channel| channel.elections.iter()) {
+            io.step(Step::Election(ElectionInput::MayHaveChanged(*election)));
         }
     }
 
@@ -213,6 +266,7 @@ impl Channels {
         };
         channel.is_confirmed = true;
         self.set_confirmed(node, name);
+        self.tell_elections(io, node, name);
         for lock in self.locks(node, name) {
             io.step(Step::Waiter(WaiterInput::MayBeFree(lock)));
         }

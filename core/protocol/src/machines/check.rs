@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::channels::Channels;
+use super::elections::Elections;
 use super::fair_queue::FairQueue;
 use super::holds::Holds;
 use super::inspections::Inspections;
@@ -17,7 +18,8 @@ fn rows<M: Drawn>() -> impl Iterator<Item = String> {
 fn drawn() -> Vec<String> {
     let releases = rows::<Releases>()
         .chain(rows::<Inspections>())
-        .chain(rows::<Channels>());
+        .chain(rows::<Channels>())
+        .chain(rows::<Elections>());
     let waiters = rows::<Waiters>().chain(rows::<FairQueue>());
     releases.chain(rows::<Holds>()).chain(waiters).collect()
 }

@@ -164,13 +164,15 @@ impl FairQueue {
             io.set(Timer::Poll(lock), now + heartbeat);
         }
         let node = keys.node;
-        let grants = Listen {
-            lock,
-            node,
-            channel: keys.grants(io.config().client),
-            topic: Topic::Grants,
-        };
-        io.step(Step::Listen(grants));
+        if let Some(channel) = keys.grants(io.config().client) {
+            let grants = Listen {
+                lock,
+                node,
+                channel,
+                topic: Topic::Grants,
+            };
+            io.step(Step::Listen(grants));
+        }
         if let Some(channel) = keys.channel() {
             let releases = Listen {
                 lock,

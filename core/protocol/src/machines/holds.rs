@@ -45,7 +45,7 @@ use crate::instant::Instant;
 use crate::io::Io;
 use crate::lease::{LeaseDuration, LeasePlan};
 use crate::observed::{Detail, Observed, Place};
-use crate::run::RunEnding;
+use crate::run::Ending;
 use crate::step::{GrantKind, NewHold, Reentry, Step, WaiterInput};
 use crate::timers::Timer;
 use crate::transitions;
@@ -225,7 +225,7 @@ pub(crate) enum Input {
     /// A member of a multi-lock is held, and the server must confirm how long.
     Confirm(Ticket, Confirm),
     /// A run ended like this. Its release follows.
-    RunEnded(LeaseId, RunEnding),
+    RunEnded(LeaseId, Ending),
     /// A caller releases one lease.
     Release(Ticket, LeaseId),
     /// A caller extends a lease.

@@ -28,7 +28,8 @@ use crate::error::{Error, ErrorKind, Holder, Operation};
 use crate::ids::Ticket;
 use crate::instant::Instant;
 use crate::io::Io;
-use crate::kinds::{Answer, Keys, Record, parse_last_run, parse_record};
+use crate::kinds::{Answer, Keys, Record, parse_last_run, parse_leadership, parse_record};
+use crate::machines::elections::MOST_NAMES;
 use crate::reply::{CallError, Refusal, Reply};
 use crate::timers::Timer;
 use crate::transitions;
@@ -44,6 +45,8 @@ pub(crate) enum Question {
     Length,
     /// The last runs of a job.
     LastRun,
+    /// Who leads.
+    Leadership,
     /// A forced release: removes the record, no matter who holds the lock.
     Force,
     /// A new limit for a semaphore whose permits are held.
@@ -151,6 +154,7 @@ impl Inspections {
             Question::State => keys.inspect(),
             Question::Length => keys.queue_length(),
             Question::LastRun => keys.last_run(),
+            Question::Leadership => keys.leadership(),
             Question::Force => keys.force(),
             Question::Limit(limit) => keys.set_limit(limit),
         };
@@ -167,6 +171,9 @@ impl Inspections {
             Some(Outcome::State(state)) => {
                 if let Some(holder) = state.holder.as_ref().filter(|holder| holder.client.is_none()) {
                     io.ask_identity(inspection.keys.node, &holder.owner, now);
+                }
+                for owner in state.leadership.iter().flat_map(|of| of.owners()).take(MOST_NAMES) {
+                    io.ask_identity(inspection.keys.node, owner, now);
                 }
                 inspection.answer = Some(state);
                 self.identified(io);
@@ -223,7 +230,7 @@ impl Inspection {
 
     const fn operation(&self) -> Operation {
         match self.question {
-            Question::State | Question::Length | Question::LastRun => Operation::Inspect,
+            Question::State | Question::Length | Question::LastRun | Question::Leadership => Operation::Inspect,
             Question::Force => Operation::Release,
             Question::Limit(_) => Operation::SetLimit,
         }
@@ -247,6 +254,12 @@ impl Inspection {
                 })),
                 _ => None,
             },
+            (Ok(reply), Question::Leadership) => parse_leadership(&reply).map(|leadership| {
+                Outcome::State(LockState {
+                    leadership: Some(Box::new(leadership)),
+                    ..LockState::default()
+                })
+            }),
             (Ok(reply), Question::LastRun) => parse_last_run(&reply).map(|last_run| {
                 Outcome::State(LockState {
                     last_run: last_run.map(Box::new),
@@ -263,13 +276,8 @@ impl Inspection {
                 };
                 Some(self.failed(kind, explain(&self.keys, &code, &message)))
             }
-            (
-                Err(CallError::Disconnected(_)),
-                Question::State | Question::Length | Question::LastRun | Question::Limit(_),
-            ) => {
-                return None;
-            }
-            (Err(CallError::Disconnected(cause)), Question::Force) => Some(self.failed(
+            (Err(CallError::Disconnected(_)), question) if question != Question::Force => return None,
+            (Err(CallError::Disconnected(cause)), _) => Some(self.failed(
                 ErrorKind::Unavailable,
                 cut(&cause).with_advice("look whether it is still held"),
             )),
@@ -304,14 +312,19 @@ fn state_of(answer: Answer) -> LockState {
 
 /// Whether the client is asking which program the holder is.
 fn awaits_identity(io: &Io, state: &LockState) -> bool {
-    state
-        .holder
-        .as_ref()
-        .is_some_and(|holder| holder.client.is_none() && io.is_identity_asked(&holder.owner))
+    let mut of_leadership = state.leadership.iter().flat_map(|of| of.owners());
+    of_leadership.any(|owner| io.is_identity_asked(owner))
+        || state
+            .holder
+            .as_ref()
+            .is_some_and(|holder| holder.client.is_none() && io.is_identity_asked(&holder.owner))
 }
 
-/// Adds the program of the holder to a state, if it is known.
+/// Adds the programs of the holder, the leader and the candidates to a state, if they are known.
 fn named(io: &Io, mut state: LockState) -> LockState {
+    if let Some(leadership) = &mut state.leadership {
+        leadership.name(|owner| io.identity_of(owner));
+    }
     if let Some(holder) = &mut state.holder {
         holder.client = holder.client.take().or_else(|| io.identity_of(&holder.owner));
     }

@@ -45,7 +45,7 @@ use crate::kinds::{Keys, Record, parse_grant, parse_record};
 use crate::owner::OwnerId;
 use crate::periods::MAX_ATTEMPT;
 use crate::reply::{CallError, Refusal, Reply};
-use crate::run::{RunEnd, RunEnding};
+use crate::run::{Ending, RunEnd};
 use crate::step::{FairInput, Owed, OwnerSeen, Report, Step};
 use crate::timers::Timer;
 use crate::transitions;
@@ -101,7 +101,7 @@ struct Release {
     keys: Arc<Keys>,
     owner: OwnerId,
     /// How the run ended; means nothing for other kinds than jobs.
-    end: RunEnding,
+    end: Ending,
     /// The caller that waits for the release.
     ticket: Option<Ticket>,
     /// The deadline of the hold; `None` for a compensating release.
@@ -232,7 +232,7 @@ impl Releases {
             io.set(Timer::ReleaseAgain(id), release.until);
             return;
         };
-        let invocation = release.keys.release(&release.owner, release.end);
+        let invocation = release.keys.release(&release.owner, &release.end);
         let overdue = io.timeout(now);
         release.call = Some(io.call(Purpose::Release(id), node, lane, invocation, Some(overdue)));
         release.lane = lane;

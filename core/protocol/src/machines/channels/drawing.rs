@@ -18,8 +18,11 @@ impl Drawn for Channels {
     const ROWS: &'static [Row] = &[
         (NEW, "listen", REQUESTED),
         (NEW, "listen for grants", REQUESTED),
+        (NEW, "watch", REQUESTED),
         (REQUESTED, "confirmed", CONFIRMED),
         (CONFIRMED, "lost", REQUESTED),
+        (REQUESTED, "unwatch", GONE),
+        (CONFIRMED, "unwatch", GONE),
         (REQUESTED, "unused", GONE),
         (CONFIRMED, "unused", GONE),
     ];
@@ -42,6 +45,8 @@ impl Labelled for Input<'_> {
                 Topic::Grants => "listen for grants",
             },
             Self::Unused(_) => "unused",
+            Self::Watch(..) => "watch",
+            Self::Unwatch(..) => "unwatch",
             Self::Confirmed { .. } => "confirmed",
             Self::Message { .. } => "message",
             Self::Lost(_) | Self::LostOne { .. } => "lost",

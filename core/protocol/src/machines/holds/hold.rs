@@ -29,7 +29,7 @@ use crate::lease::{LeasePlan, deadline};
 use crate::name::LockName;
 use crate::owner::OwnerId;
 use crate::periods::PROVISIONAL;
-use crate::run::{RunEnd, RunEnding};
+use crate::run::{Ending, RunEnd};
 use crate::step::{Ended, GrantKind, Granted, NewHold, Owed, Step};
 use crate::timers::Timer;
 use crate::token::Token;
@@ -50,7 +50,7 @@ pub(crate) struct Hold {
     /// Whether the request of the hold had to wait.
     waited: bool,
     /// How the run ends if its holder says nothing else; means nothing for other kinds than jobs.
-    end: RunEnding,
+    end: Ending,
     watchdog: Watchdog,
     /// The unresolved attempts of its acquisition, if there are any.
     unresolved: Option<Box<Unresolved>>,
@@ -105,7 +105,7 @@ impl Hold {
     }
 
     /// Sets how the run ends.
-    pub(super) const fn end_as(&mut self, end: RunEnding) {
+    pub(super) fn end_as(&mut self, end: Ending) {
         self.end = end;
     }
 
