@@ -30,6 +30,8 @@ pub(crate) struct Job<'a> {
     pub(crate) leave_children: bool,
     /// The server's URLs, if the command receives them.
     pub(crate) urls: Option<String>,
+    /// More variables for the command's environment.
+    pub(crate) variables: Vec<(&'static str, String)>,
 }
 
 impl fmt::Debug for Job<'_> {
@@ -45,6 +47,8 @@ pub(crate) struct CommandEnd {
     pub(crate) status: u8,
     /// The reason why the lock was lost before the command ended, if it was.
     pub(crate) lost: Option<&'static str>,
+    /// The last signal that asked this program to end, if one came while the command ran.
+    pub(crate) signal: Option<Signal>,
 }
 
 pub(crate) struct Holder<'a> {
@@ -59,6 +63,8 @@ pub(crate) struct Holder<'a> {
     /// The exit status of the command, as the supervisor reported it.
     status: Option<u8>,
     lost: Option<&'static str>,
+    /// The last signal that asked this program to end.
+    signal: Option<Signal>,
     /// The ids of processes that this user may not end.
     refused: HashSet<u64>,
     /// Descendants that this process had before it became `steadlock run` by exec. They are not part of the command.
@@ -96,6 +102,9 @@ impl<'a> Holder<'a> {
             Some(token) => command.env("STEADLOCK_TOKEN", token.to_string()),
             None => command.env_remove("STEADLOCK_TOKEN"),
         };
+        for (name, value) in &job.variables {
+            command.env(name, value);
+        }
         // The URL can have a password, and others can see the command's environment, for example in a crash report.
         match &job.urls {
             Some(urls) => command.env(URL_VARIABLE, urls),
@@ -117,6 +126,7 @@ impl<'a> Holder<'a> {
             supervisor_end: None,
             status: None,
             lost: None,
+            signal: None,
             refused: HashSet::new(),
             inherited,
             child_ended,
@@ -146,6 +156,7 @@ impl<'a> Holder<'a> {
                     kill_supervisor_at = Instant::now().checked_add(self.job.kill_after.saturating_add(STUCK_AFTER));
                 }
                 signal = signals.next() => {
+                    self.signal = Some(signal);
                     if self.own_group || must_forward(signal) {
                         self.send_and_wake(Message::Forward(signal));
                     }
@@ -171,6 +182,7 @@ impl<'a> Holder<'a> {
             return Ok(CommandEnd {
                 status,
                 lost: self.lost,
+                signal: self.signal,
             });
         }
         self.end_remaining_processes().await;
@@ -266,12 +278,14 @@ impl<'a> Holder<'a> {
             (Some(_), _) => Ok(CommandEnd {
                 status: Exit::LOST,
                 lost: self.lost,
+                signal: self.signal,
             }),
             // The signal came before the supervisor caught signals. A terminal or a service manager sends such a signal
             // to all processes, so it would have ended the command, too.
             (None, Some(signal)) if ends.contains(&signal) => Ok(CommandEnd {
                 status: status_of_signal(signal),
                 lost: None,
+                signal: self.signal.or(Some(Signal::TERM)),
             }),
             (None, _) => Err(Exit::new(
                 Exit::SOFTWARE,

@@ -12,6 +12,7 @@ mod exit;
 mod holder;
 #[cfg(feature = "http")]
 mod http;
+mod lead;
 mod link;
 mod manual;
 mod metrics;
@@ -25,6 +26,7 @@ mod supervisor;
 mod tools;
 mod tree;
 mod usage;
+mod wanted;
 
 use std::process::ExitCode;
 
@@ -44,10 +46,13 @@ struct Arguments {
 enum Command {
     Serve(serve::Serve),
     Run(run::Run),
+    Lead(lead::Lead),
     #[cfg(feature = "doctor")]
     Doctor(doctor::Doctor),
     Inspect(tools::inspect::Inspect),
     List(tools::list::List),
+    Jobs(tools::jobs::Jobs),
+    Leader(tools::leader::Leader),
     Top(tools::top::Top),
     Wait(tools::wait::Wait),
     Release(tools::release::Release),
@@ -78,10 +83,13 @@ async fn run(command: Command) -> Result<ExitCode, Exit> {
     match command {
         Command::Serve(serve) => serve.run().await,
         Command::Run(run) => run.run().await,
+        Command::Lead(lead) => lead.run().await,
         #[cfg(feature = "doctor")]
         Command::Doctor(doctor) => doctor.run().await,
         Command::Inspect(inspect) => inspect.run().await,
         Command::List(list) => list.run().await,
+        Command::Jobs(jobs) => jobs.run().await,
+        Command::Leader(leader) => leader.run().await,
         Command::Top(top) => top.run().await,
         Command::Wait(wait) => wait.run().await,
         Command::Release(release) => release.run().await,

@@ -19,6 +19,6 @@ mod owner;
 mod page;
 
 pub(crate) use inspect::{Hold, Inspected, inspect};
-pub(crate) use list::{Filter, Listing, list};
+pub(crate) use list::{Filter, Listing, list, names};
 pub(crate) use locked::Locked;
 pub(crate) use owner::Owner;

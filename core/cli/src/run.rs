@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use steadlock::host::shown;
-use steadlock::{Builder, Client, Lease, ReleaseOutcome};
+use steadlock::{Builder, Client, ReleaseOutcome};
 use tokio::time::{sleep, timeout};
 
 use crate::exit::Exit;
@@ -14,8 +14,9 @@ use crate::holder::{Holder, Job};
 use crate::server::{ServerOptions, parse_seconds};
 use crate::signals::{Signals, exit_code_of_signal};
 use crate::tree;
+use crate::wanted::{Granted, Held, Wanted};
 
-/// Run a command while holding a lock.
+/// Run a command while holding a lock, or as a job that runs once in a fleet.
 ///
 /// Waits for the lock, runs the command, renews the lock while the command runs, and
 /// releases the lock. The command finds the lock's name in STEADLOCK_LOCK and its
@@ -39,6 +40,8 @@ pub(crate) struct Run {
     name: String,
     #[command(flatten)]
     server: ServerOptions,
+    #[command(flatten)]
+    wanted: Wanted,
     /// How many seconds to wait for the lock; 0 makes a single attempt [default: wait as long as the server answers].
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     wait: Option<Duration>,
@@ -63,7 +66,8 @@ pub(crate) struct Run {
 
 const EXIT_STATUSES: &str = "\
 Exit status:
-  The command's own, or 128 + n if signal n ended it. Otherwise:
+  The command's own, or 128 + n if signal n ended it; that of --skipped-status if a job was skipped.
+  Otherwise:
     2  wrong usage
    69  the server could not be reached, or stopped answering
    70  the process that watches over the command was killed; the command was ended
@@ -76,13 +80,6 @@ Exit status:
   143  (128 + n) SIGTERM (signal n) came while connecting or waiting for the lock";
 
 impl Run {
-    /// Returns the label of this holder, as other clients see it: the command without its folder and its arguments.
-    fn label(&self) -> String {
-        let program = self.command.first().map(Path::new).and_then(Path::file_name);
-        let program = program.unwrap_or_default().to_string_lossy();
-        program.chars().filter(|one| !one.is_control()).take(200).collect()
-    }
-
     pub(crate) async fn run(self) -> Result<ExitCode, Exit> {
         let mut signals = Signals::listen()?;
         tree::become_subreaper()?;
@@ -92,30 +89,32 @@ impl Run {
             signal = signals.next() => return Ok(exit_code_of_signal(signal)),
             connected = connecting => connected?,
         };
-        let mut lock = client.lock(&self.name);
-        if let Some(wait) = self.wait {
-            lock = lock.wait(wait);
-        }
-        let lease = tokio::select! {
+        let held = tokio::select! {
             signal = signals.next() => {
                 // Dropping the future cancels the attempt. Closing the client releases the lock in case the attempt was
                 // granted.
                 close(&client).await;
                 return Ok(exit_code_of_signal(signal));
             }
-            acquired = lock.acquire() => match acquired {
-                Ok(lease) => lease,
+            acquired = self.wanted.acquire(&client, &self.name, self.wait) => match acquired {
+                Ok(Granted::Lease(lease)) => Held::Lease(lease),
+                Ok(Granted::Run(run)) => Held::Run(run),
+                Ok(Granted::Skipped(why)) => {
+                    close(&client).await;
+                    eprintln!("steadlock: {why}");
+                    return Ok(ExitCode::from(self.wanted.skipped_status));
+                }
                 Err(error) => {
                     close(&client).await;
                     return Err(error.into());
                 }
             },
         };
-        self.hold(client, lease, &mut signals).await
+        self.hold(client, held, &mut signals).await
     }
 
     fn builder(&self) -> Result<Builder, Exit> {
-        let builder = self.server.builder()?.client_label(self.label());
+        let builder = self.server.builder()?.client_label(command_label(&self.command));
         Ok(match self.lease {
             Some(lease) => builder.lease(lease),
             None => builder,
@@ -123,20 +122,27 @@ impl Run {
     }
 
     /// Runs the command to its end, and releases the lock.
-    async fn hold(&self, client: Client, lease: Lease, signals: &mut Signals) -> Result<ExitCode, Exit> {
+    async fn hold(&self, client: Client, held: Held, signals: &mut Signals) -> Result<ExitCode, Exit> {
         let job = Job {
             lock: &self.name,
             command: &self.command,
             kill_after: self.kill_after,
             leave_children: self.leave_children,
             urls: self.pass_url.then(|| self.server.urls().join(" ")),
+            variables: self
+                .wanted
+                .key()
+                .map(|key| ("STEADLOCK_KEY", key.to_owned()))
+                .into_iter()
+                .collect(),
         };
-        let end = match Holder::start(job, &lease) {
+        let end = match Holder::start(job, held.lease()) {
             Ok(holder) => holder.run(signals).await,
             Err(exit) => Err(exit),
         };
+        let has_succeeded = matches!(&end, Ok(end) if end.status == 0 && end.lost.is_none());
         let released = tokio::select! {
-            released = lease.release() => Some(released),
+            released = held.release(has_succeeded) => Some(released),
             // A user who sends a signal does not want to wait for the server's answer. The server still gets a short
             // time, because the signal can also be the Ctrl-C that ended the command.
             () = async { signals.next().await; sleep(RELEASE_GRACE).await } => None,
@@ -162,13 +168,20 @@ impl Run {
     }
 }
 
+/// Returns the label of this holder, as other clients see it: the command without its folder and its arguments.
+pub(crate) fn command_label(command: &[OsString]) -> String {
+    let program = command.first().map(Path::new).and_then(Path::file_name);
+    let program = program.unwrap_or_default().to_string_lossy();
+    program.chars().filter(|one| !one.is_control()).take(200).collect()
+}
+
 /// Closes the client, which sends its owed releases. Waits only for a short time.
-async fn close(client: &Client) {
+pub(crate) async fn close(client: &Client) {
     let _ = timeout(CLOSE_TIMEOUT, client.close()).await;
 }
 
 /// Returns how the lease was lost, if the release found it expired or stolen.
-fn loss_reason(released: Option<&Result<ReleaseOutcome, steadlock::Error>>) -> Option<&'static str> {
+pub(crate) fn loss_reason(released: Option<&Result<ReleaseOutcome, steadlock::Error>>) -> Option<&'static str> {
     match released {
         Some(Ok(outcome @ (ReleaseOutcome::Expired | ReleaseOutcome::Stolen))) => Some(outcome.as_str()),
         _ => None,
@@ -176,5 +189,5 @@ fn loss_reason(released: Option<&Result<ReleaseOutcome, steadlock::Error>>) -> O
 }
 
 /// While the command is not running, a signal ends this program within half a second, the sum of these two times.
-const RELEASE_GRACE: Duration = Duration::from_millis(80);
+pub(crate) const RELEASE_GRACE: Duration = Duration::from_millis(80);
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(420);

@@ -135,6 +135,22 @@ pub(crate) fn with_flag_names(message: &str) -> String {
     rewritten.collect()
 }
 
+/// Parses a time: a number with a unit (`500ms`, `30s`, `10m`, `2h`, `7d`), or a number of seconds.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let seconds = match &text[digits.len()..] {
+        "" | "s" => 1.0,
+        "ms" => 0.001,
+        "m" => 60.0,
+        "h" => 3_600.0,
+        "d" => 86_400.0,
+        _ => f64::NAN,
+    };
+    let number: f64 = digits.parse().unwrap_or(f64::NAN);
+    Duration::try_from_secs_f64(number * seconds)
+        .map_err(|_| "it is not a time; give one such as 30s, 10m or 2h".into())
+}
+
 /// Parses a number of seconds, with or without a fraction.
 pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
     let refuse = || "it is not a number of seconds; give one such as 30 or 0.5".to_owned();
@@ -145,6 +161,24 @@ pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_has_a_unit_or_is_in_seconds() {
+        for (text, millis) in [
+            ("30", 30_000),
+            ("0.5", 500),
+            ("500ms", 500),
+            ("30s", 30_000),
+            ("10m", 600_000),
+            ("1.5h", 5_400_000),
+            ("2d", 172_800_000),
+        ] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for wrong in ["", "s", "-1s", "10 m", "10x", "1h30m", "NaN", "inf", "1e30d"] {
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_message_has_options_by_their_flags() {

@@ -3,6 +3,8 @@
 mod format;
 mod hold_times;
 pub(crate) mod inspect;
+pub(crate) mod jobs;
+pub(crate) mod leader;
 pub(crate) mod list;
 pub(crate) mod release;
 mod screen;

@@ -1,9 +1,9 @@
 //! Finds all locks that are held: walks the keys of every server by SCAN, one page at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use steadlock::admin::{CallError, Deployment, LockName, Reply, Server, Servers};
+use steadlock::admin::{CallError, Deployment, LockKey, LockName, Reply, Server, Servers};
 use steadlock::host::shown;
 use steadlock::{Error, ErrorKind, Operation};
 use tokio::time::Instant;
@@ -56,8 +56,13 @@ impl Filter {
 
     /// Returns a name as programs use it, in a form that is safe to show.
     fn displayed(&self, name: &LockName) -> String {
+        shown(self.without_prefix(name)).into_owned()
+    }
+
+    /// Returns a name as programs use it.
+    fn without_prefix<'a>(&self, name: &'a LockName) -> &'a str {
         let name = name.as_str();
-        shown(name.strip_prefix(&self.key_prefix).unwrap_or(name)).into_owned()
+        name.strip_prefix(&self.key_prefix).unwrap_or(name)
     }
 
     /// Returns a pattern by which the server leaves out most keys of other names; `None` if all names are wanted. The
@@ -159,6 +164,30 @@ async fn list_deployment(
     let owners = found.iter_mut().map(|((name, _), locked)| (name, &mut locked.owner));
     clients::add_client_names(deployment, owners).await?;
     Ok(vec![found])
+}
+
+/// Finds the names that have this key on a server, in the form in which programs use them, sorted.
+///
+/// # Errors
+/// As [`list`], but fails with the first server that does.
+pub(crate) async fn names(servers: &mut Servers, filter: &Filter, of: LockKey) -> Result<Vec<String>, Error> {
+    let mut found = BTreeSet::new();
+    for deployment in servers.deployments_mut() {
+        for server in deployment.primaries_mut() {
+            let mut cursor = "0".to_owned();
+            loop {
+                let (next, keys) = scan(server, &cursor, filter).await?;
+                let named = keys.iter().filter_map(|key| LockKey::read(key));
+                let wanted = named.filter(|(key, name)| *key == of && filter.matches(name));
+                found.extend(wanted.map(|(_, name)| filter.without_prefix(&name).to_owned()));
+                cursor = next;
+                if cursor == "0" {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(found.into_iter().collect())
 }
 
 /// Measures the time in which a server answers a command that every user may send.

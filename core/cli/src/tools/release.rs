@@ -144,4 +144,4 @@ fn lock_of_kind(client: &Client, kind: Kind, name: &str) -> Lock {
 }
 
 /// The limit on the time for closing the client.
-const CLOSE_TIMEOUT: Duration = Duration::from_millis(420);
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_millis(420);

@@ -1,0 +1,328 @@
+//! Jobs that run once, and leaders, as the command starts them.
+#![cfg(target_os = "linux")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// A `steadlock serve` on a free port.
+struct Served {
+    process: Child,
+    port: u16,
+}
+
+impl Served {
+    fn start() -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_steadlock"))
+            .args(["serve", "--port", "0"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let line = line(&mut BufReader::new(process.stdout.take().unwrap()));
+        let port = line.rsplit(':').next().unwrap().parse().unwrap();
+        Self { process, port }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_steadlock"));
+        command
+            .args(arguments)
+            .env("STEADLOCK_URL", format!("redis://127.0.0.1:{}", self.port))
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn output(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Runs a command to its end, and returns its exit status.
+    fn status(&self, arguments: &[&str]) -> i32 {
+        self.output(arguments).status.code().unwrap()
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_slice(&self.output(&[arguments, &["--json"]].concat()).stdout).unwrap()
+    }
+
+    fn start_command(&self, arguments: &[&str]) -> Started {
+        let mut process = self.command(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(process.stdout.take().unwrap());
+        Started { process, output }
+    }
+
+    fn send_inline(&self, command: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(format!("{command}\r\n").as_bytes()).unwrap();
+        line(&mut BufReader::new(stream))
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A command that runs.
+struct Started {
+    process: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Started {
+    fn line(&mut self) -> String {
+        line(&mut self.output)
+    }
+
+    fn send(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.process.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    fn end(&mut self) -> i32 {
+        let mut ended = None;
+        until("the command ends", || {
+            ended = self.process.try_wait().unwrap();
+            ended.is_some()
+        });
+        ended.unwrap().code().expect("it ends by itself")
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn line(of: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    of.read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < SOON, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_job_of_two_hosts_runs_once() {
+    let served = Served::start();
+    let run = ["run", "nightly", "--at-least", "10m", "--", "echo", "ran"];
+    let first = served.output(&run);
+    assert_eq!((first.status.code(), first.stdout.as_slice()), (Some(0), &b"ran\n"[..]));
+    let second = served.output(&run);
+    assert_eq!((second.status.code(), second.stdout.as_slice()), (Some(0), &b""[..]));
+    let why = String::from_utf8(second.stderr).unwrap();
+    assert!(
+        why.contains("skipped: ") && why.contains("it can run again in"),
+        "{why}"
+    );
+    let run = ["run", "nightly", "--once", "--skipped-status", "9", "--", "true"];
+    assert_eq!(served.status(&run), 9);
+    assert_eq!(served.status(&["release", "nightly", "--kind", "once", "--force"]), 0);
+    assert_eq!(served.status(&run), 0);
+}
+
+#[test]
+fn a_running_job_skips_others_and_is_listed() {
+    let served = Served::start();
+    let mut first = served.start_command(&["run", "nightly", "--once", "--", "sh", "-c", "echo up; exec sleep 60"]);
+    assert_eq!(first.line(), "up");
+    let second = served.output(&["run", "nightly", "--once", "--skipped-status", "9", "--", "true"]);
+    assert_eq!(second.status.code(), Some(9));
+    let why = String::from_utf8(second.stderr).unwrap();
+    assert!(
+        why.contains("steadlock (sh), pid") && why.contains("has been running it"),
+        "{why}"
+    );
+    let list = served.json(&["list"]);
+    assert_eq!(
+        (&list["locks"][0]["kind"], &list["locks"][0]["name"]),
+        (&"once".into(), &"nightly".into())
+    );
+    let jobs = served.json(&["jobs"]);
+    assert_eq!(
+        (&jobs["jobs"][0]["state"], &jobs["jobs"][0]["ended"]),
+        (&"running".into(), &Value::Null)
+    );
+    first.send(Signal::TERM);
+    assert_eq!(first.end(), 143);
+    let jobs = served.json(&["jobs", "nightly"]);
+    assert_eq!(jobs["jobs"][0]["ended"]["outcome"], "failed");
+}
+
+#[test]
+fn a_key_that_is_done_is_skipped_and_a_failure_is_not_done() {
+    let served = Served::start();
+    let run = |more: &[&str], command: &str| {
+        let options = ["run", "orders", "--key", "42", "--skipped-status", "9"];
+        served.status(&[&options, more, &["--", "sh", "-c", command]].concat())
+    };
+    assert_eq!(run(&[], "exit 3"), 3);
+    assert_eq!(run(&[], "test $STEADLOCK_KEY = 42"), 0);
+    assert_eq!(run(&[], "exit 4"), 9);
+    let other = ["run", "orders", "--key", "43", "--keep-failures", "--", "false"];
+    assert_eq!(served.status(&other), 1);
+    assert_eq!(
+        served.status(&["run", "orders", "--key", "43", "--skipped-status", "9", "--", "true"]),
+        9
+    );
+}
+
+#[test]
+fn a_job_whose_runner_was_killed_runs_again_when_its_lease_ends() {
+    let served = Served::start();
+    let mut first = served.start_command(&[
+        "run",
+        "nightly",
+        "--once",
+        "--lease",
+        "1",
+        "--",
+        "sh",
+        "-c",
+        "echo up; cat",
+    ]);
+    assert_eq!(first.line(), "up");
+    first.send(Signal::KILL);
+    let again = ["run", "nightly", "--once", "--skipped-status", "9", "--", "true"];
+    until("the lease ends", || served.status(&again) == 0);
+}
+
+#[test]
+fn jobs_without_success_are_stale() {
+    let served = Served::start();
+    assert_eq!(served.status(&["jobs", "--stale", "1h"]), 0);
+    assert_eq!(served.status(&["jobs", "unknown", "--stale", "1h"]), 1);
+    assert_eq!(served.status(&["run", "good", "--once", "--", "true"]), 0);
+    assert_eq!(served.status(&["jobs", "--stale", "1h"]), 0);
+    assert_eq!(served.status(&["run", "bad", "--once", "--", "false"]), 1);
+    assert_eq!(served.status(&["jobs", "--stale", "1h"]), 1);
+    assert_eq!(served.status(&["jobs", "good", "--stale", "1h"]), 0);
+    until("an hour is short", || {
+        served.status(&["jobs", "good", "--stale", "1ms"]) == 1
+    });
+    let table = String::from_utf8(served.output(&["jobs"]).stdout).unwrap();
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(
+        lines[0].starts_with("JOB") && lines[1].starts_with("bad   ended") && lines[2].starts_with("good"),
+        "{table}"
+    );
+}
+
+#[test]
+fn a_command_can_hold_each_kind_of_lock() {
+    let served = Served::start();
+    let kind_of = |options: &[&str]| {
+        let url = format!("redis://127.0.0.1:{}", served.port);
+        let list = format!("{} list --json --url {url}", env!("CARGO_BIN_EXE_steadlock"));
+        let output = served.output(&[&["run", "a"], options, &["--", "sh", "-c", &list]].concat());
+        let list: Value = serde_json::from_slice(&output.stdout).unwrap();
+        list["locks"][0]["kind"].as_str().unwrap().to_owned()
+    };
+    for (options, kind) in [
+        (&["--read"][..], "read_lock"),
+        (&["--write"], "write_lock"),
+        (&["--mutex"], "mutex"),
+        (&["--permits", "2", "--limit", "3"], "semaphore"),
+        (&["--once"], "once"),
+        (&["--fair"], "lock"),
+    ] {
+        assert_eq!(
+            kind_of(options),
+            kind,
+            "a fair lock without waiters is listed as a lock"
+        );
+    }
+    for wrong in [
+        &["--fair", "--read"][..],
+        &["--permits", "2"],
+        &["--once", "--wait", "1"],
+        &["--key", "k", "--fair"],
+        &["--keep", "1h"],
+    ] {
+        assert_eq!(
+            served.status(&[&["run", "a"], wrong, &["--", "true"]].concat()),
+            2,
+            "{wrong:?}"
+        );
+    }
+}
+
+/// Starts a candidate whose command prints its term, and goes on until it is ended.
+fn candidate(served: &Served, more: &[&str]) -> Started {
+    let command = "echo $STEADLOCK_TERM; exec sleep 60";
+    served.start_command(&[&["lead", "mail"], more, &["--", "sh", "-c", command]].concat())
+}
+
+#[test]
+fn the_next_candidate_leads_when_a_leader_is_asked_to_end() {
+    let served = Served::start();
+    let mut first = candidate(&served, &[]);
+    let term: u64 = first.line().parse().unwrap();
+    assert_eq!(served.json(&["leader", "mail"])["term"], term);
+    let mut second = candidate(&served, &[]);
+    until("the second campaigns", || {
+        served.json(&["leader", "mail"])["candidates"].as_array().unwrap().len() == 1
+    });
+    first.send(Signal::TERM);
+    assert_eq!(first.end(), 143);
+    let next: u64 = second.line().parse().unwrap();
+    assert!(next > term);
+    second.send(Signal::INT);
+    assert_eq!(second.end(), 130);
+    assert_eq!(served.status(&["leader", "mail"]), 1);
+}
+
+#[test]
+fn a_lost_term_ends_the_command_and_the_process_campaigns_again() {
+    let served = Served::start();
+    let mut leader = candidate(&served, &["--term", "1"]);
+    let first: u64 = leader.line().parse().unwrap();
+    assert_eq!(served.send_inline("DEL steadlock:{mail}:leader"), ":1");
+    let second: u64 = leader.line().parse().unwrap();
+    assert!(second > first);
+    leader.send(Signal::TERM);
+    assert_eq!(leader.end(), 143);
+}
+
+#[test]
+fn a_command_that_ends_by_itself_ends_the_lead_or_is_started_again() {
+    let served = Served::start();
+    assert_eq!(served.status(&["lead", "mail", "--", "sh", "-c", "exit 7"]), 7);
+    let mut leader = served.start_command(&["lead", "mail", "--restart", "--", "sh", "-c", "echo $STEADLOCK_TERM"]);
+    let terms: Vec<u64> = (0..3).map(|_| leader.line().parse().unwrap()).collect();
+    assert!(terms.is_sorted() && terms[0] < terms[2], "{terms:?}");
+    leader.send(Signal::TERM);
+    leader.end();
+}
+
+#[test]
+fn an_observer_prints_each_change() {
+    let served = Served::start();
+    let mut observer = served.start_command(&["leader", "mail", "--watch"]);
+    assert_eq!(observer.line(), "mail: nobody leads");
+    let mut leader = candidate(&served, &[]);
+    let term = leader.line();
+    let line = observer.line();
+    assert!(line.contains(&format!("leads in term {term}")), "{line}");
+    leader.send(Signal::TERM);
+    leader.end();
+    assert_eq!(observer.line(), "mail: nobody leads");
+}
