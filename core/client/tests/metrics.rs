@@ -41,6 +41,40 @@ async fn a_client_without_metrics_says_how_to_enable_them() {
 }
 
 #[tokio::test]
+async fn runs_of_jobs_are_counted_by_how_they_ended() {
+    let server = Server::memory();
+    let connect = async || Client::builder().url(server.url()).metrics().connect().await.unwrap();
+    let (one, two) = (connect().await, connect().await);
+    let job = |client: &Client| client.once("nightly").at_least(Duration::from_secs(60));
+    let failing = job(&one);
+    let ran = failing.try_run(async |_| {
+        job(&two).run(async |_| ()).await.unwrap();
+        Err::<(), _>("failed")
+    });
+    ran.await.unwrap();
+    job(&one).run(async |_| ()).await.unwrap();
+    job(&two).run(async |_| ()).await.unwrap();
+    let (first, second) = (one.metrics().unwrap(), two.metrics().unwrap());
+    let runs = |outcome: &str| number(&first, "steadlock_runs_total", &["group=\"nightly\"", outcome]);
+    assert_eq!(
+        (runs("\"succeeded\""), runs("\"failed\""), runs("\"lost\"")),
+        (1.0, 1.0, 0.0)
+    );
+    let skips = |outcome: &str| number(&second, "steadlock_acquisitions_total", &["kind=\"once\"", outcome]);
+    assert_eq!(
+        (skips("\"running\""), skips("\"done\""), skips("\"timed_out\"")),
+        (1.0, 1.0, 0.0)
+    );
+    assert_eq!(number(&first, "steadlock_hold_seconds_count", &["kind=\"once\""]), 2.0);
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
+    for text in [&first, &second] {
+        let success = number(text, "steadlock_job_last_success_time_seconds", &["group=\"nightly\""]);
+        assert!((now - 60.0..=now + 1.0).contains(&success), "{success} at {now}");
+    }
+    assert!(!first.contains("steadlock_runs_total{kind=\"lock\""));
+}
+
+#[tokio::test]
 async fn each_acquisition_is_counted_by_how_it_ended() {
     let server = Server::memory();
     let client = Client::builder()

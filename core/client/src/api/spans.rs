@@ -59,8 +59,7 @@ impl<'a> WaitSpan<'a> {
         let span = mem::replace(&mut self.span, Span::none());
         let (outcome, error) = match result {
             Ok(Completion::Granted(lease)) if lease.is_degraded() => (Outcome::Degraded, None),
-            Ok(Completion::NotGranted(error)) if error.is_skipped() => (Outcome::Skipped, None),
-            Ok(Completion::NotGranted(error)) | Err(error) => (Outcome::of(error.kind()), Some(error)),
+            Ok(Completion::NotGranted(error)) | Err(error) => (Outcome::of_error(error), Some(error)),
             Ok(_) => (Outcome::Granted, None),
         };
         observe::end_span(span, |span| {

@@ -7,7 +7,7 @@ use std::mem;
 use std::sync::Arc;
 
 use steadlock_collections::Table;
-use steadlock_protocol::{Error, ErrorKind, Instant, LeaseId, LostReason, Outcome, Ticket};
+use steadlock_protocol::{Error, ErrorKind, Instant, LeaseId, LostReason, Outcome, RunEnd, RunOutcome, Ticket, Token};
 
 use crate::observe::Link;
 use crate::observe::metrics::{self, Groups, Metrics, Series};
@@ -22,6 +22,8 @@ pub(super) struct Metering {
     held: Table<LeaseId, Ongoing>,
     /// Releases whose callers no longer wait.
     releases: Table<Ticket, LeaseId>,
+    /// How the runs end whose releases are not answered yet.
+    ends: Table<LeaseId, RunEnd>,
     world: World,
 }
 
@@ -29,6 +31,8 @@ pub(super) struct Metering {
 struct Ongoing {
     series: Arc<Series>,
     since: Instant,
+    /// The server's clock at the grant, in µs, as the token shows it; `None` for a wait, and without a token.
+    granted_at: Option<u64>,
 }
 
 impl Metering {
@@ -39,6 +43,7 @@ impl Metering {
             waits: Table::default(),
             held: Table::default(),
             releases: Table::default(),
+            ends: Table::default(),
             world,
         }
     }
@@ -72,7 +77,19 @@ impl Metering {
     pub(super) fn wait_began(&mut self, ticket: Ticket, kind: &'static str, name: &str, now: Instant) {
         let series = Arc::clone(self.groups.series(kind, name));
         series.wait_began();
-        self.waits.insert(ticket, Ongoing { series, since: now });
+        let wait = Ongoing {
+            series,
+            since: now,
+            granted_at: None,
+        };
+        self.waits.insert(ticket, wait);
+    }
+
+    /// Notes how a run ends that is about to be released.
+    pub(super) fn run_ends(&mut self, lease: LeaseId, end: RunEnd) {
+        if self.held.get(&lease).is_some_and(|held| held.series.is_of_jobs()) {
+            self.ends.insert(lease, end);
+        }
     }
 
     /// Notes a release that continues although its caller went away.
@@ -85,12 +102,22 @@ impl Metering {
         let ended = match outcome {
             Outcome::Granted(grant) if grant.degraded => metrics::Outcome::Degraded,
             Outcome::Granted(_) => metrics::Outcome::Granted,
-            Outcome::NotGranted(error) if error.is_skipped() => metrics::Outcome::Skipped,
-            Outcome::NotGranted(error) | Outcome::Failed(error) => metrics::Outcome::of(Error::kind(error)),
-            Outcome::Released(_) => {
+            Outcome::NotGranted(error) | Outcome::Failed(error) => {
+                if let Some(wait) = self.waits.get(&ticket)
+                    && let Some(time) = last_success(error)
+                {
+                    wait.series.succeeded_at(time);
+                }
+                metrics::Outcome::of_error(error)
+            }
+            Outcome::Released(outcome) => {
                 let released = released.or_else(|| self.releases.remove(&ticket));
-                if let Some(held) = released.and_then(|lease| self.held.remove(&lease)) {
+                if let Some(lease) = released
+                    && let Some(held) = self.held.remove(&lease)
+                {
                     held.series.released(now.saturating_since(held.since));
+                    let end = self.ends.remove(&lease);
+                    held.run_ended(end, outcome.lost_reason().is_some(), now);
                 }
                 return;
             }
@@ -100,7 +127,12 @@ impl Metering {
             return;
         };
         if let Outcome::Granted(grant) = outcome {
-            self.held.insert(grant.lease, Ongoing { series, since: now });
+            let hold = Ongoing {
+                series,
+                since: now,
+                granted_at: grant.token.map(Token::get),
+            };
+            self.held.insert(grant.lease, hold);
         }
     }
 
@@ -130,8 +162,38 @@ impl Metering {
     pub(super) fn lost(&mut self, lease: LeaseId, reason: LostReason, now: Instant) {
         if let Some(held) = self.held.remove(&lease) {
             held.series.lost(reason, now.saturating_since(held.since));
+            self.ends.remove(&lease);
+            held.run_ended(None, reason != LostReason::Closed, now);
         }
     }
+}
+
+impl Ongoing {
+    /// Counts the end of a run; does nothing for a hold of another kind. Without an `end` the caller did not say how the
+    /// run ended.
+    fn run_ended(&self, end: Option<RunEnd>, is_lost: bool, now: Instant) {
+        if !self.series.is_of_jobs() {
+            return;
+        }
+        match end.unwrap_or(RunEnd::Failed) {
+            RunEnd::Unused => {}
+            _ if is_lost => self.series.run_ended(RunOutcome::Lost),
+            RunEnd::Failed => self.series.run_ended(RunOutcome::Failed),
+            RunEnd::Succeeded => {
+                self.series.run_ended(RunOutcome::Succeeded);
+                if let Some(granted_at) = self.granted_at {
+                    let took = now.saturating_since(self.since);
+                    self.series.succeeded_at(granted_at / 1_000_000 + took.as_secs());
+                }
+            }
+        }
+    }
+}
+
+/// Returns when the run ended that keeps a skipped caller out, in seconds since 1970; `None` if it goes on.
+fn last_success(error: &Error) -> Option<u64> {
+    let skip = error.skip()?;
+    Some(skip.since? / 1_000 + skip.took?.as_secs())
 }
 
 impl Drop for Metering {
@@ -145,6 +207,7 @@ impl Drop for Metering {
         }
         for held in mem::take(&mut self.held).into_values() {
             held.series.lost(LostReason::Closed, now.saturating_since(held.since));
+            held.run_ended(None, false, now);
         }
     }
 }

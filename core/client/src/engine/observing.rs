@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use steadlock_collections::{SortedMap, Table};
 use steadlock_protocol::{
-    Cause, Detail, Error, Instant, Kind, Lane, LeaseId, LostReason, NodeId, Observed, Outcome, Primary, Ticket, shown,
+    Cause, Detail, Error, Instant, Kind, Lane, LeaseId, LostReason, NodeId, Observed, Outcome, Primary, RunEnd, Ticket,
+    shown,
 };
 
 use super::metering::Metering;
@@ -330,6 +331,13 @@ impl Observing {
         self.report(&Observation::WaitBegan { lock }, now);
     }
 
+    /// Notes how a run ends that is about to be released.
+    pub(super) fn run_ends(&mut self, lease: LeaseId, end: RunEnd) {
+        if let Some(metering) = &mut self.metering {
+            metering.run_ends(lease, end);
+        }
+    }
+
     /// Notes a release that continues although its caller went away.
     pub(super) fn release_detached(&mut self, ticket: Ticket, lease: LeaseId) {
         if let Some(metering) = &mut self.metering {
@@ -362,8 +370,10 @@ impl Observing {
         }
         let ended = match outcome {
             Outcome::Granted(_) => WaitOutcome::Granted,
-            Outcome::NotGranted(error) if error.is_skipped() => WaitOutcome::Skipped,
-            Outcome::NotGranted(_) => WaitOutcome::TimedOut,
+            Outcome::NotGranted(error) => match error.skip() {
+                Some(skip) => WaitOutcome::Skipped(skip.reason),
+                None => WaitOutcome::TimedOut,
+            },
             Outcome::Failed(error) => WaitOutcome::Failed(Error::kind(error)),
             Outcome::Released(_) | Outcome::Extended(_) | Outcome::State(_) | Outcome::Forced(_) => return,
         };

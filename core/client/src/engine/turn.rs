@@ -630,6 +630,9 @@ impl Engine {
     fn release(&mut self, lease: LeaseId, end: Ending, entry: &mut Request, now: Instant) -> Ticket {
         self.mark_released(lease);
         entry.lease = Some(lease);
+        if let Some(observing) = &mut self.observing {
+            observing.run_ends(lease, end.end);
+        }
         self.session.end_run(lease, end, now)
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use steadlock_protocol::{Attempted, Detail, ErrorKind, LostReason, ReleaseOutcome};
+use steadlock_protocol::{Attempted, Detail, ErrorKind, LostReason, ReleaseOutcome, SkipReason};
 
 /// The importance of an event, as a log level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,8 +92,9 @@ pub enum WaitOutcome {
     Granted,
     /// The wait timed out while another owner held the lock.
     TimedOut,
-    /// The acquisition was skipped, because the server is unavailable.
-    Skipped,
+    /// The acquisition was skipped for this reason. Only a job is skipped for another reason than that the server is
+    /// unavailable.
+    Skipped(SkipReason),
     /// The caller has gone.
     Cancelled,
     /// The request failed.
@@ -107,7 +108,7 @@ impl WaitOutcome {
         match self {
             Self::Granted => "granted",
             Self::TimedOut => "timed_out",
-            Self::Skipped => "skipped",
+            Self::Skipped(_) => "skipped",
             Self::Cancelled => "cancelled",
             Self::Failed(_) => "failed",
         }

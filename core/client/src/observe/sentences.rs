@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use steadlock_protocol::{LostReason, ReleaseOutcome, around};
+use steadlock_protocol::{LostReason, ReleaseOutcome, SkipReason, around};
 
 use super::observation::{Observation, ObservedLock, WaitOutcome};
 
@@ -50,7 +50,11 @@ impl Observation {
                     WaitOutcome::TimedOut => {
                         write!(f, "{lock} was not granted within {waited}: another owner holds it")
                     }
-                    WaitOutcome::Skipped => write!(f, "{lock} was skipped: its server is unavailable"),
+                    WaitOutcome::Skipped(SkipReason::Unavailable) => {
+                        write!(f, "{lock} was skipped: its server is unavailable")
+                    }
+                    WaitOutcome::Skipped(SkipReason::Running) => write!(f, "{lock} was skipped: another run goes on"),
+                    WaitOutcome::Skipped(SkipReason::Done) => write!(f, "{lock} was skipped: the job is done"),
                     WaitOutcome::Cancelled => write!(f, "the caller went away that waited for {lock} for {waited}"),
                     WaitOutcome::Failed(kind) => write!(f, "{lock} failed after {waited} ({})", kind.name()),
                 }

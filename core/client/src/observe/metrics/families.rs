@@ -80,6 +80,22 @@ pub(super) const LOSSES: Family = Family {
     otel_unit: "{lease}",
 };
 
+pub(super) const RUNS: Family = Family {
+    name: "steadlock_runs_total",
+    kind: "counter",
+    meaning: "Runs of jobs that ended, by how they ended.",
+    otel_name: "steadlock.runs",
+    otel_unit: "{run}",
+};
+
+pub(super) const LAST_SUCCESS: Family = Family {
+    name: "steadlock_job_last_success_time_seconds",
+    kind: "gauge",
+    meaning: "When a run of the job last succeeded, as far as this client knows, in seconds since 1970.",
+    otel_name: "steadlock.job.last_success.time",
+    otel_unit: "s",
+};
+
 pub(super) const CONNECTIONS_LOST: Family = Family {
     name: "steadlock_connections_lost_total",
     kind: "counter",

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use steadlock_protocol::shown;
+use steadlock_protocol::{Kind, shown};
 
 use super::Metrics;
 use super::series::Series;
@@ -53,8 +53,12 @@ pub(crate) struct Grouping {
 
 impl Grouping {
     /// Returns the group of a lock before the limit is applied; empty for no group.
-    fn group<'a>(&self, name: &'a str) -> Cow<'a, str> {
+    fn group<'a>(&self, kind: &str, name: &'a str) -> Cow<'a, str> {
         match &self.function {
+            // A job or a leader without a colon in its name is a group of its own: there are few, and each matters.
+            None if kind == Kind::Once.name() || kind == Kind::Leader.name() => {
+                truncated(name.split_once(':').map_or(name, |(group, _)| group)).into()
+            }
             None => truncated(name.split_once(':').map_or("", |(group, _)| group)).into(),
             // A panic of the function must not end the engine, which keeps the locks.
             Some(GroupBy(function)) => match catch(|| function(name)) {
@@ -67,7 +71,7 @@ impl Grouping {
     /// Returns the label of the group of a lock with this name.
     pub(crate) fn label(&self, metrics: &Metrics, name: &str) -> Arc<str> {
         let counted = metrics.groups();
-        let group = self.group(name);
+        let group = self.group("", name);
         match &*group {
             "" => NONE.into(),
             group if counted.contains(group) => group.into(),
@@ -110,7 +114,7 @@ impl Groups {
 
     /// Returns the series of a lock of this kind and name.
     pub(crate) fn series(&mut self, kind: &'static str, name: &str) -> &Arc<Series> {
-        match self.grouping.group(name) {
+        match self.grouping.group(kind, name) {
             Cow::Borrowed(group) => self.series_of(kind, group),
             Cow::Owned(group) => self.series_of(kind, &group),
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::families::{
     ACQUISITIONS, BREAKERS_OPEN, BREAKERS_OPENED, CONNECT_FAILURES, CONNECTIONS_LOST, FAIR_QUEUE, Family, HELD, HOLD,
-    LOSSES, RECONNECTS, RENEWALS, WAIT, WAITING,
+    LAST_SUCCESS, LOSSES, RECONNECTS, RENEWALS, RUNS, WAIT, WAITING,
 };
 use super::series::{Counter, Histogram, Series};
 use super::{BreakerCounts, LinkCounts, Links, QueueLengths};
@@ -62,6 +62,10 @@ pub(super) fn metrics(
     let lengths = queues
         .into_iter()
         .map(|(name, length)| number(vec![("queue", name)], length.into()));
+    let jobs: Vec<Arc<Series>> = series.iter().filter(|one| one.is_of_jobs()).cloned().collect();
+    let last_successes = jobs
+        .iter()
+        .filter_map(|job| Some(number(labels(job), job.last_success()?)));
     vec![
         metric(&ACQUISITIONS, by_word(series, "outcome", Series::acquisitions)),
         metric(&WAIT, times(series, Series::waits)),
@@ -70,6 +74,8 @@ pub(super) fn metrics(
         metric(&WAITING, numbers(series, Series::waiting)),
         metric(&RENEWALS, by_word(series, "outcome", Series::renewals)),
         metric(&LOSSES, by_word(series, "reason", Series::losses)),
+        metric(&RUNS, by_word(&jobs, "outcome", Series::runs)),
+        metric(&LAST_SUCCESS, last_successes.collect()),
         metric(&CONNECTIONS_LOST, by_link(links, |counts| &counts.lost)),
         metric(&RECONNECTS, by_link(links, |counts| &counts.reconnects)),
         metric(&CONNECT_FAILURES, by_link(links, |counts| &counts.failures)),

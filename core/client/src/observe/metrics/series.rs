@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use steadlock_protocol::{ErrorKind, LostReason};
+use steadlock_protocol::{Error, ErrorKind, Kind, LostReason, RunOutcome, SkipReason};
 
 use super::families::BUCKETS;
 
@@ -38,7 +38,12 @@ pub(crate) enum Outcome {
     Granted,
     Degraded,
     TimedOut,
+    /// The server is unavailable, and the caller wanted to skip then.
     Skipped,
+    /// A job: another run goes on.
+    Running,
+    /// A job: it is done.
+    Done,
     Cancelled,
     Unavailable,
     Misconfigured,
@@ -48,11 +53,13 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::Granted,
         Self::Degraded,
         Self::TimedOut,
         Self::Skipped,
+        Self::Running,
+        Self::Done,
         Self::Cancelled,
         Self::Unavailable,
         Self::Misconfigured,
@@ -61,10 +68,21 @@ impl Outcome {
         Self::Closed,
     ];
 
-    /// Returns the outcome under which an error is counted.
+    /// Returns the outcome under which the error of an acquisition is counted.
+    pub(crate) fn of_error(error: &Error) -> Self {
+        match error.skip().map(|skip| skip.reason) {
+            Some(SkipReason::Running) => Self::Running,
+            Some(SkipReason::Done) => Self::Done,
+            Some(SkipReason::Unavailable) => Self::Skipped,
+            None => Self::of(error.kind()),
+        }
+    }
+
+    /// Returns the outcome under which an error of this kind is counted.
     pub(crate) const fn of(kind: ErrorKind) -> Self {
         match kind {
             ErrorKind::LockTimeout => Self::TimedOut,
+            ErrorKind::Skipped => Self::Skipped,
             ErrorKind::Cancelled => Self::Cancelled,
             ErrorKind::Misconfigured => Self::Misconfigured,
             ErrorKind::LockLost => Self::Lost,
@@ -91,6 +109,8 @@ impl Outcome {
             Self::Degraded => "degraded",
             Self::TimedOut => "timed_out",
             Self::Skipped => "skipped",
+            Self::Running => "running",
+            Self::Done => "done",
             Self::Cancelled => "cancelled",
             Self::Unavailable => "unavailable",
             Self::Misconfigured => "misconfigured",
@@ -143,6 +163,9 @@ pub(crate) struct Series {
     waiting: Counter,
     waits: Histogram,
     holds: Histogram,
+    runs: [Counter; RunOutcome::ALL.len()],
+    /// When a run last succeeded, in seconds since 1970; 0 if that is not known.
+    last_success: Counter,
 }
 
 impl Series {
@@ -158,6 +181,8 @@ impl Series {
             waiting: Counter::default(),
             waits: Histogram::default(),
             holds: Histogram::default(),
+            runs: Default::default(),
+            last_success: Counter::default(),
         }
     }
 
@@ -200,6 +225,24 @@ impl Series {
         self.renewals_failed.add(1);
     }
 
+    /// Whether the series counts runs of jobs.
+    pub(crate) fn is_of_jobs(&self) -> bool {
+        self.kind == Kind::Once.name()
+    }
+
+    /// Counts the end of a run.
+    pub(crate) fn run_ended(&self, outcome: RunOutcome) {
+        let counter = RunOutcome::ALL.iter().position(|known| *known == outcome);
+        if let Some(counter) = counter.and_then(|index| self.runs.get(index)) {
+            counter.add(1);
+        }
+    }
+
+    /// Notes that a run of the job succeeded at this time, in seconds since 1970.
+    pub(crate) fn succeeded_at(&self, time: u64) {
+        self.last_success.set(time.max(self.last_success.get()));
+    }
+
     pub(super) const fn group(&self) -> &Arc<str> {
         &self.group
     }
@@ -232,6 +275,17 @@ impl Series {
             ("renewed", self.renewals_confirmed.get()),
             ("failed", self.renewals_failed.get()),
         ]
+    }
+
+    pub(super) fn runs(&self) -> Vec<(&'static str, u64)> {
+        let counted = RunOutcome::ALL.iter().zip(&self.runs);
+        counted
+            .map(|(outcome, counter)| (outcome.as_str(), counter.get()))
+            .collect()
+    }
+
+    pub(super) fn last_success(&self) -> Option<u64> {
+        Some(self.last_success.get()).filter(|time| *time > 0)
     }
 
     pub(super) fn held(&self) -> u64 {

@@ -44,6 +44,19 @@ fn the_group_of_a_name_is_the_part_before_its_first_colon() {
 }
 
 #[test]
+fn a_job_and_a_leader_without_a_colon_in_their_names_are_groups_of_their_own() {
+    let (_, mut groups) = groups(100);
+    for (kind, name, group) in [
+        ("once", "nightly", "nightly"),
+        ("leader", "mailer", "mailer"),
+        ("once", "report:eu", "report"),
+        ("lock", "nightly", "none"),
+    ] {
+        assert_eq!(&**groups.series(kind, name).group(), group, "{name}");
+    }
+}
+
+#[test]
 fn a_function_names_the_group_and_its_panic_counts_as_other() {
     let function = GroupBy::new(|name| match name {
         "panic" => panic!("a defect of the function"),
@@ -226,7 +239,7 @@ fn each_error_and_each_loss_has_its_word() {
 fn before_the_first_lock_every_metric_has_its_header() {
     let text = Metrics::default().text();
     let headers = |word: &str| text.lines().filter(|line| line.starts_with(word)).count();
-    assert_eq!((headers("# HELP steadlock_"), headers("# TYPE steadlock_")), (13, 13));
+    assert_eq!((headers("# HELP steadlock_"), headers("# TYPE steadlock_")), (15, 15));
     assert_eq!(number(&text, "steadlock_reconnects_total{link=\"calls\"}"), "0");
     assert!(text.ends_with('\n'));
 }
